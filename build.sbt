@@ -1,0 +1,37 @@
+import scala.util.matching.Regex
+
+val line = SparkLine.current
+
+/** The version is written once, in the Python package; the JAR and the wheel must agree on it. */
+val mullionVersion: String = {
+  val source = IO.read(file("python/mullion/_version.py"))
+  """__version__ = "([^"]+)"""".r.findFirstMatchIn(source).get.group(1)
+}
+
+ThisBuild / organization := "dev.mullion"
+ThisBuild / version := mullionVersion
+ThisBuild / scalaVersion := line.scala
+ThisBuild / licenses := Seq("Apache-2.0" -> url("https://www.apache.org/licenses/LICENSE-2.0.txt"))
+
+lazy val jvm = (project in file("jvm"))
+  .settings(
+    name := s"mullion-spark-${line.name}",
+    Compile / unmanagedSourceDirectories += baseDirectory.value / "src" / "main" / s"spark-${line.name}",
+    scalacOptions ++= Seq("-deprecation", "-feature", "-unchecked", "-Xlint:_,-byname-implicit", "-Werror", "-release:17"),
+    libraryDependencies ++= Seq(
+      "org.apache.spark" %% "spark-sql" % line.spark % Provided,
+      "org.scalameta" %% "munit" % "1.2.1" % Test,
+      "org.scalameta" %% "munit-scalacheck" % "1.2.0" % Test
+    ),
+    Compile / resourceGenerators += Def.task {
+      val out = (Compile / resourceManaged).value / "dev" / "mullion" / "build.properties"
+      IO.write(out, s"version=${version.value}\nspark=${line.name}\n")
+      Seq(out)
+    }.taskValue,
+    Test / fork := true,
+    Test / parallelExecution := false,
+    Test / baseDirectory := (ThisBuild / baseDirectory).value,
+    Test / javaOptions ++= Seq("-Xmx3g", "-Dspark.ui.enabled=false") ++ JavaModules.flags,
+    assembly / assemblyOption ~= (_.withIncludeScala(false)),
+    assembly / assemblyJarName := s"mullion-spark-${line.name}_2.13-${version.value}.jar"
+  )

@@ -1,0 +1,67 @@
+package dev.mullion
+
+import java.util.Properties
+
+import org.apache.spark.sql.{Column, DataFrame, SparkSession}
+import org.apache.spark.sql.mullion.{PanesReader, Session, StateChoice, WindowedBuilder}
+
+import dev.mullion.windows.{EarlyFiring, LatePolicy, PaneRules, WindowSpec}
+
+/** The door to Python: plain types in, DataFrames out. Lengths of time are microseconds. */
+object Facade {
+  private lazy val build: Properties = {
+    val properties = new Properties()
+    val in = getClass.getResourceAsStream("/dev/mullion/build.properties")
+    try properties.load(in)
+    finally in.close()
+    properties
+  }
+
+  /** The version of this JAR, which must be the wheel's. */
+  def version: String = build.getProperty("version")
+
+  /** The line of Spark that this JAR is built for, such as `4.2`. */
+  def sparkLine: String = build.getProperty("spark")
+
+  /** Makes Mullion known to a session that was built without its extension; again does nothing. */
+  def install(spark: SparkSession): Unit = Session.install(spark)
+
+  def tumbling(size: Long, offset: Long): WindowSpec = WindowSpec.tumbling(size, offset)
+
+  def sliding(size: Long, slide: Long, offset: Long): WindowSpec = WindowSpec.sliding(size, slide, offset)
+
+  /** Aggregates in panes.
+    *
+    * @param earlyEvery
+    *   the interval of early firings, or 0 for none
+    */
+  def windowed(
+      df: DataFrame,
+      window: WindowSpec,
+      by: Array[Column],
+      time: Column,
+      allowedLateness: Long,
+      earlyEvery: Long,
+      earlyUnchanged: Boolean,
+      late: String,
+      state: String,
+      aggregates: Array[Column]
+  ): DataFrame = {
+    val early = Option.when(earlyEvery != 0)(EarlyFiring(earlyEvery, earlyUnchanged))
+    val rules = PaneRules(window, allowedLateness, early, LatePolicy.named(late))
+    install(df.sparkSession)
+    WindowedBuilder(Session.classic(df), rules, by.toSeq, time, StateChoice.named(state), aggregates.toSeq)
+  }
+
+  /** The panes that are open in a checkpoint: keys, `window`, and the aggregates so far.
+    *
+    * @param operator
+    *   the operator's number in the checkpoint, or -1 if there is one of ours
+    */
+  def readPanes(spark: SparkSession, checkpoint: String, operator: Int): DataFrame =
+    PanesReader.read(Session.classic(spark), checkpoint, operator)
+
+  /** The same, with the aggregates of the query's own DataFrame: for those that have no text in SQL. */
+  def readPanesOf(panes: DataFrame, checkpoint: String, operator: Int): DataFrame =
+    PanesReader.readOf(Session.classic(panes), checkpoint, operator)
+}

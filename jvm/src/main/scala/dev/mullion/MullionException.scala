@@ -1,0 +1,24 @@
+package dev.mullion
+
+/** An error that Mullion reports: its message names the value, the cause and the fix.
+  *
+  * @param condition
+  *   what kind of error it is, the same word in Scala and Python
+  */
+final class MullionException(val condition: String, message: String, cause: Option[Throwable] = None)
+    extends RuntimeException(message, cause.orNull)
+
+object MullionException {
+
+  /** A parameter that cannot be right. */
+  def invalid(message: String): MullionException = new MullionException("INVALID_ARGUMENT", message)
+
+  /** A column that the input has not. */
+  def unknownColumn(message: String): MullionException = new MullionException("UNKNOWN_COLUMN", message)
+
+  /** A right request that Mullion, or Spark, cannot serve. */
+  def unsupported(message: String): MullionException = new MullionException("UNSUPPORTED", message)
+
+  /** State that another query wrote. */
+  def incompatibleState(message: String): MullionException = new MullionException("INCOMPATIBLE_STATE", message)
+}

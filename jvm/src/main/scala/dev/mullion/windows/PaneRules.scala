@@ -1,0 +1,57 @@
+package dev.mullion.windows
+
+import dev.mullion.MullionException
+
+/** When the panes of a window fire and close, and which rows are late for them: the rules of the pane contract that need no
+  * data. All times in microseconds.
+  *
+  * {{{
+  *   open                 end              end + allowedLateness
+  *    |---- early, early --|------ early ---|  close: once, and last
+  *                                          |  rows of later batches are late
+  * }}}
+  *
+  * @param allowedLateness
+  *   how long after its end a pane stays open, >= 0
+  */
+final case class PaneRules(window: WindowSpec, allowedLateness: Long, early: Option[EarlyFiring], late: LatePolicy) {
+  if (allowedLateness < 0)
+    throw MullionException.invalid(
+      s"allowed_lateness is ${Duration.describe(allowedLateness)}: a pane cannot close before its end. " +
+        "Give a duration of 0 or more, such as '10 minutes'."
+    )
+
+  val grid: SliceGrid = new SliceGrid(window)
+
+  /** When a pane that ends at `end` closes. */
+  def closeDue(end: Long): Long = TimeMath.plus(end, allowedLateness)
+
+  /** When the pane of window number `window` closes. */
+  def windowCloseDue(window: Long): Long = closeDue(grid.windowEnd(window))
+
+  /** The window whose pane closes at `due`: the reverse of `windowCloseDue`. */
+  def windowThatCloses(due: Long): Long = grid.windowAt(TimeMath.minus(TimeMath.minus(due, allowedLateness), window.size))
+
+  /** Whether `ts` falls into a window at all. */
+  def inWindow(ts: Long): Boolean =
+    !window.hasGaps || TimeMath.pastGrid(ts, window.slide, window.offset) < window.size
+
+  /** Whether a row at `ts`, which is in a window, is late for all its panes: iff its last one had closed. */
+  def isLate(ts: Long, clock: BatchClock): Boolean = clock.hadClosed(closeDue(window.end(window.lastStart(ts))))
+
+  /** The first window that is open at event clock `clock`: the first that does not close at or before it. */
+  def firstOpen(clock: Long): Long = grid.firstWindowEndingAfter(TimeMath.minus(clock, allowedLateness))
+
+  /** What is told downstream of event time: no close to come ends at or before it. Never before the epoch, as Spark's. */
+  def outputWatermark(clock: Long): Long = Math.max(0L, TimeMath.minus(clock, allowedLateness))
+
+  def describe: String = {
+    val close = if (allowedLateness == 0) "closes at its end" else s"closes ${Duration.describe(allowedLateness)} after its end"
+    val lateRows = late match {
+      case LatePolicy.Drop   => "late rows counted and dropped"
+      case LatePolicy.Emit   => "late rows emitted"
+      case LatePolicy.Reopen => "late rows reopen panes"
+    }
+    (Seq(window.describe, close) ++ early.map(_.describe) :+ lateRows).mkString(", ")
+  }
+}

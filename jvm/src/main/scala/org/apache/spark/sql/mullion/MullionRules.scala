@@ -1,0 +1,79 @@
+package org.apache.spark.sql.mullion
+
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStreamStatement}
+
+import dev.mullion.MullionException
+import dev.mullion.windows.LatePolicy
+
+/** Refuses, when a query starts, what could not be right while it runs. */
+object RefuseAtStart extends Rule[LogicalPlan] {
+
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    plan match {
+      case start: WriteToStreamStatement =>
+        start.inputQuery.foreach {
+          case node: WindowedAggregate if start.outputMode == InternalOutputModes.Complete => throw completeMode(node)
+          case _                                                                         =>
+        }
+        Downstream.check(start.inputQuery)
+      case _ =>
+    }
+    plan
+  }
+
+  private def completeMode(node: WindowedAggregate): MullionException = MullionException.unsupported(
+    s"Output mode 'complete' would need every pane that ever closed (${node.rules.window.describe}). " +
+      "Use outputMode('append') or outputMode('update')."
+  )
+}
+
+/** The same for sessions that were built without the extension: there it runs with the query's first batch. */
+object RefuseDownstream extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    Downstream.check(plan)
+    plan
+  }
+}
+
+/** A stateful operator downstream takes what comes as final, and drops what comes before its watermark: right for panes that
+  * close once, wrong for early firings, which it would add to the close, and for late rows and reopened panes, which it would
+  * drop in silence.
+  */
+private object Downstream {
+
+  def check(plan: LogicalPlan): Unit = if (plan.isStreaming) plan.foreach {
+    case operator if isStateful(operator) && operator.isStreaming =>
+      operator.children.foreach(_.foreach {
+        case node: WindowedAggregate => whatIsNotFinal(node).foreach(what => throw refused(operator, node, what))
+        case _                       =>
+      })
+    case _ =>
+  }
+
+  private def isStateful(plan: LogicalPlan): Boolean = plan match {
+    case _: WindowedAggregate | _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct |
+        _: FlatMapGroupsWithState | _: FlatMapGroupsInPandasWithState | _: TransformWithState |
+        _: TransformWithStateInPySpark | _: GlobalLimit =>
+      true
+    case join: Join => join.left.isStreaming && join.right.isStreaming
+    case _          => false
+  }
+
+  private def whatIsNotFinal(node: WindowedAggregate): Option[String] =
+    if (node.rules.early.isDefined) Some("early firings")
+    else
+      node.rules.late match {
+        case LatePolicy.Drop   => None
+        case LatePolicy.Emit   => Some("late rows")
+        case LatePolicy.Reopen => Some("reopened panes")
+      }
+
+  private def refused(operator: LogicalPlan, node: WindowedAggregate, what: String): MullionException =
+    MullionException.unsupported(
+      s"${operator.nodeName} keeps state over $what of the window (${node.rules.describe}): it would count them as final, or " +
+        "drop them. Window without early= and with late='drop' before another stateful operator, or write the panes out and " +
+        "read them in a second query."
+    )
+}

@@ -1,0 +1,142 @@
+package org.apache.spark.sql.mullion
+
+import java.util.UUID
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
+import org.apache.spark.sql.classic.{DataFrame, SparkSession}
+import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog}
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.mullion.exec.{PaneCounts, WindowProgram}
+import org.apache.spark.sql.mullion.state.{PartitionOpener, StateHeader}
+import org.apache.spark.sql.types.{DataType, StructField, StructType, TimestampType}
+import org.apache.spark.util.SerializableConfiguration
+
+import dev.mullion.MullionException
+import dev.mullion.windows.{BatchClock, LatePolicy, PaneRules}
+
+/** Reads the open panes out of a checkpoint, as they stand after its last committed batch. Spark's own state reader cannot: it
+  * knows neither our records' order nor what an accumulator means.
+  */
+object PanesReader {
+  private val eventTime = "mullion_event_time"
+
+  def read(spark: SparkSession, checkpoint: String, operator: Int): DataFrame = {
+    val state = locate(spark, checkpoint, operator)
+    read(spark, state, programOf(rebuilt(spark, state.header)))
+  }
+
+  /** With the functions of the query's own DataFrame. */
+  def readOf(panes: DataFrame, checkpoint: String, operator: Int): DataFrame = {
+    val spark = panes.sparkSession
+    val state = locate(spark, checkpoint, operator)
+    val program = programOf(panes)
+    val differences = state.header.differences(program.header)
+    if (differences.nonEmpty)
+      throw MullionException.incompatibleState(
+        s"The panes in $checkpoint are another query's: ${differences.mkString("; ")}. Pass the DataFrame that wrote them."
+      )
+    read(spark, state, program)
+  }
+
+  /** Where an operator's state is, and the version to read. */
+  private final case class Located(
+      root: String,
+      operator: Long,
+      header: StateHeader,
+      partitions: Int,
+      version: Long,
+      checkpointIds: Option[Array[Array[String]]]
+  )
+
+  private def locate(spark: SparkSession, checkpoint: String, operator: Int): Located = {
+    val hadoopConf = spark.sessionState.newHadoopConf()
+    val home = new Path(checkpoint)
+    val root = new Path(home, "state")
+    val files = CheckpointFileManager.create(home, hadoopConf)
+    if (!files.exists(root))
+      throw MullionException.invalid(
+        s"There is no state in $checkpoint: it has no folder 'state'. Give the checkpointLocation of a query with a window."
+      )
+    val ours = files.list(root).map(_.getPath.getName).filter(_.forall(_.isDigit)).map(_.toLong).sorted.flatMap { id =>
+      StateHeader.read(new Path(root, id.toString), hadoopConf).map(id -> _)
+    }
+    val (id, header) = (ours.toSeq, operator) match {
+      case (Seq(), _)     => throw MullionException.invalid(s"No operator in $checkpoint is a window of Mullion's.")
+      case (Seq(one), -1) => one
+      case (several, -1) =>
+        val listed = several.map { case (i, h) => s"$i (${h.window.describe})" }.mkString(", ")
+        throw MullionException.invalid(s"$checkpoint has several windows: say which with operator=, one of $listed.")
+      case (several, wanted) =>
+        several.find(_._1 == wanted).getOrElse {
+          val listed = several.map(_._1).mkString(", ")
+          throw MullionException.invalid(s"Operator $wanted of $checkpoint is no window of Mullion's; there is $listed.")
+        }
+    }
+    val (batch, commit) = new CommitLog(spark, new Path(home, "commits").toString)
+      .getLatest()
+      .getOrElse(throw MullionException.invalid(s"No batch in $checkpoint has been committed yet: there is nothing to read."))
+    val partitions = OperatorStateMetadataReader
+      .createReader(new Path(root, id.toString), hadoopConf, 1, batch)
+      .read()
+      .collect { case OperatorStateMetadataV1(_, stores) => stores.head.numPartitions }
+      .getOrElse(throw MullionException.incompatibleState(s"$checkpoint has no metadata of operator $id."))
+    Located(root.toString, id, header, partitions, batch + 1, commit.stateUniqueIds.flatMap(_.get(id)))
+  }
+
+  /** The query that wrote the state, over no rows: its aggregates from their text. */
+  private def rebuilt(spark: SparkSession, header: StateHeader): DataFrame = {
+    val schema = DataType.fromJson(header.input).asInstanceOf[StructType]
+    val empty = spark.createDataFrame(new java.util.ArrayList[org.apache.spark.sql.Row](), schema.add(eventTime, TimestampType))
+    val state = StateChoice.named(header.state)
+    val rules = PaneRules(header.window, header.allowedLateness, header.early, LatePolicy.Drop)
+    try
+      WindowedBuilder(empty, rules, header.by.map(expr), expr(eventTime), state, header.aggregates.map(expr))
+    catch {
+      case e: Exception =>
+        throw new MullionException(
+          "UNSUPPORTED",
+          s"The aggregates of this checkpoint cannot be built from their text (${header.aggregates.mkString(", ")}): " +
+            s"${e.getMessage} Pass the query's own DataFrame: read_panes(checkpoint, panes=...).",
+          Some(e)
+        )
+    }
+  }
+
+  private def programOf(panes: DataFrame): WindowProgram =
+    panes.queryExecution.analyzed
+      .collectFirst { case node: WindowedAggregate => WindowStrategy.program(node) }
+      .getOrElse(throw MullionException.invalid("panes= is no result of windowed(...).agg(...)."))
+
+  private def read(spark: SparkSession, state: Located, program: WindowProgram): DataFrame = {
+    val opener = new PartitionOpener(
+      program.state,
+      program.families,
+      state.root,
+      state.operator,
+      UUID.randomUUID(),
+      state.version,
+      state.checkpointIds,
+      new StateStoreConf(PartitionOpener.confOf(program.state, spark.sessionState.conf))
+    )
+    val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
+    val output: Seq[Attribute] = program.output
+    val hidden = (program.lateRow.toSeq :+ program.pane).map(_.exprId)
+    val shown = output.filterNot(a => hidden.contains(a.exprId) || a.name == WindowedBuilder.noKey)
+    val rows = spark.sparkContext.parallelize(0 until state.partitions, state.partitions).mapPartitions { partitions =>
+      val project = UnsafeProjection.create(shown, output)
+      partitions.flatMap { partition =>
+        opener.look(partition, conf.value.value) { opened =>
+          val clock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = false)
+          val engine = program.engine(clock, opened, new PaneCounts)
+          // All of a partition's rows, since the store closes behind them.
+          engine.openPanes().map(row => project(row).copy(): InternalRow).toVector
+        }
+      }
+    }
+    spark.internalCreateDataFrame(rows, StructType(shown.map(a => StructField(a.name, a.dataType, a.nullable))))
+  }
+}

@@ -1,0 +1,135 @@
+package org.apache.spark.sql.mullion
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, SparkStrategy}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.exec._
+import org.apache.spark.sql.types.{BooleanType, LongType, TimestampType}
+
+import dev.mullion.MullionException
+import dev.mullion.windows.LatePolicy
+
+/** Plans [[WindowedAggregate]].
+  *
+  * {{{
+  *   stream   WindowExec - merge - [shuffle by key] - partial aggregate by slice - AssignSlices - child
+  *   batch    final aggregate - [shuffle by window] - SlicesToWindows - partial aggregate by slice - AssignSlices - child
+  * }}}
+  */
+object WindowStrategy extends SparkStrategy {
+
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case node: WindowedAggregate if node.isStreaming => Seq(planStream(node))
+    case node: WindowedAggregate                     => Seq(planBatch(node))
+    case _                                           => Nil
+  }
+
+  /** What the operator of a node does. */
+  def program(node: WindowedAggregate): WindowProgram = {
+    val slice = AttributeReference("slice", LongType, nullable = false)()
+    val reopened = Option.when(node.rules.late == LatePolicy.Reopen)(
+      AttributeReference("reopened", BooleanType, nullable = false)()
+    )
+    WindowProgram(
+      id = s"window-${slice.exprId.id}",
+      node.keys,
+      slice,
+      reopened,
+      node.functions,
+      node.functionResults,
+      node.namedResults,
+      node.window,
+      node.pane,
+      node.lateRow,
+      node.rules,
+      node.state,
+      node.text
+    )
+  }
+
+  private def planStream(node: WindowedAggregate): SparkPlan = {
+    if (!SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE))
+      throw MullionException.unsupported(
+        s"${SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE.key} is false: then Spark tells a batch one watermark instead of two, and " +
+          "rows that are not late could not be told from those that are. Set it to true, its default."
+      )
+    val program = WindowStrategy.program(node)
+    val assign = AssignSlicesExec(program.id, node.time, program.slice, program.reopened, node.rules, before = None, planLater(node.child))
+    val partial = AggregateExecs(
+      Partial,
+      distribution = None,
+      isStreaming = true,
+      program.grouping,
+      expressions(node),
+      program.partial.map(_.asInstanceOf[NamedExpression]),
+      assign
+    )
+    val aside = node.lateRow.fold(partial) { lateRow =>
+      val taken = TakeUpLateRowsExec(program.id, node.child.output, node.keys, node.lateColumns, lateRow, partial)
+      // The two pairs of this node's may run in one task, if the child is already partitioned by key.
+      PutAsideLateRowsExec(WindowExec.shuffled(program.id), node.keys, lateRow, partitions = None, taken)
+    }
+    val merged = AggregateExecs(
+      PartialMerge,
+      distribution = Some(node.keys),
+      isStreaming = true,
+      program.grouping,
+      expressions(node),
+      program.partial.map(_.asInstanceOf[NamedExpression]),
+      aside
+    )
+    WindowExec(program, merged)
+  }
+
+  private def planBatch(node: WindowedAggregate): SparkPlan = {
+    val slice = AttributeReference("slice", LongType, nullable = false)()
+    val start = AttributeReference("start", LongType, nullable = false)()
+    val assign = AssignSlicesExec("batch", node.time, slice, None, node.rules, before = None, planLater(node.child))
+    val grouping = node.keys :+ slice
+    val partial = AggregateExecs(
+      Partial,
+      distribution = None,
+      isStreaming = false,
+      grouping,
+      expressions(node),
+      grouping ++ node.functions.flatMap(_.inputAggBufferAttributes),
+      assign
+    )
+    val windows = SlicesToWindowsExec(slice, start, node.rules, partial)
+    val finalResults = (node.keys :+ start) ++ node.functionResults
+    val complete = AggregateExecs(
+      Final,
+      distribution = Some(node.keys :+ start),
+      isStreaming = false,
+      node.keys :+ start,
+      expressions(node),
+      finalResults,
+      windows
+    )
+    ProjectExec(closes(node, start), complete)
+  }
+
+  /** The output columns of a batch DataFrame, where every pane has closed and none was late. */
+  private def closes(node: WindowedAggregate, start: Attribute): Seq[NamedExpression] = {
+    val window = CreateNamedStruct(
+      Seq(
+        Literal("start"),
+        PreciseTimestampConversion(start, LongType, TimestampType),
+        Literal("end"),
+        PreciseTimestampConversion(WindowEnd(start, node.rules.window.size), LongType, TimestampType)
+      )
+    )
+    val pane = CreateNamedStruct(Seq(Literal("firing"), Literal("close"), Literal("index"), Literal(0)))
+    (node.keys :+ Alias(window, node.window.name)(node.window.exprId) :+ Alias(pane, node.pane.name)(node.pane.exprId)) ++
+      node.namedResults ++
+      node.lateRow.map(l => Alias(Literal(None.orNull, l.dataType), l.name)(l.exprId))
+  }
+
+  private def expressions(node: WindowedAggregate): Seq[AggregateExpression] =
+    node.functions.zip(node.filters).zip(node.functionResults).map { case ((function, filter), result) =>
+      val condition = Option.when(filter != Literal.TrueLiteral)(filter)
+      AggregateExpression(function, Complete, isDistinct = false, condition, result.exprId)
+    }
+}

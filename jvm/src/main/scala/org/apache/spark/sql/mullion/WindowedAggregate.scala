@@ -1,0 +1,99 @@
+package org.apache.spark.sql.mullion
+
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeSet, Expression, NamedExpression}
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.types.StructType
+
+import dev.mullion.MullionException
+import dev.mullion.windows.PaneRules
+
+/** Aggregates in panes: one output row per firing of a pane.
+  *
+  * Every attribute stands in a field of its own, because Spark renames attributes only in `Expression`s that are a node's
+  * own fields, and strips aliases from all but its own nodes; and the functions stand bare, because Spark's analysis refuses an `AggregateExpression` outside of an
+  * `Aggregate`. The strategy wraps them again.
+  *
+  * @param keys
+  *   what rows are grouped by, columns of the child
+  * @param time
+  *   the event time, a TIMESTAMP column of the child
+  * @param functions
+  *   the aggregate functions
+  * @param filters
+  *   for each function the condition of its FILTER clause, or a literal `true`
+  * @param functionResults
+  *   for each function the attribute that `results` refers to its value by
+  * @param results
+  *   the values of the output columns after `window` and `pane`, over keys and function results
+  * @param resultColumns
+  *   those columns
+  * @param lateColumns
+  *   what `lateRow` is made of: the input's columns, if late rows come out
+  * @param lateRow
+  *   the output column that carries late rows, if they come out
+  */
+case class WindowedAggregate(
+    keys: Seq[Attribute],
+    time: Attribute,
+    functions: Seq[AggregateFunction],
+    filters: Seq[Expression],
+    functionResults: Seq[Attribute],
+    results: Seq[Expression],
+    resultColumns: Seq[Attribute],
+    window: Attribute,
+    pane: Attribute,
+    lateColumns: Seq[Attribute],
+    lateRow: Option[Attribute],
+    rules: PaneRules,
+    state: StateChoice,
+    text: AggregateText,
+    child: LogicalPlan
+) extends UnaryNode {
+
+  override def output: Seq[Attribute] = (keys :+ window :+ pane) ++ resultColumns ++ lateRow
+
+  override def producedAttributes: AttributeSet =
+    AttributeSet(functionResults ++ resultColumns ++ lateRow :+ window :+ pane)
+
+  def namedResults: Seq[NamedExpression] = results.zip(resultColumns).map { case (value, column) =>
+    Alias(value, column.name)(column.exprId)
+  }
+
+  override def simpleString(maxFields: Int): String =
+    s"$nodeName ${rules.describe}, by ${keys.map(_.name).mkString("[", ", ", "]")}, on event time ${time.name}, $state"
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): WindowedAggregate = copy(child = newChild)
+}
+
+/** An aggregation as text over named columns: to tell one query's state from another's, and to build its aggregates again
+  * where there is only a checkpoint.
+  *
+  * @param input
+  *   the columns that are read
+  * @param keys
+  *   each key as SQL, with its name
+  * @param aggregates
+  *   each output column as SQL, with its name
+  */
+final case class AggregateText(input: StructType, keys: Seq[String], aggregates: Seq[String])
+
+/** Where panes are kept while they are open. */
+sealed abstract class StateChoice(val name: String, val providerClass: String) {
+  override def toString: String = s"state in $name"
+}
+
+object StateChoice {
+  private val providers = "org.apache.spark.sql.execution.streaming.state"
+
+  case object RocksDb extends StateChoice("rocksdb", s"$providers.RocksDBStateStoreProvider")
+
+  /** Spark's HDFS-backed store: all state in the memory of the executors, with a log beside it. */
+  case object Hdfs extends StateChoice("hdfs", s"$providers.HDFSBackedStateStoreProvider")
+
+  val all: Seq[StateChoice] = Seq(RocksDb, Hdfs)
+
+  def named(name: String): StateChoice = all
+    .find(_.name == name)
+    .getOrElse(throw MullionException.invalid(s"state='$name' is not one of ${all.map(c => s"'${c.name}'").mkString(", ")}."))
+}

@@ -1,0 +1,240 @@
+package org.apache.spark.sql.mullion
+
+import org.apache.spark.sql.Column
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.catalyst.optimizer.{NormalizeFloatingNumbers, ReplaceExpressions}
+import org.apache.spark.sql.catalyst.planning.PhysicalAggregation
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
+import org.apache.spark.sql.classic.{DataFrame, Dataset}
+import org.apache.spark.sql.types._
+
+import dev.mullion.MullionException
+import dev.mullion.windows.{LatePolicy, PaneRules}
+
+/** Turns `windowed(df, …).agg(…)` into a plan. Columns are resolved by letting Spark analyse an ordinary
+  * `groupBy(…).agg(…)`, so that everything that Spark accepts as an aggregate means here what it means there.
+  */
+object WindowedBuilder {
+  private val reserved = Seq("window", "pane", "late_row")
+
+  /** The key of windows over the whole stream: state is kept by key, so there is always one. */
+  val noKey = "mullion_no_key"
+
+  def apply(
+      df: DataFrame,
+      rules: PaneRules,
+      by: Seq[Column],
+      time: Column,
+      state: StateChoice,
+      aggregates: Seq[Column]
+  ): DataFrame = {
+    if (aggregates.isEmpty)
+      throw MullionException.invalid(
+        "There is no aggregate: a pane has no rows to show but its aggregates. Name at least one, such as " +
+          "F.count('*').alias('n')."
+      )
+    val spark = df.sparkSession
+    val aggregate = analysedAggregate(df, by, aggregates)
+    val timeExpression = eventTime(df, time)
+    val (grouping, expressions, allResults) = parts(aggregate)
+    val results = allResults.takeRight(aggregateColumns(aggregate).length)
+    checkAggregates(expressions)
+    val text = describe(df, aggregate)
+
+    // Keys get names of their own, since normalised floats are other values than the input's.
+    val keyAliases =
+      if (grouping.isEmpty) Seq(Alias(Literal(0), noKey)())
+      else grouping.map(g => Alias(NormalizeFloatingNumbers.normalize(unalias(g)), g.name)())
+    val keyOf = grouping.map(_.exprId).zip(keyAliases.map(_.toAttribute)).toMap
+    checkNames(keyAliases.filter(_ => grouping.nonEmpty).map(_.name), results.map(_.name), rules.late)
+    keyAliases.foreach(checkKey)
+
+    val timeAlias = Alias(timeExpression, "event_time")()
+    val child = aggregate.child
+    val (functions, hoisted) = hoistPython(expressions)
+    val lateColumns = if (rules.late == LatePolicy.Emit) df.queryExecution.analyzed.output else Nil
+    val read = AttributeSet(functions.flatMap(f => f.aggregateFunction.references ++ f.filter.toSeq.flatMap(_.references)))
+    val needed = child.output.filter(a => read.contains(a) || lateColumns.exists(_.exprId == a.exprId))
+    val input = Project((keyAliases :+ timeAlias) ++ hoisted ++ needed, child)
+
+    val windowMetadata = {
+      val delay = timeMetadata(df, time)
+      new MetadataBuilder().withMetadata(delay).putBoolean(TimeWindow.marker, true).build()
+    }
+    val node = WindowedAggregate(
+      keys = keyAliases.map(_.toAttribute),
+      time = timeAlias.toAttribute,
+      functions = functions.map(_.aggregateFunction),
+      filters = functions.map(_.filter.getOrElse(Literal.TrueLiteral)),
+      functionResults = functions.map(_.resultAttribute),
+      results = results.map(unalias(_).transform { case a: Attribute if keyOf.contains(a.exprId) => keyOf(a.exprId) }),
+      // A late row has no results.
+      resultColumns = results.map { r =>
+        AttributeReference(r.name, r.dataType, r.nullable || rules.late == LatePolicy.Emit)()
+      },
+      window = AttributeReference("window", PaneColumns.windowType, nullable = true, windowMetadata)(),
+      pane = AttributeReference("pane", PaneColumns.paneType, nullable = false)(),
+      lateColumns = lateColumns,
+      lateRow = Option.when(rules.late == LatePolicy.Emit)(
+        AttributeReference("late_row", StructType(lateColumns.map(a => StructField(a.name, a.dataType, a.nullable))))()
+      ),
+      rules,
+      state,
+      text,
+      input
+    )
+    // Fresh names above: Spark tells two uses of one DataFrame apart by renaming the columns of projections.
+    val shown = if (grouping.isEmpty) node.output.drop(1) else node.output
+    Dataset.ofRows(spark, Project(shown.map(a => Alias(a, a.name)()), node))
+  }
+
+  private def analysedAggregate(df: DataFrame, by: Seq[Column], aggregates: Seq[Column]): Aggregate = {
+    val grouped = df.groupBy(by: _*).agg(aggregates.head, aggregates.tail: _*)
+    grouped.queryExecution.analyzed match {
+      case aggregate: Aggregate => aggregate
+      case other =>
+        throw MullionException.unsupported(
+          s"These aggregates need more than one aggregation (Spark plans a ${other.nodeName} over it): compute what is over " +
+            "the aggregates, such as window functions or explode, on the result of windowed(...).agg(...)."
+        )
+    }
+  }
+
+  /** The grouping, the aggregate functions and the output columns over them. What stands for other expressions (`count_if`,
+    * `bool_and` …) is replaced by them, as Spark's optimizer does in its own nodes.
+    */
+  private def parts(aggregate: Aggregate): (Seq[NamedExpression], Seq[AggregateExpression], Seq[NamedExpression]) =
+    ReplaceExpressions(aggregate.copy(child = LocalRelation(aggregate.child.output))) match {
+      case PhysicalAggregation(grouping, expressions, results, _) => (grouping, expressions, results)
+      case other => throw new IllegalStateException(s"not an aggregation: ${other.nodeName}")
+    }
+
+  private def aggregateColumns(aggregate: Aggregate): Seq[NamedExpression] =
+    if (aggregate.conf.dataFrameRetainGroupColumns) aggregate.aggregateExpressions.drop(aggregate.groupingExpressions.length)
+    else aggregate.aggregateExpressions
+
+  private def unalias(e: Expression): Expression = e match {
+    case Alias(child, _) => child
+    case other           => other
+  }
+
+  /** The event time as a TIMESTAMP; of a window column, its last microsecond, as Spark's `window_time`. */
+  private def eventTime(df: DataFrame, time: Column): Expression = {
+    val expression = unalias(timeExpression(df, time))
+    expression.dataType match {
+      case TimestampType => expression
+      case s: StructType if s.fieldNames.sameElements(Array("start", "end")) && s("end").dataType == TimestampType =>
+        val end = PreciseTimestampConversion(GetStructField(expression, 1), TimestampType, LongType)
+        PreciseTimestampConversion(Subtract(end, Literal(1L)), LongType, TimestampType)
+      case other =>
+        throw MullionException.invalid(
+          s"The time column ${expression.sql} is of type ${other.sql}, and event time is a TIMESTAMP. Convert it first: " +
+            "F.to_timestamp for text, F.timestamp_millis or F.timestamp_seconds for numbers since the epoch, " +
+            ".cast('timestamp') for a TIMESTAMP_NTZ that is in the session's time zone."
+        )
+    }
+  }
+
+  private def timeExpression(df: DataFrame, time: Column): NamedExpression =
+    df.select(time).queryExecution.analyzed match {
+      case Project(Seq(e), _) => e
+      case other =>
+        throw MullionException.invalid(s"The time must be one column of the input, and this is ${other.simpleString(5)}.")
+    }
+
+  /** The watermark that the time column carries, which a stream must have. */
+  private def timeMetadata(df: DataFrame, time: Column): Metadata = {
+    val column = timeExpression(df, time)
+    val key = EventTimeWatermark.delayKey
+    if (!df.isStreaming) Metadata.empty
+    else if (column.metadata.contains(key)) {
+      new MetadataBuilder().putLong(key, column.metadata.getLong(key)).build()
+    } else {
+      val other = df.queryExecution.analyzed.output.filter(_.metadata.contains(key)).map(_.name)
+      val found = if (other.isEmpty) "the stream has no watermark" else s"the watermark is on ${other.mkString(", ")}"
+      throw MullionException.invalid(
+        s"The window is on event time ${column.name}, but $found: without one no pane would ever close. Say how far out of order " +
+          s"rows come, with df.withWatermark('${column.name}', '10 minutes') before windowed(...)."
+      )
+    }
+  }
+
+  private def checkAggregates(expressions: Seq[AggregateExpression]): Unit = expressions.foreach { e =>
+    if (e.isDistinct)
+      throw MullionException.unsupported(
+        s"${e.sql}: a pane would have to keep every distinct value it has seen. Use F.approx_count_distinct, or " +
+          "F.size(F.collect_set(...)) if they are few."
+      )
+    e.aggregateFunction match {
+      case udaf: PythonUDAF =>
+        throw MullionException.unsupported(
+          s"${udaf.name} is a pandas aggregate function, which Spark runs over whole groups only. Use Spark's own aggregates, " +
+            "or collect the rows of a pane with F.collect_list and apply the function to the result."
+        )
+      case _ =>
+    }
+  }
+
+  private def checkNames(keys: Seq[String], results: Seq[String], late: LatePolicy): Unit = {
+    val taken = if (late == LatePolicy.Emit) reserved else reserved.init
+    (keys ++ results).find(n => taken.exists(_.equalsIgnoreCase(n))).foreach { name =>
+      throw MullionException.invalid(
+        s"A column is named '$name', as the result's own column is. Give it another name with .alias('...')."
+      )
+    }
+    (keys ++ results).groupBy(_.toLowerCase(java.util.Locale.ROOT)).values.find(_.length > 1).foreach { names =>
+      throw MullionException.invalid(
+        s"The result would have ${names.length} columns named '${names.head}'. Give them different names with .alias('...')."
+      )
+    }
+  }
+
+  private def checkKey(key: NamedExpression): Unit =
+    if (!UnsafeRowUtils.isBinaryStable(key.dataType))
+      throw MullionException.unsupported(
+        s"The key ${key.name} has a collation under which different texts are equal (${key.dataType.sql}), and state is looked " +
+          s"up by its bytes. Group by a form of it that is equal byte by byte, such as F.lower('${key.name}')."
+      )
+
+  /** Python functions inside of aggregates become columns of the input, where Spark runs them. */
+  private def hoistPython(expressions: Seq[AggregateExpression]): (Seq[AggregateExpression], Seq[Alias]) = {
+    val hoisted = Seq.newBuilder[Alias]
+    val rewritten = expressions.map { e =>
+      e.transformDown {
+        case udf: PythonUDF =>
+          val alias = Alias(udf, udf.name)()
+          hoisted += alias
+          alias.toAttribute
+      }.asInstanceOf[AggregateExpression]
+    }
+    (rewritten, hoisted.result())
+  }
+
+  private def describe(df: DataFrame, aggregate: Aggregate): AggregateText = {
+    def plain(e: Expression): Expression = e.transform { case a: Attribute => a.withQualifier(Nil) }
+    def text(e: NamedExpression): String = {
+      // The session's time zone is in casts' texts where it is not the default; names of results are given, never made.
+      s"${plain(unalias(e)).sql} AS ${org.apache.spark.sql.catalyst.util.quoteIfNeeded(e.name)}"
+    }
+    val columns = aggregateColumns(aggregate)
+    val keys = aggregate.groupingExpressions.map {
+      case n: NamedExpression => n
+      case other              => Alias(other, other.sql)()
+    }
+    val read = AttributeSet((keys ++ columns).flatMap(_.references))
+    val input = df.queryExecution.analyzed.output.filter(read.contains)
+    AggregateText(
+      StructType(input.map(a => StructField(a.name, a.dataType, a.nullable))),
+      keys.map(text),
+      columns.map(text)
+    )
+  }
+}
+
+/** The types of the columns that every result has. */
+object PaneColumns {
+  val windowType: StructType = new StructType().add("start", TimestampType).add("end", TimestampType)
+  val paneType: StructType = new StructType().add("firing", StringType, nullable = false).add("index", IntegerType)
+}

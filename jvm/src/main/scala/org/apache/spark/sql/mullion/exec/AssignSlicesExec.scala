@@ -1,0 +1,215 @@
+package org.apache.spark.sql.mullion.exec
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen._
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.mullion.{SparkLineShim, SpillLimits}
+
+import dev.mullion.windows.{BatchClock, LatePolicy, PaneRules}
+
+/** Gives each row the slice that it is aggregated in, below the partial aggregate, and keeps late rows, rows without time and
+  * rows in no window out of it. Compiled into the same loop as the scan and the aggregate.
+  *
+  * A slice is a number: for windows that overlap, its ordinal (see `SliceGrid`); else the start of the window. For late rows
+  * that reopen panes there is one output row for each window that holds the row, with `reopened` set and the start of the
+  * window as slice.
+  *
+  * @param operator
+  *   which operator this belongs to: there may be others in the plan
+  * @param before
+  *   the event clock before this batch, in microseconds, once the batch is known
+  */
+case class AssignSlicesExec(
+    operator: String,
+    time: Attribute,
+    slice: Attribute,
+    reopened: Option[Attribute],
+    rules: PaneRules,
+    before: Option[Long],
+    child: SparkPlan
+) extends UnaryExecNode
+    with CodegenSupport {
+
+  override def output: Seq[Attribute] = (child.output :+ slice) ++ reopened
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "rowsLate" -> SQLMetrics.createMetric(sparkContext, "late rows"),
+    "rowsWithoutTime" -> SQLMetrics.createMetric(sparkContext, "rows without time"),
+    "rowsInNoWindow" -> SQLMetrics.createMetric(sparkContext, "rows in no window")
+  )
+
+  private def putsAside = rules.late == LatePolicy.Emit
+
+  // Evaluated where they are needed: most rows of a selective plan never need more than their time.
+  override def usedInputs: AttributeSet = AttributeSet.empty
+
+  override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
+
+  override protected def doProduce(ctx: CodegenContext): String = child.asInstanceOf[CodegenSupport].produce(ctx, this)
+
+  override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
+    val assigner = ctx.addReferenceObj("assigner", assignment, classOf[Assigner].getName)
+    val timeVar = input(child.output.indexWhere(_.exprId == time.exprId))
+    // The rows put aside need all columns, and a variable evaluated in one branch is not there in the other.
+    val evaluated =
+      if (putsAside) evaluateVariables(input) else evaluateRequiredVariables(child.output, input, AttributeSet(time))
+    val aside = if (putsAside) putAside(ctx, input) else ""
+
+    val ts = ctx.freshName("ts")
+    val late = ctx.freshName("late")
+    val sliceVar = ctx.freshName("slice")
+    val isNull = if (timeVar.isNull == FalseLiteral) "false" else timeVar.isNull.toString
+
+    val classified =
+      s"""
+         |if ($isNull) {
+         |  ${metricTerm(ctx, "rowsWithoutTime")}.add(1L);
+         |  $aside
+         |  continue;
+         |}
+         |long $ts = ${timeVar.value};
+         |if (!$assigner.inWindow($ts)) {
+         |  ${metricTerm(ctx, "rowsInNoWindow")}.add(1L);
+         |  continue;
+         |}
+         |boolean $late = $assigner.isLate($ts);
+         |if ($late) {
+         |  ${metricTerm(ctx, "rowsLate")}.add(1L);
+         |  ${if (reopened.isEmpty) s"$aside\ncontinue;" else ""}
+         |}
+         |""".stripMargin
+
+    val sliceExpr = ExprCode(code"", FalseLiteral, JavaCode.variable(sliceVar, slice.dataType))
+    val consumed = reopened match {
+      case None =>
+        s"""
+           |long $sliceVar = $assigner.slice($ts);
+           |${consume(ctx, input :+ sliceExpr)}
+           |""".stripMargin
+      case Some(flag) =>
+        val i = ctx.freshName("i")
+        val n = ctx.freshName("n")
+        val flagExpr = ExprCode(code"", FalseLiteral, JavaCode.variable(late, flag.dataType))
+        // The loop's body may `continue`, and it stands in a block of its own, so every input is evaluated before it.
+        s"""
+           |${evaluateVariables(input)}
+           |int $n = $late ? $assigner.windows($ts) : 1;
+           |for (int $i = 0; $i < $n; $i++) {
+           |  long $sliceVar = $late ? $assigner.windowStart($ts, $i) : $assigner.slice($ts);
+           |  ${consume(ctx, input ++ Seq(sliceExpr, flagExpr))}
+           |}
+           |""".stripMargin
+    }
+    s"""
+       |// slices of ${ctx.registerComment(rules.describe)}
+       |do {
+       |  $evaluated
+       |  $classified
+       |  $consumed
+       |} while (false);
+       |""".stripMargin
+  }
+
+  private def putAside(ctx: CodegenContext, input: Seq[ExprCode]): String = {
+    val sideClass = classOf[SideRows].getName
+    val factory = ctx.addReferenceObj("sideRows", new SlicesAside.Side(operator, SparkLineShim.spillLimits(conf)))
+    val side = ctx.addMutableState(sideClass, "side")
+    ctx.currentVars = input
+    ctx.INPUT_ROW = None.orNull
+    val bound = child.output.zipWithIndex.map { case (a, i) => BoundReference(i, a.dataType, a.nullable) }
+    val whole = GenerateUnsafeProjection.createCode(ctx, bound, useSubexprElimination = false)
+    s"""
+       |if ($side == null) { $side = $factory.ofTask(); }
+       |${whole.code}
+       |$side.add(${whole.value});
+       |""".stripMargin
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val (noTime, noWindow, lateRows) =
+      (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"), longMetric("rowsLate"))
+    val assigner = assignment
+    val aside = if (putsAside) Some(new SlicesAside.Side(operator, SparkLineShim.spillLimits(conf))) else None
+    val reopens = reopened.isDefined
+    val childOutput = child.output
+    val timeAt = childOutput.indexWhere(_.exprId == time.exprId)
+    val fullOutput = output
+    child.execute().mapPartitions { rows =>
+      val whole = UnsafeProjection.create(childOutput, childOutput)
+      val project = UnsafeProjection.create(fullOutput, fullOutput)
+      val added = new GenericInternalRow(fullOutput.length - childOutput.length)
+      val both = new JoinedRow()
+      lazy val side = aside.map(_.ofTask())
+
+      def assigned(row: InternalRow, slice: Long, late: Boolean): InternalRow = {
+        added.update(0, slice)
+        if (reopens) added.update(1, late)
+        project(both(row, added))
+      }
+
+      rows.flatMap { row =>
+        if (row.isNullAt(timeAt)) {
+          noTime += 1
+          side.foreach(_.add(whole(row)))
+          Iterator.empty
+        } else {
+          val ts = row.getLong(timeAt)
+          if (!assigner.inWindow(ts)) { noWindow += 1; Iterator.empty }
+          else if (!assigner.isLate(ts)) Iterator.single(assigned(row, assigner.slice(ts), late = false))
+          else {
+            lateRows += 1
+            if (reopens) Iterator.tabulate(assigner.windows(ts))(i => assigned(row, assigner.windowStart(ts, i), late = true))
+            else { side.foreach(_.add(whole(row))); Iterator.empty }
+          }
+        }
+      }
+    }
+  }
+
+  private def assignment: Assigner = new Assigner(rules, before.getOrElse(BatchClock.BeforeAllTime))
+
+  override protected def withNewChildInternal(newChild: SparkPlan): AssignSlicesExec = copy(child = newChild)
+
+  override def simpleString(maxFields: Int): String = s"$nodeName ${rules.window.describe}, on event time ${time.name}"
+}
+
+private[exec] object SlicesAside {
+
+  /** Finds the rows put aside in a task, from generated code. */
+  final class Side(id: String, limits: SpillLimits) extends Serializable {
+    def ofTask(): SideRows = SideRows.ofTask(id, limits)
+  }
+}
+
+/** What generated code asks about a row's time. */
+final class Assigner(rules: PaneRules, before: Long) extends Serializable {
+  private val window = rules.window
+  private val grid = rules.grid
+  private val overlaps = window.overlaps
+
+  // The last window that had closed before this batch, so that lateness is one comparison of whole numbers a row.
+  private val firstOpen =
+    if (before == BatchClock.BeforeAllTime) Long.MinValue else rules.firstOpen(before)
+
+  def inWindow(ts: Long): Boolean = rules.inWindow(ts)
+
+  def isLate(ts: Long): Boolean = firstOpen != Long.MinValue && grid.windowAt(ts) < firstOpen
+
+  def slice(ts: Long): Long = if (overlaps) grid.ordinalOf(ts) else window.lastStart(ts)
+
+  /** How many windows hold `ts`. */
+  def windows(ts: Long): Int =
+    if (!overlaps) 1
+    else {
+      val slice = grid.ordinalOf(ts)
+      Math.toIntExact(grid.lastWindow(slice) - grid.firstWindow(slice) + 1)
+    }
+
+  /** The start of the `i`th window that holds `ts`. */
+  def windowStart(ts: Long, i: Int): Long =
+    if (!overlaps) window.lastStart(ts) else grid.windowStart(grid.firstWindow(grid.ordinalOf(ts)) + i)
+}

@@ -1,0 +1,15 @@
+package org.apache.spark.sql.mullion.exec
+
+import org.apache.spark.util.AccumulatorV2
+
+/** The least of what tasks report: the earliest time at which something falls due. */
+private[exec] final class MinAccumulator extends AccumulatorV2[Long, Long] {
+  private var least = PaneCounts.Never
+
+  override def isZero: Boolean = least == PaneCounts.Never
+  override def copy(): MinAccumulator = { val c = new MinAccumulator; c.least = least; c }
+  override def reset(): Unit = least = PaneCounts.Never
+  override def add(value: Long): Unit = least = Math.min(least, value)
+  override def merge(other: AccumulatorV2[Long, Long]): Unit = add(other.value)
+  override def value: Long = least
+}

@@ -1,0 +1,62 @@
+package org.apache.spark.sql.mullion.exec
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
+import org.apache.spark.sql.mullion.state.{FamilySpec, StatePartition}
+import org.apache.spark.sql.types._
+
+/** Keeps the panes of one partition for one batch: applies the batch's rows, then closes and fires what is due. */
+trait PaneEngine {
+
+  /** The firings of this batch. Consumes `input`, at most one partial row for each group, to the end. */
+  def process(input: Iterator[InternalRow]): Iterator[InternalRow]
+
+  /** Every open pane with its aggregates so far, as rows of the output: for a look from outside. */
+  def openPanes(): Iterator[InternalRow]
+}
+
+/** What a batch did in one partition, and when something falls due next there (microseconds; `PaneCounts.Never` if nothing
+  * waits).
+  */
+final class PaneCounts {
+  var panesOpened: Long = 0
+  var panesClosed: Long = 0
+  var firedEarly: Long = 0
+  var firedClose: Long = 0
+  var nextClose: Long = PaneCounts.Never
+  var nextEarlyEvent: Long = PaneCounts.Never
+  var nextEarlyWall: Long = PaneCounts.Never
+}
+
+object PaneCounts {
+  val Never: Long = Long.MaxValue
+}
+
+/** What a partition has in all, kept with its state so that no batch has to count. */
+final class PartitionTotals(partition: StatePartition) {
+  private val family = partition.family(PartitionTotals.family)
+  private val key = UnsafeProjection.create(PartitionTotals.family.key)(InternalRow(0)).copy()
+  private val value = UnsafeProjection.create(PartitionTotals.family.value)
+  private val stored = family.get(key)
+  private val was = if (stored eq null) (0L, 0L) else (stored.getLong(0), stored.getLong(1))
+  private val existed = stored ne null
+
+  /** Adds what this batch did, and gives the new totals: panes open, records in state. */
+  def add(panes: Long, records: Long): (Long, Long) = {
+    val now = (was._1 + panes, was._2 + records)
+    if (now != was) {
+      val row = value(InternalRow(now._1, now._2))
+      if (existed) family.update(key, row) else family.insert(key, row)
+    }
+    now
+  }
+}
+
+object PartitionTotals {
+  val family: FamilySpec = FamilySpec(
+    "totals",
+    key = new StructType().add("id", IntegerType, nullable = false),
+    value = new StructType().add("panes", LongType, nullable = false).add("records", LongType, nullable = false),
+    orderedBy = 0
+  )
+}

@@ -1,0 +1,111 @@
+package org.apache.spark.sql.mullion.exec
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.mullion.PaneColumns
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/** The kinds of firing, as the output names them. */
+object Firing {
+  val Early: UTF8String = UTF8String.fromString("early")
+  val Close: UTF8String = UTF8String.fromString("close")
+  val Late: UTF8String = UTF8String.fromString("late")
+}
+
+/** Makes output rows: keys, `window`, `pane`, the results over the evaluated functions, and `late_row` if late rows come out.
+  *
+  * @param keyLayout
+  *   the columns of the rows that keys are taken from
+  * @param keys
+  *   the key columns, among them
+  * @param notes
+  *   the types of the columns that accumulators have after their buffers
+  */
+final class PaneOutput(
+    keyLayout: Seq[Attribute],
+    keys: Seq[Attribute],
+    notes: Seq[DataType],
+    functions: Seq[AggregateFunction],
+    functionResults: Seq[Attribute],
+    results: Seq[NamedExpression],
+    lateRow: Option[DataType]
+) {
+  private val start = AttributeReference("start", TimestampType)()
+  private val end = AttributeReference("end", TimestampType)()
+  private val firing = AttributeReference("firing", StringType)()
+  private val index = AttributeReference("index", IntegerType)()
+  private val facts = Seq(start, end, firing, index)
+
+  private val offsets = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
+  private val imperative: Array[(ImperativeAggregate, Int)] =
+    functions.zip(offsets).zipWithIndex.collect { case ((f: ImperativeAggregate, at), i) =>
+      (f.withNewMutableAggBufferOffset(at), i)
+    }.toArray
+  private val values = new SpecificInternalRow(functions.map(_.dataType))
+
+  /** Over keys, facts, an accumulator at work and the values of imperative functions, in that order. */
+  private val paneProjection: UnsafeProjection = {
+    val evaluated: Map[ExprId, Expression] = functions
+      .zip(functionResults)
+      .collect { case (d: DeclarativeAggregate, result) => result.exprId -> d.evaluateExpression }
+      .toMap
+    val fields = results.map(_.transform {
+      case a: AttributeReference if evaluated.contains(a.exprId) => evaluated(a.exprId)
+    })
+    val padding = notes.map(AttributeReference("note", _)())
+    val input = keyLayout ++ facts ++ functions.flatMap(_.aggBufferAttributes) ++ padding ++ functionResults
+    val columns = (keys :+ window :+ pane) ++ fields ++ lateRow.map(Literal(None.orNull, _))
+    UnsafeProjection.create(columns, input)
+  }
+
+  private val factsRow = new GenericInternalRow(4)
+  private val keysAndFacts = new JoinedRow()
+  private val buffersAndValues = new JoinedRow()
+  private val all = new JoinedRow()
+
+  private def window = CreateNamedStruct(Seq(Literal("start"), start, Literal("end"), end))
+  private def pane = CreateNamedStruct(Seq(Literal("firing"), firing, Literal("index"), index))
+
+  /** One firing of a pane.
+    *
+    * @param keys
+    *   a row of `keyLayout`
+    * @param work
+    *   the accumulator at work
+    */
+  def fire(keys: InternalRow, start: Long, end: Long, firing: UTF8String, index: Int, work: InternalRow): UnsafeRow = {
+    var i = 0
+    while (i < imperative.length) {
+      val (function, at) = imperative(i)
+      values.update(at, function.eval(work))
+      i += 1
+    }
+    factsRow.update(0, start)
+    factsRow.update(1, end)
+    factsRow.update(2, firing)
+    factsRow.update(3, index)
+    paneProjection(all(keysAndFacts(keys, factsRow), buffersAndValues(work, values)))
+  }
+}
+
+
+/** Makes the output rows of late rows, which belong to no pane. */
+final class LateOutput(
+    layout: Seq[Attribute],
+    keys: Seq[Attribute],
+    results: Seq[NamedExpression],
+    lateRow: Attribute
+) {
+  private val projection = {
+    val pane = CreateNamedStruct(
+      Seq(Literal("firing"), Literal(Firing.Late, StringType), Literal("index"), Literal(None.orNull, IntegerType))
+    )
+    val columns = (keys :+ Literal(None.orNull, PaneColumns.windowType) :+ pane) ++
+      results.map(r => Literal(None.orNull, r.dataType)) :+ lateRow
+    UnsafeProjection.create(columns, layout)
+  }
+
+  def apply(row: InternalRow): UnsafeRow = projection(row)
+}

@@ -1,0 +1,379 @@
+package org.apache.spark.sql.mullion.exec
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.SparkContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalGroupState
+import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning, UnspecifiedDistribution}
+import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.streaming.operators.stateful.{StatefulOperatorCustomMetric, StatefulOperatorPartitioning}
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.{RunningQuery, SparkLineShim}
+import org.apache.spark.sql.mullion.state._
+import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode}
+import org.apache.spark.sql.types.IntegerType
+import org.apache.spark.util.{CompletionIterator, SerializableConfiguration}
+
+import dev.mullion.windows.{BatchClock, TimeMath}
+
+/** The operator: merges the partial aggregates of a batch into the panes in state, and sends out those that close or fire.
+  *
+  * {{{
+  *   scan - AssignSlices - partial aggregate - [shuffle by key] - merge - WindowExec
+  * }}}
+  *
+  * It extends an operator of Spark's because Spark gives state and watermarks to its own classes only: two rules of
+  * `IncrementalExecution` match by class, and call `copy`, which is overridden here. Everything else of the base is replaced;
+  * of its parameters only `stateInfo`, the batch's timestamp, the two watermarks and `child` mean anything here.
+  */
+final class WindowExec(
+    func: (Any, Iterator[Any], LogicalGroupState[Any]) => Iterator[Any],
+    keyDeserializer: Expression,
+    valueDeserializer: Expression,
+    initialStateDeserializer: Expression,
+    groupingAttributes: Seq[Attribute],
+    initialStateGroupAttrs: Seq[Attribute],
+    dataAttributes: Seq[Attribute],
+    initialStateDataAttrs: Seq[Attribute],
+    outputObjAttr: Attribute,
+    stateInfo: Option[SparkLineShim.StateInfo],
+    stateEncoder: ExpressionEncoder[Any],
+    stateFormatVersion: Int,
+    outputMode: OutputMode,
+    timeoutConf: GroupStateTimeout,
+    batchTimestampMs: Option[Long],
+    eventTimeWatermarkForLateEvents: Option[Long],
+    eventTimeWatermarkForEviction: Option[Long],
+    initialState: SparkPlan,
+    hasInitialState: Boolean,
+    skipEmittingInitialStateKeys: Boolean,
+    child: SparkPlan,
+    val program: WindowProgram
+) extends SparkLineShim.StatefulBase(
+      func,
+      keyDeserializer,
+      valueDeserializer,
+      initialStateDeserializer,
+      groupingAttributes,
+      initialStateGroupAttrs,
+      dataAttributes,
+      initialStateDataAttrs,
+      outputObjAttr,
+      stateInfo,
+      stateEncoder,
+      stateFormatVersion,
+      outputMode,
+      timeoutConf,
+      batchTimestampMs,
+      eventTimeWatermarkForLateEvents,
+      eventTimeWatermarkForEviction,
+      initialState,
+      hasInitialState,
+      skipEmittingInitialStateKeys,
+      child
+    ) {
+  import program.rules
+
+  override protected def otherCopyArgs: Seq[AnyRef] = Seq(program)
+
+  /** Called by Spark's planning with what it knows of the batch. */
+  override def copy(
+      func: (Any, Iterator[Any], LogicalGroupState[Any]) => Iterator[Any],
+      keyDeserializer: Expression,
+      valueDeserializer: Expression,
+      initialStateDeserializer: Expression,
+      groupingAttributes: Seq[Attribute],
+      initialStateGroupAttrs: Seq[Attribute],
+      dataAttributes: Seq[Attribute],
+      initialStateDataAttrs: Seq[Attribute],
+      outputObjAttr: Attribute,
+      stateInfo: Option[SparkLineShim.StateInfo],
+      stateEncoder: ExpressionEncoder[Any],
+      stateFormatVersion: Int,
+      outputMode: OutputMode,
+      timeoutConf: GroupStateTimeout,
+      batchTimestampMs: Option[Long],
+      eventTimeWatermarkForLateEvents: Option[Long],
+      eventTimeWatermarkForEviction: Option[Long],
+      initialState: SparkPlan,
+      hasInitialState: Boolean,
+      skipEmittingInitialStateKeys: Boolean,
+      child: SparkPlan
+  ): WindowExec = {
+    val told = WindowExec.tell(
+      child,
+      program.id,
+      partitions = stateInfo.map(_.numPartitions),
+      before = eventTimeWatermarkForLateEvents.map(WindowExec.clockBefore(stateInfo, _))
+    )
+    new WindowExec(
+      func,
+      keyDeserializer,
+      valueDeserializer,
+      initialStateDeserializer,
+      groupingAttributes,
+      initialStateGroupAttrs,
+      dataAttributes,
+      initialStateDataAttrs,
+      outputObjAttr,
+      stateInfo,
+      stateEncoder,
+      stateFormatVersion,
+      outputMode,
+      timeoutConf,
+      batchTimestampMs,
+      eventTimeWatermarkForLateEvents,
+      eventTimeWatermarkForEviction,
+      initialState,
+      hasInitialState,
+      skipEmittingInitialStateKeys,
+      told,
+      program
+    )
+  }
+
+  override def nodeName: String = "WindowedAggregate"
+
+  override def simpleString(maxFields: Int): String =
+    s"$nodeName ${rules.describe}, by ${program.keys.map(_.name).mkString("[", ", ", "]")}, ${program.state}"
+
+  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\n${simpleString(Int.MaxValue)}\n"
+
+  override def output: Seq[Attribute] = program.output
+
+  override def producedAttributes: AttributeSet = outputSet
+
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+
+  override def shortName: String = WindowExec.operatorName
+
+  // The operator's own provider, wherever the base and its traits ask for the session's.
+  @transient private lazy val ownConf: SQLConf = PartitionOpener.confOf(program.state, super.conf)
+
+  // In tasks there is no session, and nothing to replace: the opener carries the settings there.
+  override def conf: SQLConf = if (session == null) super.conf else ownConf
+
+  override val stateStoreNames: Seq[String] = PartitionOpener.storeNames(program.state, program.families)
+
+  override def requiredChildDistribution: Seq[Distribution] = Seq(
+    StatefulOperatorPartitioning.getCompatibleDistribution(program.keys, getStateInfo, conf),
+    UnspecifiedDistribution
+  )
+
+  /** Overlapping windows are worked on key by key. */
+  override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(
+    if (rules.window.overlaps) program.keys.map(SortOrder(_, Ascending)) else Nil,
+    Nil
+  )
+
+  override def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
+    WindowExec.metrics ++ assigner.toSeq.flatMap(WindowExec.assignerMetrics)
+
+  @transient private lazy val assigner: Option[AssignSlicesExec] = child.collectFirst {
+    case a: AssignSlicesExec if a.operator == program.id => a
+  }
+
+  @transient private lazy val nextClose = WindowExec.accumulator(sparkContext, "nextClose")
+  @transient private lazy val nextEarlyEvent = WindowExec.accumulator(sparkContext, "nextEarlyEvent")
+  @transient private lazy val nextEarlyWall = WindowExec.accumulator(sparkContext, "nextEarlyWall")
+
+  /** Another batch is worth its while once something is due by the clocks that it would have. */
+  override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
+    val clock = TimeMath.fromMillis(newInputWatermark)
+    nextClose.value <= clock || nextEarlyEvent.value <= clock || {
+      val wallDue = nextEarlyWall.value
+      wallDue != PaneCounts.Never &&
+      wallDue <= TimeMath.fromMillis(RunningQuery.timeMs(session, getStateInfo.queryRunId))
+    }
+  }
+
+  override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] =
+    Some(TimeMath.toMillis(rules.outputWatermark(TimeMath.fromMillis(inputWatermarkMs))))
+
+  override def validateAndMaybeEvolveStateSchema(
+      hadoopConf: Configuration,
+      batchId: Long,
+      stateSchemaVersion: Int
+  ): List[StateSchemaValidationResult] = {
+    // Ours first: Spark compares neither names nor what an aggregate is.
+    StateHeader.check(program, getStateInfo, hadoopConf)
+    val main = program.families.head
+    val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, main.key, 0, main.value)
+    List(
+      StateSchemaCompatibilityChecker.validateAndMaybeEvolveStateSchema(
+        getStateInfo,
+        hadoopConf,
+        List(schema),
+        session.sessionState,
+        stateSchemaVersion
+      )
+    )
+  }
+
+  override def operatorStateMetadata(stateSchemaPaths: List[List[String]]): OperatorStateMetadata = {
+    val info = getStateInfo
+    OperatorStateMetadataV1(
+      OperatorInfoV1(info.operatorId, shortName),
+      stateStoreNames.map(StateStoreMetadataV1(_, 0, info.numPartitions)).toArray
+    )
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val clock = BatchClock(
+      before = WindowExec.clockBefore(stateInfo, eventTimeWatermarkForLateEvents.get),
+      now = TimeMath.fromMillis(eventTimeWatermarkForEviction.get),
+      wall = TimeMath.fromMillis(batchTimestampMs.get),
+      rowsCame = child.collectLeaves().exists {
+        case empty: LocalTableScanExec => empty.rows.nonEmpty
+        case _                         => true
+      }
+    )
+    metrics // made on the driver, used in the tasks
+    val due = (nextClose, nextEarlyEvent, nextEarlyWall)
+    val late = lateRows
+    new StateRDD(
+      child.execute(),
+      PartitionOpener(program.state, program.families, getStateInfo, conf),
+      new SerializableConfiguration(session.sessionState.newHadoopConf()),
+      Some(session.streams.stateStoreCoordinator),
+      (partition, input) => {
+        val started = System.nanoTime()
+        val counts = new PaneCounts
+        var inputEnded = started
+        val rows = CompletionIterator[InternalRow, Iterator[InternalRow]](input, { inputEnded = System.nanoTime() })
+        val firings = program.engine(clock, partition, counts).process(rows) ++ late.fold(Iterator.empty[InternalRow])(_.rows())
+        val numOutputRows = longMetric("numOutputRows")
+        val counted = firings.map { row => numOutputRows += 1; row }
+        CompletionIterator[InternalRow, Iterator[InternalRow]](
+          counted, {
+            val fired = System.nanoTime()
+            commit(partition, counts)
+            due._1.add(counts.nextClose)
+            due._2.add(counts.nextEarlyEvent)
+            due._3.add(counts.nextEarlyWall)
+            longMetric("allUpdatesTimeMs") += (inputEnded - started) / 1000000L
+            longMetric("allRemovalsTimeMs") += (fired - inputEnded) / 1000000L
+            longMetric("commitTimeMs") += (System.nanoTime() - fired) / 1000000L
+          }
+        )
+      }
+    )
+  }
+
+  private def lateRows: Option[WindowExec.LateRows] = program.lateRow.map { lateRow =>
+    val aside = child.collectFirst { case p: PutAsideLateRowsExec if p.operator == WindowExec.shuffled(program.id) => p }
+    new WindowExec.LateRows(program, aside.get.operator, aside.get.child.output, lateRow, SparkLineShim.spillLimits(conf))
+  }
+
+  private def commit(partition: StatePartition, counts: PaneCounts): Unit = {
+    val records = partition.rowsAdded
+    val read = partition.rowsRead
+    val (panes, total) = new PartitionTotals(partition).add(counts.panesOpened - counts.panesClosed, records)
+    partition.commit()
+    longMetric("panesOpen") += panes
+    longMetric("stateRowsRead") += read
+    longMetric("firingsEarly") += counts.firedEarly
+    longMetric("firingsClose") += counts.firedClose
+    longMetric("numUpdatedStateRows") += counts.panesOpened
+    longMetric("numRemovedStateRows") += counts.panesClosed
+    partition.stores.zipWithIndex.foreach { case (store, i) => setStoreMetrics(store, setCheckpointInfo = i == 0) }
+    longMetric("numTotalStateRows") += total
+    setOperatorMetrics(partition.stores.length)
+  }
+}
+
+object WindowExec {
+
+  /** What Spark's checkpoints call this operator. */
+  val operatorName = "mullionWindow"
+
+  def apply(program: WindowProgram, child: SparkPlan): WindowExec = new WindowExec(
+    func = (_, _, _) => Iterator.empty,
+    keyDeserializer = Literal(0),
+    valueDeserializer = Literal(0),
+    initialStateDeserializer = Literal(0),
+    groupingAttributes = program.keys,
+    initialStateGroupAttrs = Nil,
+    dataAttributes = Nil,
+    initialStateDataAttrs = Nil,
+    outputObjAttr = AttributeReference("none", IntegerType)(),
+    stateInfo = None,
+    stateEncoder = ExpressionEncoder[Int]().asInstanceOf[ExpressionEncoder[Any]],
+    stateFormatVersion = 2,
+    outputMode = OutputMode.Append(),
+    timeoutConf = GroupStateTimeout.NoTimeout,
+    batchTimestampMs = None,
+    eventTimeWatermarkForLateEvents = None,
+    eventTimeWatermarkForEviction = None,
+    initialState = SparkLineShim.emptyScan,
+    hasInitialState = false,
+    skipEmittingInitialStateKeys = false,
+    child,
+    program
+  )
+
+  /** The event clock of the batch before, in microseconds; batch 0 has none before it, and no late rows. */
+  private def clockBefore(info: Option[SparkLineShim.StateInfo], lateEventsMs: Long): Long =
+    if (info.exists(_.storeVersion == 0)) BatchClock.BeforeAllTime else TimeMath.fromMillis(lateEventsMs)
+
+  /** What the node after the shuffle puts rows aside under: it may run in one task with those before it. */
+  def shuffled(operator: String): String = s"$operator-shuffled"
+
+  /** Tells the operator's own nodes below it what Spark told it. Another operator of ours may stand below them. */
+  private def tell(plan: SparkPlan, operator: String, partitions: Option[Int], before: Option[Long]): SparkPlan = {
+    def below(node: SparkPlan): SparkPlan =
+      node.withNewChildren(node.children.map(tell(_, operator, partitions, before)))
+
+    plan match {
+      case slices: AssignSlicesExec if slices.operator == operator => slices.copy(before = before)
+      case aside: PutAsideLateRowsExec if aside.operator == shuffled(operator) =>
+        below(aside.copy(partitions = partitions))
+      case other => below(other)
+    }
+  }
+
+  private def accumulator(context: SparkContext, name: String): MinAccumulator = {
+    val min = new MinAccumulator
+    context.register(min, name)
+    min
+  }
+
+  private final case class Metric(name: String, desc: String) extends StatefulOperatorCustomMetric {
+    override def createSQLMetric(context: SparkContext): SQLMetric = SQLMetrics.createMetric(context, desc)
+  }
+
+  /** A metric that another node of the plan counts. */
+  private final case class MetricOf(name: String, desc: String, metric: SQLMetric) extends StatefulOperatorCustomMetric {
+    override def createSQLMetric(context: SparkContext): SQLMetric = metric
+  }
+
+  private val metrics: Seq[StatefulOperatorCustomMetric] = Seq(
+    Metric("panesOpen", "panes open"),
+    Metric("firingsEarly", "early firings"),
+    Metric("firingsClose", "panes closed"),
+    Metric("stateRowsRead", "state rows read")
+  )
+
+  private def assignerMetrics(assigner: AssignSlicesExec): Seq[StatefulOperatorCustomMetric] =
+    assigner.metrics.map { case (name, metric) => MetricOf(name, name, metric) }.toSeq
+
+  /** Sends out the late rows of a task, once its input is used up. */
+  private final class LateRows(
+      program: WindowProgram,
+      id: String,
+      layout: Seq[Attribute],
+      lateRow: Attribute,
+      limits: org.apache.spark.sql.mullion.SpillLimits
+  ) extends Serializable {
+    def rows(): Iterator[InternalRow] = {
+      val output = new LateOutput(layout, program.keys, program.results, lateRow)
+      new SlicesAside.Side(id, limits).ofTask().iterator.map(output(_))
+    }
+  }
+}

@@ -1,0 +1,59 @@
+package org.apache.spark.sql.mullion.state
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
+import org.apache.spark.sql.types.StructType
+
+/** A kind of record in an operator's state.
+  *
+  * @param orderedBy
+  *   how many leading columns of the key, each a BIGINT, records are kept in order of; 0 if they are only looked up
+  */
+final case class FamilySpec(name: String, key: StructType, value: StructType, orderedBy: Int) {
+  require(orderedBy < key.length)
+  require((0 until orderedBy).forall(i => key(i).dataType == org.apache.spark.sql.types.LongType))
+}
+
+/** The records of one kind in one partition's state, at the version that a batch starts from and with the batch's own changes.
+  * Rows passed in may be reused by the caller; rows handed out are the caller's to change, but stand only until the next
+  * call.
+  */
+trait Family {
+
+  /** The value of `key`, or null: a lookup is per row, and an Option each is what we save. */
+  def get(key: UnsafeRow): UnsafeRow
+
+  /** Puts a record that was not there. */
+  def insert(key: UnsafeRow, value: UnsafeRow): Unit
+
+  /** Replaces the value of a record that was there. */
+  def update(key: UnsafeRow, value: UnsafeRow): Unit
+
+  /** Removes a record that was there. */
+  def remove(key: UnsafeRow): Unit
+
+  /** The records in order, from the first whose leading column is at least `from`. Records removed meanwhile may still come.
+    * The caller closes it.
+    */
+  def scan(from: Long): FamilyScan
+}
+
+/** A running scan of a family. */
+trait FamilyScan extends Iterator[UnsafeRowPair] with AutoCloseable
+
+/** The state of one operator in one partition, open for one batch. */
+trait StatePartition {
+  def family(spec: FamilySpec): Family
+
+  /** Records found or scanned so far. */
+  def rowsRead: Long
+
+  /** Records put less records removed so far. */
+  def rowsAdded: Long
+
+  /** Makes the changes of this batch the next version. */
+  def commit(): Unit
+
+  /** The store's own metrics, once committed. */
+  def stores: Seq[org.apache.spark.sql.execution.streaming.state.StateStore]
+}

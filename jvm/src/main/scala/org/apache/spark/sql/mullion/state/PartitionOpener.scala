@@ -1,0 +1,121 @@
+package org.apache.spark.sql.mullion.state
+
+import java.util.UUID
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.{SparkLineShim, StateChoice}
+import org.apache.spark.sql.types.StructType
+
+/** Opens the state of an operator's partitions, with a provider of the operator's own, whatever the session's is.
+  *
+  * @param version
+  *   the version that the batch starts from
+  * @param checkpointIds
+  *   for each partition the unique id of that version, if the checkpoint has such
+  */
+final class PartitionOpener(
+    choice: StateChoice,
+    families: Seq[FamilySpec],
+    root: String,
+    operator: Long,
+    runId: UUID,
+    version: Long,
+    checkpointIds: Option[Array[Array[String]]],
+    conf: StateStoreConf
+) extends Serializable {
+
+  /** Opens a partition in a task, which aborts it unless it commits. */
+  def open(partition: Int, hadoopConf: Configuration): StatePartition = {
+    val opened = of { (name, key, value, encoder, columnFamilies) =>
+      StateStore.get(
+        providerId(partition, name),
+        key,
+        value,
+        encoder,
+        version,
+        checkpointIds.map(_(partition).head),
+        None,
+        columnFamilies,
+        conf,
+        hadoopConf
+      )
+    }
+    TaskContext.get().addTaskCompletionListener[Unit] { _ =>
+      opened.stores.filterNot(_.hasCommitted).foreach(_.abort())
+    }
+    opened
+  }
+
+  /** Opens a partition for a look, outside of a query; `use` must not keep it. */
+  def look[T](partition: Int, hadoopConf: Configuration)(use: StatePartition => T): T = {
+    val providers = Seq.newBuilder[StateStoreProvider]
+    try {
+      val opened = of { (name, key, value, encoder, columnFamilies) =>
+        val provider = StateStoreProvider.createAndInit(
+          providerId(partition, name),
+          key,
+          value,
+          encoder,
+          columnFamilies,
+          conf,
+          hadoopConf,
+          useMultipleValuesPerKey = false,
+          None
+        )
+        providers += provider
+        provider.getStore(version, checkpointIds.map(_(partition).head))
+      }
+      try use(opened)
+      finally opened.stores.foreach(_.abort())
+    } finally providers.result().foreach(_.close())
+  }
+
+  def providerId(partition: Int, store: String): StateStoreProviderId =
+    StateStoreProviderId(StateStoreId(root, operator, partition, store), runId)
+
+  private def of(
+      store: (String, StructType, StructType, KeyStateEncoderSpec, Boolean) => StateStore
+  ): StatePartition = choice match {
+    case StateChoice.RocksDb =>
+      val main = families.head
+      val opened =
+        store(StateStoreId.DEFAULT_STORE_NAME, main.key, main.value, RocksDbPartition.encoder(main), true)
+      new RocksDbPartition(opened, main, families.tail)
+    case StateChoice.Hdfs =>
+      new HdfsPartition((name, key, value, encoder) => store(name, key, value, encoder, false), families)
+  }
+}
+
+object PartitionOpener {
+
+  def apply(choice: StateChoice, families: Seq[FamilySpec], info: SparkLineShim.StateInfo, conf: SQLConf): PartitionOpener =
+    new PartitionOpener(
+      choice,
+      families,
+      info.checkpointLocation,
+      info.operatorId,
+      info.queryRunId,
+      info.storeVersion,
+      info.stateStoreCkptIds,
+      new StateStoreConf(conf)
+    )
+
+  /** The session's settings, with the operator's own provider. */
+  def confOf(choice: StateChoice, session: SQLConf): SQLConf = {
+    val conf = session.clone()
+    conf.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, choice.providerClass)
+    // RocksDB would look up each key that is put, to count keys. We count our own records, and know which are new.
+    conf.setConfString("spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows", "false")
+    conf
+  }
+
+  /** The stores of an operator, as Spark's metadata lists them. */
+  def storeNames(choice: StateChoice, families: Seq[FamilySpec]): Seq[String] = choice match {
+    case StateChoice.RocksDb => Seq(StateStoreId.DEFAULT_STORE_NAME)
+    case StateChoice.Hdfs    => HdfsPartition.storeNames(families)
+  }
+}

@@ -1,0 +1,65 @@
+package org.apache.spark.sql.mullion.state
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.mullion.SparkLineShim
+
+/** State in RocksDB: one store per partition, a column family per kind of record, kept in order by Spark's range encoder.
+  */
+final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[FamilySpec]) extends StatePartition {
+  private var read = 0L
+  private var added = 0L
+
+  others.foreach(f => store.createColFamilyIfAbsent(f.name, f.key, f.value, RocksDbPartition.encoder(f)))
+
+  override def family(spec: FamilySpec): Family =
+    new RocksDbFamily(spec, if (spec == main) StateStore.DEFAULT_COL_FAMILY_NAME else spec.name)
+
+  override def rowsRead: Long = read
+
+  override def rowsAdded: Long = added
+
+  override def commit(): Unit = store.commit()
+
+  override def stores: Seq[StateStore] = Seq(store)
+
+  private final class RocksDbFamily(spec: FamilySpec, name: String) extends Family {
+    private val from = new KeyFrom(spec)
+
+    override def get(key: UnsafeRow): UnsafeRow = {
+      val value = store.get(key, name)
+      if (value ne null) read += 1
+      value
+    }
+
+    override def insert(key: UnsafeRow, value: UnsafeRow): Unit = {
+      store.put(key, value, name)
+      added += 1
+    }
+
+    override def update(key: UnsafeRow, value: UnsafeRow): Unit = store.put(key, value, name)
+
+    override def remove(key: UnsafeRow): Unit = {
+      store.remove(key, name)
+      added -= 1
+    }
+
+    override def scan(first: Long): FamilyScan = {
+      // The columns after the leading one have bytes of their own, and those of nulls are not the least: so start one before.
+      val lower = if (first == Long.MinValue) None else Some(from(first - 1))
+      val underlying = SparkLineShim.scanFrom(store, lower, name)
+      val records = underlying.dropWhile(_.key.getLong(0) < first)
+      new FamilyScan {
+        override def hasNext: Boolean = records.hasNext
+        override def next(): UnsafeRowPair = { read += 1; records.next() }
+        override def close(): Unit = underlying.close()
+      }
+    }
+  }
+}
+
+object RocksDbPartition {
+  def encoder(spec: FamilySpec): KeyStateEncoderSpec =
+    if (spec.orderedBy == 0) NoPrefixKeyStateEncoderSpec(spec.key)
+    else RangeKeyScanStateEncoderSpec(spec.key, 0 until spec.orderedBy)
+}

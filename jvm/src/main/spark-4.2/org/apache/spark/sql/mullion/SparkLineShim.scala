@@ -1,0 +1,43 @@
+package org.apache.spark.sql.mullion
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.{ExternalAppendOnlyUnsafeRowArray, LocalTableScanExec, SparkPlan}
+import org.apache.spark.sql.execution.streaming.operators.stateful.flatmapgroupswithstate
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
+import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreIterator, UnsafeRowPair}
+import org.apache.spark.sql.internal.SQLConf
+
+/** What differs between the lines of Spark: this is 4.2. */
+object SparkLineShim {
+
+  /** The only operator that Spark's planning of state and watermarks lets us extend; its package moved after 4.0. */
+  type StatefulBase = flatmapgroupswithstate.FlatMapGroupsWithStateExec
+
+  type StateInfo = StatefulOperatorStateInfo
+
+  /** A scan of nothing: the initial state that the base operator wants. */
+  def emptyScan: SparkPlan = LocalTableScanExec(Nil, Nil, None)
+
+  /** Records from `from` on, in order. */
+  def scanFrom(store: StateStore, from: Option[UnsafeRow], family: String): StateStoreIterator[UnsafeRowPair] =
+    store.rangeScan(from, None, family)
+
+  /** A list of rows that spills as Spark's window functions do: they too hold rows of the input, whole. */
+  def spillable(limits: SpillLimits): ExternalAppendOnlyUnsafeRowArray =
+    new ExternalAppendOnlyUnsafeRowArray(
+      limits.rowsInMemory,
+      limits.bytesInMemory,
+      limits.rowsToSpill,
+      limits.bytesToSpill
+    )
+
+  def spillLimits(conf: SQLConf): SpillLimits = SpillLimits(
+    conf.windowExecBufferInMemoryThreshold,
+    conf.windowExecBufferSpillSizeThreshold,
+    conf.windowExecBufferSpillThreshold,
+    conf.windowExecBufferSpillSizeThreshold
+  )
+}
+
+/** When rows held aside go to disk. */
+final case class SpillLimits(rowsInMemory: Int, bytesInMemory: Long, rowsToSpill: Int, bytesToSpill: Long)
