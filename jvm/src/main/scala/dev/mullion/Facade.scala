@@ -3,7 +3,7 @@ package dev.mullion
 import java.util.Properties
 
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
-import org.apache.spark.sql.mullion.{PanesReader, Session, StateChoice, WindowedBuilder}
+import org.apache.spark.sql.mullion.{ClockedQuery, PanesReader, Session, StateChoice, WindowedBuilder}
 
 import dev.mullion.windows.{EarlyFiring, LatePolicy, PaneRules, WindowSpec}
 
@@ -64,4 +64,8 @@ object Facade {
   /** The same, with the aggregates of the query's own DataFrame: for those that have no text in SQL. */
   def readPanesOf(panes: DataFrame, checkpoint: String, operator: Int): DataFrame =
     PanesReader.readOf(Session.classic(panes), checkpoint, operator)
+
+  /** Starts a query whose clock a test moves; see `ClockedQuery`. */
+  def startClocked(panes: DataFrame, checkpoint: String, outputMode: String, startMs: Long): ClockedQuery =
+    ClockedQuery.start(Session.classic(panes), checkpoint, outputMode, startMs)
 }

@@ -1,0 +1,81 @@
+"""``make bench``: Mullion against Spark's own ``window()``, on the same rows in one run, with the answers compared.
+
+Each side of a workload runs in a process of its own, one after the other, on two cores with RocksDB state. Times are of
+warm batches: medians after the first ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from rich.console import Console
+from rich.table import Table
+from workloads import ALL, Workload, write
+
+HERE = Path(__file__).parent
+
+
+def measure(side: str, workload: Workload, folder: Path) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, HERE / "side.py", side, workload.name, folder], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{side} failed on {workload.name}:\n{done.stderr[-4000:]}")
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    counted = [b for b in figures["batches"] if (b["rows"] == 0) == workload.idle]
+    warm = [b["ms"] for b in counted[workload.warm :]]
+    figures["ms"] = statistics.median(warm)
+    figures["spread"] = (min(warm), max(warm))
+    figures["state_rows"] = max(b["state_rows"] for b in figures["batches"])
+    return figures
+
+
+def main() -> None:
+    console = Console(width=120)
+    console.print(
+        f"Spark {pyspark.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}; "
+        "RocksDB state; medians of warm batches, least and most in brackets"
+    )
+    table = Table("workload", "", "Mullion", "Spark's window()", "ratio")
+    with tempfile.TemporaryDirectory() as scratch:
+        for workload in ALL:
+            folder = Path(scratch) / workload.name.replace(" ", "-").replace("/", "-")
+            write(workload, folder)
+            with console.status(workload.name):
+                ours, theirs = (measure(side, workload, folder) for side in ("mullion", "spark"))
+            if (ours["panes"], ours["checksum"]) != (theirs["panes"], theirs["checksum"]):
+                raise SystemExit(f"The answers differ on {workload.name}: {ours['panes']} panes and {theirs['panes']}.")
+            add_rows(table, workload, ours, theirs)
+    console.print(table)
+    console.print("Both sides gave the same panes on every workload.")
+
+
+def add_rows(table: Table, workload: Workload, ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    def ms(figures: dict[str, Any]) -> str:
+        low, high = figures["spread"]
+        return f"{figures['ms']:,.0f} ms ({low:,}-{high:,})"
+
+    def rate(figures: dict[str, Any]) -> str:
+        return f"{workload.rows / figures['ms'] * 1000:,.0f}"
+
+    table.add_row(workload.name, "batch", ms(ours), ms(theirs), f"{theirs['ms'] / ours['ms']:.2f}x faster")
+    if not workload.idle:
+        table.add_row("", "rows/s", rate(ours), rate(theirs), "")
+    table.add_row("", "panes out", f"{ours['panes']:,}", f"{theirs['panes']:,}", "equal")
+    for name, key, unit in (("state rows", "state_rows", ""), ("peak memory", "peak_mb", " MB")):
+        ratio = f"{ours[key] / theirs[key]:.2f}x of Spark's" if theirs[key] else ""
+        table.add_row("", name, f"{ours[key]:,}{unit}", f"{theirs[key]:,}{unit}", ratio)
+    table.add_section()
+
+
+if __name__ == "__main__":
+    main()

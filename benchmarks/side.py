@@ -1,0 +1,105 @@
+"""One side of one workload, in a process of its own: ``python side.py SIDE WORKLOAD FOLDER`` prints its figures as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mullion import Sliding, Tumbling, configure, windowed
+from workloads import ALL, FILES_PER_BATCH, Workload
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def aggregates() -> tuple[Column, ...]:
+    return (
+        F.count("*").alias("n"),
+        F.sum("v").alias("total"),
+        F.min("v").alias("least"),
+        F.max("v").alias("most"),
+    )
+
+
+def mullion_panes(rows: DataFrame, workload: Workload) -> DataFrame:
+    window = Tumbling(workload.size) if workload.slide is None else Sliding(workload.size, workload.slide)
+    return windowed(rows, window, by="k", time="ts").agg(*aggregates())
+
+
+def spark_panes(rows: DataFrame, workload: Workload) -> DataFrame:
+    return rows.groupBy("k", F.window("ts", workload.size, workload.slide)).agg(*aggregates())
+
+
+SIDES = {"mullion": mullion_panes, "spark": spark_panes}
+
+
+def session() -> SparkSession:
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.driver.memory", "8g")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+        .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
+        .config("spark.ui.enabled", "false")
+        .config("spark.log.level", "ERROR")
+    )
+    spark: SparkSession = configure(builder).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def run(side: str, workload: Workload, folder: Path) -> dict[str, Any]:
+    spark = session()
+    rows = (
+        spark.readStream.schema("ts timestamp, k bigint, v bigint")
+        .option("maxFilesPerTrigger", FILES_PER_BATCH)
+        .option("latestFirst", "false")
+        .parquet(str(folder))
+        .withWatermark("ts", workload.delay)
+    )
+    panes = SIDES[side](rows, workload)
+    answer = {"panes": 0, "checksum": 0}
+
+    def add(batch: DataFrame, _: int) -> None:
+        # Exact and in any order: the sum of hashes of all that a pane says.
+        hashed = F.xxhash64("k", "window.start", "n", "total", "least", "most").cast("decimal(38,0)")
+        found = batch.agg(F.count("*").alias("n"), F.sum(hashed).alias("sum")).head()
+        assert found is not None
+        answer["panes"] += found["n"]
+        answer["checksum"] += int(found["sum"] or 0)
+
+    with tempfile.TemporaryDirectory() as checkpoint:
+        query = (
+            panes.writeStream.foreachBatch(add)
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        progress = [json.loads(p.json()) for p in query._jsq.recentProgress()]  # type: ignore[attr-defined]
+    batches = [
+        {
+            "rows": p["numInputRows"],
+            "ms": p["durationMs"]["addBatch"],
+            "state_rows": p["stateOperators"][0]["numRowsTotal"],
+        }
+        for p in progress
+        if "addBatch" in p["durationMs"]
+    ]
+    pid = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+    peak = next(
+        int(line.split()[1]) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM")
+    )
+    spark.stop()
+    return {"batches": batches, "peak_mb": peak // 1024, **answer}
+
+
+if __name__ == "__main__":
+    _, wanted_side, wanted_workload, wanted_folder = sys.argv
+    chosen = next(w for w in ALL if w.name == wanted_workload)
+    print(json.dumps(run(wanted_side, chosen, Path(wanted_folder))))
