@@ -34,15 +34,19 @@ final class SliceGrid(val spec: WindowSpec) extends Serializable {
     // floorDiv(ts - offset, slide) without the overflow of ts - offset
     Math.floorDiv(ts, slide) - (if (Math.floorMod(ts, slide) < offset) 1 else 0)
 
-  def windowStart(window: Long): Long = TimeMath.plus(TimeMath.times(window, slide), offset)
+  def windowStart(window: Long): Long =
+    // Both terms have one sign, so that the sum of the clamped is the clamped sum.
+    if (window >= 0) TimeMath.plus(TimeMath.times(window, slide), offset)
+    else TimeMath.plus(TimeMath.times(window + 1, slide), offset - slide)
 
   def windowEnd(window: Long): Long = TimeMath.plus(windowStart(window), size)
 
-  /** The first slice of a window. */
-  def firstSlice(window: Long): Long = if (split) 2 * window else window
+  /** The first slice of a window. `Long.MinValue`, before all windows, is before all slices. */
+  def firstSlice(window: Long): Long = if (split) TimeMath.times(2, window) else window
 
   /** The last slice of a window. */
-  def lastSlice(window: Long): Long = if (split) 2 * (window + whole) else window + whole - 1
+  def lastSlice(window: Long): Long =
+    if (split) TimeMath.times(2, TimeMath.plus(window, whole)) else TimeMath.plus(window, whole - 1)
 
   /** The first window that holds a slice. */
   def firstWindow(ordinal: Long): Long =

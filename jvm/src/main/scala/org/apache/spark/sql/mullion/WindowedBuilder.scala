@@ -41,6 +41,7 @@ object WindowedBuilder {
     val (grouping, expressions, allResults) = parts(aggregate)
     val results = allResults.takeRight(aggregateColumns(aggregate).length)
     checkAggregates(expressions)
+    checkSubqueries(aggregate.expressions)
     val text = describe(df, aggregate)
 
     // Keys get names of their own, since normalised floats are other values than the input's.
@@ -176,6 +177,14 @@ object WindowedBuilder {
       case _ =>
     }
   }
+
+  private def checkSubqueries(expressions: Seq[Expression]): Unit =
+    expressions.flatMap(_.find(_.isInstanceOf[SubqueryExpression])).foreach { subquery =>
+      throw MullionException.unsupported(
+        s"${subquery.sql} is a subquery, and what a pane holds cannot ask other tables. Join the table to the input, or to the " +
+          "result of windowed(...).agg(...)."
+      )
+    }
 
   private def checkNames(keys: Seq[String], results: Seq[String], late: LatePolicy): Unit = {
     val taken = if (late == LatePolicy.Emit) reserved else reserved.init

@@ -19,7 +19,7 @@ import dev.mullion.windows.{BatchClock, EarlyFiring, PaneFirings, SliceSet, Wind
   *   early   (event, wall, key)  -> the keys that have a pane waiting to fire, by its readings of the clocks
   * }}}
   *
-  * The input comes sorted by key, so a key's record is read and written once a batch.
+  * The input comes with the rows of a key together, so that a key's record is read and written once a batch.
   */
 private[exec] final class SlidingPanes(
     program: WindowProgram,
