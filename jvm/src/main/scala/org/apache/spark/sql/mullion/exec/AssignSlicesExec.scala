@@ -47,6 +47,9 @@ case class AssignSlicesExec(
   // Evaluated where they are needed: most rows of a selective plan never need more than their time.
   override def usedInputs: AttributeSet = AttributeSet.empty
 
+  // A late row gives one for each of its windows, and the generated code makes all of them in one place.
+  override def needCopyResult: Boolean = reopened.isDefined || child.asInstanceOf[CodegenSupport].needCopyResult
+
   override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
 
   override protected def doProduce(ctx: CodegenContext): String = child.asInstanceOf[CodegenSupport].produce(ctx, this)
