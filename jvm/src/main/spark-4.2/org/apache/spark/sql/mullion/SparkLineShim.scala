@@ -4,8 +4,9 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.{ExternalAppendOnlyUnsafeRowArray, LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.execution.streaming.operators.stateful.flatmapgroupswithstate
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
-import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreIterator, UnsafeRowPair}
+import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.StructType
 
 /** What differs between the lines of Spark: this is 4.2. */
 object SparkLineShim {
@@ -21,6 +22,11 @@ object SparkLineShim {
   /** Records from `from` on, in order. */
   def scanFrom(store: StateStore, from: Option[UnsafeRow], family: String): StateStoreIterator[UnsafeRowPair] =
     store.rangeScan(from, None, family)
+
+  /** Keys in order of their last column, a BIGINT: eight bytes before the others, where the range encoder of the lines before
+    * this takes forty.
+    */
+  def byLastColumn(key: StructType): KeyStateEncoderSpec = TimestampAsPrefixKeyStateEncoderSpec(key)
 
   /** A list of rows that spills as Spark's window functions do: they too hold rows of the input, whole. */
   def spillable(limits: SpillLimits): ExternalAppendOnlyUnsafeRowArray =

@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
-import org.apache.spark.sql.mullion.state.{FamilySpec, StatePartition}
+import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
 /** Keeps the panes of one partition for one batch: applies the batch's rows, then closes and fires what is due. */
@@ -57,6 +57,6 @@ object PartitionTotals {
     "totals",
     key = new StructType().add("id", IntegerType, nullable = false),
     value = new StructType().add("panes", LongType, nullable = false).add("records", LongType, nullable = false),
-    orderedBy = 0
+    RecordOrder.Unordered
   )
 }

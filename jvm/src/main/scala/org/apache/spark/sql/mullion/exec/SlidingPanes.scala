@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.mullion.state.{FamilySpec, StatePartition}
+import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -41,7 +41,8 @@ private[exec] final class SlidingPanes(
 
   private val keyOf = UnsafeProjection.create(program.keys, program.partial)
   private val keyTypes = program.keys.map(_.dataType)
-  private val timed = new TimedKey(1, keyTypes)
+  private val timed = new TimedKey(keyTypes, program.timeOrder)
+  private val dueAt = timersFamily(program).times.head
   private val timerToKey = timed.toKey
   private val queue = rules.early.map(new Queue(_))
   private val keyValue = UnsafeProjection.create(keysFamily(program).value)
@@ -58,7 +59,7 @@ private[exec] final class SlidingPanes(
     timers.scan(Long.MinValue).flatMap { timer =>
       val panes = load(timerToKey(timer.key).copy())
       // Windows before the one that the timer is for have closed, though their last slices are still there for later ones.
-      val windows = windowsFrom(panes, rules.windowThatCloses(timer.key.getLong(0)), _ => true)
+      val windows = windowsFrom(panes, rules.windowThatCloses(timer.key.getLong(dueAt)), _ => true)
       fire(panes, windows, Firing.Close)
     }
 
@@ -107,7 +108,7 @@ private[exec] final class SlidingPanes(
       private var waiting = PaneCounts.Never
 
       override protected def isDue(timer: UnsafeRow): Boolean = {
-        val due = timer.getLong(0)
+        val due = timer.getLong(dueAt)
         if (!clock.closes(due)) counts.nextClose = Math.min(waiting, due)
         clock.closes(due)
       }
@@ -206,7 +207,7 @@ private[exec] final class SlidingPanes(
   /** The keys with a pane that waits to fire early. */
   private final class Queue(early: EarlyFiring) {
     private val family = partition.family(earlyFamily(program))
-    private val queued = new TimedKey(2, keyTypes)
+    private val queued = new TimedKey(keyTypes, RecordOrder.ByFirst(2))
     private val queuedToKey = queued.toKey
 
     /** Puts a key where its first waiting pane is now. */
@@ -279,25 +280,36 @@ private[exec] object SlidingPanes {
     var due: Long = PaneCounts.Never
   }
 
-  /** Keys with one or two leading times. */
-  private final class TimedKey(times: Int, keyTypes: Seq[DataType]) {
-    private val leading = new GenericInternalRow(times)
+  /** Keys with one or two times. */
+  private final class TimedKey(keyTypes: Seq[DataType], order: RecordOrder) {
+    private val times = order match {
+      case RecordOrder.ByFirst(of) => of
+      case _                       => 1
+    }
+    private val timesFirst = order != RecordOrder.ByLast
+    private val timesRow = new GenericInternalRow(times)
     private val both = new JoinedRow()
-    private val projection = UnsafeProjection.create((Seq.fill(times)(LongType) ++ keyTypes).toArray[DataType])
+    private val projection = {
+      val key = keyTypes.zipWithIndex.map { case (t, i) => BoundReference(times + i, t, nullable = true) }
+      val time = (0 until times).map(BoundReference(_, LongType, nullable = false))
+      UnsafeProjection.create(if (timesFirst) time ++ key else key ++ time)
+    }
 
     def apply(time: Long, key: UnsafeRow): UnsafeRow = {
-      leading.update(0, time)
-      projection(both(leading, key))
+      timesRow.update(0, time)
+      projection(both(timesRow, key))
     }
 
     def apply(event: Long, wall: Long, key: UnsafeRow): UnsafeRow = {
-      leading.update(1, wall)
+      timesRow.update(1, wall)
       apply(event, key)
     }
 
     /** The key without its times. */
-    def toKey: UnsafeProjection =
-      UnsafeProjection.create(keyTypes.zipWithIndex.map { case (t, i) => BoundReference(times + i, t, nullable = true) })
+    def toKey: UnsafeProjection = {
+      val from = if (timesFirst) times else 0
+      UnsafeProjection.create(keyTypes.zipWithIndex.map { case (t, i) => BoundReference(from + i, t, nullable = true) })
+    }
   }
 
   def families(program: WindowProgram): Seq[FamilySpec] =
@@ -307,25 +319,26 @@ private[exec] object SlidingPanes {
 
   private def slicesFamily(program: WindowProgram): FamilySpec = FamilySpec(
     "slices",
-    key = StructType(time("ordinal") +: program.keyFields),
+    key = StructType(program.timed(time("ordinal"), program.keyFields)),
     value = Accumulators.schema(program.functions, Nil),
-    orderedBy = 0
+    // Never scanned; but in RocksDB slices of one time are best kept together, since they come and go together.
+    if (program.timeOrder == RecordOrder.ByLast) RecordOrder.ByLast else RecordOrder.Unordered
   )
 
   private def keysFamily(program: WindowProgram): FamilySpec = FamilySpec(
     "keys",
     key = StructType(program.keyFields),
     value = new StructType().add(time("due")).add("slices", BinaryType, nullable = false).add("firings", BinaryType),
-    orderedBy = 0
+    RecordOrder.Unordered
   )
 
   private def timersFamily(program: WindowProgram): FamilySpec =
-    FamilySpec("timers", StructType(time("due") +: program.keyFields), KeyOnly.schema, orderedBy = 1)
+    FamilySpec("timers", StructType(program.timed(time("due"), program.keyFields)), KeyOnly.schema, program.timeOrder)
 
   private def earlyFamily(program: WindowProgram): FamilySpec = FamilySpec(
     "early",
     StructType(Seq(time("event"), time("wall")) ++ program.keyFields),
     KeyOnly.schema,
-    orderedBy = 2
+    RecordOrder.ByFirst(2)
   )
 }

@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.mullion.state.{FamilySpec, StatePartition}
+import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
 import dev.mullion.windows.{BatchClock, EarlyFiring, TimeMath}
@@ -34,6 +34,7 @@ private[exec] final class TumblingPanes(
   private val paneKey = UnsafeProjection.create(layout(program), program.partial)
   private val queue = rules.early.map(new Queue(_))
   private val reopenedAt = program.reopenedAt
+  private val startAt = layout(program).indexOf(program.slice)
 
   private val firedAt = accumulators.width
   private val eventAt = firedAt + 1
@@ -46,7 +47,7 @@ private[exec] final class TumblingPanes(
   override def openPanes(): Iterator[InternalRow] = {
     val scan = panes.scan(Long.MinValue)
     scan.map { record =>
-      val start = record.key.getLong(0)
+      val start = record.key.getLong(startAt)
       val work = accumulators.load(record.value)
       output.fire(record.key, start, rules.window.end(start), Firing.Close, fired(work), work)
     }
@@ -101,13 +102,13 @@ private[exec] final class TumblingPanes(
     val scan = panes.scan(first)
     new DueScan(scan) {
       override protected def isDue(key: UnsafeRow): Boolean = {
-        val due = rules.closeDue(rules.window.end(key.getLong(0)))
+        val due = rules.closeDue(rules.window.end(key.getLong(startAt)))
         if (!clock.closes(due)) counts.nextClose = due
         clock.closes(due)
       }
 
       override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
-        val start = key.getLong(0)
+        val start = key.getLong(startAt)
         val work = accumulators.load(value)
         val row = output.fire(key, start, rules.window.end(start), Firing.Close, fired(work), work)
         queue.foreach { q =>
@@ -151,7 +152,7 @@ private[exec] final class TumblingPanes(
       override protected def fire(queued: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
         val key = queuedPane(queued)
         family.remove(queued)
-        val start = key.getLong(0)
+        val start = key.getLong(startAt)
         val work = accumulators.load(panes.get(key))
         val row = output.fire(key, start, rules.window.end(start), Firing.Early, fired(work), work)
         work.setInt(firedAt, fired(work) + 1)
@@ -189,7 +190,7 @@ private[exec] object TumblingPanes {
   private def notesOf(program: WindowProgram): Seq[DataType] =
     if (program.rules.early.isEmpty) Nil else Seq(IntegerType, LongType, LongType, BooleanType)
 
-  private def layout(program: WindowProgram): Seq[Attribute] = program.slice +: program.keys
+  private def layout(program: WindowProgram): Seq[Attribute] = program.timed(program.slice, program.keys)
 
   private val event = AttributeReference("event", LongType, nullable = false)()
   private val wall = AttributeReference("wall", LongType, nullable = false)()
@@ -198,9 +199,9 @@ private[exec] object TumblingPanes {
 
   private def panesFamily(program: WindowProgram): FamilySpec = FamilySpec(
     "panes",
-    key = StructType(StructField("start", LongType, nullable = false) +: program.keyFields),
+    key = StructType(program.timed(StructField("start", LongType, nullable = false), program.keyFields)),
     value = Accumulators.schema(program.functions, notesOf(program)),
-    orderedBy = 1
+    program.timeOrder
   )
 
   private def earlyFamily(program: WindowProgram): FamilySpec = FamilySpec(
@@ -210,6 +211,6 @@ private[exec] object TumblingPanes {
         panesFamily(program).key
     ),
     value = KeyOnly.schema,
-    orderedBy = 2
+    RecordOrder.ByFirst(2)
   )
 }

@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.exec
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
 import org.apache.spark.sql.mullion.{AggregateText, StateChoice}
-import org.apache.spark.sql.mullion.state.{FamilySpec, StateHeader, StatePartition}
+import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StateHeader, StatePartition}
 import org.apache.spark.sql.types._
 
 import dev.mullion.windows.{BatchClock, PaneRules}
@@ -57,6 +57,16 @@ final case class WindowProgram(
 
   private[exec] def paneOutput(keyLayout: Seq[Attribute], notes: Seq[DataType]): PaneOutput =
     new PaneOutput(keyLayout, keys, notes, functions, functionResults, results, lateRow.map(_.dataType))
+
+  /** How records are kept that are in order of one time: where in the key it stands is the store's choice. */
+  private[exec] def timeOrder: RecordOrder = state match {
+    case StateChoice.RocksDb => RecordOrder.ByLast
+    case StateChoice.Hdfs    => RecordOrder.ByFirst(1)
+  }
+
+  /** A key's columns and one time, in that order. */
+  private[exec] def timed[T](time: T, key: Seq[T]): Seq[T] =
+    if (timeOrder == RecordOrder.ByLast) key :+ time else time +: key
 
   private[exec] def reopenedAt: Option[Int] = reopened.map(_ => keys.length + 1)
 

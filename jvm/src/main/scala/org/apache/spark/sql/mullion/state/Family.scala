@@ -2,16 +2,37 @@ package org.apache.spark.sql.mullion.state
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{LongType, StructType}
 
 /** A kind of record in an operator's state.
   *
-  * @param orderedBy
-  *   how many leading columns of the key, each a BIGINT, records are kept in order of; 0 if they are only looked up
+  * @param order
+  *   in what order records are kept
   */
-final case class FamilySpec(name: String, key: StructType, value: StructType, orderedBy: Int) {
-  require(orderedBy < key.length)
-  require((0 until orderedBy).forall(i => key(i).dataType == org.apache.spark.sql.types.LongType))
+final case class FamilySpec(name: String, key: StructType, value: StructType, order: RecordOrder) {
+  require(times.forall(key(_).dataType == LongType) && times.length < key.length)
+
+  /** Where in the key the times are that records are kept in order of. */
+  def times: Seq[Int] = order match {
+    case RecordOrder.Unordered   => Nil
+    case RecordOrder.ByLast      => Seq(key.length - 1)
+    case RecordOrder.ByFirst(of) => 0 until of
+  }
+}
+
+/** In what order the records of a family are kept. */
+sealed trait RecordOrder
+
+object RecordOrder {
+
+  /** In none: they are only looked up. */
+  case object Unordered extends RecordOrder
+
+  /** By the last column of the key, a BIGINT: what RocksDB's keys are shortest with. */
+  case object ByLast extends RecordOrder
+
+  /** By the first `columns` of the key, each a BIGINT. */
+  final case class ByFirst(columns: Int) extends RecordOrder
 }
 
 /** The records of one kind in one partition's state, at the version that a batch starts from and with the batch's own changes.
@@ -32,7 +53,7 @@ trait Family {
   /** Removes a record that was there. */
   def remove(key: UnsafeRow): Unit
 
-  /** The records in order, from the first whose leading column is at least `from`. Records removed meanwhile may still come.
+  /** The records in order, from the first whose time is at least `from`. Records removed meanwhile may still come.
     * The caller closes it.
     */
   def scan(from: Long): FamilyScan

@@ -22,7 +22,7 @@ final class HdfsPartition(open: (String, StructType, StructType, KeyStateEncoder
     val name = if (spec == families.head) StateStoreId.DEFAULT_STORE_NAME else spec.name
     val store = open(name, spec.key, spec.value, HdfsPartition.encoder(spec))
     val order =
-      if (spec.orderedBy == 0) None
+      if (spec.times.isEmpty) None
       else {
         val key = HdfsPartition.leading(spec)
         Some(open(s"${spec.name}_order", key, HdfsPartition.count, NoPrefixKeyStateEncoderSpec(key)))
@@ -95,7 +95,7 @@ final class HdfsPartition(open: (String, StructType, StructType, KeyStateEncoder
       UnsafeProjection.create(leading.zipWithIndex.map { case (f, i) => BoundReference(i, f.dataType, f.nullable) })
     private val toCount = UnsafeProjection.create(HdfsPartition.count)
     private val byLeading: Ordering[UnsafeRow] = (a: UnsafeRow, b: UnsafeRow) =>
-      (0 until spec.orderedBy).iterator.map(i => java.lang.Long.compare(a.getLong(i), b.getLong(i))).find(_ != 0).getOrElse(0)
+      spec.times.iterator.map(i => java.lang.Long.compare(a.getLong(i), b.getLong(i))).find(_ != 0).getOrElse(0)
     private val counts = new TreeMap[UnsafeRow, Array[Long]](byLeading)
     private val changed = new java.util.HashSet[UnsafeRow]()
 
@@ -129,15 +129,17 @@ final class HdfsPartition(open: (String, StructType, StructType, KeyStateEncoder
 object HdfsPartition {
   private val count = StructType(Seq(StructField("count", LongType, nullable = false)))
 
-  private def leading(spec: FamilySpec): StructType = StructType(spec.key.take(spec.orderedBy))
+  private def leading(spec: FamilySpec): StructType = StructType(spec.key.take(spec.times.length))
 
-  def encoder(spec: FamilySpec): KeyStateEncoderSpec =
-    if (spec.orderedBy == 0) NoPrefixKeyStateEncoderSpec(spec.key)
-    else PrefixKeyScanStateEncoderSpec(spec.key, spec.orderedBy)
+  def encoder(spec: FamilySpec): KeyStateEncoderSpec = spec.order match {
+    case RecordOrder.Unordered   => NoPrefixKeyStateEncoderSpec(spec.key)
+    case RecordOrder.ByFirst(of) => PrefixKeyScanStateEncoderSpec(spec.key, of)
+    case RecordOrder.ByLast      => throw new IllegalArgumentException(s"${spec.name}: this store finds records by prefix only")
+  }
 
   /** The names of the stores that the families live in, as Spark's metadata lists them. */
   def storeNames(families: Seq[FamilySpec]): Seq[String] = families.flatMap { spec =>
     val name = if (spec == families.head) StateStoreId.DEFAULT_STORE_NAME else spec.name
-    if (spec.orderedBy == 0) Seq(name) else Seq(name, s"${spec.name}_order")
+    if (spec.times.isEmpty) Seq(name) else Seq(name, s"${spec.name}_order")
   }
 }

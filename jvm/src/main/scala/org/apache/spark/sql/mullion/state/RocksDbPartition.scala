@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.mullion.SparkLineShim
 
-/** State in RocksDB: one store per partition, a column family per kind of record, kept in order by Spark's range encoder.
+/** State in RocksDB: one store per partition, a column family per kind of record, kept in order by Spark's encoders of keys.
   */
 final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[FamilySpec]) extends StatePartition {
   private var read = 0L
@@ -24,7 +24,8 @@ final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[Fa
   override def stores: Seq[StateStore] = Seq(store)
 
   private final class RocksDbFamily(spec: FamilySpec, name: String) extends Family {
-    private val from = new KeyFrom(spec)
+    private lazy val from = new KeyFrom(spec)
+    private val time = spec.times.headOption.getOrElse(0)
 
     override def get(key: UnsafeRow): UnsafeRow = {
       val value = store.get(key, name)
@@ -45,10 +46,10 @@ final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[Fa
     }
 
     override def scan(first: Long): FamilyScan = {
-      // The columns after the leading one have bytes of their own, and those of nulls are not the least: so start one before.
+      // The other columns have bytes too, and those of nulls are not the least: so start one before.
       val lower = if (first == Long.MinValue) None else Some(from(first - 1))
       val underlying = SparkLineShim.scanFrom(store, lower, name)
-      val records = underlying.dropWhile(_.key.getLong(0) < first)
+      val records = underlying.dropWhile(_.key.getLong(time) < first)
       new FamilyScan {
         override def hasNext: Boolean = records.hasNext
         override def next(): UnsafeRowPair = { read += 1; records.next() }
@@ -59,7 +60,9 @@ final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[Fa
 }
 
 object RocksDbPartition {
-  def encoder(spec: FamilySpec): KeyStateEncoderSpec =
-    if (spec.orderedBy == 0) NoPrefixKeyStateEncoderSpec(spec.key)
-    else RangeKeyScanStateEncoderSpec(spec.key, 0 until spec.orderedBy)
+  def encoder(spec: FamilySpec): KeyStateEncoderSpec = spec.order match {
+    case RecordOrder.Unordered   => NoPrefixKeyStateEncoderSpec(spec.key)
+    case RecordOrder.ByLast      => SparkLineShim.byLastColumn(spec.key)
+    case RecordOrder.ByFirst(of) => RangeKeyScanStateEncoderSpec(spec.key, 0 until of)
+  }
 }
