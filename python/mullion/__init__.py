@@ -1,0 +1,41 @@
+"""Panes in a stream: windowing for Spark Structured Streaming that closes once, fires early and sends late rows out.
+
+>>> from mullion import Tumbling, configure, windowed
+>>> spark = configure(SparkSession.builder).getOrCreate()  # doctest: +SKIP
+>>> panes = windowed(
+...     events.withWatermark("ts", "5 minutes"), Tumbling("1 hour"), by=["carrier"], time="ts"
+... ).agg(F.count("*").alias("n"))  # doctest: +SKIP
+"""
+
+from mullion._configure import configure
+from mullion._durations import Duration
+from mullion._panes import read_panes
+from mullion._version import __version__
+from mullion._windowed import Windowed, windowed
+from mullion.errors import (
+    IncompatibleStateError,
+    InvalidArgumentError,
+    MullionError,
+    UnknownColumnError,
+    UnsupportedError,
+    VersionMismatchError,
+)
+from mullion.windows import Early, Sliding, Tumbling
+
+__all__ = [
+    "Duration",
+    "Early",
+    "IncompatibleStateError",
+    "InvalidArgumentError",
+    "MullionError",
+    "Sliding",
+    "Tumbling",
+    "UnknownColumnError",
+    "UnsupportedError",
+    "VersionMismatchError",
+    "Windowed",
+    "__version__",
+    "configure",
+    "read_panes",
+    "windowed",
+]

@@ -1,0 +1,112 @@
+"""What a Spark session needs to run Mullion."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from mullion import _jars, _jvm
+from mullion.errors import InvalidArgumentError, UnsupportedError
+
+EXTENSIONS = "dev.mullion.MullionExtensions"
+
+
+def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
+    """Adds Mullion to a session that is about to be built, and returns the builder.
+
+    The JAR that the wheel carries joins ``spark.jars``, and Mullion's extensions join ``spark.sql.extensions``; what is
+    set there already, on the builder or in Spark's defaults, stays.
+
+    >>> from pyspark.sql import SparkSession
+    >>> spark = configure(SparkSession.builder.appName("panes")).getOrCreate()  # doctest: +SKIP
+
+    A JVM that runs already cannot be given a JAR. Under ``spark-submit`` or in a notebook, pass it with ``--jars`` or
+    ``--packages``, or as a library of the cluster; calling this as well does no harm, and not calling it is fine.
+
+    Raises :class:`UnsupportedError` for a Spark Connect builder, :class:`InvalidArgumentError` for what is no builder
+    or when ``PYSPARK_SUBMIT_ARGS`` has ``--jars`` without Mullion's, and :class:`VersionMismatchError` when the wheel
+    has no JAR for the installed PySpark.
+    """
+    _require_classic_builder(builder)
+    jars = _listed(builder, "spark.jars")
+    if not any(map(_jars.is_ours, jars)):
+        jars.append(_carried_url())
+    extensions = _listed(builder, "spark.sql.extensions")
+    if EXTENSIONS not in extensions:
+        extensions.append(EXTENSIONS)
+    return builder.config("spark.jars", ",".join(jars)).config("spark.sql.extensions", ",".join(extensions))
+
+
+def _carried_url() -> str:
+    jar = _jars.carried(_jars.running_line())
+    if "," in str(jar):
+        raise UnsupportedError(
+            "Mullion is installed in a folder with a comma in its name, and Spark splits lists of JARs at commas, even "
+            f"quoted ones: {jar}. Install it in another folder."
+        )
+    # As a URL, for a path may hold spaces.
+    return jar.as_uri()
+
+
+def _require_classic_builder(builder: object) -> None:
+    _jvm.require_classic(builder, "this session builder")
+    if not isinstance(builder, SparkSession.Builder):
+        raise InvalidArgumentError(
+            f"configure({builder!r}) takes a session builder. Write configure(SparkSession.builder).getOrCreate()."
+        )
+    remote = builder._options.get("spark.remote") or os.environ.get("SPARK_REMOTE")
+    if remote:
+        raise UnsupportedError(
+            f"This builder makes a Spark Connect session (to {remote!r}), and Mullion adds an operator to Spark's "
+            "planner, which only a classic session can reach. Leave .remote(...) out and unset SPARK_REMOTE; on "
+            "Databricks, use a cluster in dedicated (single-user) access mode, not a shared or serverless one."
+        )
+
+
+def _listed(builder: SparkSession.Builder, key: str) -> list[str]:
+    """The values under a key whose value is a list: the builder's, or else those that the builder's would hide."""
+    value = builder._options.get(key)
+    if value is None:
+        value = _jvm.running_conf(key) if _jvm.is_running() else _to_be_launched_with(key)
+    return [item.strip() for item in (value or "").split(",") if item.strip()]
+
+
+def _to_be_launched_with(key: str) -> str | None:
+    """What a JVM that is yet to start takes for a key from outside: ``PYSPARK_SUBMIT_ARGS``, then the defaults file."""
+    arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    found = None
+    for option, value in itertools.pairwise(arguments):
+        if option == "--jars" and key == "spark.jars":
+            _require_ours_among(value)
+            return value
+        if option == "--conf" and value.startswith(f"{key}="):
+            found = value.removeprefix(f"{key}=")
+    return found if found is not None else _default_of(key)
+
+
+def _require_ours_among(jars: str) -> None:
+    """spark-submit does not look at ``spark.jars`` when it is given ``--jars``: ours must be in that list."""
+    if not any(map(_jars.is_ours, jars.split(","))):
+        raise InvalidArgumentError(
+            f"PYSPARK_SUBMIT_ARGS has --jars {jars}, which would keep the JARs of the builder from the class path. Add "
+            f"Mullion's to that list: --jars {jars},{_jars.carried(_jars.running_line())}"
+        )
+
+
+def _default_of(key: str) -> str | None:
+    home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+    file = Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf"), "spark-defaults.conf")
+    if not file.is_file():
+        return None
+    found = None
+    for line in file.read_text(encoding="utf-8").splitlines():
+        match = re.fullmatch(rf"\s*{re.escape(key)}(?:\s*[=:]\s*|\s+)(\S.*?)\s*", line)
+        if match:
+            found = match[1]
+    return found

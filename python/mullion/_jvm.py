@@ -1,0 +1,310 @@
+"""The border to the JVM: the only file that touches py4j.
+
+Everything that Python asks of the JAR goes through its ``Facade``; every error that the JAR raises, at once or later
+inside a streaming query, comes back as one of :mod:`mullion.errors`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from mullion import _jars
+from mullion._version import __version__
+from mullion.errors import MullionError, UnsupportedError, VersionMismatchError, error_of
+from mullion.windows import Sliding, Tumbling, Window
+
+if TYPE_CHECKING:
+    from pyspark.errors import StreamingQueryException
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+FACADE = "dev.mullion.Facade"
+EXCEPTION = "dev.mullion.MullionException"
+OPERATOR = "WindowedAggregate"
+"""The name of Mullion's node in a plan."""
+
+_facades: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
+
+
+def require_classic(thing: object, what: str) -> None:
+    """Raises :class:`UnsupportedError` when ``thing`` (a DataFrame, session or column) lives in Spark Connect."""
+    if any(kind.__module__.startswith("pyspark.sql.connect") for kind in type(thing).__mro__):
+        raise UnsupportedError(
+            f"{what} belongs to Spark Connect, and Mullion adds an operator to Spark's planner, which only a classic "
+            "session can reach. Create the session on the driver, without .remote(...) and with SPARK_REMOTE and "
+            "SPARK_CONNECT_MODE_ENABLED unset; on Databricks, use a cluster in dedicated (single-user) access mode, "
+            "not a shared or serverless one."
+        )
+
+
+def facade(spark: SparkSession) -> Any:
+    """The JAR's entry point, its version checked and its planner rules installed: once for each session.
+
+    Raises :class:`UnsupportedError` under Spark Connect, :class:`MullionError` where the JAR is not on the class path
+    and :class:`VersionMismatchError` where it is not this package's, or not for this Spark.
+    """
+    require_classic(spark, "this Spark session")
+    known = _facades.get(spark)
+    if known is None:
+        known = _found(spark)
+        _check_versions(known.version(), known.sparkLine(), spark.version)
+        translate_errors()
+        _ship_jars(spark)
+        known.install(_internal(spark, "_jsparkSession"))
+        _facades[spark] = known
+    return known
+
+
+def windowed(
+    df: DataFrame,
+    window: Window,
+    by: Sequence[Column],
+    time: Column,
+    *,
+    allowed_lateness_us: int,
+    early_every_us: int,
+    early_unchanged: bool,
+    late: str,
+    state: str,
+    aggregates: Sequence[Column],
+) -> DataFrame:
+    """The operator over ``df``. Lengths are microseconds; ``early_every_us`` is 0 for none."""
+    spark = df.sparkSession
+    jvm = facade(spark)
+    match window:
+        case Tumbling():
+            spec = jvm.tumbling(window.size_us, window.offset_us)
+        case Sliding():
+            spec = jvm.sliding(window.size_us, window.slide_us, window.offset_us)
+    return _dataframe(
+        jvm.windowed(
+            _internal(df, "_jdf"),
+            spec,
+            _columns(spark, by),
+            _internal(time, "_jc"),
+            allowed_lateness_us,
+            early_every_us,
+            early_unchanged,
+            late,
+            state,
+            _columns(spark, aggregates),
+        ),
+        spark,
+    )
+
+
+def read_panes(spark: SparkSession, checkpoint: str, operator: int | None, panes: DataFrame | None) -> DataFrame:
+    """The open panes of a checkpoint; the aggregates' code comes from ``panes`` where it is given."""
+    jvm = facade(spark)
+    which = -1 if operator is None else operator
+    if panes is None:
+        return _dataframe(jvm.readPanes(_internal(spark, "_jsparkSession"), checkpoint, which), spark)
+    return _dataframe(jvm.readPanesOf(_internal(panes, "_jdf"), checkpoint, which), spark)
+
+
+def start_clocked(panes: DataFrame, checkpoint: str, output_mode: str, start_ms: int) -> Any:
+    """A query on a clock that a test moves, which starts at ``start_ms`` milliseconds since the epoch."""
+    return facade(panes.sparkSession).startClocked(_internal(panes, "_jdf"), checkpoint, output_mode, start_ms)
+
+
+def output_since(query: Any, batch: int, spark: SparkSession) -> DataFrame:
+    """What batches of a clocked query after ``batch`` wrote."""
+    return _dataframe(query.since(batch), spark)
+
+
+def progress_of(query: Any) -> list[str]:
+    """The progress reports of a clocked query's batches, as JSON."""
+    return [report.json() for report in query.query().recentProgress()]
+
+
+def running_conf(key: str) -> str | None:
+    """What the JVM that this process talks to already was started with; ``None`` where none runs or nothing is set."""
+    from pyspark import SparkConf, SparkContext
+
+    if "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None:
+        return None
+    SparkContext._ensure_initialized()
+    return SparkConf().get(key)
+
+
+def is_running() -> bool:
+    """Whether a JVM already runs for this process: its class path can no longer be added to."""
+    from pyspark import SparkContext
+
+    return "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None
+
+
+def error_in(exception: Any) -> MullionError | None:
+    """Mullion's error in a Java exception or its causes, or ``None`` when it is not ours."""
+    # A chain of causes may be a circle; none that is real is this long.
+    for _ in range(64):
+        if exception is None:
+            return None
+        if exception.getClass().getName() == EXCEPTION:
+            return error_of(exception.condition(), exception.getMessage())
+        exception = exception.getCause()
+    return None
+
+
+def translate_errors() -> None:
+    """Makes PySpark raise Mullion's own types for errors of the JAR, at whichever call they surface. Idempotent.
+
+    PySpark turns Java exceptions into Python ones in a wrapper around py4j's ``get_return_value``, which it lays anew
+    for every session. Ours goes around that wrapper, and not into ``convert_exception``, whose result is raised
+    ``from None``: Spark's own exception would be lost.
+    """
+    from pyspark.errors.exceptions import captured
+    from pyspark.sql.streaming import readwriter
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    if getattr(captured.capture_sql_exception, "_mullion", False):
+        return
+    captured.capture_sql_exception = _translating(captured.capture_sql_exception)
+    captured.install_exception_handler()
+    setattr(StreamingQuery, "exception", _translating_result(StreamingQuery.exception))  # noqa: B010
+    for name in ("start", "toTable"):
+        setattr(
+            readwriter.DataStreamWriter, name, _explaining_complete_mode(getattr(readwriter.DataStreamWriter, name))
+        )
+
+
+def _translating(capture: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[..., Any]:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors.exceptions.captured import CapturedException
+
+    def capture_ours(call: Callable[..., Any]) -> Callable[..., Any]:
+        captured = capture(call)
+
+        def calling(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return captured(*args, **kwargs)
+            except CapturedException as theirs:
+                ours = error_in(theirs._origin)
+                if ours is None:
+                    raise
+                raise ours from theirs
+            except Py4JJavaError as theirs:
+                ours = error_in(theirs.java_exception)
+                if ours is None:
+                    raise
+                raise ours from theirs
+
+        return calling
+
+    capture_ours._mullion = True  # type: ignore[attr-defined]
+    return capture_ours
+
+
+def _translating_result(
+    exception: Callable[[StreamingQuery], StreamingQueryException | None],
+) -> Callable[[StreamingQuery], Any]:
+    """``query.exception()`` gives the error and does not raise it, so the wrapper above does not see it."""
+
+    @functools.wraps(exception)
+    def exception_of(query: StreamingQuery) -> Any:
+        theirs = exception(query)
+        ours = None if theirs is None else error_in(query._jsq.exception().get())
+        if ours is None:
+            return theirs
+        ours.__cause__ = theirs
+        return ours
+
+    return exception_of
+
+
+def _explaining_complete_mode(start: Callable[..., StreamingQuery]) -> Callable[..., StreamingQuery]:
+    """Spark refuses complete mode by saying that there is no streaming aggregation, for it knows only its own."""
+    from pyspark.errors import AnalysisException
+
+    @functools.wraps(start)
+    def starting(writer: DataStreamWriter, *args: Any, **kwargs: Any) -> StreamingQuery:
+        try:
+            return start(writer, *args, **kwargs)
+        except AnalysisException as theirs:
+            refused = theirs.getCondition() == "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION"
+            mode = (theirs.getMessageParameters() or {}).get("outputMode")
+            if refused and mode == "complete" and OPERATOR in _plan(writer._df):
+                raise UnsupportedError(
+                    "outputMode('complete') would have to keep every pane that ever closed. Write with "
+                    "outputMode('append'), or 'update': each pane comes out when it fires, and closes once."
+                ) from theirs
+            raise
+
+    return starting
+
+
+def _plan(df: DataFrame) -> str:
+    return str(_internal(df, "_jdf").queryExecution().analyzed().toString())
+
+
+def _found(spark: SparkSession) -> Any:
+    from py4j.java_gateway import JavaClass
+
+    found = getattr(spark._jvm, FACADE)
+    if isinstance(found, JavaClass):
+        return found
+    raise MullionError(
+        f"Mullion's JAR is not on the class path of this Spark {spark.version} application. Add it before Spark "
+        "starts, in one of two ways: where Python starts Spark, mullion.configure(SparkSession.builder).getOrCreate(); "
+        "where something else does (spark-submit, a notebook, a cluster), as a library of the cluster or with "
+        f"{_jars.submit_option()}. A session that was running before configure() keeps its class path: stop it, and "
+        "start Python again."
+    )
+
+
+def _check_versions(jar: str, line: str, running: str) -> None:
+    if jar != __version__:
+        raise VersionMismatchError(
+            f"The JAR on Spark's class path is Mullion {jar}, and the Python package is {__version__}. They must be "
+            f"the same: pip install mullion=={jar}, or replace the JAR with {_jars.submit_option()}."
+        )
+    if running.split(".")[:2] != line.split("."):
+        raise VersionMismatchError(
+            f"The Mullion JAR on Spark's class path is built for Spark {line}, and this is Spark {running}. "
+            f"Run it on Spark {line}, or take the JAR for this Spark, if this version of Mullion has one: "
+            f"{_jars.submit_option('.'.join(running.split('.')[:2]))}."
+        )
+
+
+def _ship_jars(spark: SparkSession) -> None:
+    """Hands executors the JARs that ``spark.jars.packages`` brought.
+
+    spark-submit merges them into ``spark.jars`` of the JVM. A builder that sets ``spark.jars`` too, as
+    :func:`mullion.configure` makes it do, hides that list from the SparkContext: the driver has those JARs, executors
+    would not.
+    """
+    context = _internal(spark.sparkContext, "_jsc").sc()
+    if context.isLocal():
+        return
+    shipped = {_jars.file_name(jar) for jar in context.listJars().mkString(",").split(",")}
+    launched = getattr(spark._jvm, "java.lang.System").getProperty("spark.jars") or ""
+    for jar in filter(None, launched.split(",")):
+        if _jars.file_name(jar) not in shipped:
+            context.addJar(jar)
+
+
+def _columns(spark: SparkSession, columns: Sequence[Column]) -> Any:
+    context = spark.sparkContext
+    assert context._gateway is not None
+    array = context._gateway.new_array(getattr(spark._jvm, "org.apache.spark.sql.Column"), len(columns))
+    for index, column in enumerate(columns):
+        array[index] = _internal(column, "_jc")
+    return array
+
+
+def _dataframe(jdf: Any, spark: SparkSession) -> DataFrame:
+    # Only a classic PySpark has this module; one that is Connect's client alone must still be able to import us.
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    return ClassicDataFrame(jdf, spark)
+
+
+def _internal(thing: object, name: str) -> Any:
+    """The JVM object behind one of PySpark's."""
+    return getattr(thing, name)

@@ -1,0 +1,338 @@
+"""``windowed(...).agg(...)``: checks in words of Python what the JVM would refuse in words of Spark."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from mullion import _durations, _jvm
+from mullion._durations import Duration
+from mullion._version import __version__
+from mullion.errors import InvalidArgumentError, UnknownColumnError, UnsupportedError
+from mullion.windows import Early, Sliding, Tumbling, Window
+
+ColumnOrName: TypeAlias = Column | str
+
+LATE: Final = ("drop", "emit", "reopen")
+STATE: Final = ("rocksdb", "hdfs")
+_RESERVED: Final = ("window", "pane")
+# What Spark's refusals leave unsaid.
+_FIXES: Final = {
+    "NESTED_AGGREGATE_FUNCTION": " Aggregate the inner one first, in a windowed(...).agg(...) of its own over shorter "
+    "windows, and window its result.",
+    "MISSING_AGGREGATION": " Say which of a pane's values is meant, as in F.max(...) or F.last(...), or add it to by=.",
+}
+
+
+def windowed(
+    df: DataFrame,
+    window: Window,
+    *,
+    by: ColumnOrName | Sequence[ColumnOrName] = (),
+    time: ColumnOrName | None,
+    allowed_lateness: Duration = "0 seconds",
+    early: Early | None = None,
+    late: str = "drop",
+    state: str = "rocksdb",
+) -> Windowed:
+    """Puts the rows of a DataFrame into panes: one for each window and key. ``.agg(...)`` says what a pane holds.
+
+    - ``df``: a stream with a watermark on ``time``, or a batch; a batch gives what a stream over its rows closes with.
+    - ``window``: :class:`Tumbling` or :class:`Sliding`.
+    - ``by``: the key, a column or a list of them; nothing for one key. Nulls are a key, as in SQL.
+    - ``time``: the event time, a ``TIMESTAMP`` column, or a window column of an operator before this one.
+    - ``allowed_lateness``: how long after its end a pane stays open, as text or ``timedelta``. This is apart from the
+      watermark's delay: a pane closes when the watermark reaches ``end + allowed_lateness``.
+    - ``early``: when open panes fire before they close; ``None`` for only at the close.
+    - ``late``: what becomes of a row whose pane has closed. ``"drop"`` counts it, ``"emit"`` sends it out in the column
+      ``late_row``, ``"reopen"`` opens a fresh pane for it.
+    - ``state``: the state store, ``"rocksdb"`` or ``"hdfs"``, whatever the session's is.
+
+    Raises :class:`UnknownColumnError` for a column that ``df`` does not have, :class:`InvalidArgumentError` for a value
+    that cannot be right and :class:`UnsupportedError` for what this version, or Spark Connect, cannot do. A missing
+    watermark is found at ``.agg(...)``, other queries' state at the start of the query.
+
+    >>> windowed(events, Tumbling("1 hour"), by="carrier", time="ts").agg(F.count("*").alias("n"))  # doctest: +SKIP
+    DataFrame[carrier: string, window: struct<...>, pane: struct<firing:string,index:int>, n: bigint]
+    """
+    _require_dataframe(df)
+    _require_window(window)
+    keys = _keys(by)
+    if time is None:
+        raise UnsupportedError(
+            f"time=None asks for windows on processing time, which mullion {__version__} cannot do. Name the column "
+            "that holds each row's event time, as in time='ts'."
+        )
+    if not isinstance(time, (str, Column)):
+        raise InvalidArgumentError(
+            f"time={time!r} ({type(time).__name__}) is neither a column's name nor a Column. Write time='ts'."
+        )
+    allowed_lateness_us = _durations.not_negative(allowed_lateness, "allowed_lateness", "allowed_lateness={}")
+    if early is not None and not isinstance(early, Early):
+        raise InvalidArgumentError(f"early={early!r} is not an Early. Write {_early_meant(early)}.")
+    _require_one_of("late", late, LATE)
+    _require_one_of("state", state, STATE)
+    _jvm.facade(df.sparkSession)
+    _check_keys(df, keys, reserved=(*_RESERVED, "late_row") if late == "emit" else _RESERVED)
+    _check_time(df, time)
+    return Windowed(df, window, keys, time, allowed_lateness_us, early, late, state)
+
+
+class Windowed:
+    """Rows in panes, as :func:`windowed` makes it; ``.agg(...)`` says what a pane holds and gives a DataFrame."""
+
+    __slots__ = ("_allowed_lateness_us", "_by", "_df", "_early", "_late", "_state", "_time", "_window")
+
+    def __init__(
+        self,
+        df: DataFrame,
+        window: Window,
+        by: tuple[ColumnOrName, ...],
+        time: ColumnOrName,
+        allowed_lateness_us: int,
+        early: Early | None,
+        late: str,
+        state: str,
+    ) -> None:
+        self._df = df
+        self._window = window
+        self._by = by
+        self._time = time
+        self._allowed_lateness_us = allowed_lateness_us
+        self._early = early
+        self._late = late
+        self._state = state
+
+    def agg(self, *aggregates: Column) -> DataFrame:
+        """A row for each firing of a pane: the keys, ``window``, ``pane``, then the aggregates by their aliases.
+
+        Takes any of Spark's aggregates, expressions over them, and Scala UDAFs: ``F.count("*").alias("n")``. With
+        ``late="emit"`` there is ``late_row`` too.
+
+        Raises :class:`InvalidArgumentError` when there is none, when one is no aggregate or holds another, when a name
+        would be twice in the result, and when a stream has no watermark on its event time;
+        :class:`UnknownColumnError` for a column the input does not have; :class:`UnsupportedError` for ``DISTINCT``,
+        pandas UDAFs and aggregates that need more than one aggregation.
+        """
+        if not aggregates:
+            raise InvalidArgumentError(
+                "agg() has no aggregate: say what a pane holds. Write, for instance, agg(F.count('*').alias('n'))."
+            )
+        for aggregate in aggregates:
+            if not isinstance(aggregate, Column):
+                raise InvalidArgumentError(_not_an_aggregate(aggregate))
+            _jvm.require_classic(aggregate, f"the aggregate {aggregate!r}")
+        early = self._early
+        try:
+            return _jvm.windowed(
+                self._df,
+                self._window,
+                [_column(key) for key in self._by],
+                _column(self._time),
+                allowed_lateness_us=self._allowed_lateness_us,
+                early_every_us=0 if early is None else early.every_us,
+                early_unchanged=early is not None and early.unchanged,
+                late=self._late,
+                state=self._state,
+                aggregates=aggregates,
+            )
+        except AnalysisException as theirs:
+            raise _refusal(theirs, self._df, "agg(...)") from theirs
+
+    def __repr__(self) -> str:
+        parts = [repr(self._df), repr(self._window)]
+        if self._by:
+            parts.append(f"by={list(self._by)!r}")
+        parts.append(f"time={self._time!r}")
+        if self._allowed_lateness_us:
+            parts.append(f"allowed_lateness={_durations.written(self._allowed_lateness_us)!r}")
+        if self._early is not None:
+            parts.append(f"early={self._early!r}")
+        parts += [f"late={self._late!r}", f"state={self._state!r}"]
+        return f"windowed({', '.join(parts)})"
+
+
+def _require_dataframe(df: object) -> None:
+    _jvm.require_classic(df, "this DataFrame")
+    if not isinstance(df, DataFrame):
+        raise InvalidArgumentError(
+            f"windowed() was given a {type(df).__module__}.{type(df).__name__}, which is not a Spark DataFrame. "
+            "Make one with spark.createDataFrame(...) or spark.readStream."
+        )
+
+
+def _require_window(window: object) -> None:
+    if isinstance(window, (Tumbling, Sliding)):
+        return
+    meant = f"Tumbling({window!r})" if isinstance(window, str) else "Tumbling('1 hour')"
+    raise InvalidArgumentError(
+        f"window={window!r} ({type(window).__name__}) is not a window of Mullion. Write {meant}, or "
+        "Sliding('1 hour', '5 minutes')."
+    )
+
+
+def _keys(by: object) -> tuple[ColumnOrName, ...]:
+    keys = (by,) if isinstance(by, (str, Column)) else by
+    if not isinstance(keys, (list, tuple)):
+        raise InvalidArgumentError(
+            f"by={by!r} ({type(by).__name__}) is not a column or a list of columns. Write by='carrier' or "
+            "by=['origin', 'carrier'], or leave it out for one key."
+        )
+    for key in keys:
+        if not isinstance(key, (str, Column)):
+            raise InvalidArgumentError(
+                f"by={by!r} holds {key!r} ({type(key).__name__}), which is neither a column's name nor a Column. Write "
+                "by=['origin', 'carrier']."
+            )
+    return tuple(keys)
+
+
+def _require_one_of(name: str, value: object, allowed: Sequence[str]) -> None:
+    if isinstance(value, str) and value in allowed:
+        return
+    raise InvalidArgumentError(
+        f"{name}={value!r} is not one of {', '.join(map(repr, allowed))}.{_did_you_mean(value, allowed)}"
+    )
+
+
+def _early_meant(early: object) -> str:
+    try:
+        us = _durations.positive(early, "early", "{}")
+    except InvalidArgumentError:
+        return "early=Early(every='1 minute')"
+    return f"early=Early(every={_durations.written(us)!r})"
+
+
+def _check_keys(df: DataFrame, keys: tuple[ColumnOrName, ...], reserved: Sequence[str]) -> None:
+    names = [_field(df, f"by={key!r}", key).name for key in keys]
+    for name in names:
+        if name.lower() in reserved:
+            raise InvalidArgumentError(
+                f"by={name!r} is also the name of a column that the result adds ({', '.join(reserved)}). Rename it "
+                f"first, as in by=F.col({name!r}).alias('{name}_key')."
+            )
+        if names.count(name) > 1:
+            raise InvalidArgumentError(f"by has {name!r} {names.count(name)} times. Name it once, or give it an alias.")
+
+
+def _check_time(df: DataFrame, time: ColumnOrName) -> None:
+    found = _field(df, f"time={time!r}", time)
+    if isinstance(found.dataType, TimestampType) or _is_window(found.dataType):
+        return
+    raise InvalidArgumentError(
+        f"time={time!r} is of type {found.dataType.simpleString()}, and a window needs a timestamp. "
+        f"{_to_timestamp(found.name, found.dataType)}"
+    )
+
+
+def _is_window(kind: DataType) -> bool:
+    return (
+        isinstance(kind, StructType)
+        and kind.fieldNames() == ["start", "end"]
+        and all(isinstance(field.dataType, TimestampType) for field in kind.fields)
+    )
+
+
+def _to_timestamp(name: str, kind: DataType) -> str:
+    """How to make a timestamp of a column of another type."""
+    match kind:
+        case StringType():
+            cast = f"F.to_timestamp({name!r})"
+        case LongType() | IntegerType() | ShortType() | ByteType():
+            cast = f"F.timestamp_millis({name!r})"
+            return f"{_convert(name, cast)} F.timestamp_seconds and F.timestamp_micros are there for other units."
+        case DoubleType() | FloatType() | DecimalType():
+            cast = f"F.timestamp_seconds({name!r})"
+        case DateType() | TimestampNTZType():
+            cast = f"F.col({name!r}).cast('timestamp')"
+            return f"{_convert(name, cast)} It is read in the session's time zone."
+        case _:
+            return "Name a column that holds each row's event time."
+    return _convert(name, cast)
+
+
+def _convert(name: str, cast: str) -> str:
+    return f"Convert it before withWatermark: df.withColumn({name!r}, {cast})."
+
+
+def _field(df: DataFrame, what: str, column: ColumnOrName) -> StructField:
+    """The name and type that Spark gives a column of ``df``."""
+    if isinstance(column, Column):
+        _jvm.require_classic(column, what)
+    elif column.isidentifier() and column.lower() not in (name.lower() for name in df.columns):
+        # Spark would say so too, but in its log as well.
+        raise _unknown(column, df, what)
+    try:
+        fields = df.select(column).schema.fields
+    except AnalysisException as theirs:
+        raise _refusal(theirs, df, what) from theirs
+    if len(fields) != 1:
+        raise InvalidArgumentError(
+            f"{what} stands for {len(fields)} columns ({', '.join(field.name for field in fields)}). Name each itself."
+        )
+    return fields[0]
+
+
+def _refusal(theirs: AnalysisException, df: DataFrame, what: str) -> InvalidArgumentError:
+    """Spark's refusal of a column as our own error, which names the columns that there are."""
+    condition = theirs.getCondition() or ""
+    parameters = theirs.getMessageParameters() or {}
+    if condition.startswith(("UNRESOLVED_COLUMN", "FIELD_NOT_FOUND")):
+        wanted = parameters.get("objectName") or parameters.get("fieldName") or ""
+        return _unknown(wanted.replace("`", ""), df, what)
+    # The first line says what is wrong; the rest is the plan and the JVM's stack, which the cause keeps.
+    reason = re.sub(r"\s*SQLSTATE: \w+;?\s*$", "", str(theirs).splitlines()[0].removeprefix(f"[{condition}] "))
+    fix = _FIXES.get(condition.split(".")[0], "")
+    return InvalidArgumentError(f"{what} cannot be computed from the input: {reason}{fix}")
+
+
+def _unknown(wanted: str, df: DataFrame, what: str) -> UnknownColumnError:
+    if wanted in df.columns:
+        hint = f" A dot in a name stands for a field, unless the name is quoted: '`{wanted}`'."
+    else:
+        hint = _did_you_mean(wanted, df.columns)
+    return UnknownColumnError(
+        f"{what}: the input has no column {wanted!r}.{hint} It has {', '.join(map(repr, df.columns))}."
+    )
+
+
+def _did_you_mean(value: object, allowed: Sequence[str]) -> str:
+    close = difflib.get_close_matches(str(value).lower(), [name.lower() for name in allowed], n=1)
+    return next((f" Did you mean {name!r}?" for name in allowed if [name.lower()] == close), "")
+
+
+def _column(column: ColumnOrName) -> Column:
+    return F.col(column) if isinstance(column, str) else column
+
+
+def _not_an_aggregate(aggregate: Any) -> str:
+    if isinstance(aggregate, (list, tuple)):
+        return f"agg({aggregate!r}) was given a {type(aggregate).__name__}. Pass its items: agg(*aggregates)."
+    if isinstance(aggregate, dict):
+        return f"agg({aggregate!r}) was given a dict. Pass Columns: agg(F.avg('delay').alias('mean_delay'))."
+    return (
+        f"agg({aggregate!r}) was given a {type(aggregate).__name__}, which is not a Column. Pass aggregates, such as "
+        "F.avg('delay').alias('mean_delay')."
+    )

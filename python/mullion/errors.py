@@ -1,0 +1,65 @@
+"""Every error that Mullion raises, in Python or from the JVM.
+
+A message names the value, the cause and the fix. An error that began in the JVM keeps Spark's own exception as its
+``__cause__``, so that no stack trace is lost.
+"""
+
+from __future__ import annotations
+
+
+class MullionError(Exception):
+    """The base of Mullion's errors.
+
+    ``condition`` is the kind of error in one word, the same in Scala and Python.
+    """
+
+    condition: str = "ERROR"
+
+
+class InvalidArgumentError(MullionError, ValueError):
+    """A parameter that cannot be right, whatever the data."""
+
+    condition = "INVALID_ARGUMENT"
+
+
+class UnknownColumnError(InvalidArgumentError):
+    """A column that the input does not have."""
+
+    condition = "UNKNOWN_COLUMN"
+
+
+class UnsupportedError(MullionError):
+    """A sensible request that Mullion, or Spark, cannot serve."""
+
+    condition = "UNSUPPORTED"
+
+
+class IncompatibleStateError(MullionError):
+    """A checkpoint whose state another query wrote: other windows, keys or aggregates. Nothing was overwritten."""
+
+    condition = "INCOMPATIBLE_STATE"
+
+
+class VersionMismatchError(MullionError):
+    """A JAR, a Python package and a Spark that do not belong together."""
+
+    condition = "VERSION_MISMATCH"
+
+
+_BY_CONDITION: dict[str, type[MullionError]] = {
+    kind.condition: kind
+    for kind in (
+        InvalidArgumentError,
+        UnknownColumnError,
+        UnsupportedError,
+        IncompatibleStateError,
+        VersionMismatchError,
+    )
+}
+
+
+def error_of(condition: str, message: str) -> MullionError:
+    """The error for a condition that the JVM reports; a condition this version does not know keeps its word."""
+    error = _BY_CONDITION.get(condition, MullionError)(message)
+    error.condition = condition
+    return error

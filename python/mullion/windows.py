@@ -1,0 +1,114 @@
+"""What gives a row its windows, and when an open pane fires. Specs are values: frozen, comparable, refused when wrong.
+
+Every length is held in whole microseconds. A window is half-open, ``[start, end)``, and aligned to the epoch in UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias, final
+
+from mullion import _durations
+from mullion._durations import Duration
+from mullion.errors import InvalidArgumentError
+
+_NO_OFFSET = "0 seconds"
+
+
+@final
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Tumbling:
+    """Windows that follow one another without overlap or gap: a row falls into exactly one.
+
+    ``size`` is how long a window is. ``offset`` shifts where windows start from the epoch; only its remainder by
+    ``size`` matters, so it may be negative or longer than a window.
+
+    >>> Tumbling("60 minutes", offset="75 minutes")
+    Tumbling('1 hour', offset='15 minutes')
+
+    Raises :class:`InvalidArgumentError` when ``size`` is not a duration longer than zero, or ``offset`` no duration.
+    """
+
+    size_us: int
+    offset_us: int
+
+    def __init__(self, size: Duration, offset: Duration = _NO_OFFSET) -> None:
+        size_us = _durations.positive(size, "size", "Tumbling({})")
+        offset_us = _durations.microseconds(offset, "offset", "offset={}") % size_us
+        _hold(self, size_us=size_us, offset_us=offset_us)
+
+    def __repr__(self) -> str:
+        return f"Tumbling({_durations.written(self.size_us)!r}{_offset(self.offset_us)})"
+
+
+@final
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Sliding:
+    """Windows of one size that start every ``slide``: a row falls into each window that covers it.
+
+    ``slide`` need not divide ``size``. Where it is longer than ``size`` it leaves gaps, and rows in them are in no
+    window. ``offset`` shifts where windows start from the epoch; only its remainder by ``slide`` matters.
+
+    >>> Sliding("1 minute", "1 second")
+    Sliding('60 seconds', '1 second')
+
+    Raises :class:`InvalidArgumentError` when ``size`` or ``slide`` is not a duration longer than zero, or ``offset``
+    no duration.
+    """
+
+    size_us: int
+    slide_us: int
+    offset_us: int
+
+    def __init__(self, size: Duration, slide: Duration, offset: Duration = _NO_OFFSET) -> None:
+        size_us = _durations.positive(size, "size", "Sliding({}, '1 second')")
+        slide_us = _durations.positive(slide, "slide", "Sliding('1 minute', {})")
+        offset_us = _durations.microseconds(offset, "offset", "offset={}") % slide_us
+        _hold(self, size_us=size_us, slide_us=slide_us, offset_us=offset_us)
+
+    def __repr__(self) -> str:
+        size, slide = _durations.written_alike(self.size_us, self.slide_us)
+        return f"Sliding({size!r}, {slide!r}{_offset(self.offset_us)})"
+
+
+Window: TypeAlias = Tumbling | Sliding
+
+
+@final
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Early:
+    """Fires a pane that is still open, once its clock has moved by ``every`` since it opened or last fired.
+
+    The clock is event time while rows come and wall time when none do. A pane fires early at most once a batch, and
+    not in the batch in which it closes. With ``unchanged=True`` panes fire that got no row since they last did.
+
+    >>> Early(every="60 seconds")
+    Early('1 minute')
+
+    Raises :class:`InvalidArgumentError` when ``every`` is not a duration longer than zero, or ``unchanged`` no bool.
+    """
+
+    every_us: int
+    unchanged: bool
+
+    def __init__(self, every: Duration, unchanged: bool = False) -> None:
+        every_us = _durations.positive(every, "every", "Early(every={})")
+        if not isinstance(unchanged, bool):
+            raise InvalidArgumentError(
+                f"unchanged={unchanged!r} ({type(unchanged).__name__}) is neither True nor False. Write unchanged=True "
+                "to fire every open pane, or leave it out to fire those that changed."
+            )
+        _hold(self, every_us=every_us, unchanged=unchanged)
+
+    def __repr__(self) -> str:
+        return f"Early({_durations.written(self.every_us)!r}{', unchanged=True' if self.unchanged else ''})"
+
+
+def _offset(us: int) -> str:
+    return f", offset={_durations.written(us)!r}" if us else ""
+
+
+def _hold(spec: object, **fields: object) -> None:
+    """Sets the fields of a frozen value while it is being made."""
+    for name, value in fields.items():
+        object.__setattr__(spec, name, value)
