@@ -1,0 +1,107 @@
+# make demo   real flights through windows, early firings and late rows
+# make test   every check and test, Scala and Python
+# make bench  against Spark's own window()
+#
+# Each sets up what it needs in this folder (.venv, .build, dist, target) and starts at once when that is there.
+
+PYTHON ?= python3
+JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+JAVAC := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/javac,javac)
+
+# Each version is read from the one place that has it.
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' python/mullion/_version.py)
+LINE := $(shell sed -n 's/.*SparkLine."\([0-9.]*\)", spark.*/\1/p' project/SparkLine.scala | tail -n 1)
+SBT_VERSION := $(shell sed -n 's/^sbt.version=//p' project/build.properties)
+
+IN := .venv/bin
+SBT_LAUNCH := .build/sbt-launch-$(SBT_VERSION).jar
+SBT := $(JAVA) -Xmx2g -Dsbt.color=false -Dsbt.supershell=false -Dsbt.server.autostart=false -jar $(SBT_LAUNCH)
+JAR := jvm/target/scala-2.13/mullion-spark-$(LINE)_2.13-$(VERSION).jar
+WHEEL := dist/mullion-$(VERSION)-py3-none-any.whl
+
+SCALA := build.sbt $(wildcard project/*.sbt project/*.scala project/*.properties) $(shell find jvm/src/main -type f)
+PACKAGE := pyproject.toml README.md LICENSE $(shell find python/mullion -name '*.py' -o -name py.typed)
+CHECKED := $(wildcard python tests scripts examples benchmarks)
+TYPED := $(wildcard python/mullion tests/python scripts examples benchmarks)
+
+CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
+
+# $(call quietly,LOG,COMMAND): the command's output, only if it fails.
+quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; exit 1; }
+
+.PHONY: demo test bench venv jar wheel lint fmt clean
+.DELETE_ON_ERROR:
+
+demo: venv
+	@$(IN)/python examples/flights.py
+
+# pytest comes last, so that its closing line is the run's.
+test: venv $(SBT_LAUNCH)
+	@$(IN)/ruff check --quiet $(CHECKED)
+	@$(IN)/ruff format --quiet --check $(CHECKED)
+	@$(IN)/mypy --no-error-summary $(TYPED)
+	@echo "Scala tests ..."
+	@$(call quietly,scala-tests,$(SBT) jvm/scalafmtCheckAll jvm/test)
+	@grep -o 'Passed: Total.*' .build/scala-tests.log
+	@echo "Python tests ..."
+	@$(IN)/pytest
+
+bench: venv
+	@$(IN)/python benchmarks/run.py
+
+# The environment, with the wheel in it as a user would have it.
+venv: .venv/.installed
+
+jar: $(JAR)
+
+wheel: $(WHEEL)
+
+lint: .venv/.requirements $(SBT_LAUNCH)
+	@$(IN)/ruff check $(CHECKED)
+	@$(IN)/ruff format --check $(CHECKED)
+	@$(IN)/mypy $(TYPED)
+	@$(SBT) --warn jvm/scalafmtCheckAll < /dev/null
+
+fmt: .venv/.requirements $(SBT_LAUNCH)
+	@$(IN)/ruff check --quiet --fix $(CHECKED)
+	@$(IN)/ruff format --quiet $(CHECKED)
+	@$(SBT) --warn jvm/scalafmtAll < /dev/null
+
+# What was built. The environment stays, for it is slow to get: rm -r .venv
+clean:
+	rm -rf .build dist python/mullion/jars target jvm/target project/target project/project
+
+.build:
+	@mkdir -p $@
+
+.venv/.requirements: pyproject.toml scripts/requirements.py | .build
+	@$(CHECK_TOOLS)
+	@echo "Setting up .venv (the first time this downloads PySpark, some 400 MB) ..."
+	@test -x $(IN)/python || $(PYTHON) -m venv .venv
+	@$(IN)/python scripts/requirements.py dev demo > .build/requirements.txt
+	@$(call quietly,pip,$(IN)/python -m pip install --disable-pip-version-check -r .build/requirements.txt)
+	@touch $@
+
+# PySpark's JARs hold an Ivy, which gets the launcher from Maven Central; the launcher gets everything else.
+$(SBT_LAUNCH): project/build.properties | .venv/.requirements .build
+	@echo "Getting sbt $(SBT_VERSION) ..."
+	@$(call quietly,ivy,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
+		org.apache.ivy.Main -dependency org.scala-sbt sbt-launch $(SBT_VERSION) -types jar \
+		-retrieve '.build/[artifact]-[revision](-[classifier]).[ext]')
+	@touch $@
+
+$(JAR): $(SCALA) python/mullion/_version.py | $(SBT_LAUNCH)
+	@$(CHECK_TOOLS)
+	@echo "Building the JAR ..."
+	@$(call quietly,assembly,$(SBT) jvm/assembly)
+	@touch $@
+
+$(WHEEL): $(JAR) $(PACKAGE) | .venv/.requirements
+	@echo "Building the wheel ..."
+	@rm -rf python/mullion/jars && mkdir python/mullion/jars && cp $(JAR) python/mullion/jars
+	@$(call quietly,wheel,$(IN)/python -m hatchling build -t wheel -d dist)
+	@touch $@
+
+.venv/.installed: $(WHEEL) .venv/.requirements
+	@$(call quietly,install,$(IN)/python -m pip install --disable-pip-version-check --no-deps --force-reinstall $(WHEEL))
+	@touch $@
