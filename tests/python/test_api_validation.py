@@ -1,0 +1,221 @@
+"""Bad input to ``windowed``: each refused in words that name the value, the cause and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from fakes import of_connect
+from mullion import (
+    Early,
+    InvalidArgumentError,
+    Sliding,
+    Tumbling,
+    UnknownColumnError,
+    UnsupportedError,
+    read_panes,
+    windowed,
+)
+
+HOUR = Tumbling("1 hour")
+
+
+@pytest.fixture(scope="module")
+def flights(spark: SparkSession) -> DataFrame:
+    columns = "ts timestamp, carrier string, delay double, day date, local timestamp_ntz, millis bigint, text string"
+    return spark.createDataFrame([], f"{columns}, `a.b` int").withColumn("start_end", F.window("ts", "1 hour"))
+
+
+@pytest.fixture
+def make(flights: DataFrame) -> Callable[..., Any]:
+    """``windowed`` with everything right but what a test gives."""
+
+    def windowed_with(**given: Any) -> Any:
+        return windowed(**{"df": flights, "window": HOUR, "by": "carrier", "time": "ts", **given})
+
+    return windowed_with
+
+
+Make = Callable[..., Any]
+
+
+def test_right_arguments_are_accepted_in_each_of_their_forms(make: Make) -> None:
+    for by in ("carrier", F.col("carrier"), ["carrier"], ("carrier", F.col("delay")), [], "`a.b`", "CARRIER"):
+        make(by=by)
+    for time in ("ts", F.col("ts"), "start_end"):
+        make(time=time)
+    make(window=Sliding("1 hour", "5 minutes"), allowed_lateness=timedelta(minutes=10), early=Early("1 minute"))
+
+
+def test_an_unknown_key_is_refused_with_the_name_that_is_meant(make: Make) -> None:
+    with pytest.raises(
+        UnknownColumnError, match=r"by='carier': .* no column 'carier'\. Did you mean 'carrier'\? It has"
+    ):
+        make(by="carier")
+    with pytest.raises(UnknownColumnError, match="Did you mean 'carrier'"):
+        make(by=[F.upper("carier")])
+
+
+def test_an_unknown_time_is_refused_with_the_columns_there_are(make: Make) -> None:
+    with pytest.raises(UnknownColumnError, match=r"time='when': .*It has 'ts', 'carrier', 'delay'"):
+        make(time="when")
+
+
+def test_a_name_with_a_dot_is_refused_with_its_quoted_form(make: Make) -> None:
+    with pytest.raises(UnknownColumnError, match=r"'`a\.b`'"):
+        make(by="a.b")
+
+
+def test_an_unknown_column_in_an_aggregate_is_refused_with_the_name_that_is_meant(make: Make) -> None:
+    with pytest.raises(UnknownColumnError, match=r"no column 'dealy'\. Did you mean 'delay'\?") as refused:
+        make().agg(F.avg("dealy"))
+    assert isinstance(refused.value.__cause__, AnalysisException), "Spark's own refusal is kept"
+
+
+@pytest.mark.parametrize(
+    ("column", "fix"),
+    [
+        ("text", "F.to_timestamp('text')"),
+        ("millis", "F.timestamp_millis('millis')"),
+        ("delay", "F.timestamp_seconds('delay')"),
+        ("day", "F.col('day').cast('timestamp')"),
+        ("local", "F.col('local').cast('timestamp')"),
+    ],
+)
+def test_a_time_that_is_no_timestamp_is_refused_with_the_conversion(make: Make, column: str, fix: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"time='{column}' is of type") as refused:
+        make(time=column)
+    assert fix in str(refused.value)
+
+
+def test_a_watermark_is_asked_for_on_a_stream(spark: SparkSession) -> None:
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(InvalidArgumentError, match=r"withWatermark\('timestamp'"):
+        windowed(stream, HOUR, time="timestamp").agg(F.count("*"))
+
+
+def test_processing_time_is_refused_as_not_there_yet(make: Make) -> None:
+    with pytest.raises(UnsupportedError, match="time=None asks for windows on processing time"):
+        make(time=None)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"window": "1 hour"}, r"Write Tumbling\('1 hour'\)"),
+        ({"window": None}, r"window=None \(NoneType\)"),
+        ({"by": 1}, r"by=1 \(int\)"),
+        ({"by": {"carrier"}}, r"by=\{'carrier'\} \(set\)"),
+        ({"by": ["carrier", 1]}, r"holds 1 \(int\)"),
+        ({"by": ["carrier", "carrier"]}, "'carrier' 2 times"),
+        ({"by": "*"}, "stands for 9 columns"),
+        ({"time": 0}, r"time=0 \(int\)"),
+        ({"allowed_lateness": "-1 minute"}, "allowed_lateness='-1 minute' is negative"),
+        ({"allowed_lateness": 600}, "allowed_lateness='600 seconds'"),
+        ({"early": "1 minute"}, r"early=Early\(every='1 minute'\)"),
+        ({"early": True}, "early=True is not an Early"),
+        ({"late": "emitt"}, r"late='emitt' is not one of 'drop', 'emit', 'reopen'\. Did you mean 'emit'\?"),
+        ({"late": None}, "late=None is not one of"),
+        ({"state": "rocks"}, r"state='rocks' is not one of 'rocksdb', 'hdfs'\. Did you mean 'rocksdb'\?"),
+    ],
+)
+def test_a_wrong_argument_is_refused_by_name(make: Make, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        make(**given)
+
+
+@pytest.mark.parametrize("name", ["window", "Pane"])
+def test_a_key_named_as_a_column_of_the_result_is_refused_with_an_alias(make: Make, name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=rf"by='{name}' is also .*alias\('{name}_key'\)"):
+        make(by=F.col("carrier").alias(name))
+
+
+@pytest.mark.parametrize("name", ["window", "pane", "carrier"])
+def test_an_aggregate_named_as_another_column_of_the_result_is_refused(make: Make, name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=name):
+        make().agg(F.count("*").alias(name))
+
+
+def test_late_row_is_taken_only_where_late_rows_come_out(make: Make) -> None:
+    assert "late_row" in make(late="drop").agg(F.count("*").alias("late_row")).columns
+    with pytest.raises(InvalidArgumentError, match="late_row"):
+        make(late="emit", by=F.col("carrier").alias("late_row"))
+    with pytest.raises(InvalidArgumentError, match="late_row"):
+        make(late="emit").agg(F.count("*").alias("late_row"))
+
+
+def test_no_aggregate_is_refused_with_an_example(make: Make) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"agg\(F\.count\('\*'\)\.alias\('n'\)\)"):
+        make().agg()
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "message"),
+    [
+        ("count(*)", r"given a str, which is not a Column"),
+        ({"delay": "avg"}, r"given a dict\. Pass Columns"),
+        ([1], r"Pass its items: agg\(\*aggregates\)"),
+        (F.count, "given a function, which is not a Column"),
+    ],
+)
+def test_what_is_no_column_is_refused_as_an_aggregate(make: Make, aggregate: object, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        make().agg(aggregate)
+
+
+def test_a_nested_aggregate_is_refused_with_the_way_round(make: Make) -> None:
+    with pytest.raises(InvalidArgumentError, match="Aggregate the inner one first"):
+        make().agg(F.max(F.sum("delay")))
+
+
+def test_a_column_outside_of_an_aggregate_is_refused_with_the_way_round(make: Make) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"add it to by="):
+        make().agg(F.col("delay"))
+
+
+def test_a_distinct_aggregate_is_refused_with_the_way_round(make: Make) -> None:
+    with pytest.raises(UnsupportedError, match="approx_count_distinct"):
+        make().agg(F.count_distinct("carrier"))
+
+
+def test_a_frame_that_is_not_sparks_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"given a builtins\.dict, .*spark\.createDataFrame"):
+        windowed({}, HOUR, time="ts")  # type: ignore[arg-type]
+
+
+def test_spark_connect_is_refused_with_what_to_do() -> None:
+    frame: Any = of_connect("DataFrame")
+    with pytest.raises(UnsupportedError, match=r"without \.remote\(\.\.\.\).*dedicated \(single-user\)"):
+        windowed(frame, HOUR, time="ts")
+    with pytest.raises(UnsupportedError, match="this Spark session belongs to Spark Connect"):
+        read_panes("/checkpoint", spark=of_connect("SparkSession"))  # type: ignore[arg-type]
+
+
+def test_a_repr_shows_the_call(flights: DataFrame) -> None:
+    shown = repr(
+        windowed(flights.select("ts"), HOUR, time="ts", allowed_lateness="600 seconds", early=Early("1 minute"))
+    )
+    assert shown == (
+        "windowed(DataFrame[ts: timestamp], Tumbling('1 hour'), time='ts', allowed_lateness='10 minutes', "
+        "early=Early('1 minute'), late='drop', state='rocksdb')"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"checkpoint": 1}, r"checkpoint=1 \(int\)"),
+        ({"operator": -1}, "operator=-1"),
+        ({"operator": True}, "operator=True"),
+        ({"panes": "n"}, "panes='n' is not a DataFrame"),
+    ],
+)
+def test_a_wrong_argument_of_read_panes_is_refused_by_name(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        read_panes(**{"checkpoint": "/checkpoint", **given})

@@ -1,0 +1,119 @@
+"""How a session gets Mullion, without starting one."""
+
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+import pytest
+from pyspark.sql import SparkSession
+
+from fakes import of_connect
+from mullion import InvalidArgumentError, UnsupportedError, VersionMismatchError, __version__, _jars, _jvm, configure
+
+OURS = "dev.mullion.MullionExtensions"
+
+
+@pytest.fixture(autouse=True)
+def no_jvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As in a fresh process: what other tests started, and what this machine sets, is not seen."""
+    monkeypatch.setattr(_jvm, "is_running", lambda: False)
+    for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_HOME", "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+
+
+def configured(builder: SparkSession.Builder, key: str) -> list[str]:
+    return str(configure(builder)._options[key]).split(",")
+
+
+def builder(**options: str) -> SparkSession.Builder:
+    return SparkSession.builder.config(map={f"spark.{name.replace('_', '.')}": text for name, text in options.items()})
+
+
+def test_the_jar_of_the_wheel_and_the_extension_are_added() -> None:
+    (jar,) = configured(builder(), "spark.jars")
+    path = Path(unquote(urlparse(jar).path))
+    assert path.is_file()
+    assert path.name == f"mullion-spark-4.2_2.13-{__version__}.jar"
+    assert configured(builder(), "spark.sql.extensions") == [OURS]
+
+
+def test_what_the_builder_has_stays() -> None:
+    given = builder(jars="/one.jar, /two.jar", sql_extensions="org.example.Theirs")
+    assert configured(given, "spark.jars")[:2] == ["/one.jar", "/two.jar"]
+    assert configured(given, "spark.sql.extensions") == ["org.example.Theirs", OURS]
+
+
+def test_configuring_twice_is_configuring_once() -> None:
+    once = configure(builder())
+    assert configured(once, "spark.jars") == configured(configure(once), "spark.jars")
+    assert configured(once, "spark.sql.extensions") == [OURS]
+
+
+def test_a_jar_of_ours_that_is_there_is_not_joined_by_another() -> None:
+    given = "/opt/mullion-spark-4.2_2.13-0.0.1.jar"
+    assert configured(builder(jars=given), "spark.jars") == [given]
+
+
+def test_the_same_builder_comes_back() -> None:
+    given = builder()
+    assert configure(given) is given
+
+
+def test_what_the_defaults_file_has_stays(tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# spark.jars /comment.jar\nspark.jars   /default.jar\nspark.sql.extensions=org.example.Theirs\n"
+    )
+    assert configured(builder(), "spark.jars")[0] == "/default.jar"
+    assert configured(builder(), "spark.sql.extensions") == ["org.example.Theirs", OURS]
+
+
+def test_what_the_submit_arguments_have_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--conf spark.sql.extensions=org.example.Theirs pyspark-shell")
+    assert configured(builder(), "spark.sql.extensions") == ["org.example.Theirs", OURS]
+
+
+def test_submit_arguments_with_jars_must_have_ours_among_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--jars /theirs.jar pyspark-shell")
+    with pytest.raises(InvalidArgumentError, match=r"--jars /theirs\.jar,/.*mullion-spark-4\.2"):
+        configure(builder())
+    jars = "/theirs.jar,/opt/dev.mullion_mullion-spark-4.2_2.13-0.1.0.jar"
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--jars {jars} pyspark-shell")
+    assert ",".join(configured(builder(), "spark.jars")) == jars
+
+
+def test_what_a_running_jvm_was_started_with_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_jvm, "is_running", lambda: True)
+    monkeypatch.setattr(_jvm, "running_conf", {"spark.jars": "/running.jar"}.get)
+    assert configured(builder(), "spark.jars")[0] == "/running.jar"
+    assert configured(builder(), "spark.sql.extensions") == [OURS]
+
+
+def test_a_spark_connect_builder_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnsupportedError, match=r"sc://host.*Leave \.remote\(\.\.\.\) out"):
+        configure(builder(remote="sc://host"))
+    with pytest.raises(UnsupportedError, match="dedicated"):
+        configure(of_connect("Session"))  # type: ignore[arg-type]
+    monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
+    with pytest.raises(UnsupportedError, match="sc://elsewhere"):
+        configure(builder())
+
+
+def test_what_is_no_builder_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"configure\(SparkSession\.builder\)"):
+        configure("local[2]")  # type: ignore[arg-type]
+
+
+def test_a_spark_that_the_wheel_has_no_jar_for_is_refused_with_those_it_has() -> None:
+    with pytest.raises(VersionMismatchError, match=r"carries a JAR for Spark 4\.2, and this is Spark 3\.5"):
+        _jars.carried("3.5")
+
+
+def test_another_version_of_the_jar_is_refused_with_both_versions() -> None:
+    with pytest.raises(VersionMismatchError, match=rf"Mullion 9\.9\.9.*{__version__}.*pip install mullion==9\.9\.9"):
+        _jvm._check_versions("9.9.9", "4.2", "4.2.0")
+
+
+def test_a_jar_for_another_spark_is_refused_with_both_versions() -> None:
+    with pytest.raises(VersionMismatchError, match=r"built for Spark 4\.1, and this is Spark 4\.2\.0"):
+        _jvm._check_versions(__version__, "4.1", "4.2.0")
+    _jvm._check_versions(__version__, "4.2", "4.2.1-SNAPSHOT")

@@ -1,0 +1,99 @@
+"""Errors of the JVM in Python."""
+
+import pickle
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+
+import mullion
+from fakes import JavaError
+from mullion import _jvm, errors
+
+OURS = "dev.mullion.MullionException"
+THEIRS = "org.apache.spark.SparkException"
+
+
+@pytest.mark.parametrize(
+    ("condition", "kind"),
+    [
+        ("INVALID_ARGUMENT", mullion.InvalidArgumentError),
+        ("UNKNOWN_COLUMN", mullion.UnknownColumnError),
+        ("UNSUPPORTED", mullion.UnsupportedError),
+        ("INCOMPATIBLE_STATE", mullion.IncompatibleStateError),
+        ("VERSION_MISMATCH", mullion.VersionMismatchError),
+    ],
+)
+def test_each_condition_of_the_jvm_has_its_type(condition: str, kind: type[mullion.MullionError]) -> None:
+    found = _jvm.error_in(JavaError(OURS, "the message", condition))
+    assert type(found) is kind
+    assert str(found) == "the message"
+    assert found.condition == condition
+
+
+def test_a_condition_of_a_newer_jar_keeps_its_word() -> None:
+    found = errors.error_of("NOT_YET_KNOWN", "the message")
+    assert type(found) is mullion.MullionError
+    assert found.condition == "NOT_YET_KNOWN"
+
+
+def test_an_error_of_ours_is_found_however_deep_it_is_a_cause() -> None:
+    inner = JavaError(OURS, "the message", "UNSUPPORTED")
+    outer = JavaError("StreamingQueryException", cause=JavaError(THEIRS, cause=JavaError(THEIRS, cause=inner)))
+    assert isinstance(_jvm.error_in(outer), mullion.UnsupportedError)
+
+
+def test_an_error_of_sparks_is_left_alone() -> None:
+    assert _jvm.error_in(None) is None
+    assert _jvm.error_in(JavaError(THEIRS, cause=JavaError("java.io.IOException"))) is None
+
+
+def test_causes_that_go_round_in_a_circle_come_to_an_end() -> None:
+    one = JavaError(THEIRS)
+    one.cause = JavaError(THEIRS, cause=one)
+    assert _jvm.error_in(one) is None
+
+
+def test_a_wrong_argument_is_a_value_error_too() -> None:
+    assert issubclass(mullion.InvalidArgumentError, ValueError)
+    assert issubclass(mullion.UnknownColumnError, mullion.InvalidArgumentError)
+
+
+def test_an_error_keeps_its_condition_when_it_is_pickled() -> None:
+    again = pickle.loads(pickle.dumps(errors.error_of("INCOMPATIBLE_STATE", "the message")))
+    assert isinstance(again, mullion.IncompatibleStateError)
+    assert again.condition == "INCOMPATIBLE_STATE"
+    assert str(again) == "the message"
+
+
+class Writer:
+    """A DataStreamWriter, as far as starting it goes."""
+
+    _df = None
+
+
+def start(writer: Any, mode: str = "complete") -> Any:
+    raise AnalysisException(
+        "no streaming aggregations",
+        errorClass="STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION",
+        messageParameters={"outputMode": mode, "operation": "no streaming aggregations"},
+    )
+
+
+def test_sparks_refusal_of_complete_mode_is_explained_where_no_extension_comes_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_jvm, "_plan", lambda df: "WindowedAggregate tumbling 1 hour")
+    with pytest.raises(mullion.UnsupportedError, match=r"outputMode\('append'\)") as refused:
+        _jvm._explaining_complete_mode(start)(Writer())
+    assert isinstance(refused.value.__cause__, AnalysisException)
+
+
+def test_sparks_other_refusals_of_output_modes_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    starting = _jvm._explaining_complete_mode(start)
+    monkeypatch.setattr(_jvm, "_plan", lambda df: "WindowedAggregate tumbling 1 hour")
+    with pytest.raises(AnalysisException):
+        starting(Writer(), mode="update")
+    monkeypatch.setattr(_jvm, "_plan", lambda df: "Project")
+    with pytest.raises(AnalysisException):
+        starting(Writer())

@@ -1,0 +1,112 @@
+"""Windows and early firings as values."""
+
+import copy
+import pickle
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mullion import Early, InvalidArgumentError, Sliding, Tumbling
+
+LENGTHS = st.timedeltas(timedelta(microseconds=1), timedelta(days=100_000))
+OFFSETS = st.timedeltas(timedelta(days=-100_000), timedelta(days=100_000))
+SPECS = st.one_of(
+    st.builds(Tumbling, LENGTHS, OFFSETS),
+    st.builds(Sliding, LENGTHS, LENGTHS, OFFSETS),
+    st.builds(Early, LENGTHS, st.booleans()),
+)
+
+
+@given(SPECS)
+def test_a_repr_is_the_code_that_makes_an_equal_value(spec: object) -> None:
+    again = eval(repr(spec))
+    assert again == spec
+    assert hash(again) == hash(spec)
+    assert repr(again) == repr(spec)
+
+
+@given(SPECS)
+def test_a_value_survives_pickling_and_copying(spec: object) -> None:
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    assert copy.deepcopy(spec) == spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (Tumbling("60 minutes"), "Tumbling('1 hour')"),
+        (Tumbling(timedelta(days=1), offset="-6 hours"), "Tumbling('1 day', offset='18 hours')"),
+        (Sliding("1 minute", "1 second"), "Sliding('60 seconds', '1 second')"),
+        (Sliding("90 minutes", "1 hour", offset="1 minute"), "Sliding('90 minutes', '60 minutes', offset='1 minute')"),
+        (Sliding("1 day", "1 second"), "Sliding('1 day', '1 second')"),
+        (Early(every="60 seconds"), "Early('1 minute')"),
+        (Early("1 minute", unchanged=True), "Early('1 minute', unchanged=True)"),
+    ],
+)
+def test_a_repr_is_in_units_that_a_reader_likes(spec: object, text: str) -> None:
+    assert repr(spec) == text
+
+
+def test_values_are_equal_however_they_are_written() -> None:
+    assert Tumbling("60 minutes") == Tumbling("1 hour") == Tumbling(timedelta(hours=1))
+    assert len({Tumbling("60 minutes"), Tumbling("1 hour"), Tumbling("interval 3600 seconds")}) == 1
+
+
+def test_windows_of_another_kind_or_grid_are_not_equal() -> None:
+    one: object = Tumbling("1 hour")
+    for other in (Sliding("1 hour", "1 hour"), Tumbling("1 hour", offset="1 minute"), Tumbling("2 hours"), "1 hour"):
+        assert one != other
+
+
+def test_only_an_offsets_remainder_matters() -> None:
+    assert Tumbling("1 hour", offset="75 minutes") == Tumbling("1 hour", offset="15 minutes")
+    assert Tumbling("1 hour", offset="-45 minutes") == Tumbling("1 hour", offset="15 minutes")
+    assert Tumbling("1 hour", offset="1 hour") == Tumbling("1 hour")
+    assert Sliding("1 hour", "10 minutes", offset="25 minutes") == Sliding("1 hour", "10 minutes", offset="5 minutes")
+
+
+@pytest.mark.parametrize("spec", [Tumbling("1 hour"), Sliding("1 hour", "1 minute"), Early("1 minute")])
+def test_a_value_cannot_be_changed(spec: Tumbling | Sliding | Early) -> None:
+    for field in spec.__slots__:
+        with pytest.raises(FrozenInstanceError):
+            setattr(spec, field, 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "parameter"),
+    [
+        (lambda length: Tumbling(length), "size"),
+        (lambda length: Sliding(length, "1 second"), "size"),
+        (lambda length: Sliding("1 hour", length), "slide"),
+        (lambda length: Early(every=length), "every"),
+    ],
+)
+@pytest.mark.parametrize("length", ["0 seconds", "-1 hour", timedelta(0), "soon", "1 month", 10, 1.5, True, None])
+def test_a_length_that_is_not_longer_than_nothing_is_refused_by_name(
+    make: Callable[[object], object], parameter: str, length: object
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"^{parameter}="):
+        make(length)
+
+
+def test_a_refusal_shows_the_call_that_would_be_right() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"Tumbling\('10 seconds'\)"):
+        Tumbling(10)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match=r"Sliding\('1 minute', '5 seconds'\)"):
+        Sliding("1 minute", 5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match=r"Early\(every='10 seconds'\)"):
+        Early(every="0 seconds")
+
+
+def test_an_offset_must_be_a_duration_too() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"offset=15 has no unit.*offset='15 seconds'"):
+        Tumbling("1 hour", offset=15)  # type: ignore[arg-type]
+
+
+def test_unchanged_must_be_a_bool() -> None:
+    with pytest.raises(InvalidArgumentError, match="unchanged='yes'"):
+        Early("1 minute", unchanged="yes")  # type: ignore[arg-type]
