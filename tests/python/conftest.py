@@ -17,6 +17,9 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.streaming.stopTimeout", "30s")
+        # Hundreds of small queries: what they cost is compiling, of their code by Spark and of that by the JVM.
+        .config("spark.sql.codegen.cache.maxEntries", "5000")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
     )
     session = mullion.configure(builder).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
