@@ -61,7 +61,7 @@ case class WindowedAggregate(
   }
 
   override def simpleString(maxFields: Int): String =
-    s"$nodeName ${rules.describe}, by ${keys.map(_.name).mkString("[", ", ", "]")}, on event time ${time.name}, $state"
+    s"$nodeName ${rules.describe}, by ${WindowedBuilder.named(keys).map(_.name).mkString("[", ", ", "]")}, on event time ${time.name}, $state"
 
   override protected def withNewChildInternal(newChild: LogicalPlan): WindowedAggregate = copy(child = newChild)
 }

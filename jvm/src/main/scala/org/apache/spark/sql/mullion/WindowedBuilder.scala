@@ -22,6 +22,9 @@ object WindowedBuilder {
   /** The key of windows over the whole stream: state is kept by key, so there is always one. */
   val noKey = "mullion_no_key"
 
+  /** The keys that a user named. */
+  def named(keys: Seq[Attribute]): Seq[Attribute] = keys.filterNot(_.name == noKey)
+
   def apply(
       df: DataFrame,
       rules: PaneRules,

@@ -40,16 +40,17 @@ final class Accumulators(
     functions.forall(_.isInstanceOf[DeclarativeAggregate]) && bufferTypes.forall(UnsafeRow.isMutable)
 
   private val noted = notes.map(t => Literal.default(t))
-  private val fromPartial = new Merge(partial, inputOffset)
-  private val fromRest = new Merge(functions.flatMap(_.inputAggBufferAttributes), 0)
+  // What a batch does not need it does not generate code for.
+  private lazy val fromPartial = new Merge(partial, inputOffset)
+  private lazy val fromRest = new Merge(functions.flatMap(_.inputAggBufferAttributes), 0)
 
-  private val partialToRest = UnsafeProjection.create(
+  private lazy val partialToRest = UnsafeProjection.create(
     functions.flatMap(_.inputAggBufferAttributes).zipWithIndex.map { case (a, i) =>
       BoundReference(inputOffset + i, a.dataType, a.nullable): Expression
     } ++ noted
   )
-  private val workToRest = UnsafeProjection.create((bufferTypes ++ notes).toArray)
-  private val initial = MutableProjection.create(
+  private lazy val workToRest = UnsafeProjection.create((bufferTypes ++ notes).toArray)
+  private lazy val initial = MutableProjection.create(
     functions.flatMap {
       case d: DeclarativeAggregate => d.initialValues
       case other                   => Seq.fill(other.aggBufferAttributes.length)(NoOp)

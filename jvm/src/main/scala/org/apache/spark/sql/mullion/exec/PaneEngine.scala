@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
@@ -35,9 +35,7 @@ object PaneCounts {
 /** What a partition has in all, kept with its state so that no batch has to count. */
 final class PartitionTotals(partition: StatePartition) {
   private val family = partition.family(PartitionTotals.family)
-  private val key = UnsafeProjection.create(PartitionTotals.family.key)(InternalRow(0)).copy()
-  private val value = UnsafeProjection.create(PartitionTotals.family.value)
-  private val stored = family.get(key)
+  private val stored = family.get(PartitionTotals.key)
   private val was = if (stored eq null) (0L, 0L) else (stored.getLong(0), stored.getLong(1))
   private val existed = stored ne null
 
@@ -45,14 +43,20 @@ final class PartitionTotals(partition: StatePartition) {
   def add(panes: Long, records: Long): (Long, Long) = {
     val now = (was._1 + panes, was._2 + records)
     if (now != was) {
-      val row = value(InternalRow(now._1, now._2))
-      if (existed) family.update(key, row) else family.insert(key, row)
+      val row = UnsafeRow.createFromByteArray(24, 2)
+      row.setLong(0, now._1)
+      row.setLong(1, now._2)
+      if (existed) family.update(PartitionTotals.key, row) else family.insert(PartitionTotals.key, row)
     }
     now
   }
 }
 
 object PartitionTotals {
+
+  /** The one key: the number 0. */
+  private val key: UnsafeRow = UnsafeRow.createFromByteArray(16, 1)
+
   val family: FamilySpec = FamilySpec(
     "totals",
     key = new StructType().add("id", IntegerType, nullable = false),

@@ -46,7 +46,7 @@ final class PaneOutput(
   private val values = new SpecificInternalRow(functions.map(_.dataType))
 
   /** Over keys, facts, an accumulator at work and the values of imperative functions, in that order. */
-  private val paneProjection: UnsafeProjection = {
+  private lazy val paneProjection: UnsafeProjection = {
     val evaluated: Map[ExprId, Expression] = functions
       .zip(functionResults)
       .collect { case (d: DeclarativeAggregate, result) => result.exprId -> d.evaluateExpression }

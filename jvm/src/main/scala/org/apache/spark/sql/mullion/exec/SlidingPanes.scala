@@ -39,13 +39,13 @@ private[exec] final class SlidingPanes(
   private val reopenedAt = program.reopenedAt
   private val sliceAt = program.keys.length
 
-  private val keyOf = UnsafeProjection.create(program.keys, program.partial)
+  private lazy val keyOf = UnsafeProjection.create(program.keys, program.partial)
   private val keyTypes = program.keys.map(_.dataType)
   private val timed = new TimedKey(keyTypes, program.timeOrder)
   private val dueAt = timersFamily(program).times.head
-  private val timerToKey = timed.toKey
+  private lazy val timerToKey = timed.toKey
   private val queue = rules.early.map(new Queue(_))
-  private val keyValue = UnsafeProjection.create(keysFamily(program).value)
+  private lazy val keyValue = UnsafeProjection.create(keysFamily(program).value)
 
   /** The first windows that were open before this batch, and that are open after it. */
   private val firstOpenBefore =

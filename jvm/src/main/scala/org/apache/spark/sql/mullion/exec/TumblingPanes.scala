@@ -31,7 +31,7 @@ private[exec] final class TumblingPanes(
   private val accumulators = program.accumulators(notes)
   private val output = program.paneOutput(layout(program), notes)
   private val panes = partition.family(panesFamily(program))
-  private val paneKey = UnsafeProjection.create(layout(program), program.partial)
+  private lazy val paneKey = UnsafeProjection.create(layout(program), program.partial)
   private val queue = rules.early.map(new Queue(_))
   private val reopenedAt = program.reopenedAt
   private val startAt = layout(program).indexOf(program.slice)

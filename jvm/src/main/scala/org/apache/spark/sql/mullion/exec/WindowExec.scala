@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{StatefulOperatorCustomMetric, StatefulOperatorPartitioning}
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.{RunningQuery, SparkLineShim}
+import org.apache.spark.sql.mullion.{RunningQuery, SparkLineShim, WindowedBuilder}
 import org.apache.spark.sql.mullion.state._
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode}
 import org.apache.spark.sql.types.IntegerType
@@ -141,7 +141,7 @@ final class WindowExec(
   override def nodeName: String = "WindowedAggregate"
 
   override def simpleString(maxFields: Int): String =
-    s"$nodeName ${rules.describe}, by ${program.keys.map(_.name).mkString("[", ", ", "]")}, ${program.state}"
+    s"$nodeName ${rules.describe}, by ${WindowedBuilder.named(program.keys).map(_.name).mkString("[", ", ", "]")}, ${program.state}"
 
   override def verboseStringWithOperatorId(): String = s"$formattedNodeName\n${simpleString(Int.MaxValue)}\n"
 

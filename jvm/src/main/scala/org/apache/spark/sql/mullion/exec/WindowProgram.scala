@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
-import org.apache.spark.sql.mullion.{AggregateText, StateChoice}
+import org.apache.spark.sql.mullion.{AggregateText, StateChoice, WindowedBuilder}
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StateHeader, StatePartition}
 import org.apache.spark.sql.types._
 
@@ -79,7 +79,7 @@ final case class WindowProgram(
     allowedLateness = rules.allowedLateness,
     earlyEvery = rules.early.fold(0L)(_.every),
     earlyUnchanged = rules.early.exists(_.unchanged),
-    keys = keys.map(k => s"${k.name} ${k.dataType.sql}").toList,
+    keys = WindowedBuilder.named(keys).map(k => s"${k.name} ${k.dataType.sql}").toList,
     aggregates = text.aggregates.toList,
     buffers = functions.flatMap(_.aggBufferAttributes).map(_.dataType.sql).toList,
     input = text.input.json,
