@@ -29,17 +29,14 @@ CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 # $(call quietly,LOG,COMMAND): the command's output, only if it fails.
 quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; exit 1; }
 
-.PHONY: demo test bench venv jar wheel lint fmt clean
+.PHONY: demo test bench venv jar wheel lint lint-python fmt clean
 .DELETE_ON_ERROR:
 
 demo: venv
 	@$(IN)/python examples/flights.py
 
 # pytest comes last, so that its closing line is the run's.
-test: venv $(SBT_LAUNCH)
-	@$(IN)/ruff check --quiet $(CHECKED)
-	@$(IN)/ruff format --quiet --check $(CHECKED)
-	@$(IN)/mypy --no-error-summary $(TYPED)
+test: lint-python venv $(SBT_LAUNCH)
 	@echo "Scala tests ..."
 	@$(call quietly,scala-tests,$(SBT) jvm/scalafmtCheckAll jvm/test)
 	@grep -o 'Passed: Total.*' .build/scala-tests.log
@@ -56,10 +53,12 @@ jar: $(JAR)
 
 wheel: $(WHEEL)
 
-lint: .venv/.requirements $(SBT_LAUNCH)
-	@$(IN)/ruff check $(CHECKED)
-	@$(IN)/ruff format --check $(CHECKED)
-	@$(IN)/mypy $(TYPED)
+lint-python: .venv/.requirements
+	@$(IN)/ruff check --quiet $(CHECKED)
+	@$(IN)/ruff format --quiet --check $(CHECKED)
+	@$(IN)/mypy --no-error-summary $(TYPED)
+
+lint: lint-python $(SBT_LAUNCH)
 	@$(SBT) --warn jvm/scalafmtCheckAll < /dev/null
 
 fmt: .venv/.requirements $(SBT_LAUNCH)
