@@ -19,6 +19,7 @@ from typing import Any
 import pyspark
 from rich.console import Console
 from rich.table import Table
+
 from workloads import ALL, Workload, write
 
 HERE = Path(__file__).parent
@@ -42,8 +43,8 @@ def measure(side: str, workload: Workload, folder: Path) -> dict[str, Any]:
 def main() -> None:
     console = Console(width=120)
     console.print(
-        f"Spark {pyspark.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}; "
-        "RocksDB state; medians of warm batches, least and most in brackets"
+        f"Spark {pyspark.__version__}, {os.cpu_count()} cores, {platform.machine()}, RocksDB state. "
+        "Medians of warm batches; the least and the most in brackets."
     )
     table = Table("workload", "", "Mullion", "Spark's window()", "ratio")
     with tempfile.TemporaryDirectory() as scratch:

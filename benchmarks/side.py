@@ -1,4 +1,4 @@
-"""One side of one workload, in a process of its own: ``python side.py SIDE WORKLOAD FOLDER`` prints its figures as JSON."""
+"""One side of one workload in a process of its own: ``side.py SIDE WORKLOAD FOLDER`` prints its figures as JSON."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def run(side: str, workload: Workload, folder: Path) -> dict[str, Any]:
             .start()
         )
         query.awaitTermination()
-        progress = [json.loads(p.json()) for p in query._jsq.recentProgress()]  # type: ignore[attr-defined]
+        progress = [json.loads(p.json()) for p in query._jsq.recentProgress()]
     batches = [
         {
             "rows": p["numInputRows"],
@@ -93,7 +93,9 @@ def run(side: str, workload: Workload, folder: Path) -> dict[str, Any]:
     ]
     pid = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
     peak = next(
-        int(line.split()[1]) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM")
+        int(line.split()[1])
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if line.startswith("VmHWM")
     )
     spark.stop()
     return {"batches": batches, "peak_mb": peak // 1024, **answer}

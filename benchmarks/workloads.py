@@ -6,6 +6,7 @@ Times of rows are microseconds of event time; a workload's rows are the same for
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,6 @@ def write(workload: Workload, folder: Path) -> None:
                 "v": pa.array(random.integers(0, 1000, rows), pa.int64()),
             }
         )
-        for part in range(FILES_PER_BATCH):
-            share = table.slice(part * rows // FILES_PER_BATCH, (part + 1) * rows // FILES_PER_BATCH - part * rows // FILES_PER_BATCH)
-            pq.write_table(share, folder / f"{batch:04}-{part}.parquet")
+        edges = [part * rows // FILES_PER_BATCH for part in range(FILES_PER_BATCH + 1)]
+        for part, (low, high) in enumerate(pairwise(edges)):
+            pq.write_table(table.slice(low, high - low), folder / f"{batch:04}-{part}.parquet")

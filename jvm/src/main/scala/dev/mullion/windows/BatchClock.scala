@@ -1,7 +1,7 @@
 package dev.mullion.windows
 
-/** The clocks of one micro-batch, as every task of it sees them (microseconds). Nothing in a task asks the system for the
-  * time, so a batch that is tried again decides as it did before.
+/** The clocks of one micro-batch, as every task of it sees them (microseconds). Nothing in a task asks the system for
+  * the time, so a batch that is tried again decides as it did before.
   *
   * {{{
   *   batch        N-1          N

@@ -3,8 +3,8 @@ package dev.mullion.windows
 import dev.mullion.MullionException
 
 /** When an open pane fires before it closes: when its clock has moved by `every` (microseconds) since it opened or last
-  * fired. The clock is event time while rows come; in a batch without rows, wall time counts too, so that a quiet stream
-  * still shows what it has.
+  * fired. The clock is event time while rows come; in a batch without rows, wall time counts too, so that a quiet
+  * stream still shows what it has.
   *
   * A pane's readings of both clocks are taken in the batch in which it opens and in each in which it fires. Both clocks
   * only go forward, so panes in the order of their readings are in the order in which they fall due, by either clock.

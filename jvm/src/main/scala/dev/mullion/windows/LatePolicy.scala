@@ -20,5 +20,7 @@ object LatePolicy {
 
   def named(name: String): LatePolicy = all
     .find(_.name == name)
-    .getOrElse(throw MullionException.invalid(s"late='$name' is not one of ${all.map(p => s"'${p.name}'").mkString(", ")}."))
+    .getOrElse(
+      throw MullionException.invalid(s"late='$name' is not one of ${all.map(p => s"'${p.name}'").mkString(", ")}.")
+    )
 }

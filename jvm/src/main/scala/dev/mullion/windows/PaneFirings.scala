@@ -2,9 +2,9 @@ package dev.mullion.windows
 
 import java.nio.ByteBuffer
 
-/** What is known of the open panes of one key beside their slices, when panes fire early: for each pane, how often it has
-  * fired, its readings of the clocks (see [[EarlyFiring]]) and whether rows came since. Overlapping windows of one key change
-  * and fire together, so they stand in one record.
+/** What is known of the open panes of one key beside their slices, when panes fire early: for each pane, how often it
+  * has fired, its readings of the clocks (see [[EarlyFiring]]) and whether rows came since. Overlapping windows of one
+  * key change and fire together, so they stand in one record.
   *
   * Mutable, one per key being worked on; `toBytes`/`fromBytes` is its form in state.
   */

@@ -2,8 +2,8 @@ package dev.mullion.windows
 
 import dev.mullion.MullionException
 
-/** When the panes of a window fire and close, and which rows are late for them: the rules of the pane contract that need no
-  * data. All times in microseconds.
+/** When the panes of a window fire and close, and which rows are late for them: the rules of the pane contract that
+  * need no data. All times in microseconds.
   *
   * {{{
   *   open                 end              end + allowedLateness
@@ -30,7 +30,8 @@ final case class PaneRules(window: WindowSpec, allowedLateness: Long, early: Opt
   def windowCloseDue(window: Long): Long = closeDue(grid.windowEnd(window))
 
   /** The window whose pane closes at `due`: the reverse of `windowCloseDue`. */
-  def windowThatCloses(due: Long): Long = grid.windowAt(TimeMath.minus(TimeMath.minus(due, allowedLateness), window.size))
+  def windowThatCloses(due: Long): Long =
+    grid.windowAt(TimeMath.minus(TimeMath.minus(due, allowedLateness), window.size))
 
   /** Whether `ts` falls into a window at all. */
   def inWindow(ts: Long): Boolean =
@@ -42,11 +43,13 @@ final case class PaneRules(window: WindowSpec, allowedLateness: Long, early: Opt
   /** The first window that is open at event clock `clock`: the first that does not close at or before it. */
   def firstOpen(clock: Long): Long = grid.firstWindowEndingAfter(TimeMath.minus(clock, allowedLateness))
 
-  /** What is told downstream of event time: no close to come ends at or before it. Never before the epoch, as Spark's. */
+  /** What is told downstream of event time: no close to come ends at or before it. Never before the epoch, as Spark's.
+    */
   def outputWatermark(clock: Long): Long = Math.max(0L, TimeMath.minus(clock, allowedLateness))
 
   def describe: String = {
-    val close = if (allowedLateness == 0) "closes at its end" else s"closes ${Duration.describe(allowedLateness)} after its end"
+    val close =
+      if (allowedLateness == 0) "closes at its end" else s"closes ${Duration.describe(allowedLateness)} after its end"
     val lateRows = late match {
       case LatePolicy.Drop   => "late rows counted and dropped"
       case LatePolicy.Emit   => "late rows emitted"

@@ -1,7 +1,7 @@
 package dev.mullion.windows
 
-/** The slices of overlapping windows. A slice is the largest interval that no window edge cuts, so a row is stored once, in
-  * its slice, however many windows cover it; a pane is the sum of its slices.
+/** The slices of overlapping windows. A slice is the largest interval that no window edge cuts, so a row is stored
+  * once, in its slice, however many windows cover it; a pane is the sum of its slices.
   *
   * {{{
   *   size 5, slide 2:  windows   |----0----|
@@ -11,8 +11,8 @@ package dev.mullion.windows
   *                     ordinal    0 1 2 3 4 5 6 7
   * }}}
   *
-  * Windows are numbered by their start (`offset + window * slide`), slices by `ordinal` in order of time: one per slide if
-  * slide divides size, else two (the ends fall `size % slide` after a start). All questions about which window holds
+  * Windows are numbered by their start (`offset + window * slide`), slices by `ordinal` in order of time: one per slide
+  * if slide divides size, else two (the ends fall `size % slide` after a start). All questions about which window holds
   * which slice are then arithmetic on whole numbers, with no overflow to think of.
   */
 final class SliceGrid(val spec: WindowSpec) extends Serializable {

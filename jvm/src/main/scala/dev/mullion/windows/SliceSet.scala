@@ -2,8 +2,8 @@ package dev.mullion.windows
 
 import java.nio.ByteBuffer
 
-/** The slices that a key has rows in, as a sorted list of runs of consecutive ordinals. Keys that see a row in every slice,
-  * however many there are, need one run.
+/** The slices that a key has rows in, as a sorted list of runs of consecutive ordinals. Keys that see a row in every
+  * slice, however many there are, need one run.
   *
   * Mutable, one per key being worked on; `toBytes`/`fromBytes` is its form in state (a pair of varints a run).
   */

@@ -1,7 +1,7 @@
 package dev.mullion.windows
 
-/** Arithmetic on time, in microseconds since the epoch, UTC. It saturates at the ends of `Long` and never wraps: a window
-  * that would end past the end of time ends there. Every addition of times in Mullion goes through here.
+/** Arithmetic on time, in microseconds since the epoch, UTC. It saturates at the ends of `Long` and never wraps: a
+  * window that would end past the end of time ends there. Every addition of times in Mullion goes through here.
   */
 object TimeMath {
 

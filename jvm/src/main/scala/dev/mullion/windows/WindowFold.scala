@@ -1,7 +1,7 @@
 package dev.mullion.windows
 
-/** The sums of many overlapping windows from their shared slices, each slice combined a constant number of times however many
-  * windows hold it (the "two stacks" of a queue with sums).
+/** The sums of many overlapping windows from their shared slices, each slice combined a constant number of times
+  * however many windows hold it (the "two stacks" of a queue with sums).
   *
   * Slices are pushed and windows asked for in order of time. What has been pushed stands as
   *
@@ -10,8 +10,8 @@ package dev.mullion.windows
   *   [a b c d] -> a+b+c+d, b+c+d, c+d, d  |  e+f+g
   * }}}
   *
-  * A window that starts at `b` is `(b+c+d) + (e+f+g)`: one combination. When the front is used up, the back is turned into a
-  * new front.
+  * A window that starts at `b` is `(b+c+d) + (e+f+g)`: one combination. When the front is used up, the back is turned
+  * into a new front.
   *
   * @param combine
   *   the sum of two accumulators, older first; it must leave both as they were

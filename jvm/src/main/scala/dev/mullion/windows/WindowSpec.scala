@@ -2,8 +2,8 @@ package dev.mullion.windows
 
 import dev.mullion.MullionException
 
-/** Which windows a row falls into. A window is a half-open interval `[start, end)` of event time; all times and lengths are
-  * microseconds. Windows of a spec start on the grid `offset + k * slide` and are `size` long:
+/** Which windows a row falls into. A window is a half-open interval `[start, end)` of event time; all times and lengths
+  * are microseconds. Windows of a spec start on the grid `offset + k * slide` and are `size` long:
   *
   * {{{
   *   Tumbling(4)            Sliding(6, 4)               Sliding(2, 4): a gap between windows

@@ -6,8 +6,8 @@ import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
 import org.apache.spark.util.ManualClock
 
-/** A streaming query whose clock a test moves, with its output in memory: for tests of ours and of our users'. The clock is
-  * Spark's own trigger clock, so batch timestamps and all that is read from them follow it.
+/** A streaming query whose clock a test moves, with its output in memory: for tests of ours and of our users'. The
+  * clock is Spark's own trigger clock, so batch timestamps and all that is read from them follow it.
   */
 final class ClockedQuery private (val query: StreamingQuery, sink: MemorySink, clock: ManualClock, panes: DataFrame) {
 

@@ -15,7 +15,7 @@ object RefuseAtStart extends Rule[LogicalPlan] {
       case start: WriteToStreamStatement =>
         start.inputQuery.foreach {
           case node: WindowedAggregate if start.outputMode == InternalOutputModes.Complete => throw completeMode(node)
-          case _                                                                         =>
+          case _                                                                           =>
         }
         Downstream.check(start.inputQuery)
       case _ =>
@@ -37,9 +37,9 @@ object RefuseDownstream extends Rule[LogicalPlan] {
   }
 }
 
-/** A stateful operator downstream takes what comes as final, and drops what comes before its watermark: right for panes that
-  * close once, wrong for early firings, which it would add to the close, and for late rows and reopened panes, which it would
-  * drop in silence.
+/** A stateful operator downstream takes what comes as final, and drops what comes before its watermark: right for panes
+  * that close once, wrong for early firings, which it would add to the close, and for late rows and reopened panes,
+  * which it would drop in silence.
   */
 private object Downstream {
 

@@ -18,8 +18,8 @@ import org.apache.spark.util.SerializableConfiguration
 import dev.mullion.MullionException
 import dev.mullion.windows.{BatchClock, LatePolicy, PaneRules}
 
-/** Reads the open panes out of a checkpoint, as they stand after its last committed batch. Spark's own state reader cannot: it
-  * knows neither our records' order nor what an accumulator means.
+/** Reads the open panes out of a checkpoint, as they stand after its last committed batch. Spark's own state reader
+  * cannot: it knows neither our records' order nor what an accumulator means.
   */
 object PanesReader {
   private val eventTime = "mullion_event_time"
@@ -67,18 +67,22 @@ object PanesReader {
     val (id, header) = (ours.toSeq, operator) match {
       case (Seq(), _)     => throw MullionException.invalid(s"No operator in $checkpoint is a window of Mullion's.")
       case (Seq(one), -1) => one
-      case (several, -1) =>
+      case (several, -1)  =>
         val listed = several.map { case (i, h) => s"$i (${h.window.describe})" }.mkString(", ")
         throw MullionException.invalid(s"$checkpoint has several windows: say which with operator=, one of $listed.")
       case (several, wanted) =>
         several.find(_._1 == wanted).getOrElse {
           val listed = several.map(_._1).mkString(", ")
-          throw MullionException.invalid(s"Operator $wanted of $checkpoint is no window of Mullion's; there is $listed.")
+          throw MullionException.invalid(
+            s"Operator $wanted of $checkpoint is no window of Mullion's; there is $listed."
+          )
         }
     }
     val (batch, commit) = new CommitLog(spark, new Path(home, "commits").toString)
       .getLatest()
-      .getOrElse(throw MullionException.invalid(s"No batch in $checkpoint has been committed yet: there is nothing to read."))
+      .getOrElse(
+        throw MullionException.invalid(s"No batch in $checkpoint has been committed yet: there is nothing to read.")
+      )
     val partitions = OperatorStateMetadataReader
       .createReader(new Path(root, id.toString), hadoopConf, 1, batch)
       .read()
@@ -90,7 +94,8 @@ object PanesReader {
   /** The query that wrote the state, over no rows: its aggregates from their text. */
   private def rebuilt(spark: SparkSession, header: StateHeader): DataFrame = {
     val schema = DataType.fromJson(header.input).asInstanceOf[StructType]
-    val empty = spark.createDataFrame(new java.util.ArrayList[org.apache.spark.sql.Row](), schema.add(eventTime, TimestampType))
+    val empty =
+      spark.createDataFrame(new java.util.ArrayList[org.apache.spark.sql.Row](), schema.add(eventTime, TimestampType))
     val state = StateChoice.named(header.state)
     val rules = PaneRules(header.window, header.allowedLateness, header.early, LatePolicy.Drop)
     try

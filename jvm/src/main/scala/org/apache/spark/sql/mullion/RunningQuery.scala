@@ -11,8 +11,8 @@ import org.apache.spark.sql.streaming.Trigger
 /** What the driver knows of a query that runs. Spark tells an operator its run's id and nothing else of its query. */
 private[mullion] object RunningQuery {
 
-  /** The query's own clock, in milliseconds, which the timestamp of its next batch will be read from; none if its trigger ends
-    * the query once all input is read, so that it does not wait for time to pass.
+  /** The query's own clock, in milliseconds, which the timestamp of its next batch will be read from; none if its
+    * trigger ends the query once all input is read, so that it does not wait for time to pass.
     */
   def timeMs(session: SparkSession, runId: UUID): Option[Long] =
     session.sharedState.activeStreamingQueries.values.asScala

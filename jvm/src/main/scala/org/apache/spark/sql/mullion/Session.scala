@@ -23,7 +23,8 @@ object Session {
     val experimental = classic(spark).experimental
     experimental.synchronized {
       if (!experimental.extraStrategies.contains(WindowStrategy)) experimental.extraStrategies :+= WindowStrategy
-      if (!experimental.extraOptimizations.contains(RefuseDownstream)) experimental.extraOptimizations :+= RefuseDownstream
+      if (!experimental.extraOptimizations.contains(RefuseDownstream))
+        experimental.extraOptimizations :+= RefuseDownstream
     }
   }
 

@@ -56,7 +56,15 @@ object WindowStrategy extends SparkStrategy {
           "rows that are not late could not be told from those that are. Set it to true, its default."
       )
     val program = WindowStrategy.program(node)
-    val assign = AssignSlicesExec(program.id, node.time, program.slice, program.reopened, node.rules, before = None, planLater(node.child))
+    val assign = AssignSlicesExec(
+      program.id,
+      node.time,
+      program.slice,
+      program.reopened,
+      node.rules,
+      before = None,
+      planLater(node.child)
+    )
     val partial = AggregateExecs(
       Partial,
       distribution = None,
@@ -122,7 +130,9 @@ object WindowStrategy extends SparkStrategy {
       )
     )
     val pane = CreateNamedStruct(Seq(Literal("firing"), Literal("close"), Literal("index"), Literal(0)))
-    (node.keys :+ Alias(window, node.window.name)(node.window.exprId) :+ Alias(pane, node.pane.name)(node.pane.exprId)) ++
+    (node.keys :+ Alias(window, node.window.name)(node.window.exprId) :+ Alias(pane, node.pane.name)(
+      node.pane.exprId
+    )) ++
       node.namedResults ++
       node.lateRow.map(l => Alias(Literal(None.orNull, l.dataType), l.name)(l.exprId))
   }

@@ -10,9 +10,9 @@ import dev.mullion.windows.PaneRules
 
 /** Aggregates in panes: one output row per firing of a pane.
   *
-  * Every attribute stands in a field of its own, because Spark renames attributes only in `Expression`s that are a node's
-  * own fields, and strips aliases from all but its own nodes; and the functions stand bare, because Spark's analysis refuses an `AggregateExpression` outside of an
-  * `Aggregate`. The strategy wraps them again.
+  * Every attribute stands in a field of its own, because Spark renames attributes only in `Expression`s that are a
+  * node's own fields, and strips aliases from all but its own nodes; and the functions stand bare, because Spark's
+  * analysis refuses an `AggregateExpression` outside of an `Aggregate`. The strategy wraps them again.
   *
   * @param keys
   *   what rows are grouped by, columns of the child
@@ -66,8 +66,8 @@ case class WindowedAggregate(
   override protected def withNewChildInternal(newChild: LogicalPlan): WindowedAggregate = copy(child = newChild)
 }
 
-/** An aggregation as text over named columns: to tell one query's state from another's, and to build its aggregates again
-  * where there is only a checkpoint.
+/** An aggregation as text over named columns: to tell one query's state from another's, and to build its aggregates
+  * again where there is only a checkpoint.
   *
   * @param input
   *   the columns that are read
@@ -95,5 +95,7 @@ object StateChoice {
 
   def named(name: String): StateChoice = all
     .find(_.name == name)
-    .getOrElse(throw MullionException.invalid(s"state='$name' is not one of ${all.map(c => s"'${c.name}'").mkString(", ")}."))
+    .getOrElse(
+      throw MullionException.invalid(s"state='$name' is not one of ${all.map(c => s"'${c.name}'").mkString(", ")}.")
+    )
 }

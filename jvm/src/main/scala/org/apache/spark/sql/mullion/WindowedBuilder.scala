@@ -59,7 +59,9 @@ object WindowedBuilder {
     val child = aggregate.child
     val (functions, hoisted) = hoistPython(expressions)
     val lateColumns = if (rules.late == LatePolicy.Emit) df.queryExecution.analyzed.output else Nil
-    val read = AttributeSet(functions.flatMap(f => f.aggregateFunction.references ++ f.filter.toSeq.flatMap(_.references)))
+    val read = AttributeSet(
+      functions.flatMap(f => f.aggregateFunction.references ++ f.filter.toSeq.flatMap(_.references))
+    )
     val needed = child.output.filter(a => read.contains(a) || lateColumns.exists(_.exprId == a.exprId))
     val input = Project((keyAliases :+ timeAlias) ++ hoisted ++ needed, child)
 
@@ -98,7 +100,7 @@ object WindowedBuilder {
     val grouped = df.groupBy(by: _*).agg(aggregates.head, aggregates.tail: _*)
     grouped.queryExecution.analyzed match {
       case aggregate: Aggregate => aggregate
-      case other =>
+      case other                =>
         throw MullionException.unsupported(
           s"These aggregates need more than one aggregation (Spark plans a ${other.nodeName} over it): compute what is over " +
             "the aggregates, such as window functions or explode, on the result of windowed(...).agg(...)."
@@ -106,8 +108,8 @@ object WindowedBuilder {
     }
   }
 
-  /** The grouping, the aggregate functions and the output columns over them. What stands for other expressions (`count_if`,
-    * `bool_and` …) is replaced by them, as Spark's optimizer does in its own nodes.
+  /** The grouping, the aggregate functions and the output columns over them. What stands for other expressions
+    * (`count_if`, `bool_and` …) is replaced by them, as Spark's optimizer does in its own nodes.
     */
   private def parts(aggregate: Aggregate): (Seq[NamedExpression], Seq[AggregateExpression], Seq[NamedExpression]) =
     ReplaceExpressions(aggregate.copy(child = LocalRelation(aggregate.child.output))) match {
@@ -116,7 +118,8 @@ object WindowedBuilder {
     }
 
   private def aggregateColumns(aggregate: Aggregate): Seq[NamedExpression] =
-    if (aggregate.conf.dataFrameRetainGroupColumns) aggregate.aggregateExpressions.drop(aggregate.groupingExpressions.length)
+    if (aggregate.conf.dataFrameRetainGroupColumns)
+      aggregate.aggregateExpressions.drop(aggregate.groupingExpressions.length)
     else aggregate.aggregateExpressions
 
   private def unalias(e: Expression): Expression = e match {
@@ -127,6 +130,11 @@ object WindowedBuilder {
   /** The event time as a TIMESTAMP; of a window column, its last microsecond, as Spark's `window_time`. */
   private def eventTime(df: DataFrame, time: Column): Expression = {
     val expression = unalias(timeExpression(df, time))
+    expression.find(_.isInstanceOf[Generator]).foreach { generator =>
+      throw MullionException.invalid(
+        s"The time ${generator.sql} makes several rows of one. Make them first, with df.select(...), and name their time here."
+      )
+    }
     expression.dataType match {
       case TimestampType => expression
       case s: StructType if s.fieldNames.sameElements(Array("start", "end")) && s("end").dataType == TimestampType =>
@@ -144,8 +152,10 @@ object WindowedBuilder {
   private def timeExpression(df: DataFrame, time: Column): NamedExpression =
     df.select(time).queryExecution.analyzed match {
       case Project(Seq(e), _) => e
-      case other =>
-        throw MullionException.invalid(s"The time must be one column of the input, and this is ${other.simpleString(5)}.")
+      case other              =>
+        throw MullionException.invalid(
+          s"The time must be one column of the input, and this is ${other.simpleString(5)}."
+        )
     }
 
   /** The watermark that the time column carries, which a stream must have. */
@@ -214,11 +224,10 @@ object WindowedBuilder {
   private def hoistPython(expressions: Seq[AggregateExpression]): (Seq[AggregateExpression], Seq[Alias]) = {
     val hoisted = Seq.newBuilder[Alias]
     val rewritten = expressions.map { e =>
-      e.transformDown {
-        case udf: PythonUDF =>
-          val alias = Alias(udf, udf.name)()
-          hoisted += alias
-          alias.toAttribute
+      e.transformDown { case udf: PythonUDF =>
+        val alias = Alias(udf, udf.name)()
+        hoisted += alias
+        alias.toAttribute
       }.asInstanceOf[AggregateExpression]
     }
     (rewritten, hoisted.result())

@@ -23,8 +23,8 @@ object SparkLineShim {
   def scanFrom(store: StateStore, from: Option[UnsafeRow], family: String): StateStoreIterator[UnsafeRowPair] =
     store.rangeScan(from, None, family)
 
-  /** Keys in order of their last column, a BIGINT: eight bytes before the others, where the range encoder of the lines before
-    * this takes forty.
+  /** Keys in order of their last column, a BIGINT: eight bytes before the others, where the range encoder of the lines
+    * before this takes forty.
     */
   def byLastColumn(key: StructType): KeyStateEncoderSpec = TimestampAsPrefixKeyStateEncoderSpec(key)
 

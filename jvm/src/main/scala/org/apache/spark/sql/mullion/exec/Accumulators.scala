@@ -8,10 +8,10 @@ import org.apache.spark.sql.types.{DataType, StructField, StructType}
 /** The accumulators of a pane, merged as Spark's own aggregates merge them: declarative functions by generated code,
   * imperative ones by their own, typed ones as objects.
   *
-  * An accumulator has two forms. At rest, as state keeps it, it is an UnsafeRow: the functions' buffers, then the `notes` that
-  * an engine keeps beside them. At work it can be merged into. Where all functions are declarative over fixed-width
-  * buffers (counts, sums, means …) both are the same row, changed in place; else typed buffers stand as objects
-  * while at work.
+  * An accumulator has two forms. At rest, as state keeps it, it is an UnsafeRow: the functions' buffers, then the
+  * `notes` that an engine keeps beside them. At work it can be merged into. Where all functions are declarative over
+  * fixed-width buffers (counts, sums, means …) both are the same row, changed in place; else typed buffers stand as
+  * objects while at work.
   *
   * @param functions
   *   the aggregate functions, as the partial aggregate before the shuffle has them
@@ -58,7 +58,9 @@ final class Accumulators(
     Nil
   )
 
-  /** A new accumulator at work, from a row of the partial aggregate; its notes are zero. It may be reused by the next call. */
+  /** A new accumulator at work, from a row of the partial aggregate; its notes are zero. It may be reused by the next
+    * call.
+    */
   def open(input: InternalRow): InternalRow =
     if (inPlace) partialToRest(input)
     else {
@@ -90,7 +92,7 @@ final class Accumulators(
   /** The form at rest of an accumulator at work, which the caller gives up. It may be reused by the next call. */
   def rest(work: InternalRow): UnsafeRow = work match {
     case row: UnsafeRow => row
-    case _ =>
+    case _              =>
       fromPartial.serialize(work)
       workToRest(work)
   }
@@ -104,9 +106,12 @@ final class Accumulators(
 
   /** Merging of buffers that start at `offset` of a row of `input`. */
   private final class Merge(input: Seq[Attribute], offset: Int) {
-    private val imperative: Array[ImperativeAggregate] = functions.zip(offsets).collect {
-      case (f: ImperativeAggregate, at) => f.withNewMutableAggBufferOffset(at).withNewInputAggBufferOffset(offset + at)
-    }.toArray
+    private val imperative: Array[ImperativeAggregate] = functions
+      .zip(offsets)
+      .collect { case (f: ImperativeAggregate, at) =>
+        f.withNewMutableAggBufferOffset(at).withNewInputAggBufferOffset(offset + at)
+      }
+      .toArray
 
     private val declarative = {
       val merges = functions.flatMap {

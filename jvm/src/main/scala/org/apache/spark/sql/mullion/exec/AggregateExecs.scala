@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.plans.logical.Aggregate
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.aggregate.{HashAggregateExec, ObjectHashAggregateExec, SortAggregateExec}
 
-/** Spark's own aggregates, generated code and all, in the mode and of the kind that the functions need: as Spark's planner
-  * chooses, which offers this choice only for whole aggregations.
+/** Spark's own aggregates, generated code and all, in the mode and of the kind that the functions need: as Spark's
+  * planner chooses, which offers this choice only for whole aggregations.
   */
 private[mullion] object AggregateExecs {
 

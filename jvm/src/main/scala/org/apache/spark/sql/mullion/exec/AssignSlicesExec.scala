@@ -11,12 +11,12 @@ import org.apache.spark.sql.mullion.{SparkLineShim, SpillLimits}
 
 import dev.mullion.windows.{BatchClock, LatePolicy, PaneRules}
 
-/** Gives each row the slice that it is aggregated in, below the partial aggregate, and keeps late rows, rows without time and
-  * rows in no window out of it. Compiled into the same loop as the scan and the aggregate.
+/** Gives each row the slice that it is aggregated in, below the partial aggregate, and keeps late rows, rows without
+  * time and rows in no window out of it. Compiled into the same loop as the scan and the aggregate.
   *
-  * A slice is a number: for windows that overlap, its ordinal (see `SliceGrid`); else the start of the window. For late rows
-  * that reopen panes there is one output row for each window that holds the row, with `reopened` set and the start of the
-  * window as slice.
+  * A slice is a number: for windows that overlap, its ordinal (see `SliceGrid`); else the start of the window. For late
+  * rows that reopen panes there is one output row for each window that holds the row, with `reopened` set and the start
+  * of the window as slice.
   *
   * @param operator
   *   which operator this belongs to: there may be others in the plan
@@ -165,7 +165,8 @@ case class AssignSlicesExec(
           else if (!assigner.isLate(ts)) Iterator.single(assigned(row, assigner.slice(ts), late = false))
           else {
             lateRows += 1
-            if (reopens) Iterator.tabulate(assigner.windows(ts))(i => assigned(row, assigner.windowStart(ts, i), late = true))
+            if (reopens)
+              Iterator.tabulate(assigner.windows(ts))(i => assigned(row, assigner.windowStart(ts, i), late = true))
             else { side.foreach(_.add(whole(row))); Iterator.empty }
           }
         }

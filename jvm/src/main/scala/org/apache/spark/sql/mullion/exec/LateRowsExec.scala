@@ -8,8 +8,8 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorPartitioning
 import org.apache.spark.sql.mullion.SparkLineShim
 
-/** Above the partial aggregate: takes up the rows that [[AssignSlicesExec]] put aside, as rows of the aggregate's form with all
-  * but the keys null, and the whole input row in `lateRow`.
+/** Above the partial aggregate: takes up the rows that [[AssignSlicesExec]] put aside, as rows of the aggregate's form
+  * with all but the keys null, and the whole input row in `lateRow`.
   *
   * @param input
   *   the columns of the rows put aside
@@ -49,8 +49,8 @@ case class TakeUpLateRowsExec(
   override def simpleString(maxFields: Int): String = nodeName
 }
 
-/** After the shuffle, below the aggregate that merges: puts late rows aside again, for [[WindowExec]] to send out. It is this node
-  * that asks for the shuffle, or the rows would be put aside before it.
+/** After the shuffle, below the aggregate that merges: puts late rows aside again, for [[WindowExec]] to send out. It
+  * is this node that asks for the shuffle, or the rows would be put aside before it.
   *
   * @param partitions
   *   into how many partitions state is divided, once the query is known

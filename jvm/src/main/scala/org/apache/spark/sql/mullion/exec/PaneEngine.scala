@@ -15,8 +15,8 @@ trait PaneEngine {
   def openPanes(): Iterator[InternalRow]
 }
 
-/** What a batch did in one partition, and when something falls due next there (microseconds; `PaneCounts.Never` if nothing
-  * waits).
+/** What a batch did in one partition, and when something falls due next there (microseconds; `PaneCounts.Never` if
+  * nothing waits).
   */
 final class PaneCounts {
   var panesOpened: Long = 0

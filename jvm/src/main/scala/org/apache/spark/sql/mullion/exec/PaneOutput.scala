@@ -14,7 +14,8 @@ object Firing {
   val Late: UTF8String = UTF8String.fromString("late")
 }
 
-/** Makes output rows: keys, `window`, `pane`, the results over the evaluated functions, and `late_row` if late rows come out.
+/** Makes output rows: keys, `window`, `pane`, the results over the evaluated functions, and `late_row` if late rows
+  * come out.
   *
   * @param keyLayout
   *   the columns of the rows that keys are taken from
@@ -40,9 +41,13 @@ final class PaneOutput(
 
   private val offsets = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
   private val imperative: Array[(ImperativeAggregate, Int)] =
-    functions.zip(offsets).zipWithIndex.collect { case ((f: ImperativeAggregate, at), i) =>
-      (f.withNewMutableAggBufferOffset(at), i)
-    }.toArray
+    functions
+      .zip(offsets)
+      .zipWithIndex
+      .collect { case ((f: ImperativeAggregate, at), i) =>
+        (f.withNewMutableAggBufferOffset(at), i)
+      }
+      .toArray
   private val values = new SpecificInternalRow(functions.map(_.dataType))
 
   /** Over keys, facts, an accumulator at work and the values of imperative functions, in that order. */
@@ -89,7 +94,6 @@ final class PaneOutput(
     paneProjection(all(keysAndFacts(keys, factsRow), buffersAndValues(work, values)))
   }
 }
-
 
 /** Makes the output rows of late rows, which belong to no pane. */
 final class LateOutput(

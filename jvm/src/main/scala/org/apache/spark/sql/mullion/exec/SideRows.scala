@@ -6,9 +6,9 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.{SparkLineShim, SpillLimits}
 
-/** Rows that go round an aggregate. Late rows come out whole, and an aggregate would swallow them; a second branch of the plan
-  * would read the source twice. So the node below the aggregate puts them aside, and a node above it, in the same task, takes
-  * them up again once the aggregate has read all its input.
+/** Rows that go round an aggregate. Late rows come out whole, and an aggregate would swallow them; a second branch of
+  * the plan would read the source twice. So the node below the aggregate puts them aside, and a node above it, in the
+  * same task, takes them up again once the aggregate has read all its input.
   *
   * {{{
   *   AssignSlices ---> partial aggregate ---> TakeUpLateRows

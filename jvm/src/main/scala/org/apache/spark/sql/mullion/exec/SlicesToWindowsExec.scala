@@ -7,10 +7,11 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
 import dev.mullion.windows.PaneRules
 
-/** On a batch DataFrame: gives each partial row of a slice to every window that holds the slice, before the shuffle. There are
-  * as many of them as slices with rows, not as rows.
+/** On a batch DataFrame: gives each partial row of a slice to every window that holds the slice, before the shuffle.
+  * There are as many of them as slices with rows, not as rows.
   */
-case class SlicesToWindowsExec(slice: Attribute, start: Attribute, rules: PaneRules, child: SparkPlan) extends UnaryExecNode {
+case class SlicesToWindowsExec(slice: Attribute, start: Attribute, rules: PaneRules, child: SparkPlan)
+    extends UnaryExecNode {
 
   override def output: Seq[Attribute] = child.output.map(a => if (a.exprId == slice.exprId) start else a)
 

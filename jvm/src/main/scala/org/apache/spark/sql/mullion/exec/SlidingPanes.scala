@@ -8,9 +8,9 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.windows.{BatchClock, EarlyFiring, PaneFirings, SliceSet, WindowFold}
 
-/** Panes of windows that overlap, as sums of shared slices: a row is stored once, in its slice. Which slices a key has stands
-  * in a record of its own, so that nothing is looked for that is not there, and each key has one timer: when its next pane
-  * closes.
+/** Panes of windows that overlap, as sums of shared slices: a row is stored once, in its slice. Which slices a key has
+  * stands in a record of its own, so that nothing is looked for that is not there, and each key has one timer: when its
+  * next pane closes.
   *
   * {{{
   *   slices  (ordinal, key)      -> accumulator
@@ -181,7 +181,15 @@ private[exec] final class SlidingPanes(
       val slices = SliceSet.fromBytes(stored.getBinary(1))
       val firings = if (stored.isNullAt(2)) PaneFirings.empty else PaneFirings.fromBytes(stored.getBinary(2))
       val queued = rules.early.flatMap(firings.firstReadings)
-      new KeyPanes(key, Some(stored.getLong(0)), slices, firings, queued, slices.countWindows(grid, firstOpenBefore), firstOpenBefore)
+      new KeyPanes(
+        key,
+        Some(stored.getLong(0)),
+        slices,
+        firings,
+        queued,
+        slices.countWindows(grid, firstOpenBefore),
+        firstOpenBefore
+      )
     }
   }
 
@@ -313,7 +321,9 @@ private[exec] object SlidingPanes {
   }
 
   def families(program: WindowProgram): Seq[FamilySpec] =
-    Seq(slicesFamily(program), keysFamily(program), timersFamily(program)) ++ program.rules.early.map(_ => earlyFamily(program))
+    Seq(slicesFamily(program), keysFamily(program), timersFamily(program)) ++ program.rules.early.map(_ =>
+      earlyFamily(program)
+    )
 
   private def time(name: String) = StructField(name, LongType, nullable = false)
 

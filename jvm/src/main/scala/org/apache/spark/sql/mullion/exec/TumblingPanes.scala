@@ -7,16 +7,16 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.windows.{BatchClock, EarlyFiring, TimeMath}
 
-/** Panes of windows that do not overlap: one record for each pane, by its start, so that the panes that close are the first
-  * ones, and a batch reads no other.
+/** Panes of windows that do not overlap: one record for each pane, by its start, so that the panes that close are the
+  * first ones, and a batch reads no other.
   *
   * {{{
   *   panes   (start, key)               -> accumulator [, firings so far, readings, whether queued]
   *   early   (event, wall, start, key)  -> a pane that waits to fire, by its readings of the clocks
   * }}}
   *
-  * Panes in the order of their readings are in the order in which they fall due (see `EarlyFiring`), so firing too reads
-  * only what fires.
+  * Panes in the order of their readings are in the order in which they fall due (see `EarlyFiring`), so firing too
+  * reads only what fires.
   */
 private[exec] final class TumblingPanes(
     program: WindowProgram,
@@ -186,7 +186,9 @@ private[exec] object TumblingPanes {
   def families(program: WindowProgram): Seq[FamilySpec] =
     panesFamily(program) +: program.rules.early.map(_ => earlyFamily(program)).toSeq
 
-  /** Beside the accumulator, if panes fire early: firings so far, readings of the event and wall clocks, whether queued. */
+  /** Beside the accumulator, if panes fire early: firings so far, readings of the event and wall clocks, whether
+    * queued.
+    */
   private def notesOf(program: WindowProgram): Seq[DataType] =
     if (program.rules.early.isEmpty) Nil else Seq(IntegerType, LongType, LongType, BooleanType)
 

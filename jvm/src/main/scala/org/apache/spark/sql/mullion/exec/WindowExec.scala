@@ -11,7 +11,10 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalGroupState
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning, UnspecifiedDistribution}
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.execution.streaming.operators.stateful.{StatefulOperatorCustomMetric, StatefulOperatorPartitioning}
+import org.apache.spark.sql.execution.streaming.operators.stateful.{
+  StatefulOperatorCustomMetric,
+  StatefulOperatorPartitioning
+}
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.{RunningQuery, SparkLineShim, WindowedBuilder}
@@ -22,15 +25,17 @@ import org.apache.spark.util.{CompletionIterator, SerializableConfiguration}
 
 import dev.mullion.windows.{BatchClock, TimeMath}
 
-/** The operator: merges the partial aggregates of a batch into the panes in state, and sends out those that close or fire.
+/** The operator: merges the partial aggregates of a batch into the panes in state, and sends out those that close or
+  * fire.
   *
   * {{{
   *   scan - AssignSlices - partial aggregate - [shuffle by key] - merge - WindowExec
   * }}}
   *
   * It extends an operator of Spark's because Spark gives state and watermarks to its own classes only: two rules of
-  * `IncrementalExecution` match by class, and call `copy`, which is overridden here. Everything else of the base is replaced;
-  * of its parameters only `stateInfo`, the batch's timestamp, the two watermarks and `child` mean anything here.
+  * `IncrementalExecution` match by class, and call `copy`, which is overridden here. Everything else of the base is
+  * replaced; of its parameters only `stateInfo`, the batch's timestamp, the two watermarks and `child` mean anything
+  * here.
   */
 final class WindowExec(
     func: (Any, Iterator[Any], LogicalGroupState[Any]) => Iterator[Any],
@@ -166,8 +171,8 @@ final class WindowExec(
     UnspecifiedDistribution
   )
 
-  /** Overlapping windows are worked on key by key. By hash: it sorts faster than the keys, and keys of any type. Two keys of one
-    * hash may come mixed, which costs a lookup and changes nothing.
+  /** Overlapping windows are worked on key by key. By hash: it sorts faster than the keys, and keys of any type. Two
+    * keys of one hash may come mixed, which costs a lookup and changes nothing.
     */
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(
     if (rules.window.overlaps) Seq(SortOrder(new XxHash64(program.keys), Ascending)) else Nil,
@@ -249,7 +254,8 @@ final class WindowExec(
         val counts = new PaneCounts
         var inputEnded = started
         val rows = CompletionIterator[InternalRow, Iterator[InternalRow]](input, { inputEnded = System.nanoTime() })
-        val firings = program.engine(clock, partition, counts).process(rows) ++ late.fold(Iterator.empty[InternalRow])(_.rows())
+        val firings =
+          program.engine(clock, partition, counts).process(rows) ++ late.fold(Iterator.empty[InternalRow])(_.rows())
         val numOutputRows = longMetric("numOutputRows")
         val counted = firings.map { row => numOutputRows += 1; row }
         CompletionIterator[InternalRow, Iterator[InternalRow]](
@@ -269,8 +275,16 @@ final class WindowExec(
   }
 
   private def lateRows: Option[WindowExec.LateRows] = program.lateRow.map { lateRow =>
-    val aside = child.collectFirst { case p: PutAsideLateRowsExec if p.operator == WindowExec.shuffled(program.id) => p }
-    new WindowExec.LateRows(program, aside.get.operator, aside.get.child.output, lateRow, SparkLineShim.spillLimits(conf))
+    val aside = child.collectFirst {
+      case p: PutAsideLateRowsExec if p.operator == WindowExec.shuffled(program.id) => p
+    }
+    new WindowExec.LateRows(
+      program,
+      aside.get.operator,
+      aside.get.child.output,
+      lateRow,
+      SparkLineShim.spillLimits(conf)
+    )
   }
 
   private def commit(partition: StatePartition, counts: PaneCounts): Unit = {
@@ -334,7 +348,7 @@ object WindowExec {
       node.withNewChildren(node.children.map(tell(_, operator, partitions, before)))
 
     plan match {
-      case slices: AssignSlicesExec if slices.operator == operator => slices.copy(before = before)
+      case slices: AssignSlicesExec if slices.operator == operator             => slices.copy(before = before)
       case aside: PutAsideLateRowsExec if aside.operator == shuffled(operator) =>
         below(aside.copy(partitions = partitions))
       case other => below(other)
@@ -352,7 +366,8 @@ object WindowExec {
   }
 
   /** A metric that another node of the plan counts. */
-  private final case class MetricOf(name: String, desc: String, metric: SQLMetric) extends StatefulOperatorCustomMetric {
+  private final case class MetricOf(name: String, desc: String, metric: SQLMetric)
+      extends StatefulOperatorCustomMetric {
     override def createSQLMetric(context: SparkContext): SQLMetric = metric
   }
 

@@ -38,7 +38,9 @@ final case class WindowProgram(
 ) {
   // A late row has no results, whatever their functions never give.
   def output: Seq[Attribute] =
-    (keys :+ window :+ pane) ++ results.map(_.toAttribute).map(a => a.withNullability(a.nullable || lateRow.isDefined)) ++ lateRow
+    (keys :+ window :+ pane) ++ results
+      .map(_.toAttribute)
+      .map(a => a.withNullability(a.nullable || lateRow.isDefined)) ++ lateRow
 
   /** What the partial aggregate groups by. */
   def grouping: Seq[Attribute] = (keys :+ slice) ++ reopened

@@ -35,9 +35,9 @@ object RecordOrder {
   final case class ByFirst(columns: Int) extends RecordOrder
 }
 
-/** The records of one kind in one partition's state, at the version that a batch starts from and with the batch's own changes.
-  * Rows passed in may be reused by the caller; rows handed out are the caller's to change, but stand only until the next
-  * call.
+/** The records of one kind in one partition's state, at the version that a batch starts from and with the batch's own
+  * changes. Rows passed in may be reused by the caller; rows handed out are the caller's to change, but stand only
+  * until the next call.
   */
 trait Family {
 
@@ -53,8 +53,8 @@ trait Family {
   /** Removes a record that was there. */
   def remove(key: UnsafeRow): Unit
 
-  /** The records in order, from the first whose time is at least `from`. Records removed meanwhile may still come.
-    * The caller closes it.
+  /** The records in order, from the first whose time is at least `from`. Records removed meanwhile may still come. The
+    * caller closes it.
     */
   def scan(from: Long): FamilyScan
 }

@@ -9,12 +9,14 @@ import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjecti
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.{LongType, StructField, StructType}
 
-/** State in Spark's HDFS-backed store, which has no column families and no order. So each kind of record has a store of its
-  * own, and an ordered kind has a second one that lists the leading columns in use, with the number of records under each: a
-  * scan goes through that list, sorted, and reads the records under each entry by prefix.
+/** State in Spark's HDFS-backed store, which has no column families and no order. So each kind of record has a store of
+  * its own, and an ordered kind has a second one that lists the leading columns in use, with the number of records
+  * under each: a scan goes through that list, sorted, and reads the records under each entry by prefix.
   */
-final class HdfsPartition(open: (String, StructType, StructType, KeyStateEncoderSpec) => StateStore, families: Seq[FamilySpec])
-    extends StatePartition {
+final class HdfsPartition(
+    open: (String, StructType, StructType, KeyStateEncoderSpec) => StateStore,
+    families: Seq[FamilySpec]
+) extends StatePartition {
   private var read = 0L
   private var added = 0L
 
@@ -134,7 +136,8 @@ object HdfsPartition {
   def encoder(spec: FamilySpec): KeyStateEncoderSpec = spec.order match {
     case RecordOrder.Unordered   => NoPrefixKeyStateEncoderSpec(spec.key)
     case RecordOrder.ByFirst(of) => PrefixKeyScanStateEncoderSpec(spec.key, of)
-    case RecordOrder.ByLast      => throw new IllegalArgumentException(s"${spec.name}: this store finds records by prefix only")
+    case RecordOrder.ByLast      =>
+      throw new IllegalArgumentException(s"${spec.name}: this store finds records by prefix only")
   }
 
   /** The names of the stores that the families live in, as Spark's metadata lists them. */

@@ -92,7 +92,12 @@ final class PartitionOpener(
 
 object PartitionOpener {
 
-  def apply(choice: StateChoice, families: Seq[FamilySpec], info: SparkLineShim.StateInfo, conf: SQLConf): PartitionOpener =
+  def apply(
+      choice: StateChoice,
+      families: Seq[FamilySpec],
+      info: SparkLineShim.StateInfo,
+      conf: SQLConf
+  ): PartitionOpener =
     new PartitionOpener(
       choice,
       families,

@@ -4,7 +4,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.mullion.SparkLineShim
 
-/** State in RocksDB: one store per partition, a column family per kind of record, kept in order by Spark's encoders of keys.
+/** State in RocksDB: one store per partition, a column family per kind of record, kept in order by Spark's encoders of
+  * keys.
   */
 final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[FamilySpec]) extends StatePartition {
   private var read = 0L

@@ -16,8 +16,8 @@ import org.apache.spark.sql.mullion.exec.WindowProgram
 import dev.mullion.MullionException
 import dev.mullion.windows.{Duration, EarlyFiring, WindowSpec}
 
-/** What an operator's state means, written beside it once. Spark checks the widths of state's columns and the operator's name,
-  * so another window or another aggregate of the same width would read old state as its own.
+/** What an operator's state means, written beside it once. Spark checks the widths of state's columns and the
+  * operator's name, so another window or another aggregate of the same width would read old state as its own.
   *
   * Lengths of time are microseconds.
   *
@@ -54,8 +54,8 @@ final case class StateHeader(
 
   def early: Option[EarlyFiring] = if (earlyEvery == 0) None else Some(EarlyFiring(earlyEvery, earlyUnchanged))
 
-  /** What must not change, by the words in which it is told. The lateness is of it: with more, panes that have closed would
-    * open again.
+  /** What must not change, by the words in which it is told. The lateness is of it: with more, panes that have closed
+    * would open again.
     */
   private def identity: Seq[(String, String)] = Seq(
     "state format" -> format.toString,
@@ -82,8 +82,8 @@ object StateHeader {
 
   def path(operatorRoot: Path): Path = new Path(operatorRoot, "_mullion/header.json")
 
-  /** Compares the operator with the state that it is about to read, and fails before anything is written if they differ; in a
-    * new checkpoint, writes what the state will mean.
+  /** Compares the operator with the state that it is about to read, and fails before anything is written if they
+    * differ; in a new checkpoint, writes what the state will mean.
     */
   def check(program: WindowProgram, info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit = {
     val root = new Path(info.checkpointLocation, info.operatorId.toString)

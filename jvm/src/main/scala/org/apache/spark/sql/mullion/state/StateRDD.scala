@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreId}
 import org.apache.spark.util.SerializableConfiguration
 
-/** Runs an operator's tasks against its state, where the state is already loaded if it can. Spark's own `StateStoreRDD` takes
-  * the session's state store provider; this one takes the operator's.
+/** Runs an operator's tasks against its state, where the state is already loaded if it can. Spark's own `StateStoreRDD`
+  * takes the session's state store provider; this one takes the operator's.
   */
 private[mullion] final class StateRDD(
     data: RDD[InternalRow],
