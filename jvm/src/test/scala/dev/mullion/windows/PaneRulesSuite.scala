@@ -98,6 +98,14 @@ class PaneRulesSuite extends ScalaCheckSuite {
     }
   }
 
+  property("with a lateness as long as time no row since the epoch is ever late, and no pane of one closes") {
+    forAll(Naive.anyLength, Gen.choose(0L, Long.MaxValue), eventClock) { (spec, t, clock) =>
+      val rules = rulesOf(spec, Long.MaxValue)
+      assert(!rules.isLate(t, batchAfter(clock)))
+      new Naive(spec).holding(t).filter(_ >= 0).foreach(k => assert(k >= rules.firstOpen(clock), s"window $k"))
+    }
+  }
+
   property("the slices that open windows hold are those from the first slice of the first open window on") {
     forAll(rules, Naive.time, Naive.time) { (rules, t, clock) =>
       val (due, holding) = (new Due(rules), new Naive(rules.window).holding(t))
