@@ -20,6 +20,11 @@ def spark() -> Iterator[SparkSession]:
         # Hundreds of small queries: what they cost is compiling, of their code by Spark and of that by the JVM.
         .config("spark.sql.codegen.cache.maxEntries", "5000")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        # Without Hadoop's native library the usual manager starts a process for each small file of a checkpoint.
+        .config(
+            "spark.sql.streaming.checkpointFileManagerClass",
+            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+        )
     )
     session = mullion.configure(builder).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
