@@ -1,0 +1,212 @@
+"""A query beside the model of it: both get the same rows, and whenever the query settles they must agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Self
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Row as SparkRow
+from pyspark.sql import functions as F
+
+from model import Batch, Firing, Panes, Row, Rules
+from mullion import Early, Sliding, Tumbling, read_panes, windowed
+from mullion.testing import ClockedQuery
+from stores import TOTALS, records
+from streams import FLOOD, Feed, batches_of
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+SESSION_STATE_IN_ROCKSDB = {PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"}
+SESSION_STATE_IN_HDFS = {PROVIDER: "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"}
+CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query: the rules of its panes, and how it is run.
+
+    ``aggregates`` tell a pane's rows from any others: all ids in a list, which is kept as an object, or figures of
+    fixed width, which are changed in place.
+    """
+
+    name: str
+    rules: Rules
+    state: str = "rocksdb"
+    aggregates: str = "list"
+    output_mode: str = "append"
+    restart_after: int | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    def panes(self, stream: DataFrame) -> DataFrame:
+        """The query over rows with a time ``ts``, a key ``k`` and an ``id``, as columns that ``shown_row`` reads."""
+        size, slide, offset, lateness = (
+            timedelta(microseconds=us)
+            for us in (self.rules.size, self.rules.slide, self.rules.offset, self.rules.lateness)
+        )
+        early = self.rules.early
+        panes = windowed(
+            stream.withColumn("square", F.col("id") * F.col("id")),
+            Tumbling(size, offset) if size == slide else Sliding(size, slide, offset),
+            by="k",
+            time="ts",
+            allowed_lateness=lateness,
+            early=None if early is None else Early(timedelta(microseconds=early), unchanged=self.rules.unchanged),
+            late=self.rules.late,
+            state=self.state,
+        ).agg(*(column.alias(name) for name, column in self._aggregates().items()))
+        late_id = F.col("late_row.id") if self.rules.late == "emit" else F.lit(None)
+        return panes.select(
+            "k", *bounds_of("window"), "pane", F.struct(*self._aggregates()).alias("made"), late_id.alias("late_id")
+        )
+
+    def _aggregates(self) -> dict[str, Column]:
+        if self.aggregates == "list":
+            return {"ids": F.sort_array(F.collect_list("id"))}
+        return {"n": F.count("*"), "sum": F.sum("id"), "squares": F.sum("square")}
+
+    def made(self, ids: Sequence[int]) -> tuple[Any, ...]:
+        """What the aggregates make of the rows with these ids."""
+        if self.aggregates == "list":
+            return (list(ids),)
+        return (len(ids), sum(ids), sum(i * i for i in ids))
+
+    def nothing_made(self) -> tuple[None, ...]:
+        return (None,) if self.aggregates == "list" else (None, None, None)
+
+
+def bounds_of(window: str) -> tuple[Column, Column]:
+    """A window in microseconds: a Python datetime would end with the year 9999, and shift with the time zone."""
+    start, end = F.unix_micros(f"{window}.start"), F.unix_micros(f"{window}.end")
+    return start.alias("start"), end.alias("end")
+
+
+def shown(case: Case, firing: Firing) -> str:
+    """A firing of the model, as the query shows it."""
+    if firing.firing == "late":
+        return repr((firing.key, None, None, "late", None, case.nothing_made(), firing.ids[0]))
+    return repr((*firing[:5], case.made(firing.ids), None))
+
+
+def shown_row(row: SparkRow) -> str:
+    return repr((row.k, row.start, row.end, row.pane.firing, row.pane["index"], tuple(row.made), row.late_id))
+
+
+def counts(batch: Batch) -> dict[str, int]:
+    """What a batch counts, by the names in a query's progress."""
+    return {
+        "rowsLate": batch.rows_late,
+        "rowsWithoutTime": batch.rows_without_time,
+        "rowsInNoWindow": batch.rows_in_no_window,
+        "panesOpen": batch.panes_open,
+        "firingsEarly": batch.count("early"),
+        "firingsClose": batch.count("close"),
+    }
+
+
+@contextmanager
+def settings(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
+    """Settings of the session, for the queries that start within."""
+    before = {key: spark.conf.get(key, None) for key in conf}
+    for key, value in conf.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            spark.conf.unset(key) if old is None else spark.conf.set(key, old)
+
+
+class CheckedQuery:
+    """A running query of a case, and its model; ``settle`` compares what they send out and count, batch for batch."""
+
+    def __init__(self, spark: SparkSession, folder: Path, case: Case, context: str = "") -> None:
+        self.spark = spark
+        self.case = case
+        self.context = f"{case.name} {context}"
+        self.checkpoint = folder / "checkpoint"
+        self.feed = Feed(folder / "in", "k string, id bigint")
+        self.model = Panes(case.rules)
+        self.wall = 0
+        self.last: list[Batch] = []
+        self._pending: tuple[list[Row], int | None] | None = None
+        self.query = self._started()
+
+    def write(self, rows: Sequence[Row], seen: int | None = None) -> None:
+        """Rows for one batch; ``seen`` is a time that the watermark sees and no pane does."""
+        written: list[tuple[Any, ...]] = [(row.time, row.key, row.id) for row in rows]
+        self.feed.write([*written, (seen, None, None)] if seen is not None else written)
+        self._pending = (list(rows), seen)
+
+    def advance(self, us: int) -> None:
+        """Wall time passes."""
+        self.query.advance(timedelta(microseconds=us))
+        self.wall += us
+
+    def settle(self) -> list[dict[str, Any]]:
+        """Runs all batches there are to run, compares, and gives what the query reported of each."""
+        rows, seen = self._pending or (None, None)
+        self._pending = None
+        # The batches that run, and no others: each of them moves the clock that later rows are late by.
+        batches = self.model.settle(self.wall, rows, seen)
+        return self._compare(batches)
+
+    def restart(self) -> None:
+        """Stops the query and starts it again from its checkpoint."""
+        self.query.stop()
+        self.query = self._started()
+        self.model.restart()
+
+    def repeat_last_batch(self) -> list[dict[str, Any]]:
+        """Stops the query and forgets that its last batch was committed, so that it runs again, from the same state."""
+        self.query.stop()
+        commits = sorted((self.checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
+        commits[-1].unlink()
+        (self.checkpoint / "commits" / f".{commits[-1].name}.crc").unlink(missing_ok=True)
+        self.query = self._started()
+        return self._compare([self.last[-1], *self.model.settle(self.wall)])
+
+    def finish(self) -> None:
+        """Floods the clock: every pane closes, and no pane, slice, timer or queue record may be left."""
+        self.write([], seen=FLOOD)
+        reports = self.settle()
+        assert self.model.open == {}
+        assert reports[-1]["numRowsTotal"] == 0, f"records are left: {self.context}"
+        self.query.stop()
+        assert read_panes(self.checkpoint, spark=self.spark).count() == 0
+        if self.case.conf.get(CHANGELOGS) != "true":
+            assert records(self.spark, self.checkpoint, self.case.state) == TOTALS, self.context
+
+    def _started(self) -> ClockedQuery:
+        self._reported = 0
+        with settings(self.spark, self.case.conf):
+            panes = self.case.panes(self.feed.stream(self.spark, f"{self.case.rules.delay // 1000} milliseconds"))
+            return ClockedQuery(
+                panes, checkpoint=self.checkpoint, output_mode=self.case.output_mode, start_ms=self.wall // 1000
+            )
+
+    def _compare(self, batches: list[Batch]) -> list[dict[str, Any]]:
+        fired = Counter(shown_row(row) for row in self.query.settle())
+        wanted = Counter(shown(self.case, firing) for batch in batches for firing in batch.firings)
+        if fired != wanted:
+            missing, unexpected = list((wanted - fired).elements()), list((fired - wanted).elements())
+            raise AssertionError(
+                f"{self.context}: {len(missing)} firings are missing, such as {missing[:5]}; "
+                f"{len(unexpected)} are not expected, such as {unexpected[:5]}"
+            )
+        reports = batches_of(self.query)[self._reported :]
+        self._reported += len(reports)
+        expected = [counts(batch) for batch in batches]
+        assert [{name: report[name] for name in counts(Batch())} for report in reports] == expected, self.context
+        self.last = batches or self.last
+        return reports
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.query.stop()

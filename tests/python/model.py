@@ -1,0 +1,180 @@
+"""The pane contract in plain Python: what a query must send out, worked out as slowly and as plainly as can be.
+
+It keeps every row of every open pane in a dict and looks at all of them in every batch. Nothing of how the operator
+works is in it (no slices, no timers, no queues), so that the two can only agree by both being right. Times and lengths
+are microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+SECOND = 1_000_000
+
+
+class Row(NamedTuple):
+    """A row of the input; its ``id`` is its own."""
+
+    id: int
+    key: str | None
+    time: int | None
+
+
+class Firing(NamedTuple):
+    """A row of the output, with the rows of its pane; a late row has no window and no index."""
+
+    key: str | None
+    start: int | None
+    end: int | None
+    firing: str
+    number: int | None  # the pane's ``index``, a name that tuples have a use for
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The parameters of ``windowed``, and the watermark's delay."""
+
+    size: int
+    slide: int
+    offset: int = 0
+    delay: int = 0
+    lateness: int = 0
+    early: int | None = None
+    unchanged: bool = False
+    late: str = "drop"
+
+    def starts(self, time: int) -> Iterator[int]:
+        """The windows that hold ``time``: ``start <= time < start + size`` on the grid ``offset + k * slide``."""
+        start = (time - self.offset) // self.slide * self.slide + self.offset
+        while start > time - self.size:
+            yield start
+            start -= self.slide
+
+    def closes(self, start: int) -> int:
+        """When the clock closes the pane of a window."""
+        return start + self.size + self.lateness
+
+
+@dataclass
+class Pane:
+    """An open pane: its rows, and the readings of both clocks when it opened or last fired."""
+
+    event: int
+    wall: int
+    ids: list[int] = field(default_factory=list)
+    fired: int = 0
+    changed: bool = True
+
+
+@dataclass
+class Batch:
+    """What one batch sends out and counts."""
+
+    firings: list[Firing] = field(default_factory=list)
+    rows_late: int = 0
+    rows_without_time: int = 0
+    rows_in_no_window: int = 0
+    panes_open: int = 0
+
+    def count(self, firing: str) -> int:
+        return sum(1 for fired in self.firings if fired.firing == firing)
+
+
+class Panes:
+    """The panes of one query, all keys together: the event clock is theirs in common."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.open: dict[tuple[str | None, int], Pane] = {}
+        self.clock = 0  # the event clock of the next batch: 0 until rows have been seen
+        self.before: int | None = None  # that of the batch before; none before batch 0, and nothing is late there
+        self.has_run = False
+
+    def settle(self, wall: int, rows: Sequence[Row] | None = None, seen: int | None = None) -> list[Batch]:
+        """The batches that run: one for ``rows``, if there are any, then batches without rows while something is due.
+
+        ``seen`` is a time that the watermark sees and no pane does.
+        """
+        batches = []
+        if rows is not None:
+            batches.append(self.batch(rows, wall, rows_came=True, seen=seen))
+        while self.has_run and any(self._is_due(at, pane, wall) for at, pane in self.open.items()):
+            batches.append(self.batch([], wall, rows_came=False))
+        return batches
+
+    def restart(self) -> None:
+        """The query starts again from its checkpoint: Spark runs nothing before there are rows."""
+        self.has_run = False
+
+    def _is_due(self, at: tuple[str | None, int], pane: Pane, wall: int) -> bool:
+        return self.clock >= self.rules.closes(at[1]) or self._fires(pane, self.clock, wall)
+
+    def _fires(self, pane: Pane, clock: int, wall: int | None) -> bool:
+        """Whether an open pane fires early; the wall clock counts in batches without rows."""
+        every = self.rules.early
+        if every is None or not (pane.changed or self.rules.unchanged):
+            return False
+        return clock >= pane.event + every or (wall is not None and wall >= pane.wall + every)
+
+    def batch(self, rows: Sequence[Row], wall: int, *, rows_came: bool = True, seen: int | None = None) -> Batch:
+        """One batch; ``settle`` says which there are."""
+        rules, clock, batch = self.rules, self.clock, Batch()
+
+        # All rows are applied before any pane fires.
+        reopened: dict[tuple[str | None, int], list[int]] = {}
+        for row in rows:
+            if row.time is None:
+                batch.rows_without_time += 1
+                if rules.late == "emit":
+                    batch.firings.append(Firing(row.key, None, None, "late", None, (row.id,)))
+                continue
+            starts = list(rules.starts(row.time))
+            open_starts = [s for s in starts if self.before is None or self.before < rules.closes(s)]
+            if not starts:
+                batch.rows_in_no_window += 1
+            elif open_starts:
+                for start in open_starts:
+                    pane = self.open.setdefault((row.key, start), Pane(event=clock, wall=wall))
+                    pane.ids.append(row.id)
+                    pane.changed = True
+            else:
+                batch.rows_late += 1
+                if rules.late == "emit":
+                    batch.firings.append(Firing(row.key, None, None, "late", None, (row.id,)))
+                elif rules.late == "reopen":
+                    for start in starts:
+                        reopened.setdefault((row.key, start), []).append(row.id)
+
+        # A reopened pane is due at once.
+        for (key, start), held in reopened.items():
+            batch.firings.append(Firing(key, start, start + rules.size, "close", 0, tuple(sorted(held))))
+
+        for (key, start), pane in list(self.open.items()):
+            closes = clock >= rules.closes(start)
+            if closes or self._fires(pane, clock, None if rows_came else wall):
+                firing = "close" if closes else "early"
+                ids = tuple(sorted(pane.ids))
+                batch.firings.append(Firing(key, start, start + rules.size, firing, pane.fired, ids))
+                pane.fired, pane.changed, pane.event, pane.wall = pane.fired + 1, False, clock, wall
+            if closes:
+                del self.open[key, start]
+
+        batch.panes_open = len(self.open)
+        self.before, self.has_run = clock, True
+        times = [row.time for row in rows if row.time is not None] + ([] if seen is None else [seen])
+        if times:
+            # Spark keeps watermarks in whole milliseconds.
+            self.clock = max(self.clock, max(times) // 1000 * 1000 - rules.delay)
+        return batch
+
+
+def closes(rules: Rules, rows: Sequence[Row]) -> list[Firing]:
+    """The closes of all panes when no row is late: what a batch DataFrame gives."""
+    panes: dict[tuple[str | None, int], list[int]] = {}
+    for row in rows:
+        for start in rules.starts(row.time) if row.time is not None else ():
+            panes.setdefault((row.key, start), []).append(row.id)
+    return [Firing(key, s, s + rules.size, "close", 0, tuple(sorted(held))) for (key, s), held in panes.items()]

@@ -1,0 +1,84 @@
+"""What is in a query's state, read from the files of Spark's stores without any help of the operator's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import zipfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+PARTITIONS = 2
+"""Of state, in every test: ``spark.sql.shuffle.partitions``."""
+
+TOTALS = {"totals": PARTITIONS}
+"""What is left where no pane is: each partition's count of its panes, which is none."""
+
+
+def records(spark: SparkSession, checkpoint: Path, state: str, operator: int = 0) -> dict[str, int]:
+    """How many records there are of each kind, as of the last committed batch."""
+    version = max(int(file.name) for file in (checkpoint / "commits").glob("[0-9]*")) + 1
+    found = Counter[str]()
+    for partition in range(PARTITIONS):
+        store = checkpoint / "state" / str(operator) / str(partition)
+        if state == "rocksdb":
+            found += _in_rocksdb(spark, store, version)
+        else:
+            # A store to each kind of record, and one that lists the times in use where the kind is kept in order.
+            found["default"] += _in_hdfs(spark, checkpoint, operator, partition, "default", version)
+            for folder in store.iterdir():
+                if folder.is_dir() and not folder.name.startswith("_"):
+                    found[folder.name] += _in_hdfs(spark, checkpoint, operator, partition, folder.name, version)
+    return {name: number for name, number in found.items() if number}
+
+
+def _in_rocksdb(spark: SparkSession, store: Path, version: int) -> Counter[str]:
+    """Opens the snapshot of a version by RocksDB itself; the first two bytes of a key say which family it is of."""
+    found = Counter[str]()
+    with tempfile.TemporaryDirectory() as scratch:
+        with zipfile.ZipFile(store / f"{version}.zip") as snapshot:
+            snapshot.extractall(scratch)
+        metadata = json.loads(Path(scratch, "metadata").read_text().splitlines()[1])
+        for table in metadata["sstFiles"]:
+            shutil.copy(store / "SSTs" / table["dfsSstFileName"], Path(scratch, table["localFileName"]))
+        families = {number: name for name, number in metadata["columnFamilyMapping"].items()}
+        db = _jvm(spark).org.rocksdb.RocksDB.openReadOnly(scratch)
+        keys = db.newIterator()
+        keys.seekToFirst()
+        while keys.isValid():
+            found[families[int.from_bytes(keys.key()[:2], "little")]] += 1
+            keys.next()
+        keys.close()
+        db.close()
+    return found
+
+
+def _in_hdfs(spark: SparkSession, checkpoint: Path, operator: int, partition: int, name: str, version: int) -> int:
+    """Asks Spark's provider how many keys it loads; what they are does not matter to it."""
+    jvm = _jvm(spark)
+    state = jvm.org.apache.spark.sql.execution.streaming.state
+    session = spark._jsparkSession.sessionState()
+    none = getattr(getattr(jvm, "scala.None$"), "MODULE$")
+    anything = jvm.org.apache.spark.sql.types.StructType().add("anything", "int")
+    hadoop = session.newHadoopConf()
+    hadoop.set("sql.streaming.runId", str(jvm.java.util.UUID.randomUUID()))
+    provider = state.HDFSBackedStateStoreProvider()
+    store_id = state.StateStoreId(str(checkpoint / "state"), operator, partition, name)
+    encoder = state.NoPrefixKeyStateEncoderSpec(anything)
+    settings = session.conf().clone()
+    settings.setConfString("spark.sql.streaming.stateStore.formatValidation.enabled", "false")
+    conf = state.StateStoreConf.apply(settings)
+    provider.init(store_id, anything, anything, encoder, False, conf, hadoop, False, none)
+    store = provider.getStore(version, none, False, False)
+    keys = int(store.metrics().numKeys())
+    store.abort()
+    provider.close()
+    return keys
+
+
+def _jvm(spark: SparkSession) -> Any:
+    return spark._jvm

@@ -1,0 +1,165 @@
+"""Random streams, each against the model of the contract: every firing of every batch, and what is left at the end.
+
+A random case is a key; hundreds of them share a query, and with it an event clock.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from checked import CHANGELOGS, SESSION_STATE_IN_ROCKSDB, Case, CheckedQuery
+from model import SECOND, Row, Rules
+
+KEYS = 240
+SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
+
+TEN = 10 * SECOND
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false"}
+STATE_IN_CHANGELOGS = {**SESSION_STATE_IN_ROCKSDB, CHANGELOGS: "true"}
+STATE_WITH_CHECKPOINT_IDS = {**STATE_IN_CHANGELOGS, "spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}
+
+CASES = [
+    Case("tumbling", Rules(TEN, TEN), aggregates="figures"),
+    Case(
+        "tumbling, offset, lateness, emit, hdfs, the session's state in rocksdb, restarted",
+        Rules(TEN, TEN, offset=3 * SECOND, delay=2 * SECOND, lateness=7 * SECOND, late="emit"),
+        state="hdfs",
+        conf=SESSION_STATE_IN_ROCKSDB,
+        restart_after=5,
+    ),
+    Case(
+        "tumbling, early, lateness, changelogs, restarted",
+        Rules(TEN, TEN, delay=5 * SECOND, lateness=SECOND, early=4 * SECOND),
+        aggregates="figures",
+        conf=STATE_IN_CHANGELOGS,
+        restart_after=4,
+    ),
+    Case(
+        "tumbling, early unchanged, lateness, reopen",
+        Rules(TEN, TEN, lateness=15 * SECOND, early=6 * SECOND, unchanged=True, late="reopen"),
+    ),
+    Case(
+        "tumbling, early unchanged, hdfs",
+        Rules(TEN, TEN, delay=SECOND, early=3 * SECOND, unchanged=True),
+        state="hdfs",
+        aggregates="figures",
+    ),
+    Case(
+        "tumbling, reopen, hdfs, interpreted",
+        Rules(TEN, TEN, delay=3 * SECOND, late="reopen"),
+        state="hdfs",
+        conf=INTERPRETED,
+    ),
+    Case(
+        "tumbling, odd microseconds, emit",
+        Rules(7_000_003, 7_000_003, offset=-1, delay=1000, lateness=999, late="emit"),
+    ),
+    Case("sliding", Rules(TEN, 2 * SECOND), aggregates="figures"),
+    Case(
+        "sliding, slide does not divide size, lateness, emit, checkpoint ids, restarted",
+        Rules(TEN, 4 * SECOND, delay=3 * SECOND, lateness=5 * SECOND, late="emit"),
+        conf=STATE_WITH_CHECKPOINT_IDS,
+        restart_after=4,
+    ),
+    Case(
+        "sliding, slide does not divide size, offset, reopen, hdfs",
+        Rules(TEN, 3 * SECOND, offset=2 * SECOND, delay=SECOND, late="reopen"),
+        state="hdfs",
+        aggregates="figures",
+    ),
+    Case(
+        "sliding, early, lateness, update mode, restarted",
+        Rules(12 * SECOND, 4 * SECOND, delay=2 * SECOND, lateness=3 * SECOND, early=5 * SECOND),
+        output_mode="update",
+        restart_after=3,
+    ),
+    Case(
+        "sliding, early unchanged, offset, lateness, reopen, hdfs, restarted",
+        Rules(TEN, 7 * SECOND, offset=SECOND, lateness=4 * SECOND, early=3 * SECOND, unchanged=True, late="reopen"),
+        state="hdfs",
+        restart_after=6,
+    ),
+    Case(
+        "sliding, early, emit, interpreted",
+        Rules(9 * SECOND, 2 * SECOND, offset=-SECOND, early=8 * SECOND, late="emit"),
+        aggregates="figures",
+        conf=INTERPRETED,
+    ),
+    Case(
+        "gaps, offset, lateness, emit",
+        Rules(4 * SECOND, TEN, offset=SECOND, delay=SECOND, lateness=2 * SECOND, late="emit"),
+    ),
+    Case(
+        "gaps, early, reopen, hdfs",
+        Rules(4 * SECOND, 5 * SECOND, delay=4 * SECOND, early=2 * SECOND, late="reopen"),
+        state="hdfs",
+        aggregates="figures",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happens before the query settles: rows come, or wall time passes, or the query starts anew."""
+
+    rows: list[Row] | None = None
+    advance: int = 0
+    restart: bool = False
+
+
+def steps(rng: random.Random, case: Case) -> Iterator[Step]:
+    """A stream of some batches: time runs on, stands still and leaps."""
+    rules, ids = case.rules, count()
+    keys: list[str | None] = [None, "", *(f"key {i}" for i in range(KEYS - 2))]
+    front = 0
+    for number in range(7):
+        rows = []
+        for key in keys:
+            for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 2, 4))):
+                rows.append(Row(next(ids), key, _time(rng, rules, front)))
+        rng.shuffle(rows)
+        yield Step(rows=rows)
+        if case.restart_after == number:
+            yield Step(restart=True)
+        if rng.random() < 0.6:
+            yield Step(advance=rng.choice((SECOND, rules.early or 5 * SECOND, 60 * SECOND)))
+        front += rng.choice((0, SECOND, rules.slide // 2, rules.slide, rules.size, 3 * rules.size + rules.lateness))
+
+
+def _time(rng: random.Random, rules: Rules, front: int) -> int | None:
+    match rng.randrange(20):
+        case 0:
+            return None
+        case 1:  # long past, in the first batches before the epoch
+            return front - rng.randrange(8 * (rules.size + rules.slide + rules.delay + rules.lateness))
+        case 2 | 3 | 4:  # on an edge, or beside it
+            edge = rng.choice(list(rules.starts(front)) or [front]) + rng.choice((0, rules.size, rules.slide))
+            return edge + rng.choice((-1, 0, 0, 1))
+        case _:
+            return front + rng.randrange(-rules.size - rules.delay, rules.size)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_random_stream_fires_as_the_contract_says_and_leaves_nothing(
+    spark: SparkSession, tmp_path: Path, case: Case
+) -> None:
+    rng = random.Random(f"{SEED} {case.name}")
+    with CheckedQuery(spark, tmp_path, case) as query:
+        for number, step in enumerate(steps(rng, case)):
+            query.context = f"{case.name}, step {number}, MULLION_TEST_SEED={SEED}"
+            if step.restart:
+                query.restart()
+            if step.advance:
+                query.advance(step.advance)
+            if step.rows is not None:
+                query.write(step.rows)
+            query.settle()
+        query.finish()

@@ -1,0 +1,150 @@
+"""Queries that are killed: what was committed stands, and what was not comes out once."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import mullion
+from checked import Case, shown, shown_row
+from model import Panes, Row, Rules
+from streams import FLOOD, Feed
+
+SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
+COLUMNS = "k string, id bigint"
+
+# Hours where other tests have seconds: the wall clock is the system's own here, and no pane may fire by it.
+HOUR = 3_600_000_000
+
+CASES = [
+    Case("sliding", Rules(10 * HOUR, 4 * HOUR, delay=HOUR, early=5 * HOUR, late="emit")),
+    Case(
+        "tumbling",
+        Rules(6 * HOUR, 6 * HOUR, delay=HOUR, lateness=2 * HOUR, early=3 * HOUR, late="reopen"),
+        state="hdfs",
+        aggregates="figures",
+    ),
+]
+
+
+def run(spark: SparkSession, folder: Path) -> None:
+    """Runs each query over all rows there are, into files; a second run goes on where the first ended."""
+    stream = Feed(folder / "in", COLUMNS).stream(spark, "1 hour")
+    running = [
+        case.panes(stream)
+        .writeStream.format("parquet")
+        .option("path", str(folder / case.name))
+        .option("checkpointLocation", str(folder / f"{case.name}-checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+        for case in CASES
+    ]
+    for query in running:
+        query.awaitTermination()
+
+
+def write(feed: Feed, rng: random.Random, batches: list[list[Row]], more: int) -> None:
+    """More batches, each three hours on from the one before."""
+    for number in range(len(batches), len(batches) + more):
+        times = [3 * HOUR * number + rng.randrange(-12 * HOUR, 2 * HOUR) for _ in range(60)]
+        rows = [Row(1000 * number + i, f"key {rng.randrange(40)}", time) for i, time in enumerate(times)]
+        feed.write((row.time, row.key, row.id) for row in rows)
+        batches.append(rows)
+
+
+def kill_after(folder: Path, moment: Iterator[None]) -> None:
+    """Runs the queries in a process of their own, and kills it and its JVM once ``moment`` ends."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    process = subprocess.Popen(
+        [sys.executable, __file__, str(folder)],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        for _ in moment:
+            try:
+                process.wait(timeout=0.005)
+            except subprocess.TimeoutExpired:
+                continue
+            raise AssertionError(f"the queries ended with {process.returncode} and were not killed")
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def somewhere_in_a_batch(checkpoint: Path, rng: random.Random) -> Iterator[None]:
+    """Ends some files after the next batch: each leaves dozens, some in each of its phases."""
+    batch, more = committed(checkpoint) + 1, rng.randrange(50)
+    while committed(checkpoint) < batch:
+        yield
+    before = files(checkpoint.parent)
+    while files(checkpoint.parent) < before + more:
+        yield
+
+
+def files(folder: Path) -> int:
+    return sum(len(names) for _, _, names in os.walk(folder))
+
+
+def committed(checkpoint: Path) -> int:
+    return len(list((checkpoint / "commits").glob("[0-9]*")))
+
+
+def undisturbed(case: Case, checkpoint: Path, batches: list[list[Row]]) -> Counter[str]:
+    """What the batches of a checkpoint put out, each once.
+
+    Which rows a batch had is read from its offsets: Spark's file source may put two files in one batch after it was
+    killed, and what fires early or comes late depends on it.
+    """
+    model, taken, fired = Panes(case.rules), 0, Counter[str]()
+    for number in range(committed(checkpoint)):
+        offsets = (checkpoint / "offsets" / str(number)).read_text().splitlines()[2]
+        until = json.loads(offsets)["logOffset"] + 1
+        rows = [row for batch in batches[taken:until] for row in batch]
+        batch = model.batch(
+            rows, wall=0, rows_came=until > taken, seen=FLOOD if taken <= len(batches) < until else None
+        )
+        fired += Counter(shown(case, firing) for firing in batch.firings)
+        taken = until
+    assert model.open == {}, "all panes have closed"
+    return fired
+
+
+def test_queries_killed_again_and_again_put_out_each_firing_once(spark: SparkSession, tmp_path: Path) -> None:
+    rng = random.Random(SEED)
+    feed = Feed(tmp_path / "in", COLUMNS)
+    batches: list[list[Row]] = []
+
+    for _life in range(3):
+        # So many batches that it is killed before it comes to the end of them.
+        write(feed, rng, batches, more=5)
+        kill_after(tmp_path, somewhere_in_a_batch(tmp_path / "sliding-checkpoint", rng))
+
+    feed.flood()
+    run(spark, tmp_path)
+    for case in CASES:
+        expected = undisturbed(case, tmp_path / f"{case.name}-checkpoint", batches)
+        out = Counter(shown_row(row) for row in spark.read.parquet(str(tmp_path / case.name)).collect())
+        assert out == expected, f"{case.name}, MULLION_TEST_SEED={SEED}"
+        assert out.total() > 100
+
+
+if __name__ == "__main__":
+    home = Path(sys.argv[1])
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC")
+    # A short life: little is gained by compiling well. What a killed JVM leaves behind goes with the test's folder.
+    builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+    builder = builder.config("spark.local.dir", str(home / "local"))
+    run(mullion.configure(builder).getOrCreate(), home)

@@ -1,0 +1,201 @@
+"""Queries that stop and start again, batches that run twice, and checkpoints that another query wrote.
+
+That a query which is restarted midway fires as an undisturbed one, whatever the session's state store, is part of the
+random streams in test_differential.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from checked import SESSION_STATE_IN_ROCKSDB, Case, CheckedQuery
+from model import SECOND, Row, Rules
+from mullion import Early, IncompatibleStateError, Sliding, Tumbling, read_panes, windowed
+from mullion.testing import ClockedQuery
+from streams import Feed
+
+TEN = 10 * SECOND
+
+
+def rows(first: int, *times: int) -> list[Row]:
+    """Rows of three keys at each of these seconds."""
+    at = [(key, time * SECOND) for time in times for key in ("a", "b", "c")]
+    return [Row(first + i, key, time) for i, (key, time) in enumerate(at)]
+
+
+def open_panes(query: CheckedQuery) -> list[tuple[Any, ...]]:
+    return sorted((r.k, r.window, r["ids"]) for r in read_panes(query.checkpoint, spark=query.spark).collect())
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("tumbling", Rules(TEN, TEN, lateness=2 * SECOND, early=5 * SECOND, late="emit")),
+        Case("tumbling", Rules(TEN, TEN, lateness=2 * SECOND, early=5 * SECOND, late="emit"), state="hdfs"),
+        Case("sliding", Rules(TEN, 4 * SECOND, early=5 * SECOND, unchanged=True), conf=SESSION_STATE_IN_ROCKSDB),
+        Case("sliding", Rules(TEN, 4 * SECOND, early=5 * SECOND, late="reopen"), state="hdfs"),
+    ],
+    ids=lambda case: f"{case.name}, {case.state}",
+)
+def test_a_batch_that_runs_again_fires_the_same_and_changes_nothing_twice(
+    spark: SparkSession, tmp_path: Path, case: Case
+) -> None:
+    with CheckedQuery(spark, tmp_path, case) as query:
+        query.write(rows(0, 1, 4, 12))
+        query.settle()
+        query.advance(3 * SECOND)
+        query.write(rows(100, 2, 17, 23))
+        query.settle()
+
+        def repeat() -> None:
+            before = open_panes(query)
+            total = query.repeat_last_batch()[-1]["numRowsTotal"]
+            assert open_panes(query) == before
+            assert query.repeat_last_batch()[-1]["numRowsTotal"] == total, "nor when it runs a third time"
+            assert open_panes(query) == before
+
+        repeat()  # a batch without rows: the clock closed and fired panes
+        query.write(rows(200, 3, 21, 22))
+        query.settle()
+        assert len(query.last) == 1
+        # A batch with rows, of which some are late. The clock has moved on since: the batch keeps its own.
+        query.wall += 2 * SECOND
+        repeat()
+        query.advance(3 * SECOND)
+        query.settle()
+        query.write(rows(300, 31))
+        query.settle()
+        query.finish()
+
+
+TUMBLING: dict[str, Any] = {
+    "window": Tumbling("10 seconds"),
+    "by": ["k"],
+    "allowed_lateness": "1 minute",
+    "early": None,
+    "late": "drop",
+    "state": "rocksdb",
+    "aggregates": {"n": F.count, "total": F.sum},
+}
+SLIDING: dict[str, Any] = {**TUMBLING, "window": Sliding("10 seconds", "4 seconds"), "early": Early("5 seconds")}
+
+CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
+    ("size", TUMBLING, {"window": Tumbling("20 seconds")}, "[tumbling 10 seconds]", "[tumbling 20 seconds]"),
+    (
+        "offset",
+        TUMBLING,
+        {"window": Tumbling("10 seconds", offset="1 second")},
+        "[tumbling 10 seconds]",
+        "[tumbling 10 seconds, offset 1 second]",
+    ),
+    (
+        "kind",
+        TUMBLING,
+        {"window": Sliding("10 seconds", "4 seconds")},
+        "[tumbling 10 seconds]",
+        "[sliding 10 seconds every 4 seconds]",
+    ),
+    (
+        "slide",
+        SLIDING,
+        {"window": Sliding("10 seconds", "5 seconds")},
+        "[sliding 10 seconds every 4 seconds]",
+        "[sliding 10 seconds every 5 seconds]",
+    ),
+    ("aggregate", TUMBLING, {"aggregates": {"n": F.count, "total": F.max}}, "sum(v) AS total", "max(v) AS total"),
+    (
+        "added aggregate",
+        TUMBLING,
+        {"aggregates": {"n": F.count, "total": F.sum, "most": F.max}},
+        "[count(v) AS n, sum(v) AS total]",
+        "[count(v) AS n, sum(v) AS total, max(v) AS most]",
+    ),
+    ("removed aggregate", TUMBLING, {"aggregates": {"n": F.count}}, "sum(v) AS total", "[count(v) AS n]"),
+    ("swapped aggregates", TUMBLING, {"aggregates": {"n": F.sum, "total": F.count}}, "count(v) AS n", "sum(v) AS n"),
+    ("key", TUMBLING, {"by": ["l"]}, "[k STRING]", "[l STRING]"),
+    ("added key", SLIDING, {"by": ["k", "l"]}, "[k STRING]", "[k STRING, l STRING]"),
+    ("removed key", SLIDING, {"by": []}, "[k STRING]", "[]"),
+    ("lateness", TUMBLING, {"allowed_lateness": "2 minutes"}, "[1 minute]", "[2 minutes]"),
+    ("less lateness", SLIDING, {"allowed_lateness": "0 seconds"}, "[1 minute]", "[0 seconds]"),
+    ("early firing", TUMBLING, {"early": Early("5 seconds")}, "[none]", "[fires early every 5 seconds if changed]"),
+    ("no early firing", SLIDING, {"early": None}, "[fires early every 5 seconds if changed]", "[none]"),
+    (
+        "unchanged",
+        SLIDING,
+        {"early": Early("5 seconds", unchanged=True)},
+        "[fires early every 5 seconds if changed]",
+        "[fires early every 5 seconds while open]",
+    ),
+    ("state", TUMBLING, {"state": "hdfs"}, "[rocksdb]", "[hdfs]"),
+]
+
+
+class Checkpoint:
+    """A checkpoint that a query wrote and that another, or the same, is started over."""
+
+    def __init__(self, spark: SparkSession, folder: Path, written: dict[str, Any]) -> None:
+        self.spark = spark
+        self.path = folder / "checkpoint"
+        self.feed = Feed(folder / "in", "k string, l string, v int")
+        self.feed.write([(SECOND, "a", "x", 1), (11 * SECOND, "a", "y", 2), (3 * SECOND, "b", "x", 3)])
+        self.run(written)
+
+    def run(self, query: dict[str, Any]) -> list[Any]:
+        with ClockedQuery(self.panes(query), checkpoint=self.path) as running:
+            return running.settle()
+
+    def panes(self, query: dict[str, Any]) -> DataFrame:
+        given = {name: value for name, value in query.items() if name != "aggregates"}
+        aggregates = [function("v").alias(name) for name, function in query["aggregates"].items()]
+        return windowed(self.feed.stream(self.spark), time="ts", **given).agg(*aggregates)
+
+    def files(self) -> dict[str, bytes]:
+        """Every file of the state, with what is in it."""
+        files = sorted((self.path / "state").rglob("*"))
+        return {str(file.relative_to(self.path)): file.read_bytes() for file in files if file.is_file()}
+
+
+@pytest.fixture(scope="module", params=["tumbling", "sliding"])
+def checkpoint(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    written = {"tumbling": TUMBLING, "sliding": SLIDING}[request.param]
+    checkpoint = Checkpoint(spark, tmp_path_factory.mktemp(request.param), written)
+    # The batch that no changed query may run.
+    checkpoint.feed.write([(12 * SECOND, "a", "x", 4)])
+    return written, checkpoint
+
+
+def test_a_changed_query_over_an_old_checkpoint_is_refused_with_both_and_nothing_is_overwritten(
+    checkpoint: tuple[dict[str, Any], Checkpoint],
+) -> None:
+    written, old = checkpoint
+    files = old.files()
+    for what, of, change, was, now in CHANGES:
+        if of is not written:
+            continue
+        with pytest.raises(IncompatibleStateError) as refused:
+            old.run({**written, **change})
+        message = str(refused.value)
+        assert was in message, what
+        assert now in message.split(was)[1], what
+        assert "Nothing was overwritten" in message, what
+        assert "new checkpointLocation" in message, what
+        assert old.files() == files, what
+
+
+def test_the_query_changed_back_goes_on(checkpoint: tuple[dict[str, Any], Checkpoint]) -> None:
+    written, old = checkpoint
+    old.feed.flood()
+    # What late rows come to is no part of the state, and may change.
+    closed = [row for row in old.run({**written, "late": "emit"}) if row.pane.firing == "close"]
+    last = {(row.k, row.window.start.second): (row.n, row.total) for row in closed}
+    if written is TUMBLING:
+        assert last == {("a", 0): (1, 1), ("b", 0): (1, 3), ("a", 10): (2, 6)}
+    else:
+        a = {52: (1, 1), 56: (1, 1), 0: (1, 1), 4: (2, 6), 8: (2, 6), 12: (1, 4)}
+        b = {56: (1, 3), 0: (1, 3)}
+        assert last == {("a", s): v for s, v in a.items()} | {("b", s): v for s, v in b.items()}
