@@ -45,12 +45,13 @@ object WindowedBuilder {
     val results = allResults.takeRight(aggregateColumns(aggregate).length)
     checkAggregates(expressions)
     checkSubqueries(aggregate.expressions)
-    val text = describe(df, aggregate)
+    val names = keyNames(df, by)
+    val text = describe(df, aggregate, names)
 
     // Keys get names of their own, since normalised floats are other values than the input's.
     val keyAliases =
       if (grouping.isEmpty) Seq(Alias(Literal(0), noKey)())
-      else grouping.map(g => Alias(NormalizeFloatingNumbers.normalize(unalias(g)), g.name)())
+      else grouping.zip(names).map { case (g, name) => Alias(NormalizeFloatingNumbers.normalize(unalias(g)), name)() }
     val keyOf = grouping.map(_.exprId).zip(keyAliases.map(_.toAttribute)).toMap
     checkNames(keyAliases.filter(_ => grouping.nonEmpty).map(_.name), results.map(_.name), rules.late)
     keyAliases.foreach(checkKey)
@@ -233,17 +234,18 @@ object WindowedBuilder {
     (rewritten, hoisted.result())
   }
 
-  private def describe(df: DataFrame, aggregate: Aggregate): AggregateText = {
+  /** What the keys are called: in an aggregate Spark's analysis strips their aliases. */
+  private def keyNames(df: DataFrame, by: Seq[Column]): Seq[String] =
+    if (by.isEmpty) Nil else df.select(by: _*).queryExecution.analyzed.output.map(_.name)
+
+  private def describe(df: DataFrame, aggregate: Aggregate, keyNames: Seq[String]): AggregateText = {
     def plain(e: Expression): Expression = e.transform { case a: Attribute => a.withQualifier(Nil) }
     def text(e: NamedExpression): String = {
       // The session's time zone is in casts' texts where it is not the default; names of results are given, never made.
       s"${plain(unalias(e)).sql} AS ${org.apache.spark.sql.catalyst.util.quoteIfNeeded(e.name)}"
     }
     val columns = aggregateColumns(aggregate)
-    val keys = aggregate.groupingExpressions.map {
-      case n: NamedExpression => n
-      case other              => Alias(other, other.sql)()
-    }
+    val keys = aggregate.groupingExpressions.zip(keyNames).map { case (key, name) => Alias(unalias(key), name)() }
     val read = AttributeSet((keys ++ columns).flatMap(_.references))
     val input = df.queryExecution.analyzed.output.filter(read.contains)
     AggregateText(
