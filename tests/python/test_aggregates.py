@@ -1,0 +1,311 @@
+"""Every aggregate and every key type against Spark's own ``groupBy`` on a batch, over several micro-batches a pane."""
+
+from __future__ import annotations
+
+import math
+import random
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mullion import Early, Sliding, Tumbling, windowed
+from mullion.testing import ClockedQuery
+from streams import SECOND, Feed
+
+WINDOWS: dict[str, Tumbling | Sliding] = {
+    "tumbling": Tumbling("10 seconds"),
+    "sliding": Sliding("12 seconds", "5 seconds"),
+}
+
+
+def window_of_spark(window: str) -> Column:
+    """The same window as Spark has it."""
+    return {
+        "tumbling": F.window("ts", "10 seconds"),
+        "sliding": F.window("ts", "12 seconds", "5 seconds"),
+    }[window].alias("window")
+
+
+COLUMNS = (
+    "k string, i int, l bigint, d double, f float, s string, b boolean, dec decimal(38, 6), bin binary, day date, "
+    "at timestamp, arr array<int>, st struct<x: int, y: string>, m map<string, int>, inc bigint"
+)
+
+
+def random_row(rng: random.Random, number: int) -> dict[str, Any]:
+    """A row with nulls here and there; ``inc`` tells rows of one pane apart and grows with time."""
+
+    def some(value: Any) -> Any:
+        return None if rng.random() < 0.15 else value
+
+    i = rng.randrange(-50, 50)
+    return {
+        "t": rng.randrange(30 * SECOND),
+        "k": some(f"key {rng.randrange(4)}"),
+        "i": some(i),
+        "l": some(i * 10**12),
+        "d": some(i / 4),
+        "f": some(i / 8),
+        "s": some(f"text {i} {'x' * (i % 7)}"),
+        "b": some(i > 0),
+        "dec": some(Decimal(i * 10**24) / 1000),
+        "bin": some(bytes([i % 256, 255 - i % 256])),
+        "day": some(date(2000, 1, 1 + i % 28)),
+        "at": some(datetime(1900, 1, 1, 0, 0, i % 60, i % 1000, tzinfo=UTC)),
+        "arr": some([i, None, i + 1]),
+        "st": some({"x": i, "y": some(str(i))}),
+        "m": some([("a", i), ("b", -i)]),
+        "inc": number,
+    }
+
+
+def added_up(name: str) -> Column:
+    """Of a pane, which row an aggregate takes may depend on their order; these do not."""
+    return F.array_sort(F.collect_list(name))
+
+
+FAMILIES = ["in place", "as rows", "as objects", "all at once"]
+
+
+def aggregates_of(family: str) -> dict[str, Column]:
+    """Each family is merged in its own way: changed in place, as rows of varying length, as objects, or all at once."""
+    in_place = {
+        "count": F.count("*"),
+        "count_i": F.count("i"),
+        "sum_i": F.sum("i"),
+        "sum_d": F.sum("d"),
+        "avg_f": F.avg("f"),
+        "min_l": F.min("l"),
+        "max_day": F.max("day"),
+        "min_at": F.min("at"),
+        "stddev": F.round(F.stddev("i"), 9),
+        "variance": F.round(F.var_pop("d"), 9),
+        "corr": F.round(F.corr("i", "inc"), 9),
+        "skewness": F.round(F.skewness("d"), 9),
+        "bool_and": F.bool_and("b"),
+        "bool_or": F.bool_or("b"),
+        "count_if": F.count_if(F.col("i") > 0),
+        "bits": F.bit_xor("i"),
+        "filtered": F.expr("sum(i) FILTER (WHERE s LIKE '%xx%')"),
+        "none_filtered": F.expr("count(*) FILTER (WHERE false)"),
+        "ratio": F.sum("l") / F.count("b"),
+        "with_key": F.concat(F.coalesce("k", F.lit("none")), F.lit(":"), F.count("*").cast("string")),
+        "max_f": F.max("f"),
+        "any": F.any_value(F.lit(7)),
+        "product": F.product(F.lit(2.0)),
+    }
+    as_rows = {
+        "max_s": F.max("s"),
+        "min_s": F.min("s"),
+        "max_bin": F.max("bin"),
+        "max_st": F.max("st"),
+        "min_arr": F.min("arr"),
+        "sum_dec": F.sum("dec"),
+        "avg_dec": F.avg("dec"),
+        "max_dec": F.max("dec"),
+        "max_by": F.max_by("s", "inc"),
+        "min_by": F.min_by("m", "inc"),
+        "max_by_st": F.max_by("st", "inc"),
+        "first_of_key": F.first("k"),
+        "last_of_key": F.last("k", ignorenulls=True),
+        "filtered_max": F.expr("max(s) FILTER (WHERE b)"),
+    }
+    as_objects = {
+        "list": added_up("i"),
+        "list_st": added_up("st"),
+        "set": F.array_sort(F.collect_set("s")),
+        "set_dec": F.array_sort(F.collect_set("dec")),
+        "percentile": F.percentile("i", 0.3),
+        "percentiles": F.percentile("d", [0.0, 0.5, 1.0]),
+        "median": F.median("l"),
+        "percentile_approx": F.percentile_approx("i", [0.1, 0.9], 1000),
+        "approx_distinct": F.approx_count_distinct("s"),
+        "mode": F.mode(F.lit("the same")),
+        "filtered_list": F.array_sort(F.expr("collect_list(arr) FILTER (WHERE i % 2 = 0)")),
+        "histogram": F.histogram_numeric("i", F.lit(500)).cast("string"),
+        "bloom": F.length(F.bitmap_construct_agg(F.bitmap_bit_position("inc"))),
+        "listagg": F.length(F.listagg("s")),
+        "count_min": F.length(F.count_min_sketch("i", F.lit(0.1), F.lit(0.9), F.lit(1))),
+    }
+    return {
+        "in place": in_place,
+        "as rows": as_rows,
+        "as objects": as_objects,
+        "all at once": {**in_place, **as_rows, **as_objects},
+    }[family]
+
+
+def aliased(aggregates: dict[str, Column]) -> list[Column]:
+    return [column.alias(name) for name, column in aggregates.items()]
+
+
+def shown(frame: DataFrame, names: list[str]) -> list[str]:
+    """Rows in an order, each as text: NaN is equal to itself there, and a null is no other value."""
+    rows = frame.select(F.unix_micros("window.start").alias("start"), *names).collect()
+    return sorted(repr(row.asDict(True)) for row in rows)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("window", WINDOWS)
+def test_aggregates_are_those_of_a_group_by(spark: SparkSession, tmp_path: Path, window: str, family: str) -> None:
+    aggregates = aggregates_of(family)
+    names = ["k", *aggregates]
+    rng = random.Random(f"{window} {family}")
+    feed = Feed(tmp_path / "in", COLUMNS)
+    # With early firings the accumulators carry notes, and are evaluated while they go on.
+    early = Early("1 minute") if family in ("as rows", "all at once") else None
+    panes = windowed(
+        feed.stream(spark),
+        WINDOWS[window],
+        by="k",
+        time="ts",
+        early=early,
+        state="hdfs" if family == "in place" else "rocksdb",
+    ).agg(*aliased(aggregates))
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+        for batch in range(3):
+            feed.write([random_row(rng, 100 * batch + i) for i in range(100)])
+            assert query.settle() == [] or batch, "no pane closes before the clock has been seen"
+            if early:
+                query.advance("1 minute")
+                so_far = query.settle()
+                assert len(so_far) > 0
+                rows = spark.createDataFrame(so_far, panes.schema)
+                expected = feed.batch(spark).groupBy("k", window_of_spark(window)).agg(*aliased(aggregates))
+                assert set(shown(rows, names)) <= set(shown(expected, names))
+        feed.flood()
+        rows = spark.createDataFrame(query.settle(), panes.schema)
+    expected = feed.batch(spark).groupBy("k", window_of_spark(window)).agg(*aliased(aggregates))
+    assert shown(rows.where("pane.firing = 'close'"), names) == shown(expected, names)
+
+
+KEYS: dict[str, list[Any]] = {
+    "s string": ["", "a", "ä", "a\0b", "x" * 300],
+    "i int": [0, -1, 2**31 - 1, -(2**31)],
+    "l bigint": [0, -(2**63), 2**63 - 1],
+    "by tinyint": [-128, 127],
+    "d double": [0.0, -0.0, math.nan, -math.nan, math.inf, -math.inf, 5e-324],
+    "f float": [0.0, -0.0, math.nan, 1.5],
+    "dec decimal(38, 10)": [Decimal(0), Decimal("-0.0000000001"), Decimal(10) ** 27],
+    "dec9 decimal(9, 2)": [Decimal("1.10"), Decimal("-1.10")],
+    "st struct<x: int, y: double>": [
+        {"x": 1, "y": 0.0},
+        {"x": 1, "y": -0.0},
+        {"x": 1, "y": math.nan},
+        {"x": None, "y": None},
+    ],
+    "arr array<double>": [[], [0.0, None], [-0.0, None], [math.nan]],
+    "day date": [date(1, 1, 1), date(1969, 12, 31), date(9999, 12, 31)],
+    "at timestamp": [datetime(1900, 1, 1, tzinfo=UTC), datetime(2024, 2, 29, 1, 2, 3, 4, tzinfo=UTC)],
+    "ntz timestamp_ntz": [datetime(1900, 1, 1), datetime(2024, 2, 29, 1, 2, 3, 4)],
+    "bin binary": [b"", b"\0", b"\xff\0"],
+    "b boolean": [True, False],
+}
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("state", ["rocksdb", "hdfs"])
+def test_keys_of_any_type_group_as_in_spark(spark: SparkSession, tmp_path: Path, window: str, state: str) -> None:
+    """All types in one query: in a row one key is set and the others are null, or several are, or none is."""
+    rng = random.Random(f"{window} {state}")
+    feed = Feed(tmp_path / "in", ", ".join(KEYS) + ", v int")
+    names = [key.split()[0] for key in KEYS]
+    panes = windowed(feed.stream(spark), WINDOWS[window], by=names, time="ts", state=state).agg(
+        F.count("*").alias("n"), F.sum("v").alias("v")
+    )
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+        for _ in range(3):
+            rows: list[dict[str, Any]] = [{name.split()[0]: value} for name, values in KEYS.items() for value in values]
+            rows += [{name.split()[0]: rng.choice(values) for name, values in KEYS.items()} for _ in range(20)]
+            rows += [{}]
+            feed.write({"t": rng.randrange(30 * SECOND), "v": rng.randrange(100), **row} for row in rows)
+            query.settle()
+        feed.flood()
+        closed = spark.createDataFrame(query.settle(), panes.schema)
+    expected = (
+        feed.batch(spark).groupBy(*names, window_of_spark(window)).agg(F.count("*").alias("n"), F.sum("v").alias("v"))
+    )
+    columns = [*names, F.unix_micros("window.start"), "n", "v"]
+    assert sorted(map(repr, closed.select(*columns).collect())) == sorted(
+        map(repr, expected.select(*columns).collect())
+    )
+
+
+def test_a_pane_of_no_key_is_the_whole_stream(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "v int")
+    panes = windowed(feed.stream(spark), Tumbling("10 seconds"), time="ts", late="emit").agg(F.sum("v").alias("v"))
+    assert panes.columns == ["window", "pane", "v", "late_row"]
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+        feed.write([(s * SECOND, 1) for s in range(25)])
+        rows = query.settle()
+        feed.write([(5 * SECOND, 100), (None, 200), (29 * SECOND, 1)])
+        rows += query.settle()
+    fired = [(r.pane.firing, r.v, r.late_row.v if r.late_row else None) for r in rows]
+    assert sorted(fired, key=str) == [
+        ("close", 10, None),
+        ("close", 10, None),
+        ("late", None, 100),
+        ("late", None, 200),
+    ]
+
+
+def test_keys_and_aggregates_may_be_expressions(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string, s struct<x: int>, v int")
+
+    def panes() -> DataFrame:
+        by = [F.upper("k").alias("K"), F.col("s.x"), (F.col("v") % 2 == 0).alias("even")]
+        shares = (F.sum("v") / F.max(F.length("k")) + F.first(F.upper("k")).isNotNull().cast("int")).alias("share")
+        return windowed(feed.stream(spark), Tumbling("10 seconds"), by=by, time="ts").agg(shares, F.max("s.x") + 1)
+
+    assert panes().columns == ["K", "x", "even", "window", "pane", "share", "(max(s.x) + 1)"]
+    with ClockedQuery(panes(), checkpoint=tmp_path / "checkpoint") as query:
+        feed.write([(1, "a", {"x": 1}, 2), (2, "A", {"x": 1}, 4), (3, "a", {"x": 1}, 3), (4, "b", None, 1)])
+        query.settle()
+    # Made anew, it is the same query.
+    with ClockedQuery(panes(), checkpoint=tmp_path / "checkpoint") as query:
+        feed.flood()
+        closed = query.settle()
+    assert sorted([(r[0], r[1], r[2], r[5], r[6]) for r in closed], key=str) == [
+        ("A", 1, False, 4.0, 2),
+        ("A", 1, True, 7.0, 2),
+        ("B", None, False, 2.0, None),
+    ]
+
+
+def test_a_python_function_may_stand_inside_of_an_aggregate(spark: SparkSession, tmp_path: Path) -> None:
+    doubled = F.udf(lambda v: None if v is None else 2 * v, "int")
+    spelt = F.udf(lambda s, v: f"{s}{v}", "string")
+    feed = Feed(tmp_path / "in", "k string, v int")
+    panes = windowed(feed.stream(spark), Tumbling("10 seconds"), by="k", time="ts", late="emit").agg(
+        F.sum(doubled("v")).alias("twice"),
+        F.max(spelt("k", doubled("v"))).alias("text"),
+        (F.sum(doubled(F.col("v") + 1)) / F.count("*")).alias("mean"),
+        F.sum(F.when(doubled("v") > 4, 1)).alias("large"),
+    )
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+        feed.write([(1, "a", 1), (2, "a", 2), (3, "b", 3), (4, "b", None)])
+        query.settle()
+        feed.flood()
+        closed = {r.k: (r.twice, r.text, r.mean, r.large) for r in query.settle()}
+        feed.write([(1, "a", 1)])
+        (late,) = query.settle()
+    assert closed == {"a": (6, "a4", 5.0, None), "b": (6, "bNone", 4.0, 1)}
+    assert late.late_row.asDict() == {"t": 1, "k": "a", "v": 1, "ts": late.late_row.ts}
+
+
+def test_a_python_function_may_stand_around_an_aggregate_and_in_a_key(spark: SparkSession, tmp_path: Path) -> None:
+    shouted = F.udf(lambda s: f"{s}!", "string")
+    feed = Feed(tmp_path / "in", "k string, v int")
+    panes = windowed(feed.stream(spark), Tumbling("10 seconds"), by=shouted("k").alias("key"), time="ts").agg(
+        shouted(F.max("k")).alias("loud"), F.count("*").alias("n")
+    )
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+        feed.write([(1, "a", 1), (2, "a", 2), (3, "b", 3)])
+        feed.flood()
+        closed = {r.key: (r.loud, r.n) for r in query.settle()}
+    assert closed == {"a!": ("a!", 2), "b!": ("b!", 1)}

@@ -1,0 +1,557 @@
+"""Runs the stories of ``tests/transcripts`` through the public API; its README says how a story reads.
+
+``TranscriptSuite`` runs the same files in Scala.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+import yaml
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from mullion import Early, MullionError, Sliding, Tumbling, read_panes, windowed
+from mullion.testing import ClockedQuery
+
+FOLDER = Path(__file__).parents[1] / "transcripts"
+STORES = ("rocksdb", "hdfs")
+OPERATOR = "mullionWindow"
+# No story but those that say `flood: false` comes near this second.
+FAR = 1_000_000_000
+
+Firing: TypeAlias = dict[str, Any]
+
+
+# --- What a story says -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something happens to the query; what it does then."""
+
+    rows: list[list[Any]] | None = None
+    advance: Decimal | int = 0
+    restart: bool = False
+    crash: bool = False
+    fires: list[Firing] | None = None
+    batches: list[list[Firing]] | None = None
+    late: int = 0
+    without_time: int = 0
+    in_no_window: int = 0
+    open: int | None = None
+
+    @staticmethod
+    def read(step: Any) -> Step:
+        read = checked(Step, {step: True} if isinstance(step, str) else step)
+        assert read.fires is None or read.batches is None, f"{step}: either fires or batches"
+        alone = read.rows is None or not read.advance or read.restart or read.crash
+        assert alone, f"{step}: time may pass before rows come only while the query is down"
+        return read
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A window and what its panes hold."""
+
+    window: dict[str, Any]
+    by: list[str] = field(default_factory=lambda: ["k"])
+    aggs: dict[str, str] = field(default_factory=lambda: {"total": "sum(v)"})
+    lateness: Decimal | int = 0
+    early: dict[str, Any] | None = None
+    late: str = "drop"
+
+    @property
+    def size(self) -> int:
+        return micros(self.window.get("tumbling", self.window.get("sliding")))
+
+    @property
+    def slide(self) -> int:
+        return micros(self.window.get("every", self.window.get("tumbling")))
+
+    @property
+    def offset(self) -> int:
+        return micros(self.window.get("offset", 0))
+
+    @property
+    def keys(self) -> list[str]:
+        """The names of the key columns, which may be expressions: ``upper(k) AS k``."""
+        return [key.rsplit(" AS ", 1)[-1] for key in self.by]
+
+    def over(self, rows: DataFrame, time: str, store: str) -> DataFrame:
+        offset = length(self.offset)
+        window = (
+            Tumbling(length(self.size), offset)
+            if "tumbling" in self.window
+            else Sliding(length(self.size), length(self.slide), offset)
+        )
+        early = self.early and Early(length(micros(self.early["every"])), self.early.get("unchanged", False))
+        panes = windowed(
+            rows,
+            window,
+            by=[F.expr(key) for key in self.by],
+            time=time,
+            allowed_lateness=length(micros(self.lateness)),
+            early=early,
+            late=self.late,
+            state=store,
+        )
+        return panes.agg(*self.columns)
+
+    @property
+    def columns(self) -> list[Column]:
+        return [F.expr(sql).alias(name) for name, sql in self.aggs.items()]
+
+
+@dataclass(frozen=True)
+class Then:
+    """A second window over the closes of the first, ours or Spark's own; what it has open when the steps are done."""
+
+    window: dict[str, Any]
+    by: list[str] = field(default_factory=list)
+    aggs: dict[str, str] = field(default_factory=lambda: {"total": "sum(v)"})
+    engine: str = "mullion"
+    open: list[Firing] = field(default_factory=list)
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(self.window, self.by, self.aggs)
+
+    def over(self, panes: DataFrame, store: str) -> DataFrame:
+        if self.engine == "mullion":
+            return self.spec.over(panes, "window", store)
+        size, slide, offset = (f"{us} microseconds" for us in (self.spec.size, self.spec.slide, self.spec.offset))
+        # Spark's closes look as ours do.
+        groups = [F.window("window", size, slide, offset), *map(F.expr, self.by)]
+        pane = F.expr("named_struct('firing', 'close', 'index', 0) AS pane")
+        return panes.groupBy(*groups).agg(*self.spec.columns).select(*self.spec.keys, "window", pane, *self.aggs)
+
+
+@dataclass(frozen=True)
+class Story:
+    """A document of the folder."""
+
+    name: str
+    rule: int | list[int]
+    window: dict[str, Any]
+    columns: str = "k string, v int"
+    watermark: Decimal | int = 0
+    before: str | None = None
+    by: list[str] = field(default_factory=lambda: ["k"])
+    aggs: dict[str, str] = field(default_factory=lambda: {"total": "sum(v)"})
+    lateness: Decimal | int = 0
+    early: dict[str, Any] | None = None
+    late: str = "drop"
+    then: dict[str, Any] | None = None
+    refused: str | None = None
+    steps: list[Any] = field(default_factory=list)
+    open: list[Firing] = field(default_factory=list)
+    end: list[Firing] | None = None
+    flood: bool = True
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(self.window, self.by, self.aggs, self.lateness, self.early, self.late)
+
+    @property
+    def chained(self) -> Then | None:
+        return None if self.then is None else checked(Then, self.then)
+
+    @property
+    def last(self) -> Spec:
+        return self.chained.spec if self.chained else self.spec
+
+    @property
+    def schema(self) -> str:
+        """Of its rows as they are written; their time becomes a timestamp when they are read."""
+        return f"ts bigint, {self.columns}"
+
+    @property
+    def names(self) -> list[str]:
+        return [column.split()[0] for column in split(self.schema)]
+
+
+def checked(kind: Any, said: Mapping[str, Any]) -> Any:
+    unknown = set(said) - {f.name for f in fields(kind)}
+    assert not unknown, f"a {kind.__name__.lower()} has no {', '.join(sorted(unknown))}: {said}"
+    return kind(**said)
+
+
+class Loader(yaml.SafeLoader):
+    """Keeps numbers exact: a time in microseconds is no binary fraction."""
+
+
+Loader.add_constructor("tag:yaml.org,2002:float", lambda loader, node: Decimal(loader.construct_scalar(node)))
+
+
+def stories() -> list[Story]:
+    documents = (yaml.load_all(file.read_text("utf-8"), Loader) for file in sorted(FOLDER.glob("*.yaml")))
+    return [checked(Story, document) for file in documents for document in file]
+
+
+# --- Running it ------------------------------------------------------------------------------------------------------
+
+
+class Run:
+    """One story on one state store."""
+
+    def __init__(self, spark: SparkSession, story: Story, store: str, folder: Path) -> None:
+        self.spark = spark
+        self.story = story
+        self.store = store
+        self.rows = folder / "rows"
+        self.rows.mkdir(parents=True)
+        self.checkpoint = folder / "checkpoint"
+        self.now_ms = 0
+        self.files = 0
+        self.reports = 0
+        self.open = 0
+        self.panes = self.over(spark.readStream.schema(story.schema).json(str(self.rows)))
+        self.query = self.start()
+
+    def over(self, rows: DataFrame) -> DataFrame:
+        """The panes of the story over its rows, whose time stands in them as microseconds."""
+        rows = rows.withColumn("ts", F.timestamp_micros("ts"))
+        rows = rows.withWatermark("ts", f"{micros(self.story.watermark)} microseconds")
+        if self.story.before:
+            rows = {"dropDuplicates": rows.dropDuplicates}[self.story.before](["ts", "k"])
+        panes = self.story.spec.over(rows, "ts", self.store)
+        if self.story.chained:
+            panes = self.story.chained.over(panes, self.store)
+        return panes
+
+    def start(self) -> ClockedQuery:
+        self.reports = 0
+        return ClockedQuery(shown(self.panes, self.story.last), checkpoint=self.checkpoint, start_ms=self.now_ms)
+
+    def step(self, step: Step) -> list[list[Firing]]:
+        """What the batches of a step fired, batch by batch."""
+        if step.restart or step.crash:
+            self.query.stop()
+        if step.crash:
+            self.forget_last_commit()
+        if step.advance:
+            self.now_ms += micros(step.advance) // 1000
+        if step.rows is not None:
+            self.write(step.rows)
+        if step.restart or step.crash:
+            self.query = self.start()
+        elif step.advance:
+            self.query.advance(length(micros(step.advance)))
+        fired = said_by(self.query.settle(), self.story.names)
+
+        # Spark reports now and then that nothing happened, with the numbers of the batch before.
+        reports = [report for report in self.query.progress if "addBatch" in report["durationMs"]][self.reports :]
+        self.reports += len(reports)
+        operators = [ours for report in reports if (ours := self.operators(report))]
+        for count in COUNTED:
+            assert counted(operators, -1, f"rows{camel(count)}") == getattr(step, count)
+            if len(operators[0] if operators else []) > 1:
+                assert counted(operators, 0, f"rows{camel(count)}") == 0, "downstream"
+        if self.story.chained is None or self.story.chained.engine == "mullion":
+            for kind in ("early", "close"):
+                assert counted(operators, 0, f"firings{camel(kind)}") == sum(kind in firing for firing in fired)
+        if operators:
+            self.open = operators[-1][-1]["customMetrics"]["panesOpen"]
+        if step.open is not None:
+            assert self.open == step.open, "open panes"
+
+        batches = []
+        for report in reports:
+            count = report["sink"]["numOutputRows"]
+            batches.append(fired[:count])
+            fired = fired[count:]
+        assert not fired, "rows that no batch wrote"
+        return batches
+
+    def operators(self, report: Mapping[str, Any]) -> list[Any]:
+        """The windows of ours in a batch, the one downstream first."""
+        return [operator for operator in report["stateOperators"] if operator["operatorName"] == OPERATOR]
+
+    def forget_last_commit(self) -> None:
+        """The last batch wrote its state and its output, and the query died before that was noted down."""
+        last = max(int(file.name) for file in (self.checkpoint / "commits").iterdir() if file.name.isdigit())
+        for name in (str(last), f".{last}.crc"):
+            (self.checkpoint / "commits" / name).unlink(missing_ok=True)
+
+    def write(self, rows: Sequence[Sequence[Any]]) -> None:
+        names = self.story.names
+        hidden = self.rows / "_next"
+        with hidden.open("w", encoding="utf-8") as out:
+            for row in rows:
+                assert len(row) == len(names), f"{row} is not a row of {names}"
+                values = dict(zip(names, row, strict=True))
+                values["ts"] = None if row[0] is None else micros(row[0])
+                out.write(json.dumps(values, default=float) + "\n")
+        hidden.rename(self.rows / f"{self.files:04}.json")
+        self.files += 1
+
+    def as_batch(self, files: int) -> list[Firing]:
+        """What the same panes are over a batch DataFrame of the rows in the first files."""
+        paths = [str(self.rows / f"{i:04}.json") for i in range(files)]
+        rows = self.spark.read.schema(self.story.schema).json(paths)
+        return said_by(shown(self.over(rows), self.story.last).collect(), self.story.names)
+
+    def open_panes(self) -> list[list[Firing]]:
+        """The open panes of each window of ours, the one downstream first."""
+        then = self.story.chained
+        specs = [then.spec] if then and then.engine == "mullion" else []
+        specs.append(self.story.spec)
+        ids = sorted(int(file.parts[-3]) for file in self.checkpoint.glob("state/*/_mullion/header.json"))
+        assert len(ids) == len(specs)
+        panes = []
+        for spec, operator in zip(specs, ids, strict=True):
+            read = read_panes(self.checkpoint, operator=operator, spark=self.spark)
+            assert read.columns == [*spec.keys, "window", *spec.aggs]
+            panes.append(said_by(as_json(read, spec, pane=False).collect(), self.story.names))
+        return panes
+
+    def records(self) -> int:
+        """How many records the state of our windows holds."""
+        return sum(int(operator["numRowsTotal"]) for operator in self.operators(self.query.progress[-1]))
+
+
+COUNTED = ("late", "without_time", "in_no_window")
+
+
+def counted(operators: Sequence[Sequence[Any]], which: int, metric: str) -> int:
+    """A metric of one of the windows, over the batches of a step."""
+    return sum(batch[which]["customMetrics"][metric] for batch in operators)
+
+
+def play(run: Run) -> None:
+    story = run.story
+    fired: list[Firing] = []
+    late = 0
+    for number, step in enumerate(map(Step.read, story.steps), start=1):
+        batches = run.step(step)
+        at = f"step {number}"
+        if step.batches is None:
+            told = [firing for batch in batches for firing in batch]
+            same(told, step.fires or [], story.last, at)
+        else:
+            same_batches(batches, step.batches, story.last, at)
+            told = [firing for batch in batches for firing in batch]
+        if not step.crash:
+            fired += told
+        late += step.late
+
+    *downstream, open_here = run.open_panes()
+    same(open_here, story.open, story.spec, "open at the end")
+    assert run.open == len(story.open), "the metric panesOpen"
+    for panes in downstream:
+        same(panes, story.chained.open if story.chained else [], story.last, "open downstream at the end")
+    last = drowned(run, fired) if story.flood else []
+    closes = [{**firing, "close": 0} for firing in fired + last if "close" in firing]
+    if late == 0:
+        files = run.files - 1 if story.flood else run.files
+        still_open = [] if story.flood else [{"close": 0, **pane} for pane in story.open]
+        same(run.as_batch(files), closes + still_open, story.last, "the same as a batch")
+
+
+def drowned(run: Run, fired: Sequence[Firing]) -> list[Firing]:
+    """A row comes far in the future, and all closes; then nothing is left in state but what that row put there."""
+    story = run.story
+    spec = story.spec
+    at = FAR * 1_000_000 // spec.slide * spec.slide + spec.offset
+    batches = run.step(Step(rows=[[seconds(at), *([None] * (len(story.names) - 1))]]))
+    mine = [pane for batch in batches for pane in batch if micros(pane["window"][1]) > at]
+    told = [pane for batch in batches for pane in batch if pane not in mine]
+    assert all("early" in pane for pane in mine)
+    if story.end is not None:
+        expected = story.end
+    else:
+        assert story.then is None, "a story of two windows says what comes at its end"
+        expected = [{"close": times_fired(pane, fired, spec), **pane} for pane in story.open]
+    same(told, expected, story.last, "when all closes")
+
+    *downstream, open_here = run.open_panes()
+    windows = -(-spec.size // spec.slide)
+    assert len(open_here) == windows, f"panes left besides those of the last row: {open_here}"
+    assert all(micros(pane["window"][1]) > at for pane in open_here)
+    assert run.open == windows
+    assert not any(downstream)
+    assert run.records() == one_row(run), "records in state besides those of the last row"
+    return told
+
+
+def times_fired(pane: Firing, fired: Iterable[Firing], spec: Spec) -> int:
+    """How often a pane that is open has fired: the index of its close."""
+    here = [other for other in fired if pane_of(other, spec) == pane_of(pane, spec)]
+    return len(here) - max((i + 1 for i, other in enumerate(here) if "close" in other), default=0)
+
+
+_one_row: dict[tuple[object, ...], int] = {}
+
+
+def one_row(run: Run) -> int:
+    """The records of a state that never saw another row than the last."""
+    spec = run.story.spec
+    early = None if spec.early is None else spec.early.get("unchanged", False)
+    shape = (run.store, spec.slide < spec.size, early)
+    if shape not in _one_row:
+        window = {"sliding": 10, "every": 4} if spec.slide < spec.size else {"tumbling": 10}
+        story = Story("one row", 0, window, early=spec.early)
+        with_one = Run(run.spark, story, run.store, run.rows.parent / "one_row")
+        try:
+            with_one.step(Step(rows=[[FAR, None, None]]))
+            _one_row[shape] = with_one.records()
+        finally:
+            with_one.query.stop()
+    return _one_row[shape]
+
+
+# --- Panes as a story tells them -------------------------------------------------------------------------------------
+
+
+def shown(panes: DataFrame, spec: Spec) -> DataFrame:
+    columns = [*spec.keys, "window", "pane", *spec.aggs]
+    assert panes.columns == (columns if spec.late != "emit" else [*columns, "late_row"])
+    return as_json(panes, spec, pane=True)
+
+
+def as_json(panes: DataFrame, spec: Spec, *, pane: bool) -> DataFrame:
+    """Panes as JSON, with times as microseconds: the same in every language, over the whole range of time."""
+    window = "if(window IS NULL, NULL, array(unix_micros(window.start), unix_micros(window.end))) AS window"
+    told = [*(f"`{key}`" for key in spec.keys), window, *(f"`{name}`" for name in spec.aggs)]
+    if pane:
+        told += ["pane.firing", "pane.index"]
+    if pane and spec.late == "emit":
+        late: Any = panes.schema["late_row"].dataType
+        row = ["unix_micros(late_row.ts) AS ts", *(f"late_row.`{name}`" for name in late.names[1:])]
+        told.append(f"if(late_row IS NULL, NULL, struct({', '.join(row)})) AS late_row")
+    return panes.select(F.to_json(F.struct(*map(F.expr, told))).alias("told"))
+
+
+def said_by(told: Iterable[Row], names: Sequence[str]) -> list[Firing]:
+    """Firings as a story says them: ``{close: 0, k: a, window: [0, 10], n: 1}``, ``{late: [3, a, 9], k: a}``."""
+    return [as_said(json.loads(row[0], parse_float=Decimal), names) for row in told]
+
+
+def as_said(told: Firing, names: Sequence[str]) -> Firing:
+    if "window" in told:
+        told["window"] = [seconds(us) for us in told["window"]]
+    firing, index = told.pop("firing", None), told.pop("index", None)
+    if firing != "late":
+        return told if firing is None else {firing: index, **told}
+    assert index is None
+    row = told.pop("late_row")
+    row["ts"] = seconds(row["ts"]) if "ts" in row else None
+    return {"late": [row.get(name) for name in names], **told}
+
+
+def pane_of(firing: Firing, spec: Spec) -> str:
+    return plain({name: firing.get(name) for name in [*spec.keys, "window"]})
+
+
+def plain(value: Any) -> str:
+    """A text that is the same for equal values: numbers by their value, without fields that are null."""
+
+    def of(value: Any) -> Any:
+        match value:
+            case bool() | None:
+                return value
+            case int() | Decimal() | float():
+                return f"number {Decimal(str(value)).normalize():f}"
+            case Mapping():
+                return {str(k): of(v) for k, v in value.items() if v is not None}
+            case list():
+                return [of(v) for v in value]
+        return value
+
+    return json.dumps(of(value), sort_keys=True)
+
+
+def same(told: Sequence[Firing], expected: Sequence[Firing], spec: Spec, at: str) -> None:
+    """The same firings in any order, but those of one pane in theirs."""
+
+    def panes(firings: Sequence[Firing]) -> dict[str, list[str]]:
+        of: dict[str, list[str]] = {}
+        for firing in firings:
+            of.setdefault(pane_of(firing, spec), []).append(plain(firing))
+        return {pane: sorted(of[pane]) if '"window"' not in pane else of[pane] for pane in of}
+
+    if panes(told) != panes(expected):
+        pytest.fail(f"{at}:\n{difference(told, expected)}", pytrace=False)
+
+
+def same_batches(told: Sequence[list[Firing]], expected: Sequence[list[Firing]], spec: Spec, at: str) -> None:
+    for number, (batch, wanted) in enumerate(zip(told, expected, strict=False)):
+        same(batch, wanted, spec, f"{at}, batch {number}")
+    assert len(told) == len(expected), f"{at}: batches that ran"
+
+
+def difference(told: Sequence[Firing], expected: Sequence[Firing]) -> str:
+    told_, expected_ = Counter(map(plain, told)), Counter(map(plain, expected))
+    missing = [f"  missing: {line}" for line in (expected_ - told_).elements()]
+    more = [f"  instead: {line}" for line in (told_ - expected_).elements()]
+    return "\n".join(missing + more) or "  the firings of a pane in another order"
+
+
+def micros(seconds: Any) -> int:
+    us = Decimal(str(seconds)) * 1_000_000
+    assert us == int(us), f"{seconds} s is no whole number of microseconds"
+    return int(us)
+
+
+def seconds(us: int) -> Decimal:
+    return Decimal(us) / 1_000_000
+
+
+def length(us: int) -> timedelta:
+    return timedelta(microseconds=us)
+
+
+def camel(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def split(columns: str) -> list[str]:
+    """The columns of a schema: what its commas part that are in no bracket."""
+    parts, depth = [""], 0
+    for letter in columns:
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+# --- The tests -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    own = spark.newSession()
+    own.conf.set("spark.sql.shuffle.partitions", "2")
+    own.conf.set("spark.sql.session.timeZone", "UTC")
+    # A file of a few rows is read by several tasks.
+    own.conf.set("spark.sql.files.maxPartitionBytes", "64")
+    return own
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("story", stories(), ids=lambda story: story.name)
+def test_the_story_is_true(story: Story, store: str, session: SparkSession, tmp_path: Path) -> None:
+    try:
+        if story.refused is not None:
+            with pytest.raises(MullionError, match=story.refused):
+                Run(session, story, store, tmp_path)
+            return
+        run = Run(session, story, store, tmp_path)
+        try:
+            play(run)
+        finally:
+            run.query.stop()
+    finally:
+        shutil.rmtree(tmp_path)
