@@ -168,7 +168,7 @@ def _frame(axes: Axes, scene: _Scene) -> None:
 
 
 def _legend(axes: Axes, story: Story, delay: pd.Timedelta) -> None:
-    minutes = (delay + story.allowed_lateness).total_seconds() / 60
+    minutes = [length / pd.Timedelta(minutes=1) for length in (delay, story.allowed_lateness)]
     handles: list[Any] = [
         Patch(color=_NOT_FIRED),
         Line2D([], [], ls="", marker="|", ms=12, mew=0.9, color=_INK),
@@ -180,13 +180,14 @@ def _legend(axes: Axes, story: Story, delay: pd.Timedelta) -> None:
         Line2D([], [], color=_INK, lw=0.8, ls=(0, (2, 3))),
     ]
     labels = [
-        "pane is open, and has not fired yet",
+        "pane is open, with no delay to show yet",
         "pane fires early",
         "pane closes",
         "flight leaves, and is counted in its pane",
         "cancelled flight: counted at its scheduled time",
         "late flight: its pane has closed, so it comes out by itself",
-        f"clock: the latest scheduled time seen, less {minutes:.0f} minutes;\nwhat ends above it closes",
+        f"the latest scheduled time seen, less {minutes[0]:.0f} minutes of watermark delay\n"
+        f"and {minutes[1]:.0f} of allowed lateness: what ends above it closes",
         "on time",
     ]
     # Nothing can be under the diagonal, for flights hardly leave before they are scheduled.

@@ -193,7 +193,7 @@ def _fired(story: Story) -> Table:
 def _most_delayed(story: Story) -> Table:
     table = _table(
         f"The most delayed hours of an airline, of {_MANY} flights or more",
-        *("Airline", ">Flights", ">Mean delay", ">95 % within", "Worst flight", ">Early firings"),
+        *("Airline", ">Flights", ">Mean delay", ">95 % within", "Worst flight"),
     )
     many = story.closed[story.closed["flights"] - story.closed["cancelled"] >= _MANY]
     for _, pane in many.nlargest(8, "mean_delay").iterrows():
@@ -204,7 +204,6 @@ def _most_delayed(story: Story) -> Table:
             _minutes(pane["mean_delay"]),
             _minutes(pane["p95_delay"]),
             _worst(pane, airline=False),
-            f"{pane['index']}",  # a pane's firings are counted from 0, and the close is the last
         )
     return table
 
