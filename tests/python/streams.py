@@ -31,7 +31,7 @@ class Feed:
         self.ddl = f"t bigint, {columns}"
         schema = StructType.fromDDL(self.ddl)
         assert isinstance(schema, StructType)
-        self._arrow = to_arrow_schema(schema)
+        self._arrow = to_arrow_schema(schema, timezone="UTC")
         self._written = 0
 
     def write(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> None:
