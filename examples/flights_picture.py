@@ -125,7 +125,7 @@ def _clock(axes: Axes, scene: _Scene, delay: pd.Timedelta) -> None:
     """The end of the hours that the clock closes, batch by batch."""
     # A batch goes by what the batches before it have seen.
     closes = (scene.seen - delay - scene.allowed_lateness).shift(1)
-    shown = (scene.complete > scene.begin - _HOUR) & (scene.complete < scene.end + 24 * _HOUR)
+    shown = closes.notna() & scene.complete.between(scene.begin - _HOUR, scene.end + 24 * _HOUR)
     axes.step(_x(scene.complete[shown]), _x(closes[shown]), where="post", color=_CLOCK, lw=1.6, zorder=4)
     axes.plot([_x(scene.begin), _x(scene.end)], [_x(scene.begin), _x(scene.end)], color=_INK, lw=0.8, ls=(0, (2, 3)))
 

@@ -90,8 +90,8 @@ class Replaying:
 
     def _counts(self) -> str:
         return (
-            f"batch {self._batches:,} of {self._files:,} · panes: {self._open:,} open, {self._early:,} fired early, "
-            f"{self._close:,} closed · {self._late:,} late flights · {self._read:,} state rows read"
+            f"batch {self._batches}/{self._files} · {self._open:,} panes open · fired {self._early:,} early, "
+            f"{self._close:,} at the close · {self._late:,} late · {self._read:,} state rows read"
         )
 
 
