@@ -128,7 +128,7 @@ def aggregates_of(family: str) -> dict[str, Column]:
         "approx_distinct": F.approx_count_distinct("s"),
         "mode": F.mode(F.lit("the same")),
         "filtered_list": F.array_sort(F.expr("collect_list(arr) FILTER (WHERE i % 2 = 0)")),
-        "histogram": F.histogram_numeric("i", F.lit(500)).cast("string"),
+        "histogram": F.aggregate(F.histogram_numeric("i", F.lit(500)), F.lit(0.0), lambda total, b: total + b.y),
         "bloom": F.length(F.bitmap_construct_agg(F.bitmap_bit_position("inc"))),
         "listagg": F.length(F.listagg("s")),
         "count_min": F.length(F.count_min_sketch("i", F.lit(0.1), F.lit(0.9), F.lit(1))),

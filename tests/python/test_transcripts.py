@@ -154,6 +154,7 @@ class Story:
     early: dict[str, Any] | None = None
     late: str = "drop"
     then: dict[str, Any] | None = None
+    mode: str = "append"
     refused: str | None = None
     steps: list[Any] = field(default_factory=list)
     open: list[Firing] = field(default_factory=list)
@@ -233,7 +234,12 @@ class Run:
 
     def start(self) -> ClockedQuery:
         self.reports = 0
-        return ClockedQuery(shown(self.panes, self.story.last), checkpoint=self.checkpoint, start_ms=self.now_ms)
+        return ClockedQuery(
+            shown(self.panes, self.story.last),
+            checkpoint=self.checkpoint,
+            output_mode=self.story.mode,
+            start_ms=self.now_ms,
+        )
 
     def step(self, step: Step) -> list[list[Firing]]:
         """What the batches of a step fired, batch by batch."""

@@ -29,9 +29,11 @@ final case class PaneRules(window: WindowSpec, allowedLateness: Long, early: Opt
   /** When the pane of window number `window` closes. */
   def windowCloseDue(window: Long): Long = closeDue(grid.windowEnd(window))
 
-  /** The window whose pane closes at `due`: the reverse of `windowCloseDue`. */
-  def windowThatCloses(due: Long): Long =
-    grid.windowAt(TimeMath.minus(TimeMath.minus(due, allowedLateness), window.size))
+  /** The first window whose pane closes at `due`: the reverse of `windowCloseDue`. At the end of time several do. */
+  def windowThatCloses(due: Long): Long = {
+    val first = grid.windowAt(TimeMath.minus(TimeMath.minus(due, allowedLateness), window.size))
+    if (windowCloseDue(first) < due) first + 1 else first
+  }
 
   /** Whether `ts` falls into a window at all. */
   def inWindow(ts: Long): Boolean =

@@ -66,6 +66,17 @@ object WindowedBuilder {
     val needed = child.output.filter(a => read.contains(a) || lateColumns.exists(_.exprId == a.exprId))
     val input = Project((keyAliases :+ timeAlias) ++ hoisted ++ needed, child)
 
+    val values = results.map(unalias(_).transform { case a: Attribute if keyOf.contains(a.exprId) => keyOf(a.exprId) })
+    // Python around aggregates runs in an operator of Spark's, so above ours, over the functions' own results.
+    val above = values.exists(_.exists(_.isInstanceOf[PythonUDF]))
+    val computed: Seq[(String, Expression)] =
+      if (above) functions.map(f => f.aggregateFunction.toString -> f.resultAttribute)
+      else results.map(_.name).zip(values)
+    // A late row has no results.
+    val resultColumns = computed.map { case (name, value) =>
+      AttributeReference(name, value.dataType, value.nullable || rules.late == LatePolicy.Emit)()
+    }
+
     val windowMetadata = {
       val delay = timeMetadata(df, time)
       new MetadataBuilder().withMetadata(delay).putBoolean(TimeWindow.marker, true).build()
@@ -76,11 +87,8 @@ object WindowedBuilder {
       functions = functions.map(_.aggregateFunction),
       filters = functions.map(_.filter.getOrElse(Literal.TrueLiteral)),
       functionResults = functions.map(_.resultAttribute),
-      results = results.map(unalias(_).transform { case a: Attribute if keyOf.contains(a.exprId) => keyOf(a.exprId) }),
-      // A late row has no results.
-      resultColumns = results.map { r =>
-        AttributeReference(r.name, r.dataType, r.nullable || rules.late == LatePolicy.Emit)()
-      },
+      results = computed.map(_._2),
+      resultColumns = resultColumns,
       window = AttributeReference("window", PaneColumns.windowType, nullable = true, windowMetadata)(),
       pane = AttributeReference("pane", PaneColumns.paneType, nullable = false)(),
       lateColumns = lateColumns,
@@ -93,8 +101,23 @@ object WindowedBuilder {
       input
     )
     // Fresh names above: Spark tells two uses of one DataFrame apart by renaming the columns of projections.
-    val shown = if (grouping.isEmpty) node.output.drop(1) else node.output
-    Dataset.ofRows(spark, Project(shown.map(a => Alias(a, a.name)()), node))
+    val outputs =
+      if (!above) resultColumns.map(c => Alias(c, c.name)())
+      else {
+        val columnOf = functions.map(_.resultAttribute.exprId).zip(resultColumns).toMap
+        results.zip(values).map { case (result, value) =>
+          val over = value.transform { case a: Attribute if columnOf.contains(a.exprId) => columnOf(a.exprId) }
+          val isLate = EqualTo(GetStructField(node.pane, 0), Literal("late"))
+          Alias(
+            if (node.lateRow.isEmpty) over else If(isLate, Literal(None.orNull, over.dataType), over),
+            result.name
+          )()
+        }
+      }
+    val keys = if (grouping.isEmpty) Nil else node.keys
+    val named = (keys :+ node.window :+ node.pane).map(a => Alias(a, a.name)())
+    val shown = named ++ outputs ++ node.lateRow.map(a => Alias(a, a.name)())
+    Dataset.ofRows(spark, Project(shown, node))
   }
 
   private def analysedAggregate(df: DataFrame, by: Seq[Column], aggregates: Seq[Column]): Aggregate = {

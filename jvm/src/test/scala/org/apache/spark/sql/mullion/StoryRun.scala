@@ -87,7 +87,7 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
 
   private def start(): ClockedQuery = {
     reported = -1L
-    Facade.startClocked(shown(panes), checkpoint.toString, "append", nowMs)
+    Facade.startClocked(shown(panes), checkpoint.toString, story.mode, nowMs)
   }
 
   /** The panes of the story over its rows, whose time stands in them as microseconds. */

@@ -1,0 +1,94 @@
+"""The same call on a batch DataFrame gives what a stream over the same rows closes with."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from checked import Case, shown, shown_row
+from model import SECOND, Row, Rules, closes
+from mullion import Sliding, Tumbling, windowed
+from mullion.testing import ClockedQuery
+from streams import Feed
+
+SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
+TEN = 10 * SECOND
+
+CASES = [
+    Case("tumbling", Rules(TEN, TEN), aggregates="figures"),
+    Case("tumbling, offset", Rules(TEN, TEN, offset=3 * SECOND, late="emit")),
+    Case("sliding", Rules(TEN, 2 * SECOND, early=SECOND), aggregates="figures"),
+    Case("sliding, slide does not divide size", Rules(TEN, 4 * SECOND, offset=-SECOND, late="reopen")),
+    Case("gaps", Rules(4 * SECOND, TEN, offset=SECOND, late="emit")),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_batch_gives_what_a_stream_closes_with(spark: SparkSession, tmp_path: Path, case: Case) -> None:
+    rng = random.Random(f"{SEED} {case.name}")
+    keys = [None, "", *(f"key {i}" for i in range(20))]
+    # Rows without time, before the epoch, on edges, in gaps, alone far away.
+    times = [None, -1, 0, TEN, -TEN, 10**6 * TEN, *(rng.randrange(-60 * SECOND, 60 * SECOND) for _ in range(400))]
+    rows = [Row(i, rng.choice(keys), time) for i, time in enumerate(times)]
+    feed = Feed(tmp_path / "in", "k string, id bigint")
+    feed.write([(row.time, row.key, row.id) for row in rows])
+    batch = Counter(shown_row(row) for row in case.panes(feed.batch(spark)).collect())
+    assert batch == Counter(shown(case, firing) for firing in closes(case.rules, rows)), f"MULLION_TEST_SEED={SEED}"
+
+    # As a stream all rows come in its first batch, in which none is late; but for its early firings and late rows.
+    with ClockedQuery(case.panes(feed.stream(spark)), checkpoint=tmp_path / "checkpoint") as query:
+        fired = query.settle()
+        feed.flood()
+        fired += query.settle()
+    # A batch counts no firings before the close.
+    closed = [row for row in fired if row.pane.firing == "close"]
+    assert Counter((r.k, r.start, r.end, str(r.made)) for r in closed) == Counter(
+        (r.k, r.start, r.end, str(r.made)) for r in case.panes(feed.batch(spark)).collect()
+    )
+
+
+def test_a_batch_and_a_stream_have_the_same_columns(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string, v int")
+    feed.write([(SECOND, "a", 1)])
+    for late in ("drop", "emit"):
+        batch, stream = (
+            windowed(rows, Tumbling("10 seconds"), by="k", time="ts", late=late).agg(F.sum("v").alias("v"))
+            for rows in (feed.batch(spark), feed.stream(spark))
+        )
+        assert batch.columns == stream.columns
+        assert [field.dataType for field in batch.schema] == [field.dataType for field in stream.schema]
+    (row,) = batch.collect()
+    assert (row.late_row, row.pane.firing, row.pane["index"]) == (None, "close", 0)
+
+
+def test_a_batch_of_no_rows_has_no_panes(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([], "ts timestamp, v int")
+    for window in (Tumbling("10 seconds"), Sliding("10 seconds", "3 seconds")):
+        assert windowed(rows, window, time="ts").agg(F.count("*").alias("n")).collect() == []
+
+
+def test_a_batch_needs_no_watermark_and_may_have_one(spark: SparkSession) -> None:
+    rows = spark.sql("SELECT timestamp'2024-01-01 00:00:01' AS ts")
+    for frame in (rows, rows.withWatermark("ts", "1 minute")):
+        assert windowed(frame, Tumbling("10 seconds"), time="ts").agg(F.count("*").alias("n")).collect()[0].n == 1
+
+
+def test_batch_panes_go_on_into_ordinary_queries(spark: SparkSession) -> None:
+    rows = spark.range(100).select(F.timestamp_seconds("id").alias("ts"), (F.col("id") % 3).alias("k"), "id")
+    panes = windowed(rows, Tumbling("10 seconds"), by="k", time="ts").agg(F.sum("id").alias("s"))
+    joined = panes.alias("a").join(panes.alias("b"), ["k", "window"]).where("k = 1 AND a.s = b.s")
+    assert joined.count() == 10
+    assert panes.where("window.start >= timestamp_seconds(90)").agg(F.sum("s")).collect()[0][0] == sum(range(90, 100))
+    minutes = windowed(panes, Tumbling("1 minute"), by="k", time="window").agg(F.sum("s").alias("s"))
+    assert sorted((r.k, r.s) for r in minutes.collect()) == sorted(
+        (k, sum(i for i in some if i % 3 == k)) for k in range(3) for some in (range(60), range(60, 100))
+    )
+    # Dropping what nobody asks for must not change what is there.
+    assert sorted(r.s for r in panes.select("s").collect()) == sorted(r.s for r in panes.collect())
+    assert panes.count() == 30

@@ -1,0 +1,247 @@
+"""Windows before and after other stateful operators: the answers of a batch, or a refusal when the query starts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from checked import bounds_of, settings
+from mullion import Early, Sliding, Tumbling, UnsupportedError, windowed
+from mullion.testing import ClockedQuery
+from streams import SECOND, Feed
+
+COLUMNS = "k string, j int, v bigint"
+
+
+def totals(n: str = "*", s: str = "v") -> list[Column]:
+    return [(F.count(n) if n == "*" else F.sum(n)).alias("n"), F.sum(s).alias("s"), F.max(s).alias("most")]
+
+
+def ours(rows: DataFrame, **given: Any) -> DataFrame:
+    """Ten seconds, by both keys."""
+    given = {"window": Tumbling("10 seconds"), "by": ["k", "j"], "time": "ts", **given}
+    return windowed(rows, **given).agg(*totals())
+
+
+def sparks(rows: DataFrame) -> DataFrame:
+    """The same as ``ours``, without us."""
+    return rows.groupBy("k", "j", F.window("ts", "10 seconds").alias("window")).agg(*totals())
+
+
+def of_minutes(panes: DataFrame, by: list[str]) -> DataFrame:
+    """A minute's totals of panes, without us."""
+    minute = F.window(F.window_time("window"), "1 minute").alias("window")
+    return panes.groupBy(*by, minute).agg(*totals("n", "s"))
+
+
+# Each a stream and what a batch must give: the same with Spark's own windows.
+CHAINS: dict[str, tuple[Callable[[DataFrame], DataFrame], Callable[[DataFrame], DataFrame]]] = {
+    "windowed, then windowed by the same keys": (
+        lambda rows: windowed(
+            ours(rows, allowed_lateness="7 seconds"), Tumbling("1 minute"), by=["k", "j"], time="window", state="hdfs"
+        ).agg(*totals("n", "s")),
+        lambda rows: of_minutes(sparks(rows), ["k", "j"]),
+    ),
+    "windowed, then windowed by fewer keys, then by none": (
+        lambda rows: windowed(
+            windowed(ours(rows, state="hdfs"), Tumbling("30 seconds"), by="k", time="window").agg(*totals("n", "s")),
+            Tumbling("1 minute"),
+            time="window",
+            allowed_lateness="5 seconds",
+        ).agg(*totals("n", "s")),
+        lambda rows: (
+            rows.groupBy("k", "j", F.window("ts", "10 seconds").alias("window"))
+            .agg(*totals())
+            .groupBy("k", F.window(F.window_time("window"), "30 seconds").alias("window"))
+            .agg(*totals("n", "s"))
+            .groupBy(F.window(F.window_time("window"), "1 minute").alias("window"))
+            .agg(*totals("n", "s"))
+        ),
+    ),
+    "windowed, then sliding": (
+        lambda rows: windowed(
+            ours(rows, allowed_lateness="7 seconds"), Sliding("50 seconds", "20 seconds"), by="k", time="window"
+        ).agg(*totals("n", "s")),
+        lambda rows: (
+            sparks(rows)
+            .groupBy("k", F.window(F.window_time("window"), "50 seconds", "20 seconds").alias("window"))
+            .agg(*totals("n", "s"))
+        ),
+    ),
+    "sliding, then tumbling": (
+        lambda rows: windowed(
+            ours(rows, window=Sliding("15 seconds", "10 seconds")), Tumbling("1 minute"), by="j", time="window"
+        ).agg(*totals("n", "s")),
+        lambda rows: of_minutes(
+            rows.groupBy("k", "j", F.window("ts", "15 seconds", "10 seconds").alias("window")).agg(*totals()), ["j"]
+        ),
+    ),
+    "windowed, then Spark's window": (
+        lambda rows: of_minutes(ours(rows, allowed_lateness="7 seconds"), ["k"]),
+        lambda rows: of_minutes(sparks(rows), ["k"]),
+    ),
+    "windowed, then Spark's groupBy on the same window": (
+        lambda rows: ours(rows).groupBy("window").agg(*totals("n", "s")),
+        lambda rows: sparks(rows).groupBy("window").agg(*totals("n", "s")),
+    ),
+    "Spark's window, then windowed": (
+        lambda rows: windowed(sparks(rows), Tumbling("1 minute"), by="k", time="window").agg(*totals("n", "s")),
+        lambda rows: of_minutes(sparks(rows), ["k"]),
+    ),
+    "Spark's deduplication, then windowed, then Spark's": (
+        lambda rows: ours(rows.dropDuplicates(["v", "ts"])).dropDuplicates(["k", "j", "window"]),
+        lambda rows: sparks(rows.dropDuplicates(["v", "ts"])),
+    ),
+}
+
+
+def shown(frame: DataFrame) -> list[str]:
+    keys = [name for name in ("k", "j") if name in frame.columns]
+    rows = frame.select(*keys, *bounds_of("window"), "n", "s", "most").collect()
+    return sorted(repr(row) for row in rows)
+
+
+@pytest.fixture(scope="module")
+def feed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Feed:
+    """Rows up to fifteen seconds out of order, over some minutes, written before any query starts.
+
+    All are after the epoch, where Spark's clock starts: what ends before it is late to Spark's own operators at once.
+    """
+    rng = random.Random(2024)
+    feed = Feed(tmp_path_factory.mktemp("in"), COLUMNS)
+    number = 0
+    for batch in range(4):
+        rows = []
+        for _ in range(80):
+            time = 100 + 45 * batch + rng.uniform(0, 45) - rng.uniform(0, 15)
+            rows.append((int(time * SECOND), rng.choice([None, "a", "b"]), rng.randrange(2), number))
+            number += 1
+        feed.write([*rows, *rows[:10]] if batch else rows)
+    feed.flood()
+    return feed
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("output_mode", ["append", "update"])
+def test_a_chain_gives_what_a_batch_gives(
+    spark: SparkSession, tmp_path: Path, feed: Feed, chain: str, output_mode: str
+) -> None:
+    stream, batch = CHAINS[chain]
+    panes = stream(feed.stream(spark, "15 seconds"))
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint", output_mode=output_mode) as query:
+        fired = spark.createDataFrame(query.settle(), panes.schema)
+        operators = query.progress[-1]["stateOperators"]
+    expected = shown(batch(feed.batch(spark)))
+    if output_mode == "update" and "pane" not in panes.columns:
+        # Spark's own aggregates come out whenever they change; the last stands.
+        assert set(expected) <= set(shown(fired))
+    else:
+        assert shown(fired) == expected
+    assert sum(operator["numRowsDroppedByWatermark"] for operator in operators) == 0
+    ours = [operator for operator in operators if operator["operatorName"] == "mullionWindow"]
+    assert all(operator["customMetrics"]["panesOpen"] == 0 for operator in ours)
+
+
+def test_a_chain_that_is_restarted_loses_nothing_and_repeats_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """Stopped with panes open at both levels, and closes of the first on their way to the second."""
+    feed = Feed(tmp_path / "in", COLUMNS)
+    stream, batch = CHAINS["windowed, then windowed by the same keys"]
+    fired: list[Any] = []
+    for life in range(3):
+        feed.write([(int((50 * life + i) * SECOND), "ab"[i % 2], i % 3, 100 * life + i) for i in range(50)])
+        if life == 2:
+            feed.flood()
+        panes = stream(feed.stream(spark, "1 second"))
+        with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+            fired += query.settle()
+    assert shown(spark.createDataFrame(fired, panes.schema)) == shown(batch(feed.batch(spark)))
+
+
+def test_two_windows_over_one_stream_are_joined(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
+    def joined(rows: DataFrame, of: Callable[..., DataFrame]) -> DataFrame:
+        least, most = (of(rows).select("k", "j", "window", "n", "s").alias(side) for side in ("left", "right"))
+        return least.join(most.withColumnRenamed("s", "most").drop("n"), ["k", "j", "window"])
+
+    panes = joined(feed.stream(spark, "15 seconds"), ours)
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+        fired = spark.createDataFrame(query.settle(), panes.schema)
+    assert shown(fired) == shown(joined(feed.batch(spark), sparks))
+
+
+def test_two_windows_over_one_stream_go_into_one_output(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
+    def both(rows: DataFrame) -> DataFrame:
+        slid = ours(rows, window=Sliding("20 seconds", "10 seconds"), late="emit", early=Early("1 minute"))
+        return ours(rows).union(slid.drop("late_row"))
+
+    panes = both(feed.stream(spark, "15 seconds"))
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+        fired = spark.createDataFrame(query.settle(), panes.schema).where("pane.firing = 'close'")
+    assert shown(fired) == shown(both(feed.batch(spark)))
+
+
+# What a stateful operator makes of panes that are not final.
+DOWNSTREAM: dict[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
+    "windowed": lambda panes, _: windowed(panes, Tumbling("1 minute"), by="k", time="window").agg(
+        F.sum("n").alias("n")
+    ),
+    "window": lambda panes, _: of_minutes(panes, ["k"]),
+    "groupBy": lambda panes, _: panes.groupBy("window").agg(F.sum("n").alias("n")),
+    "dropDuplicates": lambda panes, _: panes.dropDuplicates(["k", "window"]),
+    "dropDuplicatesWithinWatermark": lambda panes, _: panes.dropDuplicatesWithinWatermark(["k"]),
+    "join": lambda panes, other: panes.join(other, ["k", "window"]),
+    "a projection and a filter, then groupBy": lambda panes, _: (
+        panes.where("n > 1").select("window", F.col("n").alias("m")).groupBy("window").agg(F.sum("m").alias("m"))
+    ),
+}
+NOT_FINAL: dict[str, dict[str, Any]] = {
+    "early firings": {"early": Early("1 minute")},
+    "late rows": {"late": "emit"},
+    "reopened panes": {"late": "reopen"},
+}
+
+
+@pytest.mark.parametrize("what", NOT_FINAL)
+@pytest.mark.parametrize("operator", DOWNSTREAM)
+def test_panes_that_are_not_final_are_refused_before_a_stateful_operator(
+    spark: SparkSession, tmp_path: Path, feed: Feed, operator: str, what: str
+) -> None:
+    rows = feed.stream(spark, "15 seconds")
+    chain = DOWNSTREAM[operator](ours(rows, **NOT_FINAL[what]), ours(rows))
+    writer = chain.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with pytest.raises(UnsupportedError, match=what) as refused:
+        writer.start()
+    assert "in a second query" in str(refused.value)
+    assert not (tmp_path / "checkpoint" / "state").exists()
+
+
+@pytest.mark.parametrize("what", NOT_FINAL)
+def test_panes_that_are_not_final_go_on_into_what_keeps_no_state(
+    spark: SparkSession, tmp_path: Path, feed: Feed, what: str
+) -> None:
+    panes = ours(feed.stream(spark, "15 seconds"), **NOT_FINAL[what])
+    names = spark.createDataFrame([("a", "first"), ("b", "second")], "k string, name string")
+    chain = panes.where("n > 0").join(names, "k").withColumn("double", F.col("n") * 2)
+    with ClockedQuery(chain, checkpoint=tmp_path / "checkpoint") as query:
+        assert {row.name for row in query.settle()} == {"first", "second"}
+
+
+def test_complete_mode_is_refused_after_a_window_too(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
+    chain = ours(feed.stream(spark)).groupBy("k").agg(F.sum("n").alias("n"))
+    writer = chain.writeStream.format("noop").outputMode("complete")
+    with pytest.raises(UnsupportedError, match=r"outputMode\('append'\)"):
+        writer.option("checkpointLocation", str(tmp_path)).start()
+
+
+def test_one_watermark_for_all_operators_is_refused(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
+    conf = "spark.sql.streaming.statefulOperator.allowMultiple"
+    with settings(spark, {conf: "false"}):
+        query = ClockedQuery(ours(feed.stream(spark)), checkpoint=tmp_path / "checkpoint")
+        with query, pytest.raises(UnsupportedError, match=f"{conf} is false") as refused:
+            query.settle()
+    assert "Set it to true" in str(refused.value)
