@@ -15,12 +15,25 @@ object RefuseAtStart extends Rule[LogicalPlan] {
       case start: WriteToStreamStatement =>
         start.inputQuery.foreach {
           case node: WindowedAggregate if start.outputMode == InternalOutputModes.Complete => throw completeMode(node)
+          case node: WindowedAggregate if start.outputMode == InternalOutputModes.Update   => checkUpstream(node)
           case _                                                                           =>
         }
         Downstream.check(start.inputQuery)
       case _ =>
     }
     plan
+  }
+
+  /** In update mode Spark's own aggregates send out every change of a group, and a window over them would add them all.
+    * Spark refuses that for its own operators, and takes ours for stateless.
+    */
+  private def checkUpstream(node: WindowedAggregate): Unit = node.child.foreach {
+    case aggregate @ (_: Aggregate | _: Distinct) if aggregate.isStreaming =>
+      throw MullionException.unsupported(
+        s"In output mode 'update' the ${aggregate.nodeName} before the window (${node.rules.window.describe}) sends out each " +
+          "change of a group, and the window would count them all. Use outputMode('append')."
+      )
+    case _ =>
   }
 
   private def completeMode(node: WindowedAggregate): MullionException = MullionException.unsupported(

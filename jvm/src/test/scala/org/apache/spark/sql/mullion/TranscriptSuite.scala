@@ -29,15 +29,14 @@ class TranscriptSuite extends FunSuite {
       .config("spark.sql.extensions", classOf[MullionExtensions].getName)
       .config("spark.sql.shuffle.partitions", "2")
       .config("spark.sql.session.timeZone", "UTC")
+      // A file of a few rows is read by several tasks.
+      .config("spark.sql.files.maxPartitionBytes", "64")
+      // Hundreds of small queries: what they cost is compiling.
       .config("spark.sql.codegen.cache.maxEntries", "5000")
       // Without Hadoop's native library the usual manager starts a process for each small file of a checkpoint.
       .config("spark.sql.streaming.checkpointFileManagerClass", classOf[FileSystemBasedCheckpointFileManager].getName)
-      // A file of a few rows is read by several tasks.
-      .config("spark.sql.files.maxPartitionBytes", "64")
       .getOrCreate()
   )
-
-  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
 
   override def afterAll(): Unit = spark.stop()
 

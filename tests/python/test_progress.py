@@ -1,0 +1,116 @@
+"""What a query reports of itself: in its progress, in Spark's list of operators, in its plan.
+
+That each count is right in each batch of any stream is part of test_differential.py; here is what they mean.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mullion import Early, Sliding, Tumbling, windowed
+from mullion.testing import ClockedQuery
+from streams import SECOND, Feed, batches_of
+
+OURS = ("rowsLate", "rowsWithoutTime", "rowsInNoWindow", "panesOpen", "firingsEarly", "firingsClose")
+
+
+@pytest.mark.parametrize("state", ["rocksdb", "hdfs"])
+def test_each_batch_counts_its_rows_and_its_panes(spark: SparkSession, tmp_path: Path, state: str) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    # Four seconds of every ten.
+    window, early = Sliding("4 seconds", "10 seconds"), Early("5 seconds")
+    panes = windowed(feed.stream(spark), window, by="k", time="ts", early=early, state=state).agg(
+        F.count("*").alias("n")
+    )
+    reports: list[dict[str, Any]] = []
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+
+        def settle() -> list[tuple[int, ...]]:
+            """The new batches' counts, in the order of ``OURS``."""
+            query.settle()
+            new = batches_of(query)[len(reports) :]
+            reports.extend(new)
+            return [tuple(report[name] for name in OURS) for report in new]
+
+        feed.write([(1 * SECOND, "a"), (2 * SECOND, "a"), (1 * SECOND, "b"), (5 * SECOND, "b"), (None, "b")])
+        # The rows; then the pane's end at 4 s is past, for the clock stands at 5 s.
+        assert settle() == [(0, 1, 1, 2, 0, 0), (0, 0, 0, 0, 0, 2)]
+        feed.write([(3 * SECOND, "a"), (11 * SECOND, "a"), (None, None), (None, None), (9 * SECOND, "a")])
+        assert settle() == [(1, 2, 1, 1, 0, 0), (0, 0, 0, 1, 1, 0)], "the clock has moved from 5 s to 11 s"
+        feed.write([(12 * SECOND, "b")])
+        assert settle() == [(0, 0, 0, 2, 0, 0)]
+        query.advance("5 seconds")
+        assert settle() == [(0, 0, 0, 2, 1, 0)], "a has no new row"
+        feed.flood()
+        assert settle() == [(0, 0, 0, 2, 0, 0), (0, 0, 0, 0, 0, 2)]
+
+    # Spark's own counts: rows are panes that are new, removed or there.
+    assert [report["numRowsUpdated"] for report in reports] == [2, 0, 1, 0, 1, 0, 0, 0]
+    assert [report["numRowsRemoved"] for report in reports] == [0, 2, 0, 0, 0, 0, 0, 2]
+    assert reports[-1]["numRowsTotal"] == 0
+    assert all(report["operatorName"] == "mullionWindow" for report in reports)
+    assert all(report["numShufflePartitions"] == 2 for report in reports)
+    assert all(report["memoryUsedBytes"] > 0 for report in reports)
+
+
+def test_rows_of_a_pane_take_one_record_however_many_windows_hold_them(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    panes = windowed(feed.stream(spark), Sliding("1 minute", "1 second"), by="k", time="ts").agg(
+        F.count("*").alias("n")
+    )
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+        feed.write([(SECOND * 100 + i, "a") for i in range(1000)])
+        query.settle()
+        (report,) = batches_of(query)
+    assert report["panesOpen"] == 60
+    # A slice, the key's record and its timer.
+    assert report["numRowsTotal"] == 3
+
+
+def test_spark_lists_the_operator_and_its_state(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    panes = windowed(feed.stream(spark), Tumbling("10 seconds"), by="k", time="ts").agg(F.count("*").alias("n"))
+    feed.write([(SECOND, "a")])
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+        query.settle()
+    (row,) = spark.read.format("state-metadata").load(str(tmp_path / "checkpoint")).collect()
+    assert (row.operatorId, row.operatorName, row.stateStoreName) == (0, "mullionWindow", "default")
+    assert (row.numPartitions, row.minBatchId, row.maxBatchId) == (2, 0, 0)
+
+
+def explained(panes: DataFrame, capsys: pytest.CaptureFixture[str], mode: str) -> str:
+    capsys.readouterr()
+    panes.explain(mode=mode)
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("mode", ["simple", "extended", "formatted"])
+def test_the_plan_says_the_window_the_keys_the_lateness_and_the_firings(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str
+) -> None:
+    feed = Feed(tmp_path / "in", "k string, j int")
+    rows = feed.stream(spark, "1 minute")
+    panes = windowed(
+        rows,
+        Sliding("1 hour", "15 minutes", offset="5 minutes"),
+        by=["k", F.col("j").alias("flight")],
+        time="ts",
+        allowed_lateness="10 minutes",
+        early=Early("1 minute"),
+        late="emit",
+    ).agg(F.count("*").alias("n"))
+    assert (
+        "WindowedAggregate sliding 1 hour every 15 minutes, offset 5 minutes, closes 10 minutes after its end, "
+        "fires early every 1 minute if changed, late rows emitted, by [k, flight]"
+    ) in explained(panes, capsys, mode)
+
+    plain = windowed(rows, Tumbling("1 day"), time="ts", state="hdfs", late="reopen").agg(F.count("*").alias("n"))
+    text = explained(plain, capsys, mode)
+    assert "WindowedAggregate tumbling 1 day, closes at its end, late rows reopen panes, by []" in text
+    assert "state in hdfs" in text
+    assert "mullion_no_key" not in text.split("WindowedAggregate")[1].split("\n")[0]

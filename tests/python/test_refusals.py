@@ -1,0 +1,234 @@
+"""What only the plan or the running query shows to be wrong, refused in words that name the value and the fix; and times
+at the ends of what a timestamp holds, which are not refused.
+
+What the arguments alone show is in test_api_validation.py, changed queries over old checkpoints in test_restart.py, and
+what may stand around a window in test_chaining.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Window as Over
+from pyspark.sql import functions as F
+
+from checked import bounds_of
+from mullion import (
+    InvalidArgumentError,
+    MullionError,
+    Sliding,
+    Tumbling,
+    UnknownColumnError,
+    UnsupportedError,
+    windowed,
+)
+from mullion.testing import ClockedQuery
+from streams import SECOND, Feed
+
+TEN = Tumbling("10 seconds")
+
+
+@pytest.fixture(scope="module")
+def stream(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    feed = Feed(tmp_path_factory.mktemp("in"), "k string, v int, other timestamp, m map<string, int>")
+    files = spark.readStream.schema(feed.ddl).parquet(str(feed.folder))
+    return files.withColumn("ts", F.timestamp_micros("t"))
+
+
+@pytest.fixture(scope="module")
+def rows(stream: DataFrame) -> DataFrame:
+    return stream.withWatermark("ts", "1 minute")
+
+
+def n() -> Column:
+    return F.count("*").alias("n")
+
+
+def test_a_stream_without_a_watermark_is_refused_with_the_call_that_sets_one(stream: DataFrame) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"event time ts, but the stream has no watermark") as refused:
+        windowed(stream, TEN, by="k", time="ts").agg(n())
+    assert "df.withWatermark('ts', '10 minutes') before windowed(...)" in str(refused.value)
+
+
+def test_a_watermark_on_another_column_is_refused_with_its_name(stream: DataFrame) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"event time ts, but the watermark is on other") as refused:
+        windowed(stream.withWatermark("other", "1 minute"), TEN, by="k", time="ts").agg(n())
+    assert "df.withWatermark('ts', '10 minutes')" in str(refused.value)
+
+
+def test_a_time_that_was_computed_after_the_watermark_is_refused(rows: DataFrame) -> None:
+    later = rows.withColumn("ts", F.col("ts") + F.expr("INTERVAL 1 HOUR"))
+    with pytest.raises(InvalidArgumentError, match=r"withWatermark\('ts'"):
+        windowed(later, TEN, by="k", time="ts").agg(n())
+
+
+def test_a_time_that_is_no_timestamp_is_refused_with_the_conversion(rows: DataFrame) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"time='t' is of type bigint") as refused:
+        windowed(rows, TEN, by="k", time="t")
+    assert "F.timestamp_millis('t')" in str(refused.value)
+
+
+def test_an_unknown_column_inside_of_an_aggregate_is_refused_with_the_one_that_is_meant(rows: DataFrame) -> None:
+    with pytest.raises(UnknownColumnError, match=r"no column 'othr'\. Did you mean 'other'\?"):
+        windowed(rows, TEN, by="k", time="ts").agg(F.max("othr"))
+
+
+@pytest.mark.parametrize(
+    "distinct",
+    [
+        lambda: F.count_distinct("v"),
+        lambda: F.sum_distinct("v"),
+        lambda: F.expr("count(DISTINCT v) FILTER (WHERE k = 'a')"),
+        lambda: F.sum("v") + F.expr("max(DISTINCT v)") + F.expr("count(DISTINCT k, v)"),
+    ],
+)
+def test_distinct_is_refused_with_the_ways_round(rows: DataFrame, distinct: Any) -> None:
+    with pytest.raises(UnsupportedError, match=r"(?i)distinct.*approx_count_distinct.*collect_set"):
+        windowed(rows, TEN, by="k", time="ts").agg(distinct().alias("d"))
+
+
+def test_a_nested_aggregate_is_refused_with_the_way_round(rows: DataFrame) -> None:
+    with pytest.raises(InvalidArgumentError, match="Aggregate the inner one first"):
+        windowed(rows, TEN, by="k", time="ts").agg(F.max(F.count("v") + 1))
+
+
+# PySpark's advice on type hints, which it cannot read from a module with postponed annotations.
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_pandas_aggregate_is_refused_with_the_ways_round(rows: DataFrame) -> None:
+    def mean(values: pd.Series) -> float:
+        return float(values.mean())
+
+    mean.__annotations__ = {"values": pd.Series, "return": float}
+    udaf = F.pandas_udf(mean, "double")  # type: ignore[call-overload]
+    with pytest.raises(UnsupportedError, match=r"mean is a pandas aggregate function.*F\.collect_list"):
+        windowed(rows, TEN, by="k", time="ts").agg(udaf("v").alias("mean"))
+
+
+@pytest.mark.parametrize(
+    ("aggregates", "name"),
+    [
+        (lambda: [F.sum("v").alias("x"), F.max("v").alias("x")], "x"),
+        (lambda: [F.sum("v").alias("x"), F.max("v").alias("X")], "x"),
+        (lambda: [F.sum("v"), F.sum("v")], "sum(v)"),
+        (lambda: [F.sum("v").alias("K")], "k"),
+    ],
+)
+def test_two_columns_of_one_name_are_refused_with_the_name(rows: DataFrame, aggregates: Any, name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"2 columns named .*alias\('\.\.\.'\)") as refused:
+        windowed(rows, TEN, by="k", time="ts").agg(*aggregates())
+    assert f"'{name}'" in str(refused.value)
+
+
+def test_two_keys_of_one_name_are_refused_with_the_name(rows: DataFrame) -> None:
+    with pytest.raises(InvalidArgumentError, match="'k' 2 times"):
+        windowed(rows, TEN, by=["k", F.upper("k").alias("k")], time="ts").agg(n())
+
+
+@pytest.mark.parametrize("name", ["window", "pane", "late_row", "WINDOW"])
+def test_a_name_of_the_result_is_refused_for_an_aggregate(rows: DataFrame, name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=rf"named '{name}'.*alias\('\.\.\.'\)"):
+        windowed(rows, TEN, by="k", time="ts", late="emit").agg(F.count("*").alias(name))
+
+
+@pytest.mark.parametrize("key", ["collate(k, 'UTF8_LCASE')", "struct(v, collate(k, 'UNICODE_CI') AS s)"])
+def test_a_key_whose_equality_is_not_of_bytes_is_refused_with_a_form_that_is(rows: DataFrame, key: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"The key text has a collation .*F\.lower\('text'\)"):
+        windowed(rows.withColumn("text", F.expr(key)), TEN, by="text", time="ts").agg(n())
+
+
+@pytest.mark.parametrize(
+    "aggregate",
+    [
+        lambda: F.explode(F.collect_list("v")).alias("x"),
+        lambda: F.sum(F.sum("v")).over(Over.partitionBy("k")).alias("x"),
+    ],
+    ids=["explode", "over"],
+)
+def test_what_needs_another_operator_over_the_aggregates_is_refused_with_the_way_round(
+    rows: DataFrame, aggregate: Any
+) -> None:
+    with pytest.raises(MullionError, match=r"result of windowed\(\.\.\.\)\.agg\(\.\.\.\)"):
+        windowed(rows, TEN, by="k", time="ts").agg(aggregate())
+
+
+def test_a_subquery_in_an_aggregate_is_refused_with_the_way_round(spark: SparkSession, rows: DataFrame) -> None:
+    most = spark.range(3).agg(F.max("id")).scalar()
+    with pytest.raises(UnsupportedError, match="is a subquery.*Join the table"):
+        windowed(rows, TEN, by="k", time="ts").agg((F.sum("v") + most).alias("x"))
+
+
+def test_a_key_that_is_an_aggregate_is_refused(rows: DataFrame) -> None:
+    with pytest.raises(InvalidArgumentError):
+        windowed(rows, TEN, by=F.max("v").alias("most"), time="ts").agg(n())
+
+
+LEAST, MOST = -(2**63), 2**63 - 1
+ENDS = [
+    *(LEAST + i for i in (0, 1, SECOND, 10 * SECOND)),
+    *(MOST - i for i in (0, 1, SECOND, 10 * SECOND)),
+    *(edge + i for edge in (-62135596800000000, 253402300800000000) for i in (-1, 0, 1)),  # the years 1 and 9999
+]
+
+
+def windows_at_the_ends() -> Iterator[Tumbling | Sliding]:
+    for size, slide, offset in itertools.product((1, 3, 86400), (1, 2, 7, 86400), (0, 5)):
+        if size / slide <= 10:
+            yield Sliding(f"{size} seconds", f"{slide} seconds", offset=f"{offset} seconds")
+    yield Tumbling("1 microsecond")
+    yield Tumbling("200000 days", offset="-1 microsecond")
+    yield Tumbling(f"{MOST} microseconds")
+    yield Sliding(f"{MOST} microseconds", f"{MOST // 3} microseconds")
+
+
+def test_times_at_the_ends_of_their_range_neither_wrap_nor_fail_in_a_batch(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(t,) for t in ENDS], "t bigint").withColumn("ts", F.timestamp_micros("t"))
+    for window in windows_at_the_ends():
+        panes = windowed(rows, window, by="t", time="ts", allowed_lateness="1 day").agg(n())
+        found: dict[int, list[tuple[int, int]]] = {}
+        for row in panes.select("t", *bounds_of("window"), "n").collect():
+            assert row.n == 1, window
+            assert row.start <= row.t, window
+            assert row.t < row.end or row.end == MOST, window
+            found.setdefault(row.t, []).append((row.start, row.end))
+        size, slide = (window.size_us, window.slide_us) if isinstance(window, Sliding) else (window.size_us,) * 2
+        for t in ENDS:
+            held = len(found.get(t, []))
+            assert size // slide <= held <= size // slide + 1, (window, t)
+            assert len(set(found.get(t, []))) == held or min(found[t])[0] == LEAST or max(found[t])[1] == MOST
+
+
+@pytest.mark.parametrize("window", [TEN, Sliding("10 seconds", "4 seconds", offset="1 second")], ids=str)
+@pytest.mark.parametrize("state", ["rocksdb", "hdfs"])
+def test_times_at_the_ends_of_their_range_neither_wrap_nor_fail_in_a_stream(
+    spark: SparkSession, tmp_path: Path, window: Tumbling | Sliding, state: str
+) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    panes = windowed(
+        feed.stream(spark), window, by="k", time="ts", allowed_lateness="1 second", late="emit", state=state
+    ).agg(F.sort_array(F.collect_list("t")).alias("times"))
+    shown = panes.select("k", *bounds_of("window"), "pane", "times", F.col("late_row.t").alias("late"))
+    with ClockedQuery(shown, checkpoint=tmp_path / "checkpoint") as query:
+        # The first rows are at the beginning of time: their panes end before the epoch and close at once.
+        feed.write([(t, "early") for t in ENDS if t < 0])
+        first = query.settle()
+        # A row at the end of time moves the clock there. What ends there cannot close: no clock is past it.
+        feed.write([(t, "late") for t in ENDS if t > 0])
+        last = query.settle()
+        feed.write([(t, "again") for t in ENDS])
+        again = query.settle()
+
+    for fired, key in ((first, "early"), (last, "late")):
+        assert {row.k for row in fired} == {key}
+        for row in fired:
+            assert row.pane.firing == "close"
+            assert all(row.start <= t < row.end for t in row.times)
+            assert row.end - row.start <= 10 * SECOND
+    assert {t for row in first for t in row.times} == {t for t in ENDS if t < 0}
+    assert {t for row in last for t in row.times} == {t for t in ENDS if 0 < t < MOST - 10 * SECOND - SECOND}
+    assert {row.late for row in again} == {t for t in ENDS if t < MOST - 10 * SECOND - SECOND}
