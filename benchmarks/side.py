@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -12,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Sliding, Tumbling, configure, windowed
-from workloads import ALL, FILES_PER_BATCH, Workload
+from workloads import ALL, CORES, Workload
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -40,7 +41,7 @@ SIDES = {"mullion": mullion_panes, "spark": spark_panes}
 
 def session() -> SparkSession:
     builder = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(f"local[{CORES}]")
         .config("spark.driver.memory", "8g")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
@@ -55,11 +56,11 @@ def session() -> SparkSession:
 
 def run(side: str, workload: Workload, folder: Path) -> dict[str, Any]:
     spark = session()
+    source = folder.with_name(f"{folder.name}-{side}")
+    source.mkdir()
     rows = (
         spark.readStream.schema("ts timestamp, k bigint, v bigint")
-        .option("maxFilesPerTrigger", FILES_PER_BATCH)
-        .option("latestFirst", "false")
-        .parquet(str(folder))
+        .parquet(str(source))
         .withWatermark("ts", workload.delay)
     )
     panes = SIDES[side](rows, workload)
@@ -74,13 +75,14 @@ def run(side: str, workload: Workload, folder: Path) -> dict[str, Any]:
         answer["checksum"] += int(found["sum"] or 0)
 
     with tempfile.TemporaryDirectory() as checkpoint:
-        query = (
-            panes.writeStream.foreachBatch(add)
-            .option("checkpointLocation", checkpoint)
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
+        query = panes.writeStream.foreachBatch(add).option("checkpointLocation", checkpoint).start()
+        # One file at a time, so that the batches without rows come between.
+        for file in sorted(folder.iterdir()):
+            hidden = source / f".{file.name}"
+            shutil.copy(file, hidden)
+            hidden.rename(source / file.name)
+            query.processAllAvailable()
+        query.stop()
         progress = [json.loads(p.json()) for p in query._jsq.recentProgress()]
     batches = [
         {
@@ -92,11 +94,8 @@ def run(side: str, workload: Workload, folder: Path) -> dict[str, Any]:
         if "addBatch" in p["durationMs"]
     ]
     pid = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
-    peak = next(
-        int(line.split()[1])
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
-        if line.startswith("VmHWM")
-    )
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
     spark.stop()
     return {"batches": batches, "peak_mb": peak // 1024, **answer}
 

@@ -6,7 +6,6 @@ Times of rows are microseconds of event time; a workload's rows are the same for
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 SECOND = 1_000_000
-FILES_PER_BATCH = 2
-"""As many as cores, so that the scan is not what limits."""
+CORES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ ALL = (TUMBLING, SLIDING, IDLE)
 
 
 def write(workload: Workload, folder: Path) -> None:
-    """Writes the batches of a workload as Parquet files that sort in their order."""
+    """Writes the batches of a workload as Parquet files, named by their order."""
     folder.mkdir(parents=True)
     random = np.random.default_rng(7)
     base = 1_700_000_000 * SECOND
@@ -77,6 +75,5 @@ def write(workload: Workload, folder: Path) -> None:
                 "v": pa.array(random.integers(0, 1000, rows), pa.int64()),
             }
         )
-        edges = [part * rows // FILES_PER_BATCH for part in range(FILES_PER_BATCH + 1)]
-        for part, (low, high) in enumerate(pairwise(edges)):
-            pq.write_table(table.slice(low, high - low), folder / f"{batch:04}-{part}.parquet")
+        # A row group for each core, so that the scan is not what limits.
+        pq.write_table(table, folder / f"{batch:04}.parquet", row_group_size=max(1, rows // CORES))
