@@ -33,8 +33,11 @@ class TranscriptSuite extends FunSuite {
       .config("spark.sql.files.maxPartitionBytes", "64")
       // Hundreds of small queries: what they cost is compiling.
       .config("spark.sql.codegen.cache.maxEntries", "5000")
-      // Without Hadoop's native library the usual manager starts a process for each small file of a checkpoint.
+      // Without Hadoop's native library the usual ones start a process for each small file of a checkpoint.
       .config("spark.sql.streaming.checkpointFileManagerClass", classOf[FileSystemBasedCheckpointFileManager].getName)
+      .config("spark.hadoop.fs.file.impl", classOf[QuietLocalFileSystem].getName)
+      // The Python suite has RocksDB write snapshots.
+      .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
       .getOrCreate()
   )
 
