@@ -237,12 +237,18 @@ object WindowedBuilder {
     }
   }
 
-  private def checkKey(key: NamedExpression): Unit =
+  private def checkKey(key: NamedExpression): Unit = {
+    if (key.dataType.existsRecursively(_.isInstanceOf[MapType]))
+      throw MullionException.unsupported(
+        s"The key ${key.name} is or holds a MAP (${key.dataType.sql}): equal maps have many forms, and state is looked up by " +
+          "its bytes. Group by its entries in order, F.array_sort(F.map_entries(...))."
+      )
     if (!UnsafeRowUtils.isBinaryStable(key.dataType))
       throw MullionException.unsupported(
         s"The key ${key.name} has a collation under which different texts are equal (${key.dataType.sql}), and state is looked " +
           s"up by its bytes. Group by a form of it that is equal byte by byte, such as F.lower('${key.name}')."
       )
+  }
 
   /** Python functions inside of aggregates become columns of the input, where Spark runs them. */
   private def hoistPython(expressions: Seq[AggregateExpression]): (Seq[AggregateExpression], Seq[Alias]) = {

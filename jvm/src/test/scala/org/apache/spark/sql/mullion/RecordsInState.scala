@@ -13,8 +13,8 @@ import org.apache.spark.sql.mullion.state.PartitionOpener
 /** Counts what is in an operator's state, by kind of record: all of it is read, and the operator is not asked. */
 object RecordsInState {
 
-  /** For each window of ours in `panes`, the one downstream first: kinds of record, and how many there are. Left out are those
-    * that every partition has one of.
+  /** For each window of ours in `panes`, the one downstream first: kinds of record, and how many there are. Left out
+    * are those that every partition has one of.
     */
   def of(spark: SparkSession, panes: Seq[WindowedAggregate], checkpoint: Path): Seq[Map[String, Int]] =
     panes.zip(operators(checkpoint)).map { case (node, operator) =>

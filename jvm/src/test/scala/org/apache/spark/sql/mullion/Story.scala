@@ -11,8 +11,8 @@ import com.fasterxml.jackson.dataformat.yaml.YAMLMapper
 import dev.mullion.Facade
 import dev.mullion.windows.WindowSpec
 
-/** A document of `tests/transcripts`: rows that come, and the firings that they must give. The README there says how one
-  * reads. Times and lengths are microseconds here and seconds there.
+/** A document of `tests/transcripts`: rows that come, and the firings that they must give. The README there says how
+  * one reads. Times and lengths are microseconds here and seconds there.
   */
 final case class Story(
     name: String,
@@ -73,13 +73,15 @@ final case class Step(
     open: Option[Long]
 )
 
-/** A firing, or an open pane, as text for each of its fields: `{close: 0, k: "a", window: [0, 10000000], n: 1}`. Equal values
-  * have equal texts, and a null is a field that is not there.
+/** A firing, or an open pane, as text for each of its fields: `{close: 0, k: "a", window: [0, 10000000], n: 1}`. Equal
+  * values have equal texts, and a null is a field that is not there.
   */
 final case class Firing(fields: SortedMap[String, String]) {
   def is(kind: String): Boolean = fields.contains(kind)
 
-  def pane(keys: Seq[String]): SortedMap[String, String] = fields.filter { case (n, _) => n == "window" || keys.contains(n) }
+  def pane(keys: Seq[String]): SortedMap[String, String] = fields.filter { case (n, _) =>
+    n == "window" || keys.contains(n)
+  }
 
   /** When its window ends. */
   def end: Option[Long] = fields.get("window").map(_.stripSuffix("]").split(", ").last.toLong)

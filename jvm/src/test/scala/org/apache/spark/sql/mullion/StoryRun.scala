@@ -65,7 +65,10 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
   /** What the same panes are over a batch DataFrame of the rows in the first `n` files. */
   def asBatch(n: Int): Seq[Firing] = {
     val paths = (0 until n).map(file(_).toString)
-    shown(over(spark.read.schema(story.schema).json(paths: _*))).collect().map(r => Firing.told(r.getString(0), names)).toSeq
+    shown(over(spark.read.schema(story.schema).json(paths: _*)))
+      .collect()
+      .map(r => Firing.told(r.getString(0), names))
+      .toSeq
   }
 
   def filesWritten: Int = files
@@ -92,7 +95,8 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
 
   /** The panes of the story over its rows, whose time stands in them as microseconds. */
   private def over(rows: DataFrame): DataFrame = {
-    val timed = rows.withColumn("ts", timestamp_micros(col("ts"))).withWatermark("ts", s"${story.watermark} microseconds")
+    val timed =
+      rows.withColumn("ts", timestamp_micros(col("ts"))).withWatermark("ts", s"${story.watermark} microseconds")
     val kept = story.before.fold(timed) {
       case "dropDuplicates" => timed.dropDuplicates("ts", "k")
       case other            => throw new IllegalArgumentException(s"nothing comes before a window as '$other'")
@@ -123,7 +127,9 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
     val aggregates = panes.aggregates.map(column)
     val pane = expr("named_struct('firing', 'close', 'index', 0) AS pane")
     rows
-      .groupBy(window(col("window"), length(spec.size), length(spec.slide), length(spec.offset)) +: panes.by.map(expr): _*)
+      .groupBy(
+        window(col("window"), length(spec.size), length(spec.slide), length(spec.offset)) +: panes.by.map(expr): _*
+      )
       .agg(aggregates.head, aggregates.tail: _*)
       .select((panes.keys :+ "window").map(col) ++ (pane +: panes.aggregates.map(a => col(a._1))): _*)
   }

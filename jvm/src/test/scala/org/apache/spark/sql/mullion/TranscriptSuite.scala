@@ -65,7 +65,7 @@ class TranscriptSuite extends FunSuite {
       val ran = run.run(step)
       val at = s"step ${i + 1}"
       step.batches match {
-        case None => same(ran.fired, step.fires, story.last, at)
+        case None          => same(ran.fired, step.fires, story.last, at)
         case Some(batches) =>
           ran.batches.zip(batches).zipWithIndex.foreach { case ((told, expected), batch) =>
             same(told, expected, story.last, s"$at, batch $batch")
@@ -97,7 +97,9 @@ class TranscriptSuite extends FunSuite {
     of.foreach { case (name, expected) => assertEquals(sum(ran.counts, name), expected, s"$at: the metric $name") }
     story.next match {
       case Some(next) if next.ours =>
-        of.foreach { case (name, _) => assertEquals(sum(ran.lastCounts, name), 0L, s"$at: the metric $name downstream") }
+        of.foreach { case (name, _) =>
+          assertEquals(sum(ran.lastCounts, name), 0L, s"$at: the metric $name downstream")
+        }
       case _ =>
     }
     if (story.next.forall(_.ours)) {
