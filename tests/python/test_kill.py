@@ -104,13 +104,15 @@ def committed(checkpoint: Path) -> int:
 def undisturbed(case: Case, checkpoint: Path, batches: list[list[Row]]) -> Counter[str]:
     """What the batches of a checkpoint put out, each once.
 
-    Which rows a batch had is read from its offsets: Spark's file source may put two files in one batch after it was
-    killed, and what fires early or comes late depends on it.
+    Which rows a batch had and where its clock stood is read from its offsets, for what fires early or comes late
+    depends on both: after a kill Spark's file source may put two files in one batch, and its file sink does not run a
+    batch again that it has written, so that the batch's times do not move the watermark.
     """
     model, taken, fired = Panes(case.rules), 0, Counter[str]()
     for number in range(committed(checkpoint)):
-        offsets = (checkpoint / "offsets" / str(number)).read_text().splitlines()[2]
+        _, about, offsets = (checkpoint / "offsets" / str(number)).read_text().splitlines()
         until = json.loads(offsets)["logOffset"] + 1
+        model.clock = json.loads(about)["batchWatermarkMs"] * 1000
         rows = [row for batch in batches[taken:until] for row in batch]
         batch = model.batch(
             rows, wall=0, rows_came=until > taken, seen=FLOOD if taken <= len(batches) < until else None

@@ -225,8 +225,14 @@ class Run:
         """The panes of the story over its rows, whose time stands in them as microseconds."""
         rows = rows.withColumn("ts", F.timestamp_micros("ts"))
         rows = rows.withWatermark("ts", f"{micros(self.story.watermark)} microseconds")
-        if self.story.before:
-            rows = {"dropDuplicates": rows.dropDuplicates}[self.story.before](["ts", "k"])
+        match self.story.before:
+            case "dropDuplicates":
+                rows = rows.dropDuplicates(["ts", "k"])
+            case "join":
+                names = self.spark.sql("SELECT * FROM VALUES ('a', 'Anna'), ('b', 'Bob') AS t(k, name)")
+                rows = rows.join(names, "k", "left").select("ts", *self.story.names[1:], "name")
+            case other:
+                assert other is None, f"nothing comes before a window as {other!r}"
         panes = self.story.spec.over(rows, "ts", self.store)
         if self.story.chained:
             panes = self.story.chained.over(panes, self.store)

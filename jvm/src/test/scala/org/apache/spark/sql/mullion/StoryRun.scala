@@ -99,7 +99,10 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
       rows.withColumn("ts", timestamp_micros(col("ts"))).withWatermark("ts", s"${story.watermark} microseconds")
     val kept = story.before.fold(timed) {
       case "dropDuplicates" => timed.dropDuplicates("ts", "k")
-      case other            => throw new IllegalArgumentException(s"nothing comes before a window as '$other'")
+      case "join" =>
+        val table = spark.sql("SELECT * FROM VALUES ('a', 'Anna'), ('b', 'Bob') AS t(k, name)")
+        timed.join(table, Seq("k"), "left").select((names :+ "name").map(col): _*)
+      case other => throw new IllegalArgumentException(s"nothing comes before a window as '$other'")
     }
     val first = windowed(kept, story.panes, "ts")
     story.next.fold(first) { next =>

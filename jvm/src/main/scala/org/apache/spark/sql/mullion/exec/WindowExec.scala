@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalGroupState
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning, UnspecifiedDistribution}
-import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
+import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan, StreamSourceAwareSparkPlan}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{
   StatefulOperatorCustomMetric,
@@ -236,9 +236,11 @@ final class WindowExec(
       before = WindowExec.clockBefore(stateInfo, eventTimeWatermarkForLateEvents.get),
       now = TimeMath.fromMillis(eventTimeWatermarkForEviction.get),
       wall = TimeMath.fromMillis(batchTimestampMs.get),
+      // In a batch without rows each source of the stream is an empty scan; a table that it is joined with is no source.
       rowsCame = child.collectLeaves().exists {
-        case empty: LocalTableScanExec => empty.rows.nonEmpty
-        case _                         => true
+        case scan: LocalTableScanExec           => scan.getStream.isDefined && scan.rows.nonEmpty
+        case source: StreamSourceAwareSparkPlan => source.getStream.isDefined
+        case _                                  => false
       }
     )
     metrics // made on the driver, used in the tasks
