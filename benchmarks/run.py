@@ -1,7 +1,7 @@
 """``make bench``: Mullion against Spark's own ``window()``, on the same rows in one run, with the answers compared.
 
 Each side of a workload runs in a process of its own, one after the other, on two cores with RocksDB state. Times are of
-warm batches: medians after the first ones.
+warm batches: medians after the first ones, each with the batch without rows in which what it made due comes out.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from rich.table import Table
 from workloads import ALL, Workload, write
 
 HERE = Path(__file__).parent
+SIDES = ("mullion", "spark")
 
 
 def measure(side: str, workload: Workload, folder: Path) -> dict[str, Any]:
@@ -32,12 +34,28 @@ def measure(side: str, workload: Workload, folder: Path) -> dict[str, Any]:
     if done.returncode != 0:
         raise SystemExit(f"{side} failed on {workload.name}:\n{done.stderr[-4000:]}")
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    counted = [b for b in figures["batches"] if (b["rows"] == 0) == workload.idle]
-    warm = [b["ms"] for b in counted[workload.warm :]]
-    figures["ms"] = statistics.median(warm)
-    figures["spread"] = (min(warm), max(warm))
-    figures["state_rows"] = max(b["state_rows"] for b in figures["batches"])
+    figures["times"] = times(workload, figures["batches"])[workload.warm :]
+    figures["state_rows"] = max(batch["state_rows"] for batch in figures["batches"])
     return figures
+
+
+def times(workload: Workload, batches: list[dict[str, int]]) -> list[int]:
+    """Milliseconds for each file of rows, with the batch without rows in which what it made due came out."""
+    if workload.idle:
+        return [batch["ms"] for batch in batches if not batch["rows"]]
+    took: list[int] = []
+    for batch in batches:
+        if batch["rows"]:
+            took.append(0)
+        took[-1] += batch["ms"]
+    return took
+
+
+def together(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The figures of a side over all its runs."""
+    took = [ms for run in runs for ms in run["times"]]
+    peak = statistics.median(run["peak_mb"] for run in runs)
+    return {**runs[0], "ms": statistics.median(took), "spread": (min(took), max(took)), "peak_mb": round(peak)}
 
 
 def main() -> None:
@@ -49,13 +67,14 @@ def main() -> None:
     table = Table("workload", "", "Mullion", "Spark's window()", "ratio")
     with tempfile.TemporaryDirectory() as scratch:
         for workload in ALL:
-            folder = Path(scratch) / workload.name.replace(" ", "-").replace("/", "-")
+            folder = Path(scratch) / re.sub(r"\W+", "-", workload.name)
             write(workload, folder)
             with console.status(workload.name):
-                ours, theirs = (measure(side, workload, folder) for side in ("mullion", "spark"))
-            if (ours["panes"], ours["checksum"]) != (theirs["panes"], theirs["checksum"]):
-                raise SystemExit(f"The answers differ on {workload.name}: {ours['panes']} panes and {theirs['panes']}.")
-            add_rows(table, workload, ours, theirs)
+                runs = [{side: measure(side, workload, folder) for side in SIDES} for _ in range(workload.rounds)]
+            answers = {(run[side]["panes"], run[side]["checksum"]) for run in runs for side in SIDES}
+            if len(answers) > 1:
+                raise SystemExit(f"The answers differ on {workload.name}: {answers}.")
+            add_rows(table, workload, *(together([run[side] for run in runs]) for side in SIDES))
     console.print(table)
     console.print("Both sides gave the same panes on every workload.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import sys
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Early, Sliding, Tumbling, windowed
+from checked import settings
+from mullion import Early, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
 from streams import SECOND, Feed
 
@@ -207,6 +208,10 @@ KEYS: dict[str, list[Any]] = {
     "ntz timestamp_ntz": [datetime(1900, 1, 1), datetime(2024, 2, 29, 1, 2, 3, 4)],
     "bin binary": [b"", b"\0", b"\xff\0"],
     "b boolean": [True, False],
+    "length interval day to second": [timedelta(0), timedelta(days=-1, microseconds=1)],
+    # Nulls among texts only: among numbers Spark's own grouping loses them.
+    "m map<string, double>": [[], [("a", 0.0), ("b", 1.5)], [("b", 1.5), ("a", -0.0)]],
+    "ms struct<m: map<int, string>>": [{"m": [(1, None), (2, "1")]}, {"m": [(2, "1"), (1, None)]}],
 }
 
 
@@ -231,6 +236,23 @@ def test_keys_of_any_type_group_as_in_spark(spark: SparkSession, tmp_path: Path,
     grouped = feed.batch(spark).groupBy(*names, window_of_spark(window))
     expected = grouped.agg(F.count("*").alias("n"), F.sum("v").alias("v"))
     assert shown(closed, [*names, "n", "v"]) == shown(expected, [*names, "n", "v"])
+
+
+def test_a_null_in_a_map_is_another_key_than_a_zero(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "m map<string, int>")
+    panes = windowed(feed.stream(spark), Tumbling("10 seconds"), by="m", time="ts").agg(F.count("*").alias("n"))
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+        feed.write([(1, [("a", 1), ("b", None)]), (2, [("b", 0), ("a", 1)]), (3, [("b", None), ("a", 1)])])
+        feed.flood()
+        closed = sorted(((row.m["b"], row.n) for row in query.settle()), key=str)
+    assert closed == [(0, 1), (None, 2)]
+
+
+def test_names_that_differ_in_case_are_different_where_spark_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    with settings(spark, {"spark.sql.caseSensitive": "true"}):
+        rows = Feed(tmp_path / "in", "k string").stream(spark)
+        panes = windowed(rows, Tumbling("10 seconds"), by="k", time="ts").agg(F.max("k").alias("K"))
+        assert panes.columns == ["k", "window", "pane", "K"]
 
 
 def test_a_pane_of_no_key_is_the_whole_stream(spark: SparkSession, tmp_path: Path) -> None:
@@ -314,3 +336,66 @@ def test_a_python_function_may_stand_around_an_aggregate_and_in_a_key(spark: Spa
         feed.flood()
         closed = {r.key: (r.loud, r.n) for r in query.settle()}
     assert closed == {"a!": ("a!", 2), "b!": ("b!", 1)}
+
+
+def test_the_time_of_the_batch_may_stand_inside_of_an_aggregate(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    age = F.max(F.unix_millis(F.current_timestamp()) - F.unix_millis("ts")).alias("age")
+    panes = windowed(feed.stream(spark), Tumbling("10 seconds"), by="k", time="ts").agg(age, F.count("*").alias("n"))
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint", start_ms=60_000) as query:
+        feed.write([(SECOND, "a"), (9 * SECOND, "b")])
+        query.settle()
+        query.advance("1 minute")
+        feed.write([(2 * SECOND, "a")])
+        query.settle()
+        feed.flood()
+        closed = {row.k: (row.age, row.n) for row in query.settle()}
+    assert closed == {"a": (118_000, 2), "b": (51_000, 1)}
+
+
+def test_a_key_may_be_a_literal(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    by: list[Column | str] = [F.lit("all").alias("which"), "k"]
+    panes = windowed(feed.stream(spark), Tumbling("10 seconds"), by=by, time="ts").agg(F.count("*").alias("n"))
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+        feed.write([(SECOND, "a"), (2 * SECOND, "a")])
+        feed.flood()
+        assert [(row.which, row.k, row.n) for row in query.settle()] == [("all", "a", 2)]
+
+
+def test_columns_may_be_named_as_those_that_the_operator_makes(spark: SparkSession, tmp_path: Path) -> None:
+    names = ["slice", "reopened", "event_time", "start", "firings", "late_row"]
+    feed = Feed(tmp_path / "in", ", ".join(f"{name} int" for name in names))
+    by_three = windowed(feed.stream(spark), WINDOWS["sliding"], by=names[:3], time="ts", late="reopen")
+    panes = by_three.agg(*(F.max(name).alias(name) for name in names[3:]))
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+        feed.write([(9 * SECOND, *range(6))])
+        query.settle()
+        read = read_panes(tmp_path / "checkpoint", spark=spark).collect()
+    assert len(read) == 2
+    assert all([row[name] for name in names] == list(range(6)) for row in read)
+
+
+@pytest.mark.parametrize("spilling", [False, True])
+def test_late_rows_come_out_whole_and_with_their_key(spark: SparkSession, tmp_path: Path, spilling: bool) -> None:
+    """Whatever their columns are, and when they are so many that they go to disk on the way."""
+    feed = Feed(tmp_path / "in", COLUMNS)
+    rng = random.Random(2024)
+    panes = windowed(feed.stream(spark), Tumbling("10 seconds"), by=["k", "st"], time="ts", late="emit").agg(
+        F.max("s").alias("text"), F.collect_list("arr").alias("arrays")
+    )
+    limits = {f"spark.sql.windowExec.buffer.{limit}": "20" for limit in ("in.memory.threshold", "spill.threshold")}
+    with settings(spark, limits if spilling else {}), ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+        feed.flood()
+        query.settle()
+        fired = []
+        for batch in (0, 1000):
+            rows = [random_row(rng, batch + i) for i in range(500)]
+            feed.write(row if row["inc"] % 10 else {**row, "t": None} for row in rows)
+            fired += query.settle()
+        late = spark.createDataFrame(fired, panes.schema).where("pane.firing = 'late'")
+    assert late.where("window IS NOT NULL OR text IS NOT NULL OR pane.index IS NOT NULL").count() == 0
+    # Rows are late by the clock of the batch before, which in the first of the two stood at the epoch yet.
+    written = feed.batch(spark).where("inc >= 1000 OR t IS NULL")
+    expected = written.select("k", "st", *written.columns).collect()
+    assert sorted(map(repr, late.select("k", "st", "late_row.*").collect())) == sorted(map(repr, expected))

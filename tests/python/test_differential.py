@@ -64,6 +64,12 @@ CASES = [
     ),
     Case("sliding", Rules(TEN, 2 * SECOND), aggregates="figures"),
     Case(
+        "sliding, slide does not divide size, lateness, emit, checkpoint ids, restarted",
+        Rules(TEN, 4 * SECOND, delay=3 * SECOND, lateness=5 * SECOND, late="emit"),
+        conf=STATE_WITH_CHECKPOINT_IDS,
+        restart_after=4,
+    ),
+    Case(
         "sliding, slide does not divide size, offset, reopen, hdfs",
         Rules(TEN, 3 * SECOND, offset=2 * SECOND, delay=SECOND, late="reopen"),
         state="hdfs",

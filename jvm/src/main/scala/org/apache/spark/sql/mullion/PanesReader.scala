@@ -10,6 +10,7 @@ import org.apache.spark.sql.classic.{DataFrame, SparkSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog}
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.exec.{PaneCounts, WindowProgram}
 import org.apache.spark.sql.mullion.state.{PartitionOpener, StateHeader}
 import org.apache.spark.sql.types.{DataType, StructField, StructType, TimestampType}
@@ -117,6 +118,9 @@ object PanesReader {
       .getOrElse(throw MullionException.invalid("panes= is no result of windowed(...).agg(...)."))
 
   private def read(spark: SparkSession, state: Located, program: WindowProgram): DataFrame = {
+    val stores = PartitionOpener.confOf(program.state, spark.sessionState.conf)
+    // How the checkpoint names its versions is a fact of the checkpoint, whatever the session now does.
+    stores.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, if (state.checkpointIds.isDefined) 2 else 1)
     val opener = new PartitionOpener(
       program.state,
       program.families,
@@ -125,7 +129,7 @@ object PanesReader {
       UUID.randomUUID(),
       state.version,
       state.checkpointIds,
-      new StateStoreConf(PartitionOpener.confOf(program.state, spark.sessionState.conf))
+      new StateStoreConf(stores)
     )
     val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
     val output: Seq[Attribute] = program.output

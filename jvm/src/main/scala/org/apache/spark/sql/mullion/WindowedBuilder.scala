@@ -3,11 +3,16 @@ package org.apache.spark.sql.mullion
 import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
-import org.apache.spark.sql.catalyst.optimizer.{NormalizeFloatingNumbers, ReplaceExpressions}
+import org.apache.spark.sql.catalyst.optimizer.{
+  InsertMapSortInGroupingExpressions,
+  NormalizeFloatingNumbers,
+  ReplaceExpressions
+}
 import org.apache.spark.sql.catalyst.planning.PhysicalAggregation
 import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
-import org.apache.spark.sql.classic.{DataFrame, Dataset}
+import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
@@ -48,17 +53,17 @@ object WindowedBuilder {
     val names = keyNames(df, by)
     val text = describe(df, aggregate, names)
 
-    // Keys get names of their own, since normalised floats are other values than the input's.
+    // Keys get names of their own, since normalised floats and sorted maps are other values than the input's.
     val keyAliases =
       if (grouping.isEmpty) Seq(Alias(Literal(0), noKey)())
-      else grouping.zip(names).map { case (g, name) => Alias(NormalizeFloatingNumbers.normalize(unalias(g)), name)() }
+      else grouping.zip(names).map { case (g, name) => Alias(normalised(unalias(g), aggregate.child), name)() }
     val keyOf = grouping.map(_.exprId).zip(keyAliases.map(_.toAttribute)).toMap
-    checkNames(keyAliases.filter(_ => grouping.nonEmpty).map(_.name), results.map(_.name), rules.late)
+    checkNames(spark, keyAliases.filter(_ => grouping.nonEmpty).map(_.name), results.map(_.name), rules.late)
     keyAliases.foreach(checkKey)
 
     val timeAlias = Alias(timeExpression, "event_time")()
     val child = aggregate.child
-    val (functions, hoisted) = hoistPython(expressions)
+    val (functions, hoisted) = hoist(expressions)
     val lateColumns = if (rules.late == LatePolicy.Emit) df.queryExecution.analyzed.output else Nil
     val read = AttributeSet(
       functions.flatMap(f => f.aggregateFunction.references ++ f.filter.toSeq.flatMap(_.references))
@@ -67,8 +72,8 @@ object WindowedBuilder {
     val input = Project((keyAliases :+ timeAlias) ++ hoisted ++ needed, child)
 
     val values = results.map(unalias(_).transform { case a: Attribute if keyOf.contains(a.exprId) => keyOf(a.exprId) })
-    // Python around aggregates runs in an operator of Spark's, so above ours, over the functions' own results.
-    val above = values.exists(_.exists(_.isInstanceOf[PythonUDF]))
+    // What only Spark can compute stands around aggregates above our node, over the functions' own results.
+    val above = values.exists(_.exists(isSparksOwn))
     val computed: Seq[(String, Expression)] =
       if (above) functions.map(f => f.aggregateFunction.toString -> f.resultAttribute)
       else results.map(_.name).zip(values)
@@ -223,26 +228,34 @@ object WindowedBuilder {
       )
     }
 
-  private def checkNames(keys: Seq[String], results: Seq[String], late: LatePolicy): Unit = {
+  private def checkNames(spark: SparkSession, keys: Seq[String], results: Seq[String], late: LatePolicy): Unit = {
+    val same = spark.sessionState.conf.resolver
+    val names = keys ++ results
     val taken = if (late == LatePolicy.Emit) reserved else reserved.init
-    (keys ++ results).find(n => taken.exists(_.equalsIgnoreCase(n))).foreach { name =>
+    names.find(n => taken.exists(same(n, _))).foreach { name =>
       throw MullionException.invalid(
         s"A column is named '$name', as the result's own column is. Give it another name with .alias('...')."
       )
     }
-    (keys ++ results).groupBy(_.toLowerCase(java.util.Locale.ROOT)).values.find(_.length > 1).foreach { names =>
+    names.map(name => names.filter(same(name, _))).find(_.length > 1).foreach { found =>
       throw MullionException.invalid(
-        s"The result would have ${names.length} columns named '${names.head}'. Give them different names with .alias('...')."
+        s"The result would have ${found.length} columns named '${found.head}'. Give them different names with .alias('...')."
       )
     }
   }
 
+  /** A key in the one form that equal values share: `0.0` for `-0.0`, maps in order of their keys. */
+  private def normalised(key: Expression, input: LogicalPlan): Expression = {
+    // Spark's own rule, which is one for whole plans.
+    val sorted = InsertMapSortInGroupingExpressions(Aggregate(Seq(key), Seq(Alias(key, "key")()), input)) match {
+      case Aggregate(Seq(group: Attribute), _, Project(columns, _), _) =>
+        columns.collectFirst { case alias: Alias if alias.exprId == group.exprId => alias.child }
+      case _ => None
+    }
+    NormalizeFloatingNumbers.normalize(sorted.fold(key)(_.transform { case sort: MapSort => SortedMap(sort.base) }))
+  }
+
   private def checkKey(key: NamedExpression): Unit = {
-    if (key.dataType.existsRecursively(_.isInstanceOf[MapType]))
-      throw MullionException.unsupported(
-        s"The key ${key.name} is or holds a MAP (${key.dataType.sql}): equal maps have many forms, and state is looked up by " +
-          "its bytes. Group by its entries in order, F.array_sort(F.map_entries(...))."
-      )
     if (!UnsafeRowUtils.isBinaryStable(key.dataType))
       throw MullionException.unsupported(
         s"The key ${key.name} has a collation under which different texts are equal (${key.dataType.sql}), and state is looked " +
@@ -250,14 +263,20 @@ object WindowedBuilder {
       )
   }
 
-  /** Python functions inside of aggregates become columns of the input, where Spark runs them. */
-  private def hoistPython(expressions: Seq[AggregateExpression]): (Seq[AggregateExpression], Seq[Alias]) = {
+  /** What Spark computes in nodes of its own, or has in few: Python, and the time of the batch. */
+  private def isSparksOwn(e: Expression): Boolean =
+    e.isInstanceOf[PythonUDF] ||
+      (e.containsPattern(CURRENT_LIKE) && !e.children.exists(_.containsPattern(CURRENT_LIKE)))
+
+  /** What only Spark can compute becomes columns of the input where it stands inside of aggregates. */
+  private def hoist(expressions: Seq[AggregateExpression]): (Seq[AggregateExpression], Seq[Alias]) = {
     val hoisted = Seq.newBuilder[Alias]
     val rewritten = expressions.map { e =>
-      e.transformDown { case udf: PythonUDF =>
-        val alias = Alias(udf, udf.name)()
-        hoisted += alias
-        alias.toAttribute
+      e.transformDown {
+        case own if isSparksOwn(own) =>
+          val alias = Alias(own, "computed")()
+          hoisted += alias
+          alias.toAttribute
       }.asInstanceOf[AggregateExpression]
     }
     (rewritten, hoisted.result())
