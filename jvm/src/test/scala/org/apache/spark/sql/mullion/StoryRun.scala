@@ -99,7 +99,7 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
       rows.withColumn("ts", timestamp_micros(col("ts"))).withWatermark("ts", s"${story.watermark} microseconds")
     val kept = story.before.fold(timed) {
       case "dropDuplicates" => timed.dropDuplicates("ts", "k")
-      case "join" =>
+      case "join"           =>
         val table = spark.sql("SELECT * FROM VALUES ('a', 'Anna'), ('b', 'Bob') AS t(k, name)")
         timed.join(table, Seq("k"), "left").select((names :+ "name").map(col): _*)
       case other => throw new IllegalArgumentException(s"nothing comes before a window as '$other'")
