@@ -20,7 +20,7 @@ from mullion.errors import (
     UnsupportedError,
     VersionMismatchError,
 )
-from mullion.windows import Early, Sliding, Tumbling
+from mullion.windows import Early, Session, Sliding, Tumbling
 
 __all__ = [
     "Duration",
@@ -28,6 +28,7 @@ __all__ = [
     "IncompatibleStateError",
     "InvalidArgumentError",
     "MullionError",
+    "Session",
     "Sliding",
     "Tumbling",
     "UnknownColumnError",

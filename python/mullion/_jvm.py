@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from mullion import _jars
 from mullion._version import __version__
 from mullion.errors import MullionError, UnsupportedError, VersionMismatchError, error_of
-from mullion.windows import Sliding, Tumbling, Window
+from mullion.windows import Session, Sliding, Tumbling, Window
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException
@@ -77,17 +77,24 @@ def windowed(
     """The operator over ``df``. Lengths are microseconds; ``early_every_us`` is 0 for none."""
     spark = df.sparkSession
     jvm = facade(spark)
+    gaps: list[Column] = []
     match window:
         case Tumbling():
             spec = jvm.tumbling(window.size_us, window.offset_us)
         case Sliding():
             spec = jvm.sliding(window.size_us, window.slide_us, window.offset_us)
+        case Session(gap=Column() as gap):
+            spec = jvm.sessionByRow()
+            gaps.append(gap)
+        case Session():
+            spec = jvm.session(window.gap_us)
     return _dataframe(
         jvm.windowed(
             _internal(df, "_jdf"),
             spec,
             _columns(spark, by),
             _internal(time, "_jc"),
+            _columns(spark, gaps),
             allowed_lateness_us,
             early_every_us,
             early_unchanged,

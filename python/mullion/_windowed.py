@@ -12,13 +12,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ByteType,
+    CalendarIntervalType,
     DataType,
     DateType,
+    DayTimeIntervalType,
     DecimalType,
     DoubleType,
     FloatType,
     IntegerType,
     LongType,
+    NumericType,
     ShortType,
     StringType,
     StructField,
@@ -31,7 +34,7 @@ from mullion import _durations, _jvm
 from mullion._durations import Duration
 from mullion._version import __version__
 from mullion.errors import InvalidArgumentError, UnknownColumnError, UnsupportedError
-from mullion.windows import Early, Sliding, Tumbling, Window
+from mullion.windows import Early, Session, Sliding, Tumbling, Window
 
 ColumnOrName: TypeAlias = Column | str
 
@@ -60,7 +63,7 @@ def windowed(
     """Puts the rows of a DataFrame into panes: one for each window and key. ``.agg(...)`` says what a pane holds.
 
     - ``df``: a stream with a watermark on ``time``, or a batch; a batch gives what a stream over its rows closes with.
-    - ``window``: :class:`Tumbling` or :class:`Sliding`.
+    - ``window``: :class:`Tumbling`, :class:`Sliding` or :class:`Session`.
     - ``by``: the key, a column or a list of them; nothing for one key. Nulls are a key, as in SQL.
     - ``time``: the event time, a ``TIMESTAMP`` column, or a window column of an operator before this one.
     - ``allowed_lateness``: how long after its end a pane stays open, as text or ``timedelta``. This is apart from the
@@ -97,6 +100,8 @@ def windowed(
     _jvm.facade(df.sparkSession)
     _check_keys(df, keys, reserved=(*_RESERVED, "late_row") if late == "emit" else _RESERVED)
     _check_time(df, time)
+    if isinstance(window, Session) and window.gap is not None:
+        _check_gap(df, window.gap)
     return Windowed(df, window, keys, time, allowed_lateness_us, early, late, state)
 
 
@@ -184,12 +189,12 @@ def _require_dataframe(df: object) -> None:
 
 
 def _require_window(window: object) -> None:
-    if isinstance(window, (Tumbling, Sliding)):
+    if isinstance(window, (Tumbling, Sliding, Session)):
         return
     meant = f"Tumbling({window!r})" if isinstance(window, str) else "Tumbling('1 hour')"
     raise InvalidArgumentError(
-        f"window={window!r} ({type(window).__name__}) is not a window of Mullion. Write {meant}, or "
-        "Sliding('1 hour', '5 minutes')."
+        f"window={window!r} ({type(window).__name__}) is not a window of Mullion. Write {meant}, "
+        "Sliding('1 hour', '5 minutes') or Session('10 minutes')."
     )
 
 
@@ -244,6 +249,20 @@ def _check_time(df: DataFrame, time: ColumnOrName) -> None:
     raise InvalidArgumentError(
         f"time={time!r} is of type {found.dataType.simpleString()}, and a window needs a timestamp. "
         f"{_to_timestamp(found.name, found.dataType)}"
+    )
+
+
+def _check_gap(df: DataFrame, gap: Column) -> None:
+    found = _field(df, f"gap={gap!r}", gap)
+    if isinstance(found.dataType, (DayTimeIntervalType, CalendarIntervalType, StringType)):
+        return
+    if isinstance(found.dataType, NumericType):
+        seconds = repr(found.name) if found.name in df.columns else "..."
+        fix = f"If it is in seconds, write Session(F.make_dt_interval(secs={seconds}))."
+    else:
+        fix = "Give one, as in Session(F.make_dt_interval(secs='seconds')), or text such as '10 minutes'."
+    raise InvalidArgumentError(
+        f"gap={gap!r} is of type {found.dataType.simpleString()}, and a gap is an interval of days and time. {fix}"
     )
 
 

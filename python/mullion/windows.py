@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias, final
 
+from pyspark.sql import Column
+
 from mullion import _durations
 from mullion._durations import Duration
 from mullion.errors import InvalidArgumentError
@@ -71,7 +73,48 @@ class Sliding:
         return f"Sliding({size!r}, {slide!r}{_offset(self.offset_us)})"
 
 
-Window: TypeAlias = Tumbling | Sliding
+@final
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Session:
+    """Windows that follow the rows: a key's rows are in one session while none comes more than ``gap`` after the last.
+
+    A session is ``[first, last + gap)``. A row exactly at ``last + gap`` still joins, and a row between two open
+    sessions makes them one. ``gap`` is a duration, or a Column for rows that each have their own: of intervals, or of
+    text that Spark reads as one. A row whose gap is null or not longer than zero is in no session.
+
+    >>> Session("600 seconds")
+    Session('10 minutes')
+
+    Sessions are equal when their gaps are as long, or are the same Column object: Columns cannot be compared.
+
+    Raises :class:`InvalidArgumentError` when ``gap`` is neither a Column nor a duration longer than zero.
+    """
+
+    gap_us: int | None
+    gap: Column | None
+
+    def __init__(self, gap: Duration | Column) -> None:
+        if isinstance(gap, Column):
+            _hold(self, gap_us=None, gap=gap)
+            return
+        if isinstance(gap, str) and gap.isidentifier():
+            raise InvalidArgumentError(
+                f"gap={gap!r} is not a duration. Write, for instance, Session('10 seconds'), or where {gap!r} is a "
+                f"column that holds each row's gap, Session(F.col({gap!r}))."
+            )
+        _hold(self, gap_us=_durations.positive(gap, "gap", "Session({})"), gap=None)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Session) and self.gap_us == other.gap_us and self.gap is other.gap
+
+    def __hash__(self) -> int:
+        return hash((Session, self.gap_us, id(self.gap)))
+
+    def __repr__(self) -> str:
+        return f"Session({self.gap if self.gap_us is None else _durations.written(self.gap_us)!r})"
+
+
+Window: TypeAlias = Tumbling | Sliding | Session
 
 
 @final

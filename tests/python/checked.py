@@ -14,9 +14,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F
 
-from model import Batch, Firing, Panes, Row, Rules
-from mullion import Early, Sliding, Tumbling, read_panes, windowed
+from model import Batch, Firing, Row, Rules
+from mullion import Early, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
+from mullion.windows import Window
+from session_model import SessionRules, model_of
 from stores import TOTALS, records
 from streams import FLOOD, Feed, batches_of
 
@@ -35,7 +37,7 @@ class Case:
     """
 
     name: str
-    rules: Rules
+    rules: Rules | SessionRules
     state: str = "rocksdb"
     aggregates: str = "list"
     output_mode: str = "append"
@@ -44,18 +46,14 @@ class Case:
 
     def panes(self, stream: DataFrame) -> DataFrame:
         """The query over rows with a time ``ts``, a key ``k`` and an ``id``, as columns that ``shown_row`` reads."""
-        size, slide, offset, lateness = (
-            timedelta(microseconds=us)
-            for us in (self.rules.size, self.rules.slide, self.rules.offset, self.rules.lateness)
-        )
         early = self.rules.early
         panes = windowed(
             stream.withColumn("square", F.col("id") * F.col("id")),
-            Tumbling(size, offset) if size == slide else Sliding(size, slide, offset),
+            self._window(),
             by="k",
             time="ts",
-            allowed_lateness=lateness,
-            early=None if early is None else Early(timedelta(microseconds=early), unchanged=self.rules.unchanged),
+            allowed_lateness=length(self.rules.lateness),
+            early=None if early is None else Early(length(early), unchanged=self.rules.unchanged),
             late=self.rules.late,
             state=self.state,
         ).agg(*(column.alias(name) for name, column in self._aggregates().items()))
@@ -63,6 +61,19 @@ class Case:
         return panes.select(
             "k", *bounds_of("window"), "pane", F.struct(*self._aggregates()).alias("made"), late_id.alias("late_id")
         )
+
+    def _window(self) -> Window:
+        match self.rules:
+            case SessionRules(gap=gap, gaps=()):
+                return Session(length(gap))
+            case SessionRules(gaps=gaps):
+                # A row has the gap that its id says.
+                lengths = F.array(*(F.lit(None if gap is None else length(gap)) for gap in gaps))
+                return Session(F.get(lengths, (F.col("id") % len(gaps)).cast("int")))
+            case Rules(size=size, slide=slide, offset=offset) if size == slide:
+                return Tumbling(length(size), length(offset))
+            case Rules(size=size, slide=slide, offset=offset):
+                return Sliding(length(size), length(slide), length(offset))
 
     def _aggregates(self) -> dict[str, Column]:
         if self.aggregates == "list":
@@ -77,6 +88,10 @@ class Case:
 
     def nothing_made(self) -> tuple[None, ...]:
         return (None,) if self.aggregates == "list" else (None, None, None)
+
+
+def length(us: int) -> timedelta:
+    return timedelta(microseconds=us)
 
 
 def bounds_of(window: str) -> tuple[Column, Column]:
@@ -130,7 +145,7 @@ class CheckedQuery:
         self.context = f"{case.name} {context}"
         self.checkpoint = folder / "checkpoint"
         self.feed = Feed(folder / "in", "k string, id bigint")
-        self.model = Panes(case.rules)
+        self.model = model_of(case.rules)
         self.wall = 0
         self.last: list[Batch] = []
         self._pending: tuple[list[Row], int | None] | None = None
@@ -144,7 +159,7 @@ class CheckedQuery:
 
     def advance(self, us: int) -> None:
         """Wall time passes."""
-        self.query.advance(timedelta(microseconds=us))
+        self.query.advance(length(us))
         self.wall += us
 
     def settle(self) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ are microseconds.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -33,18 +34,24 @@ class Firing(NamedTuple):
     ids: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Rules:
-    """The parameters of ``windowed``, and the watermark's delay."""
+@dataclass(frozen=True, kw_only=True)
+class Contract:
+    """The parameters of ``windowed`` beside its window, and the watermark's delay."""
 
-    size: int
-    slide: int
-    offset: int = 0
     delay: int = 0
     lateness: int = 0
     early: int | None = None
     unchanged: bool = False
     late: str = "drop"
+
+
+@dataclass(frozen=True)
+class Rules(Contract):
+    """A query with windows on a grid."""
+
+    size: int
+    slide: int
+    offset: int = 0
 
     def starts(self, time: int) -> Iterator[int]:
         """The windows that hold ``time``: ``start <= time < start + size`` on the grid ``offset + k * slide``."""
@@ -60,8 +67,9 @@ class Rules:
 
 @dataclass
 class Pane:
-    """An open pane: its rows, and the readings of both clocks when it opened or last fired."""
+    """An open pane: its end, its rows, and the readings of both clocks when it opened or last fired."""
 
+    end: int
     event: int
     wall: int
     ids: list[int] = field(default_factory=list)
@@ -83,11 +91,11 @@ class Batch:
         return sum(1 for fired in self.firings if fired.firing == firing)
 
 
-class Panes:
+class Model(ABC):
     """The panes of one query, all keys together: the event clock is theirs in common."""
 
-    def __init__(self, rules: Rules) -> None:
-        self.rules = rules
+    def __init__(self, contract: Contract) -> None:
+        self.contract = contract
         self.open: dict[tuple[str | None, int], Pane] = {}
         self.clock = 0  # the event clock of the next batch: 0 until rows have been seen
         self.before: int | None = None  # that of the batch before; none before batch 0, and nothing is late there
@@ -101,7 +109,7 @@ class Panes:
         batches = []
         if rows is not None:
             batches.append(self.batch(rows, wall, rows_came=True, seen=seen))
-        while self.has_run and any(self._is_due(at, pane, wall) for at, pane in self.open.items()):
+        while self.has_run and any(self._is_due(pane, wall) for pane in self.open.values()):
             batches.append(self.batch([], wall, rows_came=False))
         return batches
 
@@ -109,55 +117,42 @@ class Panes:
         """The query starts again from its checkpoint: Spark runs nothing before there are rows."""
         self.has_run = False
 
-    def _is_due(self, at: tuple[str | None, int], pane: Pane, wall: int) -> bool:
-        return self.clock >= self.rules.closes(at[1]) or self._fires(pane, self.clock, wall)
+    def _is_due(self, pane: Pane, wall: int) -> bool:
+        return self._closes(pane, self.clock) or self._fires(pane, self.clock, wall)
+
+    def _closes(self, pane: Pane, clock: int) -> bool:
+        return clock >= pane.end + self.contract.lateness
 
     def _fires(self, pane: Pane, clock: int, wall: int | None) -> bool:
         """Whether an open pane fires early; the wall clock counts in batches without rows."""
-        every = self.rules.early
-        if every is None or not (pane.changed or self.rules.unchanged):
+        every = self.contract.early
+        if every is None or not (pane.changed or self.contract.unchanged):
             return False
         return clock >= pane.event + every or (wall is not None and wall >= pane.wall + every)
 
     def batch(self, rows: Sequence[Row], wall: int, *, rows_came: bool = True, seen: int | None = None) -> Batch:
         """One batch; ``settle`` says which there are."""
-        rules, clock, batch = self.rules, self.clock, Batch()
+        clock, batch = self.clock, Batch()
 
         # All rows are applied before any pane fires.
-        reopened: dict[tuple[str | None, int], list[int]] = {}
+        timed = []
         for row in rows:
-            if row.time is None:
-                batch.rows_without_time += 1
-                if rules.late == "emit":
-                    batch.firings.append(Firing(row.key, None, None, "late", None, (row.id,)))
+            if row.time is not None:
+                timed.append((row, row.time))
                 continue
-            starts = list(rules.starts(row.time))
-            open_starts = [s for s in starts if self.before is None or self.before < rules.closes(s)]
-            if not starts:
-                batch.rows_in_no_window += 1
-            elif open_starts:
-                for start in open_starts:
-                    pane = self.open.setdefault((row.key, start), Pane(event=clock, wall=wall))
-                    pane.ids.append(row.id)
-                    pane.changed = True
-            else:
-                batch.rows_late += 1
-                if rules.late == "emit":
-                    batch.firings.append(Firing(row.key, None, None, "late", None, (row.id,)))
-                elif rules.late == "reopen":
-                    for start in starts:
-                        reopened.setdefault((row.key, start), []).append(row.id)
-
-        # A reopened pane is due at once.
-        for (key, start), held in reopened.items():
-            batch.firings.append(Firing(key, start, start + rules.size, "close", 0, tuple(sorted(held))))
+            batch.rows_without_time += 1
+            if self.contract.late == "emit":
+                batch.firings.append(Firing(row.key, None, None, "late", None, (row.id,)))
+        for row in self._enter(timed, wall, batch):
+            batch.rows_late += 1
+            if self.contract.late == "emit":
+                batch.firings.append(Firing(row.key, None, None, "late", None, (row.id,)))
 
         for (key, start), pane in list(self.open.items()):
-            closes = clock >= rules.closes(start)
+            closes = self._closes(pane, clock)
             if closes or self._fires(pane, clock, None if rows_came else wall):
                 firing = "close" if closes else "early"
-                ids = tuple(sorted(pane.ids))
-                batch.firings.append(Firing(key, start, start + rules.size, firing, pane.fired, ids))
+                batch.firings.append(Firing(key, start, pane.end, firing, pane.fired, tuple(sorted(pane.ids))))
                 pane.fired, pane.changed, pane.event, pane.wall = pane.fired + 1, False, clock, wall
             if closes:
                 del self.open[key, start]
@@ -167,8 +162,45 @@ class Panes:
         times = [row.time for row in rows if row.time is not None] + ([] if seen is None else [seen])
         if times:
             # Spark keeps watermarks in whole milliseconds.
-            self.clock = max(self.clock, max(times) // 1000 * 1000 - rules.delay)
+            self.clock = max(self.clock, max(times) // 1000 * 1000 - self.contract.delay)
         return batch
+
+    @abstractmethod
+    def _enter(self, rows: Sequence[tuple[Row, int]], wall: int, batch: Batch) -> list[Row]:
+        """Rows with their times enter their panes, or reopen them for this batch; gives the rows that were late."""
+
+
+class Panes(Model):
+    """The panes of a query with windows on a grid."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__(rules)
+        self.rules = rules
+
+    def _enter(self, rows: Sequence[tuple[Row, int]], wall: int, batch: Batch) -> list[Row]:
+        rules, late = self.rules, []
+        reopened: dict[tuple[str | None, int], list[int]] = {}
+        for row, time in rows:
+            starts = list(rules.starts(time))
+            open_starts = [s for s in starts if self.before is None or self.before < rules.closes(s)]
+            if not starts:
+                batch.rows_in_no_window += 1
+            elif open_starts:
+                for start in open_starts:
+                    opened = Pane(start + rules.size, event=self.clock, wall=wall)
+                    pane = self.open.setdefault((row.key, start), opened)
+                    pane.ids.append(row.id)
+                    pane.changed = True
+            else:
+                late.append(row)
+                if rules.late == "reopen":
+                    for start in starts:
+                        reopened.setdefault((row.key, start), []).append(row.id)
+
+        # A reopened pane is due at once.
+        for (key, start), held in reopened.items():
+            batch.firings.append(Firing(key, start, start + rules.size, "close", 0, tuple(sorted(held))))
+        return late
 
 
 def closes(rules: Rules, rows: Sequence[Row]) -> list[Firing]:

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fakes import of_connect
 from mullion import (
     Early,
     InvalidArgumentError,
+    Session,
     Sliding,
     Tumbling,
     UnknownColumnError,
@@ -50,6 +51,8 @@ def test_right_arguments_are_accepted_in_each_of_their_forms(make: Make) -> None
         make(by=by)
     for time in ("ts", F.col("ts"), "start_end"):
         make(time=time)
+    for gap in ("10 minutes", F.expr("make_dt_interval(0, 0, 0, millis / 1000)"), F.col("text"), F.make_interval()):
+        make(window=Session(gap))
     make(window=Sliding("1 hour", "5 minutes"), allowed_lateness=timedelta(minutes=10), early=Early("1 minute"))
 
 
@@ -109,7 +112,7 @@ def test_processing_time_is_refused_as_not_there_yet(make: Make) -> None:
     ("given", "message"),
     [
         ({"window": "1 hour"}, r"Write Tumbling\('1 hour'\)"),
-        ({"window": None}, r"window=None \(NoneType\)"),
+        ({"window": None}, r"window=None \(NoneType\).*or Session\('10 minutes'\)"),
         ({"by": 1}, r"by=1 \(int\)"),
         ({"by": {"carrier"}}, r"by=\{'carrier'\} \(set\)"),
         ({"by": ["carrier", 1]}, r"holds 1 \(int\)"),
@@ -182,6 +185,43 @@ def test_a_column_outside_of_an_aggregate_is_refused_with_the_way_round(make: Ma
 def test_a_distinct_aggregate_is_refused_with_the_way_round(make: Make) -> None:
     with pytest.raises(UnsupportedError, match="approx_count_distinct"):
         make().agg(F.count_distinct("carrier"))
+
+
+def test_sessions_with_a_gap_per_row_are_values_too() -> None:
+    gap = F.col("text")
+    assert repr(Session(gap)) == "Session(Column<'text'>)"
+    assert Session(gap) == Session(gap)
+    assert hash(Session(gap)) == hash(Session(gap))
+    assert Session(gap) not in (Session(F.col("text")), Session("1 hour")), "Columns cannot be compared"
+
+
+def test_an_unknown_gap_is_refused_with_the_name_that_is_meant(make: Make) -> None:
+    with pytest.raises(
+        UnknownColumnError, match=r"gap=Column<'milis'>: .* no column 'milis'\. Did you mean 'millis'\?"
+    ):
+        make(window=Session(F.col("milis")))
+
+
+@pytest.mark.parametrize(
+    ("gap", "fix"),
+    [
+        ("millis", "Session(F.make_dt_interval(secs='millis'))"),
+        ("millis / 1000", "Session(F.make_dt_interval(secs=...))"),
+        ("ts", "or text such as '10 minutes'"),
+        ("make_ym_interval(0, 1)", "an interval of days and time"),
+    ],
+)
+def test_a_gap_that_is_no_interval_is_refused_with_the_conversion(make: Make, gap: str, fix: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^gap=Column<.*> is of type") as refused:
+        make(window=Session(F.expr(gap)))
+    assert fix in str(refused.value)
+
+
+def test_a_gap_of_spark_connect_is_refused(make: Make) -> None:
+    module = {"__module__": "pyspark.sql.connect.column", "__repr__": lambda _: "Column<'text'>"}
+    gap: Any = object.__new__(type("Column", (Column,), module))
+    with pytest.raises(UnsupportedError, match=r"gap=Column<'text'> belongs to Spark Connect"):
+        make(window=Session(gap))
 
 
 def test_a_frame_that_is_not_sparks_is_refused() -> None:

@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from checked import Case, shown, shown_row
-from model import SECOND, Row, Rules, closes
-from mullion import Sliding, Tumbling, windowed
+from model import SECOND, Row, Rules
+from mullion import Session, Sliding, Tumbling, windowed
 from mullion.testing import ClockedQuery
+from session_model import SessionRules, closes_of
 from streams import Feed
 
 SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
@@ -26,6 +27,8 @@ CASES = [
     Case("sliding", Rules(TEN, 2 * SECOND, early=SECOND), aggregates="figures"),
     Case("sliding, slide does not divide size", Rules(TEN, 4 * SECOND, offset=-SECOND, late="reopen")),
     Case("gaps", Rules(4 * SECOND, TEN, offset=SECOND, late="emit")),
+    Case("sessions", SessionRules(gap=3 * SECOND, early=SECOND, late="reopen")),
+    Case("sessions, a gap per row", SessionRules(gap=SECOND, gaps=(SECOND, None, 1, 6 * SECOND, 0)), state="hdfs"),
 ]
 
 
@@ -39,7 +42,7 @@ def test_a_batch_gives_what_a_stream_closes_with(spark: SparkSession, tmp_path: 
     feed = Feed(tmp_path / "in", "k string, id bigint")
     feed.write([(row.time, row.key, row.id) for row in rows])
     batch = Counter(shown_row(row) for row in case.panes(feed.batch(spark)).collect())
-    assert batch == Counter(shown(case, firing) for firing in closes(case.rules, rows)), f"MULLION_TEST_SEED={SEED}"
+    assert batch == Counter(shown(case, firing) for firing in closes_of(case.rules, rows)), f"MULLION_TEST_SEED={SEED}"
 
     # As a stream all rows come in its first batch, in which none is late; but for its early firings and late rows.
     with ClockedQuery(case.panes(feed.stream(spark)), checkpoint=tmp_path / "checkpoint") as query:
@@ -69,7 +72,7 @@ def test_a_batch_and_a_stream_have_the_same_columns(spark: SparkSession, tmp_pat
 
 def test_a_batch_of_no_rows_has_no_panes(spark: SparkSession) -> None:
     rows = spark.createDataFrame([], "ts timestamp, v int")
-    for window in (Tumbling("10 seconds"), Sliding("10 seconds", "3 seconds")):
+    for window in (Tumbling("10 seconds"), Sliding("10 seconds", "3 seconds"), Session("10 seconds")):
         assert windowed(rows, window, time="ts").agg(F.count("*").alias("n")).collect() == []
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from checked import CHANGELOGS, SESSION_STATE_IN_ROCKSDB, Case, CheckedQuery
 from model import SECOND, Row, Rules
+from session_model import SessionRules
 
 KEYS = 240
 SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
@@ -103,6 +104,45 @@ CASES = [
         state="hdfs",
         aggregates="figures",
     ),
+    Case("sessions", SessionRules(gap=TEN, delay=3 * SECOND), aggregates="figures"),
+    Case(
+        "sessions, lateness, emit, hdfs, restarted",
+        SessionRules(gap=4 * SECOND, delay=TEN, lateness=7 * SECOND, late="emit"),
+        state="hdfs",
+        restart_after=4,
+    ),
+    Case("sessions, reopen, odd microseconds", SessionRules(gap=7_000_003, delay=18 * SECOND, late="reopen")),
+    Case(
+        "sessions, early, lateness, emit, changelogs, restarted",
+        SessionRules(gap=5 * SECOND, delay=15 * SECOND, lateness=3 * SECOND, early=4 * SECOND, late="emit"),
+        conf=STATE_IN_CHANGELOGS,
+        restart_after=3,
+    ),
+    Case(
+        "sessions, early unchanged, reopen, hdfs, restarted",
+        SessionRules(gap=6 * SECOND, delay=14 * SECOND, early=3 * SECOND, unchanged=True, late="reopen"),
+        state="hdfs",
+        aggregates="figures",
+        restart_after=5,
+    ),
+    Case(
+        "sessions, early, update mode, interpreted",
+        SessionRules(gap=8 * SECOND, delay=25 * SECOND, early=5 * SECOND),
+        output_mode="update",
+        conf=INTERPRETED,
+    ),
+    Case(
+        "sessions, a gap per row, early, emit, checkpoint ids",
+        SessionRules(
+            gap=TEN,
+            gaps=(TEN, 1, None, 4 * SECOND, 15 * SECOND, 0, SECOND, 6_000_001, -SECOND, TEN),
+            delay=30 * SECOND,
+            lateness=SECOND,
+            early=6 * SECOND,
+            late="emit",
+        ),
+        conf=STATE_WITH_CHECKPOINT_IDS,
+    ),
 ]
 
 
@@ -118,20 +158,30 @@ class Step:
 def steps(rng: random.Random, case: Case) -> Iterator[Step]:
     """A stream of some batches: time runs on, stands still and leaps."""
     rules, ids = case.rules, count()
+    leaps = (
+        (rules.gap // 2, rules.gap, 2 * rules.gap + rules.lateness)
+        if isinstance(rules, SessionRules)
+        else (rules.slide // 2, rules.slide, rules.size, 3 * rules.size + rules.lateness)
+    )
+    seen: dict[str | None, list[int]] = {}
     keys: list[str | None] = [None, "", *(f"key {i}" for i in range(KEYS - 2))]
     front = 0
     for number in range(7):
         rows = []
         for key in keys:
             for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 2, 4))):
-                rows.append(Row(next(ids), key, _time(rng, rules, front)))
+                if isinstance(rules, SessionRules):
+                    time = _time_of_session(rng, rules, front, seen.setdefault(key, []))
+                else:
+                    time = _time(rng, rules, front)
+                rows.append(Row(next(ids), key, time))
         rng.shuffle(rows)
         yield Step(rows=rows)
         if case.restart_after == number:
             yield Step(restart=True)
         if rng.random() < 0.6:
             yield Step(advance=rng.choice((SECOND, rules.early or 5 * SECOND, 60 * SECOND)))
-        front += rng.choice((0, SECOND, rules.slide // 2, rules.slide, rules.size, 3 * rules.size + rules.lateness))
+        front += rng.choice((0, SECOND, *leaps))
 
 
 def _time(rng: random.Random, rules: Rules, front: int) -> int | None:
@@ -145,6 +195,22 @@ def _time(rng: random.Random, rules: Rules, front: int) -> int | None:
             return edge + rng.choice((-1, 0, 0, 1))
         case _:
             return front + rng.randrange(-rules.size - rules.delay, rules.size)
+
+
+def _time_of_session(rng: random.Random, rules: SessionRules, front: int, seen: list[int]) -> int | None:
+    """A time that is often about a gap away from another of the key, so that sessions touch, just touch or do not."""
+    gap, back = rules.gap, rules.delay + rules.lateness
+    match rng.randrange(20):
+        case 0:
+            return None
+        case 1:  # long past, in the first batches before the epoch
+            time = front - rng.randrange(8 * (gap + back))
+        case 2 | 3 | 4 | 5 if seen:  # where a session of before starts, ends, or would end
+            time = rng.choice(seen[-4:]) + rng.choice((-gap, gap)) + rng.choice((-1, 0, 0, 1))
+        case _:
+            time = front + rng.randrange(-gap - back, gap)
+    seen.append(time)
+    return time
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 
 import mullion
 from checked import Case, shown, shown_row
-from model import Panes, Row, Rules
+from model import Row, Rules
+from session_model import model_of
 from streams import FLOOD, Feed
 
 SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
@@ -108,7 +109,7 @@ def undisturbed(case: Case, checkpoint: Path, batches: list[list[Row]]) -> Count
     depends on both: after a kill Spark's file source may put two files in one batch, and its file sink does not run a
     batch again that it has written, so that the batch's times do not move the watermark.
     """
-    model, taken, fired = Panes(case.rules), 0, Counter[str]()
+    model, taken, fired = model_of(case.rules), 0, Counter[str]()
     for number in range(committed(checkpoint)):
         _, about, offsets = (checkpoint / "offsets" / str(number)).read_text().splitlines()
         until = json.loads(offsets)["logOffset"] + 1

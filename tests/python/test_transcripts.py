@@ -20,8 +20,9 @@ import yaml
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Early, MullionError, Sliding, Tumbling, read_panes, windowed
+from mullion import Early, MullionError, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
+from mullion.windows import Window
 
 FOLDER = Path(__file__).parents[1] / "transcripts"
 STORES = ("rocksdb", "hdfs")
@@ -71,6 +72,12 @@ class Spec:
     late: str = "drop"
 
     @property
+    def kind(self) -> str:
+        """``tumbling``, ``sliding`` or ``session``; of windows on a grid are the lengths below."""
+        (kind,) = {"tumbling", "sliding", "session"} & set(self.window)
+        return kind
+
+    @property
     def size(self) -> int:
         return micros(self.window.get("tumbling", self.window.get("sliding")))
 
@@ -88,18 +95,12 @@ class Spec:
         return [key.rsplit(" AS ", 1)[-1] for key in self.by]
 
     def over(self, rows: DataFrame, time: str, store: str) -> DataFrame:
-        offset = length(self.offset)
-        window = (
-            Tumbling(length(self.size), offset)
-            if "tumbling" in self.window
-            else Sliding(length(self.size), length(self.slide), offset)
-        )
         early = None
         if self.early is not None:
             early = Early(length(micros(self.early["every"])), self.early.get("unchanged", False))
         panes = windowed(
             rows,
-            window,
+            self.windows(),
             by=[F.expr(key) for key in self.by],
             time=time,
             allowed_lateness=length(micros(self.lateness)),
@@ -108,6 +109,21 @@ class Spec:
             state=store,
         )
         return panes.agg(*self.columns)
+
+    def windows(self) -> Window:
+        match self.kind:
+            case "session":
+                gap = self.window["session"]
+                return Session(F.expr(gap) if isinstance(gap, str) else length(micros(gap)))
+            case "tumbling":
+                return Tumbling(length(self.size), length(self.offset))
+        return Sliding(length(self.size), length(self.slide), length(self.offset))
+
+    def far(self) -> tuple[int, int]:
+        """When the last row of a story comes, and how many panes it is in: as many as a row can be."""
+        if self.kind == "session":
+            return FAR * 1_000_000, 1
+        return FAR * 1_000_000 // self.slide * self.slide + self.offset, -(-self.size // self.slide)
 
     @property
     def columns(self) -> list[Column]:
@@ -376,7 +392,7 @@ def drowned(run: Run, fired: Sequence[Firing]) -> list[Firing]:
     """A row comes far in the future, and all closes; then nothing is left in state but what that row put there."""
     story = run.story
     spec = story.spec
-    at = FAR * 1_000_000 // spec.slide * spec.slide + spec.offset
+    at, windows = spec.far()
     batches = run.step(Step(rows=[[seconds(at), *([None] * (len(story.names) - 1))]]))
     mine = [pane for batch in batches for pane in batch if micros(pane["window"][1]) > at]
     told = [pane for batch in batches for pane in batch if pane not in mine]
@@ -389,7 +405,6 @@ def drowned(run: Run, fired: Sequence[Firing]) -> list[Firing]:
     same(told, expected, story.last, "when all closes")
 
     *downstream, open_here = run.open_panes()
-    windows = -(-spec.size // spec.slide)
     assert len(open_here) == windows, f"panes left besides those of the last row: {open_here}"
     assert all(micros(pane["window"][1]) > at for pane in open_here)
     assert run.open == windows
@@ -411,9 +426,11 @@ def one_row(run: Run) -> int:
     """The records of a state that never saw another row than the last."""
     spec = run.story.spec
     early = None if spec.early is None else spec.early.get("unchanged", False)
-    shape = (run.store, spec.slide < spec.size, early)
-    if shape not in _one_row:
+    window = {"session": 10}
+    if spec.kind != "session":
         window = {"sliding": 10, "every": 4} if spec.slide < spec.size else {"tumbling": 10}
+    shape = (run.store, *window, early)
+    if shape not in _one_row:
         story = Story("one row", 0, window, early=spec.early)
         with_one = Run(run.spark, story, run.store, run.rows.parent / "one_row")
         try:

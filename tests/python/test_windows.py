@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mullion import Early, InvalidArgumentError, Sliding, Tumbling
+from mullion import Early, InvalidArgumentError, Session, Sliding, Tumbling
 
 LENGTHS = st.timedeltas(timedelta(microseconds=1), timedelta(days=100_000))
 OFFSETS = st.timedeltas(timedelta(days=-100_000), timedelta(days=100_000))
 SPECS = st.one_of(
     st.builds(Tumbling, LENGTHS, OFFSETS),
     st.builds(Sliding, LENGTHS, LENGTHS, OFFSETS),
+    st.builds(Session, LENGTHS),
     st.builds(Early, LENGTHS, st.booleans()),
 )
 
@@ -43,6 +44,8 @@ def test_a_value_survives_pickling_and_copying(spec: object) -> None:
         (Sliding("1 minute", "1 second"), "Sliding('60 seconds', '1 second')"),
         (Sliding("90 minutes", "1 hour", offset="1 minute"), "Sliding('90 minutes', '60 minutes', offset='1 minute')"),
         (Sliding("1 day", "1 second"), "Sliding('1 day', '1 second')"),
+        (Session("600 seconds"), "Session('10 minutes')"),
+        (Session(timedelta(minutes=90)), "Session('1 hour 30 minutes')"),
         (Early(every="60 seconds"), "Early('1 minute')"),
         (Early("1 minute", unchanged=True), "Early('1 minute', unchanged=True)"),
     ],
@@ -58,8 +61,25 @@ def test_values_are_equal_however_they_are_written() -> None:
 
 def test_windows_of_another_kind_or_grid_are_not_equal() -> None:
     one: object = Tumbling("1 hour")
-    for other in (Sliding("1 hour", "1 hour"), Tumbling("1 hour", offset="1 minute"), Tumbling("2 hours"), "1 hour"):
+    for other in (
+        Session("1 hour"),
+        Sliding("1 hour", "1 hour"),
+        Tumbling("1 hour", offset="1 minute"),
+        Tumbling("2 hours"),
+        "1 hour",
+    ):
         assert one != other
+
+
+def test_sessions_are_equal_when_their_gaps_are_as_long() -> None:
+    assert Session("10 minutes") == Session("600 seconds") == Session(timedelta(minutes=10))
+    assert Session("10 minutes") != Session("11 minutes")
+    assert len({Session("10 minutes"), Session("600 seconds"), Session("1 minute")}) == 2
+
+
+def test_a_column_named_as_a_gap_is_refused_with_the_column_itself() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^gap='pause' is not a duration.*Session\(F\.col\('pause'\)\)"):
+        Session("pause")
 
 
 def test_only_an_offsets_remainder_matters() -> None:
@@ -69,8 +89,10 @@ def test_only_an_offsets_remainder_matters() -> None:
     assert Sliding("1 hour", "10 minutes", offset="25 minutes") == Sliding("1 hour", "10 minutes", offset="5 minutes")
 
 
-@pytest.mark.parametrize("spec", [Tumbling("1 hour"), Sliding("1 hour", "1 minute"), Early("1 minute")])
-def test_a_value_cannot_be_changed(spec: Tumbling | Sliding | Early) -> None:
+@pytest.mark.parametrize(
+    "spec", [Tumbling("1 hour"), Sliding("1 hour", "1 minute"), Session("1 hour"), Early("1 minute")]
+)
+def test_a_value_cannot_be_changed(spec: Tumbling | Sliding | Session | Early) -> None:
     for field in spec.__slots__:
         with pytest.raises(FrozenInstanceError):
             setattr(spec, field, 1)
@@ -82,6 +104,7 @@ def test_a_value_cannot_be_changed(spec: Tumbling | Sliding | Early) -> None:
         (lambda length: Tumbling(length), "size"),
         (lambda length: Sliding(length, "1 second"), "size"),
         (lambda length: Sliding("1 hour", length), "slide"),
+        (lambda length: Session(length), "gap"),
         (lambda length: Early(every=length), "every"),
     ],
 )
@@ -98,6 +121,8 @@ def test_a_refusal_shows_the_call_that_would_be_right() -> None:
         Tumbling(10)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match=r"Sliding\('1 minute', '5 seconds'\)"):
         Sliding("1 minute", 5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match=r"Session\('600 seconds'\)"):
+        Session(600)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match=r"Early\(every='10 seconds'\)"):
         Early(every="0 seconds")
 

@@ -5,7 +5,7 @@ import java.util.Properties
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 import org.apache.spark.sql.mullion.{ClockedQuery, PanesReader, Session, StateChoice, WindowedBuilder}
 
-import dev.mullion.windows.{EarlyFiring, LatePolicy, PaneRules, WindowSpec}
+import dev.mullion.windows.{AlignedWindow, EarlyFiring, LatePolicy, PaneRules, SessionWindow, WindowSpec}
 
 /** The door to Python: plain types in, DataFrames out. Lengths of time are microseconds. */
 object Facade {
@@ -26,12 +26,19 @@ object Facade {
   /** Makes Mullion known to a session that was built without its extension; again does nothing. */
   def install(spark: SparkSession): Unit = Session.install(spark)
 
-  def tumbling(size: Long, offset: Long): WindowSpec = WindowSpec.tumbling(size, offset)
+  def tumbling(size: Long, offset: Long): AlignedWindow = AlignedWindow.tumbling(size, offset)
 
-  def sliding(size: Long, slide: Long, offset: Long): WindowSpec = WindowSpec.sliding(size, slide, offset)
+  def sliding(size: Long, slide: Long, offset: Long): AlignedWindow = AlignedWindow.sliding(size, slide, offset)
+
+  def session(gap: Long): WindowSpec = SessionWindow(Some(gap))
+
+  /** Sessions in which each row brings its own gap. */
+  def sessionByRow(): WindowSpec = SessionWindow(None)
 
   /** Aggregates in panes.
     *
+    * @param gap
+    *   the column with each row's gap, an interval, for sessions by row; else nothing
     * @param earlyEvery
     *   the interval of early firings, or 0 for none
     */
@@ -40,6 +47,7 @@ object Facade {
       window: WindowSpec,
       by: Array[Column],
       time: Column,
+      gap: Array[Column],
       allowedLateness: Long,
       earlyEvery: Long,
       earlyUnchanged: Boolean,
@@ -50,7 +58,15 @@ object Facade {
     val early = Option.when(earlyEvery != 0)(EarlyFiring(earlyEvery, earlyUnchanged))
     val rules = PaneRules(window, allowedLateness, early, LatePolicy.named(late))
     install(df.sparkSession)
-    WindowedBuilder(Session.classic(df), rules, by.toSeq, time, StateChoice.named(state), aggregates.toSeq)
+    WindowedBuilder(
+      Session.classic(df),
+      rules,
+      by.toSeq,
+      time,
+      gap.headOption,
+      StateChoice.named(state),
+      aggregates.toSeq
+    )
   }
 
   /** The panes that are open in a checkpoint: keys, `window`, and the aggregates so far.

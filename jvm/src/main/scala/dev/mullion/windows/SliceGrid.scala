@@ -15,7 +15,7 @@ package dev.mullion.windows
   * if slide divides size, else two (the ends fall `size % slide` after a start). All questions about which window holds
   * which slice are then arithmetic on whole numbers, with no overflow to think of.
   */
-final class SliceGrid(val spec: WindowSpec) extends Serializable {
+final class SliceGrid(val spec: AlignedWindow) extends Serializable {
   import spec.{offset, size, slide}
 
   private val whole = size / slide

@@ -3,7 +3,15 @@ package dev.mullion.windows
 import dev.mullion.MullionException
 
 /** Which windows a row falls into. A window is a half-open interval `[start, end)` of event time; all times and lengths
-  * are microseconds. Windows of a spec start on the grid `offset + k * slide` and are `size` long:
+  * are microseconds.
+  */
+sealed trait WindowSpec {
+
+  /** The spec in words, for `explain()` and error messages. */
+  def describe: String
+}
+
+/** Windows aligned to the epoch. They start on the grid `offset + k * slide` and are `size` long:
   *
   * {{{
   *   Tumbling(4)            Sliding(6, 4)               Sliding(2, 4): a gap between windows
@@ -18,7 +26,7 @@ import dev.mullion.MullionException
   * @param offset
   *   where the grid of starts is shifted to, in `[0, slide)`
   */
-final case class WindowSpec private (size: Long, slide: Long, offset: Long) {
+final case class AlignedWindow private (size: Long, slide: Long, offset: Long) extends WindowSpec {
 
   /** Whether a row can fall into more than one window. */
   def overlaps: Boolean = slide < size
@@ -31,24 +39,23 @@ final case class WindowSpec private (size: Long, slide: Long, offset: Long) {
 
   def end(start: Long): Long = TimeMath.plus(start, size)
 
-  /** The spec in words, for `explain()` and error messages. */
-  def describe: String = {
+  override def describe: String = {
     val shift = if (offset == 0) "" else s", offset ${Duration.describe(offset)}"
     if (slide == size) s"tumbling ${Duration.describe(size)}$shift"
     else s"sliding ${Duration.describe(size)} every ${Duration.describe(slide)}$shift"
   }
 }
 
-object WindowSpec {
+object AlignedWindow {
 
   /** Windows that follow one another without overlap or gap. */
-  def tumbling(size: Long, offset: Long = 0L): WindowSpec = sliding(size, size, offset)
+  def tumbling(size: Long, offset: Long = 0L): AlignedWindow = sliding(size, size, offset)
 
   /** Windows of `size` that start every `slide`. */
-  def sliding(size: Long, slide: Long, offset: Long = 0L): WindowSpec = {
+  def sliding(size: Long, slide: Long, offset: Long = 0L): AlignedWindow = {
     requirePositive("size", size)
     requirePositive("slide", slide)
-    new WindowSpec(size, slide, Math.floorMod(offset, slide))
+    new AlignedWindow(size, slide, Math.floorMod(offset, slide))
   }
 
   private def requirePositive(name: String, us: Long): Unit =
@@ -57,4 +64,28 @@ object WindowSpec {
         s"The window's $name is ${Duration.describe(us)}: a window needs a $name of at least 1 microsecond. " +
           s"Give a positive duration, such as '10 seconds'."
       )
+}
+
+/** Windows that last as long as rows keep coming. A row alone makes the session `[ts, ts + gap)`; sessions of one key
+  * that touch are one:
+  *
+  * {{{
+  *   gap 3     rows     x x  x         x    x  x
+  *             sessions |-------|      |-|  |-----|      (a gap is as long as `--`)
+  * }}}
+  *
+  * A row exactly at the end of a session still joins it, as in Spark's `session_window` and in Bytewax.
+  *
+  * @param gap
+  *   the inactivity that ends a session, > 0; none where each row brings its own
+  */
+final case class SessionWindow(gap: Option[Long]) extends WindowSpec {
+  gap.filter(_ <= 0).foreach { us =>
+    throw MullionException.invalid(
+      s"The session's gap is ${Duration.describe(us)}: a session needs a gap of at least 1 microsecond. " +
+        "Give a positive duration, such as Session('10 minutes')."
+    )
+  }
+
+  override def describe: String = s"session with a gap of ${gap.fold("each row's own")(Duration.describe)}"
 }

@@ -3,11 +3,11 @@ package dev.mullion.windows
 import org.scalacheck.Gen
 
 /** The windows of a spec by their definition, found by trying one start after the other, in numbers that do not
-  * overflow: what the arithmetic of `SliceGrid` and `PaneRules` is held against.
+  * overflow: what the arithmetic of `SliceGrid` and `AlignedRules` is held against.
   *
   * Window `k` is `[offset + k * slide, offset + k * slide + size)`.
   */
-private[windows] final class Naive(spec: WindowSpec) {
+private[windows] final class Naive(spec: AlignedWindow) {
   private val (size, slide, offset) = (BigInt(spec.size), BigInt(spec.slide), BigInt(spec.offset))
 
   def start(window: BigInt): BigInt = offset + window * slide
@@ -43,28 +43,28 @@ private[windows] object Naive {
   def clamp(n: BigInt): Long = n.max(Long.MinValue).min(Long.MaxValue).toLong
 
   /** Lengths that come to a few windows over a few slides, in any relation. */
-  val spec: Gen[WindowSpec] = for {
+  val spec: Gen[AlignedWindow] = for {
     size <- Gen.choose(1L, 30L)
     slide <- Gen.oneOf(Gen.choose(1L, 30L), Gen.oneOf((1L to size).filter(size % _ == 0)))
     offset <- Gen.choose(-100L, 100L)
-  } yield WindowSpec.sliding(size, slide, offset)
+  } yield AlignedWindow.sliding(size, slide, offset)
 
   /** Windows that share slices, the only ones that are kept in slices. */
-  val overlapping: Gen[WindowSpec] = for {
+  val overlapping: Gen[AlignedWindow] = for {
     size <- Gen.choose(2L, 30L)
     slide <- Gen.oneOf(Gen.choose(1L, size - 1), Gen.oneOf((1L until size).filter(size % _ == 0)))
     offset <- Gen.choose(-100L, 100L)
-  } yield WindowSpec.sliding(size, slide, offset)
+  } yield AlignedWindow.sliding(size, slide, offset)
 
   /** Lengths from microseconds to years, in the same relations and in odder ones. */
-  val anyLength: Gen[WindowSpec] = for {
+  val anyLength: Gen[AlignedWindow] = for {
     small <- spec
     // Slides below 3 microseconds have more slices in all of time than there are ordinals.
     unit <- Gen.choose(2, 48).flatMap(bits => Gen.choose((1L << bits) - 1, (2L << bits) - 1))
     odd <- Gen.oneOf(Gen.const(0L), Gen.choose(0L, unit))
     slide = small.slide * unit
     offset <- Gen.oneOf(Gen.const(0L), Gen.choose(-2 * slide, 2 * slide))
-  } yield WindowSpec.sliding(small.size * unit + odd, slide, offset)
+  } yield AlignedWindow.sliding(small.size * unit + odd, slide, offset)
 
   /** Times near the epoch, on both sides. */
   val time: Gen[Long] = Gen.choose(-150L, 150L)

@@ -65,7 +65,7 @@ object PaneLifecycleSuite {
   private final case class Fired(window: Long, kind: String, index: Int, rows: Vector[Long])
   private final case class Outcome(late: List[Long], firings: List[Fired])
 
-  private final case class Story(rules: PaneRules, batches: List[Batch]) {
+  private final case class Story(rules: AlignedRules, batches: List[Batch]) {
 
     /** A batch without rows, so far ahead that nothing stays open. */
     def afterAll: Option[Batch] =
@@ -85,7 +85,8 @@ object PaneLifecycleSuite {
     batches <- Gen.listOfN(n, Gen.frequency(3 -> rowsOfBatch, 1 -> Gen.const(Nil)))
     walls <- Gen.listOfN(n, Gen.choose(0L, 20L)).map(_.scanLeft(1000L)(_ + _))
   } yield {
-    val rules = PaneRules(window, lateness, early.map { case (every, un) => EarlyFiring(every, un) }, LatePolicy.Drop)
+    val rules =
+      AlignedRules(window, lateness, early.map { case (every, un) => EarlyFiring(every, un) }, LatePolicy.Drop)
     val rows = batches.zipWithIndex.map { case (spread, i) => spread.map(_ + begin + 15L * i) }
     // The clock of a batch: the largest time of the batches before it less the delay, 0 until there is one.
     val clocks = rows
@@ -101,7 +102,7 @@ object PaneLifecycleSuite {
   }
 
   /** The contract to the letter: every pane with its own rows. */
-  private final class Contract(rules: PaneRules) {
+  private final class Contract(rules: AlignedRules) {
     private final class Pane(
         var rows: Vector[Long],
         var fired: Int,
@@ -149,7 +150,7 @@ object PaneLifecycleSuite {
   }
 
   /** One key's panes over shared slices, its records going through bytes between batches as they do in state. */
-  private final class Parts(rules: PaneRules) {
+  private final class Parts(rules: AlignedRules) {
     import rules.grid
 
     private val slices = mutable.Map.empty[Long, Vector[Long]]

@@ -124,18 +124,18 @@ class SliceGridSuite extends ScalaCheckSuite {
   }
 
   test("slices of a size that the slide divides are one to a slide") {
-    val grid = new SliceGrid(WindowSpec.sliding(60 * minute, 5 * minute))
+    val grid = new SliceGrid(AlignedWindow.sliding(60 * minute, 5 * minute))
     assertEquals(grid.ordinalOf(60 * minute) - grid.ordinalOf(0), 12L)
   }
 
   test("slices of a size that the slide does not divide are two to a slide, however awkward the two are") {
     // Slices by the greatest common divisor would be one microsecond long.
-    val grid = new SliceGrid(WindowSpec.sliding(60 * minute, 7 * minute + 1))
+    val grid = new SliceGrid(AlignedWindow.sliding(60 * minute, 7 * minute + 1))
     assertEquals(grid.ordinalOf(10 * (7 * minute + 1)) - grid.ordinalOf(0), 20L)
   }
 
   test("before all windows is before all slices") {
-    Seq(WindowSpec.sliding(5, 2), WindowSpec.sliding(6, 2)).foreach { spec =>
+    Seq(AlignedWindow.sliding(5, 2), AlignedWindow.sliding(6, 2)).foreach { spec =>
       assertEquals(new SliceGrid(spec).firstSlice(Long.MinValue), Long.MinValue, spec.describe)
     }
   }

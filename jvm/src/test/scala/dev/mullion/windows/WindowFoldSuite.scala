@@ -128,7 +128,7 @@ object WindowFoldSuite {
   private def word(slice: Long): String = s"<$slice>"
 
   /** Rows of a key, and times in the windows that fire. */
-  private final case class Fired(spec: WindowSpec, times: List[Long], windowsAt: List[Long])
+  private final case class Fired(spec: AlignedWindow, times: List[Long], windowsAt: List[Long])
 
   private val fired: Gen[Fired] = for {
     spec <- Naive.overlapping

@@ -98,9 +98,17 @@ object PanesReader {
     val empty =
       spark.createDataFrame(new java.util.ArrayList[org.apache.spark.sql.Row](), schema.add(eventTime, TimestampType))
     val state = StateChoice.named(header.state)
-    val rules = PaneRules(header.window, header.allowedLateness, header.early, LatePolicy.Drop)
+    val rules = PaneRules(header.window.spec, header.allowedLateness, header.early, LatePolicy.Drop)
     try
-      WindowedBuilder(empty, rules, header.by.map(expr), expr(eventTime), state, header.aggregates.map(expr))
+      WindowedBuilder(
+        empty,
+        rules,
+        header.by.map(expr),
+        expr(eventTime),
+        header.window.gapByRow.map(expr),
+        state,
+        header.aggregates.map(expr)
+      )
     catch {
       case e: Exception =>
         throw new MullionException(

@@ -9,13 +9,14 @@ import org.apache.spark.sql.mullion.exec._
 import org.apache.spark.sql.types.{BooleanType, LongType, TimestampType}
 
 import dev.mullion.MullionException
-import dev.mullion.windows.LatePolicy
+import dev.mullion.windows.{AlignedRules, LatePolicy, SessionRules}
 
 /** Plans [[WindowedAggregate]].
   *
   * {{{
   *   stream   WindowExec - merge - [shuffle by key] - partial aggregate by slice - AssignSlices - child
   *   batch    final aggregate - [shuffle by window] - SlicesToWindows - partial aggregate by slice - AssignSlices - child
+  *            (sessions: final aggregate - MergeSessions - [shuffle by key] - partial aggregate by slice - AssignSlices)
   * }}}
   */
 object WindowStrategy extends SparkStrategy {
@@ -29,14 +30,16 @@ object WindowStrategy extends SparkStrategy {
   /** What the operator of a node does. */
   def program(node: WindowedAggregate): WindowProgram = {
     val slice = AttributeReference("slice", LongType, nullable = false)()
-    val reopened = Option.when(node.rules.late == LatePolicy.Reopen)(
-      AttributeReference("reopened", BooleanType, nullable = false)()
+    val marked = Option.when(node.rules.late == LatePolicy.Reopen || node.rules.isInstanceOf[SessionRules])(
+      AttributeReference("marked", BooleanType, nullable = false)()
     )
     WindowProgram(
       id = s"window-${slice.exprId.id}",
       node.keys,
       slice,
-      reopened,
+      marked,
+      node.gap,
+      node.time,
       node.functions,
       node.functionResults,
       node.namedResults,
@@ -60,7 +63,8 @@ object WindowStrategy extends SparkStrategy {
       program.id,
       node.time,
       program.slice,
-      program.reopened,
+      program.marked,
+      node.gap,
       node.rules,
       before = None,
       planLater(node.child)
@@ -70,12 +74,14 @@ object WindowStrategy extends SparkStrategy {
       distribution = None,
       isStreaming = true,
       program.grouping,
-      expressions(node),
+      expressions(node) ++ extras(program),
       program.partial.map(_.asInstanceOf[NamedExpression]),
       assign
     )
     val aside = node.lateRow.fold(partial) { lateRow =>
-      val taken = TakeUpLateRowsExec(program.id, node.child.output, node.keys, node.lateColumns, lateRow, partial)
+      val known = if (program.extras.isEmpty) Nil else (program.slice -> node.time) +: node.gap.map(g => g -> g).toSeq
+      val taken =
+        TakeUpLateRowsExec(program.id, node.child.output, node.keys, node.lateColumns, lateRow, known, partial)
       // The two pairs of this node's may run in one task, if the child is already partitioned by key.
       PutAsideLateRowsExec(WindowExec.shuffled(program.id), node.keys, lateRow, partitions = None, taken)
     }
@@ -84,7 +90,7 @@ object WindowStrategy extends SparkStrategy {
       distribution = Some(node.keys),
       isStreaming = true,
       program.grouping,
-      expressions(node),
+      expressions(node) ++ extras(program),
       program.partial.map(_.asInstanceOf[NamedExpression]),
       aside
     )
@@ -92,41 +98,55 @@ object WindowStrategy extends SparkStrategy {
   }
 
   private def planBatch(node: WindowedAggregate): SparkPlan = {
-    val slice = AttributeReference("slice", LongType, nullable = false)()
+    val program = WindowStrategy.program(node)
+    val slice = program.slice
     val start = AttributeReference("start", LongType, nullable = false)()
-    val assign = AssignSlicesExec("batch", node.time, slice, None, node.rules, before = None, planLater(node.child))
-    val grouping = node.keys :+ slice
+    val assign = AssignSlicesExec("batch", node.time, slice, None, node.gap, node.rules, None, planLater(node.child))
+    val grouping = (node.keys :+ slice) ++ node.gap
+    val wanted = expressions(node) ++ extras(program)
     val partial = AggregateExecs(
       Partial,
       distribution = None,
       isStreaming = false,
       grouping,
-      expressions(node),
-      grouping ++ node.functions.flatMap(_.inputAggBufferAttributes),
+      wanted,
+      grouping ++ buffersOf(wanted.map(_.aggregateFunction)),
       assign
     )
-    val windows = SlicesToWindowsExec(slice, start, node.rules, partial)
-    val finalResults = (node.keys :+ start) ++ node.functionResults
+    val windows = node.rules match {
+      case aligned: AlignedRules  => SlicesToWindowsExec(slice, start, aligned, partial)
+      case sessions: SessionRules =>
+        MergeSessionsExec(node.keys, slice, node.gap, buffersOf(program.extras), start, sessions, partial)
+    }
     val complete = AggregateExecs(
       Final,
       distribution = Some(node.keys :+ start),
       isStreaming = false,
       node.keys :+ start,
-      expressions(node),
-      finalResults,
+      wanted,
+      (node.keys :+ start) ++ wanted.map(_.resultAttribute),
       windows
     )
-    ProjectExec(closes(node, start), complete)
+    val end = node.rules match {
+      case aligned: AlignedRules =>
+        PreciseTimestampConversion(WindowEnd(start, aligned.window.size), LongType, TimestampType)
+      // In place of the last time MergeSessions wrote the end.
+      case _: SessionRules => wanted(node.functions.length + 1).resultAttribute
+    }
+    ProjectExec(closes(node, start, end), complete)
   }
 
+  private def buffersOf(functions: Seq[AggregateFunction]): Seq[Attribute] =
+    functions.flatMap(_.inputAggBufferAttributes)
+
   /** The output columns of a batch DataFrame, where every pane has closed and none was late. */
-  private def closes(node: WindowedAggregate, start: Attribute): Seq[NamedExpression] = {
+  private def closes(node: WindowedAggregate, start: Attribute, end: Expression): Seq[NamedExpression] = {
     val window = CreateNamedStruct(
       Seq(
         Literal("start"),
         PreciseTimestampConversion(start, LongType, TimestampType),
         Literal("end"),
-        PreciseTimestampConversion(WindowEnd(start, node.rules.window.size), LongType, TimestampType)
+        end
       )
     )
     val pane = CreateNamedStruct(Seq(Literal("firing"), Literal("close"), Literal("index"), Literal(0)))
@@ -142,4 +162,7 @@ object WindowStrategy extends SparkStrategy {
       val condition = Option.when(filter != Literal.TrueLiteral)(filter)
       AggregateExpression(function, Complete, isDistinct = false, condition, result.exprId)
     }
+
+  private def extras(program: WindowProgram): Seq[AggregateExpression] =
+    program.extras.map(AggregateExpression(_, Complete, isDistinct = false))
 }

@@ -18,6 +18,8 @@ import dev.mullion.windows.PaneRules
   *   what rows are grouped by, columns of the child
   * @param time
   *   the event time, a TIMESTAMP column of the child
+  * @param gap
+  *   the gap of sessions where each row brings its own: a BIGINT column of the child, in microseconds
   * @param functions
   *   the aggregate functions
   * @param filters
@@ -36,6 +38,7 @@ import dev.mullion.windows.PaneRules
 case class WindowedAggregate(
     keys: Seq[Attribute],
     time: Attribute,
+    gap: Option[Attribute],
     functions: Seq[AggregateFunction],
     filters: Seq[Expression],
     functionResults: Seq[Attribute],
@@ -75,8 +78,10 @@ case class WindowedAggregate(
   *   each key as SQL, with its name
   * @param aggregates
   *   each output column as SQL, with its name
+  * @param gap
+  *   the gap of sessions as SQL, if each row brings its own
   */
-final case class AggregateText(input: StructType, keys: Seq[String], aggregates: Seq[String])
+final case class AggregateText(input: StructType, keys: Seq[String], aggregates: Seq[String], gap: Option[String])
 
 /** Where panes are kept while they are open. */
 sealed abstract class StateChoice(val name: String, val providerClass: String) {

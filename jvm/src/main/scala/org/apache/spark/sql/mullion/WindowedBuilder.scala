@@ -35,6 +35,7 @@ object WindowedBuilder {
       rules: PaneRules,
       by: Seq[Column],
       time: Column,
+      gap: Option[Column],
       state: StateChoice,
       aggregates: Seq[Column]
   ): DataFrame = {
@@ -46,12 +47,13 @@ object WindowedBuilder {
     val spark = df.sparkSession
     val aggregate = analysedAggregate(df, by, aggregates)
     val timeExpression = eventTime(df, time)
+    val gapExpression = gap.map(SessionGap(df, _))
     val (grouping, expressions, allResults) = parts(aggregate)
     val results = allResults.takeRight(aggregateColumns(aggregate).length)
     checkAggregates(expressions)
     checkSubqueries(aggregate.expressions)
     val names = keyNames(df, by)
-    val text = describe(df, aggregate, names)
+    val text = describe(df, aggregate, names, gapExpression)
 
     // Keys get names of their own, since normalised floats and sorted maps are other values than the input's.
     val keyAliases =
@@ -62,6 +64,7 @@ object WindowedBuilder {
     keyAliases.foreach(checkKey)
 
     val timeAlias = Alias(timeExpression, "event_time")()
+    val gapAlias = gapExpression.map(Alias(_, "gap")())
     val child = aggregate.child
     val (functions, hoisted) = hoist(expressions)
     val lateColumns = if (rules.late == LatePolicy.Emit) df.queryExecution.analyzed.output else Nil
@@ -69,7 +72,7 @@ object WindowedBuilder {
       functions.flatMap(f => f.aggregateFunction.references ++ f.filter.toSeq.flatMap(_.references))
     )
     val needed = child.output.filter(a => read.contains(a) || lateColumns.exists(_.exprId == a.exprId))
-    val input = Project((keyAliases :+ timeAlias) ++ hoisted ++ needed, child)
+    val input = Project((keyAliases :+ timeAlias) ++ gapAlias ++ hoisted ++ needed, child)
 
     val values = results.map(unalias(_).transform { case a: Attribute if keyOf.contains(a.exprId) => keyOf(a.exprId) })
     // What only Spark can compute stands around aggregates above our node, over the functions' own results.
@@ -89,6 +92,7 @@ object WindowedBuilder {
     val node = WindowedAggregate(
       keys = keyAliases.map(_.toAttribute),
       time = timeAlias.toAttribute,
+      gap = gapAlias.map(_.toAttribute),
       functions = functions.map(_.aggregateFunction),
       filters = functions.map(_.filter.getOrElse(Literal.TrueLiteral)),
       functionResults = functions.map(_.resultAttribute),
@@ -247,12 +251,19 @@ object WindowedBuilder {
   /** A key in the one form that equal values share: `0.0` for `-0.0`, maps in order of their keys. */
   private def normalised(key: Expression, input: LogicalPlan): Expression = {
     // Spark's own rule, which is one for whole plans.
-    val sorted = InsertMapSortInGroupingExpressions(Aggregate(Seq(key), Seq(Alias(key, "key")()), input)) match {
+    def sorted = InsertMapSortInGroupingExpressions(Aggregate(Seq(key), Seq(Alias(key, "key")()), input)) match {
       case Aggregate(Seq(group: Attribute), _, Project(columns, _), _) =>
         columns.collectFirst { case alias: Alias if alias.exprId == group.exprId => alias.child }
       case _ => None
     }
-    NormalizeFloatingNumbers.normalize(sorted.fold(key)(_.transform { case sort: MapSort => SortedMap(sort.base) }))
+    val holdsMaps = key.dataType.existsRecursively(_.isInstanceOf[MapType])
+    val inOrder = Option
+      .when(holdsMaps)(sorted)
+      .flatten
+      .fold(key)(_.transform { case sort: MapSort =>
+        SortedMap(sort.base)
+      })
+    NormalizeFloatingNumbers.normalize(inOrder)
   }
 
   private def checkKey(key: NamedExpression): Unit = {
@@ -286,7 +297,12 @@ object WindowedBuilder {
   private def keyNames(df: DataFrame, by: Seq[Column]): Seq[String] =
     if (by.isEmpty) Nil else df.select(by: _*).queryExecution.analyzed.output.map(_.name)
 
-  private def describe(df: DataFrame, aggregate: Aggregate, keyNames: Seq[String]): AggregateText = {
+  private def describe(
+      df: DataFrame,
+      aggregate: Aggregate,
+      keyNames: Seq[String],
+      gap: Option[SessionGap]
+  ): AggregateText = {
     def plain(e: Expression): Expression = e.transform { case a: Attribute => a.withQualifier(Nil) }
     def text(e: NamedExpression): String = {
       // The session's time zone is in casts' texts where it is not the default; names of results are given, never made.
@@ -294,12 +310,13 @@ object WindowedBuilder {
     }
     val columns = aggregateColumns(aggregate)
     val keys = aggregate.groupingExpressions.zip(keyNames).map { case (key, name) => Alias(unalias(key), name)() }
-    val read = AttributeSet((keys ++ columns).flatMap(_.references))
+    val read = AttributeSet((keys ++ columns ++ gap).flatMap(_.references))
     val input = df.queryExecution.analyzed.output.filter(read.contains)
     AggregateText(
       StructType(input.map(a => StructField(a.name, a.dataType, a.nullable))),
       keys.map(text),
-      columns.map(text)
+      columns.map(text),
+      gap.map(g => plain(g.child).sql)
     )
   }
 }

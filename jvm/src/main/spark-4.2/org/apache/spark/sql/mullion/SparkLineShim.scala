@@ -23,6 +23,18 @@ object SparkLineShim {
   def scanFrom(store: StateStore, from: Option[UnsafeRow], family: String): StateStoreIterator[UnsafeRowPair] =
     store.rangeScan(from, None, family)
 
+  /** Records from `from` to before `until`, in order. */
+  def scanRange(
+      store: StateStore,
+      from: UnsafeRow,
+      until: UnsafeRow,
+      family: String
+  ): StateStoreIterator[UnsafeRowPair] =
+    store.rangeScan(Some(from), Some(until), family)
+
+  /** Keys in order of their last column, a BIGINT, among those that agree in the others. */
+  def byLastColumnWithinKey(key: StructType): KeyStateEncoderSpec = TimestampAsPostfixKeyStateEncoderSpec(key)
+
   /** Keys in order of their last column, a BIGINT: eight bytes before the others, where the range encoder of the lines
     * before this takes forty.
     */

@@ -9,7 +9,7 @@ import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode, ObjectM
 import com.fasterxml.jackson.dataformat.yaml.YAMLMapper
 
 import dev.mullion.Facade
-import dev.mullion.windows.WindowSpec
+import dev.mullion.windows.{AlignedWindow, SessionWindow, WindowSpec}
 
 /** A document of `tests/transcripts`: rows that come, and the firings that they must give. The README there says how
   * one reads. Times and lengths are microseconds here and seconds there.
@@ -39,6 +39,7 @@ final case class Story(
 /** A window, and what its panes hold. */
 final case class PaneStory(
     window: WindowSpec,
+    gapByRow: Option[String],
     by: Seq[String],
     aggregates: Seq[(String, String)],
     lateness: Long,
@@ -48,6 +49,18 @@ final case class PaneStory(
 
   /** The names of the key columns, which may be expressions: `upper(k) AS k`. */
   val keys: Seq[String] = by.map(_.split(" AS ").last)
+
+  /** The start of the last window that holds a row at `ts`. */
+  def lastStart(ts: Long): Long = window match {
+    case aligned: AlignedWindow => aligned.lastStart(ts)
+    case _: SessionWindow       => ts
+  }
+
+  /** How many windows hold a row at the start of one. */
+  def windowsAtStart: Long = window match {
+    case AlignedWindow(size, slide, _) => (size + slide - 1) / slide
+    case _: SessionWindow              => 1
+  }
 }
 
 /** A second window over the closes of the first, ours or Spark's own, and what it has open when the steps are done. */
@@ -186,6 +199,7 @@ object Story {
 
   private def panes(said: Said, by: Seq[String]): PaneStory = PaneStory(
     window(said.get("window").get),
+    said.get("window").map(_.path("session")).filter(_.isTextual).map(_.asText),
     said.list("by").fold(by)(_.map(_.asText)),
     said.get("aggs").fold(defaultAggregates)(Said.fieldsOf(_).map { case (name, sql) => name -> sql.asText }),
     said.micros("lateness"),
@@ -200,10 +214,12 @@ object Story {
 
   private def window(node: JsonNode): WindowSpec = {
     val said = new Said(node)
-    val offset = said.micros("offset")
     val spec =
-      if (node.has("tumbling")) Facade.tumbling(said.micros("tumbling"), offset)
-      else Facade.sliding(said.micros("sliding"), said.micros("every"), offset)
+      if (node.has("tumbling")) Facade.tumbling(said.micros("tumbling"), said.micros("offset"))
+      else if (node.has("sliding"))
+        Facade.sliding(said.micros("sliding"), said.micros("every"), said.micros("offset"))
+      else if (said.get("session").exists(_.isTextual)) Facade.sessionByRow()
+      else Facade.session(said.micros("session"))
     said.finish()
     spec
   }

@@ -14,7 +14,7 @@ import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryProg
 import org.apache.spark.sql.types.{StructType, TimestampType}
 
 import dev.mullion.Facade
-import dev.mullion.windows.WindowSpec
+import dev.mullion.windows.AlignedWindow
 
 /** One story's query, on one state store. */
 final class StoryRun(spark: SparkSession, story: Story, store: String, folder: Path) {
@@ -115,6 +115,7 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
     panes.window,
     panes.by.map(expr).toArray,
     col(time),
+    panes.gapByRow.map(expr).toArray,
     panes.lateness,
     panes.early.fold(0L)(_._1),
     panes.early.exists(_._2),
@@ -125,7 +126,10 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
 
   /** Closes of Spark's own, which look as ours do. */
   private def windowedBySpark(rows: DataFrame, panes: PaneStory): DataFrame = {
-    val spec = panes.window
+    val spec = panes.window match {
+      case aligned: AlignedWindow => aligned
+      case other                  => throw new IllegalArgumentException(s"no window of Spark's here: $other")
+    }
     def length(us: Long) = s"$us microseconds"
     val aggregates = panes.aggregates.map(column)
     val pane = expr("named_struct('firing', 'close', 'index', 0) AS pane")
@@ -205,7 +209,4 @@ object StoryRun {
     require(panes.columns.toSeq == columns, s"${panes.columns.mkString(", ")} instead of ${columns.mkString(", ")}")
     require(Seq("start", "end").forall(f => panes.select(s"window.$f").schema.head.dataType == TimestampType))
   }
-
-  /** How many windows hold a row at the start of one. */
-  def windowsAtStart(window: WindowSpec): Long = (window.size + window.slide - 1) / window.slide
 }

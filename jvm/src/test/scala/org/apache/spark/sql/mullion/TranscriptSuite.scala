@@ -13,6 +13,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 
 import dev.mullion.{MullionException, MullionExtensions}
+import dev.mullion.windows.WindowSpec
 
 /** Runs the stories of `tests/transcripts` through the facade. `test_transcripts.py` runs the same files in Python. */
 class TranscriptSuite extends FunSuite {
@@ -110,8 +111,7 @@ class TranscriptSuite extends FunSuite {
 
   /** A row comes far in the future, and all closes; then nothing is left in state but what that row put there. */
   private def drown(story: Story, store: String, run: StoryRun, fired: Seq[Firing]): Seq[Firing] = {
-    val window = story.panes.window
-    val at = window.lastStart(far)
+    val at = story.panes.lastStart(far)
     val ran = run.run(flood(at, story.schema))
     val (mine, told) = ran.fired.partition(_.end.exists(_ > at))
     assert(mine.forall(_.is("early")), mine.mkString(", "))
@@ -122,7 +122,7 @@ class TranscriptSuite extends FunSuite {
     same(told, expected, story.last, "when all closes")
 
     val open = run.openPanes()
-    val windows = StoryRun.windowsAtStart(window)
+    val windows = story.panes.windowsAtStart
     assertEquals(open.last.size.toLong, windows, s"panes left besides those of the last row: ${open.last}")
     assert(open.last.forall(_.end.exists(_ > at)))
     assertEquals(run.panesOpen, windows)
@@ -133,16 +133,16 @@ class TranscriptSuite extends FunSuite {
     told
   }
 
-  private val recordsOfOneRow = mutable.Map.empty[(String, Boolean, Option[Boolean]), Map[String, Int]]
+  private val recordsOfOneRow = mutable.Map.empty[(String, WindowSpec, Option[Boolean]), Map[String, Int]]
 
   /** The records of a state that never saw another row than the last. */
   private def ofOneRow(panes: PaneStory, store: String): Map[String, Int] =
     recordsOfOneRow.getOrElseUpdate(
-      (store, panes.window.overlaps, panes.early.map(_._2)),
+      (store, panes.window, panes.early.map(_._2)),
       within { folder =>
         val story = Story.ofOneRow(panes)
         running(story, store, folder) { run =>
-          run.run(flood(panes.window.lastStart(far), story.schema))
+          run.run(flood(panes.lastStart(far), story.schema))
           run.recordsInState().last
         }
       }

@@ -9,14 +9,15 @@ import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.mullion.{SparkLineShim, SpillLimits}
 
-import dev.mullion.windows.{BatchClock, LatePolicy, PaneRules}
+import dev.mullion.windows.{AlignedRules, BatchClock, LatePolicy, PaneRules, SessionRules}
 
 /** Gives each row the slice that it is aggregated in, below the partial aggregate, and keeps late rows, rows without
   * time and rows in no window out of it. Compiled into the same loop as the scan and the aggregate.
   *
   * A slice is a number: for windows that overlap, its ordinal (see `SliceGrid`); else the start of the window. For late
-  * rows that reopen panes there is one output row for each window that holds the row, with `reopened` set and the start
-  * of the window as slice.
+  * rows that reopen panes there is one output row for each window that holds the row, with `marked` set and the start
+  * of the window as slice. Of sessions, rows that may be late are `marked`, with their time as slice: whether they are
+  * late is found where the open sessions are.
   *
   * @param operator
   *   which operator this belongs to: there may be others in the plan
@@ -27,14 +28,15 @@ case class AssignSlicesExec(
     operator: String,
     time: Attribute,
     slice: Attribute,
-    reopened: Option[Attribute],
+    marked: Option[Attribute],
+    gap: Option[Attribute],
     rules: PaneRules,
     before: Option[Long],
     child: SparkPlan
 ) extends UnaryExecNode
     with CodegenSupport {
 
-  override def output: Seq[Attribute] = (child.output :+ slice) ++ reopened
+  override def output: Seq[Attribute] = (child.output :+ slice) ++ marked
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "rowsLate" -> SQLMetrics.createMetric(sparkContext, "late rows"),
@@ -44,28 +46,37 @@ case class AssignSlicesExec(
 
   private def putsAside = rules.late == LatePolicy.Emit
 
+  // Late rows of sessions are counted where they are found to be late.
+  private def isSession = rules.isInstanceOf[SessionRules]
+
   // Evaluated where they are needed: most rows of a selective plan never need more than their time.
   override def usedInputs: AttributeSet = AttributeSet.empty
 
   // A late row gives one for each of its windows, and the generated code makes all of them in one place.
-  override def needCopyResult: Boolean = reopened.isDefined || child.asInstanceOf[CodegenSupport].needCopyResult
+  override def needCopyResult: Boolean = marked.isDefined || child.asInstanceOf[CodegenSupport].needCopyResult
 
   override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
 
   override protected def doProduce(ctx: CodegenContext): String = child.asInstanceOf[CodegenSupport].produce(ctx, this)
 
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
-    val assigner = ctx.addReferenceObj("assigner", assignment, classOf[Assigner].getName)
+    val assigner = ctx.addReferenceObj("assigner", newAssigner, classOf[Assigner].getName)
     val timeVar = input(child.output.indexWhere(_.exprId == time.exprId))
+    val gapVar = gap.map(g => input(child.output.indexWhere(_.exprId == g.exprId)))
     // The rows put aside need all columns, and a variable evaluated in one branch is not there in the other.
     val evaluated =
-      if (putsAside) evaluateVariables(input) else evaluateRequiredVariables(child.output, input, AttributeSet(time))
+      if (putsAside) evaluateVariables(input)
+      else evaluateRequiredVariables(child.output, input, AttributeSet(time +: gap.toSeq))
     val aside = if (putsAside) putAside(ctx, input) else ""
 
     val ts = ctx.freshName("ts")
     val late = ctx.freshName("late")
     val sliceVar = ctx.freshName("slice")
+    val gapTerm = ctx.freshName("gap")
     val isNull = if (timeVar.isNull == FalseLiteral) "false" else timeVar.isNull.toString
+    // A gap of 0 is none.
+    val gapValue = gapVar.fold("0L")(g => s"${g.isNull} ? 0L : ${g.value}")
+    val counted = if (isSession) "" else s"""${metricTerm(ctx, "rowsLate")}.add(1L);"""
 
     val classified =
       s"""
@@ -75,22 +86,24 @@ case class AssignSlicesExec(
          |  continue;
          |}
          |long $ts = ${timeVar.value};
-         |if (!$assigner.inWindow($ts)) {
+         |long $gapTerm = $gapValue;
+         |if (!$assigner.inWindow($ts, $gapTerm)) {
          |  ${metricTerm(ctx, "rowsInNoWindow")}.add(1L);
          |  continue;
          |}
-         |boolean $late = $assigner.isLate($ts);
+         |boolean $late = $assigner.isLate($ts, $gapTerm);
          |if ($late) {
-         |  ${metricTerm(ctx, "rowsLate")}.add(1L);
-         |  ${if (reopened.isEmpty) s"$aside\ncontinue;" else ""}
+         |  $counted
+         |  ${if (marked.isEmpty || isSession) aside else ""}
+         |  ${if (marked.isEmpty) "continue;" else ""}
          |}
          |""".stripMargin
 
     val sliceExpr = ExprCode(code"", FalseLiteral, JavaCode.variable(sliceVar, slice.dataType))
-    val consumed = reopened match {
+    val consumed = marked match {
       case None =>
         s"""
-           |long $sliceVar = $assigner.slice($ts);
+           |long $sliceVar = $assigner.slice($ts, $gapTerm);
            |${consume(ctx, input :+ sliceExpr)}
            |""".stripMargin
       case Some(flag) =>
@@ -102,7 +115,7 @@ case class AssignSlicesExec(
            |${evaluateVariables(input)}
            |int $n = $late ? $assigner.windows($ts) : 1;
            |for (int $i = 0; $i < $n; $i++) {
-           |  long $sliceVar = $late ? $assigner.windowStart($ts, $i) : $assigner.slice($ts);
+           |  long $sliceVar = $late ? $assigner.windowStart($ts, $i) : $assigner.slice($ts, $gapTerm);
            |  ${consume(ctx, input ++ Seq(sliceExpr, flagExpr))}
            |}
            |""".stripMargin
@@ -135,11 +148,13 @@ case class AssignSlicesExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val (noTime, noWindow, lateRows) =
       (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"), longMetric("rowsLate"))
-    val assigner = assignment
+    val assigner = newAssigner
+    val (counts, emits) = (!isSession, putsAside && (marked.isEmpty || isSession))
     val aside = if (putsAside) Some(new SlicesAside.Side(operator, SparkLineShim.spillLimits(conf))) else None
-    val reopens = reopened.isDefined
+    val marks = marked.isDefined
     val childOutput = child.output
     val timeAt = childOutput.indexWhere(_.exprId == time.exprId)
+    val gapAt = gap.map(g => childOutput.indexWhere(_.exprId == g.exprId))
     val fullOutput = output
     child.execute().mapPartitions { rows =>
       val whole = UnsafeProjection.create(childOutput, childOutput)
@@ -150,7 +165,7 @@ case class AssignSlicesExec(
 
       def assigned(row: InternalRow, slice: Long, late: Boolean): InternalRow = {
         added.update(0, slice)
-        if (reopens) added.update(1, late)
+        if (marks) added.update(1, late)
         project(both(row, added))
       }
 
@@ -161,20 +176,27 @@ case class AssignSlicesExec(
           Iterator.empty
         } else {
           val ts = row.getLong(timeAt)
-          if (!assigner.inWindow(ts)) { noWindow += 1; Iterator.empty }
-          else if (!assigner.isLate(ts)) Iterator.single(assigned(row, assigner.slice(ts), late = false))
+          val gap = gapAt.filterNot(row.isNullAt).fold(0L)(row.getLong)
+          if (!assigner.inWindow(ts, gap)) { noWindow += 1; Iterator.empty }
+          else if (!assigner.isLate(ts, gap)) Iterator.single(assigned(row, assigner.slice(ts, gap), late = false))
           else {
-            lateRows += 1
-            if (reopens)
-              Iterator.tabulate(assigner.windows(ts))(i => assigned(row, assigner.windowStart(ts, i), late = true))
-            else { side.foreach(_.add(whole(row))); Iterator.empty }
+            if (counts) lateRows += 1
+            if (emits) side.foreach(_.add(whole(row)))
+            if (!marks) Iterator.empty
+            else Iterator.tabulate(assigner.windows(ts))(i => assigned(row, assigner.windowStart(ts, i), late = true))
           }
         }
       }
     }
   }
 
-  private def assignment: Assigner = new Assigner(rules, before.getOrElse(BatchClock.BeforeAllTime))
+  private def newAssigner: Assigner = {
+    val clock = before.getOrElse(BatchClock.BeforeAllTime)
+    rules match {
+      case aligned: AlignedRules  => new AlignedAssigner(aligned, clock)
+      case sessions: SessionRules => new SessionAssigner(sessions, clock)
+    }
+  }
 
   override protected def withNewChildInternal(newChild: SparkPlan): AssignSlicesExec = copy(child = newChild)
 
@@ -189,8 +211,23 @@ private[exec] object SlicesAside {
   }
 }
 
-/** What generated code asks about a row's time. */
-final class Assigner(rules: PaneRules, before: Long) extends Serializable {
+/** What generated code asks about a row's time, and its gap where each row brings its own. */
+trait Assigner extends Serializable {
+  def inWindow(ts: Long, gap: Long): Boolean
+
+  /** Whether a row is late; of sessions, whether it may be. */
+  def isLate(ts: Long, gap: Long): Boolean
+
+  def slice(ts: Long, gap: Long): Long
+
+  /** How many rows a late row that is marked becomes. */
+  def windows(ts: Long): Int
+
+  /** The slice of the `i`th of them. */
+  def windowStart(ts: Long, i: Int): Long
+}
+
+private[exec] final class AlignedAssigner(rules: AlignedRules, before: Long) extends Assigner {
   private val window = rules.window
   private val grid = rules.grid
   private val overlaps = window.overlaps
@@ -199,21 +236,36 @@ final class Assigner(rules: PaneRules, before: Long) extends Serializable {
   private val firstOpen =
     if (before == BatchClock.BeforeAllTime) Long.MinValue else rules.firstOpen(before)
 
-  def inWindow(ts: Long): Boolean = rules.inWindow(ts)
+  override def inWindow(ts: Long, gap: Long): Boolean = rules.inWindow(ts)
 
-  def isLate(ts: Long): Boolean = firstOpen != Long.MinValue && grid.windowAt(ts) < firstOpen
+  override def isLate(ts: Long, gap: Long): Boolean = firstOpen != Long.MinValue && grid.windowAt(ts) < firstOpen
 
-  def slice(ts: Long): Long = if (overlaps) grid.ordinalOf(ts) else window.lastStart(ts)
+  override def slice(ts: Long, gap: Long): Long = if (overlaps) grid.ordinalOf(ts) else window.lastStart(ts)
 
-  /** How many windows hold `ts`. */
-  def windows(ts: Long): Int =
+  override def windows(ts: Long): Int =
     if (!overlaps) 1
     else {
       val slice = grid.ordinalOf(ts)
       Math.toIntExact(grid.lastWindow(slice) - grid.firstWindow(slice) + 1)
     }
 
-  /** The start of the `i`th window that holds `ts`. */
-  def windowStart(ts: Long, i: Int): Long =
+  override def windowStart(ts: Long, i: Int): Long =
     if (!overlaps) window.lastStart(ts) else grid.windowStart(grid.firstWindow(grid.ordinalOf(ts)) + i)
+}
+
+private[exec] final class SessionAssigner(rules: SessionRules, before: Long) extends Assigner {
+  private val fixed = rules.window.gap.getOrElse(0L)
+  private val hasBefore = before != BatchClock.BeforeAllTime
+
+  private def gapOf(gap: Long): Long = if (fixed > 0) fixed else gap
+
+  override def inWindow(ts: Long, gap: Long): Boolean = gapOf(gap) > 0
+
+  override def isLate(ts: Long, gap: Long): Boolean = hasBefore && rules.mayBeLate(ts, gapOf(gap), before)
+
+  override def slice(ts: Long, gap: Long): Long = rules.slice(ts, gapOf(gap))
+
+  override def windows(ts: Long): Int = 1
+
+  override def windowStart(ts: Long, i: Int): Long = ts
 }

@@ -9,12 +9,15 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpera
 import org.apache.spark.sql.mullion.SparkLineShim
 
 /** Above the partial aggregate: takes up the rows that [[AssignSlicesExec]] put aside, as rows of the aggregate's form
-  * with all but the keys null, and the whole input row in `lateRow`.
+  * with all but the keys null, and the whole input row in `lateRow`. Of sessions they bring their time and gap too, by
+  * which it is found whether they are late.
   *
   * @param input
   *   the columns of the rows put aside
   * @param lateColumns
   *   what `lateRow` is made of, over `input`
+  * @param known
+  *   columns of the aggregate's form that are not null, and the columns of `input` that they have
   */
 case class TakeUpLateRowsExec(
     operator: String,
@@ -22,6 +25,7 @@ case class TakeUpLateRowsExec(
     keys: Seq[Attribute],
     lateColumns: Seq[Attribute],
     lateRow: Attribute,
+    known: Seq[(Attribute, Attribute)],
     child: SparkPlan
 ) extends UnaryExecNode {
 
@@ -34,7 +38,10 @@ case class TakeUpLateRowsExec(
     val fields = lateColumns.flatMap(c => Seq(Literal(c.name), c))
     val late: Expression = CreateNamedStruct(fields)
     val isKey = AttributeSet(keys)
-    val taken = aggregated.map(a => if (isKey.contains(a)) a else Literal(None.orNull, a.dataType)) :+ late
+    val knownAs = known.map { case (column, value) => column.exprId -> value }.toMap
+    val taken = aggregated.map { a =>
+      if (isKey.contains(a)) a else knownAs.getOrElse(a.exprId, Literal(None.orNull, a.dataType))
+    } :+ late
     val side = new SlicesAside.Side(operator, SparkLineShim.spillLimits(conf))
     val (from, lateType) = (input, lateRow.dataType)
     child.execute().mapPartitions { rows =>

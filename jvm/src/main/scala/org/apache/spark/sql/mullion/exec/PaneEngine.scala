@@ -11,6 +11,9 @@ trait PaneEngine {
   /** The firings of this batch. Consumes `input`, at most one partial row for each group, to the end. */
   def process(input: Iterator[InternalRow]): Iterator[InternalRow]
 
+  /** Whether a row put aside is late, by its key (`WindowProgram.lateKey`), once the input is used up. */
+  def isLate(key: UnsafeRow): Boolean = true
+
   /** Every open pane with its aggregates so far, as rows of the output: for a look from outside. */
   def openPanes(): Iterator[InternalRow]
 }
@@ -22,6 +25,7 @@ final class PaneCounts {
   var panesOpened: Long = 0
   var panesClosed: Long = 0
   var firedEarly: Long = 0
+  var rowsLate: Long = 0
   var firedClose: Long = 0
   var nextClose: Long = PaneCounts.Never
   var nextEarlyEvent: Long = PaneCounts.Never

@@ -5,12 +5,12 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
-import dev.mullion.windows.PaneRules
+import dev.mullion.windows.AlignedRules
 
 /** On a batch DataFrame: gives each partial row of a slice to every window that holds the slice, before the shuffle.
   * There are as many of them as slices with rows, not as rows.
   */
-case class SlicesToWindowsExec(slice: Attribute, start: Attribute, rules: PaneRules, child: SparkPlan)
+case class SlicesToWindowsExec(slice: Attribute, start: Attribute, rules: AlignedRules, child: SparkPlan)
     extends UnaryExecNode {
 
   override def output: Seq[Attribute] = child.output.map(a => if (a.exprId == slice.exprId) start else a)

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
-import dev.mullion.windows.{BatchClock, EarlyFiring, TimeMath}
+import dev.mullion.windows.{AlignedRules, BatchClock, EarlyFiring, TimeMath}
 
 /** Panes of windows that do not overlap: one record for each pane, by its start, so that the panes that close are the
   * first ones, and a batch reads no other.
@@ -20,12 +20,12 @@ import dev.mullion.windows.{BatchClock, EarlyFiring, TimeMath}
   */
 private[exec] final class TumblingPanes(
     program: WindowProgram,
+    rules: AlignedRules,
     clock: BatchClock,
     partition: StatePartition,
     counts: PaneCounts
 ) extends PaneEngine {
   import TumblingPanes._
-  import program.rules
 
   private val notes = notesOf(program)
   private val accumulators = program.accumulators(notes)

@@ -171,11 +171,12 @@ final class WindowExec(
     UnspecifiedDistribution
   )
 
-  /** Overlapping windows are worked on key by key. By hash: it sorts faster than the keys, and keys of any type. Two
-    * keys of one hash may come mixed, which costs a lookup and changes nothing.
+  /** Overlapping windows and sessions are worked on key by key. By hash: it sorts faster than the keys, and keys of any
+    * type. Two keys of one hash may come mixed, which costs a lookup (and may count a late row that touches a session
+    * made in the same batch as in time).
     */
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(
-    if (rules.window.overlaps) Seq(SortOrder(new XxHash64(program.keys), Ascending)) else Nil,
+    if (program.byKey) Seq(SortOrder(new XxHash64(program.keys), Ascending)) else Nil,
     Nil
   )
 
@@ -246,6 +247,7 @@ final class WindowExec(
     metrics // made on the driver, used in the tasks
     val due = (nextClose, nextEarlyEvent, nextEarlyWall)
     val late = lateRows
+    val rowsLate = assigner.map(_.longMetric("rowsLate"))
     new StateRDD(
       child.execute(),
       PartitionOpener(program.state, program.families, getStateInfo, conf),
@@ -256,14 +258,15 @@ final class WindowExec(
         val counts = new PaneCounts
         var inputEnded = started
         val rows = CompletionIterator[InternalRow, Iterator[InternalRow]](input, { inputEnded = System.nanoTime() })
-        val firings =
-          program.engine(clock, partition, counts).process(rows) ++ late.fold(Iterator.empty[InternalRow])(_.rows())
+        val engine = program.engine(clock, partition, counts)
+        val firings = engine.process(rows) ++ late.fold(Iterator.empty[InternalRow])(_.rows(engine))
         val numOutputRows = longMetric("numOutputRows")
         val counted = firings.map { row => numOutputRows += 1; row }
         CompletionIterator[InternalRow, Iterator[InternalRow]](
           counted, {
             val fired = System.nanoTime()
             commit(partition, counts)
+            rowsLate.foreach(_ += counts.rowsLate)
             due._1.add(counts.nextClose)
             due._2.add(counts.nextEarlyEvent)
             due._3.add(counts.nextEarlyWall)
@@ -391,9 +394,14 @@ object WindowExec {
       lateRow: Attribute,
       limits: org.apache.spark.sql.mullion.SpillLimits
   ) extends Serializable {
-    def rows(): Iterator[InternalRow] = {
+    def rows(engine: PaneEngine): Iterator[InternalRow] = {
       val output = new LateOutput(layout, program.keys, program.results, lateRow)
-      new SlicesAside.Side(id, limits).ofTask().iterator.map(output(_))
+      lazy val lateKey = UnsafeProjection.create(program.lateKey, layout)
+      val aside = new SlicesAside.Side(id, limits).ofTask().iterator
+      val sliceAt = layout.indexWhere(_.exprId == program.slice.exprId)
+      // Of sessions it is known by now which rows are late; those without time are put aside, too.
+      val late = aside.filter(row => program.extras.isEmpty || row.isNullAt(sliceAt) || engine.isLate(lateKey(row)))
+      late.map(output(_))
     }
   }
 }

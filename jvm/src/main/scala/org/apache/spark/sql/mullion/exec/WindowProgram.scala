@@ -1,12 +1,12 @@
 package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, Count, Max, Min}
 import org.apache.spark.sql.mullion.{AggregateText, StateChoice, WindowedBuilder}
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StateHeader, StatePartition}
 import org.apache.spark.sql.types._
 
-import dev.mullion.windows.{BatchClock, PaneRules}
+import dev.mullion.windows.{AlignedRules, BatchClock, PaneRules, SessionRules}
 
 /** What an operator does, apart from where in a plan it stands: made on the driver, run in the tasks.
   *
@@ -16,8 +16,13 @@ import dev.mullion.windows.{BatchClock, PaneRules}
   *   the key columns
   * @param slice
   *   the column with the slice that a partial row belongs to
-  * @param reopened
-  *   the column that marks partial rows of reopened panes, if late rows reopen panes
+  * @param marked
+  *   the column that marks partial rows of reopened panes, if late rows reopen panes; of sessions, those that may be
+  *   late
+  * @param gap
+  *   the column with the gap of sessions, in microseconds, if each row brings its own
+  * @param time
+  *   the event time of rows
   * @param partial
   *   the columns of the partial aggregate: keys, slice, reopened, then the functions' buffers
   */
@@ -25,7 +30,9 @@ final case class WindowProgram(
     id: String,
     keys: Seq[Attribute],
     slice: Attribute,
-    reopened: Option[Attribute],
+    marked: Option[Attribute],
+    gap: Option[Attribute],
+    time: Attribute,
     functions: Seq[AggregateFunction],
     functionResults: Seq[Attribute],
     results: Seq[NamedExpression],
@@ -43,13 +50,33 @@ final case class WindowProgram(
       .map(a => a.withNullability(a.nullable || lateRow.isDefined)) ++ lateRow
 
   /** What the partial aggregate groups by. */
-  def grouping: Seq[Attribute] = (keys :+ slice) ++ reopened
+  def grouping: Seq[Attribute] = (keys :+ slice) ++ marked ++ gap
 
-  def partial: Seq[Attribute] = grouping ++ functions.flatMap(_.inputAggBufferAttributes)
+  /** What partial rows say beside the functions' buffers: of sessions, the first and the last time, and how many rows.
+    */
+  val extras: Seq[AggregateFunction] = rules match {
+    case _: SessionRules => Seq(Min(time), Max(time), Count(Literal(1)))
+    case _: AlignedRules => Nil
+  }
+
+  val partial: Seq[Attribute] = grouping ++ (functions ++ extras).flatMap(_.inputAggBufferAttributes)
+
+  /** Which rows put aside are late together: those of one key, time and gap. */
+  def lateKey: Seq[Attribute] = keys ++ Seq(slice) ++ gap
 
   /** The kinds of record in state; the first is the one that grows with the panes. */
   val families: Seq[FamilySpec] =
-    (if (rules.window.overlaps) SlidingPanes.families(this) else TumblingPanes.families(this)) :+ PartitionTotals.family
+    (rules match {
+      case _: SessionRules                                  => SessionPanes.families(this)
+      case aligned: AlignedRules if aligned.window.overlaps => SlidingPanes.families(this)
+      case _: AlignedRules                                  => TumblingPanes.families(this)
+    }) :+ PartitionTotals.family
+
+  /** Whether panes are worked on key by key. */
+  def byKey: Boolean = rules match {
+    case _: SessionRules       => true
+    case aligned: AlignedRules => aligned.window.overlaps
+  }
 
   private[exec] def keyFields: Seq[StructField] =
     keys.zipWithIndex.map { case (k, i) => StructField(s"key$i", k.dataType) }
@@ -70,14 +97,12 @@ final case class WindowProgram(
   private[exec] def timed[T](time: T, key: Seq[T]): Seq[T] =
     if (timeOrder == RecordOrder.ByLast) key :+ time else time +: key
 
-  private[exec] def reopenedAt: Option[Int] = reopened.map(_ => keys.length + 1)
+  private[exec] def reopenedAt: Option[Int] = marked.map(_ => keys.length + 1)
 
   /** What is written beside the state, to tell it from another query's. */
   def header: StateHeader = StateHeader(
     format = StateHeader.currentFormat,
-    size = rules.window.size,
-    slide = rules.window.slide,
-    offset = rules.window.offset,
+    window = StateHeader.Window(rules.window, text.gap),
     allowedLateness = rules.allowedLateness,
     earlyEvery = rules.early.fold(0L)(_.every),
     earlyUnchanged = rules.early.exists(_.unchanged),
@@ -90,7 +115,9 @@ final case class WindowProgram(
   )
 
   /** The engine for one partition in one batch. */
-  def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine =
-    if (rules.window.overlaps) new SlidingPanes(this, clock, partition, counts)
-    else new TumblingPanes(this, clock, partition, counts)
+  def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine = rules match {
+    case sessions: SessionRules                           => new SessionPanes(this, sessions, clock, partition, counts)
+    case aligned: AlignedRules if aligned.window.overlaps => new SlidingPanes(this, aligned, clock, partition, counts)
+    case aligned: AlignedRules                            => new TumblingPanes(this, aligned, clock, partition, counts)
+  }
 }

@@ -15,6 +15,7 @@ final case class FamilySpec(name: String, key: StructType, value: StructType, or
   /** Where in the key the times are that records are kept in order of. */
   def times: Seq[Int] = order match {
     case RecordOrder.Unordered   => Nil
+    case RecordOrder.WithinKey   => Nil
     case RecordOrder.ByLast      => Seq(key.length - 1)
     case RecordOrder.ByFirst(of) => 0 until of
   }
@@ -27,6 +28,9 @@ object RecordOrder {
 
   /** In none: they are only looked up. */
   case object Unordered extends RecordOrder
+
+  /** By the last column of the key, a BIGINT, among records that agree in the others. */
+  case object WithinKey extends RecordOrder
 
   /** By the last column of the key, a BIGINT: what RocksDB's keys are shortest with. */
   case object ByLast extends RecordOrder
@@ -57,6 +61,11 @@ trait Family {
     * caller closes it.
     */
   def scan(from: Long): FamilyScan
+
+  /** The records of a family kept `WithinKey` from the key `from` to before the key `until`, which agree in all but
+    * their last columns, in order. The caller closes it.
+    */
+  def range(from: UnsafeRow, until: UnsafeRow): FamilyScan
 }
 
 /** A running scan of a family. */

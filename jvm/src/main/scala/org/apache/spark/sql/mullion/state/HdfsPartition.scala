@@ -5,7 +5,7 @@ import java.util.TreeMap
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.{LongType, StructField, StructType}
 
@@ -71,13 +71,28 @@ final class HdfsPartition(
       order.foreach(_.add(key, -1L))
     }
 
+    override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = {
+      val last = spec.key.length - 1
+      val wanted = store
+        .prefixScan(withoutLast(from))
+        .filter(p => p.key.getLong(last) >= from.getLong(last) && p.key.getLong(last) < until.getLong(last))
+      copies(wanted.map(p => (p.key.copy(), p.value.copy())).toVector.sortBy(_._1.getLong(last)).iterator)
+    }
+
     override def scan(from: Long): FamilyScan = {
       val entries = order.fold(throw new IllegalStateException(s"${spec.name} is kept in no order"))(_.from(from))
-      val pair = new UnsafeRowPair()
-      val records = entries.flatMap { prefix =>
+      copies(entries.flatMap { prefix =>
         // Copied first: the caller may remove records as it goes, and the store's own iterator does not bear that.
         store.prefixScan(prefix).map(p => (p.key.copy(), p.value.copy())).toVector
-      }
+      })
+    }
+
+    private lazy val withoutLast = UnsafeProjection.create(
+      spec.key.init.zipWithIndex.map { case (f, i) => BoundReference(i, f.dataType, f.nullable): Expression }
+    )
+
+    private def copies(records: Iterator[(UnsafeRow, UnsafeRow)]): FamilyScan = {
+      val pair = new UnsafeRowPair()
       new FamilyScan {
         override def hasNext: Boolean = records.hasNext
         override def next(): UnsafeRowPair = {
@@ -136,6 +151,7 @@ object HdfsPartition {
   def encoder(spec: FamilySpec): KeyStateEncoderSpec = spec.order match {
     case RecordOrder.Unordered   => NoPrefixKeyStateEncoderSpec(spec.key)
     case RecordOrder.ByFirst(of) => PrefixKeyScanStateEncoderSpec(spec.key, of)
+    case RecordOrder.WithinKey   => PrefixKeyScanStateEncoderSpec(spec.key, spec.key.length - 1)
     case RecordOrder.ByLast      =>
       throw new IllegalArgumentException(s"${spec.name}: this store finds records by prefix only")
   }

@@ -50,12 +50,18 @@ final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[Fa
       // The other columns have bytes too, and those of nulls are not the least: so start one before.
       val lower = if (first == Long.MinValue) None else Some(from(first - 1))
       val underlying = SparkLineShim.scanFrom(store, lower, name)
-      val records = underlying.dropWhile(_.key.getLong(time) < first)
-      new FamilyScan {
-        override def hasNext: Boolean = records.hasNext
-        override def next(): UnsafeRowPair = { read += 1; records.next() }
-        override def close(): Unit = underlying.close()
-      }
+      counted(underlying.dropWhile(_.key.getLong(time) < first), underlying)
+    }
+
+    override def range(start: UnsafeRow, until: UnsafeRow): FamilyScan = {
+      val underlying = SparkLineShim.scanRange(store, start, until, name)
+      counted(underlying, underlying)
+    }
+
+    private def counted(records: Iterator[UnsafeRowPair], underlying: AutoCloseable): FamilyScan = new FamilyScan {
+      override def hasNext: Boolean = records.hasNext
+      override def next(): UnsafeRowPair = { read += 1; records.next() }
+      override def close(): Unit = underlying.close()
     }
   }
 }
@@ -63,6 +69,7 @@ final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[Fa
 object RocksDbPartition {
   def encoder(spec: FamilySpec): KeyStateEncoderSpec = spec.order match {
     case RecordOrder.Unordered   => NoPrefixKeyStateEncoderSpec(spec.key)
+    case RecordOrder.WithinKey   => SparkLineShim.byLastColumnWithinKey(spec.key)
     case RecordOrder.ByLast      => SparkLineShim.byLastColumn(spec.key)
     case RecordOrder.ByFirst(of) => RangeKeyScanStateEncoderSpec(spec.key, 0 until of)
   }

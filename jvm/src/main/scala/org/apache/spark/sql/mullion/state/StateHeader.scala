@@ -14,7 +14,7 @@ import org.apache.spark.sql.mullion.SparkLineShim
 import org.apache.spark.sql.mullion.exec.WindowProgram
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{Duration, EarlyFiring, WindowSpec}
+import dev.mullion.windows.{AlignedWindow, Duration, EarlyFiring, SessionWindow, WindowSpec}
 
 /** What an operator's state means, written beside it once. Spark checks the widths of state's columns and the
   * operator's name, so another window or another aggregate of the same width would read old state as its own.
@@ -36,9 +36,7 @@ import dev.mullion.windows.{Duration, EarlyFiring, WindowSpec}
   */
 final case class StateHeader(
     format: Int,
-    size: Long,
-    slide: Long,
-    offset: Long,
+    window: StateHeader.Window,
     allowedLateness: Long,
     earlyEvery: Long,
     earlyUnchanged: Boolean,
@@ -49,8 +47,6 @@ final case class StateHeader(
     by: List[String],
     state: String
 ) {
-
-  def window: WindowSpec = WindowSpec.sliding(size, slide, offset)
 
   def early: Option[EarlyFiring] = if (earlyEvery == 0) None else Some(EarlyFiring(earlyEvery, earlyUnchanged))
 
@@ -74,6 +70,31 @@ final case class StateHeader(
 }
 
 object StateHeader {
+
+  /** A window: aligned with `size`, `slide` and `offset`, or a session with a `gap` or, in SQL over `input`, with
+    * `gapByRow`.
+    */
+  final case class Window(
+      size: Option[Long],
+      slide: Option[Long],
+      offset: Option[Long],
+      gap: Option[Long],
+      gapByRow: Option[String]
+  ) {
+    def spec: WindowSpec = (size, slide, offset) match {
+      case (Some(size), Some(slide), Some(offset)) => AlignedWindow.sliding(size, slide, offset)
+      case _                                       => SessionWindow(gap)
+    }
+
+    def describe: String = gapByRow.fold(spec.describe)(sql => s"session with a gap of $sql")
+  }
+
+  object Window {
+    def apply(window: WindowSpec, gapByRow: Option[String]): Window = window match {
+      case AlignedWindow(size, slide, offset) => Window(Some(size), Some(slide), Some(offset), None, None)
+      case SessionWindow(gap)                 => Window(None, None, None, gap, gapByRow)
+    }
+  }
 
   /** Raised when the layout of the records changes. */
   val currentFormat = 1

@@ -6,16 +6,16 @@ import org.scalacheck.Prop.forAll
 
 import dev.mullion.MullionException
 
-class PaneRulesSuite extends ScalaCheckSuite {
+class AlignedRulesSuite extends ScalaCheckSuite {
   import Naive.clamp
-  import PaneRulesSuite._
+  import AlignedRulesSuite._
 
   override def scalaCheckTestParameters = super.scalaCheckTestParameters.withMinSuccessfulTests(500)
 
   private def batchAfter(before: Long) = BatchClock(before, before, wall = 0, rowsCame = true)
 
   test("a negative lateness is refused with the value and the fix") {
-    val refused = intercept[MullionException](rulesOf(WindowSpec.tumbling(10), -2000000))
+    val refused = intercept[MullionException](rulesOf(AlignedWindow.tumbling(10), -2000000))
     assertEquals(refused.condition, "INVALID_ARGUMENT")
     assert(refused.getMessage.contains("allowed_lateness is -2 seconds"), refused.getMessage)
     assert(refused.getMessage.contains("such as '10 minutes'"), refused.getMessage)
@@ -137,13 +137,13 @@ class PaneRulesSuite extends ScalaCheckSuite {
 
   test("a row late for its first window and not for its last is not late") {
     // [0, 10) has closed at 10, [5, 15) is open.
-    val rules = rulesOf(WindowSpec.sliding(10, 5), 0)
+    val rules = rulesOf(AlignedWindow.sliding(10, 5), 0)
     assert(!rules.isLate(7, batchAfter(10)))
     assert(rules.isLate(4, batchAfter(10)))
   }
 
   test("a row is in time while its pane waits for late rows, and late once the lateness is over") {
-    val rules = rulesOf(WindowSpec.tumbling(10), 3)
+    val rules = rulesOf(AlignedWindow.tumbling(10), 3)
     assert(!rules.isLate(9, batchAfter(12)))
     assert(rules.isLate(9, batchAfter(13)))
   }
@@ -151,12 +151,12 @@ class PaneRulesSuite extends ScalaCheckSuite {
   test("the rules read as people say them") {
     val second = 1000000L
     assertEquals(
-      rulesOf(WindowSpec.tumbling(10 * second), 0).describe,
+      rulesOf(AlignedWindow.tumbling(10 * second), 0).describe,
       "tumbling 10 seconds, closes at its end, late rows counted and dropped"
     )
     assertEquals(
-      PaneRules(
-        WindowSpec.sliding(60 * second, second),
+      AlignedRules(
+        AlignedWindow.sliding(60 * second, second),
         5 * second,
         Some(EarlyFiring(10 * second, unchanged = false)),
         LatePolicy.Emit
@@ -165,22 +165,22 @@ class PaneRulesSuite extends ScalaCheckSuite {
         "late rows emitted"
     )
     assert(
-      rulesOf(WindowSpec.tumbling(1), 0).copy(late = LatePolicy.Reopen).describe.endsWith("late rows reopen panes")
+      rulesOf(AlignedWindow.tumbling(1), 0).copy(late = LatePolicy.Reopen).describe.endsWith("late rows reopen panes")
     )
   }
 }
 
-object PaneRulesSuite {
+object AlignedRulesSuite {
 
-  private def rulesOf(window: WindowSpec, allowedLateness: Long): PaneRules =
-    PaneRules(window, allowedLateness, early = None, LatePolicy.Drop)
+  private def rulesOf(window: AlignedWindow, allowedLateness: Long): AlignedRules =
+    AlignedRules(window, allowedLateness, early = None, LatePolicy.Drop)
 
-  private val rules: Gen[PaneRules] = for {
+  private val rules: Gen[AlignedRules] = for {
     window <- Naive.spec
     lateness <- Gen.frequency(1 -> Gen.const(0L), 3 -> Gen.choose(0L, 60L))
   } yield rulesOf(window, lateness)
 
-  private val anyRules: Gen[PaneRules] = for {
+  private val anyRules: Gen[AlignedRules] = for {
     window <- Naive.anyLength
     lateness <- Gen.frequency(1 -> Gen.const(0L), 3 -> Gen.choose(0, 55).flatMap(bits => Gen.choose(0L, 1L << bits)))
   } yield rulesOf(window, lateness)
@@ -190,7 +190,7 @@ object PaneRulesSuite {
     Naive.anyTime.map(t => TimeMath.fromMillis(TimeMath.toMillis(Math.max(0L, t))))
 
   /** When panes close, by the definition. */
-  private final class Due(rules: PaneRules) {
+  private final class Due(rules: AlignedRules) {
     private val naive = new Naive(rules.window)
 
     def apply(window: BigInt): BigInt = naive.end(window) + rules.allowedLateness

@@ -1,0 +1,167 @@
+package dev.mullion.windows
+
+import java.nio.ByteBuffer
+
+/** The open sessions of one key, in order of time. No two of them touch, so they are in order of their ends, too, and
+  * those that close are the first ones.
+  *
+  * {{{
+  *   open        |----|       |--|           |---|
+  *   add                  |-------|                    touches the second, and becomes one with it
+  *   open        |----|   |-------|          |---|
+  * }}}
+  *
+  * Mutable, one per key being worked on; `toBytes`/`fromBytes` is its form in state. Times are microseconds.
+  */
+final class SessionSet private (private val sessions: java.util.ArrayList[SessionSet.Session]) {
+  import SessionSet.Session
+
+  def isEmpty: Boolean = sessions.isEmpty
+
+  def size: Int = sessions.size
+
+  def apply(i: Int): Session = sessions.get(i)
+
+  def foreach(use: Session => Unit): Unit = sessions.forEach(use(_))
+
+  /** Whether a session of this set touches `[first, end]`, its ends counted in. */
+  def touches(first: Long, end: Long): Boolean = {
+    val i = reaching(first)
+    i < sessions.size && sessions.get(i).first <= end
+  }
+
+  /** Adds a session, made one with all that it touches.
+    *
+    * @param clock
+    *   of the batch, for a session that is new
+    * @param absorb
+    *   is told the start of each session that was there and is part of the one that now is, in order of time
+    * @return
+    *   the session that holds it now
+    */
+  def add(first: Long, end: Long, clock: BatchClock)(absorb: Long => Unit): Session = {
+    val from = reaching(first)
+    var to = from
+    while (to < sessions.size && sessions.get(to).first <= end) { absorb(sessions.get(to).first); to += 1 }
+    if (to == from) {
+      val session = new Session(first, end, isOld = false, 0, clock.now, clock.wall, changed = true)
+      sessions.add(from, session)
+      session
+    } else {
+      val touched = sessions.subList(from, to)
+      // The pane goes on that was there before the batch; of several the earliest, whatever the order of arrival.
+      val survivor = touched.stream.filter(_.isOld).findFirst.orElse(touched.get(0))
+      val start = Math.min(first, touched.get(0).first)
+      survivor.end = Math.max(end, touched.get(touched.size - 1).end)
+      survivor.first = start
+      survivor.changed = true
+      touched.clear()
+      sessions.add(from, survivor)
+      survivor
+    }
+  }
+
+  /** Removes the first session. */
+  def removeFirst(): Unit = { sessions.remove(0); () }
+
+  /** The one that falls due first among those that wait to fire early. */
+  def firstToFire(early: EarlyFiring): Option[Session] = {
+    var found = Option.empty[Session]
+    foreach(s => if (s.waits(early) && found.forall(s.isBefore)) found = Some(s))
+    found
+  }
+
+  /** @param withFirings
+    *   whether panes fire early, so that what is known of their firings is kept
+    */
+  def toBytes(withFirings: Boolean): Array[Byte] = {
+    val buffer = ByteBuffer.allocate(sessions.size * 46)
+    var previous = 0L
+    foreach { s =>
+      Varint.putSigned(buffer, s.first - previous)
+      Varint.putSigned(buffer, s.end - s.first)
+      previous = s.end
+      if (withFirings) {
+        Varint.putSigned(buffer, (s.fired.toLong << 1) | (if (s.changed) 1 else 0))
+        buffer.putLong(s.eventReading).putLong(s.wallReading)
+      }
+    }
+    java.util.Arrays.copyOf(buffer.array, buffer.position())
+  }
+
+  /** The first session that ends at or after `t`: rows come mostly in order, so look at the end first. */
+  private def reaching(t: Long): Int =
+    if (isEmpty || sessions.get(size - 1).end < t) size
+    else {
+      var low = 0
+      var high = size - 1
+      while (low < high) {
+        val middle = (low + high) >>> 1
+        if (sessions.get(middle).end < t) low = middle + 1 else high = middle
+      }
+      low
+    }
+}
+
+object SessionSet {
+
+  /** An open session.
+    *
+    * @param isOld
+    *   whether it was open before this batch
+    * @param fired
+    *   how often it has fired
+    * @param eventReading
+    *   of the event clock when it opened or last fired, and so `wallReading` (see [[EarlyFiring]])
+    * @param changed
+    *   whether rows came since
+    */
+  final class Session(
+      var first: Long,
+      var end: Long,
+      val isOld: Boolean,
+      var fired: Int,
+      var eventReading: Long,
+      var wallReading: Long,
+      var changed: Boolean
+  ) {
+
+    /** Whether it fires early in the batch of `clock`. */
+    def isDue(early: EarlyFiring, clock: BatchClock): Boolean =
+      waits(early) && early.isDue(eventReading, wallReading, clock)
+
+    /** Notes that it fired in the batch of `clock`. */
+    def fire(clock: BatchClock): Unit = {
+      fired += 1
+      eventReading = clock.now
+      wallReading = clock.wall
+      changed = false
+    }
+
+    private[SessionSet] def waits(early: EarlyFiring): Boolean = early.unchanged || changed
+
+    private[SessionSet] def isBefore(other: Session): Boolean =
+      eventReading < other.eventReading || (eventReading == other.eventReading && wallReading < other.wallReading)
+
+    override def toString: String = s"[$first, $end)"
+  }
+
+  def empty: SessionSet = new SessionSet(new java.util.ArrayList())
+
+  def fromBytes(bytes: Array[Byte], withFirings: Boolean): SessionSet = {
+    val set = empty
+    val buffer = ByteBuffer.wrap(bytes)
+    var previous = 0L
+    while (buffer.hasRemaining) {
+      val first = previous + Varint.getSigned(buffer)
+      val end = first + Varint.getSigned(buffer)
+      previous = end
+      val firedAndChanged = if (withFirings) Varint.getSigned(buffer) else 0L
+      val (event, wall) = if (withFirings) (buffer.getLong(), buffer.getLong()) else (0L, 0L)
+      set.sessions.add(
+        new Session(first, end, isOld = true, (firedAndChanged >> 1).toInt, event, wall, (firedAndChanged & 1) == 1)
+      )
+    }
+    set
+  }
+}

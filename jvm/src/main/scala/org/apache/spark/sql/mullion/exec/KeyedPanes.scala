@@ -1,0 +1,283 @@
+package org.apache.spark.sql.mullion.exec
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StatePartition}
+import org.apache.spark.sql.types._
+
+import dev.mullion.windows.{BatchClock, EarlyFiring}
+
+/** What is known of the panes of one key, while a batch works on them. */
+private[exec] trait KeyBook {
+  def key: UnsafeRow
+
+  /** When the key's timer in state is due, if it has one. */
+  def timer: Option[Long]
+
+  /** The readings that the key waits under to fire early in state, if it does. */
+  def queued: Option[(Long, Long)]
+
+  /** Whether it has no open pane. */
+  def isEmpty: Boolean
+
+  /** When the next of its panes closes, if it has one: at the end of time, perhaps. */
+  def nextClose: Long
+
+  /** The readings of the pane that fires early first, if one waits. */
+  def firstReadings(early: EarlyFiring): Option[(Long, Long)]
+
+  /** What of it stands in state beside the time of the next close: two columns of bytes, the second may be null. */
+  def stored: (Array[Byte], Array[Byte])
+}
+
+/** Panes that are looked after key by key: which panes a key has stands in a record of its own, so that nothing is
+  * looked for that is not there, and each key has one timer: when its next pane closes.
+  *
+  * {{{
+  *   ...                         -> accumulators, as the kind of window wants them
+  *   keys    (key)               -> when its next pane closes, its panes [, their firings]
+  *   timers  (due, key)          -> the keys that have a pane to close, by when
+  *   early   (event, wall, key)  -> the keys that have a pane waiting to fire, by its readings of the clocks
+  * }}}
+  *
+  * The input comes with the rows of a key together, so that a key's record is read and written once a batch.
+  */
+private[exec] abstract class KeyedPanes[B <: KeyBook](
+    program: WindowProgram,
+    clock: BatchClock,
+    partition: StatePartition,
+    counts: PaneCounts
+) extends PaneEngine {
+  import KeyedPanes._
+
+  protected val accumulators: Accumulators = program.accumulators(Nil)
+  protected val output: PaneOutput = program.paneOutput(program.keys, Nil)
+  protected val firesEarly: Boolean = program.rules.early.isDefined
+  protected lazy val keyOf: UnsafeProjection = UnsafeProjection.create(program.keys, program.partial)
+
+  private val keyTypes = program.keys.map(_.dataType)
+  private val keys = partition.family(keysFamily(program))
+  private val timers = partition.family(timersFamily(program))
+
+  /** The keys of accumulators, and of timers. */
+  protected val timed = new TimedKey(keyTypes, RecordOrder.WithinKey)
+  private val timerAt = new TimedKey(keyTypes, program.timeOrder)
+  private val dueAt = timersFamily(program).times.head
+  private lazy val timerToKey = timerAt.toKey
+  private val queue = program.rules.early.map(new Queue(_))
+  private lazy val keyValue = UnsafeProjection.create(keysFamily(program).value)
+
+  /** The book of a key that is in state.
+    *
+    * @param due
+    *   when its timer is due
+    */
+  protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], firings: Option[Array[Byte]]): B
+
+  protected def newBook(key: UnsafeRow): B
+
+  /** Applies a partial row. */
+  protected def update(book: B, row: InternalRow): Unit
+
+  /** What comes out of a key once the batch's rows are applied to it and it is stored. */
+  protected def applied(book: B): Iterator[InternalRow] = Iterator.empty
+
+  /** The firing of a partial row that needs no state, if it is such. */
+  protected def atOnce(row: InternalRow): Option[InternalRow]
+
+  /** Fires what closes of a key, and drops it once that is used up. */
+  protected def close(book: B): Iterator[InternalRow]
+
+  /** Fires what of a key fires early. */
+  protected def fireEarly(book: B, early: EarlyFiring): Iterator[InternalRow]
+
+  /** A key's open panes, for a look. */
+  protected def look(book: B, due: Long): Iterator[InternalRow]
+
+  /** Called with a book when it has been stored. */
+  protected def onStored(book: B): Unit = ()
+
+  override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
+    apply(input) ++ closing() ++ queue.fold(Iterator.empty[InternalRow])(_.firing())
+
+  override def openPanes(): Iterator[InternalRow] =
+    timers.scan(Long.MinValue).flatMap(timer => look(load(timerToKey(timer.key).copy()), timer.key.getLong(dueAt)))
+
+  private def apply(input: Iterator[InternalRow]): Iterator[InternalRow] = {
+    var current = Option.empty[B]
+    def leave(): Iterator[InternalRow] = {
+      val left = current
+      current = None
+      left.fold(Iterator.empty[InternalRow]) { book => store(book); applied(book) }
+    }
+    val fired = input.flatMap { row =>
+      val now = atOnce(row)
+      if (now.isDefined) now.iterator
+      else {
+        val key = keyOf(row)
+        val left = if (current.exists(_.key == key)) Iterator.empty else leave()
+        if (current.isEmpty) current = Some(load(key.copy()))
+        current.foreach(update(_, row))
+        left
+      }
+    }
+    fired ++ leave()
+  }
+
+  private def closing(): Iterator[InternalRow] = {
+    // What is in state had not closed before this batch.
+    val first = if (clock.before == BatchClock.BeforeAllTime) Long.MinValue else clock.before
+    new DueScan(timers.scan(first)) {
+      private var waiting = PaneCounts.Never
+
+      override protected def isDue(timer: UnsafeRow): Boolean = {
+        val due = timer.getLong(dueAt)
+        if (!clock.closes(due)) counts.nextClose = Math.min(waiting, due)
+        clock.closes(due)
+      }
+
+      override protected def exhausted(): Unit = counts.nextClose = waiting
+
+      override protected def fire(timer: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
+        val book = load(timerToKey(timer).copy())
+        close(book) ++ {
+          store(book)
+          if (!book.isEmpty) waiting = Math.min(waiting, book.nextClose)
+          Iterator.empty
+        }
+      }
+    }
+  }
+
+  private def load(key: UnsafeRow): B = {
+    val stored = keys.get(key)
+    if (stored eq null) newBook(key)
+    else read(key, stored.getLong(0), stored.getBinary(1), Option.unless(stored.isNullAt(2))(stored.getBinary(2)))
+  }
+
+  /** Writes back what is known of a key, and its timers where they moved. */
+  private def store(book: B): Unit = {
+    val next = Option.unless(book.isEmpty)(book.nextClose)
+    if (book.timer != next) book.timer.foreach(old => timers.remove(timerAt(old, book.key)))
+    if (next.isEmpty && book.timer.isDefined) keys.remove(book.key)
+    next.foreach { due =>
+      if (!book.timer.contains(due)) timers.insert(timerAt(due, book.key), KeyOnly.value)
+      val (panes, firings) = book.stored
+      val value = keyValue(InternalRow(due, panes, firings))
+      if (book.timer.isDefined) keys.update(book.key, value) else keys.insert(book.key, value)
+    }
+    queue.foreach(_.move(book))
+    onStored(book)
+  }
+
+  /** The keys with a pane that waits to fire early. */
+  private final class Queue(early: EarlyFiring) {
+    private val family = partition.family(earlyFamily(program))
+    private val queued = new TimedKey(keyTypes, RecordOrder.ByFirst(2))
+    private val queuedToKey = queued.toKey
+
+    /** Puts a key where its first waiting pane is now. */
+    def move(book: B): Unit = {
+      val now = book.firstReadings(early)
+      if (now != book.queued) {
+        book.queued.foreach { case (event, wall) => family.remove(queued(event, wall, book.key)) }
+        now.foreach { case (event, wall) => family.insert(queued(event, wall, book.key), KeyOnly.value) }
+      }
+    }
+
+    def firing(): Iterator[InternalRow] = new DueScan(family.scan(Long.MinValue)) {
+      private var waiting = Option.empty[(Long, Long)]
+
+      override protected def isDue(key: UnsafeRow): Boolean = {
+        val readings = (key.getLong(0), key.getLong(1))
+        val due = early.isDue(readings._1, readings._2, clock)
+        if (!due) waitsFrom(Some(readings))
+        due
+      }
+
+      override protected def exhausted(): Unit = waitsFrom(None)
+
+      override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
+        val book = load(queuedToKey(key).copy())
+        fireEarly(book, early) ++ {
+          book.firstReadings(early).foreach(r => waiting = Some(waiting.fold(r)(first(_, r))))
+          store(book)
+          Iterator.empty
+        }
+      }
+
+      private def waitsFrom(readings: Option[(Long, Long)]): Unit =
+        (readings ++ waiting).reduceOption(first).foreach { case (event, wall) =>
+          counts.nextEarlyEvent = early.eventDue(event)
+          counts.nextEarlyWall = early.wallDue(wall)
+        }
+
+      private def first(a: (Long, Long), b: (Long, Long)): (Long, Long) = (Math.min(a._1, b._1), Math.min(a._2, b._2))
+    }
+  }
+}
+
+private[exec] object KeyedPanes {
+
+  /** Keys with one or two times. */
+  final class TimedKey(keyTypes: Seq[DataType], order: RecordOrder) {
+    private val times = order match {
+      case RecordOrder.ByFirst(of) => of
+      case _                       => 1
+    }
+    private val timesFirst = order.isInstanceOf[RecordOrder.ByFirst]
+    private val timesRow = new GenericInternalRow(times)
+    private val both = new JoinedRow()
+    private val projection = {
+      val key = keyTypes.zipWithIndex.map { case (t, i) => BoundReference(times + i, t, nullable = true) }
+      val time = (0 until times).map(BoundReference(_, LongType, nullable = false))
+      UnsafeProjection.create(if (timesFirst) time ++ key else key ++ time)
+    }
+
+    def apply(time: Long, key: UnsafeRow): UnsafeRow = {
+      timesRow.update(0, time)
+      projection(both(timesRow, key))
+    }
+
+    def apply(event: Long, wall: Long, key: UnsafeRow): UnsafeRow = {
+      timesRow.update(1, wall)
+      apply(event, key)
+    }
+
+    /** The key without its times. */
+    def toKey: UnsafeProjection = {
+      val from = if (timesFirst) times else 0
+      UnsafeProjection.create(keyTypes.zipWithIndex.map { case (t, i) => BoundReference(from + i, t, nullable = true) })
+    }
+  }
+
+  def families(program: WindowProgram): Seq[FamilySpec] =
+    Seq(keysFamily(program), timersFamily(program)) ++ program.rules.early.map(_ => earlyFamily(program))
+
+  /** The accumulators of a key, each by a time, in order of their times. */
+  def accumulatorsFamily(program: WindowProgram, name: String, at: String): FamilySpec = FamilySpec(
+    name,
+    key = StructType(program.keyFields :+ time(at)),
+    value = Accumulators.schema(program.functions, Nil),
+    RecordOrder.WithinKey
+  )
+
+  private def time(name: String) = StructField(name, LongType, nullable = false)
+
+  private def keysFamily(program: WindowProgram): FamilySpec = FamilySpec(
+    "keys",
+    key = StructType(program.keyFields),
+    value = new StructType().add(time("due")).add("panes", BinaryType, nullable = false).add("firings", BinaryType),
+    RecordOrder.Unordered
+  )
+
+  private def timersFamily(program: WindowProgram): FamilySpec =
+    FamilySpec("timers", StructType(program.timed(time("due"), program.keyFields)), KeyOnly.schema, program.timeOrder)
+
+  private def earlyFamily(program: WindowProgram): FamilySpec = FamilySpec(
+    "early",
+    StructType(Seq(time("event"), time("wall")) ++ program.keyFields),
+    KeyOnly.schema,
+    RecordOrder.ByFirst(2)
+  )
+}

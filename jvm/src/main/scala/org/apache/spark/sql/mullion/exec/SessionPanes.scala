@@ -1,0 +1,204 @@
+package org.apache.spark.sql.mullion.exec
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.state.{Family, FamilySpec, StatePartition}
+import org.apache.spark.unsafe.types.UTF8String
+
+import dev.mullion.windows._
+
+/** Panes of sessions: each an accumulator by the start of its session. Which sessions a key has stands in its record
+  * (see [[KeyedPanes]]), so a batch reads and writes the accumulators of those sessions only that its rows touch.
+  *
+  * {{{
+  *   sessions  (start, key)      -> accumulator
+  * }}}
+  *
+  * The partial rows of a batch are of rows less than a gap apart, with the first and the last of their times. Rows that
+  * may be late come one time at a time, marked: they are late unless they touch a session that was open before this
+  * batch.
+  */
+private[exec] final class SessionPanes(
+    program: WindowProgram,
+    rules: SessionRules,
+    clock: BatchClock,
+    partition: StatePartition,
+    counts: PaneCounts
+) extends KeyedPanes[SessionPanes.Book](program, clock, partition, counts) {
+  import SessionPanes._
+
+  private val sessions = new InState(partition.family(sessionsFamily(program)))
+  private val mayBeLateAt = program.keys.length + 1
+  private val gapAt = program.keys.length + 2
+  private val firstAt = program.partial.length - program.extras.length
+  private val lastAt = firstAt + 1
+  private val rowsAt = firstAt + 2
+  private val fixedGap = rules.window.gap
+  private lazy val lateKeyOf = UnsafeProjection.create(program.lateKey, program.partial)
+
+  // Which of the rows put aside are late: they come whole, beside the partial rows of their times.
+  private val late = new java.util.HashSet[UnsafeRow]()
+
+  override def isLate(key: UnsafeRow): Boolean = late.contains(key)
+
+  override protected def newBook(key: UnsafeRow): Book =
+    new Book(rules, key, None, SessionSet.empty, SessionSet.empty, None)
+
+  override protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], firings: Option[Array[Byte]]): Book = {
+    val open = SessionSet.fromBytes(panes, firesEarly)
+    val queued = rules.early.flatMap(open.firstToFire).map(s => (s.eventReading, s.wallReading))
+    new Book(rules, key, Some(due), open, SessionSet.fromBytes(panes, firesEarly), queued)
+  }
+
+  override protected def atOnce(row: InternalRow): Option[InternalRow] = None
+
+  override protected def update(book: Book, row: InternalRow): Unit = {
+    val first = row.getLong(firstAt)
+    val end = TimeMath.plus(row.getLong(lastAt), fixedGap.getOrElse(row.getLong(gapAt)))
+    if (!row.getBoolean(mayBeLateAt) || book.before.touches(first, end)) {
+      val before = book.open.size
+      merge(book.open, sessions, book.key, first, end, row)
+      counts.panesOpened += book.open.size - before
+    } else {
+      counts.rowsLate += row.getLong(rowsAt)
+      rules.late match {
+        case LatePolicy.Drop   => ()
+        case LatePolicy.Emit   => late.add(lateKeyOf(row).copy()); ()
+        case LatePolicy.Reopen => merge(book.reopened, book.inMemory, book.key, first, end, row)
+      }
+    }
+  }
+
+  /** Sessions that late rows made: due at once, so they need no state. */
+  override protected def applied(book: Book): Iterator[InternalRow] = {
+    counts.firedClose += book.reopened.size
+    (0 until book.reopened.size).iterator.map { i =>
+      val session = book.reopened(i)
+      fire(book, session, Firing.Close, book.inMemory.get(session.first, book.key))
+    }
+  }
+
+  override protected def close(book: Book): Iterator[InternalRow] =
+    Iterator.continually(()).takeWhile(_ => !book.open.isEmpty && clock.closes(rules.closeDue(book.open(0).end))).map {
+      _ =>
+        val session = book.open(0)
+        val row = fire(book, session, Firing.Close, sessions.get(session.first, book.key))
+        sessions.remove(session.first, book.key)
+        book.open.removeFirst()
+        counts.panesClosed += 1
+        counts.firedClose += 1
+        row
+    }
+
+  override protected def fireEarly(book: Book, early: EarlyFiring): Iterator[InternalRow] =
+    (0 until book.open.size).iterator.map(book.open(_)).filter(_.isDue(early, clock)).map { session =>
+      counts.firedEarly += 1
+      val row = fire(book, session, Firing.Early, sessions.get(session.first, book.key))
+      session.fire(clock)
+      row
+    }
+
+  override protected def look(book: Book, due: Long): Iterator[InternalRow] =
+    (0 until book.open.size).iterator.map { i =>
+      fire(book, book.open(i), Firing.Close, sessions.get(book.open(i).first, book.key))
+    }
+
+  private def fire(
+      book: Book,
+      session: SessionSet.Session,
+      firing: UTF8String,
+      accumulator: UnsafeRow
+  ): InternalRow =
+    output.fire(book.key, session.first, session.end, firing, session.fired, accumulators.load(accumulator))
+
+  /** Adds a partial row to `open`, and makes one accumulator of those that it touches, in order of time. */
+  private def merge(
+      open: SessionSet,
+      accumulatorsOf: Sums,
+      key: UnsafeRow,
+      first: Long,
+      end: Long,
+      row: InternalRow
+  ): Unit = {
+    val touched = new java.util.ArrayList[Long](1)
+    val session = open.add(first, end, clock) { start => touched.add(start); () }
+    if (touched.isEmpty) accumulatorsOf.insert(first, key, accumulators.rest(accumulators.open(row)))
+    else if (touched.size == 1 && touched.get(0) <= first) {
+      val work = accumulators.load(accumulatorsOf.get(touched.get(0), key))
+      accumulators.add(work, row)
+      accumulatorsOf.update(touched.get(0), key, accumulators.rest(work))
+    } else {
+      // The row comes between sessions, or before one: what they hold is added up in order of time.
+      var added = false
+      var sum = Option.empty[UnsafeRow]
+      def add(next: UnsafeRow): Unit = sum = Some(sum.fold(next.copy())(accumulators.combine(_, next)))
+      touched.forEach { start =>
+        if (!added && start > first) { add(accumulators.rest(accumulators.open(row)).copy()); added = true }
+        add(accumulatorsOf.get(start, key))
+        accumulatorsOf.remove(start, key)
+      }
+      if (!added) add(accumulators.rest(accumulators.open(row)).copy())
+      sum.foreach(accumulatorsOf.insert(session.first, key, _))
+    }
+  }
+
+  /** The accumulators of sessions in state. */
+  private final class InState(family: Family) extends Sums {
+    override def get(start: Long, key: UnsafeRow): UnsafeRow = family.get(timed(start, key))
+    override def insert(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit = family.insert(timed(start, key), sum)
+    override def update(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit = family.update(timed(start, key), sum)
+    override def remove(start: Long, key: UnsafeRow): Unit = family.remove(timed(start, key))
+  }
+}
+
+private[exec] object SessionPanes {
+
+  /** Accumulators by the start of their session. */
+  trait Sums {
+    def get(start: Long, key: UnsafeRow): UnsafeRow
+    def insert(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit
+    def update(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit
+    def remove(start: Long, key: UnsafeRow): Unit
+  }
+
+  /** Those of one key that late rows reopen in a batch. */
+  final class InMemory extends Sums {
+    private val sums = new java.util.HashMap[Long, UnsafeRow]()
+
+    override def get(start: Long, key: UnsafeRow): UnsafeRow = sums.get(start)
+    override def insert(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit = { sums.put(start, sum.copy()); () }
+    override def update(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit = insert(start, key, sum)
+    override def remove(start: Long, key: UnsafeRow): Unit = { sums.remove(start); () }
+  }
+
+  /** The sessions of one key.
+    *
+    * @param before
+    *   those that were open before this batch, as they were
+    */
+  final class Book(
+      rules: SessionRules,
+      val key: UnsafeRow,
+      val timer: Option[Long],
+      val open: SessionSet,
+      val before: SessionSet,
+      val queued: Option[(Long, Long)]
+  ) extends KeyBook {
+    lazy val inMemory: InMemory = new InMemory
+    val reopened: SessionSet = SessionSet.empty
+
+    override def isEmpty: Boolean = open.isEmpty
+
+    override def nextClose: Long = rules.closeDue(open(0).end)
+
+    override def firstReadings(early: EarlyFiring): Option[(Long, Long)] =
+      open.firstToFire(early).map(s => (s.eventReading, s.wallReading))
+
+    override def stored: (Array[Byte], Array[Byte]) = (open.toBytes(rules.early.isDefined), None.orNull)
+  }
+
+  def families(program: WindowProgram): Seq[FamilySpec] = sessionsFamily(program) +: KeyedPanes.families(program)
+
+  private def sessionsFamily(program: WindowProgram): FamilySpec =
+    KeyedPanes.accumulatorsFamily(program, "sessions", "start")
+}

@@ -1,0 +1,107 @@
+package dev.mullion.windows
+
+import munit.ScalaCheckSuite
+import org.scalacheck.Gen
+import org.scalacheck.Prop.forAll
+
+/** Sessions against their definition: the pieces that are left when all that touch are joined. */
+class SessionSetSuite extends ScalaCheckSuite {
+  private val clock = BatchClock(before = 10, now = 20, wall = 30, rowsCame = true)
+
+  private def spans(set: SessionSet): Seq[(Long, Long)] = (0 until set.size).map(i => (set(i).first, set(i).end))
+
+  private def add(set: SessionSet, first: Long, end: Long): Seq[Long] = {
+    val absorbed = Seq.newBuilder[Long]
+    set.add(first, end, clock)(absorbed += _)
+    absorbed.result()
+  }
+
+  private def joined(pieces: Seq[(Long, Long)]): Seq[(Long, Long)] =
+    pieces.sorted.foldLeft(Vector.empty[(Long, Long)]) {
+      case (done :+ last, (first, end)) if first <= last._2 => done :+ (last._1 -> Math.max(last._2, end))
+      case (done, piece)                                    => done :+ piece
+    }
+
+  private val pieces =
+    Gen.listOf(Gen.zip(Gen.choose(-200L, 200L), Gen.choose(1L, 20L)).map { case (at, gap) => (at, at + gap) })
+
+  property("sessions are the pieces, joined where they touch, in whatever order they came") {
+    forAll(pieces) { added =>
+      val set = SessionSet.empty
+      added.foreach { case (first, end) => add(set, first, end) }
+      assertEquals(spans(set), joined(added))
+    }
+  }
+
+  property("a set comes back from bytes as it was, and all its sessions are old") {
+    forAll(pieces, Gen.oneOf(true, false)) { (added, firings) =>
+      val set = SessionSet.empty
+      added.foreach { case (first, end) => add(set, first, end) }
+      if (!set.isEmpty) set(0).fire(clock)
+      val read = SessionSet.fromBytes(set.toBytes(firings), firings)
+      assertEquals(spans(read), spans(set))
+      read.foreach(s => assert(s.isOld))
+      if (firings) {
+        def noted(of: SessionSet) =
+          (0 until of.size).map(of(_)).map(s => (s.fired, s.eventReading, s.wallReading, s.changed))
+        assertEquals(noted(read), noted(set))
+      }
+    }
+  }
+
+  property("a span touches what it would be joined with") {
+    forAll(pieces, Gen.choose(-220L, 220L), Gen.choose(0L, 20L)) { (added, at, length) =>
+      val set = SessionSet.empty
+      added.foreach { case (first, end) => add(set, first, end) }
+      val touched = spans(set).filter { case (first, end) => first <= at + length && at <= end }
+      assertEquals(set.touches(at, at + length), touched.nonEmpty)
+      assertEquals(add(set, at, at + length), touched.map(_._1))
+    }
+  }
+
+  test("a row exactly at the end of a session joins it, and one a microsecond later does not") {
+    val set = SessionSet.empty
+    add(set, 0, 10)
+    assertEquals(add(set, 10, 20), Seq(0L))
+    assertEquals(add(set, 21, 31), Nil)
+    assertEquals(spans(set), Seq((0L, 20L), (21L, 31L)))
+  }
+
+  test("of sessions that become one, the earliest that was open before the batch goes on") {
+    def twoOld = SessionSet.fromBytes(
+      {
+        val set = SessionSet.empty
+        add(set, 10, 20)
+        add(set, 40, 50)
+        set(0).fire(clock)
+        (1 to 3).foreach(_ => set(1).fire(clock))
+        set.toBytes(withFirings = true)
+      },
+      withFirings = true
+    )
+    val orders = Seq((0L, 12L), (18L, 30L), (28L, 45L)).permutations
+    orders.foreach { order =>
+      val set = twoOld
+      order.foreach { case (first, end) => add(set, first, end) }
+      assertEquals(spans(set), Seq((0L, 50L)))
+      assertEquals(set(0).fired, 1)
+      assert(set(0).changed)
+    }
+  }
+
+  test("a new session that swallows an old one goes on as the old one") {
+    val set = SessionSet.fromBytes(
+      {
+        val old = SessionSet.empty
+        add(old, 40, 50)
+        old(0).fire(clock)
+        old.toBytes(withFirings = true)
+      },
+      withFirings = true
+    )
+    add(set, 20, 30)
+    add(set, 30, 41)
+    assertEquals(spans(set), Seq((20L, 50L)))
+    assertEquals(set(0).fired, 1)
+  }
+}
