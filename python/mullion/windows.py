@@ -80,7 +80,7 @@ class Session:
 
     A session is ``[first, last + gap)``. A row exactly at ``last + gap`` still joins, and a row between two open
     sessions makes them one. ``gap`` is a duration, or a Column for rows that each have their own: of intervals, or of
-    text that Spark reads as one. A row whose gap is null or not longer than zero is in no session.
+    text that Spark reads as one. A row whose gap is null, not longer than zero or in months is in no session.
 
     >>> Session("600 seconds")
     Session('10 minutes')

@@ -207,6 +207,8 @@ def _time_of_session(rng: random.Random, rules: SessionRules, front: int, seen: 
             time = front - rng.randrange(8 * (gap + back))
         case 2 | 3 | 4 | 5 if seen:  # where a session of before starts, ends, or would end
             time = rng.choice(seen[-4:]) + rng.choice((-gap, gap)) + rng.choice((-1, 0, 0, 1))
+        case 6 | 7 | 8 | 9 if len(seen) > 1:  # between two of before
+            time = sum(rng.sample(seen[-4:], 2)) // 2
         case _:
             time = front + rng.randrange(-gap - back, gap)
     seen.append(time)

@@ -17,6 +17,7 @@ from checked import SESSION_STATE_IN_ROCKSDB, Case, CheckedQuery
 from model import SECOND, Row, Rules
 from mullion import Early, IncompatibleStateError, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
+from session_model import SessionRules
 from streams import Feed
 
 TEN = 10 * SECOND
@@ -39,6 +40,8 @@ def open_panes(query: CheckedQuery) -> list[tuple[Any, ...]]:
         Case("tumbling", Rules(TEN, TEN, lateness=2 * SECOND, early=5 * SECOND, late="emit"), state="hdfs"),
         Case("sliding", Rules(TEN, 4 * SECOND, early=5 * SECOND, unchanged=True), conf=SESSION_STATE_IN_ROCKSDB),
         Case("sliding", Rules(TEN, 4 * SECOND, early=5 * SECOND, late="reopen"), state="hdfs"),
+        Case("sessions", SessionRules(gap=5 * SECOND, delay=6 * SECOND, early=3 * SECOND, late="reopen")),
+        Case("sessions", SessionRules(gap=5 * SECOND, lateness=4 * SECOND, early=5 * SECOND), state="hdfs"),
     ],
     ids=lambda case: f"{case.name}, {case.state}",
 )

@@ -23,6 +23,7 @@ from mullion import (
     windowed,
 )
 from mullion.testing import ClockedQuery
+from session_model import SessionRules
 from stores import PARTITIONS, records
 from streams import FLOOD, Feed, batches_of
 
@@ -39,11 +40,13 @@ both_stores = pytest.mark.parametrize("state", ["rocksdb", "hdfs"])
         Rules(TEN, TEN, offset=SECOND, late="emit"),
         Rules(TEN, 4 * SECOND, lateness=4 * SECOND, early=3 * SECOND, unchanged=True),
         Rules(12 * SECOND, 3 * SECOND, delay=2 * SECOND, late="reopen"),
+        SessionRules(gap=5 * SECOND, delay=8 * SECOND, late="emit"),
+        SessionRules(gap=5 * SECOND, gaps=(6 * SECOND, None, SECOND), lateness=4 * SECOND, early=3 * SECOND),
     ],
-    ids=["tumbling, early", "tumbling", "sliding, early", "sliding"],
+    ids=["tumbling, early", "tumbling", "sliding, early", "sliding", "sessions", "sessions, a gap per row, early"],
 )
 def test_the_open_panes_are_read_while_the_query_runs_and_nothing_is_written(
-    spark: SparkSession, tmp_path: Path, rules: Rules, state: str
+    spark: SparkSession, tmp_path: Path, rules: Rules | SessionRules, state: str
 ) -> None:
     with CheckedQuery(spark, tmp_path, Case("panes", rules, state)) as query:
         for first in (0, 7, 26):  # before the epoch too; panes close, keys come and go
@@ -54,9 +57,7 @@ def test_the_open_panes_are_read_while_the_query_runs_and_nothing_is_written(
             panes = read_panes(query.checkpoint, spark=spark)
             assert panes.columns == ["k", "window", "ids"]
             read = {(r.k, r.start, r.end): r.ids for r in panes.select("k", *bounds_of("window"), "ids").collect()}
-            assert read == {
-                (key, start, start + rules.size): sorted(pane.ids) for (key, start), pane in query.model.open.items()
-            }
+            assert read == {(key, start, pane.end): sorted(pane.ids) for (key, start), pane in query.model.open.items()}
             assert sorted(query.checkpoint.rglob("*")) == files
             kinds = records(spark, query.checkpoint, state)
             own = {kind: n for kind, n in kinds.items() if kind != "totals" and not kind.endswith("_order")}
