@@ -24,6 +24,7 @@ from model import Rules
 from mullion import (
     InvalidArgumentError,
     MullionError,
+    Session,
     Sliding,
     Tumbling,
     UnknownColumnError,
@@ -50,6 +51,19 @@ def rows(stream: DataFrame) -> DataFrame:
 
 def n() -> Column:
     return F.count("*").alias("n")
+
+
+@pytest.mark.parametrize(
+    ("gap", "why"),
+    [
+        ("make_dt_interval(0, 0, 0, rand() * 5)", "another one each time that it is computed"),
+        ("make_dt_interval(0, 0, 0, max(v))", "an aggregate or a window function"),
+        ("make_dt_interval(0, 0, 0, max(v) OVER (PARTITION BY k))", "an aggregate or a window function"),
+    ],
+)
+def test_a_gap_that_is_no_value_of_its_row_is_refused(rows: DataFrame, gap: str, why: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=why):
+        windowed(rows, Session(F.expr(gap)), by="k", time="ts").agg(n())
 
 
 def test_a_stream_without_a_watermark_is_refused_with_the_call_that_sets_one(stream: DataFrame) -> None:

@@ -50,13 +50,22 @@ object SessionGap {
   /** The gap in a column of the input. */
   def apply(df: DataFrame, gap: Column): SessionGap = {
     val column = df.select(gap).queryExecution.analyzed match {
-      case Project(Seq(Alias(child, _)), _) => child
-      case Project(Seq(one), _)             => one
-      case other                            =>
+      case Project(Seq(one), _) if isOfRow(one, df) =>
+        one match {
+          case Alias(expression, _) => expression
+          case attribute            => attribute
+        }
+      case _ =>
         throw MullionException.invalid(
-          s"The gap must be one column of the input, and this is ${other.simpleString(5)}."
+          s"The gap $gap is more than one value of each row: it holds an aggregate or a window function. Compute it first, " +
+            "as a column of the input, and name that."
         )
     }
+    if (!column.deterministic)
+      throw MullionException.invalid(
+        s"The gap $gap is another one each time that it is computed, and a batch that is tried again would make other " +
+          "sessions. Make it a column of the source, or of what decides the same each time."
+      )
     column.dataType match {
       case _: DayTimeIntervalType | CalendarIntervalType => SessionGap(column)
       case _: StringType                                 => SessionGap(Cast(column, CalendarIntervalType))
@@ -67,6 +76,10 @@ object SessionGap {
         )
     }
   }
+
+  /** Whether a column is computed from rows of the input alone: else Spark puts nodes of its own between. */
+  private def isOfRow(column: Expression, df: DataFrame): Boolean =
+    column.references.subsetOf(df.queryExecution.analyzed.outputSet)
 
   /** An interval in microseconds; 0, which is no gap, where it has months. */
   def micros(interval: CalendarInterval): Long =
