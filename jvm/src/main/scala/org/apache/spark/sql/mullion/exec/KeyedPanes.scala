@@ -53,14 +53,14 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
   protected val accumulators: Accumulators = program.accumulators(Nil)
   protected val output: PaneOutput = program.paneOutput(program.keys, Nil)
   protected val firesEarly: Boolean = program.rules.early.isDefined
+
+  /** The keys of accumulators. */
+  protected lazy val timed: TimedKey = new TimedKey(keyTypes, RecordOrder.WithinKey)
   protected lazy val keyOf: UnsafeProjection = UnsafeProjection.create(program.keys, program.partial)
 
   private val keyTypes = program.keys.map(_.dataType)
   private val keys = partition.family(keysFamily(program))
   private val timers = partition.family(timersFamily(program))
-
-  /** The keys of accumulators, and of timers. */
-  protected val timed = new TimedKey(keyTypes, RecordOrder.WithinKey)
   private val timerAt = new TimedKey(keyTypes, program.timeOrder)
   private val dueAt = timersFamily(program).times.head
   private lazy val timerToKey = timerAt.toKey
