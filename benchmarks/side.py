@@ -46,6 +46,11 @@ def session() -> SparkSession:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
         .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
+        # Without Hadoop's native library the usual manager starts a process for each small file of a checkpoint.
+        .config(
+            "spark.sql.streaming.checkpointFileManagerClass",
+            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+        )
         .config("spark.ui.enabled", "false")
         .config("spark.log.level", "ERROR")
     )
