@@ -42,7 +42,7 @@ class Workload:
 TUMBLING = Workload(
     "tumbling 10 s, 100k keys", "10 seconds", None, 100_000, 1_000_000, 12, 10 * SECOND, warm=5, rounds=2
 )
-SLIDING = Workload("sliding 60 s / 1 s, 1k keys", "60 seconds", "1 second", 1_000, 1_000_000, 8, 100 * SECOND, warm=5)
+SLIDING = Workload("sliding 60 s / 1 s, 1k keys", "60 seconds", "1 second", 1_000, 1_000_000, 12, 100 * SECOND, warm=8)
 IDLE = Workload(
     "a batch without rows, 1M open panes", "10 seconds", None, 1_000_000, 1_000_000, 8, 10 * SECOND, "1 hour", 2, True
 )

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import col
 
 from mullion import _jars
+from mullion._options import Options
 from mullion._version import __version__
 from mullion.errors import MullionError, UnsupportedError, VersionMismatchError, error_of
 from mullion.windows import Session, Sliding, Tumbling, Window
@@ -64,20 +66,23 @@ def facade(spark: SparkSession) -> Any:
 def windowed(
     df: DataFrame,
     window: Window,
-    by: Sequence[Column],
-    time: Column,
+    by: Sequence[Column | str],
+    options: Options,
     *,
-    allowed_lateness_us: int,
-    early_every_us: int,
-    early_unchanged: bool,
-    late: str,
-    state: str,
     aggregates: Sequence[Column],
 ) -> DataFrame:
-    """The operator over ``df``. Lengths are microseconds; ``early_every_us`` is 0 for none."""
+    """The operator over ``df``."""
     spark = df.sparkSession
     jvm = facade(spark)
-    gaps: list[Column] = []
+    asked = (
+        jvm.options()
+        .withTime(_column(options.time))
+        .withAllowedLateness(options.allowed_lateness_us)
+        .withLate(options.late)
+        .withState(options.state)
+    )
+    if options.early is not None:
+        asked = asked.withEarly(options.early.every_us, options.early.unchanged)
     match window:
         case Tumbling():
             spec = jvm.tumbling(window.size_us, window.offset_us)
@@ -85,24 +90,11 @@ def windowed(
             spec = jvm.sliding(window.size_us, window.slide_us, window.offset_us)
         case Session(gap=Column() as gap):
             spec = jvm.sessionByRow()
-            gaps.append(gap)
+            asked = asked.withGap(_column(gap))
         case Session():
             spec = jvm.session(window.gap_us)
     return _dataframe(
-        jvm.windowed(
-            _internal(df, "_jdf"),
-            spec,
-            _columns(spark, by),
-            _internal(time, "_jc"),
-            _columns(spark, gaps),
-            allowed_lateness_us,
-            early_every_us,
-            early_unchanged,
-            late,
-            state,
-            _columns(spark, aggregates),
-        ),
-        spark,
+        jvm.windowed(_internal(df, "_jdf"), spec, _columns(spark, by), asked, _columns(spark, aggregates)), spark
     )
 
 
@@ -296,12 +288,16 @@ def _ship_jars(spark: SparkSession) -> None:
             context.addJar(jar)
 
 
-def _columns(spark: SparkSession, columns: Sequence[Column]) -> Any:
+def _column(column: Column | str) -> Any:
+    return _internal(col(column) if isinstance(column, str) else column, "_jc")
+
+
+def _columns(spark: SparkSession, columns: Sequence[Column | str]) -> Any:
     context = spark.sparkContext
     assert context._gateway is not None
     array = context._gateway.new_array(getattr(spark._jvm, "org.apache.spark.sql.Column"), len(columns))
     for index, column in enumerate(columns):
-        array[index] = _internal(column, "_jc")
+        array[index] = _column(column)
     return array
 
 

@@ -9,7 +9,6 @@ from typing import Any, Final, TypeAlias
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ByteType,
     CalendarIntervalType,
@@ -32,6 +31,7 @@ from pyspark.sql.types import (
 
 from mullion import _durations, _jvm
 from mullion._durations import Duration
+from mullion._options import Options
 from mullion._version import __version__
 from mullion.errors import InvalidArgumentError, UnknownColumnError, UnsupportedError
 from mullion.windows import Early, Session, Sliding, Tumbling, Window
@@ -102,33 +102,19 @@ def windowed(
     _check_time(df, time)
     if isinstance(window, Session) and window.gap is not None:
         _check_gap(df, window.gap)
-    return Windowed(df, window, keys, time, allowed_lateness_us, early, late, state)
+    return Windowed(df, window, keys, Options(time, allowed_lateness_us, early, late, state))
 
 
 class Windowed:
     """Rows in panes, as :func:`windowed` makes it; ``.agg(...)`` says what a pane holds and gives a DataFrame."""
 
-    __slots__ = ("_allowed_lateness_us", "_by", "_df", "_early", "_late", "_state", "_time", "_window")
+    __slots__ = ("_by", "_df", "_options", "_window")
 
-    def __init__(
-        self,
-        df: DataFrame,
-        window: Window,
-        by: tuple[ColumnOrName, ...],
-        time: ColumnOrName,
-        allowed_lateness_us: int,
-        early: Early | None,
-        late: str,
-        state: str,
-    ) -> None:
+    def __init__(self, df: DataFrame, window: Window, by: tuple[ColumnOrName, ...], options: Options) -> None:
         self._df = df
         self._window = window
         self._by = by
-        self._time = time
-        self._allowed_lateness_us = allowed_lateness_us
-        self._early = early
-        self._late = late
-        self._state = state
+        self._options = options
 
     def agg(self, *aggregates: Column) -> DataFrame:
         """A row for each firing of a pane: the keys, ``window``, ``pane``, then the aggregates by their aliases.
@@ -149,20 +135,8 @@ class Windowed:
             if not isinstance(aggregate, Column):
                 raise InvalidArgumentError(_not_an_aggregate(aggregate))
             _jvm.require_classic(aggregate, f"the aggregate {aggregate!r}")
-        early = self._early
         try:
-            return _jvm.windowed(
-                self._df,
-                self._window,
-                [_column(key) for key in self._by],
-                _column(self._time),
-                allowed_lateness_us=self._allowed_lateness_us,
-                early_every_us=0 if early is None else early.every_us,
-                early_unchanged=early is not None and early.unchanged,
-                late=self._late,
-                state=self._state,
-                aggregates=aggregates,
-            )
+            return _jvm.windowed(self._df, self._window, self._by, self._options, aggregates=aggregates)
         except AnalysisException as theirs:
             raise _refusal(theirs, self._df, "agg(...)") from theirs
 
@@ -170,12 +144,7 @@ class Windowed:
         parts = [repr(self._df), repr(self._window)]
         if self._by:
             parts.append(f"by={list(self._by)!r}")
-        parts.append(f"time={self._time!r}")
-        if self._allowed_lateness_us:
-            parts.append(f"allowed_lateness={_durations.written(self._allowed_lateness_us)!r}")
-        if self._early is not None:
-            parts.append(f"early={self._early!r}")
-        parts += [f"late={self._late!r}", f"state={self._state!r}"]
+        parts += self._options.written()
         return f"windowed({', '.join(parts)})"
 
 
@@ -340,10 +309,6 @@ def _unknown(wanted: str, df: DataFrame, what: str) -> UnknownColumnError:
 def _did_you_mean(value: object, allowed: Sequence[str]) -> str:
     close = difflib.get_close_matches(str(value).lower(), [name.lower() for name in allowed], n=1)
     return next((f" Did you mean {name!r}?" for name in allowed if [name.lower()] == close), "")
-
-
-def _column(column: ColumnOrName) -> Column:
-    return F.col(column) if isinstance(column, str) else column
 
 
 def _not_an_aggregate(aggregate: Any) -> str:

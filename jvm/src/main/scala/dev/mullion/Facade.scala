@@ -3,9 +3,9 @@ package dev.mullion
 import java.util.Properties
 
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
-import org.apache.spark.sql.mullion.{ClockedQuery, PanesReader, Session, StateChoice, WindowedBuilder}
+import org.apache.spark.sql.mullion.{ClockedQuery, PanesReader, Session, WindowOptions, WindowedBuilder}
 
-import dev.mullion.windows.{AlignedWindow, EarlyFiring, LatePolicy, PaneRules, SessionWindow, WindowSpec}
+import dev.mullion.windows.{AlignedWindow, SessionWindow, WindowSpec}
 
 /** The door to Python: plain types in, DataFrames out. Lengths of time are microseconds. */
 object Facade {
@@ -35,38 +35,19 @@ object Facade {
   /** Sessions in which each row brings its own gap. */
   def sessionByRow(): WindowSpec = SessionWindow(None)
 
-  /** Aggregates in panes.
-    *
-    * @param gap
-    *   the column with each row's gap, an interval, for sessions by row; else nothing
-    * @param earlyEvery
-    *   the interval of early firings, or 0 for none
-    */
+  /** What is asked of panes beside their window: nothing, as yet. */
+  def options: WindowOptions = WindowOptions()
+
+  /** Aggregates in panes. */
   def windowed(
       df: DataFrame,
       window: WindowSpec,
       by: Array[Column],
-      time: Column,
-      gap: Array[Column],
-      allowedLateness: Long,
-      earlyEvery: Long,
-      earlyUnchanged: Boolean,
-      late: String,
-      state: String,
+      options: WindowOptions,
       aggregates: Array[Column]
   ): DataFrame = {
-    val early = Option.when(earlyEvery != 0)(EarlyFiring(earlyEvery, earlyUnchanged))
-    val rules = PaneRules(window, allowedLateness, early, LatePolicy.named(late))
     install(df.sparkSession)
-    WindowedBuilder(
-      Session.classic(df),
-      rules,
-      by.toSeq,
-      time,
-      gap.headOption,
-      StateChoice.named(state),
-      aggregates.toSeq
-    )
+    WindowedBuilder(Session.classic(df), window, by.toSeq, options, aggregates.toSeq)
   }
 
   /** The panes that are open in a checkpoint: keys, `window`, and the aggregates so far.

@@ -17,7 +17,7 @@ import org.apache.spark.sql.types.{DataType, StructField, StructType, TimestampT
 import org.apache.spark.util.SerializableConfiguration
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{BatchClock, LatePolicy, PaneRules}
+import dev.mullion.windows.BatchClock
 
 /** Reads the open panes out of a checkpoint, as they stand after its last committed batch. Spark's own state reader
   * cannot: it knows neither our records' order nor what an accumulator means.
@@ -97,18 +97,14 @@ object PanesReader {
     val schema = DataType.fromJson(header.input).asInstanceOf[StructType]
     val empty =
       spark.createDataFrame(new java.util.ArrayList[org.apache.spark.sql.Row](), schema.add(eventTime, TimestampType))
-    val state = StateChoice.named(header.state)
-    val rules = PaneRules(header.window.spec, header.allowedLateness, header.early, LatePolicy.Drop)
-    try
-      WindowedBuilder(
-        empty,
-        rules,
-        header.by.map(expr),
-        expr(eventTime),
-        header.window.gapByRow.map(expr),
-        state,
-        header.aggregates.map(expr)
-      )
+    val options = WindowOptions(
+      time = Some(expr(eventTime)),
+      gap = header.window.gapByRow.map(expr),
+      allowedLateness = header.allowedLateness,
+      early = header.early,
+      state = StateChoice.named(header.state)
+    )
+    try WindowedBuilder(empty, header.window.spec, header.by.map(expr), options, header.aggregates.map(expr))
     catch {
       case e: Exception =>
         throw new MullionException(

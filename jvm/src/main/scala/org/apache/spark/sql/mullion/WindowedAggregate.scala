@@ -96,7 +96,7 @@ object StateChoice {
   /** Spark's HDFS-backed store: all state in the memory of the executors, with a log beside it. */
   case object Hdfs extends StateChoice("hdfs", s"$providers.HDFSBackedStateStoreProvider")
 
-  val all: Seq[StateChoice] = Seq(RocksDb, Hdfs)
+  def all: Seq[StateChoice] = Seq(RocksDb, Hdfs)
 
   def named(name: String): StateChoice = all
     .find(_.name == name)

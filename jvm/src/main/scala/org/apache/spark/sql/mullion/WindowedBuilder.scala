@@ -16,7 +16,7 @@ import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{LatePolicy, PaneRules}
+import dev.mullion.windows.{LatePolicy, WindowSpec}
 
 /** Turns `windowed(df, …).agg(…)` into a plan. Columns are resolved by letting Spark analyse an ordinary
   * `groupBy(…).agg(…)`, so that everything that Spark accepts as an aggregate means here what it means there.
@@ -32,13 +32,13 @@ object WindowedBuilder {
 
   def apply(
       df: DataFrame,
-      rules: PaneRules,
+      window: WindowSpec,
       by: Seq[Column],
-      time: Column,
-      gap: Option[Column],
-      state: StateChoice,
+      options: WindowOptions,
       aggregates: Seq[Column]
   ): DataFrame = {
+    val rules = options.rules(window)
+    val time = options.time.getOrElse(throw MullionException.invalid("There is no time: name each row's event time."))
     if (aggregates.isEmpty)
       throw MullionException.invalid(
         "There is no aggregate: a pane has no rows to show but its aggregates. Name at least one, such as " +
@@ -47,7 +47,7 @@ object WindowedBuilder {
     val spark = df.sparkSession
     val aggregate = analysedAggregate(df, by, aggregates)
     val timeExpression = eventTime(df, time)
-    val gapExpression = gap.map(SessionGap(df, _))
+    val gapExpression = options.gap.map(SessionGap(df, _))
     val (grouping, expressions, allResults) = parts(aggregate)
     val results = allResults.takeRight(aggregateColumns(aggregate).length)
     checkAggregates(expressions)
@@ -105,7 +105,7 @@ object WindowedBuilder {
         AttributeReference("late_row", StructType(lateColumns.map(a => StructField(a.name, a.dataType, a.nullable))))()
       ),
       rules,
-      state,
+      options.state,
       text,
       input
     )

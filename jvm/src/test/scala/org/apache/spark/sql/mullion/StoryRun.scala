@@ -110,19 +110,13 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
     }
   }
 
-  private def windowed(rows: DataFrame, panes: PaneStory, time: String): DataFrame = Facade.windowed(
-    rows,
-    panes.window,
-    panes.by.map(expr).toArray,
-    col(time),
-    panes.gapByRow.map(expr).toArray,
-    panes.lateness,
-    panes.early.fold(0L)(_._1),
-    panes.early.exists(_._2),
-    panes.late,
-    store,
-    panes.aggregates.map(column).toArray
-  )
+  private def windowed(rows: DataFrame, panes: PaneStory, time: String): DataFrame = {
+    val plain =
+      Facade.options.withTime(col(time)).withAllowedLateness(panes.lateness).withLate(panes.late).withState(store)
+    val withGap = panes.gapByRow.fold(plain)(gap => plain.withGap(expr(gap)))
+    val options = panes.early.fold(withGap) { case (every, unchanged) => withGap.withEarly(every, unchanged) }
+    Facade.windowed(rows, panes.window, panes.by.map(expr).toArray, options, panes.aggregates.map(column).toArray)
+  }
 
   /** Closes of Spark's own, which look as ours do. */
   private def windowedBySpark(rows: DataFrame, panes: PaneStory): DataFrame = {

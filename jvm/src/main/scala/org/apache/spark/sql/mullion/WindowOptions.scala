@@ -1,0 +1,36 @@
+package org.apache.spark.sql.mullion
+
+import org.apache.spark.sql.Column
+
+import dev.mullion.windows.{EarlyFiring, LatePolicy, PaneRules, WindowSpec}
+
+/** What is asked of panes beside their window, their keys and what they hold; as it stands, nothing is. Python sets one
+  * after another, by the names that it has for them itself. Lengths of time are microseconds.
+  *
+  * @param time
+  *   the event time
+  * @param gap
+  *   the interval that each row brings, for sessions by row
+  */
+final case class WindowOptions(
+    time: Option[Column] = None,
+    gap: Option[Column] = None,
+    allowedLateness: Long = 0L,
+    early: Option[EarlyFiring] = None,
+    late: LatePolicy = LatePolicy.Drop,
+    state: StateChoice = StateChoice.RocksDb
+) {
+  def withTime(column: Column): WindowOptions = copy(time = Some(column))
+
+  def withGap(column: Column): WindowOptions = copy(gap = Some(column))
+
+  def withAllowedLateness(us: Long): WindowOptions = copy(allowedLateness = us)
+
+  def withEarly(every: Long, unchanged: Boolean): WindowOptions = copy(early = Some(EarlyFiring(every, unchanged)))
+
+  def withLate(policy: String): WindowOptions = copy(late = LatePolicy.named(policy))
+
+  def withState(store: String): WindowOptions = copy(state = StateChoice.named(store))
+
+  def rules(window: WindowSpec): PaneRules = PaneRules(window, allowedLateness, early, late)
+}

@@ -1,0 +1,30 @@
+"""What is asked of panes beside their window, their keys and what they hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+
+from mullion import _durations
+from mullion.windows import Early
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of one :func:`mullion.windowed`, checked. Lengths of time are microseconds."""
+
+    time: Column | str
+    allowed_lateness_us: int
+    early: Early | None
+    late: str
+    state: str
+
+    def written(self) -> list[str]:
+        """As arguments of the call, but those that say what is so anyway."""
+        parts = [f"time={self.time!r}"]
+        if self.allowed_lateness_us:
+            parts.append(f"allowed_lateness={_durations.written(self.allowed_lateness_us)!r}")
+        if self.early is not None:
+            parts.append(f"early={self.early!r}")
+        return [*parts, f"late={self.late!r}", f"state={self.state!r}"]
