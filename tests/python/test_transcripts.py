@@ -445,8 +445,15 @@ def one_row(run: Run) -> int:
         window = sliding if spec.slide < spec.size else {"tumbling": 10}
     shape = (run.store, str(window), str(spec.early), spec.on_time, spec.accumulate)
     if shape not in _one_row:
-        firings = {"early": spec.early, "on_time": spec.on_time, "accumulate": spec.accumulate}
-        story = Story("one row", 0, window, lateness=spec.lateness, **firings)
+        story = Story(
+            "one row",
+            0,
+            window,
+            lateness=spec.lateness,
+            early=spec.early,
+            on_time=spec.on_time,
+            accumulate=spec.accumulate,
+        )
         with_one = Run(run.spark, story, run.store, run.rows.parent / "one_row")
         try:
             with_one.step(Step(rows=[[FAR, None, None]]))
