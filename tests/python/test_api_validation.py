@@ -125,7 +125,7 @@ def test_processing_time_is_refused_as_not_there_yet(make: Make) -> None:
         ({"early": True}, "early=True is not an Early"),
         ({"late": "emitt"}, r"late='emitt' is not one of 'drop', 'emit', 'reopen'\. Did you mean 'emit'\?"),
         ({"late": None}, "late=None is not one of"),
-        ({"state": "rocks"}, r"state='rocks' is not one of 'rocksdb', 'hdfs'\. Did you mean 'rocksdb'\?"),
+        ({"state": "rocks"}, r"state='rocks' is not one of 'rocksdb', 'hdfs', 'memory'\. Did you mean 'rocksdb'\?"),
     ],
 )
 def test_a_wrong_argument_is_refused_by_name(make: Make, given: dict[str, Any], message: str) -> None:
