@@ -580,8 +580,7 @@ def on_a_store() -> list[Any]:
     """
     stores = [os.environ.get("MULLION_TEST_STORE", STORES[number % len(STORES)]) for number in range(len(stories()))]
     return [
-        pytest.param(story, store, id=f"{story.name} ({store})")
-        for story, store in zip(stories(), stores, strict=True)
+        pytest.param(story, store, id=f"{story.name} ({store})") for story, store in zip(stories(), stores, strict=True)
     ]
 
 

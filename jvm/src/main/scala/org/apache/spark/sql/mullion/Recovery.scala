@@ -50,7 +50,9 @@ object Recovery {
       new CommitLog(spark, commits.toString).getLatestBatchId(),
       new OffsetSeqLog(spark, offsets.toString).getLatestBatchId()
     ) match {
-      case (Some(done), Some(begun)) =>
+      case (Some(done), latest) =>
+        // A recovery that was cut short may have left no note.
+        val begun = Math.max(done, latest.getOrElse(done))
         val operators = inMemory(files, home, hadoopConf, done)
         val goesOnFrom = done + 1
         val versions = operators
@@ -75,7 +77,7 @@ object Recovery {
             (0 until partitions).foreach { partition =>
               val id = StateStoreId(new Path(home, "state").toString, operator, partition)
               new MemorySnapshots(id.storeCheckpointLocation(), hadoopConf)
-                .copy(newest, goesOnFrom, ids.map(_(partition).head))
+                .goOnFrom(goesOnFrom, as = newest, ids.map(_(partition).head))
             }
           }
           begun - batch
@@ -140,15 +142,9 @@ object Recovery {
 
   private def note(log: Path, batch: Long): Path = new Path(log, batch.toString)
 
-  private def copy(files: CheckpointFileManager, from: Path, to: Path): Unit = if (from != to) {
-    val out = files.createAtomic(to, overwriteIfPossible = true)
-    try {
-      Using.resource(files.open(from))(_.transferTo(out))
-      out.close()
-    } catch {
-      case e: Throwable =>
-        out.cancel()
-        throw e
+  private def copy(files: CheckpointFileManager, from: Path, to: Path): Unit =
+    if (from != to) {
+      val note = Using.resource(files.open(from))(_.readAllBytes())
+      MemorySnapshots.replace(files, to) { out => out.write(note); out.close() }
     }
-  }
 }

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion.state
 
-import java.io.{BufferedInputStream, BufferedOutputStream, DataInputStream, DataOutputStream}
+import java.io.{BufferedInputStream, BufferedOutputStream, DataInputStream, DataOutputStream, OutputStream}
 
 import scala.util.Using
 
@@ -52,9 +52,7 @@ private[mullion] final class MemorySnapshots(folder: Path, hadoopConf: Configura
 
   /** Writes a version, and drops those that are not needed any more. */
   def write(version: Long, checkpointId: Option[String], contents: MemoryStateStoreProvider.Contents): Unit = {
-    files.mkdirs(folder)
-    val out = files.createAtomic(path(version, checkpointId), overwriteIfPossible = true)
-    try {
+    replace(files, path(version, checkpointId)) { out =>
       val data = new DataOutputStream(new BufferedOutputStream(codec.compressedOutputStream(out)))
       data.writeInt(Format)
       data.writeInt(contents.families.size)
@@ -63,26 +61,18 @@ private[mullion] final class MemorySnapshots(folder: Path, hadoopConf: Configura
         writeFamily(data, records)
       }
       data.close()
-    } catch {
-      case e: Throwable =>
-        out.cancel()
-        throw e
     }
-    val kept = (all.map(_._1).filter(_ < version).maxOption ++ Some(version)).toSet
-    all.filter { case (v, _) => v < version && !kept(v) }.foreach { case (v, id) => files.delete(path(v, id)) }
+    val before = all.filter(_._1 < version)
+    val last = before.map(_._1).maxOption
+    before.filterNot(found => last.contains(found._1)).foreach { case (v, id) => files.delete(path(v, id)) }
   }
 
-  /** Has `version` say what `as` says, under the same id. */
-  def copy(as: Long, version: Long, checkpointId: Option[String]): Unit = {
-    val out = files.createAtomic(path(version, checkpointId), overwriteIfPossible = true)
-    try {
-      Using.resource(files.open(path(as, checkpointId)))(_.transferTo(out))
-      out.close()
-    } catch {
-      case e: Throwable =>
-        out.cancel()
-        throw e
-    }
+  /** Has `version` say what `as` says, under the same id, and no later one be there. */
+  def goOnFrom(version: Long, as: Long, checkpointId: Option[String]): Unit = {
+    all.filter(_._1 > version).foreach { case (v, id) => files.delete(path(v, id)) }
+    replace(files, path(version, checkpointId))(out =>
+      Using.resource(files.open(path(as, checkpointId))) { in => in.transferTo(out); out.close() }
+    )
   }
 
   private def path(version: Long, checkpointId: Option[String]): Path =
@@ -159,6 +149,19 @@ private[mullion] object MemorySnapshots {
           "often."
       )
     n
+  }
+
+  /** Writes a file that may be there already. A file manager that is asked to overwrite may leave it as it is. */
+  def replace(files: CheckpointFileManager, path: Path)(write: OutputStream => Unit): Unit = {
+    files.mkdirs(path.getParent)
+    if (files.exists(path)) files.delete(path)
+    val out = files.createAtomic(path, overwriteIfPossible = true)
+    try write(out)
+    catch {
+      case e: Throwable =>
+        out.cancel()
+        throw e
+    }
   }
 
   private def codec = new LZ4CompressionCodec(SparkEnv.get.conf)
