@@ -118,6 +118,7 @@ object PanesReader {
       gap = header.window.gapByRow.map(expr),
       allowedLateness = header.allowedLateness,
       early = header.early,
+      refinements = header.refinements,
       state = StateChoice.named(header.state)
     )
     try WindowedBuilder(empty, header.window.spec, header.by.map(expr), options, header.aggregates.map(expr))
