@@ -61,10 +61,14 @@ class Life:
         self.checkpoint = folder / "checkpoint"
         self.feed = Feed(folder / "in", COLUMNS)
         self.conf = {EVERY: str(every), **options.pop("conf", {})}
-        self.over = lambda rows: panes_of(rows, window, **options)
+        self.window = window
+        self.options = options
         self.written = 0
         self.out: list[Any] = []
         self.query = self.start()
+
+    def over(self, rows: DataFrame) -> DataFrame:
+        return panes_of(rows, self.window, **self.options)
 
     def start(self) -> ClockedQuery:
         with settings(self.spark, self.conf):
