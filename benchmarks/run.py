@@ -1,7 +1,8 @@
 """``make bench``: Mullion against Spark's own ``window()``, on the same rows in one run, with the answers compared.
 
-Each side of a workload runs in a process of its own, one after the other, on two cores: Mullion with state in RocksDB and
-in memory, Spark with RocksDB. Times are of warm batches: medians after the first ones, each with the batch without rows in which what it made due comes out.
+Each side of a workload runs in a process of its own, one after the other, on two cores: Mullion with state in RocksDB
+and in memory, Spark with RocksDB. Times are of warm batches: medians after the first ones, each with the batch without
+rows in which what it made due comes out.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ def main(keys: int, state: str) -> None:
             query.processAllAvailable()
             left = json.loads(query._jsq.lastProgress().json())["stateOperators"][0]
             print(
-                f"{min(first + BATCH, keys):,} keys came, {closed:,} sessions closed; in state {left['numRowsTotal']:,} "
-                f"records of {left['customMetrics']['panesOpen']:,} sessions, {left['memoryUsedBytes'] >> 20:,} MB"
+                f"{min(first + BATCH, keys):,} keys came, {closed:,} sessions closed; in state "
+                f"{left['numRowsTotal']:,} records of {left['customMetrics']['panesOpen']:,} sessions, {left['memoryUsedBytes'] >> 20:,} MB"
             )
         query.stop()
     if closed != keys or left["numRowsTotal"]:

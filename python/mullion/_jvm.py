@@ -76,13 +76,16 @@ def windowed(
     jvm = facade(spark)
     asked = (
         jvm.options()
-        .withTime(_column(options.time))
         .withAllowedLateness(options.allowed_lateness_us)
         .withOnTime(options.on_time)
         .withAccumulate(options.accumulate)
         .withLate(options.late)
         .withState(options.state)
     )
+    if options.time is not None:
+        asked = asked.withTime(_column(options.time))
+    if options.idle_after_us is not None:
+        asked = asked.withIdleAfter(options.idle_after_us)
     if options.early is not None and options.early.every_us is not None:
         asked = asked.withEarly(options.early.every_us, options.early.unchanged)
     if options.early is not None and options.early.count is not None:

@@ -111,8 +111,9 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
   }
 
   private def windowed(rows: DataFrame, panes: PaneStory, time: String): DataFrame = {
-    val plain =
-      Facade.options.withTime(col(time)).withAllowedLateness(panes.lateness).withLate(panes.late).withState(store)
+    val timed = if (panes.onProcessingTime) Facade.options else Facade.options.withTime(col(time))
+    val idling = panes.idleAfter.fold(timed)(timed.withIdleAfter)
+    val plain = idling.withAllowedLateness(panes.lateness).withLate(panes.late).withState(store)
     val withGap = panes.gapByRow.fold(plain)(gap => plain.withGap(expr(gap)))
     val refined = withGap.withOnTime(panes.onTime).withAccumulate(panes.accumulate)
     val counting = panes.early.flatMap(_.count).fold(refined)(refined.withEarlyCount)
