@@ -48,9 +48,10 @@ def main(keys: int, state: str) -> None:
             hidden.rename(Path(folder, f"{first:012}.parquet"))
             query.processAllAvailable()
             left = json.loads(query._jsq.lastProgress().json())["stateOperators"][0]
+            open_sessions, used = left["customMetrics"]["panesOpen"], left["memoryUsedBytes"] >> 20
             print(
                 f"{min(first + BATCH, keys):,} keys came, {closed:,} sessions closed; in state "
-                f"{left['numRowsTotal']:,} records of {left['customMetrics']['panesOpen']:,} sessions, {left['memoryUsedBytes'] >> 20:,} MB"
+                f"{left['numRowsTotal']:,} records of {open_sessions:,} sessions, {used:,} MB"
             )
         query.stop()
     if closed != keys or left["numRowsTotal"]:
