@@ -413,8 +413,8 @@ def play(run: Run) -> None:
     else:
         last = drowned(run, fired)
     closes = [{**firing, "close": 0} for firing in fired + last if "close" in firing]
-    # What a firing has taken away a batch still has, on processing time its rows have one time, and where it ends is not
-    # where a clock does that closes windows without rows.
+    # What a firing has taken away a batch still has, on processing time its rows have one time, and it ends elsewhere
+    # than a clock that closes windows without rows.
     if late == 0 and story.accumulate and story.time == "event" and story.empty == "skip":
         files = run.files - 1 if story.flood else run.files
         still_open = [] if story.flood else [{"close": 0, **pane} for pane in story.open]
