@@ -331,16 +331,37 @@ def test_a_task_that_is_tried_again_changes_nothing_twice(spark: SparkSession, t
     for batch in range(6):
         feed.write((5 * batch * SECOND + i, f"key {i % 5}", 100 * batch + i) for i in range(50))
     feed.flood()
-    script = [sys.executable, __file__, str(tmp_path), "with failing tasks"]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    in_a_process(tmp_path, "with failing tasks")
     out = spark.read.parquet(str(folder_of(tmp_path))).collect()
     assert Counter(out) == Counter(panes_of(feed.batch(spark)).collect())
+
+
+def test_an_executor_that_is_lost_takes_its_state_with_it(tmp_path: Path) -> None:
+    """In a process of its own, with executors in theirs."""
+    in_a_process(tmp_path, "with executors")
+
+
+def in_a_process(home: Path, how: str) -> None:
+    path = os.pathsep.join(filter(None, sys.path))
+    environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
+    script = [sys.executable, __file__, str(home), how]
+    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def run_with_executors(spark: SparkSession, home: Path) -> None:
+    context: Any = spark.sparkContext._jsc.sc()
+    life = Life(spark, home, every=4)
+    life.batches(6)
+    life.between_snapshots()
+    # Each of the two has the state of a partition, or one has that of both.
+    for executor in ("0", "1"):
+        context.killAndReplaceExecutor(executor)
+    with pytest.raises(StateLostError, match=r"is gone: .* Spark ran the task where the state is not"):
+        life.batches(1)
+    assert life.stop_and_recover() > 0
+    life.batches(1)
+    life.end()
 
 
 def run_with_failing_tasks(spark: SparkSession, home: Path) -> None:
@@ -360,7 +381,9 @@ def run_with_failing_tasks(spark: SparkSession, home: Path) -> None:
 
 if __name__ == "__main__":
     home = Path(sys.argv[1])
-    if sys.argv[2:]:
+    if sys.argv[2:] == ["with executors"]:
+        run_with_executors(session_of_its_own(home, "local-cluster[2,1,1024]"), home)
+    elif sys.argv[2:]:
         run_with_failing_tasks(session_of_its_own(home, "local[2,4]"), home)
     else:
         own = session_of_its_own(home)
