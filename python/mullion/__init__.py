@@ -22,9 +22,10 @@ from mullion.errors import (
     UnsupportedError,
     VersionMismatchError,
 )
-from mullion.windows import Early, Session, Sliding, Tumbling
+from mullion.windows import Around, Early, Session, Sliding, Tumbling
 
 __all__ = [
+    "Around",
     "Duration",
     "Early",
     "IncompatibleStateError",

@@ -19,7 +19,7 @@ from mullion import _jars
 from mullion._options import Options
 from mullion._version import __version__
 from mullion.errors import MullionError, UnsupportedError, VersionMismatchError, error_of
-from mullion.windows import Session, Sliding, Tumbling, Window
+from mullion.windows import Around, Session, Sliding, Tumbling, Window
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException
@@ -95,6 +95,8 @@ def windowed(
             spec = jvm.tumbling(window.size_us, window.offset_us)
         case Sliding():
             spec = jvm.sliding(window.size_us, window.slide_us, window.offset_us)
+        case Around():
+            spec = jvm.around(window.before_us, window.after_us)
         case Session(gap=Column() as gap):
             spec = jvm.sessionByRow()
             asked = asked.withGap(_column(gap))

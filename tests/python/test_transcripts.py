@@ -21,7 +21,7 @@ import yaml
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Early, MullionError, Session, Sliding, Tumbling, read_panes, windowed
+from mullion import Around, Early, MullionError, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import Window
 
@@ -78,8 +78,8 @@ class Spec:
 
     @property
     def kind(self) -> str:
-        """``tumbling``, ``sliding`` or ``session``; of windows on a grid are the lengths below."""
-        (kind,) = {"tumbling", "sliding", "session"} & set(self.window)
+        """Of windows on a grid (``tumbling`` and ``sliding``) are the lengths below."""
+        (kind,) = {"tumbling", "sliding", "session", "around"} & set(self.window)
         return kind
 
     @property
@@ -128,13 +128,15 @@ class Spec:
             case "session":
                 gap = self.window["session"]
                 return Session(F.expr(gap) if isinstance(gap, str) else length(micros(gap)))
+            case "around":
+                return Around(length(micros(self.window["around"])), length(micros(self.window.get("after", 0))))
             case "tumbling":
                 return Tumbling(length(self.size), length(self.offset))
         return Sliding(length(self.size), length(self.slide), length(self.offset))
 
     def far(self) -> tuple[int, int]:
         """When the last row of a story comes, and how many panes it is in: as many as a row can be."""
-        if self.kind == "session":
+        if self.kind in ("session", "around"):
             return FAR * 1_000_000, 1
         return FAR * 1_000_000 // self.slide * self.slide + self.offset, -(-self.size // self.slide)
 
@@ -462,8 +464,8 @@ _one_row: dict[tuple[object, ...], int] = {}
 def one_row(run: Run) -> int:
     """The records of a state that never saw another row than the last."""
     spec = run.story.spec
-    window: dict[str, Any] = {"session": 10}
-    if spec.kind != "session":
+    window: dict[str, Any] = {spec.kind: 10}
+    if spec.kind in ("tumbling", "sliding"):
         sliding = {"sliding": seconds(spec.size), "every": seconds(spec.slide)}
         window = sliding if spec.slide < spec.size else {"tumbling": 10}
     shape = (run.store, str(window), str(spec.early), spec.on_time, spec.accumulate)

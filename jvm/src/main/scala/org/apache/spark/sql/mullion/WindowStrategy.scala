@@ -9,7 +9,7 @@ import org.apache.spark.sql.mullion.exec._
 import org.apache.spark.sql.types.{BooleanType, LongType, TimestampType}
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{AlignedRules, LatePolicy, SessionRules}
+import dev.mullion.windows.{AlignedRules, AroundRules, LatePolicy, SessionRules, TimeMath}
 
 /** Plans [[WindowedAggregate]].
   *
@@ -134,6 +134,7 @@ object WindowStrategy extends SparkStrategy {
       case aligned: AlignedRules  => SlicesToWindowsExec(slice, start, aligned, partial)
       case sessions: SessionRules =>
         MergeSessionsExec(node.keys, slice, node.gap, buffersOf(program.extras), start, sessions, partial)
+      case around: AroundRules => RowsToWindowsExec(node.keys, slice, start, around, partial)
     }
     val complete = AggregateExecs(
       Final,
@@ -147,6 +148,9 @@ object WindowStrategy extends SparkStrategy {
     val end = node.rules match {
       case aligned: AlignedRules =>
         PreciseTimestampConversion(WindowEnd(start, aligned.window.size), LongType, TimestampType)
+      case around: AroundRules =>
+        val size = TimeMath.plus(TimeMath.plus(around.window.before, around.window.after), 1)
+        PreciseTimestampConversion(WindowEnd(start, size), LongType, TimestampType)
       // In place of the last time MergeSessions wrote the end.
       case _: SessionRules => wanted(node.functions.length + 1).resultAttribute
     }

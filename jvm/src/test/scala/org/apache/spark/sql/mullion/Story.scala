@@ -9,7 +9,7 @@ import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode, ObjectM
 import com.fasterxml.jackson.dataformat.yaml.YAMLMapper
 
 import dev.mullion.Facade
-import dev.mullion.windows.{AlignedWindow, SessionWindow, WindowSpec}
+import dev.mullion.windows.{AlignedWindow, WindowSpec}
 
 /** A document of `tests/transcripts`: rows that come, and the firings that they must give. The README there says how
   * one reads. Times and lengths are microseconds here and seconds there.
@@ -57,13 +57,13 @@ final case class PaneStory(
   /** The start of the last window that holds a row at `ts`. */
   def lastStart(ts: Long): Long = window match {
     case aligned: AlignedWindow => aligned.lastStart(ts)
-    case _: SessionWindow       => ts
+    case _                      => ts
   }
 
   /** How many windows hold a row at the start of one. */
   def windowsAtStart: Long = window match {
     case AlignedWindow(size, slide, _) => (size + slide - 1) / slide
-    case _: SessionWindow              => 1
+    case _                             => 1
   }
 }
 
@@ -234,6 +234,7 @@ object Story {
       if (node.has("tumbling")) Facade.tumbling(said.micros("tumbling"), said.micros("offset"))
       else if (node.has("sliding"))
         Facade.sliding(said.micros("sliding"), said.micros("every"), said.micros("offset"))
+      else if (node.has("around")) Facade.around(said.micros("around"), said.micros("after"))
       else if (said.get("session").exists(_.isTextual)) Facade.sessionByRow()
       else Facade.session(said.micros("session"))
     said.finish()

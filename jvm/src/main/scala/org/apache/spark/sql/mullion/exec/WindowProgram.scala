@@ -6,7 +6,7 @@ import org.apache.spark.sql.mullion.{AggregateText, StateChoice, WindowedBuilder
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StateHeader, StatePartition}
 import org.apache.spark.sql.types._
 
-import dev.mullion.windows.{AlignedRules, BatchClock, PaneRules, SessionRules}
+import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, PaneRules, SessionRules}
 
 /** What an operator does, apart from where in a plan it stands: made on the driver, run in the tasks.
   *
@@ -79,12 +79,13 @@ final case class WindowProgram(
       case _: SessionRules                               => SessionPanes.families(this)
       case aligned: AlignedRules if aligned.sharesSlices => SlidingPanes.families(this)
       case _: AlignedRules                               => TumblingPanes.families(this)
+      case _: AroundRules                                => SlidingPanes.families(this)
     }) :+ PartitionTotals.family
 
   /** Whether panes are worked on key by key. */
   def byKey: Boolean = rules match {
-    case _: SessionRules       => true
-    case aligned: AlignedRules => aligned.sharesSlices
+    case _: SessionRules | _: AroundRules => true
+    case aligned: AlignedRules            => aligned.sharesSlices
   }
 
   private[exec] def keyFields: Seq[StructField] =
@@ -130,5 +131,6 @@ final case class WindowProgram(
     case sessions: SessionRules                        => new SessionPanes(this, sessions, clock, partition, counts)
     case aligned: AlignedRules if aligned.sharesSlices => new SlidingPanes(this, aligned, clock, partition, counts)
     case aligned: AlignedRules                         => new TumblingPanes(this, aligned, clock, partition, counts)
+    case around: AroundRules                           => new SlidingPanes(this, around, clock, partition, counts)
   }
 }

@@ -14,7 +14,7 @@ import org.apache.spark.sql.mullion.SparkLineShim
 import org.apache.spark.sql.mullion.exec.WindowProgram
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{AlignedWindow, Duration, EarlyFiring, Refinements, SessionWindow, WindowSpec}
+import dev.mullion.windows.{AlignedWindow, AroundWindow, Duration, EarlyFiring, Refinements, SessionWindow, WindowSpec}
 
 /** What an operator's state means, written beside it once. Spark checks the widths of state's columns and the
   * operator's name, so another window or another aggregate of the same width would read old state as its own.
@@ -75,28 +75,35 @@ final case class StateHeader(
 
 object StateHeader {
 
-  /** A window: aligned with `size`, `slide` and `offset`, or a session with a `gap` or, in SQL over `input`, with
-    * `gapByRow`.
+  /** A window: aligned with `size`, `slide` and `offset`, a session with a `gap` or, in SQL over `input`, with
+    * `gapByRow`, or one about each row from `before` it to `after` it.
     */
   final case class Window(
       size: Option[Long],
       slide: Option[Long],
       offset: Option[Long],
       gap: Option[Long],
-      gapByRow: Option[String]
+      gapByRow: Option[String],
+      before: Option[Long],
+      after: Option[Long]
   ) {
-    def spec: WindowSpec = (size, slide, offset) match {
-      case (Some(size), Some(slide), Some(offset)) => AlignedWindow.sliding(size, slide, offset)
-      case _                                       => SessionWindow(gap)
+    def spec: WindowSpec = (size, slide, offset, before, after) match {
+      case (Some(size), Some(slide), Some(offset), _, _) => AlignedWindow.sliding(size, slide, offset)
+      case (_, _, _, Some(before), Some(after))          => AroundWindow(before, after)
+      case _                                             => SessionWindow(gap)
     }
 
     def describe: String = gapByRow.fold(spec.describe)(sql => s"session with a gap of $sql")
   }
 
   object Window {
+    private val none = Window(None, None, None, None, None, None, None)
+
     def apply(window: WindowSpec, gapByRow: Option[String]): Window = window match {
-      case AlignedWindow(size, slide, offset) => Window(Some(size), Some(slide), Some(offset), None, None)
-      case SessionWindow(gap)                 => Window(None, None, None, gap, gapByRow)
+      case AlignedWindow(size, slide, offset) =>
+        none.copy(size = Some(size), slide = Some(slide), offset = Some(offset))
+      case SessionWindow(gap)          => none.copy(gap = gap, gapByRow = gapByRow)
+      case AroundWindow(before, after) => none.copy(before = Some(before), after = Some(after))
     }
   }
 
