@@ -163,6 +163,42 @@ def test_a_query_that_finds_its_state_gone_says_so_until_it_is_recovered(
     life.end()
 
 
+def test_windows_by_the_wall_clock_are_recovered_and_rows_read_again_come_anew(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "in", COLUMNS)
+    checkpoint = tmp_path / "checkpoint"
+    now = 0
+    fired: list[Any] = []
+
+    def start() -> ClockedQuery:
+        panes = panes_of(feed.stream(spark), time=None)
+        with settings(spark, {EVERY: "4"}):
+            return ClockedQuery(panes, checkpoint=checkpoint, start_ms=1000 * now)
+
+    query = start()
+    ids = 0
+    while ids < 8 or max(versions(checkpoint)) == committed(checkpoint):
+        feed.write([(0, f"key {ids % 3}", ids)])
+        ids += 1
+        fired += query.settle()
+        query.advance("6 seconds")
+        now += 6
+        fired += query.settle()
+    query.stop()
+    assert recover(checkpoint, spark=spark) > 0
+    now += 60
+    query = start()
+    fired += query.settle()
+    query.advance("1 minute")
+    fired += query.settle()
+    assert query.progress[-1]["stateOperators"][0]["numRowsTotal"] == 0
+    query.stop()
+    closed = Counter(int(n) for row in fired for n in row.ids.strip("[]").split(","))
+    assert set(closed) == set(range(ids))
+    assert set(closed.values()) <= {1, 2}, "each in one window, and again if it is read again"
+
+
 def test_a_recovery_that_was_cut_short_is_done_again(spark: SparkSession, tmp_path: Path) -> None:
     life = Life(spark, tmp_path)
     life.batches(6)
