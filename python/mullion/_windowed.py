@@ -94,8 +94,10 @@ def windowed(
       nothing with a batch but a snapshot every 10 batches
       (``spark.sql.streaming.stateStore.mullion.snapshotEvery``). After a stop or a crash in between,
       :func:`mullion.recover` takes the checkpoint back to the newest snapshot: what came since is read again, so no
-      answer is lost, and firings since then come out again. A query that loses an executor fails, and is
-      recovered in the same way.
+      answer is lost, and firings since then come out again. For a query that ends by itself (``availableNow``) set
+      the interval to 1, and it goes on from its end. A query that loses an executor fails, and is recovered in the
+      same way; with several executors set ``spark.locality.wait`` to more than a batch takes, so that tasks wait for
+      the one that has their state.
 
     Raises :class:`UnknownColumnError` for a column that ``df`` does not have, :class:`InvalidArgumentError` for a value
     that cannot be right and :class:`UnsupportedError` for what this version, or Spark Connect, cannot do. A missing
