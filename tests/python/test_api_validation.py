@@ -140,7 +140,7 @@ def test_an_idle_time_shorter_than_sparks_clocks_tell_is_refused(make: Make) -> 
     ("given", "message"),
     [
         ({"window": "1 hour"}, r"Write Tumbling\('1 hour'\)"),
-        ({"window": None}, r"window=None \(NoneType\).*or Session\('10 minutes'\)"),
+        ({"window": None}, r"window=None \(NoneType\).*Session\('10 minutes'\)"),
         ({"by": 1}, r"by=1 \(int\)"),
         ({"by": {"carrier"}}, r"by=\{'carrier'\} \(set\)"),
         ({"by": ["carrier", 1]}, r"holds 1 \(int\)"),
