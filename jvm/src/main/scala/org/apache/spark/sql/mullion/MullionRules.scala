@@ -76,6 +76,8 @@ private object Downstream {
 
   private def whatIsNotFinal(node: WindowedAggregate): Option[String] =
     if (node.rules.early.isDefined) Some("early firings")
+    else if (node.rows.exists(_.running)) Some("running firings")
+    else if (node.rows.exists(_.delayByKey.isDefined)) Some("panes that close by their keys' own clocks")
     else
       node.rules.late match {
         case LatePolicy.Drop   => None

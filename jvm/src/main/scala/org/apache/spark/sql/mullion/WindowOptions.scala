@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion
 
 import org.apache.spark.sql.Column
 
-import dev.mullion.windows.{EarlyFiring, LatePolicy, PaneRules, WindowSpec}
+import dev.mullion.windows.{Collected, EarlyFiring, LatePolicy, PaneRules, WindowSpec}
 
 /** What is asked of panes beside their window, their keys and what they hold; as it stands, nothing is. Python sets one
   * after another, by the names that it has for them itself. Lengths of time are microseconds.
@@ -11,6 +11,14 @@ import dev.mullion.windows.{EarlyFiring, LatePolicy, PaneRules, WindowSpec}
   *   the event time
   * @param gap
   *   the interval that each row brings, for sessions by row
+  * @param trigger
+  *   what tells when a global window closes
+  * @param running
+  *   whether each row fires its panes
+  * @param perKey
+  *   whether each key has an event clock of its own
+  * @param collect
+  *   where panes hold their rows, and no aggregates
   */
 final case class WindowOptions(
     time: Option[Column] = None,
@@ -18,7 +26,11 @@ final case class WindowOptions(
     allowedLateness: Long = 0L,
     early: Option[EarlyFiring] = None,
     late: LatePolicy = LatePolicy.Drop,
-    state: StateChoice = StateChoice.RocksDb
+    state: StateChoice = StateChoice.RocksDb,
+    trigger: Option[Column] = None,
+    running: Boolean = false,
+    perKey: Boolean = false,
+    collect: Option[Collected] = None
 ) {
   def withTime(column: Column): WindowOptions = copy(time = Some(column))
 
@@ -31,6 +43,15 @@ final case class WindowOptions(
   def withLate(policy: String): WindowOptions = copy(late = LatePolicy.named(policy))
 
   def withState(store: String): WindowOptions = copy(state = StateChoice.named(store))
+
+  def withTrigger(column: Column): WindowOptions = copy(trigger = Some(column))
+
+  def withRunning: WindowOptions = copy(running = true)
+
+  def withClockPerKey: WindowOptions = copy(perKey = true)
+
+  def withCollect(byTime: Boolean, name: String, maxRows: Long): WindowOptions =
+    copy(collect = Some(Collected(byTime, name, maxRows)))
 
   def rules(window: WindowSpec): PaneRules = PaneRules(window, allowedLateness, early, late)
 }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.types.StructType
 
 import dev.mullion.MullionException
-import dev.mullion.windows.PaneRules
+import dev.mullion.windows.{NumberedRules, PaneRules, RowByRow}
 
 /** Aggregates in panes: one output row per firing of a pane.
   *
@@ -34,6 +34,10 @@ import dev.mullion.windows.PaneRules
   *   what `lateRow` is made of: the input's columns, if late rows come out
   * @param lateRow
   *   the output column that carries late rows, if they come out
+  * @param trigger
+  *   what tells when a global window closes: a column of the child
+  * @param rows
+  *   what is asked of rows that are worked on one by one, if they are
   */
 case class WindowedAggregate(
     keys: Seq[Attribute],
@@ -51,6 +55,8 @@ case class WindowedAggregate(
     rules: PaneRules,
     state: StateChoice,
     text: AggregateText,
+    trigger: Option[Attribute],
+    rows: Option[RowByRow],
     child: LogicalPlan
 ) extends UnaryNode {
 
@@ -63,8 +69,12 @@ case class WindowedAggregate(
     Alias(value, column.name)(column.exprId)
   }
 
-  override def simpleString(maxFields: Int): String =
-    s"$nodeName ${rules.describe}, by ${WindowedBuilder.named(keys).map(_.name).mkString("[", ", ", "]")}, on event time ${time.name}, $state"
+  override def simpleString(maxFields: Int): String = {
+    val by = WindowedBuilder.named(keys).map(_.name).mkString("[", ", ", "]")
+    val on = if (rules.isInstanceOf[NumberedRules]) "in order of arrival" else s"on event time ${time.name}"
+    val words = Seq(rules.describe) ++ rows.map(_.describe).filter(_.nonEmpty) ++ Seq(s"by $by", on, state.toString)
+    words.mkString(s"$nodeName ", ", ", "")
+  }
 
   override protected def withNewChildInternal(newChild: LogicalPlan): WindowedAggregate = copy(child = newChild)
 }
@@ -80,8 +90,16 @@ case class WindowedAggregate(
   *   each output column as SQL, with its name
   * @param gap
   *   the gap of sessions as SQL, if each row brings its own
+  * @param trigger
+  *   what tells when a global window closes, as SQL
   */
-final case class AggregateText(input: StructType, keys: Seq[String], aggregates: Seq[String], gap: Option[String])
+final case class AggregateText(
+    input: StructType,
+    keys: Seq[String],
+    aggregates: Seq[String],
+    gap: Option[String],
+    trigger: Option[String]
+)
 
 /** Where panes are kept while they are open. */
 sealed abstract class StateChoice(val name: String, val providerClass: String) {

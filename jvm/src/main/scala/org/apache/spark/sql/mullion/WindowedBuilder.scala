@@ -16,7 +16,7 @@ import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{LatePolicy, WindowSpec}
+import dev.mullion.windows.{LatePolicy, NumberedRules, TimeMath, WindowSpec}
 
 /** Turns `windowed(df, …).agg(…)` into a plan. Columns are resolved by letting Spark analyse an ordinary
   * `groupBy(…).agg(…)`, so that everything that Spark accepts as an aggregate means here what it means there.
@@ -38,22 +38,32 @@ object WindowedBuilder {
       aggregates: Seq[Column]
   ): DataFrame = {
     val rules = options.rules(window)
-    val time = options.time.getOrElse(throw MullionException.invalid("There is no time: name each row's event time."))
-    if (aggregates.isEmpty)
+    val isNumbered = rules.isInstanceOf[NumberedRules]
+    val time = options.time
+    if (time.isEmpty && !isNumbered)
+      throw MullionException.invalid("There is no time: name each row's event time.")
+    val timeExpression = time.map(eventTime(df, _))
+    if (aggregates.isEmpty && options.collect.isEmpty)
       throw MullionException.invalid(
         "There is no aggregate: a pane has no rows to show but its aggregates. Name at least one, such as " +
           "F.count('*').alias('n')."
       )
     val spark = df.sparkSession
-    val aggregate = analysedAggregate(df, by, aggregates)
-    val timeExpression = eventTime(df, time)
+    val held = options.collect.fold(aggregates)(c => Seq(RowsAsked.collect(df, window, timeExpression, c)))
+    val aggregate = analysedAggregate(df, by, held)
+    val triggerExpression = RowsAsked.trigger(df, window, options.trigger)
+    val delay = time.filterNot(_ => isNumbered).fold(Metadata.empty)(timeMetadata(df, _))
+    def delayUs =
+      if (delay.contains(EventTimeWatermark.delayKey)) TimeMath.fromMillis(delay.getLong(EventTimeWatermark.delayKey))
+      else 0L
+    val rows = RowsAsked(window, options, delayUs)
     val gapExpression = options.gap.map(SessionGap(df, _))
     val (grouping, expressions, allResults) = parts(aggregate)
     val results = allResults.takeRight(aggregateColumns(aggregate).length)
     checkAggregates(expressions)
     checkSubqueries(aggregate.expressions)
     val names = keyNames(df, by)
-    val text = describe(df, aggregate, names, gapExpression)
+    val text = describe(df, aggregate, names, gapExpression, triggerExpression)
 
     // Keys get names of their own, since normalised floats and sorted maps are other values than the input's.
     val keyAliases =
@@ -63,7 +73,8 @@ object WindowedBuilder {
     checkNames(spark, keyAliases.filter(_ => grouping.nonEmpty).map(_.name), results.map(_.name), rules.late)
     keyAliases.foreach(checkKey)
 
-    val timeAlias = Alias(timeExpression, "event_time")()
+    val timeAlias = Alias(timeExpression.getOrElse(Literal(None.orNull, TimestampType)), "event_time")()
+    val triggerAlias = triggerExpression.map(t => Alias(normalised(t, aggregate.child), "trigger")())
     val gapAlias = gapExpression.map(Alias(_, "gap")())
     val child = aggregate.child
     val (functions, hoisted) = hoist(expressions)
@@ -72,7 +83,7 @@ object WindowedBuilder {
       functions.flatMap(f => f.aggregateFunction.references ++ f.filter.toSeq.flatMap(_.references))
     )
     val needed = child.output.filter(a => read.contains(a) || lateColumns.exists(_.exprId == a.exprId))
-    val input = Project((keyAliases :+ timeAlias) ++ gapAlias ++ hoisted ++ needed, child)
+    val input = Project((keyAliases :+ timeAlias) ++ gapAlias ++ triggerAlias ++ hoisted ++ needed, child)
 
     val values = results.map(unalias(_).transform { case a: Attribute if keyOf.contains(a.exprId) => keyOf(a.exprId) })
     // What only Spark can compute stands around aggregates above our node, over the functions' own results.
@@ -85,10 +96,11 @@ object WindowedBuilder {
       AttributeReference(name, value.dataType, value.nullable || rules.late == LatePolicy.Emit)()
     }
 
-    val windowMetadata = {
-      val delay = timeMetadata(df, time)
-      new MetadataBuilder().withMetadata(delay).putBoolean(TimeWindow.marker, true).build()
-    }
+    // What has no clock of the stream carries no watermark.
+    val windowMetadata =
+      if (isNumbered || options.perKey) Metadata.empty
+      else new MetadataBuilder().withMetadata(delay).putBoolean(TimeWindow.marker, true).build()
+    val windowType = if (isNumbered) PaneColumns.numbersType else PaneColumns.windowType
     val node = WindowedAggregate(
       keys = keyAliases.map(_.toAttribute),
       time = timeAlias.toAttribute,
@@ -98,7 +110,7 @@ object WindowedBuilder {
       functionResults = functions.map(_.resultAttribute),
       results = computed.map(_._2),
       resultColumns = resultColumns,
-      window = AttributeReference("window", PaneColumns.windowType, nullable = true, windowMetadata)(),
+      window = AttributeReference("window", windowType, nullable = true, windowMetadata)(),
       pane = AttributeReference("pane", PaneColumns.paneType, nullable = false)(),
       lateColumns = lateColumns,
       lateRow = Option.when(rules.late == LatePolicy.Emit)(
@@ -107,6 +119,8 @@ object WindowedBuilder {
       rules,
       options.state,
       text,
+      triggerAlias.map(_.toAttribute),
+      rows,
       input
     )
     // Fresh names above: Spark tells two uses of one DataFrame apart by renaming the columns of projections.
@@ -301,7 +315,8 @@ object WindowedBuilder {
       df: DataFrame,
       aggregate: Aggregate,
       keyNames: Seq[String],
-      gap: Option[SessionGap]
+      gap: Option[SessionGap],
+      trigger: Option[Expression]
   ): AggregateText = {
     def plain(e: Expression): Expression = e.transform { case a: Attribute => a.withQualifier(Nil) }
     def text(e: NamedExpression): String = {
@@ -310,13 +325,14 @@ object WindowedBuilder {
     }
     val columns = aggregateColumns(aggregate)
     val keys = aggregate.groupingExpressions.zip(keyNames).map { case (key, name) => Alias(unalias(key), name)() }
-    val read = AttributeSet((keys ++ columns ++ gap).flatMap(_.references))
+    val read = AttributeSet((keys ++ columns ++ gap ++ trigger).flatMap(_.references))
     val input = df.queryExecution.analyzed.output.filter(read.contains)
     AggregateText(
       StructType(input.map(a => StructField(a.name, a.dataType, a.nullable))),
       keys.map(text),
       columns.map(text),
-      gap.map(g => plain(g.child).sql)
+      gap.map(g => plain(g.child).sql),
+      trigger.map(plain(_).sql)
     )
   }
 }
@@ -324,5 +340,6 @@ object WindowedBuilder {
 /** The types of the columns that every result has. */
 object PaneColumns {
   val windowType: StructType = new StructType().add("start", TimestampType).add("end", TimestampType)
+  val numbersType: StructType = new StructType().add("start", LongType).add("end", LongType)
   val paneType: StructType = new StructType().add("firing", StringType, nullable = false).add("index", IntegerType)
 }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.mullion.{SparkLineShim, SpillLimits}
 
-import dev.mullion.windows.{AlignedRules, BatchClock, LatePolicy, PaneRules, SessionRules}
+import dev.mullion.windows.{AlignedRules, BatchClock, LatePolicy, NumberedRules, PaneRules, SessionRules}
 
 /** Gives each row the slice that it is aggregated in, below the partial aggregate, and keeps late rows, rows without
   * time and rows in no window out of it. Compiled into the same loop as the scan and the aggregate.
@@ -195,6 +195,7 @@ case class AssignSlicesExec(
     rules match {
       case aligned: AlignedRules  => new AlignedAssigner(aligned, clock)
       case sessions: SessionRules => new SessionAssigner(sessions, clock)
+      case numbers: NumberedRules => throw new IllegalStateException(s"${numbers.describe} has no slices of time")
     }
   }
 

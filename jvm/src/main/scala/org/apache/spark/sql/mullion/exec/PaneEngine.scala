@@ -25,7 +25,10 @@ final class PaneCounts {
   var panesOpened: Long = 0
   var panesClosed: Long = 0
   var firedEarly: Long = 0
+  var firedRunning: Long = 0
   var rowsLate: Long = 0
+  var rowsWithoutTime: Long = 0
+  var rowsInNoWindow: Long = 0
   var firedClose: Long = 0
   var nextClose: Long = PaneCounts.Never
   var nextEarlyEvent: Long = PaneCounts.Never

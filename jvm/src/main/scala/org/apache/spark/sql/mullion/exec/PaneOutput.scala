@@ -11,6 +11,7 @@ import org.apache.spark.unsafe.types.UTF8String
 object Firing {
   val Early: UTF8String = UTF8String.fromString("early")
   val Close: UTF8String = UTF8String.fromString("close")
+  val Running: UTF8String = UTF8String.fromString("running")
   val Late: UTF8String = UTF8String.fromString("late")
 }
 
@@ -100,7 +101,7 @@ final class LateOutput(
     layout: Seq[Attribute],
     keys: Seq[Attribute],
     results: Seq[NamedExpression],
-    lateRow: Attribute
+    lateRow: NamedExpression
 ) {
   private val projection = {
     val pane = CreateNamedStruct(

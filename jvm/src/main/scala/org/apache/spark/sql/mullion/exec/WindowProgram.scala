@@ -6,7 +6,7 @@ import org.apache.spark.sql.mullion.{AggregateText, StateChoice, WindowedBuilder
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StateHeader, StatePartition}
 import org.apache.spark.sql.types._
 
-import dev.mullion.windows.{AlignedRules, BatchClock, PaneRules, SessionRules}
+import dev.mullion.windows.{AlignedRules, BatchClock, NumberedRules, PaneRules, SessionRules}
 
 /** What an operator does, apart from where in a plan it stands: made on the driver, run in the tasks.
   *
@@ -25,6 +25,8 @@ import dev.mullion.windows.{AlignedRules, BatchClock, PaneRules, SessionRules}
   *   the event time of rows
   * @param partial
   *   the columns of the partial aggregate: keys, slice, reopened, then the functions' buffers
+  * @param rows
+  *   what is to be known if rows are worked on one by one, and there is no partial aggregate
   */
 final case class WindowProgram(
     id: String,
@@ -41,7 +43,8 @@ final case class WindowProgram(
     lateRow: Option[Attribute],
     rules: PaneRules,
     state: StateChoice,
-    text: AggregateText
+    text: AggregateText,
+    rows: Option[RowProgram] = None
 ) {
   // A late row has no results, whatever their functions never give.
   def output: Seq[Attribute] =
@@ -56,7 +59,7 @@ final case class WindowProgram(
     */
   val extras: Seq[AggregateFunction] = rules match {
     case _: SessionRules => Seq(Min(time), Max(time), Count(Literal(1)))
-    case _: AlignedRules => Nil
+    case _: AlignedRules | _: NumberedRules => Nil
   }
 
   val partial: Seq[Attribute] = grouping ++ (functions ++ extras).flatMap(_.inputAggBufferAttributes)
@@ -67,15 +70,34 @@ final case class WindowProgram(
   /** The kinds of record in state; the first is the one that grows with the panes. */
   val families: Seq[FamilySpec] =
     (rules match {
+      case _ if rows.isDefined                              => rows.toSeq.flatMap(ArrivalPanes.families(this, _))
       case _: SessionRules                                  => SessionPanes.families(this)
       case aligned: AlignedRules if aligned.window.overlaps => SlidingPanes.families(this)
       case _: AlignedRules                                  => TumblingPanes.families(this)
+      case _: NumberedRules                                 => throw WindowProgram.needsRows(this)
     }) :+ PartitionTotals.family
 
   /** Whether panes are worked on key by key. */
   def byKey: Boolean = rules match {
     case _: SessionRules       => true
     case aligned: AlignedRules => aligned.window.overlaps
+    case _: NumberedRules      => true
+  }
+
+  /** The program in words. */
+  def describe: String = (rules.describe +: rows.map(_.asked.describe).filter(_.nonEmpty).toSeq).mkString(", ")
+
+  /** Whether the output's window goes with the stream's watermark. */
+  def keepsWatermark: Boolean = rules match {
+    case _: NumberedRules => false
+    case _                => rows.forall(_.asked.delayByKey.isEmpty)
+  }
+
+  /** In what order the rows of a partition must come. */
+  def ordering: Seq[SortOrder] = rows match {
+    case Some(one)     => one.ordering(keys)
+    case None if byKey => Seq(SortOrder(new XxHash64(keys), Ascending))
+    case None          => Nil
   }
 
   private[exec] def keyFields: Seq[StructField] =
@@ -85,7 +107,13 @@ final case class WindowProgram(
     new Accumulators(functions, notes, partial, grouping.length)
 
   private[exec] def paneOutput(keyLayout: Seq[Attribute], notes: Seq[DataType]): PaneOutput =
-    new PaneOutput(keyLayout, keys, notes, functions, functionResults, results, lateRow.map(_.dataType))
+    paneOutput(keyLayout, notes, functions)
+
+  private[exec] def paneOutput(
+      keyLayout: Seq[Attribute],
+      notes: Seq[DataType],
+      functions: Seq[AggregateFunction]
+  ): PaneOutput = new PaneOutput(keyLayout, keys, notes, functions, functionResults, results, lateRow.map(_.dataType))
 
   /** How records are kept that are in order of one time: where in the key it stands is the store's choice. */
   private[exec] def timeOrder: RecordOrder = state match {
@@ -102,7 +130,7 @@ final case class WindowProgram(
   /** What is written beside the state, to tell it from another query's. */
   def header: StateHeader = StateHeader(
     format = StateHeader.currentFormat,
-    window = StateHeader.Window(rules.window, text.gap),
+    window = StateHeader.Window(rules.window, text.gap, text.trigger),
     allowedLateness = rules.allowedLateness,
     earlyEvery = rules.early.fold(0L)(_.every),
     earlyUnchanged = rules.early.exists(_.unchanged),
@@ -111,13 +139,21 @@ final case class WindowProgram(
     buffers = functions.flatMap(_.aggBufferAttributes).map(_.dataType.sql).toList,
     input = text.input.json,
     by = text.keys.toList,
-    state = state.name
+    state = state.name,
+    rows = rows.map(r => StateHeader.Rows(r.asked))
   )
 
   /** The engine for one partition in one batch. */
   def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine = rules match {
+    case _ if rows.isDefined => new ArrivalPanes(this, rows.get, clock, Some(partition), counts)
     case sessions: SessionRules                           => new SessionPanes(this, sessions, clock, partition, counts)
     case aligned: AlignedRules if aligned.window.overlaps => new SlidingPanes(this, aligned, clock, partition, counts)
     case aligned: AlignedRules                            => new TumblingPanes(this, aligned, clock, partition, counts)
+    case _: NumberedRules                                 => throw WindowProgram.needsRows(this)
   }
+}
+
+object WindowProgram {
+  private def needsRows(program: WindowProgram) =
+    new IllegalStateException(s"${program.rules.describe} has no partial aggregate")
 }

@@ -14,7 +14,7 @@ import org.apache.spark.sql.mullion.SparkLineShim
 import org.apache.spark.sql.mullion.exec.WindowProgram
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{AlignedWindow, Duration, EarlyFiring, SessionWindow, WindowSpec}
+import dev.mullion.windows._
 
 /** What an operator's state means, written beside it once. Spark checks the widths of state's columns and the
   * operator's name, so another window or another aggregate of the same width would read old state as its own.
@@ -33,6 +33,8 @@ import dev.mullion.windows.{AlignedWindow, Duration, EarlyFiring, SessionWindow,
   *   the columns that keys and aggregates read, as JSON of a Spark schema
   * @param by
   *   the key columns as SQL over `input`
+  * @param rows
+  *   what is asked beside, if rows are worked on one by one
   */
 final case class StateHeader(
     format: Int,
@@ -45,7 +47,8 @@ final case class StateHeader(
     buffers: List[String],
     input: String,
     by: List[String],
-    state: String
+    state: String,
+    rows: Option[StateHeader.Rows] = None
 ) {
 
   def early: Option[EarlyFiring] = if (earlyEvery == 0) None else Some(EarlyFiring(earlyEvery, earlyUnchanged))
@@ -61,7 +64,8 @@ final case class StateHeader(
     "keys" -> keys.mkString(", "),
     "aggregates" -> aggregates.mkString(", "),
     "accumulators" -> buffers.mkString(", "),
-    "state" -> state
+    "state" -> state,
+    "rows one by one" -> rows.fold("no")(_.describe)
   )
 
   def differences(other: StateHeader): Seq[String] = identity.zip(other.identity).collect {
@@ -72,28 +76,77 @@ final case class StateHeader(
 object StateHeader {
 
   /** A window: aligned with `size`, `slide` and `offset`, or a session with a `gap` or, in SQL over `input`, with
-    * `gapByRow`.
+    * `gapByRow`; or of `count` rows `every` so many, or global: closing every so many rows, or by a `trigger`, in SQL.
     */
   final case class Window(
       size: Option[Long],
       slide: Option[Long],
       offset: Option[Long],
       gap: Option[Long],
-      gapByRow: Option[String]
+      gapByRow: Option[String],
+      count: Option[Long] = None,
+      every: Option[Long] = None,
+      global: Option[String] = None,
+      trigger: Option[String] = None
   ) {
-    def spec: WindowSpec = (size, slide, offset) match {
-      case (Some(size), Some(slide), Some(offset)) => AlignedWindow.sliding(size, slide, offset)
-      case _                                       => SessionWindow(gap)
+    def spec: WindowSpec = (size, slide, offset, count, every, global) match {
+      case (Some(size), Some(slide), Some(offset), _, _, _) => AlignedWindow.sliding(size, slide, offset)
+      case (_, _, _, Some(count), Some(every), _)           => CountWindow(count, every)
+      case (_, _, _, _, Some(every), Some("every"))         => GlobalWindow(GlobalTrigger.Every(every))
+      case (_, _, _, _, _, Some("when"))                    => GlobalWindow(GlobalTrigger.When)
+      case (_, _, _, _, _, Some("changes"))                 => GlobalWindow(GlobalTrigger.Changes)
+      case _                                                => SessionWindow(gap)
     }
 
-    def describe: String = gapByRow.fold(spec.describe)(sql => s"session with a gap of $sql")
+    def describe: String =
+      gapByRow.fold(spec.describe + trigger.fold("")(sql => s" ($sql)"))(sql => s"session with a gap of $sql")
   }
 
   object Window {
-    def apply(window: WindowSpec, gapByRow: Option[String]): Window = window match {
+    def apply(window: WindowSpec, gapByRow: Option[String], trigger: Option[String]): Window = window match {
       case AlignedWindow(size, slide, offset) => Window(Some(size), Some(slide), Some(offset), None, None)
       case SessionWindow(gap)                 => Window(None, None, None, gap, gapByRow)
+      case CountWindow(count, every)          => ofRows.copy(count = Some(count), every = Some(every))
+      case GlobalWindow(GlobalTrigger.Every(rows)) => ofRows.copy(every = Some(rows), global = Some("every"))
+      case GlobalWindow(GlobalTrigger.When)        => ofRows.copy(global = Some("when"), trigger = trigger)
+      case GlobalWindow(GlobalTrigger.Changes)     => ofRows.copy(global = Some("changes"), trigger = trigger)
     }
+
+    private val ofRows = Window(None, None, None, None, None)
+  }
+
+  /** What is asked where rows are worked on one by one. How far keys' clocks are behind may change, and so may the most
+    * rows of a pane: neither says what state means.
+    */
+  final case class Rows(
+      running: Boolean,
+      delayByKey: Option[Long],
+      collectByTime: Option[Boolean],
+      collectName: Option[String],
+      collectMax: Option[Long]
+  ) {
+    def asked: RowByRow = RowByRow(
+      running,
+      delayByKey,
+      for (byTime <- collectByTime; name <- collectName; max <- collectMax) yield Collected(byTime, name, max)
+    )
+
+    def describe: String = Seq(
+      Some("in order of arrival"),
+      Option.when(running)("each fires its panes"),
+      delayByKey.map(_ => "each key has its own clock"),
+      collectByTime.map(byTime => s"collected by ${if (byTime) "time" else "arrival"}")
+    ).flatten.mkString(", ")
+  }
+
+  object Rows {
+    def apply(asked: RowByRow): Rows = Rows(
+      asked.running,
+      asked.delayByKey,
+      asked.collect.map(_.byTime),
+      asked.collect.map(_.name),
+      asked.collect.map(_.maxRows)
+    )
   }
 
   /** Raised when the layout of the records changes. */
