@@ -121,7 +121,10 @@ final class AlignedBook(
     if (byPane) filled.atOrAfter(window) else filled.nextWindow(grid, window)
 
   private def filledIn(from: Long, to: Long): Array[Long] =
-    Iterator.iterate(filled.atOrAfter(from))(s => filled.atOrAfter(s + 1)).takeWhile(s => s <= to && s != SliceSet.None).toArray
+    Iterator
+      .iterate(filled.atOrAfter(from))(s => filled.atOrAfter(s + 1))
+      .takeWhile(s => s <= to && s != SliceSet.None)
+      .toArray
 
   private def pane(window: Long) = ArrivalPane(window, grid.windowStart(window), grid.windowEnd(window))
 }
@@ -133,7 +136,13 @@ object AlignedBook {
   /** @param clock
     *   the clock of the key, from what state says of it
     */
-  def fromBytes(rules: AlignedRules, byPane: Boolean, counted: Boolean, clock: KeyClock, bytes: Array[Byte]): AlignedBook = {
+  def fromBytes(
+      rules: AlignedRules,
+      byPane: Boolean,
+      counted: Boolean,
+      clock: KeyClock,
+      bytes: Array[Byte]
+  ): AlignedBook = {
     val buffer = ByteBuffer.wrap(bytes)
     if (clock.isOwn) clock.now = buffer.getLong
     val openFrom = buffer.getLong

@@ -79,8 +79,8 @@ abstract class ArrivalBook {
   /** Where the rows of a pane are kept. */
   def slotsOf(pane: ArrivalPane): Array[Long]
 
-  /** Whether a slot came into being since the book was read, so that there is nothing of it in state: `false` where that
-    * is not known.
+  /** Whether a slot came into being since the book was read, so that there is nothing of it in state: `false` where
+    * that is not known.
     */
   def isNew(slot: Long): Boolean
 

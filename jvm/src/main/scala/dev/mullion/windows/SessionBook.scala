@@ -47,7 +47,7 @@ final class SessionBook(
 
   private def add(first: Long, end: Long): Unit = {
     var touched = Vector.empty[Array[Long]]
-    val session = sessions.add(first, end, reading) { start => touched = touched :+ kept.remove(start) }
+    val session = sessions.add(first, end, 1L, reading) { start => touched = touched :+ kept.remove(start) }
     val own = if (touched.isEmpty) Array(rows) else touched.iterator.flatten.toArray
     joined = if (joins) own.drop(1) else ArrivalBook.none
     kept.put(session.first, if (joins) own.take(1) else own)
@@ -88,7 +88,7 @@ final class SessionBook(
 
   override def fired(pane: ArrivalPane): Int = session(pane).fold(0)(_.fired)
 
-  override def fire(pane: ArrivalPane): Unit = session(pane).foreach(_.fire(reading))
+  override def fire(pane: ArrivalPane): Unit = session(pane).foreach(_.fire(FiringKind.Early, reading))
 
   override def early(firing: EarlyFiring): Seq[ArrivalPane] =
     all.filter(_.isDue(firing, reading)).map(pane).toVector
@@ -131,7 +131,13 @@ object SessionBook {
   /** @param clock
     *   the clock of the key, from what state says of it
     */
-  def fromBytes(rules: SessionRules, joins: Boolean, counted: Boolean, clock: KeyClock, bytes: Array[Byte]): SessionBook = {
+  def fromBytes(
+      rules: SessionRules,
+      joins: Boolean,
+      counted: Boolean,
+      clock: KeyClock,
+      bytes: Array[Byte]
+  ): SessionBook = {
     val buffer = ByteBuffer.wrap(bytes)
     if (clock.isOwn) clock.now = buffer.getLong
     val rows = buffer.getLong

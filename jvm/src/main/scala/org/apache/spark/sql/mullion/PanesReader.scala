@@ -23,6 +23,7 @@ import dev.mullion.windows.BatchClock
   * cannot: it knows neither our records' order nor what an accumulator means.
   */
 object PanesReader {
+
   /** Stands for the time of rows that there are none of. */
   private[mullion] val eventTime = "mullion_event_time"
 
@@ -103,6 +104,7 @@ object PanesReader {
       gap = header.window.gapByRow.map(expr),
       allowedLateness = header.allowedLateness,
       early = header.early,
+      refinements = header.refinements,
       state = StateChoice.named(header.state),
       trigger = header.window.trigger.map(expr),
       running = header.rows.exists(_.running),

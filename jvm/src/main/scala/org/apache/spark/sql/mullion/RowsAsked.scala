@@ -24,7 +24,21 @@ object RowsAsked {
   }
 
   private def check(window: WindowSpec, options: WindowOptions): Unit = {
-    def refuse(what: String, why: String) = throw MullionException.unsupported(s"$what: $why")
+    def refuse(what: String, why: String): Unit = throw MullionException.unsupported(s"$what: $why")
+
+    val fires = options.refinements
+    val oneByOne = Seq(
+      Option.when(options.running)("running=True"),
+      options.collect.map(_ => "collect()"),
+      Option.when(options.perKey)("watermark='per key'")
+    ).flatten
+    oneByOne.headOption.foreach { asked =>
+      val other =
+        if (fires.count.isDefined) Some("early=Early(count=...)")
+        else if (fires.onTime) Some("on_time=True")
+        else Option.unless(fires.accumulate)("accumulate=False")
+      other.foreach(what => refuse(s"$what with $asked", s"rows are worked on one by one there. Leave $what out."))
+    }
 
     if (options.perKey && window.isInstanceOf[RowNumberWindow])
       refuse("watermark='per key'", s"a window of row numbers (${window.describe}) has no clock. Leave it out.")

@@ -374,7 +374,10 @@ private[exec] final class ArrivalPanes(
     def remove(id: Long): Unit = {
       val slot = slots.remove(id)
       if (rows.keepsRows) {
-        val found = pieces(id).fold(Vector.empty[UnsafeRow])(scan => try scan.map(_.key.copy()).toVector finally scan.close())
+        val found = pieces(id).fold(Vector.empty[UnsafeRow])(scan =>
+          try scan.map(_.key.copy()).toVector
+          finally scan.close()
+        )
         content.foreach(family => found.foreach(family.remove))
       } else if (slot.fold(inState(id).isDefined)(_.isStored)) content.foreach(_.remove(slotKey(id, key)))
     }
@@ -471,7 +474,7 @@ private[exec] object ArrivalPanes {
     }
 
     def fromBytes(bytes: Array[Byte]): ArrivalBook = program.rules match {
-      case NumberedRules(count: CountWindow) => CountBook.fromBytes(count, grid.get, rows.asked.running, bytes)
+      case NumberedRules(count: CountWindow)    => CountBook.fromBytes(count, grid.get, rows.asked.running, bytes)
       case NumberedRules(GlobalWindow(trigger)) => GlobalBook.fromBytes(trigger, bytes)
       case aligned: AlignedRules  => AlignedBook.fromBytes(aligned, rows.asked.running, counted, keyClock, bytes)
       case sessions: SessionRules => SessionBook.fromBytes(sessions, !rows.keepsRows, counted, keyClock, bytes)

@@ -4,7 +4,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 
-/** Adds rows of the input to accumulators at work (see [[Accumulators]]), as Spark's own aggregates do before a shuffle.
+/** Adds rows of the input to accumulators at work (see [[Accumulators]]), as Spark's own aggregates do before a
+  * shuffle.
   *
   * @param filters
   *   for each function the condition under which it takes a row, or a literal `true`

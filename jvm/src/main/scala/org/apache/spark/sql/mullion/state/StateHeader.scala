@@ -42,6 +42,8 @@ final case class StateHeader(
     allowedLateness: Long,
     earlyEvery: Long,
     earlyUnchanged: Boolean,
+    refinements: Refinements,
+    clock: String,
     keys: List[String],
     aggregates: List[String],
     buffers: List[String],
@@ -61,6 +63,8 @@ final case class StateHeader(
     "window" -> window.describe,
     "allowed lateness" -> Duration.describe(allowedLateness),
     "early firing" -> early.fold("none")(_.describe),
+    "firings" -> (if (refinements == Refinements.none) "none" else refinements.describe.mkString(", ")),
+    "clock" -> clock,
     "keys" -> keys.mkString(", "),
     "aggregates" -> aggregates.mkString(", "),
     "accumulators" -> buffers.mkString(", "),
@@ -104,9 +108,9 @@ object StateHeader {
 
   object Window {
     def apply(window: WindowSpec, gapByRow: Option[String], trigger: Option[String]): Window = window match {
-      case AlignedWindow(size, slide, offset) => Window(Some(size), Some(slide), Some(offset), None, None)
-      case SessionWindow(gap)                 => Window(None, None, None, gap, gapByRow)
-      case CountWindow(count, every)          => ofRows.copy(count = Some(count), every = Some(every))
+      case AlignedWindow(size, slide, offset)      => Window(Some(size), Some(slide), Some(offset), None, None)
+      case SessionWindow(gap)                      => Window(None, None, None, gap, gapByRow)
+      case CountWindow(count, every)               => ofRows.copy(count = Some(count), every = Some(every))
       case GlobalWindow(GlobalTrigger.Every(rows)) => ofRows.copy(every = Some(rows), global = Some("every"))
       case GlobalWindow(GlobalTrigger.When)        => ofRows.copy(global = Some("when"), trigger = trigger)
       case GlobalWindow(GlobalTrigger.Changes)     => ofRows.copy(global = Some("changes"), trigger = trigger)
