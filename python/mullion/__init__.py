@@ -20,11 +20,13 @@ from mullion.errors import (
     UnsupportedError,
     VersionMismatchError,
 )
-from mullion.windows import Early, Session, Sliding, Tumbling
+from mullion.windows import Count, Early, Global, Session, Sliding, Tumbling
 
 __all__ = [
+    "Count",
     "Duration",
     "Early",
+    "Global",
     "IncompatibleStateError",
     "InvalidArgumentError",
     "MullionError",

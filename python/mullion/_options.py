@@ -14,13 +14,15 @@ from mullion.windows import Early
 class Options:
     """The options of one :func:`mullion.windowed`, checked. Lengths of time are microseconds."""
 
-    time: Column | str
+    time: Column | str | None
     allowed_lateness_us: int
     early: Early | None
     on_time: bool
     accumulate: bool
     late: str
     state: str
+    running: bool = False
+    per_key: bool = False
 
     def written(self) -> list[str]:
         """As arguments of the call, but those that say what is so anyway."""
@@ -33,4 +35,8 @@ class Options:
             parts.append("on_time=True")
         if not self.accumulate:
             parts.append("accumulate=False")
+        if self.running:
+            parts.append("running=True")
+        if self.per_key:
+            parts.append("watermark='per key'")
         return [*parts, f"late={self.late!r}", f"state={self.state!r}"]

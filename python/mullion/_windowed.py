@@ -34,12 +34,14 @@ from mullion._durations import Duration
 from mullion._options import Options
 from mullion._version import __version__
 from mullion.errors import InvalidArgumentError, UnknownColumnError, UnsupportedError
-from mullion.windows import Early, Session, Sliding, Tumbling, Window
+from mullion.windows import Count, Early, Global, Session, Sliding, Tumbling, Window
 
 ColumnOrName: TypeAlias = Column | str
 
 LATE: Final = ("drop", "emit", "reopen")
 STATE: Final = ("rocksdb", "hdfs")
+WATERMARK: Final = ("stream", "per key")
+ORDER: Final = ("arrival", "time")
 _RESERVED: Final = ("window", "pane")
 # What Spark's refusals leave unsaid.
 _FIXES: Final = {
@@ -61,13 +63,17 @@ def windowed(
     accumulate: bool = True,
     late: str = "drop",
     state: str = "rocksdb",
+    running: bool = False,
+    watermark: str = "stream",
 ) -> Windowed:
     """Puts the rows of a DataFrame into panes: one for each window and key. ``.agg(...)`` says what a pane holds.
 
     - ``df``: a stream with a watermark on ``time``, or a batch; a batch gives what a stream over its rows closes with.
-    - ``window``: :class:`Tumbling`, :class:`Sliding` or :class:`Session`.
+    - ``window``: :class:`Tumbling`, :class:`Sliding` or :class:`Session`; or, over row numbers, :class:`Count` or
+      :class:`Global`.
     - ``by``: the key, a column or a list of them; nothing for one key. Nulls are a key, as in SQL.
-    - ``time``: the event time, a ``TIMESTAMP`` column, or a window column of an operator before this one.
+    - ``time``: the event time, a ``TIMESTAMP`` column, or a window column of an operator before this one. ``None`` for
+      windows of row numbers, which have no clock.
     - ``allowed_lateness``: how long after its end a pane stays open, as text or ``timedelta``. This is apart from the
       watermark's delay: a pane closes when the watermark reaches ``end + allowed_lateness``.
     - ``early``: when open panes fire before they close; ``None`` for only at the close.
@@ -79,6 +85,17 @@ def windowed(
     - ``late``: what becomes of a row whose pane has closed. ``"drop"`` counts it, ``"emit"`` sends it out in the column
       ``late_row``, ``"reopen"`` opens a fresh pane for it.
     - ``state``: the state store, ``"rocksdb"`` or ``"hdfs"``, whatever the session's is.
+    - ``running``: whether each row fires each of its panes, as ``running``, with what the pane holds just after it, and
+      the close comes nonetheless. The rows of a key are taken in order of arrival.
+    - ``watermark``: ``"stream"`` for one event clock, Spark's watermark. ``"per key"`` for one of each key: its largest
+      time so far less the delay of ``withWatermark``, to the microsecond. It moves row by row, in order of arrival: a
+      pane closes right when a row of its key moves the clock past its end and allowed lateness, and a row is late when
+      all its panes had closed by then. A key that gets no more rows closes nothing: its panes stay open. A key's clock
+      is kept as long as the query.
+
+    ``running``, ``watermark="per key"``, windows of row numbers and ``.collect()`` take a key's rows in order of
+    arrival: by source partition, and in its order. After a shuffle upstream (a join, ``dropDuplicates``) that is the
+    order which the shuffle gave, and a batch that is tried again may see another one.
 
     Raises :class:`UnknownColumnError` for a column that ``df`` does not have, :class:`InvalidArgumentError` for a value
     that cannot be right and :class:`UnsupportedError` for what this version, or Spark Connect, cannot do. A missing
@@ -90,12 +107,12 @@ def windowed(
     _require_dataframe(df)
     _require_window(window)
     keys = _keys(by)
-    if time is None:
+    if time is None and not isinstance(window, (Count, Global)):
         raise UnsupportedError(
             f"time=None asks for windows on processing time, which mullion {__version__} cannot do. Name the column "
             "that holds each row's event time, as in time='ts'."
         )
-    if not isinstance(time, (str, Column)):
+    if time is not None and not isinstance(time, (str, Column)):
         raise InvalidArgumentError(
             f"time={time!r} ({type(time).__name__}) is neither a column's name nor a Column. Write time='ts'."
         )
@@ -104,6 +121,8 @@ def windowed(
         raise InvalidArgumentError(f"early={early!r} is not an Early. Write {_early_meant(early)}.")
     _require_bool("on_time", on_time)
     _require_bool("accumulate", accumulate)
+    _require_bool("running", running)
+    _require_one_of("watermark", watermark, WATERMARK)
     if on_time and allowed_lateness_us == 0:
         raise InvalidArgumentError(
             "on_time=True adds nothing here: without allowed lateness a pane closes at its end. Add, for instance, "
@@ -118,10 +137,13 @@ def windowed(
     _require_one_of("state", state, STATE)
     _jvm.facade(df.sparkSession)
     _check_keys(df, keys, reserved=(*_RESERVED, "late_row") if late == "emit" else _RESERVED)
-    _check_time(df, time)
+    if time is not None:
+        _check_time(df, time)
     if isinstance(window, Session) and window.gap is not None:
         _check_gap(df, window.gap)
-    options = Options(time, allowed_lateness_us, early, on_time, accumulate, late, state)
+    options = Options(
+        time, allowed_lateness_us, early, on_time, accumulate, late, state, running, watermark == "per key"
+    )
     return Windowed(df, window, keys, options)
 
 
@@ -151,6 +173,11 @@ class Windowed:
             raise InvalidArgumentError(
                 "agg() has no aggregate: say what a pane holds. Write, for instance, agg(F.count('*').alias('n'))."
             )
+        if isinstance(self._window, (Count, Global)) and self._options.time is not None:
+            raise InvalidArgumentError(
+                f"time={self._options.time!r} means nothing here: {self._window!r} takes rows in order of arrival. "
+                "Write time=None, or collect(order='time') for a pane's rows in order of their times."
+            )
         for aggregate in aggregates:
             if not isinstance(aggregate, Column):
                 raise InvalidArgumentError(_not_an_aggregate(aggregate))
@@ -159,6 +186,38 @@ class Windowed:
             return _jvm.windowed(self._df, self._window, self._by, self._options, aggregates=aggregates)
         except AnalysisException as theirs:
             raise _refusal(theirs, self._df, "agg(...)") from theirs
+
+    def collect(self, order: str = "arrival", name: str = "rows", max_rows: int = 1_000_000) -> DataFrame:
+        """A row for each pane, with its rows: the keys, ``window``, ``pane``, then an array of structs of all columns.
+
+        - ``order``: ``"arrival"``, or ``"time"`` for order of event time, and of arrival where times are equal.
+        - ``name``: what the array is called.
+        - ``max_rows``: the most rows that a pane may have. A task holds a pane's rows in memory when it closes; one
+          with more fails the query, with an error that names the pane.
+
+        In state each batch adds its rows beside those of earlier ones, and writes none of them again.
+
+        Raises :class:`InvalidArgumentError` for a value that cannot be right, such as ``order="time"`` without
+        ``time=``, and :class:`UnsupportedError` with ``running=True`` or ``early=``.
+        """
+        _require_one_of("order", order, ORDER)
+        if not isinstance(name, str) or not name:
+            raise InvalidArgumentError(f"name={name!r} is not a column's name. Write, for instance, name='rows'.")
+        if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1:
+            raise InvalidArgumentError(
+                f"max_rows={max_rows!r} ({type(max_rows).__name__}) is not a whole number of rows above 0. Write, for "
+                "instance, max_rows=1_000_000."
+            )
+        if order == "time" and self._options.time is None:
+            raise InvalidArgumentError(
+                "order='time' wants rows in order of their times, and time=None. Name the time in windowed(..., "
+                "time='ts'), or leave order out for the order of arrival."
+            )
+        collect = (order == "time", name, max_rows)
+        try:
+            return _jvm.windowed(self._df, self._window, self._by, self._options, aggregates=(), collect=collect)
+        except AnalysisException as theirs:
+            raise _refusal(theirs, self._df, "collect()") from theirs
 
     def __repr__(self) -> str:
         parts = [repr(self._df), repr(self._window)]
@@ -178,12 +237,12 @@ def _require_dataframe(df: object) -> None:
 
 
 def _require_window(window: object) -> None:
-    if isinstance(window, (Tumbling, Sliding, Session)):
+    if isinstance(window, (Tumbling, Sliding, Session, Count, Global)):
         return
     meant = f"Tumbling({window!r})" if isinstance(window, str) else "Tumbling('1 hour')"
     raise InvalidArgumentError(
         f"window={window!r} ({type(window).__name__}) is not a window of Mullion. Write {meant}, "
-        "Sliding('1 hour', '5 minutes') or Session('10 minutes')."
+        "Sliding('1 hour', '5 minutes'), Session('10 minutes'), Count(100) or Global.every(100)."
     )
 
 

@@ -9,7 +9,7 @@ import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode, ObjectM
 import com.fasterxml.jackson.dataformat.yaml.YAMLMapper
 
 import dev.mullion.Facade
-import dev.mullion.windows.{AlignedWindow, SessionWindow, WindowSpec}
+import dev.mullion.windows.{AlignedWindow, RowNumberWindow, WindowSpec}
 
 /** A document of `tests/transcripts`: rows that come, and the firings that they must give. The README there says how
   * one reads. Times and lengths are microseconds here and seconds there.
@@ -26,7 +26,8 @@ final case class Story(
     steps: Seq[Step],
     open: Seq[Firing],
     end: Option[Seq[Firing]],
-    flood: Boolean
+    flood: Boolean,
+    records: Option[Long] = None
 ) {
 
   /** The panes that come out. */
@@ -46,8 +47,18 @@ final case class PaneStory(
     early: Option[EarlyStory],
     onTime: Boolean,
     accumulate: Boolean,
-    late: String
+    late: String,
+    trigger: Option[String] = None,
+    running: Boolean = false,
+    perKey: Boolean = false,
+    collect: Option[CollectStory] = None
 ) {
+
+  /** Whether windows are of row numbers. */
+  def isNumbered: Boolean = window.isInstanceOf[RowNumberWindow]
+
+  /** The columns of a pane. */
+  def columns: Seq[String] = if (collect.isDefined) Seq(Firing.rows) else aggregates.map(_._1)
 
   /** The names of the key columns, which may be expressions: `upper(k) AS k`. */
   val keys: Seq[String] = by.map(_.split(" AS ").last)
@@ -55,15 +66,18 @@ final case class PaneStory(
   /** The start of the last window that holds a row at `ts`. */
   def lastStart(ts: Long): Long = window match {
     case aligned: AlignedWindow => aligned.lastStart(ts)
-    case _: SessionWindow       => ts
+    case _                      => ts
   }
 
   /** How many windows hold a row at the start of one. */
   def windowsAtStart: Long = window match {
     case AlignedWindow(size, slide, _) => (size + slide - 1) / slide
-    case _: SessionWindow              => 1
+    case _                             => 1
   }
 }
+
+/** Panes that hold their rows, in order of time or of arrival. */
+final case class CollectStory(byTime: Boolean, maxRows: Long)
 
 /** The early firings of a story: by an interval, by a count of rows, or by both. */
 final case class EarlyStory(every: Option[Long], count: Option[Long], unchanged: Boolean)
@@ -110,13 +124,17 @@ final case class Firing(fields: SortedMap[String, String]) {
 }
 
 object Firing {
-  val kinds: Seq[String] = Seq("early", "on_time", "update", "close", "late")
+  val kinds: Seq[String] = Seq("early", "on_time", "update", "running", "close", "late")
+
+  /** The column of collected rows. */
+  val rows = "rows"
   private val json = new ObjectMapper().enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
 
   /** As a story says it, in seconds. */
   def said(node: JsonNode): Firing = of(Said.fieldsOf(node).map {
     case ("window", bounds) => "window" -> bounds.asScala.map(Said.micros).mkString("[", ", ", "]")
     case ("late", row)      => "late" -> rowText(Said.time(row.get(0)), row.asScala.drop(1))
+    case (Firing.rows, all) => rows -> all.asScala.map(r => rowText(Said.time(r.get(0)), r.asScala.drop(1))).mkString
     case (name, value)      => name -> text(value)
   })
 
@@ -134,7 +152,11 @@ object Firing {
         "late" -> rowText(text(fields("late_row").path("ts")), names.tail.map(fields("late_row").path(_)))
       case firing => firing -> index
     }
-    of(fields.removedAll(Seq("firing", "index", "late_row")).toSeq.map { case (n, v) => n -> text(v) } ++ kind)
+    def collected(all: JsonNode) = all.asScala.map(r => rowText(text(r.path("ts")), names.tail.map(r.path))).mkString
+    of(fields.removedAll(Seq("firing", "index", "late_row")).toSeq.map {
+      case (Firing.rows, all) if !all.isNull => rows -> collected(all)
+      case (n, v)                            => n -> text(v)
+    } ++ kind)
   }
 
   private def of(fields: Iterable[(String, String)]): Firing = Firing(SortedMap.from(fields.filter(_._2 != "null")))
@@ -195,7 +217,8 @@ object Story {
       said.list("steps").getOrElse(Nil).map(step),
       said.firings("open").getOrElse(Nil),
       said.firings("end"),
-      said.flag("flood", otherwise = true)
+      said.flag("flood", otherwise = true),
+      said.number("records")
     )
     said.get("rule")
     said.finish()
@@ -221,13 +244,30 @@ object Story {
     },
     said.flag("on_time", otherwise = false),
     said.flag("accumulate", otherwise = true),
-    said.text("late").getOrElse("drop")
+    said.text("late").getOrElse("drop"),
+    said
+      .get("window")
+      .map(_.path("global"))
+      .flatMap(g => Seq("when", "changes").map(g.path).find(_.isTextual))
+      .map(_.asText),
+    said.flag("running", otherwise = false),
+    said.flag("per_key", otherwise = false),
+    said.get("collect").map { node =>
+      val collect = new Said(node)
+      val rule = CollectStory(collect.text("order").contains("time"), collect.number("max_rows").getOrElse(1000000L))
+      collect.finish()
+      rule
+    }
   )
 
   private def window(node: JsonNode): WindowSpec = {
     val said = new Said(node)
     val spec =
       if (node.has("tumbling")) Facade.tumbling(said.micros("tumbling"), said.micros("offset"))
+      else if (node.has("count")) {
+        val size = said.number("count").get
+        Facade.count(size, said.number("every").getOrElse(size))
+      } else if (node.has("global")) global(said.get("global").get)
       else if (node.has("sliding"))
         Facade.sliding(said.micros("sliding"), said.micros("every"), said.micros("offset"))
       else if (said.get("session").exists(_.isTextual)) Facade.sessionByRow()
@@ -235,6 +275,11 @@ object Story {
     said.finish()
     spec
   }
+
+  private def global(node: JsonNode): WindowSpec =
+    if (node.has("when")) Facade.globalWhen()
+    else if (node.has("changes")) Facade.globalChanges()
+    else Facade.globalEvery(node.get("every").asLong)
 
   private def next(node: JsonNode): NextStory = {
     val said = new Said(node)

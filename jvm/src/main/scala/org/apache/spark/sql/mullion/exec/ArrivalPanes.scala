@@ -112,7 +112,7 @@ private[exec] final class ArrivalPanes(
       program.rules.window match {
         case GlobalWindow(GlobalTrigger.When) =>
           arriving.closes = trigger.exists(_.eval(row) match { case holds: Boolean => holds; case _ => false })
-        case GlobalWindow(GlobalTrigger.Changes) => arriving.mark = mark(row).getBytes
+        case GlobalWindow(GlobalTrigger.Changes) => arriving.mark = mark(row).copy().getBytes
         case _                                   =>
       }
       val book = current
