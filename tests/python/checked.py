@@ -46,14 +46,15 @@ class Case:
 
     def panes(self, stream: DataFrame) -> DataFrame:
         """The query over rows with a time ``ts``, a key ``k`` and an ``id``, as columns that ``shown_row`` reads."""
-        early = self.rules.early
         panes = windowed(
             stream.withColumn("square", F.col("id") * F.col("id")),
             self._window(),
             by="k",
             time="ts",
             allowed_lateness=length(self.rules.lateness),
-            early=None if early is None else Early(length(early), unchanged=self.rules.unchanged),
+            early=self._early(),
+            on_time=self.rules.on_time,
+            accumulate=self.rules.accumulate,
             late=self.rules.late,
             state=self.state,
         ).agg(*(column.alias(name) for name, column in self._aggregates().items()))
@@ -61,6 +62,12 @@ class Case:
         return panes.select(
             "k", *bounds_of("window"), "pane", F.struct(*self._aggregates()).alias("made"), late_id.alias("late_id")
         )
+
+    def _early(self) -> Early | None:
+        rules = self.rules
+        if rules.early is None:
+            return None if rules.count is None else Early(count=rules.count)
+        return Early(length(rules.early), unchanged=rules.unchanged, count=rules.count)
 
     def _window(self) -> Window:
         match self.rules:
@@ -84,7 +91,7 @@ class Case:
         """What the aggregates make of the rows with these ids."""
         if self.aggregates == "list":
             return (list(ids),)
-        return (len(ids), sum(ids), sum(i * i for i in ids))
+        return (len(ids), sum(ids), sum(i * i for i in ids)) if ids else (0, None, None)
 
     def nothing_made(self) -> tuple[None, ...]:
         return (None,) if self.aggregates == "list" else (None, None, None)
@@ -119,6 +126,8 @@ def counts(batch: Batch) -> dict[str, int]:
         "rowsInNoWindow": batch.rows_in_no_window,
         "panesOpen": batch.panes_open,
         "firingsEarly": batch.count("early"),
+        "firingsOnTime": batch.count("on_time"),
+        "firingsUpdate": batch.count("update"),
         "firingsClose": batch.count("close"),
     }
 

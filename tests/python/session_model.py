@@ -76,7 +76,9 @@ class Sessions(Model):
                 pane = before[0].pane if before else None
                 if pane is None:
                     pane = Pane(0, event=self.clock, wall=wall)
-                pane.end, pane.ids, pane.changed = end_of(merged), list(ids_of(merged)), True
+                waiting = sum(part.pane.since for part in before if part.pane is not None)
+                pane.since = len(merged) - len(before) + waiting
+                pane.end, pane.ids = end_of(merged), list(ids_of(merged))
                 self.open[key, start_of(merged)] = pane
         return late
 

@@ -104,6 +104,49 @@ CASES = [
         state="hdfs",
         aggregates="figures",
     ),
+    Case(
+        "tumbling, a count, on time, lateness, emit, restarted",
+        Rules(TEN, TEN, delay=SECOND, lateness=25 * SECOND, count=3, on_time=True, late="emit"),
+        aggregates="figures",
+        restart_after=4,
+    ),
+    Case(
+        "tumbling, early unchanged, a count, on time, discarding, reopen, hdfs, restarted",
+        Rules(
+            *(TEN, TEN),
+            lateness=12 * SECOND,
+            early=4 * SECOND,
+            unchanged=True,
+            count=2,
+            on_time=True,
+            accumulate=False,
+            late="reopen",
+        ),
+        state="hdfs",
+        restart_after=3,
+    ),
+    Case(
+        "sliding, early, a count, on time, lateness, reopen",
+        Rules(TEN, 3 * SECOND, lateness=17 * SECOND, early=6 * SECOND, count=4, on_time=True, late="reopen"),
+    ),
+    Case(
+        "sliding, on time, lateness, hdfs, restarted",
+        Rules(TEN, 5 * SECOND, delay=2 * SECOND, lateness=20 * SECOND, on_time=True),
+        state="hdfs",
+        aggregates="figures",
+        restart_after=4,
+    ),
+    Case(
+        "sliding, a count, on time, discarding, emit, restarted",
+        Rules(TEN, 4 * SECOND, lateness=15 * SECOND, count=2, on_time=True, accumulate=False, late="emit"),
+        restart_after=5,
+    ),
+    Case(
+        "sliding, early, discarding, reopen, hdfs",
+        Rules(12 * SECOND, 4 * SECOND, delay=SECOND, early=3 * SECOND, accumulate=False, late="reopen"),
+        state="hdfs",
+        aggregates="figures",
+    ),
     Case("sessions", SessionRules(gap=TEN, delay=3 * SECOND), aggregates="figures"),
     Case(
         "sessions, lateness, emit, hdfs, restarted",
@@ -130,6 +173,29 @@ CASES = [
         SessionRules(gap=8 * SECOND, delay=25 * SECOND, early=5 * SECOND),
         output_mode="update",
         conf=INTERPRETED,
+    ),
+    Case(
+        "sessions, early, a count, on time, lateness, reopen, restarted",
+        SessionRules(
+            gap=5 * SECOND, delay=TEN, lateness=20 * SECOND, early=6 * SECOND, count=3, on_time=True, late="reopen"
+        ),
+        restart_after=4,
+    ),
+    Case(
+        "sessions, early unchanged, a count, on time, discarding, emit, hdfs",
+        SessionRules(
+            gap=6 * SECOND,
+            delay=5 * SECOND,
+            lateness=15 * SECOND,
+            early=4 * SECOND,
+            unchanged=True,
+            count=2,
+            on_time=True,
+            accumulate=False,
+            late="emit",
+        ),
+        state="hdfs",
+        aggregates="figures",
     ),
     Case(
         "sessions, a gap per row, early, emit, checkpoint ids",

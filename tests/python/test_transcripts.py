@@ -79,7 +79,7 @@ class Spec:
 
     @property
     def kind(self) -> str:
-        """``tumbling``, ``sliding``, ``session``, ``count`` or ``global``; of windows on a grid are the lengths below."""
+        """``tumbling``, ``sliding``, ``session``, ``count``, ``global``; of windows on a grid are the lengths below."""
         (kind,) = {"tumbling", "sliding", "session", "count", "global"} & set(self.window)
         return kind
 
@@ -149,7 +149,9 @@ class Spec:
                 return Count(self.window["count"], self.window.get("every"))
             case "global":
                 ((trigger, what),) = self.window["global"].items()
-                return getattr(Global, trigger)(what if trigger == "every" else F.expr(what))
+                if trigger == "every":
+                    return Global.every(what)
+                return Global.when(F.expr(what)) if trigger == "when" else Global.changes(F.expr(what))
             case "session":
                 gap = self.window["session"]
                 return Session(F.expr(gap) if isinstance(gap, str) else length(micros(gap)))
@@ -482,9 +484,17 @@ def one_row(run: Run) -> int:
         window = sliding if spec.slide < spec.size else {"tumbling": 10}
     shape = (run.store, str(window), str(spec.early), spec.on_time, spec.accumulate, spec.running, str(spec.collect))
     if shape not in _one_row:
-        firings = {"early": spec.early, "on_time": spec.on_time, "accumulate": spec.accumulate}
-        firings |= {"running": spec.running, "collect": spec.collect}
-        story = Story("one row", 0, window, lateness=spec.lateness, **firings)
+        story = Story(
+            "one row",
+            0,
+            window,
+            lateness=spec.lateness,
+            early=spec.early,
+            on_time=spec.on_time,
+            accumulate=spec.accumulate,
+            running=spec.running,
+            collect=spec.collect,
+        )
         with_one = Run(run.spark, story, run.store, run.rows.parent / "one_row")
         try:
             with_one.step(Step(rows=[[FAR, None, None]]))
