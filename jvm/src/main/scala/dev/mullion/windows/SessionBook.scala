@@ -64,7 +64,7 @@ final class SessionBook(
   override def closes(): Iterator[ArrivalPane] = if (clock.isOwn) advance(clock.now) else Iterator.empty
 
   override def advance(clock: Long): Iterator[ArrivalPane] =
-    if (clock == BatchClock.BeforeAllTime) Iterator.empty
+    if (sessions.isEmpty || clock < rules.closeDue(sessions(0).end)) Iterator.empty
     else
       Iterator
         .continually(())

@@ -16,7 +16,7 @@ import dev.mullion.windows._
   * {{{
   *   slots   (key, slot)          -> accumulator                   aggregates: one record a slot
   *   pieces  (key, slot, number)  -> rows of one batch             rows: one record a slot and batch, by its first row
-  *   keys    (key)                -> when its next pane closes, its book
+  *   keys    (key)                -> when its next pane closes, its book [, how many rows its slots have]
   *   timers  (due, key)           -> the keys that have a pane to close by the stream's clock
   * }}}
   *
@@ -79,7 +79,7 @@ private[exec] final class ArrivalPanes(
 
   override def openPanes(): Iterator[InternalRow] = keys.fold(Iterator.empty[InternalRow]) { family =>
     family.all().flatMap { record =>
-      val book = read(record.key.copy(), record.value.getBinary(1), None)
+      val book = read(record.key.copy(), record.value, None)
       book.panes.open.map(fire(book, _, Firing.Close))
     }
   }
@@ -141,7 +141,7 @@ private[exec] final class ArrivalPanes(
         while (i < slots.length) {
           val slot = book.slot(slots(i))
           update(slot.atWork, whole)
-          checkSize(book, slot)
+          checkSize(book, slots(i))
           i += 1
         }
         if (running)
@@ -239,14 +239,16 @@ private[exec] final class ArrivalPanes(
 
   private def load(key: UnsafeRow): Open = {
     val stored = keys.map(_.get(key)).filter(_ ne null)
-    stored.fold(new Open(key, books.empty, isNew = true, None)) { value =>
+    stored.fold(new Open(key, books.empty, isNew = true, None, SlotSizes.empty)) { value =>
       val due = value.getLong(0)
-      read(key, value.getBinary(1), Option.when(due != PaneCounts.Never)(due))
+      read(key, value, Option.when(due != PaneCounts.Never)(due))
     }
   }
 
-  private def read(key: UnsafeRow, bytes: Array[Byte], due: Option[Long]): Open =
-    new Open(key, books.fromBytes(bytes), isNew = false, due)
+  private def read(key: UnsafeRow, value: UnsafeRow, due: Option[Long]): Open = {
+    val sizes = if (value.isNullAt(2)) SlotSizes.empty else SlotSizes.fromBytes(value.getBinary(2))
+    new Open(key, books.fromBytes(value.getBinary(1)), isNew = false, due, sizes)
+  }
 
   private def store(book: Open): Unit = keys.foreach { family =>
     counts.panesOpened += book.panes.countOpen + book.closed - book.openAtFirst
@@ -257,14 +259,15 @@ private[exec] final class ArrivalPanes(
       next.foreach(due => timed.insert(timer(due, book.key), KeyOnly.value))
     }
     if (!book.panes.isEmpty) {
-      val value = keyValue(InternalRow(next.getOrElse(PaneCounts.Never), book.panes.toBytes))
+      val sizes = if (rows.keepsRows) book.sizes.toBytes else None.orNull
+      val value = keyValue(InternalRow(next.getOrElse(PaneCounts.Never), book.panes.toBytes, sizes))
       if (book.isNew) family.insert(book.key, value) else family.update(book.key, value)
     } else if (!book.isNew) family.remove(book.key)
   }
 
-  private def checkSize(book: Open, slot: Slot): Unit = rows.asked.collect.foreach { collected =>
-    if (slot.collected.size > collected.maxRows)
-      throw book.tooMany(collected, book.panes.touched.next())
+  /** A pane of several slots may have too many rows though none of them has: that is found when it closes. */
+  private def checkSize(book: Open, slot: Long): Unit = rows.asked.collect.foreach { collected =>
+    if (book.sizes.add(slot) > collected.maxRows) throw book.tooMany(collected, book.panes.touched.next())
   }
 
   /** A slot in memory: at work, or at rest. */
@@ -296,7 +299,8 @@ private[exec] final class ArrivalPanes(
       val key: UnsafeRow,
       val panes: ArrivalBook,
       val isNew: Boolean,
-      val due: Option[Long]
+      val due: Option[Long],
+      val sizes: SlotSizes
   ) {
     private val slots = mutable.LongMap.empty[Slot]
     private lazy val fold = new WindowFold[UnsafeRow](accumulators.combine)
@@ -373,6 +377,7 @@ private[exec] final class ArrivalPanes(
 
     def remove(id: Long): Unit = {
       val slot = slots.remove(id)
+      if (rows.keepsRows) sizes.remove(id)
       if (rows.keepsRows) {
         val found = pieces(id).fold(Vector.empty[UnsafeRow])(scan =>
           try scan.map(_.key.copy()).toVector
@@ -428,7 +433,7 @@ private[exec] object ArrivalPanes {
   private def keysFamily(program: WindowProgram): FamilySpec = FamilySpec(
     "keys",
     key = StructType(program.keyFields),
-    value = new StructType().add(time("due")).add("book", BinaryType, nullable = false),
+    value = new StructType().add(time("due")).add("book", BinaryType, nullable = false).add("sizes", BinaryType),
     RecordOrder.Unordered
   )
 
