@@ -75,20 +75,24 @@ def windowed(
     """The operator over ``df``."""
     spark = df.sparkSession
     jvm = facade(spark)
+    asked = jvm.options()
+    # The time first: without one there is no lateness.
+    if options.time is not None:
+        asked = asked.withTime(_column(options.time))
     asked = (
-        jvm.options()
+        asked
         .withAllowedLateness(options.allowed_lateness_us)
         .withOnTime(options.on_time)
         .withAccumulate(options.accumulate)
         .withLate(options.late)
         .withState(options.state)
     )
+    if options.idle_after_us is not None:
+        asked = asked.withIdleAfter(options.idle_after_us)
     if options.early is not None and options.early.every_us is not None:
         asked = asked.withEarly(options.early.every_us, options.early.unchanged)
     if options.early is not None and options.early.count is not None:
         asked = asked.withEarlyCount(options.early.count)
-    if options.time is not None:
-        asked = asked.withTime(_column(options.time))
     if options.running:
         asked = asked.withRunning()
     if options.per_key:

@@ -42,6 +42,13 @@ object RowsAsked {
 
     if (options.perKey && window.isInstanceOf[RowNumberWindow])
       refuse("watermark='per key'", s"a window of row numbers (${window.describe}) has no clock. Leave it out.")
+    if (options.perKey && options.time.isEmpty)
+      refuse("watermark='per key'", "on processing time (time=None) all keys have the wall clock. Leave it out.")
+    if (options.perKey && options.idleAfter.isDefined)
+      refuse(
+        "idle_after with watermark='per key'",
+        "a key's clock moves with the key's rows, and does not follow the wall clock. Leave one of them out."
+      )
     if (options.running && options.collect.isDefined)
       refuse(
         "running=True with collect()",

@@ -2,15 +2,18 @@ package org.apache.spark.sql.mullion
 
 import org.apache.spark.sql.Column
 
-import dev.mullion.windows.{Collected, EarlyFiring, LatePolicy, PaneRules, Refinements, WindowSpec}
+import dev.mullion.MullionException
+import dev.mullion.windows._
 
 /** What is asked of panes beside their window, their keys and what they hold; as it stands, nothing is. Python sets one
   * after another, by the names that it has for them itself. Lengths of time are microseconds.
   *
   * @param time
-  *   the event time
+  *   the event time; none for processing time
   * @param gap
   *   the interval that each row brings, for sessions by row
+  * @param idleAfter
+  *   how long a source must be empty for the event clock to follow the wall clock; none for never
   * @param trigger
   *   what tells when a global window closes
   * @param running
@@ -28,6 +31,7 @@ final case class WindowOptions(
     refinements: Refinements = Refinements.none,
     late: LatePolicy = LatePolicy.Drop,
     state: StateChoice = StateChoice.RocksDb,
+    idleAfter: Option[Long] = None,
     trigger: Option[Column] = None,
     running: Boolean = false,
     perKey: Boolean = false,
@@ -61,5 +65,22 @@ final case class WindowOptions(
   def withCollect(byTime: Boolean, name: String, maxRows: Long): WindowOptions =
     copy(collect = Some(Collected(byTime, name, maxRows)))
 
-  def rules(window: WindowSpec): PaneRules = PaneRules(window, allowedLateness, early, late, refinements)
+  def withIdleAfter(us: Long): WindowOptions = copy(idleAfter = Some(us))
+
+  def rules(window: WindowSpec): PaneRules = PaneRules(window, allowedLateness, early, late, refinements, clock)
+
+  private def clock: PaneClock = if (time.isEmpty) PaneClock.ProcessingTime else PaneClock.EventTime
+
+  idleAfter.filter(_ < 1000).foreach { us =>
+    throw MullionException.invalid(
+      s"idle_after is ${Duration.describe(us)}: it must be at least 1 millisecond, the unit of Spark's clocks. Give a " +
+        "longer one, such as '30 seconds'."
+    )
+  }
+
+  if (time.isEmpty && (allowedLateness != 0 || late != LatePolicy.Drop || idleAfter.isDefined))
+    throw MullionException.invalid(
+      "On processing time (time=None) no row is late and the clock never stands still: leave allowed_lateness, late and " +
+        "idle_after out, or name the event time of the rows."
+    )
 }

@@ -53,10 +53,12 @@ object WindowStrategy extends SparkStrategy {
       node.lateRow,
       node.rules,
       node.state,
+      node.idleAfter,
       node.text,
       node.rows.map { asked =>
         val arrival = AttributeReference("arrival", LongType, nullable = false)()
-        val input = node.child.output :+ arrival
+        val stamped = if (node.rules.onProcessingTime) node.child.output :+ node.time else node.child.output
+        val input = stamped :+ arrival
         RowProgram(asked, input, arrival, node.time, node.gap, node.filters, node.trigger, node.lateColumns)
       }
     )
@@ -64,7 +66,7 @@ object WindowStrategy extends SparkStrategy {
 
   /** Where rows are worked on one by one, in order of arrival. */
   private def planRows(node: WindowedAggregate): SparkPlan = {
-    checkSettings()
+    checkSettings(node)
     val program = WindowStrategy.program(node)
     WindowExec(program, arriving(node, program))
   }
@@ -74,7 +76,14 @@ object WindowStrategy extends SparkStrategy {
     */
   private def arriving(node: WindowedAggregate, program: WindowProgram): SparkPlan = {
     val arrival = program.rows.map(rows => Alias(MonotonicallyIncreasingID(), rows.arrival.name)(rows.arrival.exprId))
-    ProjectExec(node.child.output ++ arrival, planLater(node.child))
+    val rows = if (node.isStreaming) timed(node, program) else planLater(node.child)
+    ProjectExec(rows.output ++ arrival, rows)
+  }
+
+  /** The rows of a node, with the time of their batch where they have none of their own. */
+  private def timed(node: WindowedAggregate, program: WindowProgram): SparkPlan = {
+    val rows = planLater(node.child)
+    if (node.rules.onProcessingTime) StampTimeExec(program.id, node.time, now = None, rows) else rows
   }
 
   private def isNumbered(node: WindowedAggregate): Boolean = node.rules.isInstanceOf[NumberedRules]
@@ -97,15 +106,24 @@ object WindowStrategy extends SparkStrategy {
       node.copy(functions = functions, child = Project(node.child.output :+ arrival, node.child))
     }
 
-  private def checkSettings(): Unit =
+  private def checkSettings(node: WindowedAggregate): Unit = {
     if (!SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE))
       throw MullionException.unsupported(
         s"${SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE.key} is false: then Spark tells a batch one watermark instead of two, and " +
           "rows that are not late could not be told from those that are. Set it to true, its default."
       )
+    if (
+      (node.rules.onProcessingTime || node.idleAfter.isDefined) &&
+      !SQLConf.get.getConf(SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED)
+    )
+      throw MullionException.unsupported(
+        s"${SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED.key} is false: then no batch runs without rows, and panes that close " +
+          "by the wall clock would wait for the next row. Set it to true, its default."
+      )
+  }
 
   private def planStream(node: WindowedAggregate): SparkPlan = {
-    checkSettings()
+    checkSettings(node)
     val program = WindowStrategy.program(node)
     val assign = AssignSlicesExec(
       program.id,
@@ -115,7 +133,7 @@ object WindowStrategy extends SparkStrategy {
       node.gap,
       node.rules,
       before = None,
-      planLater(node.child)
+      timed(node, program)
     )
     val partial = AggregateExecs(
       Partial,

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.types.StructType
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{NumberedRules, PaneRules, RowByRow}
+import dev.mullion.windows.{PaneRules, RowByRow}
 
 /** Aggregates in panes: one output row per firing of a pane.
   *
@@ -17,7 +17,7 @@ import dev.mullion.windows.{NumberedRules, PaneRules, RowByRow}
   * @param keys
   *   what rows are grouped by, columns of the child
   * @param time
-  *   the event time, a TIMESTAMP column of the child
+  *   the event time, a TIMESTAMP column of the child; on processing time, in a stream, a column that this node adds
   * @param gap
   *   the gap of sessions where each row brings its own: a BIGINT column of the child, in microseconds
   * @param functions
@@ -34,6 +34,8 @@ import dev.mullion.windows.{NumberedRules, PaneRules, RowByRow}
   *   what `lateRow` is made of: the input's columns, if late rows come out
   * @param lateRow
   *   the output column that carries late rows, if they come out
+  * @param idleAfter
+  *   how long the source must be empty for the event clock to follow the wall clock, in microseconds; none for never
   * @param trigger
   *   what tells when a global window closes: a column of the child
   * @param rows
@@ -54,6 +56,7 @@ case class WindowedAggregate(
     lateRow: Option[Attribute],
     rules: PaneRules,
     state: StateChoice,
+    idleAfter: Option[Long],
     text: AggregateText,
     trigger: Option[Attribute],
     rows: Option[RowByRow],
@@ -63,16 +66,26 @@ case class WindowedAggregate(
   override def output: Seq[Attribute] = (keys :+ window :+ pane) ++ resultColumns ++ lateRow
 
   override def producedAttributes: AttributeSet =
-    AttributeSet(functionResults ++ resultColumns ++ lateRow :+ window :+ pane)
+    AttributeSet(functionResults ++ resultColumns ++ lateRow ++ stamped :+ window :+ pane)
+
+  private def stamped: Option[Attribute] = Option.when(rules.onProcessingTime && isStreaming)(time)
 
   def namedResults: Seq[NamedExpression] = results.zip(resultColumns).map { case (value, column) =>
     Alias(value, column.name)(column.exprId)
   }
 
+  /** With the attributes as the child has them, which may be null where it was not when they were named. */
+  private[mullion] def overNullable: WindowedAggregate = {
+    val inChild = child.output.map(a => a.exprId -> a).toMap
+    transformExpressions { case a: Attribute => inChild.getOrElse(a.exprId, a) }.asInstanceOf[WindowedAggregate]
+  }
+
   override def simpleString(maxFields: Int): String = {
     val by = WindowedBuilder.named(keys).map(_.name).mkString("[", ", ", "]")
-    val on = if (rules.isInstanceOf[NumberedRules]) "in order of arrival" else s"on event time ${time.name}"
-    val words = Seq(rules.describe) ++ rows.map(_.describe).filter(_.nonEmpty) ++ Seq(s"by $by", on, state.toString)
+    val on = WindowedBuilder.on(rules, time)
+    val words =
+      Seq(rules.describe) ++ rows.map(_.describe).filter(_.nonEmpty) ++ Seq(s"by $by") ++ Seq(on, state.toString)
+        .filter(_.nonEmpty)
     words.mkString(s"$nodeName ", ", ", "")
   }
 

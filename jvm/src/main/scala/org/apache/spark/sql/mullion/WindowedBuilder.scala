@@ -16,7 +16,7 @@ import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{LatePolicy, NumberedRules, TimeMath, WindowSpec}
+import dev.mullion.windows.{LatePolicy, NumberedRules, PaneRules, TimeMath, WindowSpec}
 
 /** Turns `windowed(df, …).agg(…)` into a plan. Columns are resolved by letting Spark analyse an ordinary
   * `groupBy(…).agg(…)`, so that everything that Spark accepts as an aggregate means here what it means there.
@@ -39,24 +39,24 @@ object WindowedBuilder {
   ): DataFrame = {
     val rules = options.rules(window)
     val isNumbered = rules.isInstanceOf[NumberedRules]
-    val time = options.time
-    if (time.isEmpty && !isNumbered)
-      throw MullionException.invalid("There is no time: name each row's event time.")
-    val timeExpression = time.map(eventTime(df, _))
+    val timeNamed = options.time.map(eventTime(df, _))
     if (aggregates.isEmpty && options.collect.isEmpty)
       throw MullionException.invalid(
         "There is no aggregate: a pane has no rows to show but its aggregates. Name at least one, such as " +
           "F.count('*').alias('n')."
       )
     val spark = df.sparkSession
-    val held = options.collect.fold(aggregates)(c => Seq(RowsAsked.collect(df, window, timeExpression, c)))
+    val held = options.collect.fold(aggregates)(c => Seq(RowsAsked.collect(df, window, timeNamed, c)))
     val aggregate = analysedAggregate(df, by, held)
+    // Windows of row numbers have no clock, and without a time named others have the wall clock.
+    val timeExpression =
+      timeNamed.getOrElse(if (isNumbered) Literal(None.orNull, TimestampType) else CurrentTimestamp())
     val triggerExpression = RowsAsked.trigger(df, window, options.trigger)
-    val delay = time.filterNot(_ => isNumbered).fold(Metadata.empty)(timeMetadata(df, _))
+    val delay = options.time.filterNot(_ => isNumbered).fold(Metadata.empty)(timeMetadata(df, _))
     def delayUs =
       if (delay.contains(EventTimeWatermark.delayKey)) TimeMath.fromMillis(delay.getLong(EventTimeWatermark.delayKey))
       else 0L
-    val rows = RowsAsked(window, options, delayUs)
+    val oneByOne = RowsAsked(window, options, delayUs)
     val gapExpression = options.gap.map(SessionGap(df, _))
     val (grouping, expressions, allResults) = parts(aggregate)
     val results = allResults.takeRight(aggregateColumns(aggregate).length)
@@ -73,7 +73,9 @@ object WindowedBuilder {
     checkNames(spark, keyAliases.filter(_ => grouping.nonEmpty).map(_.name), results.map(_.name), rules.late)
     keyAliases.foreach(checkKey)
 
-    val timeAlias = Alias(timeExpression.getOrElse(Literal(None.orNull, TimestampType)), "event_time")()
+    val timeAlias = Alias(timeExpression, "time")()
+    // On processing time a stream's rows get theirs with their batch.
+    val isStamped = rules.onProcessingTime && df.isStreaming
     val triggerAlias = triggerExpression.map(t => Alias(normalised(t, aggregate.child), "trigger")())
     val gapAlias = gapExpression.map(Alias(_, "gap")())
     val child = aggregate.child
@@ -83,7 +85,10 @@ object WindowedBuilder {
       functions.flatMap(f => f.aggregateFunction.references ++ f.filter.toSeq.flatMap(_.references))
     )
     val needed = child.output.filter(a => read.contains(a) || lateColumns.exists(_.exprId == a.exprId))
-    val input = Project((keyAliases :+ timeAlias) ++ gapAlias ++ triggerAlias ++ hoisted ++ needed, child)
+    val times = if (isStamped) Nil else Seq(timeAlias)
+    val rows = Project(keyAliases ++ times ++ gapAlias ++ triggerAlias ++ hoisted ++ needed, child)
+    val byWallClock = df.isStreaming && (rules.onProcessingTime || options.idleAfter.isDefined)
+    val input = if (byWallClock) ticking(spark, rows) else rows
 
     val values = results.map(unalias(_).transform { case a: Attribute if keyOf.contains(a.exprId) => keyOf(a.exprId) })
     // What only Spark can compute stands around aggregates above our node, over the functions' own results.
@@ -103,7 +108,7 @@ object WindowedBuilder {
     val windowType = if (isNumbered) PaneColumns.numbersType else PaneColumns.windowType
     val node = WindowedAggregate(
       keys = keyAliases.map(_.toAttribute),
-      time = timeAlias.toAttribute,
+      time = if (isStamped) AttributeReference("time", TimestampType, nullable = false)() else timeAlias.toAttribute,
       gap = gapAlias.map(_.toAttribute),
       functions = functions.map(_.aggregateFunction),
       filters = functions.map(_.filter.getOrElse(Literal.TrueLiteral)),
@@ -118,11 +123,12 @@ object WindowedBuilder {
       ),
       rules,
       options.state,
+      options.idleAfter,
       text,
       triggerAlias.map(_.toAttribute),
-      rows,
+      oneByOne,
       input
-    )
+    ).overNullable
     // Fresh names above: Spark tells two uses of one DataFrame apart by renaming the columns of projections.
     val outputs =
       if (!above) resultColumns.map(c => Alias(c, c.name)())
@@ -141,6 +147,18 @@ object WindowedBuilder {
     val named = (keys :+ node.window :+ node.pane).map(a => Alias(a, a.name)())
     val shown = named ++ outputs ++ node.lateRow.map(a => Alias(a, a.name)())
     Dataset.ofRows(spark, Project(shown, node))
+  }
+
+  /** What panes fire and close on, in words. */
+  def on(rules: PaneRules, time: Attribute): String =
+    if (rules.isInstanceOf[NumberedRules]) "in order of arrival"
+    else if (rules.onProcessingTime) ""
+    else s"on event time ${time.name}"
+
+  /** The rows, with a source beside theirs that asks for a batch when the query starts again. */
+  private def ticking(spark: SparkSession, rows: LogicalPlan): LogicalPlan = {
+    val ticks = spark.readStream.format(classOf[TickProvider].getName).load().queryExecution.analyzed
+    Union(Seq(rows, Project(rows.output.map(a => Alias(Literal(None.orNull, a.dataType), a.name)()), ticks)))
   }
 
   private def analysedAggregate(df: DataFrame, by: Seq[Column], aggregates: Seq[Column]): Aggregate = {

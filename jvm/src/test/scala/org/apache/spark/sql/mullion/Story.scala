@@ -48,6 +48,8 @@ final case class PaneStory(
     onTime: Boolean,
     accumulate: Boolean,
     late: String,
+    onProcessingTime: Boolean,
+    idleAfter: Option[Long],
     trigger: Option[String] = None,
     running: Boolean = false,
     perKey: Boolean = false,
@@ -245,6 +247,8 @@ object Story {
     said.flag("on_time", otherwise = false),
     said.flag("accumulate", otherwise = true),
     said.text("late").getOrElse("drop"),
+    said.text("time").contains("processing"),
+    said.get("idle_after").map(Said.micros),
     said
       .get("window")
       .map(_.path("global"))

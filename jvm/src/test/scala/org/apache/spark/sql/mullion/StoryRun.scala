@@ -115,9 +115,12 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
   }
 
   private def windowed(rows: DataFrame, panes: PaneStory, time: String): DataFrame = {
-    val rules = Facade.options.withAllowedLateness(panes.lateness).withLate(panes.late).withState(store)
-    val timed = if (panes.isNumbered && !panes.collect.exists(_.byTime)) rules else rules.withTime(col(time))
-    val triggered = panes.trigger.fold(timed)(sql => timed.withTrigger(expr(sql)))
+    val timed =
+      if (panes.onProcessingTime || (panes.isNumbered && !panes.collect.exists(_.byTime))) Facade.options
+      else Facade.options.withTime(col(time))
+    val idling = panes.idleAfter.fold(timed)(timed.withIdleAfter)
+    val rules = idling.withAllowedLateness(panes.lateness).withLate(panes.late).withState(store)
+    val triggered = panes.trigger.fold(rules)(sql => rules.withTrigger(expr(sql)))
     val running = if (panes.running) triggered.withRunning else triggered
     val clocked = if (panes.perKey) running.withClockPerKey else running
     val plain = panes.collect.fold(clocked)(c => clocked.withCollect(c.byTime, Firing.rows, c.maxRows))

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.mullion.{SparkLineShim, SpillLimits}
+import org.apache.spark.sql.mullion.{SparkLineShim, SpillLimits, WindowedBuilder}
 
 import dev.mullion.windows.{AlignedRules, BatchClock, LatePolicy, NumberedRules, PaneRules, SessionRules}
 
@@ -201,7 +201,8 @@ case class AssignSlicesExec(
 
   override protected def withNewChildInternal(newChild: SparkPlan): AssignSlicesExec = copy(child = newChild)
 
-  override def simpleString(maxFields: Int): String = s"$nodeName ${rules.window.describe}, on event time ${time.name}"
+  override def simpleString(maxFields: Int): String =
+    Seq(rules.window.describe, WindowedBuilder.on(rules, time)).filter(_.nonEmpty).mkString(s"$nodeName ", ", ", "")
 }
 
 private[exec] object SlicesAside {

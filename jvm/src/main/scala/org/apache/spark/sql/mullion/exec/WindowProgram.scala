@@ -22,7 +22,9 @@ import dev.mullion.windows.{AlignedRules, BatchClock, NumberedRules, PaneRules, 
   * @param gap
   *   the column with the gap of sessions, in microseconds, if each row brings its own
   * @param time
-  *   the event time of rows
+  *   the time of rows
+  * @param idleAfter
+  *   how long the source must be empty for the event clock to follow the wall clock; none for never
   * @param partial
   *   the columns of the partial aggregate: keys, slice, reopened, then the functions' buffers
   * @param rows
@@ -43,6 +45,7 @@ final case class WindowProgram(
     lateRow: Option[Attribute],
     rules: PaneRules,
     state: StateChoice,
+    idleAfter: Option[Long],
     text: AggregateText,
     rows: Option[RowProgram] = None
 ) {
