@@ -80,8 +80,7 @@ def windowed(
     if options.time is not None:
         asked = asked.withTime(_column(options.time))
     asked = (
-        asked
-        .withAllowedLateness(options.allowed_lateness_us)
+        asked.withAllowedLateness(options.allowed_lateness_us)
         .withOnTime(options.on_time)
         .withAccumulate(options.accumulate)
         .withLate(options.late)

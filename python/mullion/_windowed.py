@@ -141,12 +141,8 @@ def windowed(
     if isinstance(window, (Count, Global)):
         _require_no_clock(window, allowed_lateness_us, early, on_time, late, idle_after, watermark)
     elif time is None:
-        given = {
-            "allowed_lateness": allowed_lateness_us != 0,
-            "late": late != "drop",
-            "idle_after": idle_after is not None,
-        }
-        for name in (name for name, is_given in given.items() if is_given):
+        given = {"allowed_lateness": allowed_lateness_us, "late": late != "drop", "idle_after": idle_after_us}
+        for name in filter(given.get, given):
             raise InvalidArgumentError(
                 f"{name} says what becomes of rows that come late, or of a clock that stands still, and on processing "
                 "time (time=None) there are neither. Leave it out, or name the rows' event time, as in time='ts'."

@@ -42,6 +42,8 @@ object RowsAsked {
 
     if (options.perKey && window.isInstanceOf[RowNumberWindow])
       refuse("watermark='per key'", s"a window of row numbers (${window.describe}) has no clock. Leave it out.")
+    if (options.idleAfter.isDefined && window.isInstanceOf[RowNumberWindow])
+      refuse("idle_after", s"a window of row numbers (${window.describe}) has no clock. Leave it out.")
     if (options.perKey && options.time.isEmpty)
       refuse("watermark='per key'", "on processing time (time=None) all keys have the wall clock. Leave it out.")
     if (options.perKey && options.idleAfter.isDefined)
