@@ -139,8 +139,7 @@ private[exec] final class ArrivalPanes(
         join(book, slots)
         var i = 0
         while (i < slots.length) {
-          val slot = book.slot(slots(i))
-          update(slot.atWork, whole)
+          update(book.slot(slots(i)).toChange, whole)
           checkSize(book, slots(i))
           i += 1
         }
@@ -168,7 +167,7 @@ private[exec] final class ArrivalPanes(
 
   /** Makes one slot of those whose sessions became one. */
   private def join(book: Open, slots: Array[Long]): Unit = book.panes.merged.foreach { from =>
-    book.rest(from).foreach(accumulators.merge(book.slot(slots(0)).atWork, _))
+    book.rest(from).foreach(accumulators.merge(book.slot(slots(0)).toChange, _))
     book.remove(from)
   }
 
@@ -273,6 +272,14 @@ private[exec] final class ArrivalPanes(
   /** A slot in memory: at work, or at rest. */
   private final class Slot(private var work: InternalRow, private var rest: UnsafeRow, val isStored: Boolean) {
 
+    /** Whether it is not as it is in state. */
+    var changed = false
+
+    def toChange: InternalRow = {
+      changed = true
+      atWork
+    }
+
     def atWork: InternalRow = {
       if (work eq null) { work = accumulators.load(rest); rest = null }
       work
@@ -325,7 +332,15 @@ private[exec] final class ArrivalPanes(
       else content.map(_.get(slotKey(id, key))).filter(_ ne null).map(_.copy())
 
     /** What a slot holds, at rest. */
-    def rest(id: Long): Option[UnsafeRow] = slots.get(id).map(_.atRest).orElse(inState(id))
+    def rest(id: Long): Option[UnsafeRow] = slots
+      .get(id)
+      .orElse {
+        // Windows that overlap ask for it again.
+        val read = inState(id).map(new Slot(null, _, isStored = true))
+        read.foreach(slots.update(id, _))
+        read
+      }
+      .map(_.atRest)
 
     /** What a pane holds, at work. */
     def holds(pane: ArrivalPane): InternalRow = {
@@ -389,7 +404,7 @@ private[exec] final class ArrivalPanes(
 
     /** Writes what slots hold back to state. */
     def write(): Unit = content.foreach { family =>
-      slots.foreach { case (id, slot) =>
+      slots.iterator.filter(_._2.changed).foreach { case (id, slot) =>
         if (rows.keepsRows) family.insert(pieceKey(id, slot.collected.firstNumber, key), slot.atRest)
         else if (slot.isStored) family.update(slotKey(id, key), slot.atRest)
         else family.insert(slotKey(id, key), slot.atRest)
