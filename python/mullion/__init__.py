@@ -10,19 +10,22 @@
 from mullion._configure import configure
 from mullion._durations import Duration
 from mullion._panes import read_panes
+from mullion._recovery import recover
 from mullion._version import __version__
 from mullion._windowed import Windowed, windowed
 from mullion.errors import (
     IncompatibleStateError,
     InvalidArgumentError,
     MullionError,
+    StateLostError,
     UnknownColumnError,
     UnsupportedError,
     VersionMismatchError,
 )
-from mullion.windows import Count, Early, Global, Session, Sliding, Tumbling
+from mullion.windows import Around, Count, Early, Global, Session, Sliding, Tumbling
 
 __all__ = [
+    "Around",
     "Count",
     "Duration",
     "Early",
@@ -32,6 +35,7 @@ __all__ = [
     "MullionError",
     "Session",
     "Sliding",
+    "StateLostError",
     "Tumbling",
     "UnknownColumnError",
     "UnsupportedError",
@@ -40,5 +44,6 @@ __all__ = [
     "__version__",
     "configure",
     "read_panes",
+    "recover",
     "windowed",
 ]

@@ -19,7 +19,7 @@ from mullion import _jars
 from mullion._options import Options
 from mullion._version import __version__
 from mullion.errors import MullionError, UnsupportedError, VersionMismatchError, error_of
-from mullion.windows import Count, Global, Session, Sliding, Tumbling, Window
+from mullion.windows import Around, Count, Global, Session, Sliding, Tumbling, Window
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException
@@ -103,6 +103,8 @@ def windowed(
             spec = jvm.tumbling(window.size_us, window.offset_us)
         case Sliding():
             spec = jvm.sliding(window.size_us, window.slide_us, window.offset_us)
+        case Around():
+            spec = jvm.around(window.before_us, window.after_us)
         case Session(gap=Column() as gap):
             spec = jvm.sessionByRow()
             asked = asked.withGap(_column(gap))
@@ -130,6 +132,11 @@ def read_panes(spark: SparkSession, checkpoint: str, operator: int | None, panes
     if panes is None:
         return _dataframe(jvm.readPanes(_internal(spark, "_jsparkSession"), checkpoint, which), spark)
     return _dataframe(jvm.readPanesOf(_internal(panes, "_jdf"), checkpoint, which), spark)
+
+
+def recover(spark: SparkSession, checkpoint: str) -> int:
+    """Takes a checkpoint with state in memory back to its newest snapshot; how many batches that is."""
+    return int(facade(spark).recover(_internal(spark, "_jsparkSession"), checkpoint))
 
 
 def start_clocked(panes: DataFrame, checkpoint: str, output_mode: str, start_ms: int) -> Any:

@@ -32,13 +32,13 @@ from pyspark.sql.types import (
 from mullion import _durations, _jvm
 from mullion._durations import Duration
 from mullion._options import Options
-from mullion.errors import InvalidArgumentError, UnknownColumnError
-from mullion.windows import Count, Early, Global, Session, Sliding, Tumbling, Window
+from mullion.errors import InvalidArgumentError, UnknownColumnError, UnsupportedError
+from mullion.windows import Around, Count, Early, Global, Session, Sliding, Tumbling, Window
 
 ColumnOrName: TypeAlias = Column | str
 
 LATE: Final = ("drop", "emit", "reopen")
-STATE: Final = ("rocksdb", "hdfs")
+STATE: Final = ("rocksdb", "hdfs", "memory")
 WATERMARK: Final = ("stream", "per key")
 ORDER: Final = ("arrival", "time")
 _RESERVED: Final = ("window", "pane")
@@ -69,8 +69,8 @@ def windowed(
     """Puts the rows of a DataFrame into panes: one for each window and key. ``.agg(...)`` says what a pane holds.
 
     - ``df``: a stream with a watermark on ``time``, or a batch; a batch gives what a stream over its rows closes with.
-    - ``window``: :class:`Tumbling`, :class:`Sliding` or :class:`Session`; or, over row numbers, :class:`Count` or
-      :class:`Global`.
+    - ``window``: :class:`Tumbling`, :class:`Sliding`, :class:`Session` or :class:`Around`; or, over row numbers,
+      :class:`Count` or :class:`Global`.
     - ``by``: the key, a column or a list of them; nothing for one key. Nulls are a key, as in SQL.
     - ``time``: the event time, a ``TIMESTAMP`` column, or a window column of an operator before this one. ``None`` for
       processing time: a row's time is that of its batch, panes close by the wall clock with no row coming, and no row
@@ -89,7 +89,12 @@ def windowed(
       panes of a quiet stream close, and the watermark of the query with it. Rows that then come with earlier times may
       be late. ``None`` for never. Counting begins when a source that had rows is found empty: not while a query is
       down or works off a backlog.
-    - ``state``: the state store, ``"rocksdb"`` or ``"hdfs"``, whatever the session's is.
+    - ``state``: the state store, ``"rocksdb"`` or ``"hdfs"``, whatever the session's is; or ``"memory"``, which writes
+      nothing with a batch but a snapshot every 10 batches
+      (``spark.sql.streaming.stateStore.mullion.snapshotEvery``). After a stop or a crash in between,
+      :func:`mullion.recover` takes the checkpoint back to the newest snapshot: what came since is read again, so no
+      answer is lost, and firings since then come out again. A query that loses an executor fails, and is
+      recovered in the same way.
     - ``running``: whether each row fires each of its panes, as ``running``, with what the pane holds just after it, and
       the close comes nonetheless. The rows of a key are taken in order of arrival.
     - ``watermark``: ``"stream"`` for one event clock, Spark's watermark. ``"per key"`` for one of each key: its largest
@@ -133,6 +138,10 @@ def windowed(
         raise InvalidArgumentError(
             "accumulate=False says what firings before the close leave to the next one, and there are none. Add early= "
             "or on_time=True, or leave accumulate out."
+        )
+    if not accumulate and isinstance(window, Around):
+        raise UnsupportedError(
+            "accumulate=False is not for windows about rows: they share what they hold. Leave it out."
         )
     _require_one_of("late", late, LATE)
     idle_after_us = None
@@ -251,12 +260,12 @@ def _require_dataframe(df: object) -> None:
 
 
 def _require_window(window: object) -> None:
-    if isinstance(window, (Tumbling, Sliding, Session, Count, Global)):
+    if isinstance(window, (Tumbling, Sliding, Session, Around, Count, Global)):
         return
     meant = f"Tumbling({window!r})" if isinstance(window, str) else "Tumbling('1 hour')"
     raise InvalidArgumentError(
         f"window={window!r} ({type(window).__name__}) is not a window of Mullion. Write {meant}, "
-        "Sliding('1 hour', '5 minutes'), Session('10 minutes'), Count(100) or Global.every(100)."
+        "Sliding('1 hour', '5 minutes'), Session('10 minutes'), Around('1 minute'), Count(100) or Global.every(100)."
     )
 
 

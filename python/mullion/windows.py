@@ -116,6 +116,34 @@ class Session:
 
 @final
 @dataclass(frozen=True, slots=True, init=False, repr=False)
+class Around:
+    """A window about each row, from ``before`` its time to ``after`` it, both counted in.
+
+    A pane is there for each key and each time that a row of it has: it holds the key's rows in that window, whenever
+    they come while it is open. As an interval, half open, it is ``[t - before, t + after + 1 microsecond)``. A row is
+    late once no window that is open, or may still open, can hold it. Rows are kept no longer than that. These are the
+    sliding windows of Faust and of Kafka Streams.
+
+    >>> Around("60 seconds")
+    Around('1 minute', '0 seconds')
+
+    Raises :class:`InvalidArgumentError` when ``before`` or ``after`` is not a duration of zero or more.
+    """
+
+    before_us: int
+    after_us: int
+
+    def __init__(self, before: Duration, after: Duration = "0 seconds") -> None:
+        before_us = _durations.not_negative(before, "before", "Around({})")
+        after_us = _durations.not_negative(after, "after", "Around('1 minute', {})")
+        _hold(self, before_us=before_us, after_us=after_us)
+
+    def __repr__(self) -> str:
+        return f"Around({_durations.written(self.before_us)!r}, {_durations.written(self.after_us)!r})"
+
+
+@final
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Count:
     """Windows of ``size`` rows that start every ``every`` rows, for each key in order of arrival.
 
@@ -218,7 +246,7 @@ class Global:
         return self.count, self.condition, self.changing
 
 
-Window: TypeAlias = Tumbling | Sliding | Session | Count | Global
+Window: TypeAlias = Tumbling | Sliding | Session | Around | Count | Global
 
 
 @final

@@ -14,8 +14,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F
 
-from model import SECOND, Batch, Firing, Row, Rules
-from mullion import Early, Session, Sliding, Tumbling, read_panes, windowed
+from model import SECOND, AroundRules, Batch, Firing, Row, Rules
+from mullion import Around, Early, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import Window
 from session_model import SessionRules, model_of
@@ -37,7 +37,7 @@ class Case:
     """
 
     name: str
-    rules: Rules | SessionRules
+    rules: Rules | SessionRules | AroundRules
     state: str = "rocksdb"
     aggregates: str = "list"
     output_mode: str = "append"
@@ -78,6 +78,8 @@ class Case:
                 # A row has the gap that its id says.
                 lengths = F.array(*(F.lit(None if gap is None else length(gap)) for gap in gaps))
                 return Session(F.get(lengths, (F.col("id") % len(gaps)).cast("int")))
+            case AroundRules(before=before, after=after):
+                return Around(length(before), length(after))
             case Rules(size=size, slide=slide, offset=offset) if size == slide:
                 return Tumbling(length(size), length(offset))
             case Rules(size=size, slide=slide, offset=offset):

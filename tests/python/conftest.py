@@ -20,6 +20,8 @@ def spark() -> Iterator[SparkSession]:
         # Hundreds of small queries: what they cost is compiling, of their code by Spark and of that by the JVM.
         .config("spark.sql.codegen.cache.maxEntries", "5000")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        # So that what a query left in memory can be looked at, and it can go on, after any batch.
+        .config("spark.sql.streaming.stateStore.mullion.snapshotEvery", "1")
         # Without Hadoop's native library the usual manager starts a process for each small file of a checkpoint.
         .config(
             "spark.sql.streaming.checkpointFileManagerClass",

@@ -145,10 +145,10 @@ def batch_of(rules: Arrival, chance: random.Random, number: int, first_id: int) 
 
 
 def on_a_store() -> list[Any]:
-    """Every case on one of the stores, and with the next seed on the other."""
-    stores = ("rocksdb", "hdfs")
+    """Every case on one of the stores, and with the next seed on another."""
+    stores = ("rocksdb", "hdfs", "memory")
     return [
-        pytest.param(name, stores[(SEED + i) % 2], id=f"{name} ({stores[(SEED + i) % 2]})")
+        pytest.param(name, stores[(SEED + i) % 3], id=f"{name} ({stores[(SEED + i) % 3]})")
         for i, name in enumerate(CASES)
     ]
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from checked import Case, shown, shown_row
-from model import SECOND, Row, Rules
+from model import SECOND, AroundRules, Row, Rules
 from mullion import Session, Sliding, Tumbling, windowed
 from mullion.testing import ClockedQuery
 from session_model import SessionRules, closes_of
@@ -27,6 +27,8 @@ CASES = [
     Case("sliding", Rules(TEN, 2 * SECOND, early=SECOND), aggregates="figures"),
     Case("sliding, slide does not divide size", Rules(TEN, 4 * SECOND, offset=-SECOND, late="reopen")),
     Case("gaps", Rules(4 * SECOND, TEN, offset=SECOND, late="emit")),
+    Case("around", AroundRules(before=4 * SECOND, after=2 * SECOND, early=SECOND)),
+    Case("around, nothing before", AroundRules(before=0, after=SECOND, late="emit"), aggregates="figures"),
     Case("sessions", SessionRules(gap=3 * SECOND, early=SECOND, late="reopen")),
     Case("sessions, a gap per row", SessionRules(gap=SECOND, gaps=(SECOND, None, 1, 6 * SECOND, 0)), state="hdfs"),
 ]

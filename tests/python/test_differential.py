@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from checked import CHANGELOGS, SESSION_STATE_IN_ROCKSDB, Case, CheckedQuery
-from model import SECOND, Row, Rules
+from model import SECOND, AroundRules, Row, Rules
 from session_model import SessionRules
 
 KEYS = 240
@@ -62,6 +62,19 @@ CASES = [
     Case(
         "tumbling, odd microseconds, emit",
         Rules(7_000_003, 7_000_003, offset=-1, delay=1000, lateness=999, late="emit"),
+    ),
+    Case(
+        "tumbling, early, lateness, emit, memory, restarted",
+        Rules(TEN, TEN, delay=2 * SECOND, lateness=4 * SECOND, early=3 * SECOND, late="emit"),
+        state="memory",
+        restart_after=5,
+    ),
+    Case(
+        "sliding, early unchanged, offset, lateness, reopen, memory, restarted",
+        Rules(TEN, 3 * SECOND, offset=SECOND, lateness=4 * SECOND, early=3 * SECOND, unchanged=True, late="reopen"),
+        state="memory",
+        aggregates="figures",
+        restart_after=4,
     ),
     Case("sliding", Rules(TEN, 2 * SECOND), aggregates="figures"),
     Case(
@@ -180,12 +193,49 @@ CASES = [
         SessionRules(gap=5 * SECOND, delay=4 * SECOND, lateness=SECOND, idle_after=4 * SECOND),
         restart_after=2,
     ),
+    Case(
+        "around, emit, restarted",
+        AroundRules(before=5 * SECOND, after=2 * SECOND, delay=6 * SECOND, late="emit"),
+        restart_after=4,
+    ),
+    Case(
+        "around, nothing before, lateness, reopen, hdfs",
+        AroundRules(before=0, after=4_000_001, delay=3 * SECOND, lateness=2 * SECOND, late="reopen"),
+        state="hdfs",
+        aggregates="figures",
+    ),
+    Case(
+        "around, early, a count, on time, lateness, reopen, restarted",
+        AroundRules(
+            before=4 * SECOND,
+            after=SECOND,
+            delay=2 * SECOND,
+            lateness=8 * SECOND,
+            early=3 * SECOND,
+            count=3,
+            on_time=True,
+            late="reopen",
+        ),
+        restart_after=3,
+    ),
+    Case(
+        "around, early unchanged, nothing after, hdfs, changelogs, restarted",
+        AroundRules(before=6 * SECOND, after=0, delay=4 * SECOND, early=5 * SECOND, unchanged=True),
+        state="hdfs",
+        restart_after=5,
+    ),
     Case("sessions", SessionRules(gap=TEN, delay=3 * SECOND), aggregates="figures"),
     Case(
         "sessions, lateness, emit, hdfs, restarted",
         SessionRules(gap=4 * SECOND, delay=TEN, lateness=7 * SECOND, late="emit"),
         state="hdfs",
         restart_after=4,
+    ),
+    Case(
+        "sessions, early, lateness, emit, memory, restarted",
+        SessionRules(gap=5 * SECOND, delay=12 * SECOND, lateness=4 * SECOND, early=4 * SECOND, late="emit"),
+        state="memory",
+        restart_after=5,
     ),
     Case("sessions, reopen, odd microseconds", SessionRules(gap=7_000_003, delay=18 * SECOND, late="reopen")),
     Case(
@@ -256,7 +306,12 @@ class Step:
 
 def steps(rng: random.Random, case: Case) -> Iterator[Step]:
     """A stream of some batches: time runs on, stands still and leaps."""
-    rules, ids = case.rules, count()
+    rules: Rules | SessionRules | AroundRules = case.rules
+    ids = count()
+    if isinstance(rules, AroundRules):
+        # As far from one another as rows of a session are, where its gap is a window's reach.
+        gap = max(rules.before, rules.after, SECOND)
+        rules = SessionRules(gap=gap, delay=rules.delay, lateness=rules.lateness, early=rules.early)
     leaps = (
         (rules.gap // 2, rules.gap, 2 * rules.gap + rules.lateness)
         if isinstance(rules, SessionRules)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,12 +22,12 @@ import yaml
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Count, Early, Global, MullionError, Session, Sliding, Tumbling, read_panes, windowed
+from mullion import Around, Count, Early, Global, MullionError, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import Window
 
 FOLDER = Path(__file__).parents[1] / "transcripts"
-STORES = ("rocksdb", "hdfs")
+STORES = ("rocksdb", "hdfs", "memory")
 OPERATOR = "mullionWindow"
 # No story but those that say `flood: false` comes near this second.
 FAR = 1_000_000_000
@@ -81,8 +82,8 @@ class Spec:
 
     @property
     def kind(self) -> str:
-        """``tumbling``, ``sliding``, ``session``, ``count``, ``global``; of windows on a grid are the lengths below."""
-        (kind,) = {"tumbling", "sliding", "session", "count", "global"} & set(self.window)
+        """Of windows on a grid (``tumbling`` and ``sliding``) are the lengths below."""
+        (kind,) = {"tumbling", "sliding", "session", "around", "count", "global"} & set(self.window)
         return kind
 
     @property
@@ -158,13 +159,15 @@ class Spec:
             case "session":
                 gap = self.window["session"]
                 return Session(F.expr(gap) if isinstance(gap, str) else length(micros(gap)))
+            case "around":
+                return Around(length(micros(self.window["around"])), length(micros(self.window.get("after", 0))))
             case "tumbling":
                 return Tumbling(length(self.size), length(self.offset))
         return Sliding(length(self.size), length(self.slide), length(self.offset))
 
     def far(self) -> tuple[int, int]:
         """When the last row of a story comes, and how many panes it is in: as many as a row can be."""
-        if self.kind == "session":
+        if self.kind in ("session", "around"):
             return FAR * 1_000_000, 1
         return FAR * 1_000_000 // self.slide * self.slide + self.offset, -(-self.size // self.slide)
 
@@ -500,8 +503,8 @@ _one_row: dict[tuple[object, ...], int] = {}
 def one_row(run: Run) -> int:
     """The records of a state that never saw another row than the last."""
     spec = run.story.spec
-    window: dict[str, Any] = {"session": 10}
-    if spec.kind != "session":
+    window: dict[str, Any] = {spec.kind: 10}
+    if spec.kind in ("tumbling", "sliding"):
         sliding = {"sliding": seconds(spec.size), "every": seconds(spec.slide)}
         window = sliding if spec.slide < spec.size else {"tumbling": 10}
     shape = (run.store, str(window), str(spec.early), spec.on_time, spec.accumulate, spec.running, str(spec.collect))
@@ -672,14 +675,14 @@ def session(spark: SparkSession) -> SparkSession:
 
 
 def on_a_store() -> list[Any]:
-    """Every story, each second one on the other store.
+    """Every story, on the stores in turn.
 
-    The Scala suite takes them the other way round, so that between them every story is run in both languages and on
-    both stores.
+    The Scala suite is one ahead: every story is run in both languages, each on another store.
+    ``MULLION_TEST_STORE=memory`` has all of them run on that.
     """
+    stores = [os.environ.get("MULLION_TEST_STORE", STORES[number % len(STORES)]) for number in range(len(stories()))]
     return [
-        pytest.param(story, STORES[number % len(STORES)], id=f"{story.name} ({STORES[number % len(STORES)]})")
-        for number, story in enumerate(stories())
+        pytest.param(story, store, id=f"{story.name} ({store})") for story, store in zip(stories(), stores, strict=True)
     ]
 
 

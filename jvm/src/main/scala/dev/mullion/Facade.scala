@@ -3,7 +3,7 @@ package dev.mullion
 import java.util.Properties
 
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
-import org.apache.spark.sql.mullion.{ClockedQuery, PanesReader, Session, WindowOptions, WindowedBuilder}
+import org.apache.spark.sql.mullion.{ClockedQuery, PanesReader, Recovery, Session, WindowOptions, WindowedBuilder}
 
 import dev.mullion.windows._
 
@@ -29,6 +29,8 @@ object Facade {
   def tumbling(size: Long, offset: Long): AlignedWindow = AlignedWindow.tumbling(size, offset)
 
   def sliding(size: Long, slide: Long, offset: Long): AlignedWindow = AlignedWindow.sliding(size, slide, offset)
+
+  def around(before: Long, after: Long): WindowSpec = AroundWindow(before, after)
 
   def session(gap: Long): WindowSpec = SessionWindow(Some(gap))
 
@@ -73,6 +75,9 @@ object Facade {
   /** The same, with the aggregates of the query's own DataFrame: for those that have no text in SQL. */
   def readPanesOf(panes: DataFrame, checkpoint: String, operator: Int): DataFrame =
     PanesReader.readOf(Session.classic(panes), checkpoint, operator)
+
+  /** Takes a checkpoint with state in memory back to its newest snapshot; how many batches the query will do again. */
+  def recover(spark: SparkSession, checkpoint: String): Long = Recovery.recover(Session.classic(spark), checkpoint)
 
   /** Starts a query whose clock a test moves; see `ClockedQuery`. */
   def startClocked(panes: DataFrame, checkpoint: String, outputMode: String, startMs: Long): ClockedQuery =

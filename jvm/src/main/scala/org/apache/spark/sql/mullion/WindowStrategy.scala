@@ -9,7 +9,7 @@ import org.apache.spark.sql.mullion.exec._
 import org.apache.spark.sql.types.{BooleanType, LongType, TimestampType}
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{AlignedRules, LatePolicy, NumberedRules, SessionRules}
+import dev.mullion.windows.{AlignedRules, AroundRules, LatePolicy, NumberedRules, SessionRules, TimeMath}
 
 /** Plans [[WindowedAggregate]].
   *
@@ -188,6 +188,7 @@ object WindowStrategy extends SparkStrategy {
       case aligned: AlignedRules  => SlicesToWindowsExec(slice, start, aligned, partial)
       case sessions: SessionRules =>
         MergeSessionsExec(node.keys, slice, node.gap, buffersOf(program.extras), start, sessions, partial)
+      case around: AroundRules    => RowsToWindowsExec(node.keys, slice, start, around, partial)
       case numbers: NumberedRules => throw new IllegalStateException(s"${numbers.describe} has no slices of time")
     }
     val complete = AggregateExecs(
@@ -202,6 +203,9 @@ object WindowStrategy extends SparkStrategy {
     val end = node.rules match {
       case aligned: AlignedRules =>
         PreciseTimestampConversion(WindowEnd(start, aligned.window.size), LongType, TimestampType)
+      case around: AroundRules =>
+        val size = TimeMath.plus(TimeMath.plus(around.window.before, around.window.after), 1)
+        PreciseTimestampConversion(WindowEnd(start, size), LongType, TimestampType)
       // In place of the last time MergeSessions wrote the end.
       case _ => wanted(node.functions.length + 1).resultAttribute
     }

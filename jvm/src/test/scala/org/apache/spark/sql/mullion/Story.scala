@@ -274,6 +274,7 @@ object Story {
       } else if (node.has("global")) global(said.get("global").get)
       else if (node.has("sliding"))
         Facade.sliding(said.micros("sliding"), said.micros("every"), said.micros("offset"))
+      else if (node.has("around")) Facade.around(said.micros("around"), said.micros("after"))
       else if (said.get("session").exists(_.isTextual)) Facade.sessionByRow()
       else Facade.session(said.micros("session"))
     said.finish()

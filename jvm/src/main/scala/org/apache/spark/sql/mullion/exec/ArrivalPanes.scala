@@ -481,6 +481,9 @@ private[exec] object ArrivalPanes {
       case _                                                                     => None
     }
 
+    private def refused(rules: PaneRules) =
+      throw new IllegalStateException(s"rows of ${rules.describe} are not worked on one by one")
+
     private val grid = program.rules.window match {
       case count: CountWindow => Some(CountBook.grid(count))
       case _                  => None
@@ -490,6 +493,7 @@ private[exec] object ArrivalPanes {
       case NumberedRules(count: CountWindow)    => new CountBook(count, grid.get, rows.asked.running, 0L)
       case NumberedRules(GlobalWindow(trigger)) => GlobalBook.empty(trigger)
       case aligned: AlignedRules                => AlignedBook.empty(aligned, rows.asked.running, counted, keyClock)
+      case around: AroundRules                  => refused(around)
       case sessions: SessionRules               => SessionBook.empty(sessions, !rows.keepsRows, counted, keyClock)
     }
 
@@ -497,6 +501,7 @@ private[exec] object ArrivalPanes {
       case NumberedRules(count: CountWindow)    => CountBook.fromBytes(count, grid.get, rows.asked.running, bytes)
       case NumberedRules(GlobalWindow(trigger)) => GlobalBook.fromBytes(trigger, bytes)
       case aligned: AlignedRules  => AlignedBook.fromBytes(aligned, rows.asked.running, counted, keyClock, bytes)
+      case around: AroundRules    => refused(around)
       case sessions: SessionRules => SessionBook.fromBytes(sessions, !rows.keepsRows, counted, keyClock, bytes)
     }
 

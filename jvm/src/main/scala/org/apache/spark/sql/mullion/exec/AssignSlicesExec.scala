@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.mullion.{SparkLineShim, SpillLimits, WindowedBuilder}
 
-import dev.mullion.windows.{AlignedRules, BatchClock, LatePolicy, NumberedRules, PaneRules, SessionRules}
+import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, LatePolicy, NumberedRules, PaneRules, SessionRules}
 
 /** Gives each row the slice that it is aggregated in, below the partial aggregate, and keeps late rows, rows without
   * time and rows in no window out of it. Compiled into the same loop as the scan and the aggregate.
@@ -195,6 +195,7 @@ case class AssignSlicesExec(
     rules match {
       case aligned: AlignedRules  => new AlignedAssigner(aligned, clock)
       case sessions: SessionRules => new SessionAssigner(sessions, clock)
+      case around: AroundRules    => new AroundAssigner(around, clock)
       case numbers: NumberedRules => throw new IllegalStateException(s"${numbers.describe} has no slices of time")
     }
   }
@@ -253,6 +254,22 @@ private[exec] final class AlignedAssigner(rules: AlignedRules, before: Long) ext
 
   override def windowStart(ts: Long, i: Int): Long =
     if (!overlaps) window.lastStart(ts) else grid.windowStart(grid.firstWindow(grid.ordinalOf(ts)) + i)
+}
+
+/** The slice of a row is its time. */
+private[exec] final class AroundAssigner(rules: AroundRules, before: Long) extends Assigner {
+  private val hasBefore = before != BatchClock.BeforeAllTime
+  private val batch = BatchClock(before, before, 0L, rowsCame = true)
+
+  override def inWindow(ts: Long, gap: Long): Boolean = true
+
+  override def isLate(ts: Long, gap: Long): Boolean = hasBefore && rules.isLate(ts, batch)
+
+  override def slice(ts: Long, gap: Long): Long = ts
+
+  override def windows(ts: Long): Int = 1
+
+  override def windowStart(ts: Long, i: Int): Long = ts
 }
 
 private[exec] final class SessionAssigner(rules: SessionRules, before: Long) extends Assigner {

@@ -6,7 +6,7 @@ import org.apache.spark.sql.mullion.{AggregateText, StateChoice, WindowedBuilder
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StateHeader, StatePartition}
 import org.apache.spark.sql.types._
 
-import dev.mullion.windows.{AlignedRules, BatchClock, NumberedRules, PaneRules, SessionRules}
+import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, NumberedRules, PaneRules, SessionRules}
 
 /** What an operator does, apart from where in a plan it stands: made on the driver, run in the tasks.
   *
@@ -83,14 +83,15 @@ final case class WindowProgram(
       case _: SessionRules                               => SessionPanes.families(this)
       case aligned: AlignedRules if aligned.sharesSlices => SlidingPanes.families(this)
       case _: AlignedRules                               => TumblingPanes.families(this)
+      case _: AroundRules                                => SlidingPanes.families(this)
       case _: NumberedRules                              => throw WindowProgram.needsRows(this)
     }) :+ PartitionTotals.family
 
   /** Whether panes are worked on key by key. */
   def byKey: Boolean = rules match {
-    case _: SessionRules       => true
-    case aligned: AlignedRules => aligned.sharesSlices
-    case _: NumberedRules      => true
+    case _: SessionRules | _: AroundRules => true
+    case aligned: AlignedRules            => aligned.sharesSlices
+    case _: NumberedRules                 => true
   }
 
   /** The program in words. */
@@ -126,8 +127,8 @@ final case class WindowProgram(
 
   /** How records are kept that are in order of one time: where in the key it stands is the store's choice. */
   private[exec] def timeOrder: RecordOrder = state match {
-    case StateChoice.RocksDb => RecordOrder.ByLast
-    case StateChoice.Hdfs    => RecordOrder.ByFirst(1)
+    case StateChoice.RocksDb | StateChoice.Memory => RecordOrder.ByLast
+    case StateChoice.Hdfs                         => RecordOrder.ByFirst(1)
   }
 
   /** A key's columns and one time, in that order. */
@@ -160,6 +161,7 @@ final case class WindowProgram(
     case sessions: SessionRules => new SessionPanes(this, sessions, clock, partition, counts)
     case aligned: AlignedRules if aligned.sharesSlices => new SlidingPanes(this, aligned, clock, partition, counts)
     case aligned: AlignedRules                         => new TumblingPanes(this, aligned, clock, partition, counts)
+    case around: AroundRules                           => new SlidingPanes(this, around, clock, partition, counts)
     case _: NumberedRules                              => throw WindowProgram.needsRows(this)
   }
 }

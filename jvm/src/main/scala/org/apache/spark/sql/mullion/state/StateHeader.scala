@@ -79,8 +79,9 @@ final case class StateHeader(
 
 object StateHeader {
 
-  /** A window: aligned with `size`, `slide` and `offset`, or a session with a `gap` or, in SQL over `input`, with
-    * `gapByRow`; or of `count` rows `every` so many, or global: closing every so many rows, or by a `trigger`, in SQL.
+  /** A window: aligned with `size`, `slide` and `offset`, a session with a `gap` or, in SQL over `input`, with
+    * `gapByRow`, or one about each row from `before` it to `after` it; or of `count` rows `every` so many, or global:
+    * closing every so many rows, or by a `trigger`, in SQL.
     */
   final case class Window(
       size: Option[Long],
@@ -88,18 +89,28 @@ object StateHeader {
       offset: Option[Long],
       gap: Option[Long],
       gapByRow: Option[String],
+      before: Option[Long],
+      after: Option[Long],
       count: Option[Long] = None,
       every: Option[Long] = None,
       global: Option[String] = None,
       trigger: Option[String] = None
   ) {
-    def spec: WindowSpec = (size, slide, offset, count, every, global) match {
-      case (Some(size), Some(slide), Some(offset), _, _, _) => AlignedWindow.sliding(size, slide, offset)
-      case (_, _, _, Some(count), Some(every), _)           => CountWindow(count, every)
-      case (_, _, _, _, Some(every), Some("every"))         => GlobalWindow(GlobalTrigger.Every(every))
-      case (_, _, _, _, _, Some("when"))                    => GlobalWindow(GlobalTrigger.When)
-      case (_, _, _, _, _, Some("changes"))                 => GlobalWindow(GlobalTrigger.Changes)
-      case _                                                => SessionWindow(gap)
+    def spec: WindowSpec =
+      ofTime.orElse(ofRows).getOrElse(SessionWindow(gap))
+
+    private def ofTime: Option[WindowSpec] = (size, slide, offset, before, after) match {
+      case (Some(size), Some(slide), Some(offset), _, _) => Some(AlignedWindow.sliding(size, slide, offset))
+      case (_, _, _, Some(before), Some(after))          => Some(AroundWindow(before, after))
+      case _                                             => None
+    }
+
+    private def ofRows: Option[WindowSpec] = (count, every, global) match {
+      case (Some(count), Some(every), _)   => Some(CountWindow(count, every))
+      case (_, Some(every), Some("every")) => Some(GlobalWindow(GlobalTrigger.Every(every)))
+      case (_, _, Some("when"))            => Some(GlobalWindow(GlobalTrigger.When))
+      case (_, _, Some("changes"))         => Some(GlobalWindow(GlobalTrigger.Changes))
+      case _                               => None
     }
 
     def describe: String =
@@ -107,16 +118,19 @@ object StateHeader {
   }
 
   object Window {
+    private val none = Window(None, None, None, None, None, None, None)
+
     def apply(window: WindowSpec, gapByRow: Option[String], trigger: Option[String]): Window = window match {
-      case AlignedWindow(size, slide, offset)      => Window(Some(size), Some(slide), Some(offset), None, None)
-      case SessionWindow(gap)                      => Window(None, None, None, gap, gapByRow)
-      case CountWindow(count, every)               => ofRows.copy(count = Some(count), every = Some(every))
-      case GlobalWindow(GlobalTrigger.Every(rows)) => ofRows.copy(every = Some(rows), global = Some("every"))
-      case GlobalWindow(GlobalTrigger.When)        => ofRows.copy(global = Some("when"), trigger = trigger)
-      case GlobalWindow(GlobalTrigger.Changes)     => ofRows.copy(global = Some("changes"), trigger = trigger)
+      case AlignedWindow(size, slide, offset) =>
+        none.copy(size = Some(size), slide = Some(slide), offset = Some(offset))
+      case SessionWindow(gap)                      => none.copy(gap = gap, gapByRow = gapByRow)
+      case AroundWindow(before, after)             => none.copy(before = Some(before), after = Some(after))
+      case CountWindow(count, every)               => none.copy(count = Some(count), every = Some(every))
+      case GlobalWindow(GlobalTrigger.Every(rows)) => none.copy(every = Some(rows), global = Some("every"))
+      case GlobalWindow(GlobalTrigger.When)        => none.copy(global = Some("when"), trigger = trigger)
+      case GlobalWindow(GlobalTrigger.Changes)     => none.copy(global = Some("changes"), trigger = trigger)
     }
 
-    private val ofRows = Window(None, None, None, None, None)
   }
 
   /** What is asked where rows are worked on one by one. How far keys' clocks are behind may change, and so may the most
