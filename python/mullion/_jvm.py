@@ -84,6 +84,7 @@ def windowed(
         .withOnTime(options.on_time)
         .withAccumulate(options.accumulate)
         .withLate(options.late)
+        .withEmpty(options.empty == "emit")
         .withState(options.state)
     )
     if options.idle_after_us is not None:

@@ -74,6 +74,7 @@ class Spec:
     on_time: bool = False
     accumulate: bool = True
     late: str = "drop"
+    empty: str = "skip"
     time: str = "event"
     idle_after: Decimal | int | None = None
     running: bool = False
@@ -132,6 +133,7 @@ class Spec:
             on_time=self.on_time,
             accumulate=self.accumulate,
             late=self.late,
+            empty=self.empty,
             idle_after=None if self.idle_after is None else length(micros(self.idle_after)),
             state=store,
             running=self.running,
@@ -217,6 +219,7 @@ class Story:
     on_time: bool = False
     accumulate: bool = True
     late: str = "drop"
+    empty: str = "skip"
     time: str = "event"
     idle_after: Decimal | int | None = None
     running: bool = False
@@ -234,7 +237,9 @@ class Story:
     @property
     def spec(self) -> Spec:
         firings = (self.early, self.on_time, self.accumulate)
-        spec = Spec(self.window, self.by, self.aggs, self.lateness, *firings, self.late, self.time, self.idle_after)
+        spec = Spec(
+            self.window, self.by, self.aggs, self.lateness, *firings, self.late, self.empty, self.time, self.idle_after
+        )
         return replace(spec, running=self.running, per_key=self.per_key, collect=self.collect)
 
     @property
@@ -447,8 +452,9 @@ def play(run: Run) -> None:
     else:
         last = drowned(run, fired)
     closes = [{**firing, "close": 0} for firing in fired + last if "close" in firing]
-    # What a firing has taken away a batch still has, and on processing time its rows have one time.
-    if late == 0 and story.accumulate and story.time == "event":
+    # What a firing has taken away a batch still has, on processing time its rows have one time, and it ends elsewhere
+    # than a clock that closes windows without rows.
+    if late == 0 and story.accumulate and story.time == "event" and story.empty == "skip":
         files = run.files - 1 if story.flood else run.files
         still_open = [] if story.flood or story.spec.is_numbered else [{"close": 0, **pane} for pane in story.open]
         same(run.as_batch(files), closes + still_open, story.last, "the same as a batch")

@@ -36,6 +36,7 @@ object RowsAsked {
       val other =
         if (fires.count.isDefined) Some("early=Early(count=...)")
         else if (fires.onTime) Some("on_time=True")
+        else if (fires.empty) Some("empty='emit'")
         else Option.unless(fires.accumulate)("accumulate=False")
       other.foreach(what => refuse(s"$what with $asked", s"rows are worked on one by one there. Leave $what out."))
     }

@@ -56,6 +56,8 @@ final case class WindowOptions(
 
   def withState(store: String): WindowOptions = copy(state = StateChoice.named(store))
 
+  def withEmpty(empty: Boolean): WindowOptions = copy(refinements = refinements.copy(empty = empty))
+
   def withTrigger(column: Column): WindowOptions = copy(trigger = Some(column))
 
   def withRunning: WindowOptions = copy(running = true)
