@@ -344,6 +344,7 @@ def test_what_is_collected_is_said_rightly(make: Make, given: dict[str, Any], re
         ({"running": True, "late": "reopen"}, "late='reopen' with running=True"),
         ({"running": True, "early": Early(count=5)}, r"early=Early\(count=...\) with running=True"),
         ({"running": True, "on_time": True, "allowed_lateness": "1 minute"}, "on_time=True with running=True"),
+        ({"running": True, "empty": "emit"}, "empty='emit' with running=True"),
         ({"watermark": "per key", "time": None}, "watermark='per key': on processing time"),
         ({"watermark": "per key", "window": Around("1 minute")}, "watermark='per key' with from"),
         ({"running": True, "window": Around("1 minute")}, "running=True with from"),
