@@ -22,12 +22,14 @@ from mullion.errors import (
     UnsupportedError,
     VersionMismatchError,
 )
-from mullion.windows import Around, Early, Session, Sliding, Tumbling
+from mullion.windows import Around, Count, Early, Global, Session, Sliding, Tumbling
 
 __all__ = [
     "Around",
+    "Count",
     "Duration",
     "Early",
+    "Global",
     "IncompatibleStateError",
     "InvalidArgumentError",
     "MullionError",

@@ -19,7 +19,7 @@ from mullion import _jars
 from mullion._options import Options
 from mullion._version import __version__
 from mullion.errors import MullionError, UnsupportedError, VersionMismatchError, error_of
-from mullion.windows import Around, Session, Sliding, Tumbling, Window
+from mullion.windows import Around, Count, Global, Session, Sliding, Tumbling, Window
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException
@@ -70,27 +70,35 @@ def windowed(
     options: Options,
     *,
     aggregates: Sequence[Column],
+    collect: tuple[bool, str, int] | None = None,
 ) -> DataFrame:
     """The operator over ``df``."""
     spark = df.sparkSession
     jvm = facade(spark)
+    asked = jvm.options()
+    # The time first: without one there is no lateness.
+    if options.time is not None:
+        asked = asked.withTime(_column(options.time))
     asked = (
-        jvm.options()
-        .withAllowedLateness(options.allowed_lateness_us)
+        asked.withAllowedLateness(options.allowed_lateness_us)
         .withOnTime(options.on_time)
         .withAccumulate(options.accumulate)
         .withLate(options.late)
         .withEmpty(options.empty == "emit")
         .withState(options.state)
     )
-    if options.time is not None:
-        asked = asked.withTime(_column(options.time))
     if options.idle_after_us is not None:
         asked = asked.withIdleAfter(options.idle_after_us)
     if options.early is not None and options.early.every_us is not None:
         asked = asked.withEarly(options.early.every_us, options.early.unchanged)
     if options.early is not None and options.early.count is not None:
         asked = asked.withEarlyCount(options.early.count)
+    if options.running:
+        asked = asked.withRunning()
+    if options.per_key:
+        asked = asked.withClockPerKey()
+    if collect is not None:
+        asked = asked.withCollect(*collect)
     match window:
         case Tumbling():
             spec = jvm.tumbling(window.size_us, window.offset_us)
@@ -103,6 +111,16 @@ def windowed(
             asked = asked.withGap(_column(gap))
         case Session():
             spec = jvm.session(window.gap_us)
+        case Count():
+            spec = jvm.count(window.size, window.every)
+        case Global(condition=(Column() | str()) as condition):
+            spec = jvm.globalWhen()
+            asked = asked.withTrigger(_column(condition))
+        case Global(changing=(Column() | str()) as changing):
+            spec = jvm.globalChanges()
+            asked = asked.withTrigger(_column(changing))
+        case Global():
+            spec = jvm.globalEvery(window.count)
     return _dataframe(
         jvm.windowed(_internal(df, "_jdf"), spec, _columns(spark, by), asked, _columns(spark, aggregates)), spark
     )

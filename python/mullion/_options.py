@@ -23,6 +23,8 @@ class Options:
     empty: str
     idle_after_us: int | None
     state: str
+    running: bool = False
+    per_key: bool = False
 
     def written(self) -> list[str]:
         """As arguments of the call, but those that say what is so anyway."""
@@ -39,4 +41,8 @@ class Options:
             parts.append(f"empty={self.empty!r}")
         if self.idle_after_us is not None:
             parts.append(f"idle_after={_durations.written(self.idle_after_us)!r}")
+        if self.running:
+            parts.append("running=True")
+        if self.per_key:
+            parts.append("watermark='per key'")
         return [*parts, f"late={self.late!r}", f"state={self.state!r}"]

@@ -33,13 +33,15 @@ from mullion import _durations, _jvm
 from mullion._durations import Duration
 from mullion._options import Options
 from mullion.errors import InvalidArgumentError, UnknownColumnError, UnsupportedError
-from mullion.windows import Around, Early, Session, Sliding, Tumbling, Window
+from mullion.windows import Around, Count, Early, Global, Session, Sliding, Tumbling, Window
 
 ColumnOrName: TypeAlias = Column | str
 
 LATE: Final = ("drop", "emit", "reopen")
 EMPTY: Final = ("skip", "emit")
 STATE: Final = ("rocksdb", "hdfs", "memory")
+WATERMARK: Final = ("stream", "per key")
+ORDER: Final = ("arrival", "time")
 _RESERVED: Final = ("window", "pane")
 # What Spark's refusals leave unsaid.
 _FIXES: Final = {
@@ -63,15 +65,18 @@ def windowed(
     empty: str = "skip",
     idle_after: Duration | None = None,
     state: str = "rocksdb",
+    running: bool = False,
+    watermark: str = "stream",
 ) -> Windowed:
     """Puts the rows of a DataFrame into panes: one for each window and key. ``.agg(...)`` says what a pane holds.
 
     - ``df``: a stream with a watermark on ``time``, or a batch; a batch gives what a stream over its rows closes with.
-    - ``window``: :class:`Tumbling`, :class:`Sliding`, :class:`Session` or :class:`Around`.
+    - ``window``: :class:`Tumbling`, :class:`Sliding`, :class:`Session` or :class:`Around`; or, over row numbers,
+      :class:`Count` or :class:`Global`.
     - ``by``: the key, a column or a list of them; nothing for one key. Nulls are a key, as in SQL.
     - ``time``: the event time, a ``TIMESTAMP`` column, or a window column of an operator before this one. ``None`` for
       processing time: a row's time is that of its batch, panes close by the wall clock with no row coming, and no row
-      is ever late.
+      is ever late. For windows of row numbers: these have no clock.
     - ``allowed_lateness``: how long after its end a pane stays open, as text or ``timedelta``. This is apart from the
       watermark's delay: a pane closes when the watermark reaches ``end + allowed_lateness``.
     - ``early``: when open panes fire before they close; ``None`` for only at the close.
@@ -98,6 +103,17 @@ def windowed(
       the interval to 1, and it goes on from its end. A query that loses an executor fails, and is recovered in the
       same way; with several executors set ``spark.locality.wait`` to more than a batch takes, so that tasks wait for
       the one that has their state.
+    - ``running``: whether each row fires each of its panes, as ``running``, with what the pane holds just after it, and
+      the close comes nonetheless. The rows of a key are taken in order of arrival.
+    - ``watermark``: ``"stream"`` for one event clock, Spark's watermark. ``"per key"`` for one of each key: its largest
+      time so far less the delay of ``withWatermark``, to the microsecond. It moves row by row, in order of arrival: a
+      pane closes right when a row of its key moves the clock past its end and allowed lateness, and a row is late when
+      all its panes had closed by then. A key that gets no more rows closes nothing: its panes stay open. A key's clock
+      is kept as long as the query.
+
+    ``running``, ``watermark="per key"``, windows of row numbers and ``.collect()`` take a key's rows in order of
+    arrival: by source partition, and in its order. After a shuffle upstream (a join, ``dropDuplicates``) that is the
+    order which the shuffle gave, and a batch that is tried again may see another one.
 
     Raises :class:`UnknownColumnError` for a column that ``df`` does not have, :class:`InvalidArgumentError` for a value
     that cannot be right and :class:`UnsupportedError` for what this version, or Spark Connect, cannot do. A missing
@@ -119,6 +135,8 @@ def windowed(
         raise InvalidArgumentError(f"early={early!r} is not an Early. Write {_early_meant(early)}.")
     _require_bool("on_time", on_time)
     _require_bool("accumulate", accumulate)
+    _require_bool("running", running)
+    _require_one_of("watermark", watermark, WATERMARK)
     if on_time and allowed_lateness_us == 0:
         raise InvalidArgumentError(
             "on_time=True adds nothing here: without allowed lateness a pane closes at its end. Add, for instance, "
@@ -148,7 +166,9 @@ def windowed(
     idle_after_us = None
     if idle_after is not None:
         idle_after_us = _durations.positive(idle_after, "idle_after", "idle_after={}")
-    if time is None:
+    if isinstance(window, (Count, Global)):
+        _require_no_clock(window, allowed_lateness_us, early, on_time, late, idle_after, watermark)
+    elif time is None:
         given = {"allowed_lateness": allowed_lateness_us, "late": late != "drop", "idle_after": idle_after_us}
         for name in filter(given.get, given):
             raise InvalidArgumentError(
@@ -162,7 +182,10 @@ def windowed(
         _check_time(df, time)
     if isinstance(window, Session) and window.gap is not None:
         _check_gap(df, window.gap)
-    options = Options(time, allowed_lateness_us, early, on_time, accumulate, late, empty, idle_after_us, state)
+    per_key = watermark == "per key"
+    options = Options(
+        time, allowed_lateness_us, early, on_time, accumulate, late, empty, idle_after_us, state, running, per_key
+    )
     return Windowed(df, window, keys, options)
 
 
@@ -192,6 +215,11 @@ class Windowed:
             raise InvalidArgumentError(
                 "agg() has no aggregate: say what a pane holds. Write, for instance, agg(F.count('*').alias('n'))."
             )
+        if isinstance(self._window, (Count, Global)) and self._options.time is not None:
+            raise InvalidArgumentError(
+                f"time={self._options.time!r} means nothing here: {self._window!r} takes rows in order of arrival. "
+                "Write time=None, or collect(order='time') for a pane's rows in order of their times."
+            )
         for aggregate in aggregates:
             if not isinstance(aggregate, Column):
                 raise InvalidArgumentError(_not_an_aggregate(aggregate))
@@ -200,6 +228,38 @@ class Windowed:
             return _jvm.windowed(self._df, self._window, self._by, self._options, aggregates=aggregates)
         except AnalysisException as theirs:
             raise _refusal(theirs, self._df, "agg(...)") from theirs
+
+    def collect(self, order: str = "arrival", name: str = "rows", max_rows: int = 1_000_000) -> DataFrame:
+        """A row for each pane, with its rows: the keys, ``window``, ``pane``, then an array of structs of all columns.
+
+        - ``order``: ``"arrival"``, or ``"time"`` for order of event time, and of arrival where times are equal.
+        - ``name``: what the array is called.
+        - ``max_rows``: the most rows that a pane may have. A task holds a pane's rows in memory when it closes; one
+          with more fails the query, with an error that names the pane.
+
+        In state each batch adds its rows beside those of earlier ones, and writes none of them again.
+
+        Raises :class:`InvalidArgumentError` for a value that cannot be right, such as ``order="time"`` without
+        ``time=``, and :class:`UnsupportedError` with ``running=True`` or ``early=``.
+        """
+        _require_one_of("order", order, ORDER)
+        if not isinstance(name, str) or not name:
+            raise InvalidArgumentError(f"name={name!r} is not a column's name. Write, for instance, name='rows'.")
+        if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1:
+            raise InvalidArgumentError(
+                f"max_rows={max_rows!r} ({type(max_rows).__name__}) is not a whole number of rows above 0. Write, for "
+                "instance, max_rows=1_000_000."
+            )
+        if order == "time" and self._options.time is None:
+            raise InvalidArgumentError(
+                "order='time' wants rows in order of their times, and time=None. Name the time in windowed(..., "
+                "time='ts'), or leave order out for the order of arrival."
+            )
+        collect = (order == "time", name, max_rows)
+        try:
+            return _jvm.windowed(self._df, self._window, self._by, self._options, aggregates=(), collect=collect)
+        except AnalysisException as theirs:
+            raise _refusal(theirs, self._df, "collect()") from theirs
 
     def __repr__(self) -> str:
         parts = [repr(self._df), repr(self._window)]
@@ -219,12 +279,12 @@ def _require_dataframe(df: object) -> None:
 
 
 def _require_window(window: object) -> None:
-    if isinstance(window, (Tumbling, Sliding, Session, Around)):
+    if isinstance(window, (Tumbling, Sliding, Session, Around, Count, Global)):
         return
     meant = f"Tumbling({window!r})" if isinstance(window, str) else "Tumbling('1 hour')"
     raise InvalidArgumentError(
         f"window={window!r} ({type(window).__name__}) is not a window of Mullion. Write {meant}, "
-        "Sliding('1 hour', '5 minutes'), Session('10 minutes') or Around('1 minute')."
+        "Sliding('1 hour', '5 minutes'), Session('10 minutes'), Around('1 minute'), Count(100) or Global.every(100)."
     )
 
 
@@ -242,6 +302,30 @@ def _keys(by: object) -> tuple[ColumnOrName, ...]:
                 "by=['origin', 'carrier']."
             )
     return tuple(keys)
+
+
+def _require_no_clock(
+    window: Count | Global,
+    allowed_lateness_us: int,
+    early: Early | None,
+    on_time: bool,
+    late: str,
+    idle_after: Duration | None,
+    watermark: str,
+) -> None:
+    given = {
+        "allowed_lateness": allowed_lateness_us != 0,
+        "early": early is not None,
+        "on_time": on_time,
+        "late": late != "drop",
+        "idle_after": idle_after is not None,
+        "watermark": watermark != "stream",
+    }
+    for name in (name for name, is_given in given.items() if is_given):
+        raise InvalidArgumentError(
+            f"{name} needs a clock, and {window!r} has no clock: its panes close with the row that completes them, "
+            "and no row is late. Leave it out."
+        )
 
 
 def _require_one_of(name: str, value: object, allowed: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import Column
 
 from mullion import _durations
 from mullion._durations import Duration
-from mullion.errors import InvalidArgumentError
+from mullion.errors import InvalidArgumentError, UnsupportedError
 
 _NO_OFFSET = "0 seconds"
 
@@ -142,7 +142,111 @@ class Around:
         return f"Around({_durations.written(self.before_us)!r}, {_durations.written(self.after_us)!r})"
 
 
-Window: TypeAlias = Tumbling | Sliding | Session | Around
+@final
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Count:
+    """Windows of ``size`` rows that start every ``every`` rows, for each key in order of arrival.
+
+    The rows of a key are numbered from 0. With ``every`` left out each row is in one window; where ``every`` is less
+    than ``size`` windows overlap, and where it is more, the rows between two windows are in none. The column ``window``
+    holds row numbers, ``start`` and ``end``, in place of times. A pane closes with the row that completes it; there is
+    no clock, and nothing is late, so ``time=None`` is right and a stream needs no watermark.
+
+    What a stream has not completed does not come out, of a batch DataFrame either. How many rows a key has had is kept
+    as long as the query: a small record a key.
+
+    >>> Count(100, every=100)
+    Count(100)
+
+    Raises :class:`InvalidArgumentError` when ``size`` or ``every`` is no whole number above zero.
+    """
+
+    size: int
+    every: int
+
+    def __init__(self, size: int, every: int | None = None) -> None:
+        size = _rows(size, "size", "Count(100)")
+        _hold(self, size=size, every=size if every is None else _rows(every, "every", "Count(100, every=10)"))
+
+    def __repr__(self) -> str:
+        return f"Count({self.size}{'' if self.every == self.size else f', every={self.every}'})"
+
+
+@final
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Global:
+    """One window after another over all rows of a key, each closed by a trigger: the next begins where one closes.
+
+    Made by :meth:`every`, :meth:`when` or :meth:`changes`. Rows are taken in order of arrival, and the column
+    ``window`` holds their numbers, as for :class:`Count`. A window that its trigger has not closed does not come out.
+
+    Two are equal when they close after as many rows, or by the same Column object: Columns cannot be compared.
+    """
+
+    count: int | None
+    condition: Column | str | None
+    changing: Column | str | None
+
+    def __init__(self, trigger: object = None) -> None:
+        meant = "Global.every(100), Global.when(F.col('done')) or Global.changes('status')"
+        if callable(trigger) and not isinstance(trigger, Column):
+            raise UnsupportedError(
+                f"Global({trigger!r}) has a Python function for a trigger, which would have to be called for each row "
+                f"where its key's state is. Say when a window closes with a column: {meant}."
+            )
+        raise InvalidArgumentError(f"Global() does not say when a window closes. Write {meant}.")
+
+    @classmethod
+    def every(cls, rows: int) -> Global:
+        """Closes with every so many rows.
+
+        >>> Global.every(100)
+        Global.every(100)
+        """
+        return cls._of(count=_rows(rows, "rows", "Global.every(100)"))
+
+    @classmethod
+    def when(cls, condition: Column | str) -> Global:
+        """Closes after each row for which ``condition``, a boolean column, is true; a null is not."""
+        return cls._of(condition=_of_row(condition, "Global.when(F.col('status') == 'done')"))
+
+    @classmethod
+    def changes(cls, column: Column | str) -> Global:
+        """Closes before each row whose ``column`` has another value than in the row before it. Nulls are equal.
+
+        >>> Global.changes("status")
+        Global.changes('status')
+        """
+        return cls._of(changing=_of_row(column, "Global.changes('status')"))
+
+    @classmethod
+    def _of(
+        cls, count: int | None = None, condition: Column | str | None = None, changing: Column | str | None = None
+    ) -> Global:
+        made = object.__new__(cls)
+        _hold(made, count=count, condition=condition, changing=changing)
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Global) and all(
+            mine is its if isinstance(mine, Column) or isinstance(its, Column) else mine == its
+            for mine, its in zip(self._fields, other._fields, strict=True)
+        )
+
+    def __hash__(self) -> int:
+        return hash((Global, *(id(part) if isinstance(part, Column) else part for part in self._fields)))
+
+    def __repr__(self) -> str:
+        if self.count is not None:
+            return f"Global.every({self.count})"
+        return f"Global.changes({self.changing!r})" if self.condition is None else f"Global.when({self.condition!r})"
+
+    @property
+    def _fields(self) -> tuple[int | None, Column | str | None, Column | str | None]:
+        return self.count, self.condition, self.changing
+
+
+Window: TypeAlias = Tumbling | Sliding | Session | Around | Count | Global
 
 
 @final
@@ -201,6 +305,23 @@ class Early:
         if self.count is not None:
             parts.append(f"count={self.count}")
         return f"Early({', '.join(parts)})"
+
+
+def _rows(rows: object, name: str, example: str) -> int:
+    if isinstance(rows, int) and not isinstance(rows, bool) and rows > 0:
+        return rows
+    raise InvalidArgumentError(
+        f"{name}={rows!r} ({type(rows).__name__}) is not a whole number of rows above 0. Write, for instance, "
+        f"{example}."
+    )
+
+
+def _of_row(column: object, example: str) -> Column | str:
+    if isinstance(column, (Column, str)):
+        return column
+    raise InvalidArgumentError(
+        f"{column!r} ({type(column).__name__}) is neither a column's name nor a Column. Write, for instance, {example}."
+    )
 
 
 def _offset(us: int) -> str:

@@ -14,7 +14,9 @@ from pyspark.sql import functions as F
 from fakes import of_connect
 from mullion import (
     Around,
+    Count,
     Early,
+    Global,
     InvalidArgumentError,
     Session,
     Sliding,
@@ -140,7 +142,7 @@ def test_an_idle_time_shorter_than_sparks_clocks_tell_is_refused(make: Make) -> 
     ("given", "message"),
     [
         ({"window": "1 hour"}, r"Write Tumbling\('1 hour'\)"),
-        ({"window": None}, r"window=None \(NoneType\).*Session\('10 minutes'\)"),
+        ({"window": None}, r"window=None \(NoneType\).*or Global\.every\(100\)"),
         ({"by": 1}, r"by=1 \(int\)"),
         ({"by": {"carrier"}}, r"by=\{'carrier'\} \(set\)"),
         ({"by": ["carrier", 1]}, r"holds 1 \(int\)"),
@@ -292,3 +294,97 @@ def test_a_repr_shows_the_call(flights: DataFrame) -> None:
 def test_a_wrong_argument_of_read_panes_is_refused_by_name(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         read_panes(**{"checkpoint": "/checkpoint", **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"allowed_lateness": "1 minute"}, "allowed_lateness"),
+        ({"late": "emit"}, "late"),
+        ({"early": Early("1 minute")}, "early"),
+        ({"idle_after": "1 minute"}, "idle_after"),
+        ({"watermark": "per key"}, "watermark"),
+        ({"on_time": True, "allowed_lateness": "1 minute"}, "allowed_lateness"),
+    ],
+)
+@pytest.mark.parametrize("window", [Count(5), Global.every(5)])
+def test_windows_of_rows_have_no_clock(make: Make, window: object, given: dict[str, Any], name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"^{name} needs a clock.*no row is late"):
+        make(window=window, time=None, **given)
+
+
+def test_windows_of_rows_take_no_time_but_to_order_what_they_collect(make: Make) -> None:
+    make(window=Count(5), time=None).agg(F.count("*"))
+    make(window=Count(5), time="ts").collect("time")
+    with pytest.raises(InvalidArgumentError, match=r"time='ts' means nothing here: Count\(5\)"):
+        make(window=Count(5)).agg(F.count("*"))
+    with pytest.raises(InvalidArgumentError, match="order='time' wants rows in order of their times, and time=None"):
+        make(window=Count(5), time=None).collect("time")
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        ({"order": "arrivel"}, r"order='arrivel' is not one of 'arrival', 'time'\. Did you mean 'arrival'\?"),
+        ({"name": ""}, "name='' is not a column's name"),
+        ({"max_rows": 0}, r"max_rows=0 \(int\) is not a whole number of rows above 0"),
+        ({"max_rows": True}, r"max_rows=True \(bool\)"),
+        ({"name": "window"}, "named 'window'"),
+    ],
+)
+def test_what_is_collected_is_said_rightly(make: Make, given: dict[str, Any], refusal: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=refusal):
+        make().collect(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        ({"running": True, "early": Early("1 minute")}, "running=True with early="),
+        ({"running": True, "late": "reopen"}, "late='reopen' with running=True"),
+        ({"running": True, "early": Early(count=5)}, r"early=Early\(count=...\) with running=True"),
+        ({"running": True, "on_time": True, "allowed_lateness": "1 minute"}, "on_time=True with running=True"),
+        ({"running": True, "empty": "emit"}, "empty='emit' with running=True"),
+        ({"watermark": "per key", "time": None}, "watermark='per key': on processing time"),
+        ({"watermark": "per key", "window": Around("1 minute")}, "watermark='per key' with from"),
+        ({"running": True, "window": Around("1 minute")}, "running=True with from"),
+        ({"watermark": "per key", "idle_after": "1 minute"}, "idle_after with watermark='per key'"),
+    ],
+)
+def test_what_does_not_go_with_rows_one_by_one_is_refused(make: Make, given: dict[str, Any], refusal: str) -> None:
+    with pytest.raises(UnsupportedError, match=refusal):
+        make(**given).agg(F.count("*"))
+
+
+def test_collecting_rows_goes_with_no_firing_before_the_close(make: Make) -> None:
+    with pytest.raises(UnsupportedError, match=r"running=True with collect\(\)"):
+        make(running=True).collect()
+    with pytest.raises(UnsupportedError, match=r"early= with collect\(\)"):
+        make(early=Early("1 minute")).collect()
+    with pytest.raises(UnsupportedError, match=r"late='reopen' with collect\(\)"):
+        make(late="reopen").collect()
+
+
+def test_the_watermark_is_the_streams_or_each_keys(make: Make) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"watermark='key' is not one of 'stream', 'per key'"):
+        make(watermark="key")
+    with pytest.raises(InvalidArgumentError, match=r"running='yes' \(str\) is neither True nor False"):
+        make(running="yes")
+
+
+@pytest.mark.parametrize(
+    ("window", "refusal"),
+    [
+        (lambda: Global.when("delay"), r"Global.when\(delay\) is of type DOUBLE, and a condition is a BOOLEAN"),
+        (lambda: Global.when(F.rand() > 0.5), "another value each time that it is computed"),
+        (lambda: Global.changes(F.max("delay")), "more than one value of each row"),
+    ],
+)
+def test_a_trigger_is_a_column_of_the_row(make: Make, window: Callable[[], Global], refusal: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=refusal):
+        make(window=window(), time=None).agg(F.count("*"))
+
+
+def test_an_unknown_column_of_a_trigger_is_refused_with_the_columns_there_are(make: Make) -> None:
+    with pytest.raises(UnknownColumnError, match="no column 'statis'"):
+        make(window=Global.changes("statis"), time=None).agg(F.count("*"))

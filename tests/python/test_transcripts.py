@@ -10,9 +10,10 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from decimal import Decimal
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,7 +22,7 @@ import yaml
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Around, Early, MullionError, Session, Sliding, Tumbling, read_panes, windowed
+from mullion import Around, Count, Early, Global, MullionError, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import Window
 
@@ -76,12 +77,25 @@ class Spec:
     empty: str = "skip"
     time: str = "event"
     idle_after: Decimal | int | None = None
+    running: bool = False
+    per_key: bool = False
+    collect: dict[str, Any] | None = None
 
     @property
     def kind(self) -> str:
         """Of windows on a grid (``tumbling`` and ``sliding``) are the lengths below."""
-        (kind,) = {"tumbling", "sliding", "session", "around"} & set(self.window)
+        (kind,) = {"tumbling", "sliding", "session", "around", "count", "global"} & set(self.window)
         return kind
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether windows are of row numbers."""
+        return self.kind in ("count", "global")
+
+    @property
+    def holds(self) -> list[str]:
+        """The columns of a pane."""
+        return list(self.aggs) if self.collect is None else ["rows"]
 
     @property
     def size(self) -> int:
@@ -113,7 +127,7 @@ class Spec:
             rows,
             self.windows(),
             by=[F.expr(key) for key in self.by],
-            time=None if self.time == "processing" else time,
+            time=None if self.time == "processing" or (self.is_numbered and not self.by_time) else time,
             allowed_lateness=length(micros(self.lateness)),
             early=early,
             on_time=self.on_time,
@@ -122,11 +136,28 @@ class Spec:
             empty=self.empty,
             idle_after=None if self.idle_after is None else length(micros(self.idle_after)),
             state=store,
+            running=self.running,
+            watermark="per key" if self.per_key else "stream",
         )
+        if self.collect is not None:
+            return panes.collect(
+                "time" if self.by_time else "arrival", max_rows=self.collect.get("max_rows", 1_000_000)
+            )
         return panes.agg(*self.columns)
+
+    @property
+    def by_time(self) -> bool:
+        return self.collect is not None and self.collect.get("order") == "time"
 
     def windows(self) -> Window:
         match self.kind:
+            case "count":
+                return Count(self.window["count"], self.window.get("every"))
+            case "global":
+                ((trigger, what),) = self.window["global"].items()
+                if trigger == "every":
+                    return Global.every(what)
+                return Global.when(F.expr(what)) if trigger == "when" else Global.changes(F.expr(what))
             case "session":
                 gap = self.window["session"]
                 return Session(F.expr(gap) if isinstance(gap, str) else length(micros(gap)))
@@ -191,6 +222,10 @@ class Story:
     empty: str = "skip"
     time: str = "event"
     idle_after: Decimal | int | None = None
+    running: bool = False
+    per_key: bool = False
+    collect: dict[str, Any] | None = None
+    records: int | None = None
     then: dict[str, Any] | None = None
     mode: str = "append"
     refused: str | None = None
@@ -202,9 +237,10 @@ class Story:
     @property
     def spec(self) -> Spec:
         firings = (self.early, self.on_time, self.accumulate)
-        return Spec(
+        spec = Spec(
             self.window, self.by, self.aggs, self.lateness, *firings, self.late, self.empty, self.time, self.idle_after
         )
+        return replace(spec, running=self.running, per_key=self.per_key, collect=self.collect)
 
     @property
     def chained(self) -> Then | None:
@@ -313,7 +349,7 @@ class Run:
             if len(operators[0] if operators else []) > 1:
                 assert counted(operators, 0, f"rows{camel(count)}") == 0, "downstream"
         if self.story.chained is None or self.story.chained.engine == "mullion":
-            for kind in FIRINGS:
+            for kind in [*FIRINGS, *(["running"] if self.story.running else [])]:
                 assert counted(operators, 0, f"firings{camel(kind)}") == sum(kind in firing for firing in fired)
         if operators:
             self.open = operators[-1][-1]["customMetrics"]["panesOpen"]
@@ -352,8 +388,9 @@ class Run:
 
     def as_batch(self, files: int) -> list[Firing]:
         """What the same panes are over a batch DataFrame of the rows in the first files."""
-        paths = [str(self.rows / f"{i:04}.json") for i in range(files)]
-        rows = self.spark.read.schema(self.story.schema).json(paths)
+        # One after another: of several files Spark reads the longest first.
+        read = self.spark.read.schema(self.story.schema)
+        rows = reduce(DataFrame.union, [read.json(str(self.rows / f"{i:04}.json")) for i in range(files)])
         return said_by(shown(self.over(rows), self.story.last).collect(), self.story.names)
 
     def open_panes(self) -> list[list[Firing]]:
@@ -366,7 +403,7 @@ class Run:
         panes = []
         for spec, operator in zip(specs, ids, strict=True):
             read = read_panes(self.checkpoint, operator=operator, spark=self.spark)
-            assert read.columns == [*spec.keys, "window", *spec.aggs]
+            assert read.columns == [*spec.keys, "window", *spec.holds]
             panes.append(said_by(as_json(read, spec, pane=False).collect(), self.story.names))
         return panes
 
@@ -404,6 +441,8 @@ def play(run: Run) -> None:
     *downstream, open_here = run.open_panes()
     same(open_here, story.open, story.spec, "open at the end")
     assert run.open == len(story.open), "the metric panesOpen"
+    if story.records is not None:
+        assert run.records() == story.records, "records in state"
     for panes in downstream:
         same(panes, story.chained.open if story.chained else [], story.last, "open downstream at the end")
     if not story.flood:
@@ -417,7 +456,7 @@ def play(run: Run) -> None:
     # than a clock that closes windows without rows.
     if late == 0 and story.accumulate and story.time == "event" and story.empty == "skip":
         files = run.files - 1 if story.flood else run.files
-        still_open = [] if story.flood else [{"close": 0, **pane} for pane in story.open]
+        still_open = [] if story.flood or story.spec.is_numbered else [{"close": 0, **pane} for pane in story.open]
         same(run.as_batch(files), closes + still_open, story.last, "the same as a batch")
 
 
@@ -446,7 +485,7 @@ def drowned(run: Run, fired: Sequence[Firing]) -> list[Firing]:
     batches = run.step(Step(rows=[[seconds(at), *([None] * (len(story.names) - 1))]]))
     mine = [pane for batch in batches for pane in batch if micros(pane["window"][1]) > at]
     told = [pane for batch in batches for pane in batch if pane not in mine]
-    assert all("early" in pane for pane in mine)
+    assert all("early" in pane or "running" in pane for pane in mine)
     same(told, expected_at_end(story, fired), story.last, "when all closes")
 
     *downstream, open_here = run.open_panes()
@@ -474,7 +513,7 @@ def one_row(run: Run) -> int:
     if spec.kind in ("tumbling", "sliding"):
         sliding = {"sliding": seconds(spec.size), "every": seconds(spec.slide)}
         window = sliding if spec.slide < spec.size else {"tumbling": 10}
-    shape = (run.store, str(window), str(spec.early), spec.on_time, spec.accumulate)
+    shape = (run.store, str(window), str(spec.early), spec.on_time, spec.accumulate, spec.running, str(spec.collect))
     if shape not in _one_row:
         story = Story(
             "one row",
@@ -484,6 +523,8 @@ def one_row(run: Run) -> int:
             early=spec.early,
             on_time=spec.on_time,
             accumulate=spec.accumulate,
+            running=spec.running,
+            collect=spec.collect,
         )
         with_one = Run(run.spark, story, run.store, run.rows.parent / "one_row")
         try:
@@ -498,21 +539,30 @@ def one_row(run: Run) -> int:
 
 
 def shown(panes: DataFrame, spec: Spec) -> DataFrame:
-    columns = [*spec.keys, "window", "pane", *spec.aggs]
+    columns = [*spec.keys, "window", "pane", *spec.holds]
     assert panes.columns == (columns if spec.late != "emit" else [*columns, "late_row"])
     return as_json(panes, spec, pane=True)
 
 
 def as_json(panes: DataFrame, spec: Spec, *, pane: bool) -> DataFrame:
     """Panes as JSON, with times as microseconds: the same in every language, over the whole range of time."""
-    window = "if(window IS NULL, NULL, array(unix_micros(window.start), unix_micros(window.end))) AS window"
-    told = [*(f"`{key}`" for key in spec.keys), window, *(f"`{name}`" for name in spec.aggs)]
+    bounds = "unix_micros(window.start), unix_micros(window.end)"
+    if spec.is_numbered:
+        # Row numbers as if they were seconds, as a story says them.
+        bounds = "window.start * 1000000, window.end * 1000000"
+    window = f"if(window IS NULL, NULL, array({bounds})) AS window"
+    values = [f"`{name}`" for name in spec.holds]
+    if spec.collect is not None:
+        row: Any = panes.schema["rows"].dataType
+        fields = ["unix_micros(r.ts) AS ts", *(f"r.`{name}`" for name in row.elementType.names[1:])]
+        values = [f"transform(rows, r -> struct({', '.join(fields)})) AS rows"]
+    told = [*(f"`{key}`" for key in spec.keys), window, *values]
     if pane:
         told += ["pane.firing", "pane.index"]
     if pane and spec.late == "emit":
         late: Any = panes.schema["late_row"].dataType
-        row = ["unix_micros(late_row.ts) AS ts", *(f"late_row.`{name}`" for name in late.names[1:])]
-        told.append(f"if(late_row IS NULL, NULL, struct({', '.join(row)})) AS late_row")
+        late_fields = ["unix_micros(late_row.ts) AS ts", *(f"late_row.`{name}`" for name in late.names[1:])]
+        told.append(f"if(late_row IS NULL, NULL, struct({', '.join(late_fields)})) AS late_row")
     return panes.select(F.to_json(F.struct(*map(F.expr, told))).alias("told"))
 
 
@@ -524,13 +574,19 @@ def said_by(told: Iterable[Row], names: Sequence[str]) -> list[Firing]:
 def as_said(told: Firing, names: Sequence[str]) -> Firing:
     if "window" in told:
         told["window"] = [seconds(us) for us in told["window"]]
+    if isinstance(told.get("rows"), list):
+        told["rows"] = [row_of(row, names) for row in told["rows"]]
     firing, index = told.pop("firing", None), told.pop("index", None)
     if firing != "late":
         return told if firing is None else {firing: index, **told}
     assert index is None
-    row = told.pop("late_row")
-    row["ts"] = seconds(row["ts"]) if "ts" in row else None
-    return {"late": [row.get(name) for name in names], **told}
+    return {"late": row_of(told.pop("late_row"), names), **told}
+
+
+def row_of(row: dict[str, Any], names: Sequence[str]) -> list[Any]:
+    """A row as a story writes it."""
+    time = seconds(row["ts"]) if "ts" in row else None
+    return [time, *(row.get(name) for name in names[1:])]
 
 
 def pane_of(firing: Firing, spec: Spec) -> str:

@@ -9,15 +9,21 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from mullion import Early, InvalidArgumentError, Session, Sliding, Tumbling
+from mullion import Count, Early, Global, InvalidArgumentError, Session, Sliding, Tumbling, UnsupportedError
 
 LENGTHS = st.timedeltas(timedelta(microseconds=1), timedelta(days=100_000))
 OFFSETS = st.timedeltas(timedelta(days=-100_000), timedelta(days=100_000))
+ROWS = st.integers(1, 10**12)
 SPECS = st.one_of(
     st.builds(Tumbling, LENGTHS, OFFSETS),
     st.builds(Sliding, LENGTHS, LENGTHS, OFFSETS),
     st.builds(Session, LENGTHS),
+    st.builds(Count, ROWS, ROWS),
+    st.builds(Global.every, ROWS),
+    st.builds(Global.changes, st.sampled_from(["status", "k"])),
     st.builds(Early, LENGTHS, st.booleans()),
 )
 
@@ -46,6 +52,12 @@ def test_a_value_survives_pickling_and_copying(spec: object) -> None:
         (Sliding("1 day", "1 second"), "Sliding('1 day', '1 second')"),
         (Session("600 seconds"), "Session('10 minutes')"),
         (Session(timedelta(minutes=90)), "Session('1 hour 30 minutes')"),
+        (Count(100), "Count(100)"),
+        (Count(100, every=100), "Count(100)"),
+        (Count(100, 10), "Count(100, every=10)"),
+        (Global.every(5), "Global.every(5)"),
+        (Global.when("done"), "Global.when('done')"),
+        (Global.changes("status"), "Global.changes('status')"),
         (Early(every="60 seconds"), "Early('1 minute')"),
         (Early("1 minute", unchanged=True), "Early('1 minute', unchanged=True)"),
     ],
@@ -90,9 +102,17 @@ def test_only_an_offsets_remainder_matters() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", [Tumbling("1 hour"), Sliding("1 hour", "1 minute"), Session("1 hour"), Early("1 minute")]
+    "spec",
+    [
+        Tumbling("1 hour"),
+        Sliding("1 hour", "1 minute"),
+        Session("1 hour"),
+        Count(5),
+        Global.every(5),
+        Early("1 minute"),
+    ],
 )
-def test_a_value_cannot_be_changed(spec: Tumbling | Sliding | Session | Early) -> None:
+def test_a_value_cannot_be_changed(spec: Tumbling | Sliding | Session | Count | Global | Early) -> None:
     for field in spec.__slots__:
         with pytest.raises(FrozenInstanceError):
             setattr(spec, field, 1)
@@ -156,3 +176,34 @@ def test_a_count_that_is_no_number_of_rows_is_refused(count: object) -> None:
 def test_unchanged_must_be_a_bool() -> None:
     with pytest.raises(InvalidArgumentError, match="unchanged='yes'"):
         Early("1 minute", unchanged="yes")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rows", [0, -1, 1.5, "10", True, None])
+def test_a_window_of_rows_needs_a_number_of_them(rows: object) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^size=.*Count\(100\)"):
+        Count(rows)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match=r"^rows=.*Global\.every\(100\)"):
+        Global.every(rows)  # type: ignore[arg-type]
+    if rows is not None:
+        with pytest.raises(InvalidArgumentError, match=r"^every=.*Count\(100, every=10\)"):
+            Count(5, rows)  # type: ignore[arg-type]
+
+
+def test_a_global_window_says_when_it_closes() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"Global\(\) does not say.*Global\.every\(100\)"):
+        Global()
+    with pytest.raises(UnsupportedError, match=r"a Python function for a trigger.*Global\.when"):
+        Global(lambda row: row.v > 3)
+    for make in (Global.when, Global.changes):
+        with pytest.raises(InvalidArgumentError, match="neither a column's name nor a Column"):
+            make(5)  # type: ignore[arg-type]
+
+
+def test_global_windows_are_equal_when_they_close_by_the_same(spark: SparkSession) -> None:
+    done = F.col("done")
+    assert Global.every(5) == Global.every(5) != Global.every(6)
+    assert Global.when(done) == Global.when(done) != Global.changes(done)
+    assert Global.when(done) != Global.when(F.col("done"))
+    assert Global.when("done") == Global.when("done") != Global.when(done)
+    assert len({Global.when(done), Global.when(done), Global.changes("k"), Global.changes("k")}) == 2
+    assert repr(Global.when(done)) == "Global.when(Column<'done'>)"

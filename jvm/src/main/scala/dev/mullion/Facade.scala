@@ -5,7 +5,7 @@ import java.util.Properties
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 import org.apache.spark.sql.mullion.{ClockedQuery, PanesReader, Recovery, Session, WindowOptions, WindowedBuilder}
 
-import dev.mullion.windows.{AlignedWindow, AroundWindow, SessionWindow, WindowSpec}
+import dev.mullion.windows._
 
 /** The door to Python: plain types in, DataFrames out. Lengths of time are microseconds. */
 object Facade {
@@ -36,6 +36,18 @@ object Facade {
 
   /** Sessions in which each row brings its own gap. */
   def sessionByRow(): WindowSpec = SessionWindow(None)
+
+  /** Windows of `size` rows that start every `every` rows. */
+  def count(size: Long, every: Long): WindowSpec = CountWindow(size, every)
+
+  /** Windows that close with every so many rows. */
+  def globalEvery(rows: Long): WindowSpec = GlobalWindow(GlobalTrigger.Every(rows))
+
+  /** Windows that close after a row for which `WindowOptions.trigger` is true. */
+  def globalWhen(): WindowSpec = GlobalWindow(GlobalTrigger.When)
+
+  /** Windows that close where the value of `WindowOptions.trigger` changes. */
+  def globalChanges(): WindowSpec = GlobalWindow(GlobalTrigger.Changes)
 
   /** What is asked of panes beside their window: nothing, as yet. */
   def options: WindowOptions = WindowOptions()

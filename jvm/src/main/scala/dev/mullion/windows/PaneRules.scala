@@ -110,9 +110,12 @@ object PaneRules {
       clock: PaneClock = PaneClock.EventTime
   ): PaneRules =
     window match {
-      case aligned: AlignedWindow => AlignedRules(aligned, allowedLateness, early, late, refinements, clock)
-      case session: SessionWindow => SessionRules(session, allowedLateness, early, late, refinements, clock)
-      case around: AroundWindow   => AroundRules(around, allowedLateness, early, late, refinements, clock)
+      case aligned: AlignedWindow   => AlignedRules(aligned, allowedLateness, early, late, refinements, clock)
+      case session: SessionWindow   => SessionRules(session, allowedLateness, early, late, refinements, clock)
+      case around: AroundWindow     => AroundRules(around, allowedLateness, early, late, refinements, clock)
+      case numbers: RowNumberWindow =>
+        NumberedRules.refuse(numbers, allowedLateness, early, late, refinements)
+        NumberedRules(numbers)
     }
 }
 
@@ -280,4 +283,42 @@ final case class SessionRules(
     * so in one session.
     */
   def slice(ts: Long, gap: Long): Long = Math.floorDiv(ts, gap)
+}
+
+/** The rules for windows of row numbers: their panes close with the row that completes them, and no row is late. */
+final case class NumberedRules(window: RowNumberWindow) extends PaneRules {
+  override def allowedLateness: Long = 0L
+  override def early: Option[EarlyFiring] = None
+  override def late: LatePolicy = LatePolicy.Drop
+  override def refinements: Refinements = Refinements.none
+  override def clock: PaneClock = PaneClock.EventTime
+  override def describe: String = window.describe
+}
+
+object NumberedRules {
+
+  /** Refuses what only a clock could tell. */
+  def refuse(
+      window: RowNumberWindow,
+      allowedLateness: Long,
+      early: Option[EarlyFiring],
+      late: LatePolicy,
+      refinements: Refinements
+  ): Unit = {
+    val asked = Seq(
+      Option.when(allowedLateness != 0)(s"allowed_lateness of ${Duration.describe(allowedLateness)}"),
+      early.map(_ => "early"),
+      Option.when(refinements.count.isDefined)("early"),
+      Option.when(refinements.onTime)("on_time=True"),
+      Option.unless(refinements.accumulate)("accumulate=False"),
+      Option.when(refinements.empty)("empty='emit'"),
+      Option.when(late != LatePolicy.Drop)(s"late='${late.name}'")
+    ).flatten
+    asked.headOption.foreach { what =>
+      throw MullionException.unsupported(
+        s"$what needs a clock, and a window of row numbers (${window.describe}) has none: its panes close with the row that " +
+          "completes them, and no row is late. Leave it out."
+      )
+    }
+  }
 }

@@ -118,3 +118,62 @@ final case class SessionWindow(gap: Option[Long]) extends WindowSpec {
 
   override def describe: String = s"session with a gap of ${gap.fold("each row's own")(Duration.describe)}"
 }
+
+/** Windows of row numbers in place of time: the rows of a key are numbered from 0 in order of arrival. There is no
+  * clock, so no row is late, and a window closes with the row that completes it.
+  */
+sealed trait RowNumberWindow extends WindowSpec
+
+/** Windows of `size` rows that start every `every` rows:
+  *
+  * {{{
+  *   Count(3)        Count(3, every = 2)      Count(2, every = 3): each third row is in no window
+  *   [0 1 2][3 4 5]  [0 1 [2] 3 [4] 5 ...     [0 1] 2 [3 4] 5
+  * }}}
+  */
+final case class CountWindow(size: Long, every: Long) extends RowNumberWindow {
+  require("size", size)
+  require("every", every)
+
+  private def require(name: String, rows: Long): Unit =
+    if (rows <= 0)
+      throw MullionException.invalid(
+        s"The window's $name is $rows rows: it must be at least 1. Give a positive number of rows, such as Count(100)."
+      )
+
+  override def describe: String = if (every == size) s"count of $size rows" else s"count of $size rows every $every"
+}
+
+/** One window after another, each as long as its trigger says: the next one begins where one closes. */
+final case class GlobalWindow(trigger: GlobalTrigger) extends RowNumberWindow {
+  override def describe: String = s"global, ${trigger.describe}"
+}
+
+/** When a global window closes. */
+sealed trait GlobalTrigger {
+  def describe: String
+}
+
+object GlobalTrigger {
+
+  /** With every so many rows. */
+  final case class Every(rows: Long) extends GlobalTrigger {
+    if (rows <= 0)
+      throw MullionException.invalid(
+        s"The window would close every $rows rows: it must be at least 1. Give a positive number of rows, such as " +
+          "Global.every(100)."
+      )
+
+    override def describe: String = s"closing every $rows rows"
+  }
+
+  /** After a row for which a condition is true. */
+  case object When extends GlobalTrigger {
+    override def describe: String = "closing after a row for which its condition is true"
+  }
+
+  /** Before a row in which a value is another one than in the row before it. */
+  case object Changes extends GlobalTrigger {
+    override def describe: String = "closing where its column changes"
+  }
+}

@@ -77,6 +77,8 @@ private object Downstream {
   private def whatIsNotFinal(node: WindowedAggregate): Option[String] =
     if (node.rules.early.isDefined || node.rules.refinements.count.isDefined) Some("early firings")
     else if (node.rules.refinements.onTime) Some("the on_time and update firings")
+    else if (node.rows.exists(_.running)) Some("running firings")
+    else if (node.rows.exists(_.delayByKey.isDefined)) Some("panes that close by their keys' own clocks")
     else
       node.rules.late match {
         case LatePolicy.Drop   => None

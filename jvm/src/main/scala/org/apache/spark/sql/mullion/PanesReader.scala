@@ -24,7 +24,9 @@ import dev.mullion.windows.{BatchClock, PaneClock}
   * cannot: it knows neither our records' order nor what an accumulator means.
   */
 object PanesReader {
-  private val eventTime = "mullion_event_time"
+
+  /** Stands for the time of rows that there are none of. */
+  private[mullion] val eventTime = "mullion_event_time"
 
   def read(spark: SparkSession, checkpoint: String, operator: Int): DataFrame = {
     val state = locate(spark, checkpoint, operator)
@@ -119,7 +121,11 @@ object PanesReader {
       allowedLateness = header.allowedLateness,
       early = header.early,
       refinements = header.refinements,
-      state = StateChoice.named(header.state)
+      state = StateChoice.named(header.state),
+      trigger = header.window.trigger.map(expr),
+      running = header.rows.exists(_.running),
+      perKey = header.rows.exists(_.delayByKey.isDefined),
+      collect = header.rows.flatMap(_.asked.collect)
     )
     try WindowedBuilder(empty, header.window.spec, header.by.map(expr), options, header.aggregates.map(expr))
     catch {

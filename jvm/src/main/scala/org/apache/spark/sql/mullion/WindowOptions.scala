@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion
 import org.apache.spark.sql.Column
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{Duration, EarlyFiring, LatePolicy, PaneClock, PaneRules, Refinements, WindowSpec}
+import dev.mullion.windows._
 
 /** What is asked of panes beside their window, their keys and what they hold; as it stands, nothing is. Python sets one
   * after another, by the names that it has for them itself. Lengths of time are microseconds.
@@ -14,6 +14,14 @@ import dev.mullion.windows.{Duration, EarlyFiring, LatePolicy, PaneClock, PaneRu
   *   the interval that each row brings, for sessions by row
   * @param idleAfter
   *   how long a source must be empty for the event clock to follow the wall clock; none for never
+  * @param trigger
+  *   what tells when a global window closes
+  * @param running
+  *   whether each row fires its panes
+  * @param perKey
+  *   whether each key has an event clock of its own
+  * @param collect
+  *   where panes hold their rows, and no aggregates
   */
 final case class WindowOptions(
     time: Option[Column] = None,
@@ -23,7 +31,11 @@ final case class WindowOptions(
     refinements: Refinements = Refinements.none,
     late: LatePolicy = LatePolicy.Drop,
     state: StateChoice = StateChoice.RocksDb,
-    idleAfter: Option[Long] = None
+    idleAfter: Option[Long] = None,
+    trigger: Option[Column] = None,
+    running: Boolean = false,
+    perKey: Boolean = false,
+    collect: Option[Collected] = None
 ) {
   def withTime(column: Column): WindowOptions = copy(time = Some(column))
 
@@ -46,10 +58,20 @@ final case class WindowOptions(
 
   def withEmpty(empty: Boolean): WindowOptions = copy(refinements = refinements.copy(empty = empty))
 
+  def withTrigger(column: Column): WindowOptions = copy(trigger = Some(column))
+
+  def withRunning: WindowOptions = copy(running = true)
+
+  def withClockPerKey: WindowOptions = copy(perKey = true)
+
+  def withCollect(byTime: Boolean, name: String, maxRows: Long): WindowOptions =
+    copy(collect = Some(Collected(byTime, name, maxRows)))
+
   def withIdleAfter(us: Long): WindowOptions = copy(idleAfter = Some(us))
 
   def rules(window: WindowSpec): PaneRules = {
-    if (time.isEmpty && (allowedLateness != 0 || late != LatePolicy.Drop || idleAfter.isDefined))
+    val isOnTime = !window.isInstanceOf[RowNumberWindow]
+    if (isOnTime && time.isEmpty && (allowedLateness != 0 || late != LatePolicy.Drop || idleAfter.isDefined))
       throw MullionException.invalid(
         "On processing time (time=None) no row is late and the clock never stands still: leave allowed_lateness, late and " +
           "idle_after out, or name the event time of the rows."

@@ -2,14 +2,14 @@ package org.apache.spark.sql.mullion
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.exec._
 import org.apache.spark.sql.types.{BooleanType, LongType, TimestampType}
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{AlignedRules, AroundRules, LatePolicy, SessionRules, TimeMath}
+import dev.mullion.windows.{AlignedRules, AroundRules, LatePolicy, NumberedRules, SessionRules, TimeMath}
 
 /** Plans [[WindowedAggregate]].
   *
@@ -17,14 +17,19 @@ import dev.mullion.windows.{AlignedRules, AroundRules, LatePolicy, SessionRules,
   *   stream   WindowExec - merge - [shuffle by key] - partial aggregate by slice - AssignSlices - child
   *   batch    final aggregate - [shuffle by window] - SlicesToWindows - partial aggregate by slice - AssignSlices - child
   *            (sessions: final aggregate - MergeSessions - [shuffle by key] - partial aggregate by slice - AssignSlices)
+  *   rows one by one
+  *   stream   WindowExec - [sort by key, arrival] - [shuffle by key] - Project arrival - child
+  *   batch    ArrivalBatch - [sort by key, arrival] - [shuffle by key] - Project arrival - child, for windows of row numbers
   * }}}
   */
 object WindowStrategy extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case node: WindowedAggregate if node.isStreaming => Seq(planStream(node))
-    case node: WindowedAggregate                     => Seq(planBatch(node))
-    case _                                           => Nil
+    case node: WindowedAggregate if node.isStreaming && node.rows.isDefined => Seq(planRows(node))
+    case node: WindowedAggregate if node.isStreaming                        => Seq(planStream(node))
+    case node: WindowedAggregate if isNumbered(node)                        => Seq(planNumbered(node))
+    case node: WindowedAggregate                                            => Seq(planBatch(numbered(node)))
+    case _                                                                  => Nil
   }
 
   /** What the operator of a node does. */
@@ -49,11 +54,59 @@ object WindowStrategy extends SparkStrategy {
       node.rules,
       node.state,
       node.idleAfter,
-      node.text
+      node.text,
+      node.rows.map { asked =>
+        val arrival = AttributeReference("arrival", LongType, nullable = false)()
+        val stamped = if (node.rules.onProcessingTime) node.child.output :+ node.time else node.child.output
+        val input = stamped :+ arrival
+        RowProgram(asked, input, arrival, node.time, node.gap, node.filters, node.trigger, node.lateColumns)
+      }
     )
   }
 
-  private def planStream(node: WindowedAggregate): SparkPlan = {
+  /** Where rows are worked on one by one, in order of arrival. */
+  private def planRows(node: WindowedAggregate): SparkPlan = {
+    checkSettings(node)
+    val program = WindowStrategy.program(node)
+    WindowExec(program, arriving(node, program))
+  }
+
+  /** The rows of a node with their places in the order of arrival, which a shuffle would lose: a batch that is tried
+    * again must find them in the same order.
+    */
+  private def arriving(node: WindowedAggregate, program: WindowProgram): SparkPlan = {
+    val arrival = program.rows.map(rows => Alias(MonotonicallyIncreasingID(), rows.arrival.name)(rows.arrival.exprId))
+    val rows = if (node.isStreaming) timed(node, program) else planLater(node.child)
+    ProjectExec(rows.output ++ arrival, rows)
+  }
+
+  /** The rows of a node, with the time of their batch where they have none of their own. */
+  private def timed(node: WindowedAggregate, program: WindowProgram): SparkPlan = {
+    val rows = planLater(node.child)
+    if (node.rules.onProcessingTime) StampTimeExec(program.id, node.time, now = None, rows) else rows
+  }
+
+  private def isNumbered(node: WindowedAggregate): Boolean = node.rules.isInstanceOf[NumberedRules]
+
+  private def planNumbered(node: WindowedAggregate): SparkPlan = {
+    val program = WindowStrategy.program(node)
+    // Of a stream's firings a batch gives the closes.
+    val closes = program.copy(rows = program.rows.map(r => r.copy(asked = r.asked.copy(running = false))))
+    ArrivalBatchExec(closes, arriving(node, closes))
+  }
+
+  /** A node over windows of time on a batch DataFrame: rows that it collects are told their order by a column. */
+  private def numbered(node: WindowedAggregate): WindowedAggregate =
+    if (!node.rows.exists(_.collect.isDefined)) node
+    else {
+      val arrival = Alias(MonotonicallyIncreasingID(), "arrival")()
+      val functions = node.functions.map(_.transform { case ArrivalNumber() =>
+        arrival.toAttribute
+      }.asInstanceOf[AggregateFunction])
+      node.copy(functions = functions, child = Project(node.child.output :+ arrival, node.child))
+    }
+
+  private def checkSettings(node: WindowedAggregate): Unit = {
     if (!SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE))
       throw MullionException.unsupported(
         s"${SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE.key} is false: then Spark tells a batch one watermark instead of two, and " +
@@ -67,10 +120,11 @@ object WindowStrategy extends SparkStrategy {
         s"${SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED.key} is false: then no batch runs without rows, and panes that close " +
           "by the wall clock would wait for the next row. Set it to true, its default."
       )
+  }
+
+  private def planStream(node: WindowedAggregate): SparkPlan = {
+    checkSettings(node)
     val program = WindowStrategy.program(node)
-    val input = planLater(node.child)
-    val timed =
-      if (node.rules.onProcessingTime) StampTimeExec(program.id, node.time, now = None, input) else input
     val assign = AssignSlicesExec(
       program.id,
       node.time,
@@ -79,7 +133,7 @@ object WindowStrategy extends SparkStrategy {
       node.gap,
       node.rules,
       before = None,
-      timed
+      timed(node, program)
     )
     val partial = AggregateExecs(
       Partial,
@@ -139,7 +193,8 @@ object WindowStrategy extends SparkStrategy {
         SlicesToWindowsExec(slice, start, aligned, filled)
       case sessions: SessionRules =>
         MergeSessionsExec(node.keys, slice, node.gap, buffersOf(program.extras), start, sessions, partial)
-      case around: AroundRules => RowsToWindowsExec(node.keys, slice, start, around, partial)
+      case around: AroundRules    => RowsToWindowsExec(node.keys, slice, start, around, partial)
+      case numbers: NumberedRules => throw new IllegalStateException(s"${numbers.describe} has no slices of time")
     }
     val complete = AggregateExecs(
       Final,
@@ -157,7 +212,7 @@ object WindowStrategy extends SparkStrategy {
         val size = TimeMath.plus(TimeMath.plus(around.window.before, around.window.after), 1)
         PreciseTimestampConversion(WindowEnd(start, size), LongType, TimestampType)
       // In place of the last time MergeSessions wrote the end.
-      case _: SessionRules => wanted(node.functions.length + 1).resultAttribute
+      case _ => wanted(node.functions.length + 1).resultAttribute
     }
     ProjectExec(closes(node, start, end), complete)
   }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.mullion.state.MemoryStateStoreProvider
 
 import dev.mullion.MullionException
-import dev.mullion.windows.PaneRules
+import dev.mullion.windows.{PaneRules, RowByRow}
 
 /** Aggregates in panes: one output row per firing of a pane.
   *
@@ -38,6 +38,10 @@ import dev.mullion.windows.PaneRules
   *   the output column that carries late rows, if they come out
   * @param idleAfter
   *   how long the source must be empty for the event clock to follow the wall clock, in microseconds; none for never
+  * @param trigger
+  *   what tells when a global window closes: a column of the child
+  * @param rows
+  *   what is asked of rows that are worked on one by one, if they are
   */
 case class WindowedAggregate(
     keys: Seq[Attribute],
@@ -56,6 +60,8 @@ case class WindowedAggregate(
     state: StateChoice,
     idleAfter: Option[Long],
     text: AggregateText,
+    trigger: Option[Attribute],
+    rows: Option[RowByRow],
     child: LogicalPlan
 ) extends UnaryNode {
 
@@ -76,8 +82,14 @@ case class WindowedAggregate(
     transformExpressions { case a: Attribute => inChild.getOrElse(a.exprId, a) }.asInstanceOf[WindowedAggregate]
   }
 
-  override def simpleString(maxFields: Int): String =
-    s"$nodeName ${rules.describe}, by ${WindowedBuilder.named(keys).map(_.name).mkString("[", ", ", "]")}${WindowedBuilder.on(rules, time)}, $state"
+  override def simpleString(maxFields: Int): String = {
+    val by = WindowedBuilder.named(keys).map(_.name).mkString("[", ", ", "]")
+    val on = WindowedBuilder.on(rules, time)
+    val words =
+      Seq(rules.describe) ++ rows.map(_.describe).filter(_.nonEmpty) ++ Seq(s"by $by") ++ Seq(on, state.toString)
+        .filter(_.nonEmpty)
+    words.mkString(s"$nodeName ", ", ", "")
+  }
 
   override protected def withNewChildInternal(newChild: LogicalPlan): WindowedAggregate = copy(child = newChild)
 }
@@ -93,8 +105,16 @@ case class WindowedAggregate(
   *   each output column as SQL, with its name
   * @param gap
   *   the gap of sessions as SQL, if each row brings its own
+  * @param trigger
+  *   what tells when a global window closes, as SQL
   */
-final case class AggregateText(input: StructType, keys: Seq[String], aggregates: Seq[String], gap: Option[String])
+final case class AggregateText(
+    input: StructType,
+    keys: Seq[String],
+    aggregates: Seq[String],
+    gap: Option[String],
+    trigger: Option[String]
+)
 
 /** Where panes are kept while they are open. */
 sealed abstract class StateChoice(val name: String, val providerClass: String) {

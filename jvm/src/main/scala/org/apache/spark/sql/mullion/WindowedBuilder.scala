@@ -16,7 +16,7 @@ import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{LatePolicy, PaneRules, WindowSpec}
+import dev.mullion.windows.{LatePolicy, NumberedRules, PaneRules, TimeMath, WindowSpec}
 
 /** Turns `windowed(df, …).agg(…)` into a plan. Columns are resolved by letting Spark analyse an ordinary
   * `groupBy(…).agg(…)`, so that everything that Spark accepts as an aggregate means here what it means there.
@@ -38,21 +38,32 @@ object WindowedBuilder {
       aggregates: Seq[Column]
   ): DataFrame = {
     val rules = options.rules(window)
-    if (aggregates.isEmpty)
+    val isNumbered = rules.isInstanceOf[NumberedRules]
+    val timeNamed = options.time.map(eventTime(df, _))
+    if (aggregates.isEmpty && options.collect.isEmpty)
       throw MullionException.invalid(
         "There is no aggregate: a pane has no rows to show but its aggregates. Name at least one, such as " +
           "F.count('*').alias('n')."
       )
     val spark = df.sparkSession
-    val aggregate = analysedAggregate(df, by, aggregates)
-    val timeExpression = options.time.fold[Expression](CurrentTimestamp())(eventTime(df, _))
+    val held = options.collect.fold(aggregates)(c => Seq(RowsAsked.collect(df, window, timeNamed, c)))
+    val aggregate = analysedAggregate(df, by, held)
+    // Windows of row numbers have no clock, and without a time named others have the wall clock.
+    val timeExpression =
+      timeNamed.getOrElse(if (isNumbered) Literal(None.orNull, TimestampType) else CurrentTimestamp())
+    val triggerExpression = RowsAsked.trigger(df, window, options.trigger)
+    val delay = options.time.filterNot(_ => isNumbered).fold(Metadata.empty)(timeMetadata(df, _))
+    def delayUs =
+      if (delay.contains(EventTimeWatermark.delayKey)) TimeMath.fromMillis(delay.getLong(EventTimeWatermark.delayKey))
+      else 0L
+    val oneByOne = RowsAsked(window, options, delayUs)
     val gapExpression = options.gap.map(SessionGap(df, _))
     val (grouping, expressions, allResults) = parts(aggregate)
     val results = allResults.takeRight(aggregateColumns(aggregate).length)
     checkAggregates(expressions)
     checkSubqueries(aggregate.expressions)
     val names = keyNames(df, by)
-    val text = describe(df, aggregate, names, gapExpression)
+    val text = describe(df, aggregate, names, gapExpression, triggerExpression)
 
     // Keys get names of their own, since normalised floats and sorted maps are other values than the input's.
     val keyAliases =
@@ -65,6 +76,7 @@ object WindowedBuilder {
     val timeAlias = Alias(timeExpression, "time")()
     // On processing time a stream's rows get theirs with their batch.
     val isStamped = rules.onProcessingTime && df.isStreaming
+    val triggerAlias = triggerExpression.map(t => Alias(normalised(t, aggregate.child), "trigger")())
     val gapAlias = gapExpression.map(Alias(_, "gap")())
     val child = aggregate.child
     val (functions, hoisted) = hoist(expressions)
@@ -74,7 +86,7 @@ object WindowedBuilder {
     )
     val needed = child.output.filter(a => read.contains(a) || lateColumns.exists(_.exprId == a.exprId))
     val times = if (isStamped) Nil else Seq(timeAlias)
-    val rows = Project(keyAliases ++ times ++ gapAlias ++ hoisted ++ needed, child)
+    val rows = Project(keyAliases ++ times ++ gapAlias ++ triggerAlias ++ hoisted ++ needed, child)
     val byWallClock = df.isStreaming && (rules.onProcessingTime || options.idleAfter.isDefined)
     val input = if (byWallClock) ticking(spark, rows) else rows
 
@@ -89,10 +101,11 @@ object WindowedBuilder {
       AttributeReference(name, value.dataType, value.nullable || rules.late == LatePolicy.Emit)()
     }
 
-    val windowMetadata = {
-      val delay = options.time.fold(Metadata.empty)(timeMetadata(df, _))
-      new MetadataBuilder().withMetadata(delay).putBoolean(TimeWindow.marker, true).build()
-    }
+    // What has no clock of the stream carries no watermark.
+    val windowMetadata =
+      if (isNumbered || options.perKey) Metadata.empty
+      else new MetadataBuilder().withMetadata(delay).putBoolean(TimeWindow.marker, true).build()
+    val windowType = if (isNumbered) PaneColumns.numbersType else PaneColumns.windowType
     val node = WindowedAggregate(
       keys = keyAliases.map(_.toAttribute),
       time = if (isStamped) AttributeReference("time", TimestampType, nullable = false)() else timeAlias.toAttribute,
@@ -102,7 +115,7 @@ object WindowedBuilder {
       functionResults = functions.map(_.resultAttribute),
       results = computed.map(_._2),
       resultColumns = resultColumns,
-      window = AttributeReference("window", PaneColumns.windowType, nullable = true, windowMetadata)(),
+      window = AttributeReference("window", windowType, nullable = true, windowMetadata)(),
       pane = AttributeReference("pane", PaneColumns.paneType, nullable = false)(),
       lateColumns = lateColumns,
       lateRow = Option.when(rules.late == LatePolicy.Emit)(
@@ -112,6 +125,8 @@ object WindowedBuilder {
       options.state,
       options.idleAfter,
       text,
+      triggerAlias.map(_.toAttribute),
+      oneByOne,
       input
     ).overNullable
     // Fresh names above: Spark tells two uses of one DataFrame apart by renaming the columns of projections.
@@ -136,7 +151,9 @@ object WindowedBuilder {
 
   /** What panes fire and close on, in words. */
   def on(rules: PaneRules, time: Attribute): String =
-    if (rules.onProcessingTime) "" else s", on event time ${time.name}"
+    if (rules.isInstanceOf[NumberedRules]) "in order of arrival"
+    else if (rules.onProcessingTime) ""
+    else s"on event time ${time.name}"
 
   /** The rows, with a source beside theirs that asks for a batch when the query starts again. */
   private def ticking(spark: SparkSession, rows: LogicalPlan): LogicalPlan = {
@@ -316,7 +333,8 @@ object WindowedBuilder {
       df: DataFrame,
       aggregate: Aggregate,
       keyNames: Seq[String],
-      gap: Option[SessionGap]
+      gap: Option[SessionGap],
+      trigger: Option[Expression]
   ): AggregateText = {
     def plain(e: Expression): Expression = e.transform { case a: Attribute => a.withQualifier(Nil) }
     def text(e: NamedExpression): String = {
@@ -325,13 +343,14 @@ object WindowedBuilder {
     }
     val columns = aggregateColumns(aggregate)
     val keys = aggregate.groupingExpressions.zip(keyNames).map { case (key, name) => Alias(unalias(key), name)() }
-    val read = AttributeSet((keys ++ columns ++ gap).flatMap(_.references))
+    val read = AttributeSet((keys ++ columns ++ gap ++ trigger).flatMap(_.references))
     val input = df.queryExecution.analyzed.output.filter(read.contains)
     AggregateText(
       StructType(input.map(a => StructField(a.name, a.dataType, a.nullable))),
       keys.map(text),
       columns.map(text),
-      gap.map(g => plain(g.child).sql)
+      gap.map(g => plain(g.child).sql),
+      trigger.map(plain(_).sql)
     )
   }
 }
@@ -339,5 +358,6 @@ object WindowedBuilder {
 /** The types of the columns that every result has. */
 object PaneColumns {
   val windowType: StructType = new StructType().add("start", TimestampType).add("end", TimestampType)
+  val numbersType: StructType = new StructType().add("start", LongType).add("end", LongType)
   val paneType: StructType = new StructType().add("firing", StringType, nullable = false).add("index", IntegerType)
 }

@@ -9,7 +9,7 @@ import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode, ObjectM
 import com.fasterxml.jackson.dataformat.yaml.YAMLMapper
 
 import dev.mullion.Facade
-import dev.mullion.windows.{AlignedWindow, WindowSpec}
+import dev.mullion.windows.{AlignedWindow, RowNumberWindow, WindowSpec}
 
 /** A document of `tests/transcripts`: rows that come, and the firings that they must give. The README there says how
   * one reads. Times and lengths are microseconds here and seconds there.
@@ -26,7 +26,8 @@ final case class Story(
     steps: Seq[Step],
     open: Seq[Firing],
     end: Option[Seq[Firing]],
-    flood: Boolean
+    flood: Boolean,
+    records: Option[Long] = None
 ) {
 
   /** The panes that come out. */
@@ -49,8 +50,18 @@ final case class PaneStory(
     late: String,
     empty: Boolean,
     onProcessingTime: Boolean,
-    idleAfter: Option[Long]
+    idleAfter: Option[Long],
+    trigger: Option[String] = None,
+    running: Boolean = false,
+    perKey: Boolean = false,
+    collect: Option[CollectStory] = None
 ) {
+
+  /** Whether windows are of row numbers. */
+  def isNumbered: Boolean = window.isInstanceOf[RowNumberWindow]
+
+  /** The columns of a pane. */
+  def columns: Seq[String] = if (collect.isDefined) Seq(Firing.rows) else aggregates.map(_._1)
 
   /** The names of the key columns, which may be expressions: `upper(k) AS k`. */
   val keys: Seq[String] = by.map(_.split(" AS ").last)
@@ -67,6 +78,9 @@ final case class PaneStory(
     case _                             => 1
   }
 }
+
+/** Panes that hold their rows, in order of time or of arrival. */
+final case class CollectStory(byTime: Boolean, maxRows: Long)
 
 /** The early firings of a story: by an interval, by a count of rows, or by both. */
 final case class EarlyStory(every: Option[Long], count: Option[Long], unchanged: Boolean)
@@ -113,13 +127,17 @@ final case class Firing(fields: SortedMap[String, String]) {
 }
 
 object Firing {
-  val kinds: Seq[String] = Seq("early", "on_time", "update", "close", "late")
+  val kinds: Seq[String] = Seq("early", "on_time", "update", "running", "close", "late")
+
+  /** The column of collected rows. */
+  val rows = "rows"
   private val json = new ObjectMapper().enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
 
   /** As a story says it, in seconds. */
   def said(node: JsonNode): Firing = of(Said.fieldsOf(node).map {
     case ("window", bounds) => "window" -> bounds.asScala.map(Said.micros).mkString("[", ", ", "]")
     case ("late", row)      => "late" -> rowText(Said.time(row.get(0)), row.asScala.drop(1))
+    case (Firing.rows, all) => rows -> all.asScala.map(r => rowText(Said.time(r.get(0)), r.asScala.drop(1))).mkString
     case (name, value)      => name -> text(value)
   })
 
@@ -137,7 +155,11 @@ object Firing {
         "late" -> rowText(text(fields("late_row").path("ts")), names.tail.map(fields("late_row").path(_)))
       case firing => firing -> index
     }
-    of(fields.removedAll(Seq("firing", "index", "late_row")).toSeq.map { case (n, v) => n -> text(v) } ++ kind)
+    def collected(all: JsonNode) = all.asScala.map(r => rowText(text(r.path("ts")), names.tail.map(r.path))).mkString
+    of(fields.removedAll(Seq("firing", "index", "late_row")).toSeq.map {
+      case (Firing.rows, all) if !all.isNull => rows -> collected(all)
+      case (n, v)                            => n -> text(v)
+    } ++ kind)
   }
 
   private def of(fields: Iterable[(String, String)]): Firing = Firing(SortedMap.from(fields.filter(_._2 != "null")))
@@ -198,7 +220,8 @@ object Story {
       said.list("steps").getOrElse(Nil).map(step),
       said.firings("open").getOrElse(Nil),
       said.firings("end"),
-      said.flag("flood", otherwise = true)
+      said.flag("flood", otherwise = true),
+      said.number("records")
     )
     said.get("rule")
     said.finish()
@@ -227,13 +250,30 @@ object Story {
     said.text("late").getOrElse("drop"),
     said.text("empty").contains("emit"),
     said.text("time").contains("processing"),
-    said.get("idle_after").map(Said.micros)
+    said.get("idle_after").map(Said.micros),
+    said
+      .get("window")
+      .map(_.path("global"))
+      .flatMap(g => Seq("when", "changes").map(g.path).find(_.isTextual))
+      .map(_.asText),
+    said.flag("running", otherwise = false),
+    said.flag("per_key", otherwise = false),
+    said.get("collect").map { node =>
+      val collect = new Said(node)
+      val rule = CollectStory(collect.text("order").contains("time"), collect.number("max_rows").getOrElse(1000000L))
+      collect.finish()
+      rule
+    }
   )
 
   private def window(node: JsonNode): WindowSpec = {
     val said = new Said(node)
     val spec =
       if (node.has("tumbling")) Facade.tumbling(said.micros("tumbling"), said.micros("offset"))
+      else if (node.has("count")) {
+        val size = said.number("count").get
+        Facade.count(size, said.number("every").getOrElse(size))
+      } else if (node.has("global")) global(said.get("global").get)
       else if (node.has("sliding"))
         Facade.sliding(said.micros("sliding"), said.micros("every"), said.micros("offset"))
       else if (node.has("around")) Facade.around(said.micros("around"), said.micros("after"))
@@ -242,6 +282,11 @@ object Story {
     said.finish()
     spec
   }
+
+  private def global(node: JsonNode): WindowSpec =
+    if (node.has("when")) Facade.globalWhen()
+    else if (node.has("changes")) Facade.globalChanges()
+    else Facade.globalEvery(node.get("every").asLong)
 
   private def next(node: JsonNode): NextStory = {
     val said = new Said(node)

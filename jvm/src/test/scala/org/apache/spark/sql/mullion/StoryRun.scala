@@ -11,7 +11,7 @@ import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryProgress}
-import org.apache.spark.sql.types.{StructType, TimestampType}
+import org.apache.spark.sql.types.{LongType, StructType, TimestampType}
 
 import dev.mullion.Facade
 import dev.mullion.windows.AlignedWindow
@@ -64,8 +64,9 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
 
   /** What the same panes are over a batch DataFrame of the rows in the first `n` files. */
   def asBatch(n: Int): Seq[Firing] = {
-    val paths = (0 until n).map(file(_).toString)
-    shown(over(spark.read.schema(story.schema).json(paths: _*)))
+    // One after another: of several files Spark reads the longest first.
+    val rows = (0 until n).map(i => spark.read.schema(story.schema).json(file(i).toString): DataFrame)
+    shown(over(rows.reduce(_.union(_))))
       .collect()
       .map(r => Firing.told(r.getString(0), names))
       .toSeq
@@ -78,10 +79,13 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
     val stories = story.next.filter(_.ours).map(_.panes).toSeq :+ story.panes
     stories.zip(RecordsInState.operators(checkpoint)).map { case (panes, operator) =>
       val read = Facade.readPanes(spark, checkpoint.toString, operator)
-      requireColumns(read, (panes.keys :+ "window") ++ panes.aggregates.map(_._1))
+      requireColumns(read, (panes.keys :+ "window") ++ panes.columns, panes.isNumbered)
       told(read, panes, Nil).collect().map(r => Firing.told(r.getString(0), names)).toSeq
     }
   }
+
+  /** The metrics of a batch that its story's firings are counted by. */
+  private def counts = StoryRun.counts ++ Option.when(story.panes.running)("firingsRunning")
 
   def recordsInState(): Seq[Map[String, Int]] = {
     val ours = panes.queryExecution.analyzed.collect { case node: WindowedAggregate => node }
@@ -111,9 +115,15 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
   }
 
   private def windowed(rows: DataFrame, panes: PaneStory, time: String): DataFrame = {
-    val timed = if (panes.onProcessingTime) Facade.options else Facade.options.withTime(col(time))
+    val timed =
+      if (panes.onProcessingTime || (panes.isNumbered && !panes.collect.exists(_.byTime))) Facade.options
+      else Facade.options.withTime(col(time))
     val idling = panes.idleAfter.fold(timed)(timed.withIdleAfter)
-    val plain = idling.withAllowedLateness(panes.lateness).withLate(panes.late).withState(store)
+    val rules = idling.withAllowedLateness(panes.lateness).withLate(panes.late).withState(store)
+    val triggered = panes.trigger.fold(rules)(sql => rules.withTrigger(expr(sql)))
+    val running = if (panes.running) triggered.withRunning else triggered
+    val clocked = if (panes.perKey) running.withClockPerKey else running
+    val plain = panes.collect.fold(clocked)(c => clocked.withCollect(c.byTime, Firing.rows, c.maxRows))
     val withGap = panes.gapByRow.fold(plain)(gap => plain.withGap(expr(gap)))
     val refined = withGap.withOnTime(panes.onTime).withAccumulate(panes.accumulate).withEmpty(panes.empty)
     val counting = panes.early.flatMap(_.count).fold(refined)(refined.withEarlyCount)
@@ -140,9 +150,9 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
   }
 
   private def shown(panes: DataFrame): DataFrame = {
-    val columns = (story.last.keys ++ Seq("window", "pane")) ++ story.last.aggregates.map(_._1)
+    val columns = (story.last.keys ++ Seq("window", "pane")) ++ story.last.columns
     val late = if (story.last.late == "emit") Seq("late_row") else Nil
-    requireColumns(panes, columns ++ late)
+    requireColumns(panes, columns ++ late, story.last.isNumbered)
     val lateRow = late.map { _ =>
       val fields = "unix_micros(late_row.ts) AS ts" +: names.tail.map(n => s"late_row.`$n`")
       s"if(late_row IS NULL, NULL, struct(${fields.mkString(", ")})) AS late_row"
@@ -152,8 +162,13 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
 
   /** Panes as JSON, with times as microseconds: the same in every language, over the whole range of time. */
   private def told(panes: DataFrame, of: PaneStory, more: Seq[String]): DataFrame = {
-    val window = "if(window IS NULL, NULL, array(unix_micros(window.start), unix_micros(window.end))) AS window"
-    val fields = (of.keys.map(k => s"`$k`") :+ window) ++ of.aggregates.map(a => s"`${a._1}`") ++ more
+    // Row numbers as if they were seconds, as a story says them.
+    def bound(name: String) = if (of.isNumbered) s"window.$name * 1000000" else s"unix_micros(window.$name)"
+    val window = s"if(window IS NULL, NULL, array(${bound("start")}, ${bound("end")})) AS window"
+    val collected =
+      s"transform(rows, r -> struct(${("unix_micros(r.ts) AS ts" +: names.tail.map(n => s"r.`$n`")).mkString(", ")})) AS rows"
+    val values = of.columns.map(c => if (of.collect.isDefined) collected else s"`$c`")
+    val fields = (of.keys.map(k => s"`$k`") :+ window) ++ values ++ more
     panes.select(to_json(struct(fields.map(expr): _*)).as("told"))
   }
 
@@ -211,8 +226,9 @@ object StoryRun {
 
   private def column(aggregate: (String, String)): Column = expr(aggregate._2).as(aggregate._1)
 
-  private def requireColumns(panes: DataFrame, columns: Seq[String]): Unit = {
+  private def requireColumns(panes: DataFrame, columns: Seq[String], numbered: Boolean): Unit = {
     require(panes.columns.toSeq == columns, s"${panes.columns.mkString(", ")} instead of ${columns.mkString(", ")}")
-    require(Seq("start", "end").forall(f => panes.select(s"window.$f").schema.head.dataType == TimestampType))
+    val bounds = Seq("start", "end").map(f => panes.select(s"window.$f").schema.head.dataType).distinct
+    require(bounds == Seq(if (numbered) LongType else TimestampType), s"a window of ${bounds.mkString(", ")}")
   }
 }

@@ -95,6 +95,9 @@ final class Accumulators(
   /** Adds a row of the partial aggregate to an accumulator at work. */
   def add(work: InternalRow, input: InternalRow): Unit = fromPartial(work, input)
 
+  /** Adds an accumulator at rest to one at work. */
+  def merge(work: InternalRow, rest: UnsafeRow): Unit = fromRest(work, rest)
+
   /** The sum of two accumulators at rest, which stay as they are. */
   def combine(older: UnsafeRow, newer: UnsafeRow): UnsafeRow = {
     val work = load(if (inPlace) older.copy() else older)
@@ -110,7 +113,8 @@ final class Accumulators(
       workToRest(work)
   }
 
-  private def blank(): InternalRow = {
+  /** A new accumulator at work, of no row. */
+  def blank(): InternalRow = {
     val work = new SpecificInternalRow(bufferTypes ++ notes)
     initial.target(work)(InternalRow.empty)
     fromPartial.initialize(work)

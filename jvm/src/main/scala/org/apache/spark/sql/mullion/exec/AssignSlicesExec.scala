@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.mullion.{SparkLineShim, SpillLimits, WindowedBuilder}
 
-import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, LatePolicy, PaneRules, SessionRules}
+import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, LatePolicy, NumberedRules, PaneRules, SessionRules}
 
 /** Gives each row the slice that it is aggregated in, below the partial aggregate, and keeps late rows, rows without
   * time and rows in no window out of it. Compiled into the same loop as the scan and the aggregate.
@@ -196,13 +196,14 @@ case class AssignSlicesExec(
       case aligned: AlignedRules  => new AlignedAssigner(aligned, clock)
       case sessions: SessionRules => new SessionAssigner(sessions, clock)
       case around: AroundRules    => new AroundAssigner(around, clock)
+      case numbers: NumberedRules => throw new IllegalStateException(s"${numbers.describe} has no slices of time")
     }
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): AssignSlicesExec = copy(child = newChild)
 
   override def simpleString(maxFields: Int): String =
-    s"$nodeName ${rules.window.describe}${WindowedBuilder.on(rules, time)}"
+    Seq(rules.window.describe, WindowedBuilder.on(rules, time)).filter(_.nonEmpty).mkString(s"$nodeName ", ", ", "")
 }
 
 private[exec] object SlicesAside {

@@ -30,6 +30,9 @@ final class PaneCounts {
   var firedEarly: Long = 0
   var firedOnTime: Long = 0
   var firedUpdate: Long = 0
+  var firedRunning: Long = 0
+  var rowsWithoutTime: Long = 0
+  var rowsInNoWindow: Long = 0
   var firedClose: Long = 0
 
   /** When the clock next closes a pane, or makes one fire `on_time`. */

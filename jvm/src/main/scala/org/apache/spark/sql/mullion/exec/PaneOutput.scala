@@ -12,6 +12,8 @@ import dev.mullion.windows.FiringKind
 /** The kinds of firing, as the output names them. */
 object Firing {
   val Close: UTF8String = named(FiringKind.Close)
+  val Early: UTF8String = named(FiringKind.Early)
+  val Running: UTF8String = UTF8String.fromString("running")
   val Late: UTF8String = UTF8String.fromString("late")
 
   private val early = named(FiringKind.Early)
@@ -114,7 +116,7 @@ final class LateOutput(
     layout: Seq[Attribute],
     keys: Seq[Attribute],
     results: Seq[NamedExpression],
-    lateRow: Attribute
+    lateRow: NamedExpression
 ) {
   private val projection = {
     val pane = CreateNamedStruct(

@@ -154,7 +154,7 @@ final class WindowExec(
   override def nodeName: String = "WindowedAggregate"
 
   override def simpleString(maxFields: Int): String =
-    s"$nodeName ${rules.describe}, by ${WindowedBuilder.named(program.keys).map(_.name).mkString("[", ", ", "]")}, ${program.state}"
+    s"$nodeName ${program.describe}, by ${WindowedBuilder.named(program.keys).map(_.name).mkString("[", ", ", "]")}, ${program.state}"
 
   override def verboseStringWithOperatorId(): String = s"$formattedNodeName\n${simpleString(Int.MaxValue)}\n"
 
@@ -184,12 +184,13 @@ final class WindowExec(
     * made in the same batch as in time).
     */
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(
-    if (program.byKey) Seq(SortOrder(new XxHash64(program.keys), Ascending)) else Nil,
+    program.ordering,
     Nil
   )
 
   override def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
-    WindowExec.metrics ++ assigner.toSeq.flatMap(WindowExec.assignerMetrics)
+    WindowExec.metrics ++ assigner.toSeq.flatMap(WindowExec.assignerMetrics) ++
+      program.rows.toSeq.flatMap(WindowExec.rowMetrics)
 
   @transient private lazy val assigner: Option[AssignSlicesExec] = child.collectFirst {
     case a: AssignSlicesExec if a.operator == program.id => a
@@ -237,7 +238,8 @@ final class WindowExec(
   }
 
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] =
-    if (rules.onProcessingTime) Some(inputWatermarkMs)
+    if (!program.keepsWatermark) None
+    else if (rules.onProcessingTime) Some(inputWatermarkMs)
     else Some(TimeMath.toMillis(rules.outputWatermark(TimeMath.fromMillis(inputWatermarkMs))))
 
   override def validateAndMaybeEvolveStateSchema(
@@ -319,6 +321,7 @@ final class WindowExec(
             val fired = System.nanoTime()
             commit(partition, counts)
             rowsLate.foreach(_ += counts.rowsLate)
+            program.rows.foreach(countRows(_, counts))
             due._1.add(counts.nextClose)
             due._2.add(counts.nextEarlyEvent)
             due._3.add(counts.nextEarlyWall)
@@ -331,7 +334,14 @@ final class WindowExec(
     )
   }
 
-  private def lateRows: Option[WindowExec.LateRows] = program.lateRow.map { lateRow =>
+  private def countRows(rows: RowProgram, counts: PaneCounts): Unit = {
+    longMetric("rowsLate") += counts.rowsLate
+    longMetric("rowsWithoutTime") += counts.rowsWithoutTime
+    longMetric("rowsInNoWindow") += counts.rowsInNoWindow
+    if (rows.asked.running) longMetric("firingsRunning") += counts.firedRunning
+  }
+
+  private def lateRows: Option[WindowExec.LateRows] = program.lateRow.filter(_ => program.rows.isEmpty).map { lateRow =>
     val aside = child.collectFirst {
       case p: PutAsideLateRowsExec if p.operator == WindowExec.shuffled(program.id) => p
     }
@@ -447,6 +457,13 @@ object WindowExec {
     Metric("firingsClose", "panes closed"),
     Metric("stateRowsRead", "state rows read")
   )
+
+  /** Where rows are worked on one by one, the operator counts itself what becomes of them. */
+  private def rowMetrics(rows: RowProgram): Seq[StatefulOperatorCustomMetric] = Seq(
+    Metric("rowsLate", "late rows"),
+    Metric("rowsWithoutTime", "rows without time"),
+    Metric("rowsInNoWindow", "rows in no window")
+  ) ++ Option.when(rows.asked.running)(Metric("firingsRunning", "running firings"))
 
   private def assignerMetrics(assigner: AssignSlicesExec): Seq[StatefulOperatorCustomMetric] =
     assigner.metrics.map { case (name, metric) => MetricOf(name, name, metric) }.toSeq

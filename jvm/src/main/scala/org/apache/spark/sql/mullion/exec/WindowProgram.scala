@@ -6,7 +6,7 @@ import org.apache.spark.sql.mullion.{AggregateText, StateChoice, WindowedBuilder
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StateHeader, StatePartition}
 import org.apache.spark.sql.types._
 
-import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, PaneRules, SessionRules}
+import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, NumberedRules, PaneRules, SessionRules}
 
 /** What an operator does, apart from where in a plan it stands: made on the driver, run in the tasks.
   *
@@ -27,6 +27,8 @@ import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, PaneRules, Se
   *   how long the source must be empty for the event clock to follow the wall clock; none for never
   * @param partial
   *   the columns of the partial aggregate: keys, slice, reopened, then the functions' buffers
+  * @param rows
+  *   what is to be known if rows are worked on one by one, and there is no partial aggregate
   */
 final case class WindowProgram(
     id: String,
@@ -44,7 +46,8 @@ final case class WindowProgram(
     rules: PaneRules,
     state: StateChoice,
     idleAfter: Option[Long],
-    text: AggregateText
+    text: AggregateText,
+    rows: Option[RowProgram] = None
 ) {
   // A late row has no results, whatever their functions never give.
   def output: Seq[Attribute] =
@@ -76,16 +79,35 @@ final case class WindowProgram(
   /** The kinds of record in state; the first is the one that grows with the panes. */
   val families: Seq[FamilySpec] =
     (rules match {
+      case _ if rows.isDefined                           => rows.toSeq.flatMap(ArrivalPanes.families(this, _))
       case _: SessionRules                               => SessionPanes.families(this)
       case aligned: AlignedRules if aligned.sharesSlices => SlidingPanes.families(this)
       case _: AlignedRules                               => TumblingPanes.families(this)
       case _: AroundRules                                => SlidingPanes.families(this)
+      case _: NumberedRules                              => throw WindowProgram.needsRows(this)
     }) :+ PartitionTotals.family
 
   /** Whether panes are worked on key by key. */
   def byKey: Boolean = rules match {
     case _: SessionRules | _: AroundRules => true
     case aligned: AlignedRules            => aligned.sharesSlices
+    case _: NumberedRules                 => true
+  }
+
+  /** The program in words. */
+  def describe: String = (rules.describe +: rows.map(_.asked.describe).filter(_.nonEmpty).toSeq).mkString(", ")
+
+  /** Whether the output's window goes with the stream's watermark. */
+  def keepsWatermark: Boolean = rules match {
+    case _: NumberedRules => false
+    case _                => rows.forall(_.asked.delayByKey.isEmpty)
+  }
+
+  /** In what order the rows of a partition must come. */
+  def ordering: Seq[SortOrder] = rows match {
+    case Some(one)     => one.ordering(keys)
+    case None if byKey => Seq(SortOrder(new XxHash64(keys), Ascending))
+    case None          => Nil
   }
 
   private[exec] def keyFields: Seq[StructField] =
@@ -95,7 +117,13 @@ final case class WindowProgram(
     new Accumulators(functions, notes, partial, grouping.length)
 
   private[exec] def paneOutput(keyLayout: Seq[Attribute], notes: Seq[DataType]): PaneOutput =
-    new PaneOutput(keyLayout, keys, notes, functions, functionResults, results, lateRow.map(_.dataType))
+    paneOutput(keyLayout, notes, functions)
+
+  private[exec] def paneOutput(
+      keyLayout: Seq[Attribute],
+      notes: Seq[DataType],
+      functions: Seq[AggregateFunction]
+  ): PaneOutput = new PaneOutput(keyLayout, keys, notes, functions, functionResults, results, lateRow.map(_.dataType))
 
   /** How records are kept that are in order of one time: where in the key it stands is the store's choice. */
   private[exec] def timeOrder: RecordOrder = state match {
@@ -112,7 +140,7 @@ final case class WindowProgram(
   /** What is written beside the state, to tell it from another query's. */
   def header: StateHeader = StateHeader(
     format = StateHeader.currentFormat,
-    window = StateHeader.Window(rules.window, text.gap),
+    window = StateHeader.Window(rules.window, text.gap, text.trigger),
     allowedLateness = rules.allowedLateness,
     earlyEvery = rules.early.fold(0L)(_.every),
     earlyUnchanged = rules.early.exists(_.unchanged),
@@ -123,14 +151,22 @@ final case class WindowProgram(
     buffers = functions.flatMap(_.aggBufferAttributes).map(_.dataType.sql).toList,
     input = text.input.json,
     by = text.keys.toList,
-    state = state.name
+    state = state.name,
+    rows = rows.map(r => StateHeader.Rows(r.asked))
   )
 
   /** The engine for one partition in one batch. */
   def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine = rules match {
-    case sessions: SessionRules                        => new SessionPanes(this, sessions, clock, partition, counts)
+    case _ if rows.isDefined    => new ArrivalPanes(this, rows.get, clock, Some(partition), counts)
+    case sessions: SessionRules => new SessionPanes(this, sessions, clock, partition, counts)
     case aligned: AlignedRules if aligned.sharesSlices => new SlidingPanes(this, aligned, clock, partition, counts)
     case aligned: AlignedRules                         => new TumblingPanes(this, aligned, clock, partition, counts)
     case around: AroundRules                           => new SlidingPanes(this, around, clock, partition, counts)
+    case _: NumberedRules                              => throw WindowProgram.needsRows(this)
   }
+}
+
+object WindowProgram {
+  private def needsRows(program: WindowProgram) =
+    new IllegalStateException(s"${program.rules.describe} has no partial aggregate")
 }

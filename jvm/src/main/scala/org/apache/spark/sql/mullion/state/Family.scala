@@ -62,6 +62,9 @@ trait Family {
     */
   def scan(from: Long): FamilyScan
 
+  /** All records, in whatever order: for a look from outside. The caller closes it. */
+  def all(): FamilyScan = scan(Long.MinValue)
+
   /** The records of a family kept `WithinKey` from the key `from` to before the key `until`, which agree in all but
     * their last columns, in order. The caller closes it.
     */

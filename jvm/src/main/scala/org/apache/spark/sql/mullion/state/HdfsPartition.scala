@@ -71,6 +71,9 @@ final class HdfsPartition(
       order.foreach(_.add(key, -1L))
     }
 
+    override def all(): FamilyScan =
+      copies(store.iterator().map(p => (p.key.copy(), p.value.copy())).toVector.iterator)
+
     override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = {
       val last = spec.key.length - 1
       val wanted = store

@@ -69,6 +69,12 @@ final class MemoryPartition(store: MemoryStateStore, families: Seq[FamilySpec]) 
 
     override def scan(from: Long): FamilyScan = {
       require(spec.times.nonEmpty, s"${spec.name} is kept in no order")
+      scanFrom(from)
+    }
+
+    override def all(): FamilyScan = scanFrom(Long.MinValue)
+
+    private def scanFrom(from: Long): FamilyScan = {
       val cursor = records.version().from(from, Long.MinValue, Long.MinValue)
       new Scan {
         override def hasNext: Boolean = cursor.isOn

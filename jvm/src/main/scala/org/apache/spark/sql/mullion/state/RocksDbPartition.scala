@@ -53,6 +53,11 @@ final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[Fa
       counted(underlying.dropWhile(_.key.getLong(time) < first), underlying)
     }
 
+    override def all(): FamilyScan = {
+      val underlying = store.iterator(name)
+      counted(underlying, underlying)
+    }
+
     override def range(start: UnsafeRow, until: UnsafeRow): FamilyScan = {
       val underlying = SparkLineShim.scanRange(store, start, until, name)
       counted(underlying, underlying)

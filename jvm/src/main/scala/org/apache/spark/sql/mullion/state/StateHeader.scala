@@ -14,7 +14,7 @@ import org.apache.spark.sql.mullion.SparkLineShim
 import org.apache.spark.sql.mullion.exec.WindowProgram
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{AlignedWindow, AroundWindow, Duration, EarlyFiring, Refinements, SessionWindow, WindowSpec}
+import dev.mullion.windows._
 
 /** What an operator's state means, written beside it once. Spark checks the widths of state's columns and the
   * operator's name, so another window or another aggregate of the same width would read old state as its own.
@@ -33,6 +33,8 @@ import dev.mullion.windows.{AlignedWindow, AroundWindow, Duration, EarlyFiring, 
   *   the columns that keys and aggregates read, as JSON of a Spark schema
   * @param by
   *   the key columns as SQL over `input`
+  * @param rows
+  *   what is asked beside, if rows are worked on one by one
   */
 final case class StateHeader(
     format: Int,
@@ -47,7 +49,8 @@ final case class StateHeader(
     buffers: List[String],
     input: String,
     by: List[String],
-    state: String
+    state: String,
+    rows: Option[StateHeader.Rows] = None
 ) {
 
   def early: Option[EarlyFiring] = if (earlyEvery == 0) None else Some(EarlyFiring(earlyEvery, earlyUnchanged))
@@ -65,7 +68,8 @@ final case class StateHeader(
     "keys" -> keys.mkString(", "),
     "aggregates" -> aggregates.mkString(", "),
     "accumulators" -> buffers.mkString(", "),
-    "state" -> state
+    "state" -> state,
+    "rows one by one" -> rows.fold("no")(_.describe)
   )
 
   def differences(other: StateHeader): Seq[String] = identity.zip(other.identity).collect {
@@ -76,7 +80,8 @@ final case class StateHeader(
 object StateHeader {
 
   /** A window: aligned with `size`, `slide` and `offset`, a session with a `gap` or, in SQL over `input`, with
-    * `gapByRow`, or one about each row from `before` it to `after` it.
+    * `gapByRow`, or one about each row from `before` it to `after` it; or of `count` rows `every` so many, or global:
+    * closing every so many rows, or by a `trigger`, in SQL.
     */
   final case class Window(
       size: Option[Long],
@@ -85,26 +90,81 @@ object StateHeader {
       gap: Option[Long],
       gapByRow: Option[String],
       before: Option[Long],
-      after: Option[Long]
+      after: Option[Long],
+      count: Option[Long] = None,
+      every: Option[Long] = None,
+      global: Option[String] = None,
+      trigger: Option[String] = None
   ) {
-    def spec: WindowSpec = (size, slide, offset, before, after) match {
-      case (Some(size), Some(slide), Some(offset), _, _) => AlignedWindow.sliding(size, slide, offset)
-      case (_, _, _, Some(before), Some(after))          => AroundWindow(before, after)
-      case _                                             => SessionWindow(gap)
+    def spec: WindowSpec =
+      ofTime.orElse(ofRows).getOrElse(SessionWindow(gap))
+
+    private def ofTime: Option[WindowSpec] = (size, slide, offset, before, after) match {
+      case (Some(size), Some(slide), Some(offset), _, _) => Some(AlignedWindow.sliding(size, slide, offset))
+      case (_, _, _, Some(before), Some(after))          => Some(AroundWindow(before, after))
+      case _                                             => None
     }
 
-    def describe: String = gapByRow.fold(spec.describe)(sql => s"session with a gap of $sql")
+    private def ofRows: Option[WindowSpec] = (count, every, global) match {
+      case (Some(count), Some(every), _)   => Some(CountWindow(count, every))
+      case (_, Some(every), Some("every")) => Some(GlobalWindow(GlobalTrigger.Every(every)))
+      case (_, _, Some("when"))            => Some(GlobalWindow(GlobalTrigger.When))
+      case (_, _, Some("changes"))         => Some(GlobalWindow(GlobalTrigger.Changes))
+      case _                               => None
+    }
+
+    def describe: String =
+      gapByRow.fold(spec.describe + trigger.fold("")(sql => s" ($sql)"))(sql => s"session with a gap of $sql")
   }
 
   object Window {
     private val none = Window(None, None, None, None, None, None, None)
 
-    def apply(window: WindowSpec, gapByRow: Option[String]): Window = window match {
+    def apply(window: WindowSpec, gapByRow: Option[String], trigger: Option[String]): Window = window match {
       case AlignedWindow(size, slide, offset) =>
         none.copy(size = Some(size), slide = Some(slide), offset = Some(offset))
-      case SessionWindow(gap)          => none.copy(gap = gap, gapByRow = gapByRow)
-      case AroundWindow(before, after) => none.copy(before = Some(before), after = Some(after))
+      case SessionWindow(gap)                      => none.copy(gap = gap, gapByRow = gapByRow)
+      case AroundWindow(before, after)             => none.copy(before = Some(before), after = Some(after))
+      case CountWindow(count, every)               => none.copy(count = Some(count), every = Some(every))
+      case GlobalWindow(GlobalTrigger.Every(rows)) => none.copy(every = Some(rows), global = Some("every"))
+      case GlobalWindow(GlobalTrigger.When)        => none.copy(global = Some("when"), trigger = trigger)
+      case GlobalWindow(GlobalTrigger.Changes)     => none.copy(global = Some("changes"), trigger = trigger)
     }
+
+  }
+
+  /** What is asked where rows are worked on one by one. How far keys' clocks are behind may change, and so may the most
+    * rows of a pane: neither says what state means.
+    */
+  final case class Rows(
+      running: Boolean,
+      delayByKey: Option[Long],
+      collectByTime: Option[Boolean],
+      collectName: Option[String],
+      collectMax: Option[Long]
+  ) {
+    def asked: RowByRow = RowByRow(
+      running,
+      delayByKey,
+      for (byTime <- collectByTime; name <- collectName; max <- collectMax) yield Collected(byTime, name, max)
+    )
+
+    def describe: String = Seq(
+      Some("in order of arrival"),
+      Option.when(running)("each fires its panes"),
+      delayByKey.map(_ => "each key has its own clock"),
+      collectByTime.map(byTime => s"collected by ${if (byTime) "time" else "arrival"}")
+    ).flatten.mkString(", ")
+  }
+
+  object Rows {
+    def apply(asked: RowByRow): Rows = Rows(
+      asked.running,
+      asked.delayByKey,
+      asked.collect.map(_.byTime),
+      asked.collect.map(_.name),
+      asked.collect.map(_.maxRows)
+    )
   }
 
   /** Raised when the layout of the records changes. */

@@ -1,0 +1,136 @@
+package org.apache.spark.sql.mullion
+
+import org.apache.spark.sql.Column
+import org.apache.spark.sql.catalyst.expressions.{Alias, Expression, Literal}
+import org.apache.spark.sql.catalyst.plans.logical.Project
+import org.apache.spark.sql.classic.{DataFrame, ExpressionUtils}
+import org.apache.spark.sql.types._
+
+import dev.mullion.MullionException
+import dev.mullion.windows._
+
+/** Whether the rows of a window must be worked on one by one, in order of arrival, and what is asked of them then. */
+object RowsAsked {
+
+  /** @param delay
+    *   how far the stream's watermark is behind, in microseconds
+    */
+  def apply(window: WindowSpec, options: WindowOptions, delay: => Long): Option[RowByRow] = {
+    check(window, options)
+    val isNumbered = window.isInstanceOf[RowNumberWindow]
+    Option.when(isNumbered || options.running || options.perKey || options.collect.isDefined)(
+      RowByRow(options.running, Option.when(options.perKey)(delay), options.collect)
+    )
+  }
+
+  private def check(window: WindowSpec, options: WindowOptions): Unit = {
+    def refuse(what: String, why: String): Unit = throw MullionException.unsupported(s"$what: $why")
+
+    val fires = options.refinements
+    val oneByOne = Seq(
+      Option.when(options.running)("running=True"),
+      options.collect.map(_ => "collect()"),
+      Option.when(options.perKey)("watermark='per key'")
+    ).flatten
+    oneByOne.headOption.foreach { asked =>
+      val other =
+        if (fires.count.isDefined) Some("early=Early(count=...)")
+        else if (fires.onTime) Some("on_time=True")
+        else if (fires.empty) Some("empty='emit'")
+        else Option.unless(fires.accumulate)("accumulate=False")
+      other.foreach(what => refuse(s"$what with $asked", s"rows are worked on one by one there. Leave $what out."))
+    }
+
+    if (window.isInstanceOf[AroundWindow])
+      oneByOne.headOption.foreach { asked =>
+        refuse(
+          s"$asked with ${window.describe}",
+          "the windows of a row are those of rows that came before it and after it. Aggregate with agg() and without it."
+        )
+      }
+    if (options.perKey && window.isInstanceOf[RowNumberWindow])
+      refuse("watermark='per key'", s"a window of row numbers (${window.describe}) has no clock. Leave it out.")
+    if (options.idleAfter.isDefined && window.isInstanceOf[RowNumberWindow])
+      refuse("idle_after", s"a window of row numbers (${window.describe}) has no clock. Leave it out.")
+    if (options.perKey && options.time.isEmpty)
+      refuse("watermark='per key'", "on processing time (time=None) all keys have the wall clock. Leave it out.")
+    if (options.perKey && options.idleAfter.isDefined)
+      refuse(
+        "idle_after with watermark='per key'",
+        "a key's clock moves with the key's rows, and does not follow the wall clock. Leave one of them out."
+      )
+    if (options.running && options.collect.isDefined)
+      refuse(
+        "running=True with collect()",
+        "each row would fire all the rows of its pane so far. Collect without running=True, or aggregate with agg()."
+      )
+    if (options.running && options.early.isDefined)
+      refuse("running=True with early=", "each row fires its panes already. Leave early out.")
+    if (options.late == LatePolicy.Reopen && !options.perKey && (options.running || options.collect.isDefined))
+      refuse(
+        s"late='reopen' with ${if (options.running) "running=True" else "collect()"}",
+        "late rows cannot open panes of their own there. Use late='emit', which gives them out whole, or late='drop'."
+      )
+    if (options.collect.isDefined && options.early.isDefined && !options.perKey)
+      refuse("early= with collect()", "rows are collected for the close. Leave early out, or aggregate with agg().")
+  }
+
+  /** The rows of a pane, as an aggregate of it. */
+  def collect(df: DataFrame, window: WindowSpec, time: Option[Expression], collected: Collected): Column = {
+    if (collected.maxRows <= 0)
+      throw MullionException.invalid(
+        s"max_rows is ${collected.maxRows}: a pane has at least one row. Give the most rows that a pane may have."
+      )
+    if (collected.byTime && time.isEmpty)
+      throw MullionException.invalid(
+        "collect(order='time') wants rows in order of time, and there is no time. Name it with time=, or collect in " +
+          "order='arrival'."
+      )
+    val columns = df.queryExecution.analyzed.output.filterNot(_.name == PanesReader.eventTime)
+    val rows = CollectRows(
+      columns,
+      columns.map(_.name),
+      time.getOrElse(Literal(None.orNull, TimestampType)),
+      ArrivalNumber(),
+      collected,
+      window.describe
+    )
+    ExpressionUtils.column(rows.toAggregateExpression()).as(collected.name)
+  }
+
+  /** The column that tells when a global window closes. */
+  def trigger(df: DataFrame, window: WindowSpec, column: Option[Column]): Option[Expression] =
+    (window, column) match {
+      case (GlobalWindow(GlobalTrigger.When), Some(when)) =>
+        val condition = ofRow(df, when, "Global.when(...)")
+        if (condition.dataType != BooleanType)
+          throw MullionException.invalid(
+            s"Global.when(${condition.sql}) is of type ${condition.dataType.sql}, and a condition is a BOOLEAN. Give one, such " +
+              "as F.col('status') == 'done'."
+          )
+        Some(condition)
+      case (GlobalWindow(GlobalTrigger.Changes), Some(changes)) => Some(ofRow(df, changes, "Global.changes(...)"))
+      case _                                                    => None
+    }
+
+  private def ofRow(df: DataFrame, column: Column, what: String): Expression = {
+    val expression = df.select(column).queryExecution.analyzed match {
+      case Project(Seq(one), _) if one.references.subsetOf(df.queryExecution.analyzed.outputSet) =>
+        one match {
+          case Alias(of, _) => of
+          case attribute    => attribute
+        }
+      case _ =>
+        throw MullionException.invalid(
+          s"$what holds $column, which is more than one value of each row: an aggregate or a window function. Compute it " +
+            "first, as a column of the input, and name that."
+        )
+    }
+    if (!expression.deterministic)
+      throw MullionException.invalid(
+        s"$what holds $column, which is another value each time that it is computed, and a batch that is tried again would " +
+          "close other panes. Make it a column of the source, or of what decides the same each time."
+      )
+    expression
+  }
+}

@@ -1,0 +1,57 @@
+package org.apache.spark.sql.mullion.exec
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
+import org.apache.spark.sql.mullion.{ArrivalNumber, CollectRows}
+import org.apache.spark.sql.types.LongType
+
+import dev.mullion.windows.RowByRow
+
+/** What a program needs to know beside, where rows are worked on one by one in order of arrival.
+  *
+  * {{{
+  *   child - Project: arrival - [shuffle by key] - [sort by key, arrival] - WindowExec
+  * }}}
+  *
+  * @param input
+  *   the columns of rows as they come, `arrival` among them
+  * @param arrival
+  *   a row's place in the order of arrival within its batch: its source partition, and its place there
+  * @param gap
+  *   the gap of sessions, in microseconds, if each row brings its own
+  * @param filters
+  *   for each function the condition under which it takes a row, or a literal `true`
+  * @param trigger
+  *   the column that tells when a global window closes, if one does
+  * @param lateColumns
+  *   what late rows are made of, if they come out
+  */
+final case class RowProgram(
+    asked: RowByRow,
+    input: Seq[Attribute],
+    arrival: Attribute,
+    time: Attribute,
+    gap: Option[Attribute],
+    filters: Seq[Expression],
+    trigger: Option[Attribute],
+    lateColumns: Seq[Attribute]
+) {
+
+  /** A row's number among those of its key, which the engine adds to it. */
+  val number: Attribute = AttributeReference("number", LongType, nullable = false)()
+
+  /** The functions as the engine runs them: it counts rows itself, and can say which pane has too many. */
+  def functions(of: Seq[AggregateFunction]): Seq[AggregateFunction] = of.map(
+    _.transform {
+      case collect: CollectRows => collect.copy(collected = collect.collected.copy(maxRows = Long.MaxValue))
+      case ArrivalNumber()      => number
+    }.asInstanceOf[AggregateFunction]
+  )
+
+  /** Whether a pane's rows are kept as they are, in pieces, and not added up. */
+  def keepsRows: Boolean = asked.collect.isDefined
+
+  /** By what rows are sorted that their order of arrival is lost for: by hash, since keys may be of any type. */
+  def ordering(keys: Seq[Attribute]): Seq[SortOrder] =
+    Seq(SortOrder(new XxHash64(keys), Ascending), SortOrder(arrival, Ascending))
+}

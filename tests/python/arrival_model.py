@@ -1,0 +1,254 @@
+"""What a query must send out whose rows are worked on one by one, in plain Python: panes are lists of rows, and all of
+a key's are looked at for each row.
+
+As in ``model.py`` there is nothing here of how the operator works. Times and lengths are microseconds; row numbers take
+their place for windows of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from model import Row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival:
+    """A query: the kind of its windows with their lengths, and what is asked of rows."""
+
+    kind: str
+    size: int
+    slide: int = 0
+    delay: int = 0
+    lateness: int = 0
+    early: int | None = None
+    late: str = "drop"
+    running: bool = False
+    per_key: bool = False
+    collect: str | None = None
+
+    @property
+    def is_numbered(self) -> bool:
+        return self.kind in ("count", "every", "when", "changes")
+
+
+class Shown(NamedTuple):
+    """A row of the output, with the ids of the pane's rows in order; a late row has its own id alone."""
+
+    key: str | None
+    start: int | None
+    end: int | None
+    firing: str
+    number: int | None
+    ids: tuple[int, ...]
+
+
+@dataclass
+class Pane:
+    start: int
+    end: int
+    rows: list[Row] = field(default_factory=list)
+    fired: int = 0
+    reading: int | None = None
+    changed: bool = False
+    is_old: bool = False
+
+
+class KeyPanes:
+    """The panes of one key, and all of its rows."""
+
+    def __init__(self, rules: Arrival, key: str | None) -> None:
+        self.rules = rules
+        self.key = key
+        self.rows: list[Row] = []
+        self.began = 0
+        self.panes: list[Pane] = []
+        self.clock: int | None = None
+        self.late = 0
+
+    def batch(self, rows: Sequence[Row], before: int | None) -> Iterator[Shown]:
+        """The rows of one batch, by the stream's clock before it."""
+        for pane in self.panes:
+            pane.is_old = True
+        bounds = [(pane.start, pane.end) for pane in self.panes]
+        for row in rows:
+            if self.rules.is_numbered:
+                yield from self._numbered(row)
+            else:
+                yield from self._timed(row, before, bounds)
+        yield from self._early()
+
+    def close(self, clock: int | None) -> Iterator[Shown]:
+        """What closes by a clock."""
+        for pane in self.due(clock):
+            self.panes.remove(pane)
+            yield self._shown(pane, "close")
+
+    def due(self, clock: int | None) -> list[Pane]:
+        ordered = sorted(self.panes, key=lambda pane: (pane.end, pane.start))
+        return [pane for pane in ordered if clock is not None and pane.end + self.rules.lateness <= clock]
+
+    def _numbered(self, row: Row) -> Iterator[Shown]:
+        rules, number = self.rules, len(self.rows)
+        assert row.time is not None
+        changes = bool(self.rows) and mark(self.rows[-1], rules.size) != mark(row, rules.size)
+        if rules.kind == "changes" and changes and self.panes:
+            yield self._shown(self.panes.pop(), "close")
+        self.rows.append(row)
+        if rules.kind == "count":
+            if number % rules.slide == 0:
+                self.panes.append(Pane(number, number + rules.size))
+            touched = [pane for pane in self.panes if pane.start <= number < pane.end]
+        else:
+            if not self.panes:
+                self.panes.append(Pane(number, number))
+            touched = self.panes[:]
+            touched[0].end = number + 1
+        for pane in touched:
+            pane.rows.append(row)
+            if rules.running:
+                yield self._shown(pane, "running")
+                pane.fired += 1
+        for pane in touched:
+            match rules.kind:
+                case "count":
+                    closes = pane.end == number + 1
+                case "every":
+                    closes = len(pane.rows) == rules.size
+                case "when":
+                    closes = row.id % rules.size == 0
+                case _:
+                    closes = False
+            if closes:
+                self.panes.remove(pane)
+                yield self._shown(pane, "close")
+
+    def _timed(self, row: Row, before: int | None, bounds: list[tuple[int, int]]) -> Iterator[Shown]:
+        rules = self.rules
+        assert row.time is not None
+        clock = self.clock if rules.per_key else before
+        if rules.per_key:
+            seen = row.time - rules.delay
+            self.clock = seen if self.clock is None else max(self.clock, seen)
+            bounds = [(pane.start, pane.end) for pane in self.panes]
+        alone = self._alone(row.time)
+        if rules.kind == "session":
+            (own,) = alone
+            touches = any(start <= own.end and own.start <= end for start, end in bounds)
+            panes = [] if self._closed(own, clock) and not touches else [self._joined(own)]
+        else:
+            panes = [self._known(pane) for pane in alone if not self._closed(pane, clock)]
+        if not panes:
+            self.late += 1
+            if rules.late == "emit":
+                yield Shown(self.key, None, None, "late", None, (row.id,))
+            for pane in alone if rules.late == "reopen" else []:
+                yield Shown(self.key, pane.start, pane.end, "close", 0, (row.id,))
+        for pane in panes:
+            pane.rows.append(row)
+            pane.changed = True
+            if rules.running:
+                yield self._shown(pane, "running")
+                pane.fired += 1
+        if rules.per_key:
+            yield from self.close(self.clock)
+
+    def _alone(self, time: int) -> list[Pane]:
+        rules = self.rules
+        if rules.kind == "session":
+            return [Pane(time, time + rules.size)]
+        last = time // rules.slide * rules.slide
+        starts = range(last, time - rules.size, -rules.slide)
+        return [Pane(start, start + rules.size) for start in sorted(starts)]
+
+    def _closed(self, pane: Pane, clock: int | None) -> bool:
+        return clock is not None and pane.end + self.rules.lateness <= clock
+
+    def _known(self, pane: Pane) -> Pane:
+        for known in self.panes:
+            if known.start == pane.start:
+                return known
+        pane.reading = self.clock
+        self.panes.append(pane)
+        return pane
+
+    def _joined(self, own: Pane) -> Pane:
+        ordered = sorted(self.panes, key=lambda pane: pane.start)
+        touched = [pane for pane in ordered if pane.start <= own.end and own.start <= pane.end]
+        if not touched:
+            own.reading = self.clock
+            self.panes.append(own)
+            return own
+        survivor = next((pane for pane in touched if pane.is_old), touched[0])
+        start, end = min(own.start, touched[0].start), max(own.end, touched[-1].end)
+        rows = sorted((row for pane in touched for row in pane.rows), key=lambda row: row.id)
+        for pane in touched:
+            self.panes.remove(pane)
+        survivor.start, survivor.end, survivor.rows = start, end, rows
+        self.panes.append(survivor)
+        return survivor
+
+    def _early(self) -> Iterator[Shown]:
+        every = self.rules.early
+        if every is None or self.clock is None:
+            return
+        for pane in self.panes:
+            assert pane.reading is not None
+            if pane.changed and pane.reading + every <= self.clock:
+                yield self._shown(pane, "early")
+                pane.fired, pane.reading, pane.changed = pane.fired + 1, self.clock, False
+
+    def _shown(self, pane: Pane, firing: str) -> Shown:
+        return Shown(self.key, pane.start, pane.end, firing, pane.fired, self.ids(pane))
+
+    def ids(self, pane: Pane) -> tuple[int, ...]:
+        """A pane's rows in the order that they are asked in; ids are in order of arrival."""
+        by_time = self.rules.collect == "time"
+        ordered = sorted(pane.rows, key=lambda row: (row.time or 0 if by_time else 0, row.id))
+        return tuple(row.id for row in ordered)
+
+
+def mark(row: Row, size: int) -> int:
+    """What of a row a window of changes is about."""
+    return row.id // size % 3
+
+
+class ArrivalModel:
+    """All keys of a query, and the stream's clock."""
+
+    def __init__(self, rules: Arrival) -> None:
+        self.rules = rules
+        self.keys: dict[str | None, KeyPanes] = {}
+        self.before: int | None = None
+        self.clock = 0
+
+    def settle(self, rows: Sequence[Row]) -> list[Shown]:
+        """A batch with rows, and the batch without rows after it where something closes."""
+        firings: list[Shown] = []
+        of: dict[str | None, list[Row]] = {}
+        for row in rows:
+            of.setdefault(row.key, []).append(row)
+        for key, its in of.items():
+            firings += self.keys.setdefault(key, KeyPanes(self.rules, key)).batch(its, self.before)
+        timed = not (self.rules.is_numbered or self.rules.per_key)
+        if timed:
+            firings += self._close()
+            self.clock = max([self.clock, *(row.time - self.rules.delay for row in rows if row.time is not None)])
+            if any(panes.due(self.clock) for panes in self.keys.values()):
+                firings += self._close()
+        return firings
+
+    def _close(self) -> list[Shown]:
+        self.before = self.clock
+        return [firing for panes in self.keys.values() for firing in panes.close(self.clock)]
+
+    @property
+    def late(self) -> int:
+        return sum(panes.late for panes in self.keys.values())
+
+    @property
+    def open(self) -> list[tuple[str | None, int, int, tuple[int, ...]]]:
+        """Of a window of row numbers that is open the end may be told as the end that it will have."""
+        return [(k, pane.start, pane.end, panes.ids(pane)) for k, panes in self.keys.items() for pane in panes.panes]
