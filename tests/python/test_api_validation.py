@@ -112,7 +112,7 @@ def test_processing_time_is_refused_as_not_there_yet(make: Make) -> None:
     ("given", "message"),
     [
         ({"window": "1 hour"}, r"Write Tumbling\('1 hour'\)"),
-        ({"window": None}, r"window=None \(NoneType\).*or Session\('10 minutes'\)"),
+        ({"window": None}, r"window=None \(NoneType\).*Session\('10 minutes'\)"),
         ({"by": 1}, r"by=1 \(int\)"),
         ({"by": {"carrier"}}, r"by=\{'carrier'\} \(set\)"),
         ({"by": ["carrier", 1]}, r"holds 1 \(int\)"),

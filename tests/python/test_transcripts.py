@@ -20,7 +20,7 @@ import yaml
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Early, MullionError, Session, Sliding, Tumbling, read_panes, windowed
+from mullion import Custom, Early, MullionError, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import Window
 
@@ -73,8 +73,8 @@ class Spec:
 
     @property
     def kind(self) -> str:
-        """``tumbling``, ``sliding`` or ``session``; of windows on a grid are the lengths below."""
-        (kind,) = {"tumbling", "sliding", "session"} & set(self.window)
+        """``tumbling``, ``sliding``, ``session`` or ``custom``; of windows on a grid are the lengths below."""
+        (kind,) = {"tumbling", "sliding", "session", "custom"} & set(self.window)
         return kind
 
     @property
@@ -115,13 +115,15 @@ class Spec:
             case "session":
                 gap = self.window["session"]
                 return Session(F.expr(gap) if isinstance(gap, str) else length(micros(gap)))
+            case "custom":
+                return Custom(F.expr(self.window["custom"]))
             case "tumbling":
                 return Tumbling(length(self.size), length(self.offset))
         return Sliding(length(self.size), length(self.slide), length(self.offset))
 
     def far(self) -> tuple[int, int]:
         """When the last row of a story comes, and how many panes it is in: as many as a row can be."""
-        if self.kind == "session":
+        if self.kind in ("session", "custom"):
             return FAR * 1_000_000, 1
         return FAR * 1_000_000 // self.slide * self.slide + self.offset, -(-self.size // self.slide)
 
@@ -426,8 +428,10 @@ def one_row(run: Run) -> int:
     """The records of a state that never saw another row than the last."""
     spec = run.story.spec
     early = None if spec.early is None else spec.early.get("unchanged", False)
-    window = {"session": 10}
-    if spec.kind != "session":
+    window: dict[str, Any] = {"session": 10}
+    if spec.kind == "custom":
+        window = {"custom": "mullion_windows(ts, '10 seconds')"}
+    elif spec.kind != "session":
         window = {"sliding": 10, "every": 4} if spec.slide < spec.size else {"tumbling": 10}
     shape = (run.store, *window, early)
     if shape not in _one_row:

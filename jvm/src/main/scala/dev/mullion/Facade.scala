@@ -5,7 +5,7 @@ import java.util.Properties
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 import org.apache.spark.sql.mullion.{ClockedQuery, PanesReader, Session, WindowOptions, WindowedBuilder}
 
-import dev.mullion.windows.{AlignedWindow, SessionWindow, WindowSpec}
+import dev.mullion.windows.{AlignedWindow, CustomWindow, SessionWindow, WindowSpec}
 
 /** The door to Python: plain types in, DataFrames out. Lengths of time are microseconds. */
 object Facade {
@@ -34,6 +34,9 @@ object Facade {
 
   /** Sessions in which each row brings its own gap. */
   def sessionByRow(): WindowSpec = SessionWindow(None)
+
+  /** Windows that each row brings, in the column that the options name. */
+  def custom(): WindowSpec = CustomWindow("each row's own")
 
   /** What is asked of panes beside their window: nothing, as yet. */
   def options: WindowOptions = WindowOptions()

@@ -51,6 +51,7 @@ object PaneRules {
     window match {
       case aligned: AlignedWindow => AlignedRules(aligned, allowedLateness, early, late)
       case session: SessionWindow => SessionRules(session, allowedLateness, early, late)
+      case custom: CustomWindow   => CustomRules(custom, allowedLateness, early, late)
     }
 }
 
@@ -101,3 +102,11 @@ final case class SessionRules(
     */
   def slice(ts: Long, gap: Long): Long = Math.floorDiv(ts, gap)
 }
+
+/** The rules for windows that rows bring: nothing of a pane follows from another, and each closes by its own end. */
+final case class CustomRules(
+    window: CustomWindow,
+    allowedLateness: Long,
+    early: Option[EarlyFiring],
+    late: LatePolicy
+) extends PaneRules

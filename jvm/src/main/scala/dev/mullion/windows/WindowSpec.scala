@@ -89,3 +89,12 @@ final case class SessionWindow(gap: Option[Long]) extends WindowSpec {
 
   override def describe: String = s"session with a gap of ${gap.fold("each row's own")(Duration.describe)}"
 }
+
+/** Windows that each row brings itself: it falls into every range of a list that is computed from it.
+  *
+  * @param ranges
+  *   what computes the list, in words: an expression in SQL, or the name of a function
+  */
+final case class CustomWindow(ranges: String) extends WindowSpec {
+  override def describe: String = s"custom by $ranges"
+}

@@ -100,6 +100,8 @@ object PanesReader {
     val options = WindowOptions(
       time = Some(expr(eventTime)),
       gap = header.window.gapByRow.map(expr),
+      // Open panes know their ranges; what computed them may be a function that is not here.
+      ranges = header.window.ranges.map(_ => CustomRanges.none),
       allowedLateness = header.allowedLateness,
       early = header.early,
       state = StateChoice.named(header.state)

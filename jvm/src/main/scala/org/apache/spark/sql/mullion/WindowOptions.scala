@@ -11,10 +11,16 @@ import dev.mullion.windows.{EarlyFiring, LatePolicy, PaneRules, WindowSpec}
   *   the event time
   * @param gap
   *   the interval that each row brings, for sessions by row
+  * @param ranges
+  *   the ranges that each row brings, for custom windows
+  * @param rangesText
+  *   what they are in words, where their SQL does not say it
   */
 final case class WindowOptions(
     time: Option[Column] = None,
     gap: Option[Column] = None,
+    ranges: Option[Column] = None,
+    rangesText: Option[String] = None,
     allowedLateness: Long = 0L,
     early: Option[EarlyFiring] = None,
     late: LatePolicy = LatePolicy.Drop,
@@ -23,6 +29,10 @@ final case class WindowOptions(
   def withTime(column: Column): WindowOptions = copy(time = Some(column))
 
   def withGap(column: Column): WindowOptions = copy(gap = Some(column))
+
+  def withRanges(column: Column): WindowOptions = copy(ranges = Some(column))
+
+  def withRangesText(words: String): WindowOptions = copy(rangesText = Some(words))
 
   def withAllowedLateness(us: Long): WindowOptions = copy(allowedLateness = us)
 

@@ -9,7 +9,7 @@ import org.apache.spark.sql.mullion.exec._
 import org.apache.spark.sql.types.{BooleanType, LongType, TimestampType}
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{AlignedRules, LatePolicy, SessionRules}
+import dev.mullion.windows.{AlignedRules, CustomRules, LatePolicy, SessionRules}
 
 /** Plans [[WindowedAggregate]].
   *
@@ -17,6 +17,7 @@ import dev.mullion.windows.{AlignedRules, LatePolicy, SessionRules}
   *   stream   WindowExec - merge - [shuffle by key] - partial aggregate by slice - AssignSlices - child
   *   batch    final aggregate - [shuffle by window] - SlicesToWindows - partial aggregate by slice - AssignSlices - child
   *            (sessions: final aggregate - MergeSessions - [shuffle by key] - partial aggregate by slice - AssignSlices)
+  *            (custom: final aggregate - [shuffle by window] - partial aggregate by range - AssignRanges - child)
   * }}}
   */
 object WindowStrategy extends SparkStrategy {
@@ -39,6 +40,7 @@ object WindowStrategy extends SparkStrategy {
       slice,
       marked,
       node.gap,
+      node.ranges.map(_ => AttributeReference("start", LongType, nullable = false)()),
       node.time,
       node.functions,
       node.functionResults,
@@ -59,16 +61,7 @@ object WindowStrategy extends SparkStrategy {
           "rows that are not late could not be told from those that are. Set it to true, its default."
       )
     val program = WindowStrategy.program(node)
-    val assign = AssignSlicesExec(
-      program.id,
-      node.time,
-      program.slice,
-      program.marked,
-      node.gap,
-      node.rules,
-      before = None,
-      planLater(node.child)
-    )
+    val assign = assigner(program, node, program.marked, planLater(node.child))
     val partial = AggregateExecs(
       Partial,
       distribution = None,
@@ -100,9 +93,9 @@ object WindowStrategy extends SparkStrategy {
   private def planBatch(node: WindowedAggregate): SparkPlan = {
     val program = WindowStrategy.program(node)
     val slice = program.slice
-    val start = AttributeReference("start", LongType, nullable = false)()
-    val assign = AssignSlicesExec("batch", node.time, slice, None, node.gap, node.rules, None, planLater(node.child))
-    val grouping = (node.keys :+ slice) ++ node.gap
+    val start = program.start.getOrElse(AttributeReference("start", LongType, nullable = false)())
+    val assign = assigner(program, node, marked = None, planLater(node.child))
+    val grouping = (node.keys :+ slice) ++ node.gap ++ program.start
     val wanted = expressions(node) ++ extras(program)
     val partial = AggregateExecs(
       Partial,
@@ -117,14 +110,16 @@ object WindowStrategy extends SparkStrategy {
       case aligned: AlignedRules  => SlicesToWindowsExec(slice, start, aligned, partial)
       case sessions: SessionRules =>
         MergeSessionsExec(node.keys, slice, node.gap, buffersOf(program.extras), start, sessions, partial)
+      case _: CustomRules => partial
     }
+    val pane = (node.keys :+ start) ++ program.start.map(_ => slice)
     val complete = AggregateExecs(
       Final,
-      distribution = Some(node.keys :+ start),
+      distribution = Some(pane),
       isStreaming = false,
-      node.keys :+ start,
+      pane,
       wanted,
-      (node.keys :+ start) ++ wanted.map(_.resultAttribute),
+      pane ++ wanted.map(_.resultAttribute),
       windows
     )
     val end = node.rules match {
@@ -132,8 +127,21 @@ object WindowStrategy extends SparkStrategy {
         PreciseTimestampConversion(WindowEnd(start, aligned.window.size), LongType, TimestampType)
       // In place of the last time MergeSessions wrote the end.
       case _: SessionRules => wanted(node.functions.length + 1).resultAttribute
+      case _: CustomRules  => PreciseTimestampConversion(slice, LongType, TimestampType)
     }
     ProjectExec(closes(node, start, end), complete)
+  }
+
+  /** The node that says which panes a row enters. */
+  private def assigner(
+      program: WindowProgram,
+      node: WindowedAggregate,
+      marked: Option[Attribute],
+      child: SparkPlan
+  ): SparkPlan = (node.rules, node.ranges, program.start) match {
+    case (custom: CustomRules, Some(ranges), Some(start)) =>
+      AssignRangesExec(program.id, node.time, ranges, program.slice, start, marked, custom, None, child)
+    case (rules, _, _) => AssignSlicesExec(program.id, node.time, program.slice, marked, node.gap, rules, None, child)
   }
 
   private def buffersOf(functions: Seq[AggregateFunction]): Seq[Attribute] =

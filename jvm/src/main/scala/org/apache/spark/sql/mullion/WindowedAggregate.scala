@@ -20,6 +20,8 @@ import dev.mullion.windows.PaneRules
   *   the event time, a TIMESTAMP column of the child
   * @param gap
   *   the gap of sessions where each row brings its own: a BIGINT column of the child, in microseconds
+  * @param ranges
+  *   the ranges of custom windows: an array column of the child
   * @param functions
   *   the aggregate functions
   * @param filters
@@ -39,6 +41,7 @@ case class WindowedAggregate(
     keys: Seq[Attribute],
     time: Attribute,
     gap: Option[Attribute],
+    ranges: Option[Attribute],
     functions: Seq[AggregateFunction],
     filters: Seq[Expression],
     functionResults: Seq[Attribute],

@@ -16,7 +16,7 @@ import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{LatePolicy, WindowSpec}
+import dev.mullion.windows.{CustomWindow, LatePolicy, WindowSpec}
 
 /** Turns `windowed(df, …).agg(…)` into a plan. Columns are resolved by letting Spark analyse an ordinary
   * `groupBy(…).agg(…)`, so that everything that Spark accepts as an aggregate means here what it means there.
@@ -37,7 +37,11 @@ object WindowedBuilder {
       options: WindowOptions,
       aggregates: Seq[Column]
   ): DataFrame = {
-    val rules = options.rules(window)
+    val rangesExpression = options.ranges.map(CustomRanges(df, _))
+    val rules = options.rules(window match {
+      case _: CustomWindow => CustomWindow(options.rangesText.getOrElse(rangesExpression.fold("")(plain(_).sql)))
+      case other           => other
+    })
     val time = options.time.getOrElse(throw MullionException.invalid("There is no time: name each row's event time."))
     if (aggregates.isEmpty)
       throw MullionException.invalid(
@@ -65,6 +69,7 @@ object WindowedBuilder {
 
     val timeAlias = Alias(timeExpression, "event_time")()
     val gapAlias = gapExpression.map(Alias(_, "gap")())
+    val rangesAlias = rangesExpression.map(Alias(_, "ranges")())
     val child = aggregate.child
     val (functions, hoisted) = hoist(expressions)
     val lateColumns = if (rules.late == LatePolicy.Emit) df.queryExecution.analyzed.output else Nil
@@ -72,7 +77,7 @@ object WindowedBuilder {
       functions.flatMap(f => f.aggregateFunction.references ++ f.filter.toSeq.flatMap(_.references))
     )
     val needed = child.output.filter(a => read.contains(a) || lateColumns.exists(_.exprId == a.exprId))
-    val input = Project((keyAliases :+ timeAlias) ++ gapAlias ++ hoisted ++ needed, child)
+    val input = Project((keyAliases :+ timeAlias) ++ gapAlias ++ rangesAlias ++ hoisted ++ needed, child)
 
     val values = results.map(unalias(_).transform { case a: Attribute if keyOf.contains(a.exprId) => keyOf(a.exprId) })
     // What only Spark can compute stands around aggregates above our node, over the functions' own results.
@@ -93,6 +98,7 @@ object WindowedBuilder {
       keys = keyAliases.map(_.toAttribute),
       time = timeAlias.toAttribute,
       gap = gapAlias.map(_.toAttribute),
+      ranges = rangesAlias.map(_.toAttribute),
       functions = functions.map(_.aggregateFunction),
       filters = functions.map(_.filter.getOrElse(Literal.TrueLiteral)),
       functionResults = functions.map(_.resultAttribute),
@@ -297,13 +303,15 @@ object WindowedBuilder {
   private def keyNames(df: DataFrame, by: Seq[Column]): Seq[String] =
     if (by.isEmpty) Nil else df.select(by: _*).queryExecution.analyzed.output.map(_.name)
 
+  /** With columns by their own names only, as SQL over the input has them. */
+  private def plain(e: Expression): Expression = e.transform { case a: Attribute => a.withQualifier(Nil) }
+
   private def describe(
       df: DataFrame,
       aggregate: Aggregate,
       keyNames: Seq[String],
       gap: Option[SessionGap]
   ): AggregateText = {
-    def plain(e: Expression): Expression = e.transform { case a: Attribute => a.withQualifier(Nil) }
     def text(e: NamedExpression): String = {
       // The session's time zone is in casts' texts where it is not the default; names of results are given, never made.
       s"${plain(unalias(e)).sql} AS ${org.apache.spark.sql.catalyst.util.quoteIfNeeded(e.name)}"

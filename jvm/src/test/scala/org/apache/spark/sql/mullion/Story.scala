@@ -9,7 +9,7 @@ import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode, ObjectM
 import com.fasterxml.jackson.dataformat.yaml.YAMLMapper
 
 import dev.mullion.Facade
-import dev.mullion.windows.{AlignedWindow, SessionWindow, WindowSpec}
+import dev.mullion.windows.{AlignedWindow, WindowSpec}
 
 /** A document of `tests/transcripts`: rows that come, and the firings that they must give. The README there says how
   * one reads. Times and lengths are microseconds here and seconds there.
@@ -40,6 +40,7 @@ final case class Story(
 final case class PaneStory(
     window: WindowSpec,
     gapByRow: Option[String],
+    ranges: Option[String],
     by: Seq[String],
     aggregates: Seq[(String, String)],
     lateness: Long,
@@ -53,13 +54,13 @@ final case class PaneStory(
   /** The start of the last window that holds a row at `ts`. */
   def lastStart(ts: Long): Long = window match {
     case aligned: AlignedWindow => aligned.lastStart(ts)
-    case _: SessionWindow       => ts
+    case _                      => ts
   }
 
   /** How many windows hold a row at the start of one. */
   def windowsAtStart: Long = window match {
     case AlignedWindow(size, slide, _) => (size + slide - 1) / slide
-    case _: SessionWindow              => 1
+    case _                             => 1
   }
 }
 
@@ -160,7 +161,12 @@ object Story {
   /** A story of one row and no more, for what its state then holds. */
   def ofOneRow(panes: PaneStory): Story = Story(
     "one row",
-    panes.copy(by = Seq("k"), aggregates = defaultAggregates, late = "drop"),
+    panes.copy(
+      by = Seq("k"),
+      aggregates = defaultAggregates,
+      late = "drop",
+      ranges = panes.ranges.map(_ => "mullion_windows(ts, '10 seconds')")
+    ),
     defaultColumns,
     watermark = 0,
     before = None,
@@ -200,6 +206,7 @@ object Story {
   private def panes(said: Said, by: Seq[String]): PaneStory = PaneStory(
     window(said.get("window").get),
     said.get("window").map(_.path("session")).filter(_.isTextual).map(_.asText),
+    said.get("window").map(_.path("custom")).filter(_.isTextual).map(_.asText),
     said.list("by").fold(by)(_.map(_.asText)),
     said.get("aggs").fold(defaultAggregates)(Said.fieldsOf(_).map { case (name, sql) => name -> sql.asText }),
     said.micros("lateness"),
@@ -218,6 +225,7 @@ object Story {
       if (node.has("tumbling")) Facade.tumbling(said.micros("tumbling"), said.micros("offset"))
       else if (node.has("sliding"))
         Facade.sliding(said.micros("sliding"), said.micros("every"), said.micros("offset"))
+      else if (said.text("custom").isDefined) Facade.custom()
       else if (said.get("session").exists(_.isTextual)) Facade.sessionByRow()
       else Facade.session(said.micros("session"))
     said.finish()

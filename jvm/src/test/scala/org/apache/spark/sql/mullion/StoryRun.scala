@@ -114,7 +114,8 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
     val plain =
       Facade.options.withTime(col(time)).withAllowedLateness(panes.lateness).withLate(panes.late).withState(store)
     val withGap = panes.gapByRow.fold(plain)(gap => plain.withGap(expr(gap)))
-    val options = panes.early.fold(withGap) { case (every, unchanged) => withGap.withEarly(every, unchanged) }
+    val withRanges = panes.ranges.fold(withGap)(ranges => withGap.withRanges(expr(ranges)))
+    val options = panes.early.fold(withRanges) { case (every, unchanged) => withRanges.withEarly(every, unchanged) }
     Facade.windowed(rows, panes.window, panes.by.map(expr).toArray, options, panes.aggregates.map(column).toArray)
   }
 

@@ -5,22 +5,25 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
-import dev.mullion.windows.{AlignedRules, BatchClock, EarlyFiring, TimeMath}
+import dev.mullion.windows.{AlignedWindow, BatchClock, EarlyFiring, PaneRules, TimeMath}
 
-/** Panes of windows that do not overlap: one record for each pane, by its start, so that the panes that close are the
-  * first ones, and a batch reads no other.
+/** Panes that share nothing, of windows that do not overlap or that rows bring: one record for each pane, in the order
+  * in which they close, so that the panes that close are the first ones, and a batch reads no other.
   *
   * {{{
   *   panes   (start, key)               -> accumulator [, firings so far, readings, whether queued]
   *   early   (event, wall, start, key)  -> a pane that waits to fire, by its readings of the clocks
   * }}}
   *
+  * Where windows have no one size it is (end, key, start) in place of (start, key): see `PaneBounds`.
+  *
   * Panes in the order of their readings are in the order in which they fall due (see `EarlyFiring`), so firing too
   * reads only what fires.
   */
 private[exec] final class TumblingPanes(
     program: WindowProgram,
-    rules: AlignedRules,
+    rules: PaneRules,
+    window: Option[AlignedWindow],
     clock: BatchClock,
     partition: StatePartition,
     counts: PaneCounts
@@ -34,7 +37,7 @@ private[exec] final class TumblingPanes(
   private lazy val paneKey = UnsafeProjection.create(layout(program), program.partial)
   private val queue = rules.early.map(new Queue(_))
   private val reopenedAt = program.reopenedAt
-  private val startAt = layout(program).indexOf(program.slice)
+  private val bounds = PaneBounds(program, window, layout(program))
 
   private val firedAt = accumulators.width
   private val eventAt = firedAt + 1
@@ -47,9 +50,8 @@ private[exec] final class TumblingPanes(
   override def openPanes(): Iterator[InternalRow] = {
     val scan = panes.scan(Long.MinValue)
     scan.map { record =>
-      val start = record.key.getLong(startAt)
-      val work = accumulators.load(record.value)
-      output.fire(record.key, start, rules.window.end(start), Firing.Close, fired(work), work)
+      val (key, work) = (record.key, accumulators.load(record.value))
+      output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, fired(work), work)
     }
   }
 
@@ -87,30 +89,29 @@ private[exec] final class TumblingPanes(
   }
 
   private def reopen(row: InternalRow): InternalRow = {
-    val start = row.getLong(program.keys.length)
+    val key = paneKey(row)
     counts.firedClose += 1
-    output.fire(paneKey(row), start, rules.window.end(start), Firing.Close, 0, accumulators.open(row))
+    output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, 0, accumulators.open(row))
   }
 
   private def fired(work: InternalRow): Int = if (queue.isDefined) work.getInt(firedAt) else 0
 
   private def closing(): Iterator[InternalRow] = {
-    // A pane in state had not closed before this batch, so it starts after this.
+    // A pane in state had not closed before this batch, so it ends after this.
     val first =
       if (clock.before == BatchClock.BeforeAllTime) Long.MinValue
-      else TimeMath.minus(TimeMath.minus(clock.before, rules.allowedLateness), rules.window.size)
+      else bounds.orderOf(TimeMath.minus(clock.before, rules.allowedLateness))
     val scan = panes.scan(first)
     new DueScan(scan) {
       override protected def isDue(key: UnsafeRow): Boolean = {
-        val due = rules.closeDue(rules.window.end(key.getLong(startAt)))
+        val due = rules.closeDue(bounds.end(key))
         if (!clock.closes(due)) counts.nextClose = due
         clock.closes(due)
       }
 
       override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
-        val start = key.getLong(startAt)
         val work = accumulators.load(value)
-        val row = output.fire(key, start, rules.window.end(start), Firing.Close, fired(work), work)
+        val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, fired(work), work)
         queue.foreach { q =>
           if (work.getBoolean(queuedAt)) q.remove(key, work.getLong(eventAt), work.getLong(wallAt))
         }
@@ -152,9 +153,8 @@ private[exec] final class TumblingPanes(
       override protected def fire(queued: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
         val key = queuedPane(queued)
         family.remove(queued)
-        val start = key.getLong(startAt)
         val work = accumulators.load(panes.get(key))
-        val row = output.fire(key, start, rules.window.end(start), Firing.Early, fired(work), work)
+        val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Early, fired(work), work)
         work.setInt(firedAt, fired(work) + 1)
         if (early.unchanged) { push(key, work, clock.now, clock.wall); requeued = true }
         else {
@@ -192,7 +192,8 @@ private[exec] object TumblingPanes {
   private def notesOf(program: WindowProgram): Seq[DataType] =
     if (program.rules.early.isEmpty) Nil else Seq(IntegerType, LongType, LongType, BooleanType)
 
-  private def layout(program: WindowProgram): Seq[Attribute] = program.timed(program.slice, program.keys)
+  private def layout(program: WindowProgram): Seq[Attribute] =
+    program.timed(program.slice, program.keys ++ program.start)
 
   private val event = AttributeReference("event", LongType, nullable = false)()
   private val wall = AttributeReference("wall", LongType, nullable = false)()
@@ -201,10 +202,16 @@ private[exec] object TumblingPanes {
 
   private def panesFamily(program: WindowProgram): FamilySpec = FamilySpec(
     "panes",
-    key = StructType(program.timed(StructField("start", LongType, nullable = false), program.keyFields)),
+    key = StructType(
+      program.timed(StructField("start", LongType, nullable = false), program.keyFields ++ rangeStart(program))
+    ),
     value = Accumulators.schema(program.functions, notesOf(program)),
     program.timeOrder
   )
+
+  /** Where the time that records are in order of is the end. */
+  private def rangeStart(program: WindowProgram): Option[StructField] =
+    program.start.map(_ => StructField("range_start", LongType, nullable = false))
 
   private def earlyFamily(program: WindowProgram): FamilySpec = FamilySpec(
     "early",

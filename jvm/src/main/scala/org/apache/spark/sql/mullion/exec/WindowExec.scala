@@ -183,8 +183,8 @@ final class WindowExec(
   override def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
     WindowExec.metrics ++ assigner.toSeq.flatMap(WindowExec.assignerMetrics)
 
-  @transient private lazy val assigner: Option[AssignSlicesExec] = child.collectFirst {
-    case a: AssignSlicesExec if a.operator == program.id => a
+  @transient private lazy val assigner: Option[AssignsPanes] = child.collectFirst {
+    case a: AssignsPanes if a.operator == program.id => a
   }
 
   @transient private lazy val nextClose = WindowExec.accumulator(sparkContext, "nextClose")
@@ -353,7 +353,7 @@ object WindowExec {
       node.withNewChildren(node.children.map(tell(_, operator, partitions, before)))
 
     plan match {
-      case slices: AssignSlicesExec if slices.operator == operator             => slices.copy(before = before)
+      case assigner: AssignsPanes if assigner.operator == operator             => assigner.told(before)
       case aside: PutAsideLateRowsExec if aside.operator == shuffled(operator) =>
         below(aside.copy(partitions = partitions))
       case other => below(other)
@@ -383,7 +383,7 @@ object WindowExec {
     Metric("stateRowsRead", "state rows read")
   )
 
-  private def assignerMetrics(assigner: AssignSlicesExec): Seq[StatefulOperatorCustomMetric] =
+  private def assignerMetrics(assigner: AssignsPanes): Seq[StatefulOperatorCustomMetric] =
     assigner.metrics.map { case (name, metric) => MetricOf(name, name, metric) }.toSeq
 
   /** Sends out the late rows of a task, once its input is used up. */

@@ -6,7 +6,7 @@ import org.apache.spark.sql.mullion.{AggregateText, StateChoice, WindowedBuilder
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StateHeader, StatePartition}
 import org.apache.spark.sql.types._
 
-import dev.mullion.windows.{AlignedRules, BatchClock, PaneRules, SessionRules}
+import dev.mullion.windows.{AlignedRules, BatchClock, CustomRules, PaneRules, SessionRules}
 
 /** What an operator does, apart from where in a plan it stands: made on the driver, run in the tasks.
   *
@@ -21,6 +21,8 @@ import dev.mullion.windows.{AlignedRules, BatchClock, PaneRules, SessionRules}
   *   late
   * @param gap
   *   the column with the gap of sessions, in microseconds, if each row brings its own
+  * @param start
+  *   the column with the start of a pane, where it does not follow from the slice, which is then the pane's end
   * @param time
   *   the event time of rows
   * @param partial
@@ -32,6 +34,7 @@ final case class WindowProgram(
     slice: Attribute,
     marked: Option[Attribute],
     gap: Option[Attribute],
+    start: Option[Attribute],
     time: Attribute,
     functions: Seq[AggregateFunction],
     functionResults: Seq[Attribute],
@@ -50,13 +53,13 @@ final case class WindowProgram(
       .map(a => a.withNullability(a.nullable || lateRow.isDefined)) ++ lateRow
 
   /** What the partial aggregate groups by. */
-  def grouping: Seq[Attribute] = (keys :+ slice) ++ marked ++ gap
+  def grouping: Seq[Attribute] = (keys :+ slice) ++ marked ++ gap ++ start
 
   /** What partial rows say beside the functions' buffers: of sessions, the first and the last time, and how many rows.
     */
   val extras: Seq[AggregateFunction] = rules match {
     case _: SessionRules => Seq(Min(time), Max(time), Count(Literal(1)))
-    case _: AlignedRules => Nil
+    case _               => Nil
   }
 
   val partial: Seq[Attribute] = grouping ++ (functions ++ extras).flatMap(_.inputAggBufferAttributes)
@@ -69,13 +72,14 @@ final case class WindowProgram(
     (rules match {
       case _: SessionRules                                  => SessionPanes.families(this)
       case aligned: AlignedRules if aligned.window.overlaps => SlidingPanes.families(this)
-      case _: AlignedRules                                  => TumblingPanes.families(this)
+      case _: AlignedRules | _: CustomRules                 => TumblingPanes.families(this)
     }) :+ PartitionTotals.family
 
   /** Whether panes are worked on key by key. */
   def byKey: Boolean = rules match {
     case _: SessionRules       => true
     case aligned: AlignedRules => aligned.window.overlaps
+    case _: CustomRules        => false
   }
 
   private[exec] def keyFields: Seq[StructField] =
@@ -118,6 +122,8 @@ final case class WindowProgram(
   def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine = rules match {
     case sessions: SessionRules                           => new SessionPanes(this, sessions, clock, partition, counts)
     case aligned: AlignedRules if aligned.window.overlaps => new SlidingPanes(this, aligned, clock, partition, counts)
-    case aligned: AlignedRules                            => new TumblingPanes(this, aligned, clock, partition, counts)
+    case aligned: AlignedRules                            =>
+      new TumblingPanes(this, aligned, Some(aligned.window), clock, partition, counts)
+    case custom: CustomRules => new TumblingPanes(this, custom, None, clock, partition, counts)
   }
 }

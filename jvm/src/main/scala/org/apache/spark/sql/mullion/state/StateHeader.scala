@@ -14,7 +14,7 @@ import org.apache.spark.sql.mullion.SparkLineShim
 import org.apache.spark.sql.mullion.exec.WindowProgram
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{AlignedWindow, Duration, EarlyFiring, SessionWindow, WindowSpec}
+import dev.mullion.windows.{AlignedWindow, CustomWindow, Duration, EarlyFiring, SessionWindow, WindowSpec}
 
 /** What an operator's state means, written beside it once. Spark checks the widths of state's columns and the
   * operator's name, so another window or another aggregate of the same width would read old state as its own.
@@ -72,18 +72,19 @@ final case class StateHeader(
 object StateHeader {
 
   /** A window: aligned with `size`, `slide` and `offset`, or a session with a `gap` or, in SQL over `input`, with
-    * `gapByRow`.
+    * `gapByRow`, or by the `ranges` that rows bring, in SQL or by the name of a function.
     */
   final case class Window(
       size: Option[Long],
       slide: Option[Long],
       offset: Option[Long],
       gap: Option[Long],
-      gapByRow: Option[String]
+      gapByRow: Option[String],
+      ranges: Option[String] = None
   ) {
     def spec: WindowSpec = (size, slide, offset) match {
       case (Some(size), Some(slide), Some(offset)) => AlignedWindow.sliding(size, slide, offset)
-      case _                                       => SessionWindow(gap)
+      case _                                       => ranges.fold[WindowSpec](SessionWindow(gap))(CustomWindow(_))
     }
 
     def describe: String = gapByRow.fold(spec.describe)(sql => s"session with a gap of $sql")
@@ -93,6 +94,7 @@ object StateHeader {
     def apply(window: WindowSpec, gapByRow: Option[String]): Window = window match {
       case AlignedWindow(size, slide, offset) => Window(Some(size), Some(slide), Some(offset), None, None)
       case SessionWindow(gap)                 => Window(None, None, None, gap, gapByRow)
+      case CustomWindow(ranges)               => Window(None, None, None, None, None, Some(ranges))
     }
   }
 
