@@ -80,11 +80,15 @@ def windowed(
         jvm.options()
         .withTime(_column(options.time))
         .withAllowedLateness(options.allowed_lateness_us)
+        .withOnTime(options.on_time)
+        .withAccumulate(options.accumulate)
         .withLate(options.late)
         .withState(options.state)
     )
-    if options.early is not None:
+    if options.early is not None and options.early.every_us is not None:
         asked = asked.withEarly(options.early.every_us, options.early.unchanged)
+    if options.early is not None and options.early.count is not None:
+        asked = asked.withEarlyCount(options.early.count)
     match window:
         case Tumbling():
             spec = jvm.tumbling(window.size_us, window.offset_us)

@@ -17,6 +17,8 @@ class Options:
     time: Column | str
     allowed_lateness_us: int
     early: Early | None
+    on_time: bool
+    accumulate: bool
     late: str
     state: str
 
@@ -27,4 +29,8 @@ class Options:
             parts.append(f"allowed_lateness={_durations.written(self.allowed_lateness_us)!r}")
         if self.early is not None:
             parts.append(f"early={self.early!r}")
+        if self.on_time:
+            parts.append("on_time=True")
+        if not self.accumulate:
+            parts.append("accumulate=False")
         return [*parts, f"late={self.late!r}", f"state={self.state!r}"]

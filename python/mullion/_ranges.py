@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql.functions import struct, timestamp_micros, transform
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 
 from mullion.windows import RangesOf
 
@@ -18,7 +18,8 @@ def ranges_of(function: RangesOf, name: str, time: Column) -> Column:
 
     Times cross as numbers, so that no session's or worker's time zone has a say in them.
     """
-    in_micros = arrow_udf(_in_batches(function, name), _MICROS, ArrowUDFType.SCALAR)(time)
+    as_udf: Any = arrow_udf
+    in_micros = as_udf(_in_batches(function, name), _MICROS)(time)
     return transform(
         in_micros,
         lambda found: struct(
@@ -28,11 +29,11 @@ def ranges_of(function: RangesOf, name: str, time: Column) -> Column:
 
 
 def _in_batches(function: RangesOf, name: str) -> Any:
+    import pyarrow as pa
+
     # Workers need not have this package: what runs there is all inside of this function, and travels whole.
     def of_times(times: Any) -> Any:
         from datetime import UTC, datetime, timedelta
-
-        import pyarrow as pa
 
         epoch, microsecond = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
@@ -75,4 +76,7 @@ def _in_batches(function: RangesOf, name: str) -> Any:
         kind = pa.list_(pa.struct([("start", pa.int64()), ("end", pa.int64())]))
         return pa.array([of(us) for us in times.to_pylist()], kind)
 
+    of_times.__name__ = getattr(function, "__name__", type(function).__name__)
+    # By which PySpark knows that it takes and gives arrays.
+    of_times.__annotations__ = {"times": pa.Array, "return": pa.Array}
     return of_times

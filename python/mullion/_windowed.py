@@ -59,6 +59,8 @@ def windowed(
     time: ColumnOrName | None,
     allowed_lateness: Duration = "0 seconds",
     early: Early | None = None,
+    on_time: bool = False,
+    accumulate: bool = True,
     late: str = "drop",
     state: str = "rocksdb",
 ) -> Windowed:
@@ -71,6 +73,11 @@ def windowed(
     - ``allowed_lateness``: how long after its end a pane stays open, as text or ``timedelta``. This is apart from the
       watermark's delay: a pane closes when the watermark reaches ``end + allowed_lateness``.
     - ``early``: when open panes fire before they close; ``None`` for only at the close.
+    - ``on_time``: whether panes fire when the watermark reaches their end, as ``on_time``, and again in each batch that
+      has rows for them until they close, as ``update`` (Flink's firings within the allowed lateness). Interval firings
+      end there.
+    - ``accumulate``: whether each firing shows all of a pane. With ``False`` it shows what came since the firing before
+      it, and the close what is left, perhaps nothing.
     - ``late``: what becomes of a row whose pane has closed. ``"drop"`` counts it, ``"emit"`` sends it out in the column
       ``late_row``, ``"reopen"`` opens a fresh pane for it.
     - ``state``: the state store, ``"rocksdb"`` or ``"hdfs"``, whatever the session's is.
@@ -97,6 +104,18 @@ def windowed(
     allowed_lateness_us = _durations.not_negative(allowed_lateness, "allowed_lateness", "allowed_lateness={}")
     if early is not None and not isinstance(early, Early):
         raise InvalidArgumentError(f"early={early!r} is not an Early. Write {_early_meant(early)}.")
+    _require_bool("on_time", on_time)
+    _require_bool("accumulate", accumulate)
+    if on_time and allowed_lateness_us == 0:
+        raise InvalidArgumentError(
+            "on_time=True adds nothing here: without allowed lateness a pane closes at its end. Add, for instance, "
+            "allowed_lateness='10 minutes', or leave on_time out."
+        )
+    if not accumulate and early is None and not on_time:
+        raise InvalidArgumentError(
+            "accumulate=False says what firings before the close leave to the next one, and there are none. Add early= "
+            "or on_time=True, or leave accumulate out."
+        )
     _require_one_of("late", late, LATE)
     _require_one_of("state", state, STATE)
     _jvm.facade(df.sparkSession)
@@ -106,7 +125,8 @@ def windowed(
         _check_gap(df, window.gap)
     if isinstance(window, Custom) and isinstance(window.ranges, (str, Column)):
         _check_ranges(df, window.ranges)
-    return Windowed(df, window, keys, Options(time, allowed_lateness_us, early, late, state))
+    options = Options(time, allowed_lateness_us, early, on_time, accumulate, late, state)
+    return Windowed(df, window, keys, options)
 
 
 class Windowed:
@@ -193,6 +213,11 @@ def _require_one_of(name: str, value: object, allowed: Sequence[str]) -> None:
     raise InvalidArgumentError(
         f"{name}={value!r} is not one of {', '.join(map(repr, allowed))}.{_did_you_mean(value, allowed)}"
     )
+
+
+def _require_bool(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise InvalidArgumentError(f"{name}={value!r} ({type(value).__name__}) is neither True nor False.")
 
 
 def _early_meant(early: object) -> str:

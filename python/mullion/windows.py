@@ -165,7 +165,8 @@ class Custom:
         """What the function is called; ``None`` where the ranges are a column."""
         if isinstance(self.ranges, (Column, str)):
             return None
-        return str(getattr(self.ranges, "__qualname__", type(self.ranges).__qualname__))
+        named = str(getattr(self.ranges, "__qualname__", type(self.ranges).__qualname__))
+        return named.rsplit("<locals>.", 1)[-1]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Custom):
@@ -188,31 +189,59 @@ Window: TypeAlias = Tumbling | Sliding | Session | Custom
 @final
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Early:
-    """Fires a pane that is still open, once its clock has moved by ``every`` since it opened or last fired.
+    """Fires a pane that is still open: at an interval, or after so many rows, or whichever comes first.
 
-    The clock is event time while rows come and wall time when none do. A pane fires early at most once a batch, and
-    not in the batch in which it closes. With ``unchanged=True`` panes fire that got no row since they last did.
+    ``every``: once the pane's clock has moved so far since it opened or last fired. The clock is event time while rows
+    come and wall time when none do. With ``unchanged=True`` panes fire that got no row since they last did.
+    ``count``: once the pane has got so many rows since it opened or last fired.
+
+    A pane fires early at most once a batch, when all rows of the batch are in it, and not in the batch in which it
+    closes.
 
     >>> Early(every="60 seconds")
     Early('1 minute')
+    >>> Early(count=1000)
+    Early(count=1000)
 
-    Raises :class:`InvalidArgumentError` when ``every`` is not a duration longer than zero, or ``unchanged`` no bool.
+    Raises :class:`InvalidArgumentError` when neither is given, ``every`` is not a duration longer than zero, ``count``
+    no whole number above zero, or ``unchanged`` no bool.
     """
 
-    every_us: int
+    every_us: int | None
     unchanged: bool
+    count: int | None
 
-    def __init__(self, every: Duration, unchanged: bool = False) -> None:
-        every_us = _durations.positive(every, "every", "Early(every={})")
+    def __init__(self, every: Duration | None = None, unchanged: bool = False, *, count: int | None = None) -> None:
+        if every is None and count is None:
+            raise InvalidArgumentError(
+                "Early() says neither every nor count: when is a pane to fire? Write Early(every='1 minute') or "
+                "Early(count=1000)."
+            )
+        every_us = None if every is None else _durations.positive(every, "every", "Early(every={})")
+        if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+            raise InvalidArgumentError(
+                f"count={count!r} ({type(count).__name__}) is not a whole number of rows above 0. Write, for instance, "
+                "Early(count=1000)."
+            )
         if not isinstance(unchanged, bool):
             raise InvalidArgumentError(
                 f"unchanged={unchanged!r} ({type(unchanged).__name__}) is neither True nor False. Write unchanged=True "
                 "to fire every open pane, or leave it out to fire those that changed."
             )
-        _hold(self, every_us=every_us, unchanged=unchanged)
+        if unchanged and every is None:
+            raise InvalidArgumentError(
+                "unchanged=True says which panes fire at an interval, and there is none. Write, for instance, "
+                "Early(every='1 minute', unchanged=True)."
+            )
+        _hold(self, every_us=every_us, unchanged=unchanged, count=count)
 
     def __repr__(self) -> str:
-        return f"Early({_durations.written(self.every_us)!r}{', unchanged=True' if self.unchanged else ''})"
+        parts = [] if self.every_us is None else [repr(_durations.written(self.every_us))]
+        if self.unchanged:
+            parts.append("unchanged=True")
+        if self.count is not None:
+            parts.append(f"count={self.count}")
+        return f"Early({', '.join(parts)})"
 
 
 def _offset(us: int) -> str:

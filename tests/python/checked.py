@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,10 +15,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F
 
+from custom_model import CustomRules
 from model import Batch, Firing, Row, Rules
-from mullion import Early, Session, Sliding, Tumbling, read_panes, windowed
+from mullion import Custom, Early, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
-from mullion.windows import Window
+from mullion.windows import RangesOf, Window
 from session_model import SessionRules, model_of
 from stores import TOTALS, records
 from streams import FLOOD, Feed, batches_of
@@ -37,7 +39,7 @@ class Case:
     """
 
     name: str
-    rules: Rules | SessionRules
+    rules: Rules | SessionRules | CustomRules
     state: str = "rocksdb"
     aggregates: str = "list"
     output_mode: str = "append"
@@ -46,14 +48,15 @@ class Case:
 
     def panes(self, stream: DataFrame) -> DataFrame:
         """The query over rows with a time ``ts``, a key ``k`` and an ``id``, as columns that ``shown_row`` reads."""
-        early = self.rules.early
         panes = windowed(
             stream.withColumn("square", F.col("id") * F.col("id")),
             self._window(),
             by="k",
             time="ts",
             allowed_lateness=length(self.rules.lateness),
-            early=None if early is None else Early(length(early), unchanged=self.rules.unchanged),
+            early=self._early(),
+            on_time=self.rules.on_time,
+            accumulate=self.rules.accumulate,
             late=self.rules.late,
             state=self.state,
         ).agg(*(column.alias(name) for name, column in self._aggregates().items()))
@@ -61,6 +64,12 @@ class Case:
         return panes.select(
             "k", *bounds_of("window"), "pane", F.struct(*self._aggregates()).alias("made"), late_id.alias("late_id")
         )
+
+    def _early(self) -> Early | None:
+        rules = self.rules
+        if rules.early is None:
+            return None if rules.count is None else Early(count=rules.count)
+        return Early(length(rules.early), unchanged=rules.unchanged, count=rules.count)
 
     def _window(self) -> Window:
         match self.rules:
@@ -70,6 +79,10 @@ class Case:
                 # A row has the gap that its id says.
                 lengths = F.array(*(F.lit(None if gap is None else length(gap)) for gap in gaps))
                 return Session(F.get(lengths, (F.col("id") % len(gaps)).cast("int")))
+            case CustomRules(in_python=True) as rules:
+                return Custom(_in_python(rules))
+            case CustomRules() as rules:
+                return Custom(_in_sql(rules))
             case Rules(size=size, slide=slide, offset=offset) if size == slide:
                 return Tumbling(length(size), length(offset))
             case Rules(size=size, slide=slide, offset=offset):
@@ -84,10 +97,39 @@ class Case:
         """What the aggregates make of the rows with these ids."""
         if self.aggregates == "list":
             return (list(ids),)
-        return (len(ids), sum(ids), sum(i * i for i in ids))
+        return (len(ids), sum(ids), sum(i * i for i in ids)) if ids else (0, None, None)
 
     def nothing_made(self) -> tuple[None, ...]:
         return (None,) if self.aggregates == "list" else (None, None, None)
+
+
+def _in_python(rules: CustomRules) -> RangesOf:
+    unit, lists = rules.unit, rules.lists
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+
+    def ranges(time: datetime) -> list[tuple[datetime, datetime]] | None:
+        base = (time - epoch) // timedelta(microseconds=unit)
+        found = lists[base % len(lists)]
+        if found is None:
+            return None
+        at = epoch + base * timedelta(microseconds=unit)
+        return [(at + timedelta(microseconds=start), at + timedelta(microseconds=end)) for start, end in found]
+
+    return ranges
+
+
+def _in_sql(rules: CustomRules) -> Column:
+    """The ranges of a row: which list it has, and from where, its time says."""
+    us, unit = F.unix_micros("ts"), F.lit(rules.unit)
+    start = us - F.pmod(us, unit)
+    which = F.pmod(start / unit, F.lit(len(rules.lists))).cast("int")
+    lists = F.from_json(F.lit(json.dumps(rules.lists)), "array<array<array<bigint>>>")
+
+    def moved(found: Column) -> Column:
+        bounds = [F.timestamp_micros(start + found[i]).alias(name) for i, name in enumerate(("start", "end"))]
+        return F.struct(*bounds)
+
+    return F.transform(F.get(lists, which), moved)
 
 
 def length(us: int) -> timedelta:
@@ -119,6 +161,8 @@ def counts(batch: Batch) -> dict[str, int]:
         "rowsInNoWindow": batch.rows_in_no_window,
         "panesOpen": batch.panes_open,
         "firingsEarly": batch.count("early"),
+        "firingsOnTime": batch.count("on_time"),
+        "firingsUpdate": batch.count("update"),
         "firingsClose": batch.count("close"),
     }
 

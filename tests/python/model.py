@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 SECOND = 1_000_000
 
@@ -42,6 +42,9 @@ class Contract:
     lateness: int = 0
     early: int | None = None
     unchanged: bool = False
+    count: int | None = None
+    on_time: bool = False
+    accumulate: bool = True
     late: str = "drop"
 
 
@@ -67,14 +70,15 @@ class Rules(Contract):
 
 @dataclass
 class Pane:
-    """An open pane: its end, its rows, and the readings of both clocks when it opened or last fired."""
+    """An open pane: its end, its rows, the readings of both clocks when it opened or last fired, and the rows since."""
 
     end: int
     event: int
     wall: int
     ids: list[int] = field(default_factory=list)
     fired: int = 0
-    changed: bool = True
+    since: int = 0
+    was_on_time: bool = False
 
 
 @dataclass
@@ -96,7 +100,8 @@ class Model(ABC):
 
     def __init__(self, contract: Contract) -> None:
         self.contract = contract
-        self.open: dict[tuple[str | None, int], Pane] = {}
+        # By key and window: its start, or what tells it from others and ``start_of`` gives the start of.
+        self.open: dict[tuple[str | None, Any], Pane] = {}
         self.clock = 0  # the event clock of the next batch: 0 until rows have been seen
         self.before: int | None = None  # that of the batch before; none before batch 0, and nothing is late there
         self.has_run = False
@@ -118,17 +123,25 @@ class Model(ABC):
         self.has_run = False
 
     def _is_due(self, pane: Pane, wall: int) -> bool:
-        return self._closes(pane, self.clock) or self._fires(pane, self.clock, wall)
+        return self._closes(pane, self.clock) or self._fires(pane, self.clock, wall) is not None
 
     def _closes(self, pane: Pane, clock: int) -> bool:
         return clock >= pane.end + self.contract.lateness
 
-    def _fires(self, pane: Pane, clock: int, wall: int | None) -> bool:
-        """Whether an open pane fires early; the wall clock counts in batches without rows."""
-        every = self.contract.early
-        if every is None or not (pane.changed or self.contract.unchanged):
-            return False
-        return clock >= pane.event + every or (wall is not None and wall >= pane.wall + every)
+    def _fires(self, pane: Pane, clock: int, wall: int | None) -> str | None:
+        """What an open pane fires that does not close; the wall clock counts in batches without rows."""
+        contract = self.contract
+        if pane.was_on_time:
+            return "update" if pane.since else None
+        if contract.on_time and clock >= pane.end:
+            return "on_time"
+        if contract.count is not None and pane.since >= contract.count:
+            return "early"
+        every = contract.early
+        if every is None or not (pane.since or contract.unchanged):
+            return None
+        moved = clock >= pane.event + every or (wall is not None and wall >= pane.wall + every)
+        return "early" if moved else None
 
     def batch(self, rows: Sequence[Row], wall: int, *, rows_came: bool = True, seen: int | None = None) -> Batch:
         """One batch; ``settle`` says which there are."""
@@ -148,14 +161,18 @@ class Model(ABC):
             if self.contract.late == "emit":
                 batch.firings.append(Firing(row.key, None, None, "late", None, (row.id,)))
 
-        for (key, start), pane in list(self.open.items()):
+        for (key, window), pane in list(self.open.items()):
             closes = self._closes(pane, clock)
-            if closes or self._fires(pane, clock, None if rows_came else wall):
-                firing = "close" if closes else "early"
+            firing = "close" if closes else self._fires(pane, clock, None if rows_came else wall)
+            if firing is not None:
+                start = self.start_of(window)
                 batch.firings.append(Firing(key, start, pane.end, firing, pane.fired, tuple(sorted(pane.ids))))
-                pane.fired, pane.changed, pane.event, pane.wall = pane.fired + 1, False, clock, wall
+                pane.fired, pane.since, pane.event, pane.wall = pane.fired + 1, 0, clock, wall
+                pane.was_on_time |= firing == "on_time"
+                if not self.contract.accumulate:
+                    pane.ids = []
             if closes:
-                del self.open[key, start]
+                del self.open[key, window]
 
         batch.panes_open = len(self.open)
         self.before, self.has_run = clock, True
@@ -164,6 +181,9 @@ class Model(ABC):
             # Spark keeps watermarks in whole milliseconds.
             self.clock = max(self.clock, max(times) // 1000 * 1000 - self.contract.delay)
         return batch
+
+    def start_of(self, window: Any) -> int:
+        return int(window)
 
     @abstractmethod
     def _enter(self, rows: Sequence[tuple[Row, int]], wall: int, batch: Batch) -> list[Row]:
@@ -190,7 +210,7 @@ class Panes(Model):
                     opened = Pane(start + rules.size, event=self.clock, wall=wall)
                     pane = self.open.setdefault((row.key, start), opened)
                     pane.ids.append(row.id)
-                    pane.changed = True
+                    pane.since += 1
             else:
                 late.append(row)
                 if rules.late == "reopen":

@@ -134,6 +134,9 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
         "[fires early every 5 seconds if changed]",
         "[fires early every 5 seconds while open]",
     ),
+    ("count", TUMBLING, {"early": Early(count=5)}, "[none]", "[fires early after every 5 rows]"),
+    ("on time", TUMBLING, {"on_time": True}, "[none]", "[fires at its end and when changed after it]"),
+    ("discarding", SLIDING, {"accumulate": False}, "[none]", "[each firing shows what came since the one before]"),
     ("state", TUMBLING, {"state": "hdfs"}, "[rocksdb]", "[hdfs]"),
 ]
 

@@ -69,6 +69,8 @@ class Spec:
     aggs: dict[str, str] = field(default_factory=lambda: {"total": "sum(v)"})
     lateness: Decimal | int = 0
     early: dict[str, Any] | None = None
+    on_time: bool = False
+    accumulate: bool = True
     late: str = "drop"
 
     @property
@@ -97,7 +99,12 @@ class Spec:
     def over(self, rows: DataFrame, time: str, store: str) -> DataFrame:
         early = None
         if self.early is not None:
-            early = Early(length(micros(self.early["every"])), self.early.get("unchanged", False))
+            every = self.early.get("every")
+            early = Early(
+                None if every is None else length(micros(every)),
+                unchanged=self.early.get("unchanged", False),
+                count=self.early.get("count"),
+            )
         panes = windowed(
             rows,
             self.windows(),
@@ -105,6 +112,8 @@ class Spec:
             time=time,
             allowed_lateness=length(micros(self.lateness)),
             early=early,
+            on_time=self.on_time,
+            accumulate=self.accumulate,
             late=self.late,
             state=store,
         )
@@ -170,6 +179,8 @@ class Story:
     aggs: dict[str, str] = field(default_factory=lambda: {"total": "sum(v)"})
     lateness: Decimal | int = 0
     early: dict[str, Any] | None = None
+    on_time: bool = False
+    accumulate: bool = True
     late: str = "drop"
     then: dict[str, Any] | None = None
     mode: str = "append"
@@ -181,7 +192,8 @@ class Story:
 
     @property
     def spec(self) -> Spec:
-        return Spec(self.window, self.by, self.aggs, self.lateness, self.early, self.late)
+        firings = (self.early, self.on_time, self.accumulate)
+        return Spec(self.window, self.by, self.aggs, self.lateness, *firings, self.late)
 
     @property
     def chained(self) -> Then | None:
@@ -290,7 +302,7 @@ class Run:
             if len(operators[0] if operators else []) > 1:
                 assert counted(operators, 0, f"rows{camel(count)}") == 0, "downstream"
         if self.story.chained is None or self.story.chained.engine == "mullion":
-            for kind in ("early", "close"):
+            for kind in FIRINGS:
                 assert counted(operators, 0, f"firings{camel(kind)}") == sum(kind in firing for firing in fired)
         if operators:
             self.open = operators[-1][-1]["customMetrics"]["panesOpen"]
@@ -353,6 +365,7 @@ class Run:
 
 
 COUNTED = ("late", "without_time", "in_no_window")
+FIRINGS = ("early", "on_time", "update", "close")
 
 
 def counted(operators: Sequence[Sequence[Any]], which: int, metric: str) -> int:
@@ -384,7 +397,8 @@ def play(run: Run) -> None:
         same(panes, story.chained.open if story.chained else [], story.last, "open downstream at the end")
     last = drowned(run, fired) if story.flood else []
     closes = [{**firing, "close": 0} for firing in fired + last if "close" in firing]
-    if late == 0:
+    # What a firing has taken away a batch still has.
+    if late == 0 and story.accumulate:
         files = run.files - 1 if story.flood else run.files
         still_open = [] if story.flood else [{"close": 0, **pane} for pane in story.open]
         same(run.as_batch(files), closes + still_open, story.last, "the same as a batch")
@@ -427,15 +441,23 @@ _one_row: dict[tuple[object, ...], int] = {}
 def one_row(run: Run) -> int:
     """The records of a state that never saw another row than the last."""
     spec = run.story.spec
-    early = None if spec.early is None else spec.early.get("unchanged", False)
     window: dict[str, Any] = {"session": 10}
     if spec.kind == "custom":
         window = {"custom": "mullion_windows(ts, '10 seconds')"}
     elif spec.kind != "session":
-        window = {"sliding": 10, "every": 4} if spec.slide < spec.size else {"tumbling": 10}
-    shape = (run.store, *window, early)
+        sliding = {"sliding": seconds(spec.size), "every": seconds(spec.slide)}
+        window = sliding if spec.slide < spec.size else {"tumbling": 10}
+    shape = (run.store, str(window), str(spec.early), spec.on_time, spec.accumulate)
     if shape not in _one_row:
-        story = Story("one row", 0, window, early=spec.early)
+        story = Story(
+            "one row",
+            0,
+            window,
+            lateness=spec.lateness,
+            early=spec.early,
+            on_time=spec.on_time,
+            accumulate=spec.accumulate,
+        )
         with_one = Run(run.spark, story, run.store, run.rows.parent / "one_row")
         try:
             with_one.step(Step(rows=[[FAR, None, None]]))

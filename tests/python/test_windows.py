@@ -108,7 +108,7 @@ def test_a_value_cannot_be_changed(spec: Tumbling | Sliding | Session | Early) -
         (lambda length: Early(every=length), "every"),
     ],
 )
-@pytest.mark.parametrize("length", ["0 seconds", "-1 hour", timedelta(0), "soon", "1 month", 10, 1.5, True, None])
+@pytest.mark.parametrize("length", ["0 seconds", "-1 hour", timedelta(0), "soon", "1 month", 10, 1.5, True])
 def test_a_length_that_is_not_longer_than_nothing_is_refused_by_name(
     make: Callable[[object], object], parameter: str, length: object
 ) -> None:
@@ -130,6 +130,27 @@ def test_a_refusal_shows_the_call_that_would_be_right() -> None:
 def test_an_offset_must_be_a_duration_too() -> None:
     with pytest.raises(InvalidArgumentError, match=r"offset=15 has no unit.*offset='15 seconds'"):
         Tumbling("1 hour", offset=15)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("make", [Tumbling, Session, lambda length: Sliding("1 hour", length)])
+def test_a_length_must_be_given(make: Callable[[object], object]) -> None:
+    with pytest.raises(InvalidArgumentError, match="=None"):
+        make(None)
+
+
+def test_early_says_an_interval_or_a_count_or_both() -> None:
+    assert repr(Early("1 minute", count=5)) == "Early('1 minute', count=5)"
+    assert Early(count=5) == Early(count=5) != Early(count=6)
+    with pytest.raises(InvalidArgumentError, match=r"neither every nor count.*Early\(every='1 minute'\)"):
+        Early()
+    with pytest.raises(InvalidArgumentError, match=r"unchanged=True.*Early\(every='1 minute', unchanged=True\)"):
+        Early(count=5, unchanged=True)
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, "10", True])
+def test_a_count_that_is_no_number_of_rows_is_refused(count: object) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^count=.*Early\(count=1000\)"):
+        Early(count=count)  # type: ignore[arg-type]
 
 
 def test_unchanged_must_be_a_bool() -> None:

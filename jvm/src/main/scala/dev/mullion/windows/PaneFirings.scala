@@ -3,8 +3,8 @@ package dev.mullion.windows
 import java.nio.ByteBuffer
 
 /** What is known of the open panes of one key beside their slices, when panes fire early: for each pane, how often it
-  * has fired, its readings of the clocks (see [[EarlyFiring]]) and whether rows came since. Overlapping windows of one
-  * key change and fire together, so they stand in one record.
+  * has fired, its readings of the clocks (see [[EarlyFiring]]), how many rows came since and whether it was `on_time`.
+  * Overlapping windows of one key change and fire together, so they stand in one record.
   *
   * Mutable, one per key being worked on; `toBytes`/`fromBytes` is its form in state.
   */
@@ -13,10 +13,13 @@ final class PaneFirings private (private val panes: java.util.TreeMap[java.lang.
 
   def isEmpty: Boolean = panes.isEmpty
 
-  /** Notes that `window` got rows in the batch of `clock`. */
-  def touch(window: Long, clock: BatchClock): Unit = {
-    val pane = panes.computeIfAbsent(window, _ => new Pane(0, clock.now, clock.wall, changed = false))
-    pane.changed = true
+  /** The first open window. */
+  def first: Long = panes.firstKey
+
+  /** Notes that `window` got `rows` in the batch of `clock`. */
+  def touch(window: Long, rows: Long, clock: BatchClock): Unit = {
+    val pane = panes.computeIfAbsent(window, _ => new Pane(0, clock.now, clock.wall, rows = 0, wasOnTime = false))
+    pane.rows += rows
   }
 
   /** How often `window` has fired so far, which is the index of its next firing. */
@@ -26,12 +29,13 @@ final class PaneFirings private (private val panes: java.util.TreeMap[java.lang.
   }
 
   /** Notes that `window` fired in the batch of `clock`. */
-  def fire(window: Long, clock: BatchClock): Unit = {
+  def fire(window: Long, kind: FiringKind, clock: BatchClock): Unit = {
     val pane = panes.get(window)
     pane.fired += 1
     pane.eventReading = clock.now
     pane.wallReading = clock.wall
-    pane.changed = false
+    pane.rows = 0
+    if (kind == FiringKind.OnTime) pane.wasOnTime = true
   }
 
   /** Forgets the panes before `window`: they have closed. */
@@ -46,6 +50,32 @@ final class PaneFirings private (private val panes: java.util.TreeMap[java.lang.
     windows.result()
   }
 
+  /** The windows that fire for rows that they got in the batch of `clock`, in order of time, and why. */
+  def afterRows(rules: AlignedRules, clock: BatchClock): Seq[(Long, FiringKind)] = {
+    val firing = Seq.newBuilder[(Long, FiringKind)]
+    panes.forEach { (window, pane) =>
+      rules
+        .afterRows(rules.grid.windowEnd(window), pane.rows, pane.wasOnTime, clock)
+        .foreach(kind => firing += ((window, kind)))
+    }
+    firing.result()
+  }
+
+  /** The windows from `first` on that fire `on_time` in the batch of `clock`, in order of time. */
+  def onTime(first: Long, rules: AlignedRules, clock: BatchClock): Array[Long] = {
+    val windows = Array.newBuilder[Long]
+    panes.tailMap(first).forEach { (window, pane) =>
+      if (!pane.wasOnTime && rules.isOnTime(rules.grid.windowEnd(window), clock)) windows += window
+    }
+    windows.result()
+  }
+
+  /** The first window from `first` on that has not fired `on_time`. */
+  def firstNotOnTime(first: Long): Option[Long] = {
+    val found = panes.tailMap(first).entrySet.stream.filter(!_.getValue.wasOnTime).findFirst
+    if (found.isPresent) Some(found.get.getKey) else None
+  }
+
   /** The readings of the pane that falls due first, if any waits to fire. */
   def firstReadings(early: EarlyFiring): Option[(Long, Long)] = {
     var first = Option.empty[Pane]
@@ -56,21 +86,32 @@ final class PaneFirings private (private val panes: java.util.TreeMap[java.lang.
   }
 
   def toBytes: Array[Byte] = {
-    val buffer = ByteBuffer.allocate(panes.size * 36)
+    val buffer = ByteBuffer.allocate(panes.size * 46)
     panes.forEach { (window, pane) =>
       Varint.putSigned(buffer, window)
-      Varint.putSigned(buffer, (pane.fired.toLong << 1) | (if (pane.changed) 1 else 0))
+      Varint.putSigned(buffer, (pane.fired.toLong << 1) | (if (pane.wasOnTime) 1 else 0))
+      Varint.putSigned(buffer, pane.rows)
       buffer.putLong(pane.eventReading).putLong(pane.wallReading)
     }
     java.util.Arrays.copyOf(buffer.array, buffer.position())
   }
 
-  private def waits(early: EarlyFiring, pane: Pane): Boolean = early.unchanged || pane.changed
+  /** After `on_time` a pane fires for its rows, and not at intervals. */
+  private def waits(early: EarlyFiring, pane: Pane): Boolean = !pane.wasOnTime && (early.unchanged || pane.rows > 0)
 }
 
 object PaneFirings {
 
-  private final class Pane(var fired: Int, var eventReading: Long, var wallReading: Long, var changed: Boolean) {
+  /** @param rows
+    *   how many came since it opened or last fired
+    */
+  private final class Pane(
+      var fired: Int,
+      var eventReading: Long,
+      var wallReading: Long,
+      var rows: Long,
+      var wasOnTime: Boolean
+  ) {
     def isBefore(other: Pane): Boolean =
       eventReading < other.eventReading || (eventReading == other.eventReading && wallReading < other.wallReading)
   }
@@ -82,10 +123,10 @@ object PaneFirings {
     val buffer = ByteBuffer.wrap(bytes)
     while (buffer.hasRemaining) {
       val window = Varint.getSigned(buffer)
-      val firedAndChanged = Varint.getSigned(buffer)
-      val pane =
-        new Pane((firedAndChanged >> 1).toInt, buffer.getLong(), buffer.getLong(), (firedAndChanged & 1) == 1)
-      firings.panes.put(window, pane)
+      val firedAndOnTime = Varint.getSigned(buffer)
+      val rows = Varint.getSigned(buffer)
+      val (fired, wasOnTime) = ((firedAndOnTime >> 1).toInt, (firedAndOnTime & 1) == 1)
+      firings.panes.put(window, new Pane(fired, buffer.getLong(), buffer.getLong(), rows, wasOnTime))
     }
     firings
   }

@@ -21,11 +21,53 @@ sealed trait PaneRules extends Product with Serializable {
 
   def late: LatePolicy
 
+  def refinements: Refinements
+
+  def clock: PaneClock
+
+  if (refinements.onTime && allowedLateness == 0)
+    throw MullionException.invalid(
+      "on_time adds nothing here: without allowed lateness a pane closes at its end. Give allowed_lateness, such as " +
+        "'10 minutes', or leave on_time out."
+    )
+
+  if (!refinements.accumulate && !firesOpen)
+    throw MullionException.invalid(
+      "accumulate=False says what firings before the close leave to the next one, and there are none. Add early= or " +
+        "on_time=True, or leave accumulate out."
+    )
+
   if (allowedLateness < 0)
     throw MullionException.invalid(
       s"allowed_lateness is ${Duration.describe(allowedLateness)}: a pane cannot close before its end. " +
         "Give a duration of 0 or more, such as '10 minutes'."
     )
+
+  /** Whether panes may fire before they close, so that it is noted when they did. */
+  def firesOpen: Boolean = early.isDefined || refinements.fires
+
+  def onProcessingTime: Boolean = clock == PaneClock.ProcessingTime
+
+  /** What a pane fires for rows that it got in the batch of `batch`; not what the interval or the clock alone makes it
+    * fire.
+    *
+    * @param rows
+    *   how many came since it opened or last fired
+    * @param wasOnTime
+    *   whether it has fired `on_time`
+    */
+  def afterRows(end: Long, rows: Long, wasOnTime: Boolean, batch: BatchClock): Option[FiringKind] =
+    if (rows == 0 || batch.closes(closeDue(end))) None
+    else if (wasOnTime) PaneRules.update
+    else if (isOnTime(end, batch)) PaneRules.onTime
+    else if (refinements.count.exists(rows >= _)) PaneRules.early
+    else None
+
+  /** Whether a pane that ends at `end`, does not close and has not fired `on_time` does so in the batch of `batch`. */
+  def isOnTime(end: Long, batch: BatchClock): Boolean = refinements.onTime && batch.now >= end
+
+  /** When something happens to a pane by the clock alone, but for interval firings. */
+  def nextDue(end: Long, wasOnTime: Boolean): Long = if (refinements.onTime && !wasOnTime) end else closeDue(end)
 
   /** When a pane that ends at `end` closes. */
   def closeDue(end: Long): Long = TimeMath.plus(end, allowedLateness)
@@ -42,16 +84,29 @@ sealed trait PaneRules extends Product with Serializable {
       case LatePolicy.Emit   => "late rows emitted"
       case LatePolicy.Reopen => "late rows reopen panes"
     }
-    (Seq(window.describe, close) ++ early.map(_.describe) :+ lateRows).mkString(", ")
+    val on = Option.when(onProcessingTime)("on processing time")
+    val fires = early.map(_.describe) ++ refinements.describe
+    (Seq(window.describe) ++ on ++ Seq(close) ++ fires ++ Option.unless(onProcessingTime)(lateRows)).mkString(", ")
   }
 }
 
 object PaneRules {
-  def apply(window: WindowSpec, allowedLateness: Long, early: Option[EarlyFiring], late: LatePolicy): PaneRules =
+  private val early: Option[FiringKind] = Some(FiringKind.Early)
+  private val onTime: Option[FiringKind] = Some(FiringKind.OnTime)
+  private val update: Option[FiringKind] = Some(FiringKind.Update)
+
+  def apply(
+      window: WindowSpec,
+      allowedLateness: Long,
+      early: Option[EarlyFiring],
+      late: LatePolicy,
+      refinements: Refinements = Refinements.none,
+      clock: PaneClock = PaneClock.EventTime
+  ): PaneRules =
     window match {
-      case aligned: AlignedWindow => AlignedRules(aligned, allowedLateness, early, late)
-      case session: SessionWindow => SessionRules(session, allowedLateness, early, late)
-      case custom: CustomWindow   => CustomRules(custom, allowedLateness, early, late)
+      case aligned: AlignedWindow => AlignedRules(aligned, allowedLateness, early, late, refinements, clock)
+      case session: SessionWindow => SessionRules(session, allowedLateness, early, late, refinements, clock)
+      case custom: CustomWindow   => CustomRules(custom, allowedLateness, early, late, refinements, clock)
     }
 }
 
@@ -60,9 +115,16 @@ final case class AlignedRules(
     window: AlignedWindow,
     allowedLateness: Long,
     early: Option[EarlyFiring],
-    late: LatePolicy
+    late: LatePolicy,
+    refinements: Refinements = Refinements.none,
+    clock: PaneClock = PaneClock.EventTime
 ) extends PaneRules {
   val grid: SliceGrid = new SliceGrid(window)
+
+  /** Whether a row is kept once for all the windows that hold it. Not where a firing takes away what it shows, for they
+    * fire at other times.
+    */
+  def sharesSlices: Boolean = window.overlaps && refinements.accumulate
 
   /** When the pane of window number `window` closes. */
   def windowCloseDue(window: Long): Long = closeDue(grid.windowEnd(window))
@@ -91,7 +153,9 @@ final case class SessionRules(
     window: SessionWindow,
     allowedLateness: Long,
     early: Option[EarlyFiring],
-    late: LatePolicy
+    late: LatePolicy,
+    refinements: Refinements = Refinements.none,
+    clock: PaneClock = PaneClock.EventTime
 ) extends PaneRules {
 
   /** Whether the session of a row alone had closed by `clock`, so that it is late unless it touches an open session. */
@@ -108,5 +172,7 @@ final case class CustomRules(
     window: CustomWindow,
     allowedLateness: Long,
     early: Option[EarlyFiring],
-    late: LatePolicy
+    late: LatePolicy,
+    refinements: Refinements = Refinements.none,
+    clock: PaneClock = PaneClock.EventTime
 ) extends PaneRules

@@ -24,6 +24,9 @@ final class SessionSet private (private val sessions: java.util.ArrayList[Sessio
 
   def foreach(use: Session => Unit): Unit = sessions.forEach(use(_))
 
+  /** In order of time. */
+  def iterator: Iterator[Session] = Iterator.range(0, size).map(apply)
+
   /** Whether a session of this set touches `[first, end]`, its ends counted in. */
   def touches(first: Long, end: Long): Boolean = {
     val i = reaching(first)
@@ -32,6 +35,8 @@ final class SessionSet private (private val sessions: java.util.ArrayList[Sessio
 
   /** Adds a session, made one with all that it touches.
     *
+    * @param rows
+    *   how many rows are in it
     * @param clock
     *   of the batch, for a session that is new
     * @param absorb
@@ -39,12 +44,12 @@ final class SessionSet private (private val sessions: java.util.ArrayList[Sessio
     * @return
     *   the session that holds it now
     */
-  def add(first: Long, end: Long, clock: BatchClock)(absorb: Long => Unit): Session = {
+  def add(first: Long, end: Long, rows: Long, clock: BatchClock)(absorb: Long => Unit): Session = {
     val from = reaching(first)
     var to = from
     while (to < sessions.size && sessions.get(to).first <= end) { absorb(sessions.get(to).first); to += 1 }
     if (to == from) {
-      val session = new Session(first, end, isOld = false, 0, clock.now, clock.wall, changed = true)
+      val session = new Session(first, end, isOld = false, 0, clock.now, clock.wall, rows, wasOnTime = false)
       sessions.add(from, session)
       session
     } else {
@@ -54,7 +59,7 @@ final class SessionSet private (private val sessions: java.util.ArrayList[Sessio
       val start = Math.min(first, touched.get(0).first)
       survivor.end = Math.max(end, touched.get(touched.size - 1).end)
       survivor.first = start
-      survivor.changed = true
+      survivor.rows = rows + touched.stream.mapToLong(_.rows).sum
       touched.clear()
       sessions.add(from, survivor)
       survivor
@@ -75,14 +80,15 @@ final class SessionSet private (private val sessions: java.util.ArrayList[Sessio
     *   whether panes fire early, so that what is known of their firings is kept
     */
   def toBytes(withFirings: Boolean): Array[Byte] = {
-    val buffer = ByteBuffer.allocate(sessions.size * 46)
+    val buffer = ByteBuffer.allocate(sessions.size * 56)
     var previous = 0L
     foreach { s =>
       Varint.putSigned(buffer, s.first - previous)
       Varint.putSigned(buffer, s.end - s.first)
       previous = s.end
       if (withFirings) {
-        Varint.putSigned(buffer, (s.fired.toLong << 1) | (if (s.changed) 1 else 0))
+        Varint.putSigned(buffer, (s.fired.toLong << 1) | (if (s.wasOnTime) 1 else 0))
+        Varint.putSigned(buffer, s.rows)
         buffer.putLong(s.eventReading).putLong(s.wallReading)
       }
     }
@@ -113,8 +119,10 @@ object SessionSet {
     *   how often it has fired
     * @param eventReading
     *   of the event clock when it opened or last fired, and so `wallReading` (see [[EarlyFiring]])
-    * @param changed
-    *   whether rows came since
+    * @param rows
+    *   how many came since
+    * @param wasOnTime
+    *   whether it has fired `on_time`
     */
   final class Session(
       var first: Long,
@@ -123,7 +131,8 @@ object SessionSet {
       var fired: Int,
       var eventReading: Long,
       var wallReading: Long,
-      var changed: Boolean
+      var rows: Long,
+      var wasOnTime: Boolean
   ) {
 
     /** Whether it fires early in the batch of `clock`. */
@@ -131,14 +140,16 @@ object SessionSet {
       waits(early) && early.isDue(eventReading, wallReading, clock)
 
     /** Notes that it fired in the batch of `clock`. */
-    def fire(clock: BatchClock): Unit = {
+    def fire(kind: FiringKind, clock: BatchClock): Unit = {
       fired += 1
       eventReading = clock.now
       wallReading = clock.wall
-      changed = false
+      rows = 0
+      if (kind == FiringKind.OnTime) wasOnTime = true
     }
 
-    private[SessionSet] def waits(early: EarlyFiring): Boolean = early.unchanged || changed
+    /** After `on_time` it fires for its rows, and not at intervals. */
+    private[SessionSet] def waits(early: EarlyFiring): Boolean = !wasOnTime && (early.unchanged || rows > 0)
 
     private[SessionSet] def isBefore(other: Session): Boolean =
       eventReading < other.eventReading || (eventReading == other.eventReading && wallReading < other.wallReading)
@@ -156,10 +167,11 @@ object SessionSet {
       val first = previous + Varint.getSigned(buffer)
       val end = first + Varint.getSigned(buffer)
       previous = end
-      val firedAndChanged = if (withFirings) Varint.getSigned(buffer) else 0L
+      val firedAndOnTime = if (withFirings) Varint.getSigned(buffer) else 0L
+      val rows = if (withFirings) Varint.getSigned(buffer) else 0L
       val (event, wall) = if (withFirings) (buffer.getLong(), buffer.getLong()) else (0L, 0L)
       set.sessions.add(
-        new Session(first, end, isOld = true, (firedAndChanged >> 1).toInt, event, wall, (firedAndChanged & 1) == 1)
+        new Session(first, end, isOld = true, (firedAndOnTime >> 1).toInt, event, wall, rows, (firedAndOnTime & 1) == 1)
       )
     }
     set

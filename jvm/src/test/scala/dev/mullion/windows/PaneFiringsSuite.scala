@@ -17,13 +17,13 @@ class PaneFiringsSuite extends ScalaCheckSuite {
       var firings = PaneFirings.empty
       batches.foreach { case Batch(clock, touched, closedBefore) =>
         firings = PaneFirings.fromBytes(firings.toBytes)
-        touched.foreach { w => firings.touch(w, clock); model.touch(w, clock) }
+        touched.foreach { w => firings.touch(w, 1, clock); model.touch(w, clock) }
         firings.removeBefore(closedBefore)
         model.panes.keys.filter(_ < closedBefore).toList.foreach(model.panes.remove)
 
         val due = firings.due(early, clock).toList
         assertEquals(due, model.due(clock), clock.toString)
-        due.foreach { w => firings.fire(w, clock); model.fire(w, clock) }
+        due.foreach { w => firings.fire(w, FiringKind.Early, clock); model.fire(w, clock) }
 
         assertEquals(firings.isEmpty, model.panes.isEmpty)
         (windows.head - 1 to windows.last + 1).foreach { w =>
@@ -37,14 +37,14 @@ class PaneFiringsSuite extends ScalaCheckSuite {
     forAll(story) { case Story(early, batches) =>
       val firings = PaneFirings.empty
       batches.foreach { case Batch(clock, touched, _) =>
-        touched.foreach(firings.touch(_, clock))
+        touched.foreach(firings.touch(_, 1, clock))
         val first = firings.firstReadings(early)
         assertEquals(
           first.exists { case (event, wall) => early.isDue(event, wall, clock) },
           firings.due(early, clock).nonEmpty,
           s"$first in $clock"
         )
-        firings.due(early, clock).foreach(firings.fire(_, clock))
+        firings.due(early, clock).foreach(firings.fire(_, FiringKind.Early, clock))
       }
     }
   }
@@ -53,8 +53,8 @@ class PaneFiringsSuite extends ScalaCheckSuite {
     forAll(story) { case Story(early, batches) =>
       val firings = PaneFirings.empty
       batches.foreach { case Batch(clock, touched, _) =>
-        touched.foreach(firings.touch(_, clock))
-        firings.due(early, clock).foreach(firings.fire(_, clock))
+        touched.foreach(firings.touch(_, 1, clock))
+        firings.due(early, clock).foreach(firings.fire(_, FiringKind.Early, clock))
         assertEquals(firings.due(early, clock).toList, Nil)
       }
     }
@@ -68,8 +68,8 @@ class PaneFiringsSuite extends ScalaCheckSuite {
 
   test("a pane that got no rows since it fired waits for none, unless unchanged panes fire too") {
     val firings = PaneFirings.empty
-    firings.touch(1, at(0))
-    firings.fire(1, at(minute))
+    firings.touch(1, 1, at(0))
+    firings.fire(1, FiringKind.Early, at(minute))
     assertEquals(firings.due(changedOnly, at(9 * minute)).toList, Nil)
     assertEquals(firings.firstReadings(changedOnly), None)
     assertEquals(firings.due(allOpen, at(9 * minute)).toList, List(1L))
@@ -78,21 +78,21 @@ class PaneFiringsSuite extends ScalaCheckSuite {
 
   test("rows do not put off a firing: the interval is counted from when the pane opened or last fired") {
     val firings = PaneFirings.empty
-    firings.touch(1, at(0))
-    firings.touch(1, at(minute - 1))
+    firings.touch(1, 1, at(0))
+    firings.touch(1, 1, at(minute - 1))
     assertEquals(firings.due(changedOnly, at(minute)).toList, List(1L))
   }
 
   test("firings are numbered from 0, and a closed pane that opens again begins at 0") {
     val firings = PaneFirings.empty
-    firings.touch(1, at(0))
+    firings.touch(1, 1, at(0))
     assertEquals(firings.fired(1), 0)
-    firings.fire(1, at(minute))
-    firings.fire(1, at(2 * minute))
+    firings.fire(1, FiringKind.Early, at(minute))
+    firings.fire(1, FiringKind.Early, at(2 * minute))
     assertEquals(firings.fired(1), 2)
     firings.removeBefore(2)
     assert(firings.isEmpty)
-    firings.touch(1, at(3 * minute))
+    firings.touch(1, 1, at(3 * minute))
     assertEquals(firings.fired(1), 0)
   }
 
@@ -108,7 +108,7 @@ class PaneFiringsSuite extends ScalaCheckSuite {
   test("windows and readings at the ends of time come back from bytes") {
     val ends = Seq(Long.MinValue, -1L, 0L, Long.MaxValue)
     val firings = PaneFirings.empty
-    ends.foreach(t => firings.touch(t, BatchClock(t, t, t, rowsCame = true)))
+    ends.foreach(t => firings.touch(t, 1, BatchClock(t, t, t, rowsCame = true)))
     val back = PaneFirings.fromBytes(firings.toBytes)
     assertEquals(back.toBytes.toSeq, firings.toBytes.toSeq)
     assertEquals(back.due(changedOnly, at(Long.MaxValue)).toList, ends.toList)

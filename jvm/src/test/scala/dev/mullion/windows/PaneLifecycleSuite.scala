@@ -36,12 +36,15 @@ class PaneLifecycleSuite extends ScalaCheckSuite {
     }
   }
 
-  property("a pane fires early any number of times and then closes once, numbered from 0") {
+  property("a pane fires early, on time and for updates in this order, then closes once, all numbered from 0") {
     forAll(story) { story =>
       val parts = new Parts(story.rules)
       val firings = (story.batches ++ story.afterAll).flatMap(parts.run(_).firings).groupBy(_.window)
       firings.values.foreach { ofPane =>
-        assertEquals(ofPane.map(_.kind), List.fill(ofPane.size - 1)("early") :+ "close")
+        val kinds = ofPane.map(_.kind)
+        val rest = kinds.dropWhile(_ == "early")
+        val afterOnTime = if (rest.headOption.contains("on_time")) rest.tail.dropWhile(_ == "update") else rest
+        assertEquals(afterOnTime, List("close"), kinds.toString)
         assertEquals(ofPane.map(_.index), ofPane.indices.toList)
       }
     }
@@ -79,6 +82,8 @@ object PaneLifecycleSuite {
     window <- Naive.overlapping
     lateness <- Gen.frequency(1 -> Gen.const(0L), 1 -> Gen.choose(0L, 20L))
     early <- Gen.option(Gen.zip(Gen.choose(1L, 30L), Gen.oneOf(true, false)))
+    count <- Gen.option(Gen.choose(1L, 8L))
+    onTime <- Gen.oneOf(true, false)
     delay <- Gen.choose(0L, 30L)
     begin <- Gen.choose(-120L, 60L)
     n <- Gen.choose(0, 15)
@@ -86,7 +91,13 @@ object PaneLifecycleSuite {
     walls <- Gen.listOfN(n, Gen.choose(0L, 20L)).map(_.scanLeft(1000L)(_ + _))
   } yield {
     val rules =
-      AlignedRules(window, lateness, early.map { case (every, un) => EarlyFiring(every, un) }, LatePolicy.Drop)
+      AlignedRules(
+        window,
+        lateness,
+        early.map { case (every, un) => EarlyFiring(every, un) },
+        LatePolicy.Drop,
+        Refinements(count, onTime && lateness > 0, accumulate = true)
+      )
     val rows = batches.zipWithIndex.map { case (spread, i) => spread.map(_ + begin + 15L * i) }
     // The clock of a batch: the largest time of the batches before it less the delay, 0 until there is one.
     val clocks = rows
@@ -108,7 +119,8 @@ object PaneLifecycleSuite {
         var fired: Int,
         var event: Long,
         var wall: Long,
-        var changed: Boolean
+        var since: Int,
+        var wasOnTime: Boolean
     )
 
     private val naive = new Naive(rules.window)
@@ -121,31 +133,42 @@ object PaneLifecycleSuite {
       val late = batch.times.filter { t =>
         val (closed, entered) = naive.holding(t).map(_.toLong).partition(due(_) <= clock.before)
         entered.foreach { window =>
-          val pane = open.getOrElseUpdate(window, new Pane(Vector.empty, 0, clock.now, clock.wall, changed = true))
+          val pane =
+            open.getOrElseUpdate(window, new Pane(Vector.empty, 0, clock.now, clock.wall, 0, wasOnTime = false))
           pane.rows :+= t
-          pane.changed = true
+          pane.since += 1
         }
         closed.nonEmpty && entered.isEmpty
       }
       val closing = open.toList.filter { case (window, _) => due(window) <= clock.now }
       closing.foreach { case (window, _) => open.remove(window) }
-      val early = for {
-        firing <- rules.early.toList
+      val fired = for {
         (window, pane) <- open.toList
-        if pane.changed || firing.unchanged
-        if clock.now - pane.event >= firing.every || (batch.times.isEmpty && clock.wall - pane.wall >= firing.every)
+        kind <- kindOf(window, pane, batch)
       } yield {
-        val fired = Fired(window, "early", pane.fired, pane.rows.sorted)
+        val fired = Fired(window, kind, pane.fired, pane.rows.sorted)
         pane.fired += 1
         pane.event = clock.now
         pane.wall = clock.wall
-        pane.changed = false
+        pane.since = 0
+        pane.wasOnTime ||= kind == "on_time"
         fired
       }
-      Outcome(
-        late.sorted,
-        closing.map { case (window, pane) => Fired(window, "close", pane.fired, pane.rows.sorted) } ++ early
-      )
+      val closes = closing.map { case (window, pane) => Fired(window, "close", pane.fired, pane.rows.sorted) }
+      Outcome(late.sorted, (closes ++ fired).sortBy(_.window))
+    }
+
+    /** What an open pane fires in a batch, if anything. */
+    private def kindOf(window: Long, pane: Pane, batch: Batch): Option[String] = {
+      val clock = batch.clock
+      val byInterval = rules.early.exists { early =>
+        (pane.since > 0 || early.unchanged) &&
+        (clock.now - pane.event >= early.every || (batch.times.isEmpty && clock.wall - pane.wall >= early.every))
+      }
+      val byCount = rules.refinements.count.exists(pane.since >= _)
+      if (pane.wasOnTime) Option.when(pane.since > 0)("update")
+      else if (rules.refinements.onTime && naive.end(window) <= clock.now) Some("on_time")
+      else Option.when(byInterval || byCount)("early")
     }
   }
 
@@ -172,11 +195,14 @@ object PaneLifecycleSuite {
         val slice = grid.ordinalOf(t)
         set.add(slice)
         slices(slice) = slices.getOrElse(slice, Vector.empty) :+ t
-        if (rules.early.isDefined)
+        if (rules.firesOpen)
           (Math.max(firstOpenBefore, grid.firstWindow(slice)) to grid.lastWindow(slice))
-            .foreach(firings.touch(_, clock))
+            .foreach(firings.touch(_, 1, clock))
       }
 
+      val forRows = firings.afterRows(rules, clock).toList.flatMap { case (window, kind) =>
+        fireOpen(set, firings, kind, List(window), clock)
+      }
       val closes =
         fire(set, firings, "close", windowsFrom(set, firstOpenBefore, w => clock.closes(rules.windowCloseDue(w))))
       if (closes.nonEmpty) {
@@ -185,15 +211,26 @@ object PaneLifecycleSuite {
         firings.removeBefore(firstOpenNow)
       }
 
+      val ended = firings.onTime(firstOpenNow, rules, clock).toList
+      val onTime = fireOpen(set, firings, FiringKind.OnTime, ended, clock)
       val early = rules.early.toList.flatMap { early =>
-        val due = firings.due(early, clock).toList
-        val fired = fire(set, firings, "early", due)
-        due.foreach(firings.fire(_, clock))
-        fired
+        fireOpen(set, firings, FiringKind.Early, firings.due(early, clock).toList, clock)
       }
       held = set.toBytes
       firingsHeld = firings.toBytes
-      Outcome(late.sorted, closes ++ early)
+      Outcome(late.sorted, (forRows ++ closes ++ onTime ++ early).sortBy(_.window))
+    }
+
+    private def fireOpen(
+        set: SliceSet,
+        firings: PaneFirings,
+        kind: FiringKind,
+        windows: List[Long],
+        clock: BatchClock
+    ): List[Fired] = {
+      val fired = fire(set, firings, kind.name, windows)
+      windows.foreach(firings.fire(_, kind, clock))
+      fired
     }
 
     private def windowsFrom(set: SliceSet, first: Long, wanted: Long => Boolean): List[Long] =

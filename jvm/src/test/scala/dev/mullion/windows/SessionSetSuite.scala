@@ -12,7 +12,7 @@ class SessionSetSuite extends ScalaCheckSuite {
 
   private def add(set: SessionSet, first: Long, end: Long): Seq[Long] = {
     val absorbed = Seq.newBuilder[Long]
-    set.add(first, end, clock)(absorbed += _)
+    set.add(first, end, 1, clock)(absorbed += _)
     absorbed.result()
   }
 
@@ -37,13 +37,13 @@ class SessionSetSuite extends ScalaCheckSuite {
     forAll(pieces, Gen.oneOf(true, false)) { (added, firings) =>
       val set = SessionSet.empty
       added.foreach { case (first, end) => add(set, first, end) }
-      if (!set.isEmpty) set(0).fire(clock)
+      if (!set.isEmpty) set(0).fire(FiringKind.Early, clock)
       val read = SessionSet.fromBytes(set.toBytes(firings), firings)
       assertEquals(spans(read), spans(set))
       read.foreach(s => assert(s.isOld))
       if (firings) {
         def noted(of: SessionSet) =
-          (0 until of.size).map(of(_)).map(s => (s.fired, s.eventReading, s.wallReading, s.changed))
+          (0 until of.size).map(of(_)).map(s => (s.fired, s.eventReading, s.wallReading, s.rows))
         assertEquals(noted(read), noted(set))
       }
     }
@@ -73,8 +73,8 @@ class SessionSetSuite extends ScalaCheckSuite {
         val set = SessionSet.empty
         add(set, 10, 20)
         add(set, 40, 50)
-        set(0).fire(clock)
-        (1 to 3).foreach(_ => set(1).fire(clock))
+        set(0).fire(FiringKind.Early, clock)
+        (1 to 3).foreach(_ => set(1).fire(FiringKind.Early, clock))
         set.toBytes(withFirings = true)
       },
       withFirings = true
@@ -85,7 +85,7 @@ class SessionSetSuite extends ScalaCheckSuite {
       order.foreach { case (first, end) => add(set, first, end) }
       assertEquals(spans(set), Seq((0L, 50L)))
       assertEquals(set(0).fired, 1)
-      assert(set(0).changed)
+      assert(set(0).rows > 0)
     }
   }
 
@@ -94,7 +94,7 @@ class SessionSetSuite extends ScalaCheckSuite {
       {
         val old = SessionSet.empty
         add(old, 40, 50)
-        old(0).fire(clock)
+        old(0).fire(FiringKind.Early, clock)
         old.toBytes(withFirings = true)
       },
       withFirings = true

@@ -75,7 +75,8 @@ private object Downstream {
   }
 
   private def whatIsNotFinal(node: WindowedAggregate): Option[String] =
-    if (node.rules.early.isDefined) Some("early firings")
+    if (node.rules.early.isDefined || node.rules.refinements.count.isDefined) Some("early firings")
+    else if (node.rules.refinements.onTime) Some("the on_time and update firings")
     else
       node.rules.late match {
         case LatePolicy.Drop   => None
@@ -86,7 +87,7 @@ private object Downstream {
   private def refused(operator: LogicalPlan, node: WindowedAggregate, what: String): MullionException =
     MullionException.unsupported(
       s"${operator.nodeName} keeps state over $what of the window (${node.rules.describe}): it would count them as final, or " +
-        "drop them. Window without early= and with late='drop' before another stateful operator, or write the panes out and " +
+        "drop them. Window without early= and on_time=, and with late='drop', before another stateful operator, or write the panes out and " +
         "read them in a second query."
     )
 }

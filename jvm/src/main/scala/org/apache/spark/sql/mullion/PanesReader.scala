@@ -104,6 +104,7 @@ object PanesReader {
       ranges = header.window.ranges.map(_ => CustomRanges.none),
       allowedLateness = header.allowedLateness,
       early = header.early,
+      refinements = header.refinements,
       state = StateChoice.named(header.state)
     )
     try WindowedBuilder(empty, header.window.spec, header.by.map(expr), options, header.aggregates.map(expr))

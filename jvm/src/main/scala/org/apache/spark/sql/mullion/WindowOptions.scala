@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion
 
 import org.apache.spark.sql.Column
 
-import dev.mullion.windows.{EarlyFiring, LatePolicy, PaneRules, WindowSpec}
+import dev.mullion.windows.{EarlyFiring, LatePolicy, PaneRules, Refinements, WindowSpec}
 
 /** What is asked of panes beside their window, their keys and what they hold; as it stands, nothing is. Python sets one
   * after another, by the names that it has for them itself. Lengths of time are microseconds.
@@ -23,6 +23,7 @@ final case class WindowOptions(
     rangesText: Option[String] = None,
     allowedLateness: Long = 0L,
     early: Option[EarlyFiring] = None,
+    refinements: Refinements = Refinements.none,
     late: LatePolicy = LatePolicy.Drop,
     state: StateChoice = StateChoice.RocksDb
 ) {
@@ -38,9 +39,16 @@ final case class WindowOptions(
 
   def withEarly(every: Long, unchanged: Boolean): WindowOptions = copy(early = Some(EarlyFiring(every, unchanged)))
 
+  def withEarlyCount(rows: Long): WindowOptions = copy(refinements = refinements.copy(count = Some(rows)))
+
+  def withOnTime(onTime: Boolean): WindowOptions = copy(refinements = refinements.copy(onTime = onTime))
+
+  def withAccumulate(accumulate: Boolean): WindowOptions =
+    copy(refinements = refinements.copy(accumulate = accumulate))
+
   def withLate(policy: String): WindowOptions = copy(late = LatePolicy.named(policy))
 
   def withState(store: String): WindowOptions = copy(state = StateChoice.named(store))
 
-  def rules(window: WindowSpec): PaneRules = PaneRules(window, allowedLateness, early, late)
+  def rules(window: WindowSpec): PaneRules = PaneRules(window, allowedLateness, early, late, refinements)
 }

@@ -72,11 +72,16 @@ object WindowStrategy extends SparkStrategy {
       assign
     )
     val aside = node.lateRow.fold(partial) { lateRow =>
-      val known = if (program.extras.isEmpty) Nil else (program.slice -> node.time) +: node.gap.map(g => g -> g).toSeq
+      val known = if (!program.isSession) Nil else (program.slice -> node.time) +: node.gap.map(g => g -> g).toSeq
       val taken =
         TakeUpLateRowsExec(program.id, node.child.output, node.keys, node.lateColumns, lateRow, known, partial)
       // The two pairs of this node's may run in one task, if the child is already partitioned by key.
       PutAsideLateRowsExec(WindowExec.shuffled(program.id), node.keys, lateRow, partitions = None, taken)
+    }
+    val opened = node.rules match {
+      case rules: AlignedRules if rules.window.overlaps && !rules.sharesSlices =>
+        SlicesToOpenWindowsExec(program.id, node.keys, program.slice, program.marked, rules, None, None, aside)
+      case _ => aside
     }
     val merged = AggregateExecs(
       PartialMerge,
@@ -85,7 +90,7 @@ object WindowStrategy extends SparkStrategy {
       program.grouping,
       expressions(node) ++ extras(program),
       program.partial.map(_.asInstanceOf[NamedExpression]),
-      aside
+      opened
     )
     WindowExec(program, merged)
   }

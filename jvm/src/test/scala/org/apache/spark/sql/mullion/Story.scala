@@ -44,7 +44,9 @@ final case class PaneStory(
     by: Seq[String],
     aggregates: Seq[(String, String)],
     lateness: Long,
-    early: Option[(Long, Boolean)],
+    early: Option[EarlyStory],
+    onTime: Boolean,
+    accumulate: Boolean,
     late: String
 ) {
 
@@ -63,6 +65,9 @@ final case class PaneStory(
     case _                             => 1
   }
 }
+
+/** The early firings of a story: by an interval, by a count of rows, or by both. */
+final case class EarlyStory(every: Option[Long], count: Option[Long], unchanged: Boolean)
 
 /** A second window over the closes of the first, ours or Spark's own, and what it has open when the steps are done. */
 final case class NextStory(panes: PaneStory, ours: Boolean, open: Seq[Firing])
@@ -106,7 +111,7 @@ final case class Firing(fields: SortedMap[String, String]) {
 }
 
 object Firing {
-  val kinds: Seq[String] = Seq("early", "close", "late")
+  val kinds: Seq[String] = Seq("early", "on_time", "update", "close", "late")
   private val json = new ObjectMapper().enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
 
   /** As a story says it, in seconds. */
@@ -212,10 +217,17 @@ object Story {
     said.micros("lateness"),
     said.get("early").map { node =>
       val early = new Said(node)
-      val rule = (early.micros("every"), early.flag("unchanged", otherwise = false))
+      val rule =
+        EarlyStory(
+          early.get("every").map(Said.micros),
+          early.number("count"),
+          early.flag("unchanged", otherwise = false)
+        )
       early.finish()
       rule
     },
+    said.flag("on_time", otherwise = false),
+    said.flag("accumulate", otherwise = true),
     said.text("late").getOrElse("drop")
   )
 

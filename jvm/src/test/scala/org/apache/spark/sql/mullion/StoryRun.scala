@@ -115,7 +115,10 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
       Facade.options.withTime(col(time)).withAllowedLateness(panes.lateness).withLate(panes.late).withState(store)
     val withGap = panes.gapByRow.fold(plain)(gap => plain.withGap(expr(gap)))
     val withRanges = panes.ranges.fold(withGap)(ranges => withGap.withRanges(expr(ranges)))
-    val options = panes.early.fold(withRanges) { case (every, unchanged) => withRanges.withEarly(every, unchanged) }
+    val refined = withRanges.withOnTime(panes.onTime).withAccumulate(panes.accumulate)
+    val counting = panes.early.flatMap(_.count).fold(refined)(refined.withEarlyCount)
+    val options =
+      panes.early.fold(counting)(e => e.every.fold(counting)(every => counting.withEarly(every, e.unchanged)))
     Facade.windowed(rows, panes.window, panes.by.map(expr).toArray, options, panes.aggregates.map(column).toArray)
   }
 
@@ -190,7 +193,15 @@ final case class Ran(batches: Seq[Seq[Firing]], counts: Seq[Map[String, Long]], 
 }
 
 object StoryRun {
-  private val counts = Seq("rowsLate", "rowsWithoutTime", "rowsInNoWindow", "firingsEarly", "firingsClose")
+
+  /** The kinds of firing, and the metrics that count them. */
+  val firings: Seq[(String, String)] = Seq(
+    "early" -> "firingsEarly",
+    "on_time" -> "firingsOnTime",
+    "update" -> "firingsUpdate",
+    "close" -> "firingsClose"
+  )
+  private val counts = Seq("rowsLate", "rowsWithoutTime", "rowsInNoWindow") ++ firings.map(_._2)
 
   /** Windows of ours in a batch, the one downstream first. */
   private def ours(report: StreamingQueryProgress): Seq[StateOperatorProgress] =

@@ -79,6 +79,19 @@ final class Accumulators(
       work
     }
 
+  /** The accumulator at rest of no rows. */
+  lazy val empty: UnsafeRow = {
+    val work = blank()
+    fromPartial.serialize(work)
+    workToRest(work).copy()
+  }
+
+  /** Takes away what an accumulator at work holds, but for its notes. */
+  def clear(work: InternalRow): Unit = {
+    initial.target(work)(InternalRow.empty)
+    fromPartial.initialize(work)
+  }
+
   /** Adds a row of the partial aggregate to an accumulator at work. */
   def add(work: InternalRow, input: InternalRow): Unit = fromPartial(work, input)
 

@@ -50,17 +50,19 @@ case class AssignRangesExec(
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
     val of = ctx.addReferenceObj("ranges", newRanges)
     val (timeVar, listVar) = (variable(input, time), variable(input, ranges))
+    // Before anything takes the inputs up: a variable evaluated in one branch is not there in the other. The loop's body
+    // may `continue`, and it stands in a block of its own.
+    val evaluated = evaluateVariables(input)
     val aside = if (putsAside) putAside(ctx, input) else ""
     val (i, late) = (ctx.freshName("i"), ctx.freshName("late"))
     val (startVar, endVar) = (ctx.freshName("start"), ctx.freshName("end"))
 
     def long(name: String): ExprCode = ExprCode(code"", FalseLiteral, JavaCode.variable(name, end.dataType))
     val flag = marked.map(m => ExprCode(code"", FalseLiteral, JavaCode.variable(late, m.dataType)))
-    // The loop's body may `continue`, and it stands in a block of its own, so every input is evaluated before it.
     s"""
        |// ranges of ${ctx.registerComment(rules.describe)}
        |do {
-       |  ${evaluateVariables(input)}
+       |  $evaluated
        |  if (${timeVar.isNull}) {
        |    ${metricTerm(ctx, "rowsWithoutTime")}.add(1L);
        |    $aside

@@ -20,8 +20,8 @@ private[exec] trait KeyBook {
   /** Whether it has no open pane. */
   def isEmpty: Boolean
 
-  /** When the next of its panes closes, if it has one: at the end of time, perhaps. */
-  def nextClose: Long
+  /** When the clock next does something to its panes, if it has one: at the end of time, perhaps. */
+  def nextDue: Long
 
   /** The readings of the pane that fires early first, if one waits. */
   def firstReadings(early: EarlyFiring): Option[(Long, Long)]
@@ -31,7 +31,7 @@ private[exec] trait KeyBook {
 }
 
 /** Panes that are looked after key by key: which panes a key has stands in a record of its own, so that nothing is
-  * looked for that is not there, and each key has one timer: when its next pane closes.
+  * looked for that is not there, and each key has one timer: when its next pane closes, or fires on time.
   *
   * {{{
   *   ...                         -> accumulators, as the kind of window wants them
@@ -52,7 +52,7 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
 
   protected val accumulators: Accumulators = program.accumulators(Nil)
   protected val output: PaneOutput = program.paneOutput(program.keys, Nil)
-  protected val firesEarly: Boolean = program.rules.early.isDefined
+  protected val firesOpen: Boolean = program.rules.firesOpen
 
   /** The keys of accumulators. */
   protected lazy val timed: TimedKey = new TimedKey(keyTypes, RecordOrder.WithinKey)
@@ -79,13 +79,13 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
   /** Applies a partial row. */
   protected def update(book: B, row: InternalRow): Unit
 
-  /** What comes out of a key once the batch's rows are applied to it and it is stored. */
+  /** What comes out of a key once the batch's rows are applied to it. */
   protected def applied(book: B): Iterator[InternalRow] = Iterator.empty
 
   /** The firing of a partial row that needs no state, if it is such. */
   protected def atOnce(row: InternalRow): Option[InternalRow]
 
-  /** Fires what closes of a key, and drops it once that is used up. */
+  /** Fires what closes of a key, and drops it once that is used up; then what fires on time. */
   protected def close(book: B): Iterator[InternalRow]
 
   /** Fires what of a key fires early. */
@@ -108,7 +108,7 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     def leave(): Iterator[InternalRow] = {
       val left = current
       current = None
-      left.fold(Iterator.empty[InternalRow]) { book => store(book); applied(book) }
+      left.fold(Iterator.empty[InternalRow])(book => applied(book) ++ { store(book); Iterator.empty })
     }
     val fired = input.flatMap { row =>
       val now = atOnce(row)
@@ -142,7 +142,7 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
         val book = load(timerToKey(timer).copy())
         close(book) ++ {
           store(book)
-          if (!book.isEmpty) waiting = Math.min(waiting, book.nextClose)
+          if (!book.isEmpty) waiting = Math.min(waiting, book.nextDue)
           Iterator.empty
         }
       }
@@ -157,7 +157,7 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
 
   /** Writes back what is known of a key, and its timers where they moved. */
   private def store(book: B): Unit = {
-    val next = Option.unless(book.isEmpty)(book.nextClose)
+    val next = Option.unless(book.isEmpty)(book.nextDue)
     if (book.timer != next) book.timer.foreach(old => timers.remove(timerAt(old, book.key)))
     if (next.isEmpty && book.timer.isDefined) keys.remove(book.key)
     next.foreach { due =>

@@ -5,6 +5,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
+import dev.mullion.windows.FiringKind
+
 /** Keeps the panes of one partition for one batch: applies the batch's rows, then closes and fires what is due. */
 trait PaneEngine {
 
@@ -24,12 +26,23 @@ trait PaneEngine {
 final class PaneCounts {
   var panesOpened: Long = 0
   var panesClosed: Long = 0
-  var firedEarly: Long = 0
   var rowsLate: Long = 0
+  var firedEarly: Long = 0
+  var firedOnTime: Long = 0
+  var firedUpdate: Long = 0
   var firedClose: Long = 0
+
+  /** When the clock next closes a pane, or makes one fire `on_time`. */
   var nextClose: Long = PaneCounts.Never
   var nextEarlyEvent: Long = PaneCounts.Never
   var nextEarlyWall: Long = PaneCounts.Never
+
+  def fired(kind: FiringKind, panes: Long = 1): Unit = kind match {
+    case FiringKind.Early  => firedEarly += panes
+    case FiringKind.OnTime => firedOnTime += panes
+    case FiringKind.Update => firedUpdate += panes
+    case FiringKind.Close  => firedClose += panes
+  }
 }
 
 object PaneCounts {

@@ -7,11 +7,25 @@ import org.apache.spark.sql.mullion.PaneColumns
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
+import dev.mullion.windows.FiringKind
+
 /** The kinds of firing, as the output names them. */
 object Firing {
-  val Early: UTF8String = UTF8String.fromString("early")
-  val Close: UTF8String = UTF8String.fromString("close")
+  val Close: UTF8String = named(FiringKind.Close)
   val Late: UTF8String = UTF8String.fromString("late")
+
+  private val early = named(FiringKind.Early)
+  private val onTime = named(FiringKind.OnTime)
+  private val update = named(FiringKind.Update)
+
+  def of(kind: FiringKind): UTF8String = kind match {
+    case FiringKind.Early  => early
+    case FiringKind.OnTime => onTime
+    case FiringKind.Update => update
+    case FiringKind.Close  => Close
+  }
+
+  private def named(kind: FiringKind): UTF8String = UTF8String.fromString(kind.name)
 }
 
 /** Makes output rows: keys, `window`, `pane`, the results over the evaluated functions, and `late_row` if late rows

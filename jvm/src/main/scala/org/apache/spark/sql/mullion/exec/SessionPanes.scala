@@ -42,12 +42,12 @@ private[exec] final class SessionPanes(
   override def isLate(key: UnsafeRow): Boolean = late.contains(key)
 
   override protected def newBook(key: UnsafeRow): Book =
-    new Book(rules, key, None, SessionSet.empty, SessionSet.empty, None)
+    new Book(rules, clock, key, None, SessionSet.empty, SessionSet.empty, None)
 
   override protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], firings: Option[Array[Byte]]): Book = {
-    val open = SessionSet.fromBytes(panes, firesEarly)
+    val open = SessionSet.fromBytes(panes, firesOpen)
     val queued = rules.early.flatMap(open.firstToFire).map(s => (s.eventReading, s.wallReading))
-    new Book(rules, key, Some(due), open, SessionSet.fromBytes(panes, firesEarly), queued)
+    new Book(rules, clock, key, Some(due), open, SessionSet.fromBytes(panes, firesOpen), queued)
   }
 
   override protected def atOnce(row: InternalRow): Option[InternalRow] = None
@@ -70,13 +70,17 @@ private[exec] final class SessionPanes(
   }
 
   /** Sessions that late rows made: due at once, so they need no state. */
-  override protected def applied(book: Book): Iterator[InternalRow] = {
+  private def reopened(book: Book): Iterator[InternalRow] = {
     counts.firedClose += book.reopened.size
-    (0 until book.reopened.size).iterator.map { i =>
-      val session = book.reopened(i)
-      fire(book, session, Firing.Close, book.inMemory.get(session.first, book.key))
-    }
+    book.reopened.iterator.map(session => fire(book, session, Firing.Close, book.inMemory.get(session.first, book.key)))
   }
+
+  override protected def applied(book: Book): Iterator[InternalRow] =
+    if (!rules.refinements.fires) reopened(book)
+    else
+      reopened(book) ++ book.open.iterator.flatMap { session =>
+        rules.afterRows(session.end, session.rows, session.wasOnTime, clock).map(fireOpen(book, session, _))
+      }
 
   override protected def close(book: Book): Iterator[InternalRow] =
     Iterator.continually(()).takeWhile(_ => !book.open.isEmpty && clock.closes(rules.closeDue(book.open(0).end))).map {
@@ -88,20 +92,25 @@ private[exec] final class SessionPanes(
         counts.panesClosed += 1
         counts.firedClose += 1
         row
+    } ++ {
+      def endsNow(session: SessionSet.Session) = !session.wasOnTime && rules.isOnTime(session.end, clock)
+      if (!rules.refinements.onTime) Iterator.empty
+      else book.open.iterator.filter(endsNow).map(fireOpen(book, _, FiringKind.OnTime))
     }
 
   override protected def fireEarly(book: Book, early: EarlyFiring): Iterator[InternalRow] =
-    (0 until book.open.size).iterator.map(book.open(_)).filter(_.isDue(early, clock)).map { session =>
-      counts.firedEarly += 1
-      val row = fire(book, session, Firing.Early, sessions.get(session.first, book.key))
-      session.fire(clock)
-      row
-    }
+    book.open.iterator.filter(_.isDue(early, clock)).map(fireOpen(book, _, FiringKind.Early))
 
   override protected def look(book: Book, due: Long): Iterator[InternalRow] =
-    (0 until book.open.size).iterator.map { i =>
-      fire(book, book.open(i), Firing.Close, sessions.get(book.open(i).first, book.key))
-    }
+    book.open.iterator.map(session => fire(book, session, Firing.Close, sessions.get(session.first, book.key)))
+
+  private def fireOpen(book: Book, session: SessionSet.Session, kind: FiringKind): InternalRow = {
+    counts.fired(kind)
+    val row = fire(book, session, Firing.of(kind), sessions.get(session.first, book.key))
+    session.fire(kind, clock)
+    if (!rules.refinements.accumulate) sessions.update(session.first, book.key, accumulators.empty)
+    row
+  }
 
   private def fire(
       book: Book,
@@ -121,7 +130,7 @@ private[exec] final class SessionPanes(
       row: InternalRow
   ): Unit = {
     val touched = new java.util.ArrayList[Long](1)
-    val session = open.add(first, end, clock) { start => touched.add(start); () }
+    val session = open.add(first, end, row.getLong(rowsAt), clock) { start => touched.add(start); () }
     if (touched.isEmpty) accumulatorsOf.insert(first, key, accumulators.rest(accumulators.open(row)))
     else if (touched.size == 1 && touched.get(0) <= first) {
       val work = accumulators.load(accumulatorsOf.get(touched.get(0), key))
@@ -178,6 +187,7 @@ private[exec] object SessionPanes {
     */
   final class Book(
       rules: SessionRules,
+      clock: BatchClock,
       val key: UnsafeRow,
       val timer: Option[Long],
       val open: SessionSet,
@@ -189,12 +199,14 @@ private[exec] object SessionPanes {
 
     override def isEmpty: Boolean = open.isEmpty
 
-    override def nextClose: Long = rules.closeDue(open(0).end)
+    override def nextDue: Long =
+      if (!rules.refinements.onTime) rules.closeDue(open(0).end)
+      else open.iterator.map(s => Math.max(clock.now, rules.nextDue(s.end, s.wasOnTime))).min
 
     override def firstReadings(early: EarlyFiring): Option[(Long, Long)] =
       open.firstToFire(early).map(s => (s.eventReading, s.wallReading))
 
-    override def stored: (Array[Byte], Array[Byte]) = (open.toBytes(rules.early.isDefined), None.orNull)
+    override def stored: (Array[Byte], Array[Byte]) = (open.toBytes(rules.firesOpen), None.orNull)
   }
 
   def families(program: WindowProgram): Seq[FamilySpec] = sessionsFamily(program) +: KeyedPanes.families(program)

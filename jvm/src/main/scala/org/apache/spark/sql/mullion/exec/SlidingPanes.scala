@@ -28,6 +28,7 @@ private[exec] final class SlidingPanes(
   private val reopenedAt = program.reopenedAt
   private val sliceAt = program.keys.length
   private val ordinalAt = program.keys.length
+  private val rowsAt = program.rowsAt.getOrElse(-1)
 
   /** The first windows that were open before this batch, and that are open after it. */
   private val firstOpenBefore =
@@ -35,14 +36,14 @@ private[exec] final class SlidingPanes(
   private val firstOpenNow = rules.firstOpen(clock.now)
 
   override protected def newBook(key: UnsafeRow): Book =
-    new Book(rules, key, None, SliceSet.empty, PaneFirings.empty, None, 0, firstOpenBefore)
+    new Book(rules, clock, key, None, SliceSet.empty, PaneFirings.empty, None, 0, firstOpenBefore)
 
   override protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], firings: Option[Array[Byte]]): Book = {
     val slices = SliceSet.fromBytes(panes)
     val fired = firings.fold(PaneFirings.empty)(PaneFirings.fromBytes)
     val queued = rules.early.flatMap(fired.firstReadings)
     val open = slices.countWindows(grid, firstOpenBefore)
-    new Book(rules, key, Some(due), slices, fired, queued, open, firstOpenBefore)
+    new Book(rules, clock, key, Some(due), slices, fired, queued, open, firstOpenBefore)
   }
 
   /** Late rows that reopen panes need no state: those are due at once. */
@@ -62,12 +63,21 @@ private[exec] final class SlidingPanes(
       accumulators.add(work, row)
       slices.update(key, accumulators.rest(work))
     }
-    if (firesEarly) {
+    if (firesOpen) {
       var window = Math.max(firstOpenBefore, grid.firstWindow(ordinal))
       val last = grid.lastWindow(ordinal)
-      while (window <= last) { book.firings.touch(window, clock); window += 1 }
+      val rows = if (rowsAt < 0) 1L else row.getLong(rowsAt)
+      while (window <= last) { book.firings.touch(window, rows, clock); window += 1 }
     }
   }
+
+  override protected def applied(book: Book): Iterator[InternalRow] =
+    if (!rules.refinements.fires) Iterator.empty
+    else {
+      val firing = book.firings.afterRows(rules, clock)
+      // Of one kind at a time: overlapping windows that fire alike are read in one go.
+      afterRowsKinds.iterator.flatMap(kind => fireOpen(book, firing.collect { case (w, `kind`) => w }.toArray, kind))
+    }
 
   override protected def close(book: Book): Iterator[InternalRow] = {
     val windows = windowsFrom(book, firstOpenBefore, w => clock.closes(rules.windowCloseDue(w)))
@@ -75,24 +85,31 @@ private[exec] final class SlidingPanes(
     counts.firedClose += windows.length
     fire(book, windows, Firing.Close) ++ {
       dropClosed(book)
-      Iterator.empty
+      if (rules.refinements.onTime)
+        fireOpen(book, book.firings.onTime(firstOpenNow, rules, clock), FiringKind.OnTime)
+      else Iterator.empty
     }
   }
 
   override protected def fireEarly(book: Book, early: EarlyFiring): Iterator[InternalRow] = {
     book.openFrom = firstOpenNow
-    val windows = book.firings.due(early, clock)
-    counts.firedEarly += windows.length
-    fire(book, windows, Firing.Early) ++ {
-      windows.foreach(book.firings.fire(_, clock))
+    fireOpen(book, book.firings.due(early, clock), FiringKind.Early)
+  }
+
+  private def fireOpen(book: Book, windows: Array[Long], kind: FiringKind): Iterator[InternalRow] = {
+    counts.fired(kind, windows.length.toLong)
+    fire(book, windows, Firing.of(kind)) ++ {
+      windows.foreach(book.firings.fire(_, kind, clock))
       Iterator.empty
     }
   }
 
   /** Windows before the one that the timer is for have closed, though their last slices are still there for later ones.
     */
-  override protected def look(book: Book, due: Long): Iterator[InternalRow] =
-    fire(book, windowsFrom(book, rules.windowThatCloses(due), _ => true), Firing.Close)
+  override protected def look(book: Book, due: Long): Iterator[InternalRow] = {
+    val first = if (firesOpen) book.firings.first else rules.windowThatCloses(due)
+    fire(book, windowsFrom(book, first, _ => true), Firing.Close)
+  }
 
   override protected def onStored(book: Book): Unit =
     if (book.openFrom == firstOpenBefore)
@@ -148,7 +165,7 @@ private[exec] final class SlidingPanes(
         fold.push(slice.key.getLong(ordinalAt), slice.value.copy())
       }
       val sum = fold.sum.getOrElse(throw new IllegalStateException(s"window $window of ${book.slices} is empty"))
-      val index = if (firesEarly) book.firings.fired(window) else 0
+      val index = if (firesOpen) book.firings.fired(window) else 0
       val work = accumulators.load(sum)
       output.fire(book.key, grid.windowStart(window), grid.windowEnd(window), firing, index, work)
     }
@@ -157,6 +174,8 @@ private[exec] final class SlidingPanes(
 }
 
 private[exec] object SlidingPanes {
+
+  private val afterRowsKinds = Seq(FiringKind.Early, FiringKind.OnTime, FiringKind.Update)
 
   /** The panes of one key.
     *
@@ -167,6 +186,7 @@ private[exec] object SlidingPanes {
     */
   final class Book(
       rules: AlignedRules,
+      clock: BatchClock,
       val key: UnsafeRow,
       val timer: Option[Long],
       val slices: SliceSet,
@@ -178,12 +198,20 @@ private[exec] object SlidingPanes {
 
     override def isEmpty: Boolean = slices.nextWindow(rules.grid, openFrom) == SliceSet.None
 
-    override def nextClose: Long = rules.windowCloseDue(slices.nextWindow(rules.grid, openFrom))
+    override def nextDue: Long = {
+      val close = rules.windowCloseDue(slices.nextWindow(rules.grid, openFrom))
+      if (!rules.refinements.onTime) close
+      else
+        firings.firstNotOnTime(openFrom).fold(close) { window =>
+          // A window that has ended before it had rows is due now, and timers are read from the clock before on.
+          Math.min(close, Math.max(clock.now, rules.grid.windowEnd(window)))
+        }
+    }
 
     override def firstReadings(early: EarlyFiring): Option[(Long, Long)] = firings.firstReadings(early)
 
     override def stored: (Array[Byte], Array[Byte]) =
-      (slices.toBytes, if (rules.early.isDefined) firings.toBytes else None.orNull)
+      (slices.toBytes, if (rules.firesOpen) firings.toBytes else None.orNull)
   }
 
   def families(program: WindowProgram): Seq[FamilySpec] = slicesFamily(program) +: KeyedPanes.families(program)

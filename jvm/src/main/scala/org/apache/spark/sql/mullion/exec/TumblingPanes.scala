@@ -5,13 +5,14 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
-import dev.mullion.windows.{AlignedWindow, BatchClock, EarlyFiring, PaneRules, TimeMath}
+import dev.mullion.windows.{AlignedWindow, BatchClock, EarlyFiring, FiringKind, PaneRules, TimeMath}
 
-/** Panes that share nothing, of windows that do not overlap or that rows bring: one record for each pane, in the order
-  * in which they close, so that the panes that close are the first ones, and a batch reads no other.
+/** Panes that stand each for itself, of windows that do not overlap, share no slices or are brought by rows: one record
+  * for each pane, in the order in which they close, so that the panes that close are the first ones, and a batch reads
+  * no other.
   *
   * {{{
-  *   panes   (start, key)               -> accumulator [, firings so far, readings, whether queued]
+  *   panes   (start, key)               -> accumulator [, firings so far, readings, whether queued, rows since, whether on time]
   *   early   (event, wall, start, key)  -> a pane that waits to fire, by its readings of the clocks
   * }}}
   *
@@ -36,6 +37,7 @@ private[exec] final class TumblingPanes(
   private val panes = partition.family(panesFamily(program))
   private lazy val paneKey = UnsafeProjection.create(layout(program), program.partial)
   private val queue = rules.early.map(new Queue(_))
+  private val firesOpen = rules.firesOpen
   private val reopenedAt = program.reopenedAt
   private val bounds = PaneBounds(program, window, layout(program))
 
@@ -43,9 +45,12 @@ private[exec] final class TumblingPanes(
   private val eventAt = firedAt + 1
   private val wallAt = firedAt + 2
   private val queuedAt = firedAt + 3
+  private val rowsAt = firedAt + 4
+  private val onTimeAt = firedAt + 5
+  private val rowsInPartialAt = program.rowsAt.getOrElse(-1)
 
   override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
-    applied(input) ++ closing() ++ queue.fold(Iterator.empty[InternalRow])(_.firing())
+    applied(input) ++ closing() ++ ending() ++ queue.fold(Iterator.empty[InternalRow])(_.firing())
 
   override def openPanes(): Iterator[InternalRow] = {
     val scan = panes.scan(Long.MinValue)
@@ -55,37 +60,65 @@ private[exec] final class TumblingPanes(
     }
   }
 
-  /** Applies the rows; what comes out meanwhile are reopened panes, which need no state: they are due at once. */
-  private def applied(input: Iterator[InternalRow]): Iterator[InternalRow] = reopenedAt match {
-    case None =>
+  /** Applies the rows. What comes out meanwhile are panes that fire for their rows, of which there is one partial row a
+    * pane, and reopened panes, which need no state: they are due at once.
+    */
+  private def applied(input: Iterator[InternalRow]): Iterator[InternalRow] =
+    if (reopenedAt.isEmpty && !rules.refinements.fires) {
       input.foreach(update)
       Iterator.empty
-    case Some(at) =>
-      input.flatMap { row =>
-        if (row.getBoolean(at)) Iterator.single(reopen(row))
-        else { update(row); Iterator.empty }
-      }
-  }
+    } else
+      input.flatMap(row => if (reopenedAt.exists(row.getBoolean)) Some(reopen(row)) else update(row))
 
-  private def update(row: InternalRow): Unit = {
+  private def update(row: InternalRow): Option[InternalRow] = {
     val key = paneKey(row)
     val stored = panes.get(key)
     if (stored eq null) {
       val work = accumulators.open(row)
-      queue.foreach { q =>
-        work.setInt(firedAt, 0)
-        q.push(key, work, clock.now, clock.wall)
-      }
+      if (firesOpen) openNotes(work)
+      val firing = if (firesOpen) noteRows(key, work, row) else None
       panes.insert(key, accumulators.rest(work))
       counts.panesOpened += 1
+      firing
     } else {
       val work = accumulators.load(stored)
       accumulators.add(work, row)
-      queue.foreach { q =>
-        if (!work.getBoolean(queuedAt)) q.push(key, work, work.getLong(eventAt), work.getLong(wallAt))
-      }
+      val firing = if (firesOpen) noteRows(key, work, row) else None
       panes.update(key, accumulators.rest(work))
+      firing
     }
+  }
+
+  private def openNotes(work: InternalRow): Unit = {
+    work.setInt(firedAt, 0)
+    work.setLong(eventAt, clock.now)
+    work.setLong(wallAt, clock.wall)
+    work.setBoolean(queuedAt, false)
+    work.setLong(rowsAt, 0L)
+    work.setBoolean(onTimeAt, false)
+  }
+
+  /** Notes the rows of a partial row; the firing that they make, if they make one. */
+  private def noteRows(key: UnsafeRow, work: InternalRow, row: InternalRow): Option[InternalRow] = {
+    work.setLong(rowsAt, work.getLong(rowsAt) + (if (rowsInPartialAt < 0) 1L else row.getLong(rowsInPartialAt)))
+    val kind = rules.afterRows(bounds.end(key), work.getLong(rowsAt), work.getBoolean(onTimeAt), clock)
+    if (kind.isEmpty && !work.getBoolean(onTimeAt)) queue.foreach(_.add(key, work))
+    kind.map(fireOpen(key, work, _))
+  }
+
+  /** Fires a pane that stays open; its accumulator, with its notes, is for the caller to store. */
+  private def fireOpen(key: UnsafeRow, work: InternalRow, kind: FiringKind): InternalRow = {
+    val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.of(kind), fired(work), work)
+    counts.fired(kind)
+    queue.foreach(_.remove(key, work))
+    work.setInt(firedAt, fired(work) + 1)
+    work.setLong(eventAt, clock.now)
+    work.setLong(wallAt, clock.wall)
+    work.setLong(rowsAt, 0L)
+    if (kind == FiringKind.OnTime) work.setBoolean(onTimeAt, true)
+    if (!work.getBoolean(onTimeAt)) queue.filter(_.unchanged).foreach(_.add(key, work))
+    if (!rules.refinements.accumulate) accumulators.clear(work)
+    row
   }
 
   private def reopen(row: InternalRow): InternalRow = {
@@ -94,15 +127,14 @@ private[exec] final class TumblingPanes(
     output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, 0, accumulators.open(row))
   }
 
-  private def fired(work: InternalRow): Int = if (queue.isDefined) work.getInt(firedAt) else 0
+  private def fired(work: InternalRow): Int = if (firesOpen) work.getInt(firedAt) else 0
 
   private def closing(): Iterator[InternalRow] = {
     // A pane in state had not closed before this batch, so it ends after this.
     val first =
       if (clock.before == BatchClock.BeforeAllTime) Long.MinValue
       else bounds.orderOf(TimeMath.minus(clock.before, rules.allowedLateness))
-    val scan = panes.scan(first)
-    new DueScan(scan) {
+    new DueScan(panes.scan(first)) {
       override protected def isDue(key: UnsafeRow): Boolean = {
         val due = rules.closeDue(bounds.end(key))
         if (!clock.closes(due)) counts.nextClose = due
@@ -112,9 +144,7 @@ private[exec] final class TumblingPanes(
       override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
         val work = accumulators.load(value)
         val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, fired(work), work)
-        queue.foreach { q =>
-          if (work.getBoolean(queuedAt)) q.remove(key, work.getLong(eventAt), work.getLong(wallAt))
-        }
+        queue.foreach(_.remove(key, work))
         panes.remove(key)
         counts.panesClosed += 1
         counts.firedClose += 1
@@ -122,6 +152,32 @@ private[exec] final class TumblingPanes(
       }
     }
   }
+
+  /** The panes that the clock has come to the end of, but not to their close. */
+  private def ending(): Iterator[InternalRow] =
+    if (!rules.refinements.onTime) Iterator.empty
+    else {
+      // Those that ended before were on time then, or when their first rows came.
+      val lastEnded = Math.max(clock.before, TimeMath.minus(clock.now, rules.allowedLateness))
+      new DueScan(panes.scan(TimeMath.plus(bounds.orderOf(lastEnded), 1))) {
+        override protected def isDue(key: UnsafeRow): Boolean = {
+          val end = bounds.end(key)
+          val due = rules.isOnTime(end, clock)
+          if (!due) counts.nextClose = Math.min(counts.nextClose, end)
+          due
+        }
+
+        override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
+          val work = accumulators.load(value)
+          if (work.getBoolean(onTimeAt)) Iterator.empty
+          else {
+            val row = fireOpen(key, work, FiringKind.OnTime)
+            panes.update(key, accumulators.rest(work))
+            Iterator.single(row)
+          }
+        }
+      }
+    }
 
   /** The panes that wait to fire early. */
   private final class Queue(early: EarlyFiring) {
@@ -132,14 +188,18 @@ private[exec] final class TumblingPanes(
     private val queuedPane = UnsafeProjection.create(layout(program), queueLayout(program))
     private var requeued = false
 
-    def push(key: UnsafeRow, work: InternalRow, event: Long, wall: Long): Unit = {
-      work.setLong(eventAt, event)
-      work.setLong(wallAt, wall)
+    def unchanged: Boolean = early.unchanged
+
+    /** Lets a pane wait, from its readings on, unless it does. */
+    def add(key: UnsafeRow, work: InternalRow): Unit = if (!work.getBoolean(queuedAt)) {
       work.setBoolean(queuedAt, true)
-      family.insert(keyOf(key, event, wall), KeyOnly.value)
+      family.insert(keyOf(key, work), KeyOnly.value)
     }
 
-    def remove(key: UnsafeRow, event: Long, wall: Long): Unit = family.remove(keyOf(key, event, wall))
+    def remove(key: UnsafeRow, work: InternalRow): Unit = if (work.getBoolean(queuedAt)) {
+      work.setBoolean(queuedAt, false)
+      family.remove(keyOf(key, work))
+    }
 
     def firing(): Iterator[InternalRow] = new DueScan(family.scan(Long.MinValue)) {
       override protected def isDue(key: UnsafeRow): Boolean = {
@@ -152,18 +212,10 @@ private[exec] final class TumblingPanes(
 
       override protected def fire(queued: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
         val key = queuedPane(queued)
-        family.remove(queued)
         val work = accumulators.load(panes.get(key))
-        val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Early, fired(work), work)
-        work.setInt(firedAt, fired(work) + 1)
-        if (early.unchanged) { push(key, work, clock.now, clock.wall); requeued = true }
-        else {
-          work.setLong(eventAt, clock.now)
-          work.setLong(wallAt, clock.wall)
-          work.setBoolean(queuedAt, false)
-        }
+        val row = fireOpen(key, work, FiringKind.Early)
+        requeued = early.unchanged
         panes.update(key, accumulators.rest(work))
-        counts.firedEarly += 1
         Iterator.single(row)
       }
     }
@@ -173,9 +225,9 @@ private[exec] final class TumblingPanes(
       counts.nextEarlyWall = early.wallDue(wall)
     }
 
-    private def keyOf(key: UnsafeRow, event: Long, wall: Long): UnsafeRow = {
-      readings.update(0, event)
-      readings.update(1, wall)
+    private def keyOf(key: UnsafeRow, work: InternalRow): UnsafeRow = {
+      readings.update(0, work.getLong(eventAt))
+      readings.update(1, work.getLong(wallAt))
       queueKey(both(readings, key))
     }
   }
@@ -186,11 +238,11 @@ private[exec] object TumblingPanes {
   def families(program: WindowProgram): Seq[FamilySpec] =
     panesFamily(program) +: program.rules.early.map(_ => earlyFamily(program)).toSeq
 
-  /** Beside the accumulator, if panes fire early: firings so far, readings of the event and wall clocks, whether
-    * queued.
+  /** Beside the accumulator, if panes fire before they close: firings so far, readings of the event and wall clocks,
+    * whether queued, how many rows came since it opened or last fired, whether it fired on time.
     */
   private def notesOf(program: WindowProgram): Seq[DataType] =
-    if (program.rules.early.isEmpty) Nil else Seq(IntegerType, LongType, LongType, BooleanType)
+    if (program.rules.firesOpen) Seq(IntegerType, LongType, LongType, BooleanType, LongType, BooleanType) else Nil
 
   private def layout(program: WindowProgram): Seq[Attribute] =
     program.timed(program.slice, program.keys ++ program.start)

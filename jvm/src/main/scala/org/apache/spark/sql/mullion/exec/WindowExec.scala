@@ -300,6 +300,8 @@ final class WindowExec(
     longMetric("panesOpen") += panes
     longMetric("stateRowsRead") += read
     longMetric("firingsEarly") += counts.firedEarly
+    longMetric("firingsOnTime") += counts.firedOnTime
+    longMetric("firingsUpdate") += counts.firedUpdate
     longMetric("firingsClose") += counts.firedClose
     longMetric("numUpdatedStateRows") += counts.panesOpened
     longMetric("numRemovedStateRows") += counts.panesClosed
@@ -353,7 +355,9 @@ object WindowExec {
       node.withNewChildren(node.children.map(tell(_, operator, partitions, before)))
 
     plan match {
-      case assigner: AssignsPanes if assigner.operator == operator             => assigner.told(before)
+      case assigner: AssignsPanes if assigner.operator == operator          => assigner.told(before)
+      case windows: SlicesToOpenWindowsExec if windows.operator == operator =>
+        below(windows.copy(partitions = partitions, before = before))
       case aside: PutAsideLateRowsExec if aside.operator == shuffled(operator) =>
         below(aside.copy(partitions = partitions))
       case other => below(other)
@@ -379,6 +383,8 @@ object WindowExec {
   private val metrics: Seq[StatefulOperatorCustomMetric] = Seq(
     Metric("panesOpen", "panes open"),
     Metric("firingsEarly", "early firings"),
+    Metric("firingsOnTime", "panes fired on time"),
+    Metric("firingsUpdate", "updates of panes"),
     Metric("firingsClose", "panes closed"),
     Metric("stateRowsRead", "state rows read")
   )
@@ -400,7 +406,7 @@ object WindowExec {
       val aside = new SlicesAside.Side(id, limits).ofTask().iterator
       val sliceAt = layout.indexWhere(_.exprId == program.slice.exprId)
       // Of sessions it is known by now which rows are late; those without time are put aside, too.
-      val late = aside.filter(row => program.extras.isEmpty || row.isNullAt(sliceAt) || engine.isLate(lateKey(row)))
+      val late = aside.filter(row => !program.isSession || row.isNullAt(sliceAt) || engine.isLate(lateKey(row)))
       late.map(output(_))
     }
   }

@@ -55,14 +55,20 @@ final case class WindowProgram(
   /** What the partial aggregate groups by. */
   def grouping: Seq[Attribute] = (keys :+ slice) ++ marked ++ gap ++ start
 
-  /** What partial rows say beside the functions' buffers: of sessions, the first and the last time, and how many rows.
+  def isSession: Boolean = rules.isInstanceOf[SessionRules]
+
+  /** What partial rows say beside the functions' buffers: of sessions, the first and the last time; and at last, where
+    * they are counted, how many rows.
     */
-  val extras: Seq[AggregateFunction] = rules match {
-    case _: SessionRules => Seq(Min(time), Max(time), Count(Literal(1)))
-    case _               => Nil
+  val extras: Seq[AggregateFunction] = {
+    val times = if (isSession) Seq(Min(time), Max(time)) else Nil
+    times ++ Option.when(isSession || rules.refinements.count.isDefined)(Count(Literal(1)))
   }
 
   val partial: Seq[Attribute] = grouping ++ (functions ++ extras).flatMap(_.inputAggBufferAttributes)
+
+  /** Where a partial row says how many rows are in it, if it does. */
+  private[exec] def rowsAt: Option[Int] = Option.when(extras.nonEmpty)(partial.length - 1)
 
   /** Which rows put aside are late together: those of one key, time and gap. */
   def lateKey: Seq[Attribute] = keys ++ Seq(slice) ++ gap
@@ -70,15 +76,15 @@ final case class WindowProgram(
   /** The kinds of record in state; the first is the one that grows with the panes. */
   val families: Seq[FamilySpec] =
     (rules match {
-      case _: SessionRules                                  => SessionPanes.families(this)
-      case aligned: AlignedRules if aligned.window.overlaps => SlidingPanes.families(this)
-      case _: AlignedRules | _: CustomRules                 => TumblingPanes.families(this)
+      case _: SessionRules                               => SessionPanes.families(this)
+      case aligned: AlignedRules if aligned.sharesSlices => SlidingPanes.families(this)
+      case _: AlignedRules | _: CustomRules              => TumblingPanes.families(this)
     }) :+ PartitionTotals.family
 
   /** Whether panes are worked on key by key. */
   def byKey: Boolean = rules match {
     case _: SessionRules       => true
-    case aligned: AlignedRules => aligned.window.overlaps
+    case aligned: AlignedRules => aligned.sharesSlices
     case _: CustomRules        => false
   }
 
@@ -110,6 +116,8 @@ final case class WindowProgram(
     allowedLateness = rules.allowedLateness,
     earlyEvery = rules.early.fold(0L)(_.every),
     earlyUnchanged = rules.early.exists(_.unchanged),
+    refinements = rules.refinements,
+    clock = rules.clock.name,
     keys = WindowedBuilder.named(keys).map(k => s"${k.name} ${k.dataType.sql}").toList,
     aggregates = text.aggregates.toList,
     buffers = functions.flatMap(_.aggBufferAttributes).map(_.dataType.sql).toList,
@@ -120,9 +128,9 @@ final case class WindowProgram(
 
   /** The engine for one partition in one batch. */
   def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine = rules match {
-    case sessions: SessionRules                           => new SessionPanes(this, sessions, clock, partition, counts)
-    case aligned: AlignedRules if aligned.window.overlaps => new SlidingPanes(this, aligned, clock, partition, counts)
-    case aligned: AlignedRules                            =>
+    case sessions: SessionRules                        => new SessionPanes(this, sessions, clock, partition, counts)
+    case aligned: AlignedRules if aligned.sharesSlices => new SlidingPanes(this, aligned, clock, partition, counts)
+    case aligned: AlignedRules                         =>
       new TumblingPanes(this, aligned, Some(aligned.window), clock, partition, counts)
     case custom: CustomRules => new TumblingPanes(this, custom, None, clock, partition, counts)
   }

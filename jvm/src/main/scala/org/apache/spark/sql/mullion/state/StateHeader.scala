@@ -14,7 +14,7 @@ import org.apache.spark.sql.mullion.SparkLineShim
 import org.apache.spark.sql.mullion.exec.WindowProgram
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{AlignedWindow, CustomWindow, Duration, EarlyFiring, SessionWindow, WindowSpec}
+import dev.mullion.windows.{AlignedWindow, CustomWindow, Duration, EarlyFiring, Refinements, SessionWindow, WindowSpec}
 
 /** What an operator's state means, written beside it once. Spark checks the widths of state's columns and the
   * operator's name, so another window or another aggregate of the same width would read old state as its own.
@@ -40,6 +40,8 @@ final case class StateHeader(
     allowedLateness: Long,
     earlyEvery: Long,
     earlyUnchanged: Boolean,
+    refinements: Refinements,
+    clock: String,
     keys: List[String],
     aggregates: List[String],
     buffers: List[String],
@@ -58,6 +60,8 @@ final case class StateHeader(
     "window" -> window.describe,
     "allowed lateness" -> Duration.describe(allowedLateness),
     "early firing" -> early.fold("none")(_.describe),
+    "firings" -> (if (refinements == Refinements.none) "none" else refinements.describe.mkString(", ")),
+    "clock" -> clock,
     "keys" -> keys.mkString(", "),
     "aggregates" -> aggregates.mkString(", "),
     "accumulators" -> buffers.mkString(", "),
