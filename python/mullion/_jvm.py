@@ -78,13 +78,16 @@ def windowed(
     jvm = facade(spark)
     asked = (
         jvm.options()
-        .withTime(_column(options.time))
         .withAllowedLateness(options.allowed_lateness_us)
         .withOnTime(options.on_time)
         .withAccumulate(options.accumulate)
         .withLate(options.late)
         .withState(options.state)
     )
+    if options.time is not None:
+        asked = asked.withTime(_column(options.time))
+    if options.idle_after_us is not None:
+        asked = asked.withIdleAfter(options.idle_after_us)
     if options.early is not None and options.early.every_us is not None:
         asked = asked.withEarly(options.early.every_us, options.early.unchanged)
     if options.early is not None and options.early.count is not None:
@@ -106,6 +109,7 @@ def windowed(
             assert callable(function)
             spec = jvm.custom()
             name = f"the function {window.function}"
+            assert options.time is not None
             ranges = ranges_of(function, name, _micros(df, options.time))
             asked = asked.withRanges(_column(ranges)).withRangesText(name)
     return _dataframe(

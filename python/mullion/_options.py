@@ -14,12 +14,13 @@ from mullion.windows import Early
 class Options:
     """The options of one :func:`mullion.windowed`, checked. Lengths of time are microseconds."""
 
-    time: Column | str
+    time: Column | str | None
     allowed_lateness_us: int
     early: Early | None
     on_time: bool
     accumulate: bool
     late: str
+    idle_after_us: int | None
     state: str
 
     def written(self) -> list[str]:
@@ -33,4 +34,6 @@ class Options:
             parts.append("on_time=True")
         if not self.accumulate:
             parts.append("accumulate=False")
+        if self.idle_after_us is not None:
+            parts.append(f"idle_after={_durations.written(self.idle_after_us)!r}")
         return [*parts, f"late={self.late!r}", f"state={self.state!r}"]

@@ -34,7 +34,6 @@ from pyspark.sql.types import (
 from mullion import _durations, _jvm
 from mullion._durations import Duration
 from mullion._options import Options
-from mullion._version import __version__
 from mullion.errors import InvalidArgumentError, UnknownColumnError, UnsupportedError
 from mullion.windows import Custom, Early, Session, Sliding, Tumbling, Window
 
@@ -62,6 +61,7 @@ def windowed(
     on_time: bool = False,
     accumulate: bool = True,
     late: str = "drop",
+    idle_after: Duration | None = None,
     state: str = "rocksdb",
 ) -> Windowed:
     """Puts the rows of a DataFrame into panes: one for each window and key. ``.agg(...)`` says what a pane holds.
@@ -69,7 +69,9 @@ def windowed(
     - ``df``: a stream with a watermark on ``time``, or a batch; a batch gives what a stream over its rows closes with.
     - ``window``: :class:`Tumbling`, :class:`Sliding`, :class:`Session` or :class:`Custom`.
     - ``by``: the key, a column or a list of them; nothing for one key. Nulls are a key, as in SQL.
-    - ``time``: the event time, a ``TIMESTAMP`` column, or a window column of an operator before this one.
+    - ``time``: the event time, a ``TIMESTAMP`` column, or a window column of an operator before this one. ``None`` for
+      processing time: a row's time is that of its batch, panes close by the wall clock with no row coming, and no row
+      is ever late.
     - ``allowed_lateness``: how long after its end a pane stays open, as text or ``timedelta``. This is apart from the
       watermark's delay: a pane closes when the watermark reaches ``end + allowed_lateness``.
     - ``early``: when open panes fire before they close; ``None`` for only at the close.
@@ -80,6 +82,10 @@ def windowed(
       it, and the close what is left, perhaps nothing.
     - ``late``: what becomes of a row whose pane has closed. ``"drop"`` counts it, ``"emit"`` sends it out in the column
       ``late_row``, ``"reopen"`` opens a fresh pane for it.
+    - ``idle_after``: when the source has been empty for so long, the event clock goes on with the wall clock, so that
+      panes of a quiet stream close, and the watermark of the query with it. Rows that then come with earlier times may
+      be late. ``None`` for never. Counting begins when a source that had rows is found empty: not while a query is
+      down or works off a backlog.
     - ``state``: the state store, ``"rocksdb"`` or ``"hdfs"``, whatever the session's is.
 
     Raises :class:`UnknownColumnError` for a column that ``df`` does not have, :class:`InvalidArgumentError` for a value
@@ -92,14 +98,10 @@ def windowed(
     _require_dataframe(df)
     _require_window(window)
     keys = _keys(by)
-    if time is None:
-        raise UnsupportedError(
-            f"time=None asks for windows on processing time, which mullion {__version__} cannot do. Name the column "
-            "that holds each row's event time, as in time='ts'."
-        )
-    if not isinstance(time, (str, Column)):
+    if time is not None and not isinstance(time, (str, Column)):
         raise InvalidArgumentError(
-            f"time={time!r} ({type(time).__name__}) is neither a column's name nor a Column. Write time='ts'."
+            f"time={time!r} ({type(time).__name__}) is neither a column's name nor a Column. Write time='ts', or time=None "
+            "for processing time."
         )
     allowed_lateness_us = _durations.not_negative(allowed_lateness, "allowed_lateness", "allowed_lateness={}")
     if early is not None and not isinstance(early, Early):
@@ -117,15 +119,36 @@ def windowed(
             "or on_time=True, or leave accumulate out."
         )
     _require_one_of("late", late, LATE)
+    idle_after_us = None
+    if idle_after is not None:
+        idle_after_us = _durations.positive(idle_after, "idle_after", "idle_after={}")
+    if time is None:
+        given = {
+            "allowed_lateness": allowed_lateness_us != 0,
+            "late": late != "drop",
+            "idle_after": idle_after is not None,
+        }
+        for name in (name for name, is_given in given.items() if is_given):
+            raise InvalidArgumentError(
+                f"{name} says what becomes of rows that come late, or of a clock that stands still, and on processing "
+                "time (time=None) there are neither. Leave it out, or name the rows' event time, as in time='ts'."
+            )
     _require_one_of("state", state, STATE)
     _jvm.facade(df.sparkSession)
     _check_keys(df, keys, reserved=(*_RESERVED, "late_row") if late == "emit" else _RESERVED)
-    _check_time(df, time)
+    if time is not None:
+        _check_time(df, time)
     if isinstance(window, Session) and window.gap is not None:
         _check_gap(df, window.gap)
-    if isinstance(window, Custom) and isinstance(window.ranges, (str, Column)):
-        _check_ranges(df, window.ranges)
-    options = Options(time, allowed_lateness_us, early, on_time, accumulate, late, state)
+    if isinstance(window, Custom):
+        if time is None:
+            raise UnsupportedError(
+                f"{window!r} needs event time: on processing time (time=None) no row is late, and a row may bring "
+                "ranges that ended before it came. Name the rows' event time, as in time='ts'."
+            )
+        if isinstance(window.ranges, (str, Column)):
+            _check_ranges(df, window.ranges)
+    options = Options(time, allowed_lateness_us, early, on_time, accumulate, late, idle_after_us, state)
     return Windowed(df, window, keys, options)
 
 

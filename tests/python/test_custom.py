@@ -13,7 +13,15 @@ from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Custom, IncompatibleStateError, InvalidArgumentError, Tumbling, read_panes, windowed
+from mullion import (
+    Custom,
+    IncompatibleStateError,
+    InvalidArgumentError,
+    Tumbling,
+    UnsupportedError,
+    read_panes,
+    windowed,
+)
 from mullion import functions as MF
 from mullion.testing import ClockedQuery
 from mullion.windows import RangesOf
@@ -196,6 +204,11 @@ def test_ranges_of_several_rows_are_refused(spark: SparkSession) -> None:
             windowed(rows, Custom(ranges), time="ts").agg(F.expr("count(*) AS n"))
     with pytest.raises(InvalidArgumentError, match="others each time"):
         windowed(rows, Custom(F.shuffle("r")), time="ts").agg(F.expr("count(*) AS n"))
+
+
+def test_custom_windows_on_processing_time_are_refused(spark: SparkSession) -> None:
+    with pytest.raises(UnsupportedError, match=r"Custom\('r'\) needs event time"):
+        windowed(rows_at(spark, "2013-01-01T10:00:00Z"), Custom("r"), time=None)
 
 
 def test_the_window_is_said_in_words_in_the_plan(

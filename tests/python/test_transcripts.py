@@ -72,6 +72,8 @@ class Spec:
     on_time: bool = False
     accumulate: bool = True
     late: str = "drop"
+    time: str = "event"
+    idle_after: Decimal | int | None = None
 
     @property
     def kind(self) -> str:
@@ -109,12 +111,13 @@ class Spec:
             rows,
             self.windows(),
             by=[F.expr(key) for key in self.by],
-            time=time,
+            time=None if self.time == "processing" else time,
             allowed_lateness=length(micros(self.lateness)),
             early=early,
             on_time=self.on_time,
             accumulate=self.accumulate,
             late=self.late,
+            idle_after=None if self.idle_after is None else length(micros(self.idle_after)),
             state=store,
         )
         return panes.agg(*self.columns)
@@ -182,6 +185,8 @@ class Story:
     on_time: bool = False
     accumulate: bool = True
     late: str = "drop"
+    time: str = "event"
+    idle_after: Decimal | int | None = None
     then: dict[str, Any] | None = None
     mode: str = "append"
     refused: str | None = None
@@ -193,7 +198,7 @@ class Story:
     @property
     def spec(self) -> Spec:
         firings = (self.early, self.on_time, self.accumulate)
-        return Spec(self.window, self.by, self.aggs, self.lateness, *firings, self.late)
+        return Spec(self.window, self.by, self.aggs, self.lateness, *firings, self.late, self.time, self.idle_after)
 
     @property
     def chained(self) -> Then | None:
@@ -395,13 +400,35 @@ def play(run: Run) -> None:
     assert run.open == len(story.open), "the metric panesOpen"
     for panes in downstream:
         same(panes, story.chained.open if story.chained else [], story.last, "open downstream at the end")
-    last = drowned(run, fired) if story.flood else []
+    if not story.flood:
+        last = []
+    elif story.time == "processing":
+        last = outwaited(run, fired)
+    else:
+        last = drowned(run, fired)
     closes = [{**firing, "close": 0} for firing in fired + last if "close" in firing]
-    # What a firing has taken away a batch still has.
-    if late == 0 and story.accumulate:
+    # What a firing has taken away a batch still has, and on processing time its rows have one time.
+    if late == 0 and story.accumulate and story.time == "event":
         files = run.files - 1 if story.flood else run.files
         still_open = [] if story.flood else [{"close": 0, **pane} for pane in story.open]
         same(run.as_batch(files), closes + still_open, story.last, "the same as a batch")
+
+
+def outwaited(run: Run, fired: Sequence[Firing]) -> list[Firing]:
+    """Time passes, and all closes; then nothing is left in state."""
+    batches = run.step(Step(advance=FAR))
+    told = [pane for batch in batches for pane in batch]
+    same(told, expected_at_end(run.story, fired), run.story.last, "when all closes")
+    assert not any(run.open_panes())
+    assert (run.open, run.records()) == (0, 0)
+    return told
+
+
+def expected_at_end(story: Story, fired: Sequence[Firing]) -> list[Firing]:
+    if story.end is not None:
+        return story.end
+    assert story.then is None, "a story of two windows says what comes at its end"
+    return [{"close": times_fired(pane, fired, story.spec), **pane} for pane in story.open]
 
 
 def drowned(run: Run, fired: Sequence[Firing]) -> list[Firing]:
@@ -413,12 +440,7 @@ def drowned(run: Run, fired: Sequence[Firing]) -> list[Firing]:
     mine = [pane for batch in batches for pane in batch if micros(pane["window"][1]) > at]
     told = [pane for batch in batches for pane in batch if pane not in mine]
     assert all("early" in pane for pane in mine)
-    if story.end is not None:
-        expected = story.end
-    else:
-        assert story.then is None, "a story of two windows says what comes at its end"
-        expected = [{"close": times_fired(pane, fired, spec), **pane} for pane in story.open]
-    same(told, expected, story.last, "when all closes")
+    same(told, expected_at_end(story, fired), story.last, "when all closes")
 
     *downstream, open_here = run.open_panes()
     assert len(open_here) == windows, f"panes left besides those of the last row: {open_here}"

@@ -106,7 +106,12 @@ object PaneRules {
     window match {
       case aligned: AlignedWindow => AlignedRules(aligned, allowedLateness, early, late, refinements, clock)
       case session: SessionWindow => SessionRules(session, allowedLateness, early, late, refinements, clock)
-      case custom: CustomWindow   => CustomRules(custom, allowedLateness, early, late, refinements, clock)
+      case _: CustomWindow if clock == PaneClock.ProcessingTime =>
+        throw MullionException.unsupported(
+          "Custom windows need event time: on processing time (time=None) no row is late, and a row may bring ranges that " +
+            "ended before it came. Name the event time of the rows, as in time='ts'."
+        )
+      case custom: CustomWindow => CustomRules(custom, allowedLateness, early, late, refinements, clock)
     }
 }
 

@@ -26,7 +26,9 @@ class RowRangesSuite extends ScalaCheckSuite {
       rows.foreach { row =>
         of.clear()
         row.foreach { case (start, end) => of.add(start, end) }
-        val open = row.distinct.filter { case (_, end) => before == BatchClock.BeforeAllTime || end + lateness > before }
+        val open = row.distinct.filter { case (_, end) =>
+          before == BatchClock.BeforeAllTime || end + lateness > before
+        }
         assertEquals(of.isEmpty, row.isEmpty)
         assertEquals(of.isLate, row.nonEmpty && open.isEmpty)
         assertEquals(entered(of).sorted, (if (open.isEmpty) row.distinct else open).sorted)

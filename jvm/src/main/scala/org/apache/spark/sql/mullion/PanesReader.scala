@@ -17,7 +17,7 @@ import org.apache.spark.sql.types.{DataType, StructField, StructType, TimestampT
 import org.apache.spark.util.SerializableConfiguration
 
 import dev.mullion.MullionException
-import dev.mullion.windows.BatchClock
+import dev.mullion.windows.{BatchClock, PaneClock}
 
 /** Reads the open panes out of a checkpoint, as they stand after its last committed batch. Spark's own state reader
   * cannot: it knows neither our records' order nor what an accumulator means.
@@ -98,7 +98,7 @@ object PanesReader {
     val empty =
       spark.createDataFrame(new java.util.ArrayList[org.apache.spark.sql.Row](), schema.add(eventTime, TimestampType))
     val options = WindowOptions(
-      time = Some(expr(eventTime)),
+      time = Option.unless(header.clock == PaneClock.ProcessingTime.name)(expr(eventTime)),
       gap = header.window.gapByRow.map(expr),
       // Open panes know their ranges; what computed them may be a function that is not here.
       ranges = header.window.ranges.map(_ => CustomRanges.none),

@@ -6,6 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTrigger}
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.streaming.Trigger
 
 /** What the driver knows of a query that runs. Spark tells an operator its run's id and nothing else of its query. */
@@ -15,9 +16,10 @@ private[mullion] object RunningQuery {
     * trigger ends the query once all input is read, so that it does not wait for time to pass.
     */
   def timeMs(session: SparkSession, runId: UUID): Option[Long] =
-    session.sharedState.activeStreamingQueries.values.asScala
-      .find(_.runId == runId)
-      .collect { case query if !ends(query.trigger) => query.triggerClock.getTimeMillis() }
+    find(session, runId).collect { case query if !ends(query.trigger) => query.triggerClock.getTimeMillis() }
+
+  def find(session: SparkSession, runId: UUID): Option[StreamExecution] =
+    session.sharedState.activeStreamingQueries.values.asScala.find(_.runId == runId)
 
   private def ends(trigger: Trigger): Boolean = trigger match {
     case AvailableNowTrigger | OneTimeTrigger => true

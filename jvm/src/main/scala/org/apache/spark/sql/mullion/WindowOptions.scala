@@ -2,19 +2,22 @@ package org.apache.spark.sql.mullion
 
 import org.apache.spark.sql.Column
 
-import dev.mullion.windows.{EarlyFiring, LatePolicy, PaneRules, Refinements, WindowSpec}
+import dev.mullion.MullionException
+import dev.mullion.windows.{Duration, EarlyFiring, LatePolicy, PaneClock, PaneRules, Refinements, WindowSpec}
 
 /** What is asked of panes beside their window, their keys and what they hold; as it stands, nothing is. Python sets one
   * after another, by the names that it has for them itself. Lengths of time are microseconds.
   *
   * @param time
-  *   the event time
+  *   the event time; none for processing time
   * @param gap
   *   the interval that each row brings, for sessions by row
   * @param ranges
   *   the ranges that each row brings, for custom windows
   * @param rangesText
   *   what they are in words, where their SQL does not say it
+  * @param idleAfter
+  *   how long a source must be empty for the event clock to follow the wall clock; none for never
   */
 final case class WindowOptions(
     time: Option[Column] = None,
@@ -25,7 +28,8 @@ final case class WindowOptions(
     early: Option[EarlyFiring] = None,
     refinements: Refinements = Refinements.none,
     late: LatePolicy = LatePolicy.Drop,
-    state: StateChoice = StateChoice.RocksDb
+    state: StateChoice = StateChoice.RocksDb,
+    idleAfter: Option[Long] = None
 ) {
   def withTime(column: Column): WindowOptions = copy(time = Some(column))
 
@@ -50,5 +54,22 @@ final case class WindowOptions(
 
   def withState(store: String): WindowOptions = copy(state = StateChoice.named(store))
 
-  def rules(window: WindowSpec): PaneRules = PaneRules(window, allowedLateness, early, late, refinements)
+  def withIdleAfter(us: Long): WindowOptions = copy(idleAfter = Some(us))
+
+  def rules(window: WindowSpec): PaneRules = PaneRules(window, allowedLateness, early, late, refinements, clock)
+
+  private def clock: PaneClock = if (time.isEmpty) PaneClock.ProcessingTime else PaneClock.EventTime
+
+  idleAfter.filter(_ < 1000).foreach { us =>
+    throw MullionException.invalid(
+      s"idle_after is ${Duration.describe(us)}: it must be at least 1 millisecond, the unit of Spark's clocks. Give a " +
+        "longer one, such as '30 seconds'."
+    )
+  }
+
+  if (time.isEmpty && (allowedLateness != 0 || late != LatePolicy.Drop || idleAfter.isDefined))
+    throw MullionException.invalid(
+      "On processing time (time=None) no row is late and the clock never stands still: leave allowed_lateness, late and " +
+        "idle_after out, or name the event time of the rows."
+    )
 }

@@ -50,6 +50,7 @@ object WindowStrategy extends SparkStrategy {
       node.lateRow,
       node.rules,
       node.state,
+      node.idleAfter,
       node.text
     )
   }
@@ -60,8 +61,19 @@ object WindowStrategy extends SparkStrategy {
         s"${SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE.key} is false: then Spark tells a batch one watermark instead of two, and " +
           "rows that are not late could not be told from those that are. Set it to true, its default."
       )
+    if (
+      (node.rules.onProcessingTime || node.idleAfter.isDefined) &&
+      !SQLConf.get.getConf(SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED)
+    )
+      throw MullionException.unsupported(
+        s"${SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED.key} is false: then no batch runs without rows, and panes that close " +
+          "by the wall clock would wait for the next row. Set it to true, its default."
+      )
     val program = WindowStrategy.program(node)
-    val assign = assigner(program, node, program.marked, planLater(node.child))
+    val input = planLater(node.child)
+    val timed =
+      if (node.rules.onProcessingTime) StampTimeExec(program.id, node.time, now = None, input) else input
+    val assign = assigner(program, node, program.marked, timed)
     val partial = AggregateExecs(
       Partial,
       distribution = None,

@@ -17,7 +17,7 @@ import dev.mullion.windows.PaneRules
   * @param keys
   *   what rows are grouped by, columns of the child
   * @param time
-  *   the event time, a TIMESTAMP column of the child
+  *   the event time, a TIMESTAMP column of the child; on processing time, in a stream, a column that this node adds
   * @param gap
   *   the gap of sessions where each row brings its own: a BIGINT column of the child, in microseconds
   * @param ranges
@@ -36,6 +36,8 @@ import dev.mullion.windows.PaneRules
   *   what `lateRow` is made of: the input's columns, if late rows come out
   * @param lateRow
   *   the output column that carries late rows, if they come out
+  * @param idleAfter
+  *   how long the source must be empty for the event clock to follow the wall clock, in microseconds; none for never
   */
 case class WindowedAggregate(
     keys: Seq[Attribute],
@@ -53,6 +55,7 @@ case class WindowedAggregate(
     lateRow: Option[Attribute],
     rules: PaneRules,
     state: StateChoice,
+    idleAfter: Option[Long],
     text: AggregateText,
     child: LogicalPlan
 ) extends UnaryNode {
@@ -60,14 +63,22 @@ case class WindowedAggregate(
   override def output: Seq[Attribute] = (keys :+ window :+ pane) ++ resultColumns ++ lateRow
 
   override def producedAttributes: AttributeSet =
-    AttributeSet(functionResults ++ resultColumns ++ lateRow :+ window :+ pane)
+    AttributeSet(functionResults ++ resultColumns ++ lateRow ++ stamped :+ window :+ pane)
+
+  private def stamped: Option[Attribute] = Option.when(rules.onProcessingTime && isStreaming)(time)
 
   def namedResults: Seq[NamedExpression] = results.zip(resultColumns).map { case (value, column) =>
     Alias(value, column.name)(column.exprId)
   }
 
+  /** With the attributes as the child has them, which may be null where it was not when they were named. */
+  private[mullion] def overNullable: WindowedAggregate = {
+    val inChild = child.output.map(a => a.exprId -> a).toMap
+    transformExpressions { case a: Attribute => inChild.getOrElse(a.exprId, a) }.asInstanceOf[WindowedAggregate]
+  }
+
   override def simpleString(maxFields: Int): String =
-    s"$nodeName ${rules.describe}, by ${WindowedBuilder.named(keys).map(_.name).mkString("[", ", ", "]")}, on event time ${time.name}, $state"
+    s"$nodeName ${rules.describe}, by ${WindowedBuilder.named(keys).map(_.name).mkString("[", ", ", "]")}${WindowedBuilder.on(rules, time)}, $state"
 
   override protected def withNewChildInternal(newChild: LogicalPlan): WindowedAggregate = copy(child = newChild)
 }

@@ -16,7 +16,7 @@ import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{CustomWindow, LatePolicy, WindowSpec}
+import dev.mullion.windows.{CustomWindow, LatePolicy, PaneRules, WindowSpec}
 
 /** Turns `windowed(df, …).agg(…)` into a plan. Columns are resolved by letting Spark analyse an ordinary
   * `groupBy(…).agg(…)`, so that everything that Spark accepts as an aggregate means here what it means there.
@@ -42,7 +42,6 @@ object WindowedBuilder {
       case _: CustomWindow => CustomWindow(options.rangesText.getOrElse(rangesExpression.fold("")(plain(_).sql)))
       case other           => other
     })
-    val time = options.time.getOrElse(throw MullionException.invalid("There is no time: name each row's event time."))
     if (aggregates.isEmpty)
       throw MullionException.invalid(
         "There is no aggregate: a pane has no rows to show but its aggregates. Name at least one, such as " +
@@ -50,7 +49,7 @@ object WindowedBuilder {
       )
     val spark = df.sparkSession
     val aggregate = analysedAggregate(df, by, aggregates)
-    val timeExpression = eventTime(df, time)
+    val timeExpression = options.time.fold[Expression](CurrentTimestamp())(eventTime(df, _))
     val gapExpression = options.gap.map(SessionGap(df, _))
     val (grouping, expressions, allResults) = parts(aggregate)
     val results = allResults.takeRight(aggregateColumns(aggregate).length)
@@ -67,7 +66,9 @@ object WindowedBuilder {
     checkNames(spark, keyAliases.filter(_ => grouping.nonEmpty).map(_.name), results.map(_.name), rules.late)
     keyAliases.foreach(checkKey)
 
-    val timeAlias = Alias(timeExpression, "event_time")()
+    val timeAlias = Alias(timeExpression, "time")()
+    // On processing time a stream's rows get theirs with their batch.
+    val isStamped = rules.onProcessingTime && df.isStreaming
     val gapAlias = gapExpression.map(Alias(_, "gap")())
     val rangesAlias = rangesExpression.map(Alias(_, "ranges")())
     val child = aggregate.child
@@ -77,7 +78,10 @@ object WindowedBuilder {
       functions.flatMap(f => f.aggregateFunction.references ++ f.filter.toSeq.flatMap(_.references))
     )
     val needed = child.output.filter(a => read.contains(a) || lateColumns.exists(_.exprId == a.exprId))
-    val input = Project((keyAliases :+ timeAlias) ++ gapAlias ++ rangesAlias ++ hoisted ++ needed, child)
+    val times = if (isStamped) Nil else Seq(timeAlias)
+    val rows = Project(keyAliases ++ times ++ gapAlias ++ rangesAlias ++ hoisted ++ needed, child)
+    val byWallClock = df.isStreaming && (rules.onProcessingTime || options.idleAfter.isDefined)
+    val input = if (byWallClock) ticking(spark, rows) else rows
 
     val values = results.map(unalias(_).transform { case a: Attribute if keyOf.contains(a.exprId) => keyOf(a.exprId) })
     // What only Spark can compute stands around aggregates above our node, over the functions' own results.
@@ -91,12 +95,12 @@ object WindowedBuilder {
     }
 
     val windowMetadata = {
-      val delay = timeMetadata(df, time)
+      val delay = options.time.fold(Metadata.empty)(timeMetadata(df, _))
       new MetadataBuilder().withMetadata(delay).putBoolean(TimeWindow.marker, true).build()
     }
     val node = WindowedAggregate(
       keys = keyAliases.map(_.toAttribute),
-      time = timeAlias.toAttribute,
+      time = if (isStamped) AttributeReference("time", TimestampType, nullable = false)() else timeAlias.toAttribute,
       gap = gapAlias.map(_.toAttribute),
       ranges = rangesAlias.map(_.toAttribute),
       functions = functions.map(_.aggregateFunction),
@@ -112,9 +116,10 @@ object WindowedBuilder {
       ),
       rules,
       options.state,
+      options.idleAfter,
       text,
       input
-    )
+    ).overNullable
     // Fresh names above: Spark tells two uses of one DataFrame apart by renaming the columns of projections.
     val outputs =
       if (!above) resultColumns.map(c => Alias(c, c.name)())
@@ -133,6 +138,16 @@ object WindowedBuilder {
     val named = (keys :+ node.window :+ node.pane).map(a => Alias(a, a.name)())
     val shown = named ++ outputs ++ node.lateRow.map(a => Alias(a, a.name)())
     Dataset.ofRows(spark, Project(shown, node))
+  }
+
+  /** What panes fire and close on, in words. */
+  def on(rules: PaneRules, time: Attribute): String =
+    if (rules.onProcessingTime) "" else s", on event time ${time.name}"
+
+  /** The rows, with a source beside theirs that asks for a batch when the query starts again. */
+  private def ticking(spark: SparkSession, rows: LogicalPlan): LogicalPlan = {
+    val ticks = spark.readStream.format(classOf[TickProvider].getName).load().queryExecution.analyzed
+    Union(Seq(rows, Project(rows.output.map(a => Alias(Literal(None.orNull, a.dataType), a.name)()), ticks)))
   }
 
   private def analysedAggregate(df: DataFrame, by: Seq[Column], aggregates: Seq[Column]): Aggregate = {

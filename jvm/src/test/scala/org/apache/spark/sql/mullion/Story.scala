@@ -47,7 +47,9 @@ final case class PaneStory(
     early: Option[EarlyStory],
     onTime: Boolean,
     accumulate: Boolean,
-    late: String
+    late: String,
+    onProcessingTime: Boolean,
+    idleAfter: Option[Long]
 ) {
 
   /** The names of the key columns, which may be expressions: `upper(k) AS k`. */
@@ -228,7 +230,9 @@ object Story {
     },
     said.flag("on_time", otherwise = false),
     said.flag("accumulate", otherwise = true),
-    said.text("late").getOrElse("drop")
+    said.text("late").getOrElse("drop"),
+    said.text("time").contains("processing"),
+    said.get("idle_after").map(Said.micros)
   )
 
   private def window(node: JsonNode): WindowSpec = {

@@ -111,8 +111,9 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
   }
 
   private def windowed(rows: DataFrame, panes: PaneStory, time: String): DataFrame = {
-    val plain =
-      Facade.options.withTime(col(time)).withAllowedLateness(panes.lateness).withLate(panes.late).withState(store)
+    val timed = if (panes.onProcessingTime) Facade.options else Facade.options.withTime(col(time))
+    val idling = panes.idleAfter.fold(timed)(timed.withIdleAfter)
+    val plain = idling.withAllowedLateness(panes.lateness).withLate(panes.late).withState(store)
     val withGap = panes.gapByRow.fold(plain)(gap => plain.withGap(expr(gap)))
     val withRanges = panes.ranges.fold(withGap)(ranges => withGap.withRanges(expr(ranges)))
     val refined = withRanges.withOnTime(panes.onTime).withAccumulate(panes.accumulate)

@@ -85,9 +85,12 @@ class TranscriptSuite extends FunSuite {
     open.init.foreach(same(_, story.next.fold(Seq.empty[Firing])(_.open), story.last, "open downstream at the end"))
 
     val files = run.filesWritten
-    val last = if (story.flood) drown(story, store, run, fired.toSeq) else Nil
-    // What a firing has taken away a batch still has.
-    if (story.steps.forall(_.late == 0) && story.panes.accumulate) {
+    val last =
+      if (!story.flood) Nil
+      else if (story.panes.onProcessingTime) outwait(story, run, fired.toSeq)
+      else drown(story, store, run, fired.toSeq)
+    // What a firing has taken away a batch still has, and on processing time its rows have one time.
+    if (story.steps.forall(_.late == 0) && story.panes.accumulate && !story.panes.onProcessingTime) {
       val closes = (fired ++ last).filter(_.is("close")) ++ (if (story.flood) Nil else story.open)
       same(run.asBatch(files), closes.map(_.as("close", 0)).toSeq, story.last, "the same as a batch")
     }
@@ -112,17 +115,28 @@ class TranscriptSuite extends FunSuite {
     }
   }
 
+  /** Time passes, and all closes; then nothing is left in state. */
+  private def outwait(story: Story, run: StoryRun, fired: Seq[Firing]): Seq[Firing] = {
+    val told = run.run(TranscriptSuite.waiting(far)).fired
+    same(told, expectedAtEnd(story, fired), story.last, "when all closes")
+    assertEquals(run.openPanes().flatten, Nil)
+    assertEquals(run.panesOpen, 0L)
+    assertEquals(run.recordsInState().map(_.removed("totals").filter(_._2 > 0)).filter(_.nonEmpty), Nil)
+    told
+  }
+
+  private def expectedAtEnd(story: Story, fired: Seq[Firing]): Seq[Firing] = story.end.getOrElse {
+    assert(story.next.isEmpty, "a story of two windows says what comes at its end")
+    story.open.map(pane => pane.as("close", timesFired(pane, fired, story.panes.keys)))
+  }
+
   /** A row comes far in the future, and all closes; then nothing is left in state but what that row put there. */
   private def drown(story: Story, store: String, run: StoryRun, fired: Seq[Firing]): Seq[Firing] = {
     val at = story.panes.lastStart(far)
     val ran = run.run(flood(at, story.schema))
     val (mine, told) = ran.fired.partition(_.end.exists(_ > at))
     assert(mine.forall(_.is("early")), mine.mkString(", "))
-    val expected = story.end.getOrElse {
-      assert(story.next.isEmpty, "a story of two windows says what comes at its end")
-      story.open.map(pane => pane.as("close", timesFired(pane, fired, story.panes.keys)))
-    }
-    same(told, expected, story.last, "when all closes")
+    same(told, expectedAtEnd(story, fired), story.last, "when all closes")
 
     val open = run.openPanes()
     val windows = story.panes.windowsAtStart
@@ -183,6 +197,9 @@ object TranscriptSuite {
     org.apache.spark.sql.types.StructType.fromDDL(schema).tail.foreach(_ => row.addNull())
     Step(Some(Seq(row)), advance = 0, restart = false, crash = false, Nil, None, 0, 0, 0, None)
   }
+
+  private def waiting(us: Long): Step =
+    Step(None, advance = us, restart = false, crash = false, Nil, None, 0, 0, 0, None)
 
   /** How often a pane that is open has fired: the index of its close. */
   private def timesFired(pane: Firing, fired: Seq[Firing], keys: Seq[String]): Int = {

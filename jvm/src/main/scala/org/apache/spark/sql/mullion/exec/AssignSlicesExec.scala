@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
-import org.apache.spark.sql.mullion.SpillLimits
+import org.apache.spark.sql.mullion.{SpillLimits, WindowedBuilder}
 
 import dev.mullion.windows.{AlignedRules, BatchClock, CustomRules, PaneRules, SessionRules}
 
@@ -171,7 +171,8 @@ case class AssignSlicesExec(
 
   override protected def withNewChildInternal(newChild: SparkPlan): AssignSlicesExec = copy(child = newChild)
 
-  override def simpleString(maxFields: Int): String = s"$nodeName ${rules.window.describe}, on event time ${time.name}"
+  override def simpleString(maxFields: Int): String =
+    s"$nodeName ${rules.window.describe}${WindowedBuilder.on(rules, time)}"
 }
 
 private[exec] object SlicesAside {

@@ -12,12 +12,13 @@ import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning,
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan, StreamSourceAwareSparkPlan}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{
+  EventTimeWatermarkExec,
   StatefulOperatorCustomMetric,
   StatefulOperatorPartitioning
 }
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.{RunningQuery, SparkLineShim, WindowedBuilder}
+import org.apache.spark.sql.mullion.{DriverClock, RunningQuery, SparkLineShim, TickStream, WindowedBuilder}
 import org.apache.spark.sql.mullion.state._
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode}
 import org.apache.spark.sql.types.IntegerType
@@ -115,7 +116,14 @@ final class WindowExec(
       child,
       program.id,
       partitions = stateInfo.map(_.numPartitions),
-      before = eventTimeWatermarkForLateEvents.map(WindowExec.clockBefore(stateInfo, _))
+      before =
+        // On processing time no row is ever late.
+        if (rules.onProcessingTime) Some(BatchClock.BeforeAllTime)
+        else eventTimeWatermarkForLateEvents.map(WindowExec.clockBefore(stateInfo, _)),
+      now = for {
+        info <- stateInfo if rules.onProcessingTime
+        timestamp <- batchTimestampMs
+      } yield driverClock(info).processingTime(info.storeVersion, timestamp)._2
     )
     new WindowExec(
       func,
@@ -191,18 +199,46 @@ final class WindowExec(
   @transient private lazy val nextEarlyEvent = WindowExec.accumulator(sparkContext, "nextEarlyEvent")
   @transient private lazy val nextEarlyWall = WindowExec.accumulator(sparkContext, "nextEarlyWall")
 
+  private def driverClock(info: SparkLineShim.StateInfo): DriverClock =
+    DriverClock(session, info.queryRunId, info.operatorId)
+
   /** Another batch is worth its while once something is due by the clocks that it would have. */
   override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
-    val clock = TimeMath.fromMillis(newInputWatermark)
-    nextClose.value <= clock || nextEarlyEvent.value <= clock || {
-      val wallDue = nextEarlyWall.value
-      wallDue != PaneCounts.Never &&
-      RunningQuery.timeMs(session, getStateInfo.queryRunId).exists(now => wallDue <= TimeMath.fromMillis(now))
+    def wallMs = RunningQuery.timeMs(session, getStateInfo.queryRunId)
+    def dueBy(clockMs: Long) = Math.min(nextClose.value, nextEarlyEvent.value) <= TimeMath.fromMillis(clockMs)
+    def dueEarly(nowMs: Long) =
+      nextEarlyWall.value != PaneCounts.Never && nextEarlyWall.value <= TimeMath.fromMillis(nowMs)
+
+    if (rules.onProcessingTime) wallMs.exists(now => dueBy(now) || dueEarly(now))
+    else
+      dueBy(newInputWatermark) || wallMs.exists { now =>
+        // Always asked: it counts from when it is first asked.
+        val idle = program.idleAfter.map { after =>
+          driverClock(getStateInfo).whenIdle(now, newInputWatermark, TimeMath.toMillis(after))
+        }
+        idle.exists(dueBy) || dueEarly(now)
+      }
+  }
+
+  /** Puts Spark's own watermark where the wall clock has come to, for the batches after this one: as if a row of that
+    * time had come. So it is logged as every watermark is, and downstream nothing knows another.
+    */
+  private def followWallClock(rowsCame: Boolean): Unit = program.idleAfter.foreach { after =>
+    val clock = driverClock(getStateInfo)
+    if (rowsCame) clock.rowsCame()
+    else {
+      val watermark = eventTimeWatermarkForEviction.get
+      val to = clock.whenIdle(batchTimestampMs.get, watermark, TimeMath.toMillis(after))
+      if (to > watermark) child.foreach {
+        case node: EventTimeWatermarkExec => node.eventTimeStats.add(to + node.delayMs)
+        case _                            =>
+      }
     }
   }
 
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] =
-    Some(TimeMath.toMillis(rules.outputWatermark(TimeMath.fromMillis(inputWatermarkMs))))
+    if (rules.onProcessingTime) Some(inputWatermarkMs)
+    else Some(TimeMath.toMillis(rules.outputWatermark(TimeMath.fromMillis(inputWatermarkMs))))
 
   override def validateAndMaybeEvolveStateSchema(
       hadoopConf: Configuration,
@@ -233,17 +269,24 @@ final class WindowExec(
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val clock = BatchClock(
-      before = WindowExec.clockBefore(stateInfo, eventTimeWatermarkForLateEvents.get),
-      now = TimeMath.fromMillis(eventTimeWatermarkForEviction.get),
-      wall = TimeMath.fromMillis(batchTimestampMs.get),
-      // In a batch without rows each source of the stream is an empty scan; a table that it is joined with is no source.
-      rowsCame = child.collectLeaves().exists {
-        case scan: LocalTableScanExec           => scan.getStream.isDefined && scan.rows.nonEmpty
-        case source: StreamSourceAwareSparkPlan => source.getStream.isDefined
-        case _                                  => false
-      }
-    )
+    // In a batch without rows each source of the stream is an empty scan; a table that it is joined with is no source.
+    val rowsCame = child.collectLeaves().exists {
+      case scan: LocalTableScanExec           => scan.getStream.isDefined && scan.rows.nonEmpty
+      case source: StreamSourceAwareSparkPlan => source.getStream.exists(!_.isInstanceOf[TickStream])
+      case _                                  => false
+    }
+    val clock =
+      if (rules.onProcessingTime) {
+        val (before, now) = driverClock(getStateInfo).processingTime(getStateInfo.storeVersion, batchTimestampMs.get)
+        BatchClock(before, now, wall = now, rowsCame)
+      } else
+        BatchClock(
+          before = WindowExec.clockBefore(stateInfo, eventTimeWatermarkForLateEvents.get),
+          now = TimeMath.fromMillis(eventTimeWatermarkForEviction.get),
+          wall = TimeMath.fromMillis(batchTimestampMs.get),
+          rowsCame
+        )
+    followWallClock(rowsCame)
     metrics // made on the driver, used in the tasks
     val due = (nextClose, nextEarlyEvent, nextEarlyWall)
     val late = lateRows
@@ -350,12 +393,19 @@ object WindowExec {
   def shuffled(operator: String): String = s"$operator-shuffled"
 
   /** Tells the operator's own nodes below it what Spark told it. Another operator of ours may stand below them. */
-  private def tell(plan: SparkPlan, operator: String, partitions: Option[Int], before: Option[Long]): SparkPlan = {
+  private def tell(
+      plan: SparkPlan,
+      operator: String,
+      partitions: Option[Int],
+      before: Option[Long],
+      now: Option[Long]
+  ): SparkPlan = {
     def below(node: SparkPlan): SparkPlan =
-      node.withNewChildren(node.children.map(tell(_, operator, partitions, before)))
+      node.withNewChildren(node.children.map(tell(_, operator, partitions, before, now)))
 
     plan match {
-      case assigner: AssignsPanes if assigner.operator == operator          => assigner.told(before)
+      case assigner: AssignsPanes if assigner.operator == operator          => below(assigner.told(before))
+      case stamp: StampTimeExec if stamp.operator == operator               => stamp.copy(now = now)
       case windows: SlicesToOpenWindowsExec if windows.operator == operator =>
         below(windows.copy(partitions = partitions, before = before))
       case aside: PutAsideLateRowsExec if aside.operator == shuffled(operator) =>

@@ -24,7 +24,9 @@ import dev.mullion.windows.{AlignedRules, BatchClock, CustomRules, PaneRules, Se
   * @param start
   *   the column with the start of a pane, where it does not follow from the slice, which is then the pane's end
   * @param time
-  *   the event time of rows
+  *   the time of rows
+  * @param idleAfter
+  *   how long the source must be empty for the event clock to follow the wall clock; none for never
   * @param partial
   *   the columns of the partial aggregate: keys, slice, reopened, then the functions' buffers
   */
@@ -44,6 +46,7 @@ final case class WindowProgram(
     lateRow: Option[Attribute],
     rules: PaneRules,
     state: StateChoice,
+    idleAfter: Option[Long],
     text: AggregateText
 ) {
   // A late row has no results, whatever their functions never give.

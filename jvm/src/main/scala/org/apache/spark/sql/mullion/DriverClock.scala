@@ -1,0 +1,77 @@
+package org.apache.spark.sql.mullion
+
+import java.util.{UUID, WeakHashMap}
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+
+import dev.mullion.windows.{BatchClock, IdleClock, TimeMath}
+
+/** What the driver remembers of time for one operator of a running query, from batch to batch: Spark makes an operator
+  * anew for each.
+  */
+private[mullion] final class DriverClock private (query: Option[StreamExecution]) {
+  private var batch = -1L
+  private var before = BatchClock.BeforeAllTime
+  private var now = BatchClock.BeforeAllTime
+  private var idle = Option.empty[IdleClock]
+
+  /** Processing time before a batch and in it, in microseconds. It never goes back, even if the machine's clock does:
+    * else a pane that has closed would get rows again.
+    *
+    * @param timestampMs
+    *   the batch's
+    */
+  def processingTime(batch: Long, timestampMs: Long): (Long, Long) = synchronized {
+    if (batch != this.batch) {
+      before = if (this.batch < 0) DriverClock.latestBefore(query, batch) else now
+      now = Math.max(before, TimeMath.fromMillis(timestampMs))
+      this.batch = batch
+    }
+    (before, now)
+  }
+
+  /** Rows came: the stream is not idle. */
+  def rowsCame(): Unit = synchronized { idle = None }
+
+  /** Where the event clock may be put at `nowMs`, if the source has been seen to be empty for so long: in milliseconds,
+    * and `watermarkMs` itself if not.
+    *
+    * @param idleAfterMs
+    *   how long it must have been
+    */
+  def whenIdle(nowMs: Long, watermarkMs: Long, idleAfterMs: Long): Long = synchronized {
+    val since = idle.getOrElse(IdleClock(nowMs, watermarkMs))
+    idle = Some(since)
+    since.at(nowMs, watermarkMs, idleAfterMs)
+  }
+}
+
+private[mullion] object DriverClock {
+  private val ofQueries = new WeakHashMap[StreamExecution, mutable.Map[Long, DriverClock]]()
+
+  /** The clock of an operator of the query that has this run; of its own where none runs, as in `explain`. */
+  def apply(session: SparkSession, runId: UUID, operator: Long): DriverClock = ofQueries.synchronized {
+    RunningQuery.find(session, runId) match {
+      case Some(query) =>
+        ofQueries
+          .computeIfAbsent(query, _ => mutable.Map.empty[Long, DriverClock])
+          .getOrElseUpdate(operator, new DriverClock(Some(query)))
+      case None => new DriverClock(None)
+    }
+  }
+
+  /** The latest processing time of the batches before `batch`, as far as the checkpoint still lists them. */
+  private def latestBefore(query: Option[StreamExecution], batch: Long): Long = {
+    val log = query.toSeq
+      .filter(_ => batch > 0)
+      .flatMap(q => q.offsetLog.get(Some(Math.max(0, batch - listed)), Some(batch - 1)))
+    val times = log.flatMap(_._2.metadataOpt).map(m => TimeMath.fromMillis(m.batchTimestampMs))
+    times.maxOption.getOrElse(BatchClock.BeforeAllTime)
+  }
+
+  // Each is a small file, read once when a query starts.
+  private val listed = 20L
+}
