@@ -100,8 +100,8 @@ def windowed(
     keys = _keys(by)
     if time is not None and not isinstance(time, (str, Column)):
         raise InvalidArgumentError(
-            f"time={time!r} ({type(time).__name__}) is neither a column's name nor a Column. Write time='ts', or time=None "
-            "for processing time."
+            f"time={time!r} ({type(time).__name__}) is neither a column's name nor a Column. Write time='ts', or "
+            "time=None for processing time."
         )
     allowed_lateness_us = _durations.not_negative(allowed_lateness, "allowed_lateness", "allowed_lateness={}")
     if early is not None and not isinstance(early, Early):
@@ -123,12 +123,8 @@ def windowed(
     if idle_after is not None:
         idle_after_us = _durations.positive(idle_after, "idle_after", "idle_after={}")
     if time is None:
-        given = {
-            "allowed_lateness": allowed_lateness_us != 0,
-            "late": late != "drop",
-            "idle_after": idle_after is not None,
-        }
-        for name in (name for name, is_given in given.items() if is_given):
+        given = {"allowed_lateness": allowed_lateness_us, "late": late != "drop", "idle_after": idle_after_us}
+        for name in filter(given.get, given):
             raise InvalidArgumentError(
                 f"{name} says what becomes of rows that come late, or of a clock that stands still, and on processing "
                 "time (time=None) there are neither. Leave it out, or name the rows' event time, as in time='ts'."

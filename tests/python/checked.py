@@ -16,7 +16,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F
 
 from custom_model import CustomRules
-from model import Batch, Firing, Row, Rules
+from model import SECOND, Batch, Firing, Row, Rules
 from mullion import Custom, Early, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import RangesOf, Window
@@ -52,12 +52,13 @@ class Case:
             stream.withColumn("square", F.col("id") * F.col("id")),
             self._window(),
             by="k",
-            time="ts",
+            time=None if self.rules.processing else "ts",
             allowed_lateness=length(self.rules.lateness),
             early=self._early(),
             on_time=self.rules.on_time,
             accumulate=self.rules.accumulate,
             late=self.rules.late,
+            idle_after=None if self.rules.idle_after is None else length(self.rules.idle_after),
             state=self.state,
         ).agg(*(column.alias(name) for name, column in self._aggregates().items()))
         late_id = F.col("late_row.id") if self.rules.late == "emit" else F.lit(None)
@@ -192,6 +193,7 @@ class CheckedQuery:
         self.model = model_of(case.rules)
         self.wall = 0
         self.last: list[Batch] = []
+        self._last_report: dict[str, Any] = {}
         self._pending: tuple[list[Row], int | None] | None = None
         self.query = self._started()
 
@@ -231,10 +233,13 @@ class CheckedQuery:
 
     def finish(self) -> None:
         """Floods the clock: every pane closes, and no pane, slice, timer or queue record may be left."""
-        self.write([], seen=FLOOD)
-        reports = self.settle()
+        if self.case.rules.processing:
+            self.advance(1_000_000 * SECOND)
+        else:
+            self.write([], seen=FLOOD)
+        self.settle()
         assert self.model.open == {}
-        assert reports[-1]["numRowsTotal"] == 0, f"records are left: {self.context}"
+        assert self._last_report["numRowsTotal"] == 0, f"records are left: {self.context}"
         self.query.stop()
         assert read_panes(self.checkpoint, spark=self.spark).count() == 0
         if self.case.conf.get(CHANGELOGS) != "true":
@@ -262,6 +267,7 @@ class CheckedQuery:
         expected = [counts(batch) for batch in batches]
         assert [{name: report[name] for name in counts(Batch())} for report in reports] == expected, self.context
         self.last = batches or self.last
+        self._last_report = reports[-1] if reports else self._last_report
         return reports
 
     def __enter__(self) -> Self:

@@ -46,6 +46,13 @@ class Contract:
     on_time: bool = False
     accumulate: bool = True
     late: str = "drop"
+    processing: bool = False
+    idle_after: int | None = None
+
+    @property
+    def by_wall_clock(self) -> bool:
+        """Whether panes close by it: then a query that starts again runs a batch at once."""
+        return self.processing or self.idle_after is not None
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,8 @@ class Model(ABC):
         self.clock = 0  # the event clock of the next batch: 0 until rows have been seen
         self.before: int | None = None  # that of the batch before; none before batch 0, and nothing is late there
         self.has_run = False
+        self.starts_again = False
+        self.idle: tuple[int, int] | None = None  # the wall clock when the source was found empty, and the event clock
 
     def settle(self, wall: int, rows: Sequence[Row] | None = None, seen: int | None = None) -> list[Batch]:
         """The batches that run: one for ``rows``, if there are any, then batches without rows while something is due.
@@ -112,18 +121,31 @@ class Model(ABC):
         ``seen`` is a time that the watermark sees and no pane does.
         """
         batches = []
-        if rows is not None:
-            batches.append(self.batch(rows, wall, rows_came=True, seen=seen))
+        if rows is not None or self.starts_again:
+            batches.append(self.batch(rows or [], wall, rows_came=rows is not None, seen=seen))
         while self.has_run and any(self._is_due(pane, wall) for pane in self.open.values()):
             batches.append(self.batch([], wall, rows_came=False))
+        if self.has_run:
+            self._when_idle(wall)
         return batches
 
     def restart(self) -> None:
         """The query starts again from its checkpoint: Spark runs nothing before there are rows."""
-        self.has_run = False
+        self.has_run, self.idle = False, None
+        self.starts_again = self.contract.by_wall_clock
 
     def _is_due(self, pane: Pane, wall: int) -> bool:
-        return self._closes(pane, self.clock) or self._fires(pane, self.clock, wall) is not None
+        clock = wall if self.contract.processing else self._when_idle(wall)
+        fires = self._fires(pane, clock, None) or self._fires(pane, self.clock, wall)
+        return self._closes(pane, clock) or fires is not None
+
+    def _when_idle(self, wall: int) -> int:
+        """Where the event clock goes in the batch after one without rows."""
+        if self.contract.idle_after is None:
+            return self.clock
+        since, clock = self.idle = self.idle or (wall, self.clock)
+        waited = wall - since
+        return self.clock if waited < self.contract.idle_after else max(self.clock, min(wall, clock + waited))
 
     def _closes(self, pane: Pane, clock: int) -> bool:
         return clock >= pane.end + self.contract.lateness
@@ -145,6 +167,10 @@ class Model(ABC):
 
     def batch(self, rows: Sequence[Row], wall: int, *, rows_came: bool = True, seen: int | None = None) -> Batch:
         """One batch; ``settle`` says which there are."""
+        if self.contract.processing:
+            # A row's time is that of its batch, and none is late.
+            self.clock, self.before = wall, None
+            rows = [row._replace(time=wall) for row in rows]
         clock, batch = self.clock, Batch()
 
         # All rows are applied before any pane fires.
@@ -175,9 +201,13 @@ class Model(ABC):
                 del self.open[key, window]
 
         batch.panes_open = len(self.open)
-        self.before, self.has_run = clock, True
+        self.before, self.has_run, self.starts_again = clock, True, False
+        if rows_came:
+            self.idle = None
+        else:
+            self.clock = self._when_idle(wall)
         times = [row.time for row in rows if row.time is not None] + ([] if seen is None else [seen])
-        if times:
+        if times and not self.contract.processing:
             # Spark keeps watermarks in whole milliseconds.
             self.clock = max(self.clock, max(times) // 1000 * 1000 - self.contract.delay)
         return batch

@@ -103,9 +103,23 @@ def test_a_watermark_is_asked_for_on_a_stream(spark: SparkSession) -> None:
         windowed(stream, HOUR, time="timestamp").agg(F.count("*"))
 
 
-def test_processing_time_is_refused_as_not_there_yet(make: Make) -> None:
-    with pytest.raises(UnsupportedError, match="time=None asks for windows on processing time"):
-        make(time=None)
+@pytest.mark.parametrize("option", [{"allowed_lateness": "1 minute"}, {"late": "emit"}, {"idle_after": "1 minute"}])
+def test_what_speaks_of_late_rows_or_idle_clocks_is_refused_on_processing_time(
+    make: Make, option: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=rf"^{next(iter(option))} says .*time=None"):
+        make(time=None, **option)
+
+
+@pytest.mark.parametrize("idle_after", ["0 seconds", "soon", 30])
+def test_an_idle_time_that_is_no_length_is_refused(make: Make, idle_after: object) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^idle_after="):
+        make(idle_after=idle_after)
+
+
+def test_an_idle_time_shorter_than_sparks_clocks_tell_is_refused(make: Make) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"idle_after is 1 microsecond: .* at least 1 millisecond"):
+        make(idle_after=timedelta(microseconds=1)).agg(F.count("*").alias("n"))
 
 
 @pytest.mark.parametrize(

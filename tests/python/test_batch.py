@@ -99,3 +99,9 @@ def test_batch_panes_go_on_into_ordinary_queries(spark: SparkSession) -> None:
     # Dropping what nobody asks for must not change what is there.
     assert sorted(r.s for r in panes.select("s").collect()) == sorted(r.s for r in panes.collect())
     assert panes.count() == 30
+
+
+def test_on_processing_time_all_rows_of_a_batch_are_in_the_panes_of_now(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("a", 1), ("a", 2), ("b", 4)], "k string, v int")
+    panes = windowed(rows, Tumbling("365000 days"), by="k", time=None).agg(F.sum("v").alias("total")).collect()
+    assert sorted((pane.k, pane.pane.firing, pane.total) for pane in panes) == [("a", "close", 3), ("b", "close", 4)]

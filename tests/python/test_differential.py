@@ -195,6 +195,44 @@ CASES = [
         CustomRules(unit=5 * SECOND, lists=LISTS, delay=2 * SECOND, early=5 * SECOND, late="emit", in_python=True),
         restart_after=4,
     ),
+    Case(
+        "custom, idle, early, on time, lateness, hdfs",
+        CustomRules(unit=TEN, lists=LISTS, lateness=4 * SECOND, early=6 * SECOND, on_time=True, idle_after=3 * SECOND),
+        state="hdfs",
+    ),
+    Case(
+        "tumbling, processing time, early, a count, restarted",
+        Rules(TEN, TEN, processing=True, early=4 * SECOND, count=3),
+        aggregates="figures",
+        restart_after=3,
+    ),
+    Case(
+        "sliding, processing time, hdfs, restarted",
+        Rules(TEN, 3 * SECOND, offset=SECOND, processing=True),
+        state="hdfs",
+        restart_after=4,
+    ),
+    Case(
+        "sessions, processing time, discarding, restarted",
+        SessionRules(gap=6 * SECOND, processing=True, early=3 * SECOND, accumulate=False),
+        restart_after=4,
+    ),
+    Case(
+        "tumbling, idle, early, lateness, emit, restarted",
+        Rules(TEN, TEN, delay=SECOND, lateness=4 * SECOND, early=7 * SECOND, late="emit", idle_after=3 * SECOND),
+        restart_after=4,
+    ),
+    Case(
+        "sliding, idle, on time, reopen, hdfs",
+        Rules(TEN, 4 * SECOND, lateness=9 * SECOND, on_time=True, late="reopen", idle_after=5 * SECOND),
+        state="hdfs",
+        aggregates="figures",
+    ),
+    Case(
+        "sessions, idle, restarted",
+        SessionRules(gap=5 * SECOND, delay=4 * SECOND, lateness=SECOND, idle_after=4 * SECOND),
+        restart_after=2,
+    ),
     Case("sessions", SessionRules(gap=TEN, delay=3 * SECOND), aggregates="figures"),
     Case(
         "sessions, lateness, emit, hdfs, restarted",

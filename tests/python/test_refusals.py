@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 
-from checked import bounds_of
+from checked import bounds_of, settings
 from model import Rules
 from mullion import (
     InvalidArgumentError,
@@ -76,6 +76,16 @@ def test_a_watermark_on_another_column_is_refused_with_its_name(stream: DataFram
     with pytest.raises(InvalidArgumentError, match=r"event time ts, but the watermark is on other") as refused:
         windowed(stream.withWatermark("other", "1 minute"), TEN, by="k", time="ts").agg(n())
     assert "df.withWatermark('ts', '10 minutes')" in str(refused.value)
+
+
+@pytest.mark.parametrize("clock", [{"time": None}, {"time": "ts", "idle_after": "1 minute"}])
+def test_panes_that_close_by_the_wall_clock_need_batches_without_rows(
+    spark: SparkSession, rows: DataFrame, tmp_path: Path, clock: dict[str, Any]
+) -> None:
+    with settings(spark, {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}):
+        panes = windowed(rows, TEN, by="k", **clock).agg(n())
+        with ClockedQuery(panes, checkpoint=tmp_path) as query, pytest.raises(UnsupportedError, match="noDataMicro"):
+            query.settle()
 
 
 def test_a_time_that_was_computed_after_the_watermark_is_refused(rows: DataFrame) -> None:

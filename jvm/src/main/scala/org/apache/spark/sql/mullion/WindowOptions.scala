@@ -56,7 +56,14 @@ final case class WindowOptions(
 
   def withIdleAfter(us: Long): WindowOptions = copy(idleAfter = Some(us))
 
-  def rules(window: WindowSpec): PaneRules = PaneRules(window, allowedLateness, early, late, refinements, clock)
+  def rules(window: WindowSpec): PaneRules = {
+    if (time.isEmpty && (allowedLateness != 0 || late != LatePolicy.Drop || idleAfter.isDefined))
+      throw MullionException.invalid(
+        "On processing time (time=None) no row is late and the clock never stands still: leave allowed_lateness, late and " +
+          "idle_after out, or name the event time of the rows."
+      )
+    PaneRules(window, allowedLateness, early, late, refinements, clock)
+  }
 
   private def clock: PaneClock = if (time.isEmpty) PaneClock.ProcessingTime else PaneClock.EventTime
 
@@ -66,10 +73,4 @@ final case class WindowOptions(
         "longer one, such as '30 seconds'."
     )
   }
-
-  if (time.isEmpty && (allowedLateness != 0 || late != LatePolicy.Drop || idleAfter.isDefined))
-    throw MullionException.invalid(
-      "On processing time (time=None) no row is late and the clock never stands still: leave allowed_lateness, late and " +
-        "idle_after out, or name the event time of the rows."
-    )
 }
