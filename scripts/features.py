@@ -3,8 +3,8 @@
     python scripts/features.py           fills in what follows from the stories: links and rules
     python scripts/features.py --check   only says what is wrong
 
-A row of the page names stories, as in ``[late rows come out whole when they are emitted]()``; where a story is told and of
-which rules is filled in here. A story that no row names is an error.
+A row of the page names stories, as in ``[late rows come out whole when they are emitted]()``; where a story is told and
+of which rules is filled in here. A story that no row names is an error.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def filled_in(page: str, told: list[Story]) -> tuple[str, list[str]]:
             cells[2] = ", ".join(f"[{file.removesuffix('.yaml')}](../tests/transcripts/{file})" for file in files)
         lines.append(f"|{' | '.join(cells)}|")
     wrong += [
-        f"the story '{story.name}' ({story.file}) is in no row of docs/features.md: put [{story.name}]() into the row of "
-        f"its feature, under '{FEATURES}', and run python scripts/features.py"
+        f"the story '{story.name}' ({story.file}) is in no row of docs/features.md: put [{story.name}]() into the row "
+        f"of its feature, under '{FEATURES}', and run python scripts/features.py"
         for story in told
         if story.name not in named
     ]
