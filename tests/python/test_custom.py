@@ -246,6 +246,30 @@ def test_state_is_told_by_what_computes_the_ranges(spark: SparkSession, tmp_path
         assert closed.n == 2
 
 
+def test_ranges_may_be_computed_by_a_udf_and_go_on_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "id int")
+
+    def next_hour(us: int) -> list[tuple[int, int]]:
+        return [(us, us + 3600 * 1_000_000)]
+
+    def started() -> ClockedQuery:
+        found = F.udf(next_hour, "array<struct<a: bigint, b: bigint>>")(F.unix_micros("ts"))
+        bounds = F.transform(
+            found,
+            lambda r: F.struct(F.timestamp_micros(r["a"]).alias("start"), F.timestamp_micros(r["b"]).alias("end")),
+        )
+        panes = windowed(feed.stream(spark), Custom(bounds), time="ts").agg(F.expr("count(*) AS n"))
+        return ClockedQuery(panes, checkpoint=tmp_path / "checkpoint")
+
+    with started() as query:
+        feed.write([(SECOND, 1), (SECOND, 2)])
+        query.settle()
+    with started() as query:
+        feed.write([(7200 * SECOND, 3)])
+        (closed,) = query.settle()
+    assert closed.n == 2
+
+
 def test_custom_is_a_value() -> None:
     column = F.col("ts")
     assert Custom("shifts") == Custom("shifts") != Custom("other")

@@ -39,7 +39,7 @@ object WindowedBuilder {
   ): DataFrame = {
     val rangesExpression = options.ranges.map(CustomRanges(df, _))
     val rules = options.rules(window match {
-      case _: CustomWindow => CustomWindow(options.rangesText.getOrElse(rangesExpression.fold("")(plain(_).sql)))
+      case _: CustomWindow => CustomWindow(options.rangesText.getOrElse(rangesExpression.fold("")(CustomRanges.text)))
       case other           => other
     })
     if (aggregates.isEmpty)
@@ -319,7 +319,7 @@ object WindowedBuilder {
     if (by.isEmpty) Nil else df.select(by: _*).queryExecution.analyzed.output.map(_.name)
 
   /** With columns by their own names only, as SQL over the input has them. */
-  private def plain(e: Expression): Expression = e.transform { case a: Attribute => a.withQualifier(Nil) }
+  private[mullion] def plain(e: Expression): Expression = e.transform { case a: Attribute => a.withQualifier(Nil) }
 
   private def describe(
       df: DataFrame,
