@@ -105,17 +105,20 @@ def test_the_functions_give_what_their_definitions_say(spark: SparkSession, conf
             assert row[f"c{i}"] == (None if ts is None else definition(ts, *spec)), (ts, spec, column)
 
 
-def test_windows_and_slices_agree_with_the_windows_of_spark(spark: SparkSession) -> None:
+def intervals(rows: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, rows.select("id", in_micros(F.col("w"))).collect()))
+
+
+def test_windows_and_sessions_agree_with_those_of_spark(spark: SparkSession) -> None:
     rng = random.Random(5)
     # Spark's own arithmetic wraps at the ends of time.
     rows = rows_of(spark, [us for us in times(rng) if us is not None and abs(us) < 10**14]).cache()
     for size, slide, offset in specs(rng, 8, gaps=False):
         text = [f"{us} microseconds" for us in (size, slide, offset)]
         ours = rows.select("id", F.explode(MF.windows("ts", *(length(us) for us in (size, slide, offset)))).alias("w"))
-        theirs = rows.select("id", F.window("ts", *text).alias("w")).select("id", "w")
-        assert sorted(map(tuple, ours.select("id", F.to_json("w")).collect())) == sorted(
-            map(tuple, theirs.select("id", F.to_json("w")).collect())
-        )
+        assert intervals(ours) == intervals(rows.select("id", F.window("ts", *text).alias("w")))
+    alone = rows.groupBy("id", F.session_window("ts", "7 seconds").alias("w")).count()
+    assert intervals(rows.select("id", MF.session("ts", "7 seconds").alias("w"))) == intervals(alone)
     rows.unpersist()
 
 
