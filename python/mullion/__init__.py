@@ -20,9 +20,10 @@ from mullion.errors import (
     UnsupportedError,
     VersionMismatchError,
 )
-from mullion.windows import Custom, Early, Session, Sliding, Tumbling
+from mullion.windows import Around, Custom, Early, Session, Sliding, Tumbling
 
 __all__ = [
+    "Around",
     "Custom",
     "Duration",
     "Early",

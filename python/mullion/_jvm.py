@@ -21,7 +21,7 @@ from mullion._options import Options
 from mullion._ranges import ranges_of
 from mullion._version import __version__
 from mullion.errors import MullionError, UnsupportedError, VersionMismatchError, error_of
-from mullion.windows import Custom, Session, Sliding, Tumbling, Window
+from mullion.windows import Around, Custom, Session, Sliding, Tumbling, Window
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException
@@ -97,6 +97,8 @@ def windowed(
             spec = jvm.tumbling(window.size_us, window.offset_us)
         case Sliding():
             spec = jvm.sliding(window.size_us, window.slide_us, window.offset_us)
+        case Around():
+            spec = jvm.around(window.before_us, window.after_us)
         case Session(gap=Column() as gap):
             spec = jvm.sessionByRow()
             asked = asked.withGap(_column(gap))

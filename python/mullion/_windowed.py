@@ -35,7 +35,7 @@ from mullion import _durations, _jvm
 from mullion._durations import Duration
 from mullion._options import Options
 from mullion.errors import InvalidArgumentError, UnknownColumnError, UnsupportedError
-from mullion.windows import Custom, Early, Session, Sliding, Tumbling, Window
+from mullion.windows import Around, Custom, Early, Session, Sliding, Tumbling, Window
 
 ColumnOrName: TypeAlias = Column | str
 
@@ -67,7 +67,7 @@ def windowed(
     """Puts the rows of a DataFrame into panes: one for each window and key. ``.agg(...)`` says what a pane holds.
 
     - ``df``: a stream with a watermark on ``time``, or a batch; a batch gives what a stream over its rows closes with.
-    - ``window``: :class:`Tumbling`, :class:`Sliding`, :class:`Session` or :class:`Custom`.
+    - ``window``: :class:`Tumbling`, :class:`Sliding`, :class:`Session`, :class:`Around` or :class:`Custom`.
     - ``by``: the key, a column or a list of them; nothing for one key. Nulls are a key, as in SQL.
     - ``time``: the event time, a ``TIMESTAMP`` column, or a window column of an operator before this one. ``None`` for
       processing time: a row's time is that of its batch, panes close by the wall clock with no row coming, and no row
@@ -117,6 +117,10 @@ def windowed(
         raise InvalidArgumentError(
             "accumulate=False says what firings before the close leave to the next one, and there are none. Add early= "
             "or on_time=True, or leave accumulate out."
+        )
+    if not accumulate and isinstance(window, Around):
+        raise UnsupportedError(
+            "accumulate=False is not for windows about rows: they share what they hold. Leave it out."
         )
     _require_one_of("late", late, LATE)
     idle_after_us = None
@@ -201,12 +205,12 @@ def _require_dataframe(df: object) -> None:
 
 
 def _require_window(window: object) -> None:
-    if isinstance(window, (Tumbling, Sliding, Session, Custom)):
+    if isinstance(window, (Tumbling, Sliding, Session, Around, Custom)):
         return
     meant = f"Tumbling({window!r})" if isinstance(window, str) else "Tumbling('1 hour')"
     raise InvalidArgumentError(
         f"window={window!r} ({type(window).__name__}) is not a window of Mullion. Write {meant}, "
-        "Sliding('1 hour', '5 minutes'), Session('10 minutes') or Custom('ranges')."
+        "Sliding('1 hour', '5 minutes'), Session('10 minutes'), Around('1 minute') or Custom('ranges')."
     )
 
 

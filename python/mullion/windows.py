@@ -120,6 +120,34 @@ class Session:
 
 
 @final
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Around:
+    """A window about each row, from ``before`` its time to ``after`` it, both counted in.
+
+    A pane is there for each key and each time that a row of it has: it holds the key's rows in that window, whenever
+    they come while it is open. As an interval, half open, a window is ``[t - before, t + after + 1 microsecond)``. A row
+    is late once no window that is open, or may still open, can hold it. Rows are kept no longer than that. These are
+    the sliding windows of Faust and of Kafka Streams.
+
+    >>> Around("60 seconds")
+    Around('1 minute', '0 seconds')
+
+    Raises :class:`InvalidArgumentError` when ``before`` or ``after`` is not a duration of zero or more.
+    """
+
+    before_us: int
+    after_us: int
+
+    def __init__(self, before: Duration, after: Duration = "0 seconds") -> None:
+        before_us = _durations.not_negative(before, "before", "Around({})")
+        after_us = _durations.not_negative(after, "after", "Around('1 minute', {})")
+        _hold(self, before_us=before_us, after_us=after_us)
+
+    def __repr__(self) -> str:
+        return f"Around({_durations.written(self.before_us)!r}, {_durations.written(self.after_us)!r})"
+
+
+@final
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class Custom:
     """Windows that each row brings itself: a row falls into every range of a list that is computed from it.
@@ -183,7 +211,7 @@ class Custom:
         return f"Custom({self.function or repr(self.ranges)})"
 
 
-Window: TypeAlias = Tumbling | Sliding | Session | Custom
+Window: TypeAlias = Tumbling | Sliding | Session | Around | Custom
 
 
 @final

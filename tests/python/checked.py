@@ -16,8 +16,8 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F
 
 from custom_model import CustomRules
-from model import SECOND, Batch, Firing, Row, Rules
-from mullion import Custom, Early, Session, Sliding, Tumbling, read_panes, windowed
+from model import SECOND, AroundRules, Batch, Firing, Row, Rules
+from mullion import Around, Custom, Early, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import RangesOf, Window
 from session_model import SessionRules, model_of
@@ -39,7 +39,7 @@ class Case:
     """
 
     name: str
-    rules: Rules | SessionRules | CustomRules
+    rules: Rules | SessionRules | AroundRules | CustomRules
     state: str = "rocksdb"
     aggregates: str = "list"
     output_mode: str = "append"
@@ -84,6 +84,8 @@ class Case:
                 return Custom(_in_python(rules))
             case CustomRules() as rules:
                 return Custom(_in_sql(rules))
+            case AroundRules(before=before, after=after):
+                return Around(length(before), length(after))
             case Rules(size=size, slide=slide, offset=offset) if size == slide:
                 return Tumbling(length(size), length(offset))
             case Rules(size=size, slide=slide, offset=offset):

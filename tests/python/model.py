@@ -123,7 +123,9 @@ class Model(ABC):
         batches = []
         if rows is not None or self.starts_again:
             batches.append(self.batch(rows or [], wall, rows_came=rows is not None, seen=seen))
-        while self.has_run and any(self._is_due(pane, wall) for pane in self.open.values()):
+        while self.has_run and (
+            any(self._is_due(pane, wall) for pane in self.open.values()) or self._forgets(self._when_idle(wall))
+        ):
             batches.append(self.batch([], wall, rows_came=False))
         if self.has_run:
             self._when_idle(wall)
@@ -200,6 +202,8 @@ class Model(ABC):
             if closes:
                 del self.open[key, window]
 
+        for key in self._forgets(clock):
+            self._forget(key)
         batch.panes_open = len(self.open)
         self.before, self.has_run, self.starts_again = clock, True, False
         if rows_came:
@@ -214,6 +218,14 @@ class Model(ABC):
 
     def start_of(self, window: Any) -> int:
         return int(window)
+
+    def _forgets(self, clock: int) -> list[str | None]:
+        """The keys without a pane that have rows which no pane can still hold: a batch runs to be rid of them."""
+        return []
+
+    def _forget(self, key: str | None) -> None:
+        """Drops the rows of a key."""
+        raise NotImplementedError(f"no rows are kept of {key}")
 
     @abstractmethod
     def _enter(self, rows: Sequence[tuple[Row, int]], wall: int, batch: Batch) -> list[Row]:
@@ -251,6 +263,63 @@ class Panes(Model):
         for (key, start), held in reopened.items():
             batch.firings.append(Firing(key, start, start + rules.size, "close", 0, tuple(sorted(held))))
         return late
+
+
+@dataclass(frozen=True)
+class AroundRules(Contract):
+    """A query with a window about each row."""
+
+    before: int
+    after: int
+
+    def ends(self, time: int) -> int:
+        """Of the window about a row: it is half open, and its last microsecond is ``after`` the row."""
+        return time + self.after + 1
+
+
+class Arounds(Model):
+    """The panes of a query with a window about each row. It keeps the rows of a key until no window can hold one."""
+
+    def __init__(self, rules: AroundRules) -> None:
+        super().__init__(rules)
+        self.rules = rules
+        self.rows: dict[str | None, list[tuple[int, int]]] = {}
+
+    def _enter(self, rows: Sequence[tuple[Row, int]], wall: int, batch: Batch) -> list[Row]:
+        rules = self.rules
+        late = [(row, time) for row, time in rows if self._had_closed(time + rules.before)]
+        came: dict[str | None, list[tuple[int, int]]] = {}
+        for row, time in rows:
+            if (row, time) not in late:
+                came.setdefault(row.key, []).append((time, row.id))
+        for key, new in came.items():
+            self.rows.setdefault(key, []).extend(new)
+            for time, _ in new:
+                if not self._had_closed(time):
+                    self.open.setdefault((key, time - rules.before), Pane(rules.ends(time), self.clock, wall))
+            for (other, start), pane in self.open.items():
+                if other == key:
+                    pane.ids = [row for time, row in self.rows[key] if start <= time < pane.end]
+                    pane.since += sum(1 for time, _ in new if start <= time < pane.end)
+        if rules.late == "reopen":
+            for key, time in {(row.key, time) for row, time in late}:
+                start, end = time - rules.before, rules.ends(time)
+                held = tuple(sorted(row.id for row, at in late if row.key == key and start <= at < end))
+                batch.firings.append(Firing(key, start, end, "close", 0, held))
+        return [row for row, _ in late]
+
+    def _forgets(self, clock: int) -> list[str | None]:
+        waiting = {key for key, _ in self.open}
+        reach = self.rules.before + self.rules.lateness
+        lasts = {key: max(time for time, _ in rows) for key, rows in self.rows.items() if key not in waiting}
+        return [key for key, last in lasts.items() if self.rules.ends(last) + reach <= clock]
+
+    def _forget(self, key: str | None) -> None:
+        del self.rows[key]
+
+    def _had_closed(self, time: int) -> bool:
+        """Whether the window about a row at ``time`` had closed before this batch."""
+        return self.before is not None and self.before >= self.rules.ends(time) + self.rules.lateness
 
 
 def closes(rules: Rules, rows: Sequence[Row]) -> list[Firing]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from custom_model import CustomRules, Customs
-from model import Batch, Contract, Firing, Model, Pane, Panes, Row, Rules, closes
+from model import AroundRules, Arounds, Batch, Contract, Firing, Model, Pane, Panes, Row, Rules, closes
 
 Key = str | None
 
@@ -118,7 +118,7 @@ def ids_of(parts: Sequence[Part]) -> tuple[int, ...]:
     return tuple(sorted(row for part in parts for row in part.ids))
 
 
-def closes_of(rules: Rules | SessionRules | CustomRules, rows: Sequence[Row]) -> list[Firing]:
+def closes_of(rules: Rules | SessionRules | AroundRules | CustomRules, rows: Sequence[Row]) -> list[Firing]:
     """The closes of all panes when no row is late: what a batch DataFrame gives."""
     if isinstance(rules, Rules):
         return closes(rules, rows)
@@ -130,8 +130,10 @@ def closes_of(rules: Rules | SessionRules | CustomRules, rows: Sequence[Row]) ->
     ]
 
 
-def model_of(rules: Rules | SessionRules | CustomRules) -> Model:
+def model_of(rules: Rules | SessionRules | AroundRules | CustomRules) -> Model:
     """The model of a query, whatever its windows are."""
     if isinstance(rules, CustomRules):
         return Customs(rules)
+    if isinstance(rules, AroundRules):
+        return Arounds(rules)
     return Sessions(rules) if isinstance(rules, SessionRules) else Panes(rules)

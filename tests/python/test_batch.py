@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from checked import Case, shown, shown_row
 from custom_model import CustomRules
-from model import SECOND, Row, Rules
+from model import SECOND, AroundRules, Row, Rules
 from mullion import Session, Sliding, Tumbling, windowed
 from mullion.testing import ClockedQuery
 from session_model import SessionRules, closes_of
@@ -31,6 +31,8 @@ CASES = [
     Case("gaps", Rules(4 * SECOND, TEN, offset=SECOND, late="emit")),
     Case("custom", CustomRules(unit=3 * SECOND, lists=RANGES, early=SECOND, late="emit"), aggregates="figures"),
     Case("custom by a function", CustomRules(unit=3 * SECOND, lists=RANGES, in_python=True)),
+    Case("around", AroundRules(before=4 * SECOND, after=2 * SECOND, early=SECOND)),
+    Case("around, nothing before", AroundRules(before=0, after=SECOND, late="emit"), aggregates="figures"),
     Case("sessions", SessionRules(gap=3 * SECOND, early=SECOND, late="reopen")),
     Case("sessions, a gap per row", SessionRules(gap=SECOND, gaps=(SECOND, None, 1, 6 * SECOND, 0)), state="hdfs"),
 ]

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from checked import CHANGELOGS, SESSION_STATE_IN_ROCKSDB, Case, CheckedQuery
 from custom_model import CustomRules
-from model import SECOND, Row, Rules
+from model import SECOND, AroundRules, Row, Rules
 from session_model import SessionRules
 
 KEYS = 240
@@ -233,6 +233,37 @@ CASES = [
         SessionRules(gap=5 * SECOND, delay=4 * SECOND, lateness=SECOND, idle_after=4 * SECOND),
         restart_after=2,
     ),
+    Case(
+        "around, emit, restarted",
+        AroundRules(before=5 * SECOND, after=2 * SECOND, delay=6 * SECOND, late="emit"),
+        restart_after=4,
+    ),
+    Case(
+        "around, nothing before, lateness, reopen, hdfs",
+        AroundRules(before=0, after=4_000_001, delay=3 * SECOND, lateness=2 * SECOND, late="reopen"),
+        state="hdfs",
+        aggregates="figures",
+    ),
+    Case(
+        "around, early, a count, on time, lateness, reopen, restarted",
+        AroundRules(
+            before=4 * SECOND,
+            after=SECOND,
+            delay=2 * SECOND,
+            lateness=8 * SECOND,
+            early=3 * SECOND,
+            count=3,
+            on_time=True,
+            late="reopen",
+        ),
+        restart_after=3,
+    ),
+    Case(
+        "around, early unchanged, nothing after, hdfs, changelogs, restarted",
+        AroundRules(before=6 * SECOND, after=0, delay=4 * SECOND, early=5 * SECOND, unchanged=True),
+        state="hdfs",
+        restart_after=5,
+    ),
     Case("sessions", SessionRules(gap=TEN, delay=3 * SECOND), aggregates="figures"),
     Case(
         "sessions, lateness, emit, hdfs, restarted",
@@ -309,7 +340,12 @@ class Step:
 
 def steps(rng: random.Random, case: Case) -> Iterator[Step]:
     """A stream of some batches: time runs on, stands still and leaps."""
-    rules, ids = case.rules, count()
+    rules: Rules | SessionRules | AroundRules | CustomRules = case.rules
+    ids = count()
+    if isinstance(rules, AroundRules):
+        # As far from one another as rows of a session are, where its gap is a window's reach.
+        gap = max(rules.before, rules.after, SECOND)
+        rules = SessionRules(gap=gap, delay=rules.delay, lateness=rules.lateness, early=rules.early)
     leaps: tuple[int, ...]
     match rules:
         case CustomRules(unit=unit):

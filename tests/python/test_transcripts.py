@@ -20,7 +20,7 @@ import yaml
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Custom, Early, MullionError, Session, Sliding, Tumbling, read_panes, windowed
+from mullion import Around, Custom, Early, MullionError, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import Window
 
@@ -77,8 +77,8 @@ class Spec:
 
     @property
     def kind(self) -> str:
-        """``tumbling``, ``sliding``, ``session`` or ``custom``; of windows on a grid are the lengths below."""
-        (kind,) = {"tumbling", "sliding", "session", "custom"} & set(self.window)
+        """Of windows on a grid (``tumbling`` and ``sliding``) are the lengths below."""
+        (kind,) = {"tumbling", "sliding", "session", "around", "custom"} & set(self.window)
         return kind
 
     @property
@@ -129,13 +129,15 @@ class Spec:
                 return Session(F.expr(gap) if isinstance(gap, str) else length(micros(gap)))
             case "custom":
                 return Custom(F.expr(self.window["custom"]))
+            case "around":
+                return Around(length(micros(self.window["around"])), length(micros(self.window.get("after", 0))))
             case "tumbling":
                 return Tumbling(length(self.size), length(self.offset))
         return Sliding(length(self.size), length(self.slide), length(self.offset))
 
     def far(self) -> tuple[int, int]:
         """When the last row of a story comes, and how many panes it is in: as many as a row can be."""
-        if self.kind in ("session", "custom"):
+        if self.kind in ("session", "around", "custom"):
             return FAR * 1_000_000, 1
         return FAR * 1_000_000 // self.slide * self.slide + self.offset, -(-self.size // self.slide)
 
@@ -463,10 +465,10 @@ _one_row: dict[tuple[object, ...], int] = {}
 def one_row(run: Run) -> int:
     """The records of a state that never saw another row than the last."""
     spec = run.story.spec
-    window: dict[str, Any] = {"session": 10}
+    window: dict[str, Any] = {spec.kind: 10}
     if spec.kind == "custom":
         window = {"custom": "mullion_windows(ts, '10 seconds')"}
-    elif spec.kind != "session":
+    elif spec.kind in ("tumbling", "sliding"):
         sliding = {"sliding": seconds(spec.size), "every": seconds(spec.slide)}
         window = sliding if spec.slide < spec.size else {"tumbling": 10}
     shape = (run.store, str(window), str(spec.early), spec.on_time, spec.accumulate)

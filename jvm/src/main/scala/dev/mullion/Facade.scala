@@ -5,7 +5,7 @@ import java.util.Properties
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 import org.apache.spark.sql.mullion.{ClockedQuery, PanesReader, Session, WindowOptions, WindowedBuilder}
 
-import dev.mullion.windows.{AlignedWindow, CustomWindow, SessionWindow, WindowSpec}
+import dev.mullion.windows.{AlignedWindow, AroundWindow, CustomWindow, SessionWindow, WindowSpec}
 
 /** The door to Python: plain types in, DataFrames out. Lengths of time are microseconds. */
 object Facade {
@@ -29,6 +29,8 @@ object Facade {
   def tumbling(size: Long, offset: Long): AlignedWindow = AlignedWindow.tumbling(size, offset)
 
   def sliding(size: Long, slide: Long, offset: Long): AlignedWindow = AlignedWindow.sliding(size, slide, offset)
+
+  def around(before: Long, after: Long): WindowSpec = AroundWindow(before, after)
 
   def session(gap: Long): WindowSpec = SessionWindow(Some(gap))
 

@@ -51,21 +51,21 @@ final class PaneFirings private (private val panes: java.util.TreeMap[java.lang.
   }
 
   /** The windows that fire for rows that they got in the batch of `clock`, in order of time, and why. */
-  def afterRows(rules: AlignedRules, clock: BatchClock): Seq[(Long, FiringKind)] = {
+  def afterRows(rules: SlicedRules, clock: BatchClock): Seq[(Long, FiringKind)] = {
     val firing = Seq.newBuilder[(Long, FiringKind)]
     panes.forEach { (window, pane) =>
       rules
-        .afterRows(rules.grid.windowEnd(window), pane.rows, pane.wasOnTime, clock)
+        .afterRows(rules.windowEnd(window), pane.rows, pane.wasOnTime, clock)
         .foreach(kind => firing += ((window, kind)))
     }
     firing.result()
   }
 
   /** The windows from `first` on that fire `on_time` in the batch of `clock`, in order of time. */
-  def onTime(first: Long, rules: AlignedRules, clock: BatchClock): Array[Long] = {
+  def onTime(first: Long, rules: SlicedRules, clock: BatchClock): Array[Long] = {
     val windows = Array.newBuilder[Long]
     panes.tailMap(first).forEach { (window, pane) =>
-      if (!pane.wasOnTime && rules.isOnTime(rules.grid.windowEnd(window), clock)) windows += window
+      if (!pane.wasOnTime && rules.isOnTime(rules.windowEnd(window), clock)) windows += window
     }
     windows.result()
   }

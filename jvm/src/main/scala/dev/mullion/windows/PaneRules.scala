@@ -106,6 +106,7 @@ object PaneRules {
     window match {
       case aligned: AlignedWindow => AlignedRules(aligned, allowedLateness, early, late, refinements, clock)
       case session: SessionWindow => SessionRules(session, allowedLateness, early, late, refinements, clock)
+      case around: AroundWindow   => AroundRules(around, allowedLateness, early, late, refinements, clock)
       case _: CustomWindow if clock == PaneClock.ProcessingTime =>
         throw MullionException.unsupported(
           "Custom windows need event time: on processing time (time=None) no row is late, and a row may bring ranges that " +
@@ -113,6 +114,45 @@ object PaneRules {
         )
       case custom: CustomWindow => CustomRules(custom, allowedLateness, early, late, refinements, clock)
     }
+}
+
+/** The rules for windows that overlap and share slices. Windows and slices are whole numbers in order of time; which
+  * windows there are may depend on which slices have rows.
+  */
+sealed trait SlicedRules extends PaneRules {
+  def windowStart(window: Long): Long
+
+  def windowEnd(window: Long): Long
+
+  /** The first slice that a window holds. */
+  def firstSlice(window: Long): Long
+
+  /** The last slice that a window holds. */
+  def lastSlice(window: Long): Long
+
+  /** The first window that is open at event clock `clock`: the first that does not close at or before it. */
+  def firstOpen(clock: Long): Long
+
+  /** The first window that there is at or after `window`, or `SliceSet.None`. */
+  def nextWindow(slices: SliceSet, window: Long): Long
+
+  /** How many windows there are at or after `window`. */
+  def countWindows(slices: SliceSet, window: Long): Long
+
+  /** The windows at or after `window` that hold `slice`, in order. */
+  def foreachWindow(slices: SliceSet, slice: Long, window: Long)(use: Long => Unit): Unit
+
+  /** The first window whose pane closes at `due`: the reverse of `windowCloseDue`. */
+  def windowThatCloses(due: Long): Long
+
+  /** Whether a row at `ts`, which is in a window, is late: iff no pane that holds it can be open. */
+  def isLate(ts: Long, clock: BatchClock): Boolean
+
+  /** When the pane of window number `window` closes. */
+  def windowCloseDue(window: Long): Long = closeDue(windowEnd(window))
+
+  /** When no window that is still to close can hold `slice`. */
+  def expires(slice: Long): Long
 }
 
 /** The rules for windows that are aligned to the epoch, so that all of a pane but its rows follows from its number. */
@@ -123,7 +163,7 @@ final case class AlignedRules(
     late: LatePolicy,
     refinements: Refinements = Refinements.none,
     clock: PaneClock = PaneClock.EventTime
-) extends PaneRules {
+) extends SlicedRules {
   val grid: SliceGrid = new SliceGrid(window)
 
   /** Whether a row is kept once for all the windows that hold it. Not where a firing takes away what it shows, for they
@@ -131,11 +171,28 @@ final case class AlignedRules(
     */
   def sharesSlices: Boolean = window.overlaps && refinements.accumulate
 
-  /** When the pane of window number `window` closes. */
-  def windowCloseDue(window: Long): Long = closeDue(grid.windowEnd(window))
+  override def windowStart(window: Long): Long = grid.windowStart(window)
 
-  /** The first window whose pane closes at `due`: the reverse of `windowCloseDue`. At the end of time several do. */
-  def windowThatCloses(due: Long): Long = {
+  override def windowEnd(window: Long): Long = grid.windowEnd(window)
+
+  override def firstSlice(window: Long): Long = grid.firstSlice(window)
+
+  override def lastSlice(window: Long): Long = grid.lastSlice(window)
+
+  override def nextWindow(slices: SliceSet, window: Long): Long = slices.nextWindow(grid, window)
+
+  override def countWindows(slices: SliceSet, window: Long): Long = slices.countWindows(grid, window)
+
+  override def foreachWindow(slices: SliceSet, slice: Long, window: Long)(use: Long => Unit): Unit = {
+    var next = Math.max(window, grid.firstWindow(slice))
+    val last = grid.lastWindow(slice)
+    while (next <= last) { use(next); next += 1 }
+  }
+
+  override def expires(slice: Long): Long = windowCloseDue(grid.lastWindow(slice))
+
+  // At the end of time several windows close at once.
+  override def windowThatCloses(due: Long): Long = {
     val first = grid.windowAt(TimeMath.minus(TimeMath.minus(due, allowedLateness), window.size))
     if (windowCloseDue(first) < due) first + 1 else first
   }
@@ -144,11 +201,61 @@ final case class AlignedRules(
   def inWindow(ts: Long): Boolean =
     !window.hasGaps || TimeMath.pastGrid(ts, window.slide, window.offset) < window.size
 
-  /** Whether a row at `ts`, which is in a window, is late for all its panes: iff its last one had closed. */
-  def isLate(ts: Long, clock: BatchClock): Boolean = clock.hadClosed(closeDue(window.end(window.lastStart(ts))))
+  override def isLate(ts: Long, clock: BatchClock): Boolean =
+    clock.hadClosed(closeDue(window.end(window.lastStart(ts))))
 
-  /** The first window that is open at event clock `clock`: the first that does not close at or before it. */
-  def firstOpen(clock: Long): Long = grid.firstWindowEndingAfter(TimeMath.minus(clock, allowedLateness))
+  override def firstOpen(clock: Long): Long = grid.firstWindowEndingAfter(TimeMath.minus(clock, allowedLateness))
+}
+
+/** The rules for windows about rows. A window's number is the time of its rows, and so is the slice's that they are in:
+  * there is a window for each slice.
+  *
+  * {{{
+  *   rows kept    |<-- before -->|<------- after + allowed lateness ------->|
+  *                               first row whose window is open          clock
+  * }}}
+  *
+  * A row whose own window has closed still enters the windows of later rows that it can reach, and is kept as long as
+  * such may come: it is late once none can.
+  */
+final case class AroundRules(
+    window: AroundWindow,
+    allowedLateness: Long,
+    early: Option[EarlyFiring],
+    late: LatePolicy,
+    refinements: Refinements = Refinements.none,
+    clock: PaneClock = PaneClock.EventTime
+) extends SlicedRules {
+  if (!refinements.accumulate)
+    throw MullionException.unsupported(
+      "accumulate=False is not for windows about rows: they share what they hold. Leave it out."
+    )
+
+  override def windowStart(window: Long): Long = firstSlice(window)
+
+  override def windowEnd(window: Long): Long = TimeMath.plus(lastSlice(window), 1)
+
+  override def firstSlice(row: Long): Long = TimeMath.minus(row, window.before)
+
+  override def lastSlice(row: Long): Long = TimeMath.plus(row, window.after)
+
+  override def firstOpen(clock: Long): Long = TimeMath.minus(TimeMath.minus(clock, allowedLateness), window.after)
+
+  override def nextWindow(slices: SliceSet, row: Long): Long = slices.atOrAfter(row)
+
+  override def countWindows(slices: SliceSet, row: Long): Long = slices.countFrom(row)
+
+  override def foreachWindow(slices: SliceSet, slice: Long, row: Long)(use: Long => Unit): Unit = {
+    var next = slices.atOrAfter(Math.max(row, TimeMath.minus(slice, window.after)))
+    val last = TimeMath.plus(slice, window.before)
+    while (next <= last && next != SliceSet.None) { use(next); next = slices.atOrAfter(next + 1) }
+  }
+
+  override def windowThatCloses(due: Long): Long = firstOpen(TimeMath.minus(due, 1))
+
+  override def isLate(ts: Long, clock: BatchClock): Boolean = clock.hadClosed(expires(ts))
+
+  override def expires(slice: Long): Long = windowCloseDue(TimeMath.plus(slice, window.before))
 }
 
 /** The rules for sessions. Which sessions a row touches is a question of state, so that only a row whose own session

@@ -72,6 +72,14 @@ final class SliceSet private (private var from: Array[Long], private var to: Arr
     count
   }
 
+  /** How many of these slices are at or after `ordinal`. */
+  def countFrom(ordinal: Long): Long = {
+    var count = 0L
+    var run = runAtOrAfter(ordinal)
+    while (run < runs) { count += to(run) - Math.max(ordinal, from(run)) + 1; run += 1 }
+    count
+  }
+
   def toBytes: Array[Byte] = {
     val buffer = ByteBuffer.allocate(runs * 20)
     var previous = 0L

@@ -66,6 +66,35 @@ object AlignedWindow {
       )
 }
 
+/** A window about each row: from `before` its time to `after` it, both counted in. Rows of one key and one time have
+  * one window.
+  *
+  * {{{
+  *   before 2, after 1     rows        x  x      x
+  *                         windows   |---|
+  *                                      |---|
+  *                                             |---|
+  * }}}
+  *
+  * As an interval that is half open, as all are, a window is `[t - before, t + after + 1 microsecond)`. These are the
+  * sliding windows of Faust and of Kafka Streams.
+  *
+  * @param before
+  *   how far back a window goes from its row, >= 0
+  * @param after
+  *   how far on it goes, >= 0
+  */
+final case class AroundWindow(before: Long, after: Long) extends WindowSpec {
+  for ((name, us) <- Seq("before" -> before, "after" -> after) if us < 0)
+    throw MullionException.invalid(
+      s"The window's $name is ${Duration.describe(us)}: a window about a row holds the row. Give a duration of 0 or more, " +
+        "such as Around('10 seconds', '0 seconds')."
+    )
+
+  override def describe: String =
+    s"from ${Duration.describe(before)} before to ${Duration.describe(after)} after each row"
+}
+
 /** Windows that last as long as rows keep coming. A row alone makes the session `[ts, ts + gap)`; sessions of one key
   * that touch are one:
   *

@@ -9,7 +9,7 @@ import org.apache.spark.sql.mullion.exec._
 import org.apache.spark.sql.types.{BooleanType, LongType, TimestampType}
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{AlignedRules, CustomRules, LatePolicy, SessionRules}
+import dev.mullion.windows.{AlignedRules, AroundRules, CustomRules, LatePolicy, SessionRules, TimeMath}
 
 /** Plans [[WindowedAggregate]].
   *
@@ -127,7 +127,8 @@ object WindowStrategy extends SparkStrategy {
       case aligned: AlignedRules  => SlicesToWindowsExec(slice, start, aligned, partial)
       case sessions: SessionRules =>
         MergeSessionsExec(node.keys, slice, node.gap, buffersOf(program.extras), start, sessions, partial)
-      case _: CustomRules => partial
+      case around: AroundRules => RowsToWindowsExec(node.keys, slice, start, around, partial)
+      case _: CustomRules      => partial
     }
     val pane = (node.keys :+ start) ++ program.start.map(_ => slice)
     val complete = AggregateExecs(
@@ -142,6 +143,9 @@ object WindowStrategy extends SparkStrategy {
     val end = node.rules match {
       case aligned: AlignedRules =>
         PreciseTimestampConversion(WindowEnd(start, aligned.window.size), LongType, TimestampType)
+      case around: AroundRules =>
+        val size = TimeMath.plus(TimeMath.plus(around.window.before, around.window.after), 1)
+        PreciseTimestampConversion(WindowEnd(start, size), LongType, TimestampType)
       // In place of the last time MergeSessions wrote the end.
       case _: SessionRules => wanted(node.functions.length + 1).resultAttribute
       case _: CustomRules  => PreciseTimestampConversion(slice, LongType, TimestampType)

@@ -242,6 +242,7 @@ object Story {
       else if (node.has("sliding"))
         Facade.sliding(said.micros("sliding"), said.micros("every"), said.micros("offset"))
       else if (said.text("custom").isDefined) Facade.custom()
+      else if (node.has("around")) Facade.around(said.micros("around"), said.micros("after"))
       else if (said.get("session").exists(_.isTextual)) Facade.sessionByRow()
       else Facade.session(said.micros("session"))
     said.finish()

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
 import org.apache.spark.sql.mullion.{SpillLimits, WindowedBuilder}
 
-import dev.mullion.windows.{AlignedRules, BatchClock, CustomRules, PaneRules, SessionRules}
+import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, CustomRules, PaneRules, SessionRules}
 
 /** Gives each row the slice that it is aggregated in, below the partial aggregate, and keeps late rows, rows without
   * time and rows in no window out of it.
@@ -165,6 +165,7 @@ case class AssignSlicesExec(
     rules match {
       case aligned: AlignedRules  => new AlignedAssigner(aligned, clock)
       case sessions: SessionRules => new SessionAssigner(sessions, clock)
+      case around: AroundRules    => new AroundAssigner(around, clock)
       case custom: CustomRules    => throw new IllegalStateException(s"no slices: ${custom.describe}")
     }
   }
@@ -223,6 +224,22 @@ private[exec] final class AlignedAssigner(rules: AlignedRules, before: Long) ext
 
   override def windowStart(ts: Long, i: Int): Long =
     if (!overlaps) window.lastStart(ts) else grid.windowStart(grid.firstWindow(grid.ordinalOf(ts)) + i)
+}
+
+/** The slice of a row is its time. */
+private[exec] final class AroundAssigner(rules: AroundRules, before: Long) extends Assigner {
+  private val hasBefore = before != BatchClock.BeforeAllTime
+  private val batch = BatchClock(before, before, 0L, rowsCame = true)
+
+  override def inWindow(ts: Long, gap: Long): Boolean = true
+
+  override def isLate(ts: Long, gap: Long): Boolean = hasBefore && rules.isLate(ts, batch)
+
+  override def slice(ts: Long, gap: Long): Long = ts
+
+  override def windows(ts: Long): Int = 1
+
+  override def windowStart(ts: Long, i: Int): Long = ts
 }
 
 private[exec] final class SessionAssigner(rules: SessionRules, before: Long) extends Assigner {

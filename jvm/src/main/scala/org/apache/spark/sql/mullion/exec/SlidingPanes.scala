@@ -1,5 +1,8 @@
 package org.apache.spark.sql.mullion.exec
 
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.state.{FamilySpec, StatePartition}
@@ -16,13 +19,12 @@ import dev.mullion.windows._
   */
 private[exec] final class SlidingPanes(
     program: WindowProgram,
-    rules: AlignedRules,
+    rules: SlicedRules,
     clock: BatchClock,
     partition: StatePartition,
     counts: PaneCounts
 ) extends KeyedPanes[SlidingPanes.Book](program, clock, partition, counts) {
   import SlidingPanes._
-  import rules.grid
 
   private val slices = partition.family(slicesFamily(program))
   private val reopenedAt = program.reopenedAt
@@ -42,42 +44,68 @@ private[exec] final class SlidingPanes(
     val slices = SliceSet.fromBytes(panes)
     val fired = firings.fold(PaneFirings.empty)(PaneFirings.fromBytes)
     val queued = rules.early.flatMap(fired.firstReadings)
-    val open = slices.countWindows(grid, firstOpenBefore)
+    val open = rules.countWindows(slices, firstOpenBefore)
     new Book(rules, clock, key, Some(due), slices, fired, queued, open, firstOpenBefore)
   }
 
-  /** Late rows that reopen panes need no state: those are due at once. */
-  override protected def atOnce(row: InternalRow): Option[InternalRow] =
-    Option.when(reopenedAt.exists(row.getBoolean)) {
+  /** Late rows that reopen panes need no state: those are due at once. Of windows on a grid each is one pane's. */
+  override protected def atOnce(row: InternalRow): Option[InternalRow] = rules match {
+    case aligned: AlignedRules if isLate(row) =>
       val start = row.getLong(sliceAt)
       counts.firedClose += 1
-      output.fire(keyOf(row), start, rules.window.end(start), Firing.Close, 0, accumulators.open(row))
-    }
+      Some(output.fire(keyOf(row), start, aligned.window.end(start), Firing.Close, 0, accumulators.open(row)))
+    case _ => None
+  }
+
+  private def isLate(row: InternalRow): Boolean = reopenedAt.exists(row.getBoolean)
 
   override protected def update(book: Book, row: InternalRow): Unit = {
     val ordinal = row.getLong(sliceAt)
-    val key = timed(ordinal, book.key)
-    if (book.slices.add(ordinal)) slices.insert(key, accumulators.rest(accumulators.open(row)))
+    if (isLate(row)) { book.late.put(ordinal, accumulators.rest(accumulators.open(row)).copy()); () }
     else {
-      val work = accumulators.load(slices.get(key))
-      accumulators.add(work, row)
-      slices.update(key, accumulators.rest(work))
-    }
-    if (firesOpen) {
-      var window = Math.max(firstOpenBefore, grid.firstWindow(ordinal))
-      val last = grid.lastWindow(ordinal)
-      val rows = if (rowsAt < 0) 1L else row.getLong(rowsAt)
-      while (window <= last) { book.firings.touch(window, rows, clock); window += 1 }
+      val key = timed(ordinal, book.key)
+      if (book.slices.add(ordinal)) slices.insert(key, accumulators.rest(accumulators.open(row)))
+      else {
+        val work = accumulators.load(slices.get(key))
+        accumulators.add(work, row)
+        slices.update(key, accumulators.rest(work))
+      }
+      if (firesOpen) book.came += ordinal -> (if (rowsAt < 0) 1L else row.getLong(rowsAt))
     }
   }
 
-  override protected def applied(book: Book): Iterator[InternalRow] =
-    if (!rules.refinements.fires) Iterator.empty
-    else {
-      val firing = book.firings.afterRows(rules, clock)
-      // Of one kind at a time: overlapping windows that fire alike are read in one go.
-      afterRowsKinds.iterator.flatMap(kind => fireOpen(book, firing.collect { case (w, `kind`) => w }.toArray, kind))
+  override protected def applied(book: Book): Iterator[InternalRow] = {
+    // Once all rows of the batch are there: which windows hold a row may depend on them.
+    book.came.foreach { case (slice, rows) =>
+      rules.foreachWindow(book.slices, slice, firstOpenBefore)(book.firings.touch(_, rows, clock))
     }
+    book.came.clear()
+    val forRows =
+      if (!rules.refinements.fires) Iterator.empty
+      else {
+        val firing = book.firings.afterRows(rules, clock)
+        // Of one kind at a time: overlapping windows that fire alike are read in one go.
+        afterRowsKinds.iterator.flatMap(kind => fireOpen(book, firing.collect { case (w, `kind`) => w }.toArray, kind))
+      }
+    reopened(book) ++ forRows
+  }
+
+  /** The windows about late rows, of late rows alone. */
+  private def reopened(book: Book): Iterator[InternalRow] = {
+    val fold = new WindowFold[UnsafeRow](accumulators.combine)
+    val rows = book.late.entrySet.iterator.asScala.buffered
+    counts.firedClose += book.late.size
+    // The keys are read ahead of the rows of their windows.
+    book.late.keySet.toArray(Array.empty[java.lang.Long]).iterator.map { window =>
+      fold.evictBefore(rules.firstSlice(window))
+      while (rows.hasNext && rows.head.getKey <= rules.lastSlice(window)) {
+        val row = rows.next()
+        fold.push(row.getKey, row.getValue)
+      }
+      val sum = accumulators.load(fold.sum.getOrElse(throw new IllegalStateException(s"no row at $window")).copy())
+      output.fire(book.key, rules.windowStart(window), rules.windowEnd(window), Firing.Close, 0, sum)
+    }
+  }
 
   override protected def close(book: Book): Iterator[InternalRow] = {
     val windows = windowsFrom(book, firstOpenBefore, w => clock.closes(rules.windowCloseDue(w)))
@@ -107,17 +135,18 @@ private[exec] final class SlidingPanes(
   /** Windows before the one that the timer is for have closed, though their last slices are still there for later ones.
     */
   override protected def look(book: Book, due: Long): Iterator[InternalRow] = {
-    val first = if (firesOpen) book.firings.first else rules.windowThatCloses(due)
+    val first =
+      if (!firesOpen) rules.windowThatCloses(due) else if (book.firings.isEmpty) SliceSet.None else book.firings.first
     fire(book, windowsFrom(book, first, _ => true), Firing.Close)
   }
 
   override protected def onStored(book: Book): Unit =
     if (book.openFrom == firstOpenBefore)
-      counts.panesOpened += book.slices.countWindows(grid, book.openFrom) - book.open
+      counts.panesOpened += rules.countWindows(book.slices, book.openFrom) - book.open
 
   /** Removes the slices whose last pane has closed. */
   private def dropClosed(book: Book): Unit = {
-    val live = grid.firstSlice(firstOpenNow)
+    val live = rules.firstSlice(firstOpenNow)
     var ordinal = if (book.slices.isEmpty) SliceSet.None else book.slices.first
     while (ordinal < live) {
       slices.remove(timed(ordinal, book.key))
@@ -131,10 +160,10 @@ private[exec] final class SlidingPanes(
   /** The windows from `first` on that hold rows, as long as `wanted`. */
   private def windowsFrom(book: Book, first: Long, wanted: Long => Boolean): Array[Long] = {
     val windows = Array.newBuilder[Long]
-    var window = book.slices.nextWindow(grid, first)
+    var window = rules.nextWindow(book.slices, first)
     while (window != SliceSet.None && wanted(window)) {
       windows += window
-      window = book.slices.nextWindow(grid, window + 1)
+      window = rules.nextWindow(book.slices, window + 1)
     }
     windows.result()
   }
@@ -145,7 +174,7 @@ private[exec] final class SlidingPanes(
     val runs = Seq.newBuilder[Array[Long]]
     var from = 0
     windows.indices.foreach { i =>
-      if (i + 1 == windows.length || grid.firstSlice(windows(i + 1)) > TimeMath.plus(grid.lastSlice(windows(i)), 1)) {
+      if (i + 1 == windows.length || rules.firstSlice(windows(i + 1)) > TimeMath.plus(rules.lastSlice(windows(i)), 1)) {
         runs += windows.slice(from, i + 1)
         from = i + 1
       }
@@ -155,19 +184,19 @@ private[exec] final class SlidingPanes(
 
   private def fireRun(book: Book, windows: Array[Long], firing: UTF8String): Iterator[InternalRow] = {
     val fold = new WindowFold[UnsafeRow](accumulators.combine)
-    val last = TimeMath.plus(grid.lastSlice(windows.last), 1)
-    val scan = slices.range(timed(grid.firstSlice(windows.head), book.key).copy(), timed(last, book.key))
+    val last = TimeMath.plus(rules.lastSlice(windows.last), 1)
+    val scan = slices.range(timed(rules.firstSlice(windows.head), book.key).copy(), timed(last, book.key))
     val ordered = scan.buffered
     val fired = windows.iterator.map { window =>
-      fold.evictBefore(grid.firstSlice(window))
-      while (ordered.hasNext && ordered.head.key.getLong(ordinalAt) <= grid.lastSlice(window)) {
+      fold.evictBefore(rules.firstSlice(window))
+      while (ordered.hasNext && ordered.head.key.getLong(ordinalAt) <= rules.lastSlice(window)) {
         val slice = ordered.next()
         fold.push(slice.key.getLong(ordinalAt), slice.value.copy())
       }
       val sum = fold.sum.getOrElse(throw new IllegalStateException(s"window $window of ${book.slices} is empty"))
       val index = if (firesOpen) book.firings.fired(window) else 0
       val work = accumulators.load(sum)
-      output.fire(book.key, grid.windowStart(window), grid.windowEnd(window), firing, index, work)
+      output.fire(book.key, rules.windowStart(window), rules.windowEnd(window), firing, index, work)
     }
     fired ++ { scan.close(); Iterator.empty }
   }
@@ -185,7 +214,7 @@ private[exec] object SlidingPanes {
     *   the first window that is open
     */
   final class Book(
-      rules: AlignedRules,
+      rules: SlicedRules,
       clock: BatchClock,
       val key: UnsafeRow,
       val timer: Option[Long],
@@ -196,15 +225,23 @@ private[exec] object SlidingPanes {
       var openFrom: Long
   ) extends KeyBook {
 
-    override def isEmpty: Boolean = slices.nextWindow(rules.grid, openFrom) == SliceSet.None
+    /** The slices that got rows in this batch, and how many, where panes fire for them. */
+    val came: mutable.ArrayBuffer[(Long, Long)] = mutable.ArrayBuffer.empty
+
+    /** Late rows that reopen windows about them. */
+    lazy val late: java.util.TreeMap[java.lang.Long, UnsafeRow] = new java.util.TreeMap()
+
+    override def isEmpty: Boolean = slices.isEmpty
 
     override def nextDue: Long = {
-      val close = rules.windowCloseDue(slices.nextWindow(rules.grid, openFrom))
+      val window = rules.nextWindow(slices, openFrom)
+      // Slices without a window wait for one that holds them, as long as it can come.
+      val close = if (window == SliceSet.None) rules.expires(slices.last) else rules.windowCloseDue(window)
       if (!rules.refinements.onTime) close
       else
         firings.firstNotOnTime(openFrom).fold(close) { window =>
           // A window that has ended before it had rows is due now, and timers are read from the clock before on.
-          Math.min(close, Math.max(clock.now, rules.grid.windowEnd(window)))
+          Math.min(close, Math.max(clock.now, rules.windowEnd(window)))
         }
     }
 

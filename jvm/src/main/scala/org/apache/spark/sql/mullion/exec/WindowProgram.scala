@@ -6,7 +6,7 @@ import org.apache.spark.sql.mullion.{AggregateText, StateChoice, WindowedBuilder
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StateHeader, StatePartition}
 import org.apache.spark.sql.types._
 
-import dev.mullion.windows.{AlignedRules, BatchClock, CustomRules, PaneRules, SessionRules}
+import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, CustomRules, PaneRules, SessionRules}
 
 /** What an operator does, apart from where in a plan it stands: made on the driver, run in the tasks.
   *
@@ -82,13 +82,14 @@ final case class WindowProgram(
       case _: SessionRules                               => SessionPanes.families(this)
       case aligned: AlignedRules if aligned.sharesSlices => SlidingPanes.families(this)
       case _: AlignedRules | _: CustomRules              => TumblingPanes.families(this)
+      case _: AroundRules                                => SlidingPanes.families(this)
     }) :+ PartitionTotals.family
 
   /** Whether panes are worked on key by key. */
   def byKey: Boolean = rules match {
-    case _: SessionRules       => true
-    case aligned: AlignedRules => aligned.sharesSlices
-    case _: CustomRules        => false
+    case _: SessionRules | _: AroundRules => true
+    case aligned: AlignedRules            => aligned.sharesSlices
+    case _: CustomRules                   => false
   }
 
   private[exec] def keyFields: Seq[StructField] =
@@ -136,5 +137,6 @@ final case class WindowProgram(
     case aligned: AlignedRules                         =>
       new TumblingPanes(this, aligned, Some(aligned.window), clock, partition, counts)
     case custom: CustomRules => new TumblingPanes(this, custom, None, clock, partition, counts)
+    case around: AroundRules => new SlidingPanes(this, around, clock, partition, counts)
   }
 }

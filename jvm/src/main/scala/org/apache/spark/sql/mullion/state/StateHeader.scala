@@ -14,7 +14,16 @@ import org.apache.spark.sql.mullion.SparkLineShim
 import org.apache.spark.sql.mullion.exec.WindowProgram
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{AlignedWindow, CustomWindow, Duration, EarlyFiring, Refinements, SessionWindow, WindowSpec}
+import dev.mullion.windows.{
+  AlignedWindow,
+  AroundWindow,
+  CustomWindow,
+  Duration,
+  EarlyFiring,
+  Refinements,
+  SessionWindow,
+  WindowSpec
+}
 
 /** What an operator's state means, written beside it once. Spark checks the widths of state's columns and the
   * operator's name, so another window or another aggregate of the same width would read old state as its own.
@@ -75,8 +84,9 @@ final case class StateHeader(
 
 object StateHeader {
 
-  /** A window: aligned with `size`, `slide` and `offset`, or a session with a `gap` or, in SQL over `input`, with
-    * `gapByRow`, or by the `ranges` that rows bring, in SQL or by the name of a function.
+  /** A window: aligned with `size`, `slide` and `offset`, a session with a `gap` or, in SQL over `input`, with
+    * `gapByRow`, one about each row from `before` it to `after` it, or the `ranges` that rows bring, in SQL or by the
+    * name of a function.
     */
   final case class Window(
       size: Option[Long],
@@ -84,21 +94,28 @@ object StateHeader {
       offset: Option[Long],
       gap: Option[Long],
       gapByRow: Option[String],
-      ranges: Option[String] = None
+      before: Option[Long],
+      after: Option[Long],
+      ranges: Option[String]
   ) {
-    def spec: WindowSpec = (size, slide, offset) match {
-      case (Some(size), Some(slide), Some(offset)) => AlignedWindow.sliding(size, slide, offset)
-      case _                                       => ranges.fold[WindowSpec](SessionWindow(gap))(CustomWindow(_))
+    def spec: WindowSpec = (size, slide, offset, before, after) match {
+      case (Some(size), Some(slide), Some(offset), _, _) => AlignedWindow.sliding(size, slide, offset)
+      case (_, _, _, Some(before), Some(after))          => AroundWindow(before, after)
+      case _                                             => ranges.fold[WindowSpec](SessionWindow(gap))(CustomWindow(_))
     }
 
     def describe: String = gapByRow.fold(spec.describe)(sql => s"session with a gap of $sql")
   }
 
   object Window {
+    private val none = Window(None, None, None, None, None, None, None, None)
+
     def apply(window: WindowSpec, gapByRow: Option[String]): Window = window match {
-      case AlignedWindow(size, slide, offset) => Window(Some(size), Some(slide), Some(offset), None, None)
-      case SessionWindow(gap)                 => Window(None, None, None, gap, gapByRow)
-      case CustomWindow(ranges)               => Window(None, None, None, None, None, Some(ranges))
+      case AlignedWindow(size, slide, offset) =>
+        none.copy(size = Some(size), slide = Some(slide), offset = Some(offset))
+      case SessionWindow(gap)          => none.copy(gap = gap, gapByRow = gapByRow)
+      case AroundWindow(before, after) => none.copy(before = Some(before), after = Some(after))
+      case CustomWindow(ranges)        => none.copy(ranges = Some(ranges))
     }
   }
 
