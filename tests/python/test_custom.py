@@ -253,7 +253,7 @@ def test_ranges_may_be_computed_by_a_udf_and_go_on_after_a_restart(spark: SparkS
         return [(us, us + 3600 * 1_000_000)]
 
     def started() -> ClockedQuery:
-        found = F.udf(next_hour, "array<struct<a: bigint, b: bigint>>")(F.unix_micros("ts"))
+        found = F.udf(next_hour, "array<struct<a: bigint, b: bigint>>", useArrow=False)(F.unix_micros("ts"))
         bounds = F.transform(
             found,
             lambda r: F.struct(F.timestamp_micros(r["a"]).alias("start"), F.timestamp_micros(r["b"]).alias("end")),
