@@ -1,7 +1,8 @@
 """``make bench``: Mullion against Spark's own ``window()``, on the same rows in one run, with the answers compared.
 
-Each side of a workload runs in a process of its own, one after the other, on two cores with RocksDB state. Times are of
-warm batches: medians after the first ones, each with the batch without rows in which what it made due comes out.
+Each side of a workload runs in a process of its own, one after the other, on two cores: Mullion with state in RocksDB
+and in memory, Spark with RocksDB. Times are of warm batches: medians after the first ones, each with the batch without
+rows in which what it made due comes out.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from rich.table import Table
 from workloads import ALL, Workload, write
 
 HERE = Path(__file__).parent
-SIDES = ("mullion", "spark")
+SIDES = ("mullion", "memory", "spark")
 
 
 def measure(side: str, workload: Workload, folder: Path) -> dict[str, Any]:
@@ -59,12 +60,12 @@ def together(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    console = Console(width=120)
+    console = Console(width=140)
     console.print(
-        f"Spark {pyspark.__version__}, {os.cpu_count()} cores, {platform.machine()}, RocksDB state. "
+        f"Spark {pyspark.__version__}, {os.cpu_count()} cores, {platform.machine()}; state in RocksDB, and in memory. "
         "Medians of warm batches; the least and the most in brackets."
     )
-    table = Table("workload", "", "Mullion", "Spark's window()", "ratio")
+    table = Table("workload", "", "Mullion", "in memory", "Spark's window()", "ratio (in memory)")
     with tempfile.TemporaryDirectory() as scratch:
         for workload in ALL:
             folder = Path(scratch) / re.sub(r"\W+", "-", workload.name)
@@ -76,10 +77,14 @@ def main() -> None:
                 raise SystemExit(f"The answers differ on {workload.name}: {answers}.")
             add_rows(table, workload, *(together([run[side] for run in runs]) for side in SIDES))
     console.print(table)
-    console.print("Both sides gave the same panes on every workload.")
+    console.print("All sides gave the same panes on every workload.")
 
 
-def add_rows(table: Table, workload: Workload, ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+def add_rows(
+    table: Table, workload: Workload, ours: dict[str, Any], memory: dict[str, Any], theirs: dict[str, Any]
+) -> None:
+    sides = (ours, memory, theirs)
+
     def ms(figures: dict[str, Any]) -> str:
         low, high = figures["spread"]
         return f"{figures['ms']:,.0f} ms ({low:,}-{high:,})"
@@ -87,13 +92,15 @@ def add_rows(table: Table, workload: Workload, ours: dict[str, Any], theirs: dic
     def rate(figures: dict[str, Any]) -> str:
         return f"{workload.rows / figures['ms'] * 1000:,.0f}"
 
-    table.add_row(workload.name, "batch", ms(ours), ms(theirs), f"{theirs['ms'] / ours['ms']:.2f}x faster")
+    faster, faster_in_memory = (theirs["ms"] / side["ms"] for side in (ours, memory))
+    table.add_row(workload.name, "batch", *map(ms, sides), f"{faster:.2f}x faster ({faster_in_memory:.2f}x)")
     if not workload.idle:
-        table.add_row("", "rows/s", rate(ours), rate(theirs), "")
-    table.add_row("", "panes out", f"{ours['panes']:,}", f"{theirs['panes']:,}", "equal")
+        table.add_row("", "rows/s", *map(rate, sides), "")
+    table.add_row("", "panes out", *(f"{side['panes']:,}" for side in sides), "equal")
     for name, key, unit in (("state rows", "state_rows", ""), ("peak memory", "peak_mb", " MB")):
-        ratio = f"{ours[key] / theirs[key]:.2f}x of Spark's" if theirs[key] else ""
-        table.add_row("", name, f"{ours[key]:,}{unit}", f"{theirs[key]:,}{unit}", ratio)
+        shares = [side[key] / theirs[key] for side in (ours, memory)] if theirs[key] else []
+        ratio = "{:.2f}x of Spark's ({:.2f}x)".format(*shares) if shares else ""
+        table.add_row("", name, *(f"{side[key]:,}{unit}" for side in sides), ratio)
     table.add_section()
 
 

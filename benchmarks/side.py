@@ -27,16 +27,25 @@ def aggregates() -> tuple[Column, ...]:
     )
 
 
-def mullion_panes(rows: DataFrame, workload: Workload) -> DataFrame:
+def mullion_panes(rows: DataFrame, workload: Workload, state: str = "rocksdb") -> DataFrame:
     window = Tumbling(workload.size) if workload.slide is None else Sliding(workload.size, workload.slide)
-    return windowed(rows, window, by="k", time="ts").agg(*aggregates())
+    return windowed(rows, window, by="k", time="ts", state=state).agg(*aggregates())
+
+
+def memory_panes(rows: DataFrame, workload: Workload) -> DataFrame:
+    return mullion_panes(rows, workload, state="memory")
 
 
 def spark_panes(rows: DataFrame, workload: Workload) -> DataFrame:
     return rows.groupBy("k", F.window("ts", workload.size, workload.slide)).agg(*aggregates())
 
 
-SIDES = {"mullion": mullion_panes, "spark": spark_panes}
+def no_state(rows: DataFrame, _: Workload) -> DataFrame:
+    """Each batch for itself: see ``run``."""
+    return rows
+
+
+SIDES = {"mullion": mullion_panes, "memory": memory_panes, "spark": spark_panes, "no state": no_state}
 
 
 def session() -> SparkSession:
@@ -64,6 +73,9 @@ def run(side: str, workload: Workload, folder: Path) -> dict[str, Any]:
     answer = {"panes": 0, "checksum": 0}
 
     def add(batch: DataFrame, _: int) -> None:
+        if side == "no state":
+            # What no engine can be faster than: the panes of each batch, as if there were no other.
+            batch = spark_panes(batch, workload)
         # In any order, and so cheap that it does not hide what is measured: the hashes of all that a pane says.
         hashed = F.xxhash64("k", "window.start", "n", "total", "least", "most")
         found = batch.agg(F.count("*").alias("n"), F.bit_xor(hashed).alias("hashes")).head()
@@ -88,7 +100,7 @@ def run(side: str, workload: Workload, folder: Path) -> dict[str, Any]:
         {
             "rows": p["numInputRows"],
             "ms": p["durationMs"]["addBatch"],
-            "state_rows": p["stateOperators"][0]["numRowsTotal"],
+            "state_rows": p["stateOperators"][0]["numRowsTotal"] if p["stateOperators"] else 0,
         }
         for p in progress
         if "addBatch" in p["durationMs"]

@@ -10,12 +10,14 @@
 from mullion._configure import configure
 from mullion._durations import Duration
 from mullion._panes import read_panes
+from mullion._recovery import recover
 from mullion._version import __version__
 from mullion._windowed import Windowed, windowed
 from mullion.errors import (
     IncompatibleStateError,
     InvalidArgumentError,
     MullionError,
+    StateLostError,
     UnknownColumnError,
     UnsupportedError,
     VersionMismatchError,
@@ -32,6 +34,7 @@ __all__ = [
     "MullionError",
     "Session",
     "Sliding",
+    "StateLostError",
     "Tumbling",
     "UnknownColumnError",
     "UnsupportedError",
@@ -40,5 +43,6 @@ __all__ = [
     "__version__",
     "configure",
     "read_panes",
+    "recover",
     "windowed",
 ]

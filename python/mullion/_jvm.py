@@ -128,6 +128,11 @@ def read_panes(spark: SparkSession, checkpoint: str, operator: int | None, panes
     return _dataframe(jvm.readPanesOf(_internal(panes, "_jdf"), checkpoint, which), spark)
 
 
+def recover(spark: SparkSession, checkpoint: str) -> int:
+    """Takes a checkpoint with state in memory back to its newest snapshot; how many batches that is."""
+    return int(facade(spark).recover(_internal(spark, "_jsparkSession"), checkpoint))
+
+
 def start_clocked(panes: DataFrame, checkpoint: str, output_mode: str, start_ms: int) -> Any:
     """A query on a clock that a test moves, which starts at ``start_ms`` milliseconds since the epoch."""
     return facade(panes.sparkSession).startClocked(_internal(panes, "_jdf"), checkpoint, output_mode, start_ms)

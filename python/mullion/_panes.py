@@ -6,7 +6,7 @@ import os
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mullion import _jvm
+from mullion import _checkpoints, _jvm
 from mullion.errors import InvalidArgumentError
 
 
@@ -19,7 +19,8 @@ def read_panes(
 ) -> DataFrame:
     """The panes that a query has open, as of its last committed batch: keys, ``window``, and the aggregates so far.
 
-    - ``checkpoint``: the query's ``checkpointLocation``. The query may be running; nothing is written.
+    - ``checkpoint``: the query's ``checkpointLocation``. The query may be running; nothing is written. Of state in
+      memory the newest snapshot is read, up to 10 batches old.
     - ``operator``: which of the query's stateful operators, by Spark's id; ``None`` when only one is Mullion's.
     - ``panes``: the query's own DataFrame, where its aggregates cannot be rebuilt from their SQL text (Scala UDAFs).
     - ``spark``: the session to read in; the active one where none is given.
@@ -27,10 +28,7 @@ def read_panes(
     Raises :class:`InvalidArgumentError` when there is no such checkpoint, operator or session, and
     :class:`UnsupportedError` under Spark Connect or when ``panes`` is needed.
     """
-    if not isinstance(checkpoint, (str, os.PathLike)):
-        raise InvalidArgumentError(
-            f"checkpoint={checkpoint!r} ({type(checkpoint).__name__}) is not a path. Give a query's checkpointLocation."
-        )
+    path = _checkpoints.path_of(checkpoint)
     if operator is not None and (isinstance(operator, bool) or not isinstance(operator, int) or operator < 0):
         raise InvalidArgumentError(
             f"operator={operator!r} is not the id of an operator: ids are 0, 1, ... as in the query's progress. Leave "
@@ -40,10 +38,5 @@ def read_panes(
         _jvm.require_classic(panes, "panes")
         if not isinstance(panes, DataFrame):
             raise InvalidArgumentError(f"panes={panes!r} is not a DataFrame. Give what windowed(...).agg() made.")
-    session = spark or (panes.sparkSession if panes is not None else SparkSession.getActiveSession())
-    if session is None:
-        raise InvalidArgumentError(
-            "There is no active Spark session to read in. Start one, "
-            "mullion.configure(SparkSession.builder).getOrCreate(), or pass spark=."
-        )
-    return _jvm.read_panes(session, os.fspath(checkpoint), operator, panes)
+    session = _checkpoints.session_of(spark or (panes.sparkSession if panes is not None else None))
+    return _jvm.read_panes(session, path, operator, panes)

@@ -40,7 +40,7 @@ from mullion.windows import Around, Custom, Early, Session, Sliding, Tumbling, W
 ColumnOrName: TypeAlias = Column | str
 
 LATE: Final = ("drop", "emit", "reopen")
-STATE: Final = ("rocksdb", "hdfs")
+STATE: Final = ("rocksdb", "hdfs", "memory")
 _RESERVED: Final = ("window", "pane")
 # What Spark's refusals leave unsaid.
 _FIXES: Final = {
@@ -86,7 +86,12 @@ def windowed(
       panes of a quiet stream close, and the watermark of the query with it. Rows that then come with earlier times may
       be late. ``None`` for never. Counting begins when a source that had rows is found empty: not while a query is
       down or works off a backlog.
-    - ``state``: the state store, ``"rocksdb"`` or ``"hdfs"``, whatever the session's is.
+    - ``state``: the state store, ``"rocksdb"`` or ``"hdfs"``, whatever the session's is; or ``"memory"``, which writes
+      nothing with a batch but a snapshot every 10 batches
+      (``spark.sql.streaming.stateStore.mullion.snapshotEvery``). After a stop or a crash in between,
+      :func:`mullion.recover` takes the checkpoint back to the newest snapshot: what came since is read again, so no
+      answer is lost, and firings since then come out again. A query that loses an executor fails, and is
+      recovered in the same way.
 
     Raises :class:`UnknownColumnError` for a column that ``df`` does not have, :class:`InvalidArgumentError` for a value
     that cannot be right and :class:`UnsupportedError` for what this version, or Spark Connect, cannot do. A missing

@@ -40,6 +40,12 @@ class IncompatibleStateError(MullionError):
     condition = "INCOMPATIBLE_STATE"
 
 
+class StateLostError(MullionError):
+    """State that was in memory and is gone. :func:`mullion.recover` takes the query back to its newest snapshot."""
+
+    condition = "STATE_LOST"
+
+
 class VersionMismatchError(MullionError):
     """A JAR, a Python package and a Spark that do not belong together."""
 
@@ -53,6 +59,7 @@ _BY_CONDITION: dict[str, type[MullionError]] = {
         UnknownColumnError,
         UnsupportedError,
         IncompatibleStateError,
+        StateLostError,
         VersionMismatchError,
     )
 }

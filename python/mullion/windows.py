@@ -125,9 +125,9 @@ class Around:
     """A window about each row, from ``before`` its time to ``after`` it, both counted in.
 
     A pane is there for each key and each time that a row of it has: it holds the key's rows in that window, whenever
-    they come while it is open. As an interval, half open, a window is ``[t - before, t + after + 1 microsecond)``. A row
-    is late once no window that is open, or may still open, can hold it. Rows are kept no longer than that. These are
-    the sliding windows of Faust and of Kafka Streams.
+    they come while it is open. As an interval, half open, it is ``[t - before, t + after + 1 microsecond)``. A row is
+    late once no window that is open, or may still open, can hold it. Rows are kept no longer than that. These are the
+    sliding windows of Faust and of Kafka Streams.
 
     >>> Around("60 seconds")
     Around('1 minute', '0 seconds')

@@ -26,6 +26,8 @@ def spark() -> Iterator[SparkSession]:
         # Code that does not compile is a failure, and nothing to work round in silence.
         .config("spark.sql.codegen.fallback", "false")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        # So that what a query left in memory can be looked at, and it can go on, after any batch.
+        .config("spark.sql.streaming.stateStore.mullion.snapshotEvery", "1")
         # Without Hadoop's native library the usual manager starts a process for each small file of a checkpoint.
         .config(
             "spark.sql.streaming.checkpointFileManagerClass",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 import zipfile
@@ -27,6 +28,8 @@ def records(spark: SparkSession, checkpoint: Path, state: str, operator: int = 0
         store = checkpoint / "state" / str(operator) / str(partition)
         if state == "rocksdb":
             found += _in_rocksdb(spark, store, version)
+        elif state == "memory":
+            found += _in_memory(spark, store, version)
         else:
             # A store to each kind of record, and one that lists the times in use where the kind is kept in order.
             found["default"] += _in_hdfs(spark, checkpoint, operator, partition, "default", version)
@@ -54,6 +57,25 @@ def _in_rocksdb(spark: SparkSession, store: Path, version: int) -> Counter[str]:
             keys.next()
         keys.close()
         db.close()
+    return found
+
+
+def _in_memory(spark: SparkSession, store: Path, version: int) -> Counter[str]:
+    """Reads the snapshot of a version: for each family its name, then records of a key, a value and three numbers."""
+    found = Counter[str]()
+    java, io = _jvm(spark).java.io, _jvm(spark).org.apache.spark.io
+    codec = io.LZ4CompressionCodec(spark._jsc.sc().conf())
+    (snapshot,) = [file for file in store.iterdir() if re.fullmatch(rf"{version}(_.*)?\.memory", file.name)]
+    data = java.DataInputStream(codec.compressedInputStream(java.FileInputStream(str(snapshot))))
+    assert data.readInt() == 1, "the format"
+    for _ in range(data.readInt()):
+        family = data.readUTF()
+        while (length := data.readInt()) >= 0:
+            data.skipBytes(length)
+            data.skipBytes(data.readInt())
+            data.skipBytes(3 * 8)
+            found[family] += 1
+    data.close()
     return found
 
 

@@ -216,7 +216,7 @@ KEYS: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("state", ["rocksdb", "hdfs"])
+@pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 def test_keys_of_any_type_group_as_in_spark(spark: SparkSession, tmp_path: Path, window: str, state: str) -> None:
     """All types in one query: in a row one key is set and the others are null, or several are, or none is."""
     rng = random.Random(f"{window} {state}")

@@ -143,7 +143,7 @@ def test_an_idle_time_shorter_than_sparks_clocks_tell_is_refused(make: Make) -> 
         ({"accumulate": False}, "Add early= or on_time=True"),
         ({"late": "emitt"}, r"late='emitt' is not one of 'drop', 'emit', 'reopen'\. Did you mean 'emit'\?"),
         ({"late": None}, "late=None is not one of"),
-        ({"state": "rocks"}, r"state='rocks' is not one of 'rocksdb', 'hdfs'\. Did you mean 'rocksdb'\?"),
+        ({"state": "rocks"}, r"state='rocks' is not one of 'rocksdb', 'hdfs', 'memory'\. Did you mean 'rocksdb'\?"),
     ],
 )
 def test_a_wrong_argument_is_refused_by_name(make: Make, given: dict[str, Any], message: str) -> None:

@@ -74,6 +74,19 @@ CASES = [
         "tumbling, odd microseconds, emit",
         Rules(7_000_003, 7_000_003, offset=-1, delay=1000, lateness=999, late="emit"),
     ),
+    Case(
+        "tumbling, early, lateness, emit, memory, restarted",
+        Rules(TEN, TEN, delay=2 * SECOND, lateness=4 * SECOND, early=3 * SECOND, late="emit"),
+        state="memory",
+        restart_after=5,
+    ),
+    Case(
+        "sliding, early unchanged, offset, lateness, reopen, memory, restarted",
+        Rules(TEN, 3 * SECOND, offset=SECOND, lateness=4 * SECOND, early=3 * SECOND, unchanged=True, late="reopen"),
+        state="memory",
+        aggregates="figures",
+        restart_after=4,
+    ),
     Case("sliding", Rules(TEN, 2 * SECOND), aggregates="figures"),
     Case(
         "sliding, slide does not divide size, lateness, emit, checkpoint ids, restarted",
@@ -270,6 +283,12 @@ CASES = [
         SessionRules(gap=4 * SECOND, delay=TEN, lateness=7 * SECOND, late="emit"),
         state="hdfs",
         restart_after=4,
+    ),
+    Case(
+        "sessions, early, lateness, emit, memory, restarted",
+        SessionRules(gap=5 * SECOND, delay=12 * SECOND, lateness=4 * SECOND, early=4 * SECOND, late="emit"),
+        state="memory",
+        restart_after=5,
     ),
     Case("sessions, reopen, odd microseconds", SessionRules(gap=7_000_003, delay=18 * SECOND, late="reopen")),
     Case(

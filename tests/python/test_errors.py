@@ -21,6 +21,7 @@ THEIRS = "org.apache.spark.SparkException"
         ("UNKNOWN_COLUMN", mullion.UnknownColumnError),
         ("UNSUPPORTED", mullion.UnsupportedError),
         ("INCOMPATIBLE_STATE", mullion.IncompatibleStateError),
+        ("STATE_LOST", mullion.StateLostError),
         ("VERSION_MISMATCH", mullion.VersionMismatchError),
     ],
 )

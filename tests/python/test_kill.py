@@ -62,11 +62,11 @@ def write(feed: Feed, rng: random.Random, batches: list[list[Row]], more: int) -
         batches.append(rows)
 
 
-def kill_after(folder: Path, moment: Iterator[None]) -> None:
-    """Runs the queries in a process of their own, and kills it and its JVM once ``moment`` ends."""
+def kill_after(folder: Path, moment: Iterator[None], script: str = __file__) -> None:
+    """Runs the queries of a script in a process of their own, and kills it and its JVM once ``moment`` ends."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     process = subprocess.Popen(
-        [sys.executable, __file__, str(folder)],
+        [sys.executable, script, str(folder)],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -143,11 +143,14 @@ def test_queries_killed_again_and_again_put_out_each_firing_once(spark: SparkSes
         assert out.total() > 100
 
 
-if __name__ == "__main__":
-    home = Path(sys.argv[1])
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+def session_of_its_own(home: Path, master: str = "local[2]") -> SparkSession:
+    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC")
     # A short life: little is gained by compiling well. What a killed JVM leaves behind goes with the test's folder.
     builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
-    builder = builder.config("spark.local.dir", str(home / "local"))
-    run(mullion.configure(builder).getOrCreate(), home)
+    return mullion.configure(builder.config("spark.local.dir", str(home / "local"))).getOrCreate()
+
+
+if __name__ == "__main__":
+    home = Path(sys.argv[1])
+    run(session_of_its_own(home), home)

@@ -19,7 +19,7 @@ from streams import SECOND, Feed, batches_of
 OURS = ("rowsLate", "rowsWithoutTime", "rowsInNoWindow", "panesOpen", "firingsEarly", "firingsClose")
 
 
-@pytest.mark.parametrize("state", ["rocksdb", "hdfs"])
+@pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 def test_each_batch_counts_its_rows_and_its_panes(spark: SparkSession, tmp_path: Path, state: str) -> None:
     feed = Feed(tmp_path / "in", "k string")
     # Four seconds of every ten.

@@ -229,7 +229,7 @@ def test_times_at_the_ends_of_their_range_neither_wrap_nor_fail_in_a_batch(spark
 
 
 @pytest.mark.parametrize(("slide", "offset"), [(10, 0), (4, 1)], ids=["tumbling", "sliding"])
-@pytest.mark.parametrize("state", ["rocksdb", "hdfs"])
+@pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 def test_times_at_the_ends_of_their_range_neither_wrap_nor_fail_in_a_stream(
     spark: SparkSession, tmp_path: Path, slide: int, offset: int, state: str
 ) -> None:

@@ -42,6 +42,9 @@ def open_panes(query: CheckedQuery) -> list[tuple[Any, ...]]:
         Case("sliding", Rules(TEN, 4 * SECOND, early=5 * SECOND, late="reopen"), state="hdfs"),
         Case("sessions", SessionRules(gap=5 * SECOND, delay=6 * SECOND, early=3 * SECOND, late="reopen")),
         Case("sessions", SessionRules(gap=5 * SECOND, lateness=4 * SECOND, early=5 * SECOND), state="hdfs"),
+        Case("tumbling", Rules(TEN, TEN, lateness=2 * SECOND, early=5 * SECOND, late="emit"), state="memory"),
+        Case("sliding", Rules(TEN, 4 * SECOND, early=5 * SECOND, unchanged=True), state="memory"),
+        Case("sessions", SessionRules(gap=5 * SECOND, lateness=4 * SECOND, early=5 * SECOND), state="memory"),
     ],
     ids=lambda case: f"{case.name}, {case.state}",
 )
@@ -138,6 +141,7 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("on time", TUMBLING, {"on_time": True}, "[none]", "[fires at its end and when changed after it]"),
     ("discarding", SLIDING, {"accumulate": False}, "[none]", "[each firing shows what came since the one before]"),
     ("state", TUMBLING, {"state": "hdfs"}, "[rocksdb]", "[hdfs]"),
+    ("state in memory", TUMBLING, {"state": "memory"}, "[rocksdb]", "[memory]"),
 ]
 
 
@@ -191,6 +195,22 @@ def test_a_changed_query_over_an_old_checkpoint_is_refused_with_both_and_nothing
         assert "Nothing was overwritten" in message, what
         assert "new checkpointLocation" in message, what
         assert old.files() == files, what
+
+
+@pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
+@pytest.mark.parametrize("query", [TUMBLING, SLIDING], ids=["tumbling", "sliding"])
+def test_an_added_aggregate_is_refused_whatever_the_store(
+    spark: SparkSession, tmp_path: Path, query: dict[str, Any], state: str
+) -> None:
+    written = {**query, "state": state}
+    old = Checkpoint(spark, tmp_path, written)
+    old.feed.write([(12 * SECOND, "a", "x", 4)])
+    files = old.files()
+    with pytest.raises(IncompatibleStateError, match=r"aggregates was .* and is now .* AS most\]"):
+        old.run({**written, "aggregates": {**query["aggregates"], "most": F.max}})
+    assert old.files() == files
+    old.feed.flood()
+    assert len({(row.k, row.window) for row in old.run(written) if row.pane.firing == "close"}) > 2
 
 
 def test_the_query_changed_back_goes_on(checkpoint: tuple[dict[str, Any], Checkpoint]) -> None:

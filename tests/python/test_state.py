@@ -29,10 +29,10 @@ from streams import FLOOD, Feed, batches_of
 
 TEN = 10 * SECOND
 
-both_stores = pytest.mark.parametrize("state", ["rocksdb", "hdfs"])
+all_stores = pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 
 
-@both_stores
+@all_stores
 @pytest.mark.parametrize(
     "rules",
     [
@@ -249,7 +249,7 @@ class Work:
         self.query.stop()
 
 
-@both_stores
+@all_stores
 def test_closing_reads_the_panes_that_close(spark: SparkSession, tmp_path: Path, state: str) -> None:
     keys, windows = 100, 20
     with Work(spark, tmp_path, window=Tumbling("10 seconds"), allowed_lateness="1 hour", state=state) as work:
@@ -274,7 +274,7 @@ def test_closing_reads_the_panes_that_close(spark: SparkSession, tmp_path: Path,
         assert idle["stateRowsRead"] <= A_FEW
 
 
-@both_stores
+@all_stores
 def test_early_firing_reads_the_panes_that_fire(spark: SparkSession, tmp_path: Path, state: str) -> None:
     keys, windows = 100, 20
     early = Early("1 minute")
@@ -296,7 +296,7 @@ def test_early_firing_reads_the_panes_that_fire(spark: SparkSession, tmp_path: P
         assert idle["stateRowsRead"] <= A_FEW
 
 
-@both_stores
+@all_stores
 def test_sliding_windows_read_the_slices_of_the_panes_that_close(
     spark: SparkSession, tmp_path: Path, state: str
 ) -> None:
@@ -330,7 +330,7 @@ def test_sliding_windows_read_the_slices_of_the_panes_that_close(
         assert last["stateRowsRead"] <= keys * (5 + 2) + 3 + A_FEW
 
 
-@both_stores
+@all_stores
 def test_sliding_windows_read_the_slices_of_the_panes_that_fire_early(
     spark: SparkSession, tmp_path: Path, state: str
 ) -> None:

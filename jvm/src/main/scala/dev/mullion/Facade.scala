@@ -3,7 +3,7 @@ package dev.mullion
 import java.util.Properties
 
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
-import org.apache.spark.sql.mullion.{ClockedQuery, PanesReader, Session, WindowOptions, WindowedBuilder}
+import org.apache.spark.sql.mullion.{ClockedQuery, PanesReader, Recovery, Session, WindowOptions, WindowedBuilder}
 
 import dev.mullion.windows.{AlignedWindow, AroundWindow, CustomWindow, SessionWindow, WindowSpec}
 
@@ -66,6 +66,9 @@ object Facade {
   /** The same, with the aggregates of the query's own DataFrame: for those that have no text in SQL. */
   def readPanesOf(panes: DataFrame, checkpoint: String, operator: Int): DataFrame =
     PanesReader.readOf(Session.classic(panes), checkpoint, operator)
+
+  /** Takes a checkpoint with state in memory back to its newest snapshot; how many batches the query will do again. */
+  def recover(spark: SparkSession, checkpoint: String): Long = Recovery.recover(Session.classic(spark), checkpoint)
 
   /** Starts a query whose clock a test moves; see `ClockedQuery`. */
   def startClocked(panes: DataFrame, checkpoint: String, outputMode: String, startMs: Long): ClockedQuery =

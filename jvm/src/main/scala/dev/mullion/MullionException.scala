@@ -21,4 +21,7 @@ object MullionException {
 
   /** State that another query wrote. */
   def incompatibleState(message: String): MullionException = new MullionException("INCOMPATIBLE_STATE", message)
+
+  /** State that was in memory, and is gone. */
+  def stateLost(message: String): MullionException = new MullionException("STATE_LOST", message)
 }

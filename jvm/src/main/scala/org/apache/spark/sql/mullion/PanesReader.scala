@@ -2,6 +2,7 @@ package org.apache.spark.sql.mullion
 
 import java.util.UUID
 
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.InternalRow
@@ -84,13 +85,28 @@ object PanesReader {
       .getOrElse(
         throw MullionException.invalid(s"No batch in $checkpoint has been committed yet: there is nothing to read.")
       )
-    val partitions = OperatorStateMetadataReader
-      .createReader(new Path(root, id.toString), hadoopConf, 1, batch)
+    val partitions = partitionsOf(root, id, hadoopConf, batch)
+    val latest = Located(root.toString, id, header, partitions, batch + 1, commit.stateUniqueIds.flatMap(_.get(id)))
+    if (header.state != StateChoice.Memory.name) latest
+    else
+      Recovery
+        .snapshots(spark, home, id, partitions)
+        .filter(_._1 <= latest.version)
+        .maxByOption(_._1)
+        .fold(
+          throw MullionException.stateLost(s"There is no snapshot of the state in memory in $checkpoint to read.")
+        ) { case (version, ids) =>
+          latest.copy(version = version, checkpointIds = ids)
+        }
+  }
+
+  /** How many partitions the state of an operator has. */
+  private[mullion] def partitionsOf(root: Path, operator: Long, hadoopConf: Configuration, batch: Long): Int =
+    OperatorStateMetadataReader
+      .createReader(new Path(root, operator.toString), hadoopConf, 1, batch)
       .read()
       .collect { case OperatorStateMetadataV1(_, stores) => stores.head.numPartitions }
-      .getOrElse(throw MullionException.incompatibleState(s"$checkpoint has no metadata of operator $id."))
-    Located(root.toString, id, header, partitions, batch + 1, commit.stateUniqueIds.flatMap(_.get(id)))
-  }
+      .getOrElse(throw MullionException.incompatibleState(s"$root has no metadata of operator $operator."))
 
   /** The query that wrote the state, over no rows: its aggregates from their text. */
   private def rebuilt(spark: SparkSession, header: StateHeader): DataFrame = {

@@ -5,6 +5,8 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.types.StructType
 
+import org.apache.spark.sql.mullion.state.MemoryStateStoreProvider
+
 import dev.mullion.MullionException
 import dev.mullion.windows.PaneRules
 
@@ -110,7 +112,10 @@ object StateChoice {
   /** Spark's HDFS-backed store: all state in the memory of the executors, with a log beside it. */
   case object Hdfs extends StateChoice("hdfs", s"$providers.HDFSBackedStateStoreProvider")
 
-  def all: Seq[StateChoice] = Seq(RocksDb, Hdfs)
+  /** In the memory of the executors, with a snapshot every so many batches: fast, and to be recovered by hand. */
+  case object Memory extends StateChoice("memory", classOf[MemoryStateStoreProvider].getName)
+
+  def all: Seq[StateChoice] = Seq(RocksDb, Hdfs, Memory)
 
   def named(name: String): StateChoice = all
     .find(_.name == name)

@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreConf}
 import org.apache.spark.sql.mullion.exec.{PartitionTotals, WindowProgram}
-import org.apache.spark.sql.mullion.state.PartitionOpener
+import org.apache.spark.sql.mullion.state.{MemoryStateStore, PartitionOpener}
 
 /** Counts what is in an operator's state, by kind of record: all of it is read, and the operator is not asked. */
 object RecordsInState {
@@ -52,7 +52,12 @@ object RecordsInState {
             program.families.zipWithIndex.map { case (family, i) =>
               family.name -> store.iterator(if (i == 0) StateStore.DEFAULT_COL_FAMILY_NAME else family.name).size
             }
-          case StateChoice.Hdfs => opened.stores.map(s => s.id.storeName -> s.iterator().size)
+          case StateChoice.Hdfs   => opened.stores.map(s => s.id.storeName -> s.iterator().size)
+          case StateChoice.Memory =>
+            opened.stores.flatMap {
+              case store: MemoryStateStore => store.sizes.map { case (kind, n) => kind -> n.toInt }
+              case other                   => throw new IllegalStateException(other.toString)
+            }
         }
       }
     }

@@ -18,7 +18,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
 }
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.{DriverClock, RunningQuery, SparkLineShim, TickStream, WindowedBuilder}
+import org.apache.spark.sql.mullion.{DriverClock, RunningQuery, SparkLineShim, StateChoice, TickStream, WindowedBuilder}
 import org.apache.spark.sql.mullion.state._
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode}
 import org.apache.spark.sql.types.IntegerType
@@ -247,6 +247,14 @@ final class WindowExec(
   ): List[StateSchemaValidationResult] = {
     // Ours first: Spark compares neither names nor what an aggregate is.
     StateHeader.check(program, getStateInfo, hadoopConf)
+    if (program.state == StateChoice.Memory) {
+      val n = MemorySnapshots.checkStart(getStateInfo, conf, hadoopConf)
+      logWarning(
+        s"$nodeName ${rules.describe} keeps its state in memory, with a snapshot in the checkpoint every $n batches. After a " +
+          "stop or a crash in between, mullion.recover(checkpoint) goes back to the newest snapshot, and what came since is " +
+          "read and put out again."
+      )
+    }
     val main = program.families.head
     val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, main.key, 0, main.value)
     List(

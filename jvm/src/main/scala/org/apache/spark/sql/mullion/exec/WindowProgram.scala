@@ -103,8 +103,8 @@ final case class WindowProgram(
 
   /** How records are kept that are in order of one time: where in the key it stands is the store's choice. */
   private[exec] def timeOrder: RecordOrder = state match {
-    case StateChoice.RocksDb => RecordOrder.ByLast
-    case StateChoice.Hdfs    => RecordOrder.ByFirst(1)
+    case StateChoice.RocksDb | StateChoice.Memory => RecordOrder.ByLast
+    case StateChoice.Hdfs                         => RecordOrder.ByFirst(1)
   }
 
   /** A key's columns and one time, in that order. */

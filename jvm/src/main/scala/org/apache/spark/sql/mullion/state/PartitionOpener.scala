@@ -30,6 +30,7 @@ final class PartitionOpener(
 
   /** Opens a partition in a task, which aborts it unless it commits. */
   def open(partition: Int, hadoopConf: Configuration): StatePartition = {
+    if (choice == StateChoice.Memory) requireHere(partition, hadoopConf)
     val opened = of { (name, key, value, encoder, columnFamilies) =>
       StateStore.get(
         providerId(partition, name),
@@ -74,6 +75,16 @@ final class PartitionOpener(
     } finally providers.result().foreach(_.close())
   }
 
+  /** Fails where the state is not. First of all, for a store that is asked for becomes the one that Spark knows of, and
+    * the one that has the state would be unloaded.
+    */
+  private def requireHere(partition: Int, hadoopConf: Configuration): Unit = {
+    val id = providerId(partition, StateStoreId.DEFAULT_STORE_NAME)
+    val snapshots = new MemorySnapshots(id.storeId.storeCheckpointLocation(), hadoopConf)
+    if (version > 0 && !StateStore.isLoaded(id) && !snapshots.has(version, checkpointIds.map(_(partition).head)))
+      throw MemoryStateStoreProvider.lost(root, operator, version)
+  }
+
   def providerId(partition: Int, store: String): StateStoreProviderId =
     StateStoreProviderId(StateStoreId(root, operator, partition, store), runId)
 
@@ -87,6 +98,13 @@ final class PartitionOpener(
       new RocksDbPartition(opened, main, families.tail)
     case StateChoice.Hdfs =>
       new HdfsPartition((name, key, value, encoder) => store(name, key, value, encoder, false), families)
+    case StateChoice.Memory =>
+      val main = families.head
+      val encoder = NoPrefixKeyStateEncoderSpec(main.key)
+      store(StateStoreId.DEFAULT_STORE_NAME, main.key, main.value, encoder, false) match {
+        case memory: MemoryStateStore => new MemoryPartition(memory, families)
+        case other                    => throw new IllegalStateException(s"$other is no store in memory")
+      }
   }
 }
 
@@ -115,12 +133,14 @@ object PartitionOpener {
     conf.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, choice.providerClass)
     // RocksDB would look up each key that is put, to count keys. We count our own records, and know which are new.
     conf.setConfString("spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows", "false")
+    // What is unloaded from memory is gone.
+    if (choice == StateChoice.Memory) conf.setConf(SQLConf.STATE_STORE_UNLOAD_ON_COMMIT, false)
     conf
   }
 
   /** The stores of an operator, as Spark's metadata lists them. */
   def storeNames(choice: StateChoice, families: Seq[FamilySpec]): Seq[String] = choice match {
-    case StateChoice.RocksDb => Seq(StateStoreId.DEFAULT_STORE_NAME)
-    case StateChoice.Hdfs    => HdfsPartition.storeNames(families)
+    case StateChoice.RocksDb | StateChoice.Memory => Seq(StateStoreId.DEFAULT_STORE_NAME)
+    case StateChoice.Hdfs                         => HdfsPartition.storeNames(families)
   }
 }

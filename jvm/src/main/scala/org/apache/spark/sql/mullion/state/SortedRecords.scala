@@ -1,0 +1,358 @@
+package org.apache.spark.sql.mullion.state
+
+import java.util.Arrays
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.array.ByteArrayMethods
+
+/** Records in memory, in order of three numbers, and a version of them at any time for next to nothing.
+  *
+  * {{{
+  *   Version 7          Version 8          the records lie in leaves of at most 128; whoever changes one copies it
+  *    [A][B][C]          [A][B'][C]        first, and the rest is shared: so a version, once taken, never changes
+  * }}}
+  *
+  * What was copied since the last version was taken is changed in place. Equal numbers may stand for different keys
+  * (they are hashes, in part): then the bytes of the keys decide.
+  *
+  * One thread writes; versions may be read by any.
+  */
+private[state] final class SortedRecords(from: SortedRecords.Version) {
+  import SortedRecords._
+
+  private var leaves = from.leaves
+  private var count = from.leaves.length
+  private var records = from.size
+  private var taken = from.bytes
+  // Leaves with this mark, and the list of them, are not part of any version.
+  private var mine = new Object
+  private var ownsList = false
+  private var lastLeaf = 0
+  // Where the last search ended.
+  private var leafAt = 0
+  private var at = 0
+
+  def size: Long = records
+
+  def bytes: Long = taken
+
+  /** The records as they are now. */
+  def version(): Version = {
+    if (ownsList && leaves.length != count) leaves = Arrays.copyOf(leaves, count)
+    mine = new Object
+    ownsList = false
+    new Version(leaves, records, taken)
+  }
+
+  /** The records from the first whose numbers are at least these; it stands until the next change. */
+  def cursor(a: Long, b: Long, c: Long): Cursor = {
+    lowerBound(a, b, c)
+    new Cursor(leaves, count, leafAt, at)
+  }
+
+  /** The bytes of the value of `key`, not to be changed, or null. */
+  def get(a: Long, b: Long, c: Long, key: UnsafeRow): Array[Byte] =
+    if (find(a, b, c, key)) leaves(leafAt).values(at) else None.orNull
+
+  /** Puts a record, whether its key is there or not. */
+  def put(a: Long, b: Long, c: Long, key: UnsafeRow, value: Array[Byte]): Unit =
+    if (find(a, b, c, key)) {
+      val leaf = ownLeaf(leafAt)
+      taken += value.length - leaf.values(at).length
+      leaf.values(at) = value
+    } else insert(a, b, c, bytesOf(key), value)
+
+  /** Puts a record that comes after all that are there, or before them. */
+  def append(a: Long, b: Long, c: Long, key: Array[Byte], value: Array[Byte]): Unit = {
+    lowerBound(a, b, c)
+    insert(a, b, c, key, value)
+  }
+
+  /** Removes the record of `key`, if it is there. */
+  def remove(a: Long, b: Long, c: Long, key: UnsafeRow): Unit = if (find(a, b, c, key)) {
+    val leaf = ownLeaf(leafAt)
+    taken -= leaf.keys(at).length + leaf.values(at).length
+    records -= 1
+    leaf.removeAt(at)
+    if (leaf.size == 0) dropLeaf(leafAt)
+    else if (leaf.size < Leaf.Capacity / 4 && leafAt + 1 < count) {
+      val next = leaves(leafAt + 1)
+      if (leaf.size + next.size <= Leaf.Capacity / 2) {
+        leaf.addAll(next)
+        dropLeaf(leafAt + 1)
+      }
+    }
+  }
+
+  /** Finds the record of `key`; if there is none, where it belongs. */
+  private def find(a: Long, b: Long, c: Long, key: UnsafeRow): Boolean = {
+    lowerBound(a, b, c)
+    var l = leafAt
+    var i = at
+    while (l < count) {
+      val leaf = leaves(l)
+      while (i < leaf.size) {
+        if (!leaf.isAt(i, a, b, c)) return false
+        if (isKey(leaf.keys(i), key)) { leafAt = l; at = i; return true }
+        i += 1
+      }
+      l += 1
+      i = 0
+    }
+    false
+  }
+
+  private def lowerBound(a: Long, b: Long, c: Long): Unit = {
+    leafAt = leafOf(a, b, c)
+    at = if (count == 0) 0 else leaves(leafAt).lowerBound(a, b, c)
+  }
+
+  /** The last leaf that starts before these numbers, or the first. */
+  private def leafOf(a: Long, b: Long, c: Long): Int = {
+    val known = lastLeaf
+    val still = known < count && (known == 0 || leaves(known).startsBefore(a, b, c)) &&
+      (known + 1 == count || !leaves(known + 1).startsBefore(a, b, c))
+    if (!still) lastLeaf = SortedRecords.leafOf(leaves, count, a, b, c)
+    lastLeaf
+  }
+
+  private def insert(a: Long, b: Long, c: Long, key: Array[Byte], value: Array[Byte]): Unit = {
+    if (count == 0) insertLeaf(0, new Leaf(mine, a, b, c, 16))
+    var leaf = ownLeaf(leafAt)
+    if (leaf.size == Leaf.Capacity) {
+      if (leafAt + 1 == count && at == leaf.size) {
+        // At the very end a new leaf is begun: what comes in order fills its leaves.
+        insertLeaf(leafAt + 1, new Leaf(mine, a, b, c, Leaf.Capacity))
+        leafAt += 1
+        at = 0
+      } else {
+        val half = leaf.size / 2
+        insertLeaf(leafAt + 1, leaf.split(half, mine))
+        if (at > half) { leafAt += 1; at -= half }
+      }
+      leaf = leaves(leafAt)
+    }
+    leaf.insertAt(at, a, b, c, key, value)
+    records += 1
+    taken += key.length + value.length
+  }
+
+  private def ownLeaf(i: Int): Leaf = {
+    val leaf = leaves(i)
+    if (leaf.owner eq mine) leaf
+    else {
+      ownList()
+      val copy = leaf.copy(mine)
+      leaves(i) = copy
+      copy
+    }
+  }
+
+  private def ownList(): Unit = if (!ownsList) {
+    leaves = Arrays.copyOf(leaves, count + 8)
+    ownsList = true
+  }
+
+  private def insertLeaf(i: Int, leaf: Leaf): Unit = {
+    ownList()
+    if (count == leaves.length) leaves = Arrays.copyOf(leaves, count + (count >> 1) + 8)
+    System.arraycopy(leaves, i, leaves, i + 1, count - i)
+    leaves(i) = leaf
+    count += 1
+  }
+
+  private def dropLeaf(i: Int): Unit = {
+    ownList()
+    count -= 1
+    System.arraycopy(leaves, i + 1, leaves, i, count - i)
+    leaves(count) = None.orNull
+  }
+}
+
+private[state] object SortedRecords {
+
+  /** Records as they were, for ever. */
+  final class Version private[SortedRecords] (
+      private[SortedRecords] val leaves: Array[Leaf],
+      val size: Long,
+      val bytes: Long
+  ) {
+
+    /** The records in order, from the first whose numbers are at least these. */
+    def from(a: Long, b: Long, c: Long): Cursor = {
+      val first = if (leaves.isEmpty) 0 else leafOf(leaves, leaves.length, a, b, c)
+      new Cursor(leaves, leaves.length, first, if (leaves.isEmpty) 0 else leaves(first).lowerBound(a, b, c))
+    }
+
+    def all: Cursor = new Cursor(leaves, leaves.length, 0, 0)
+  }
+
+  object Version {
+    val empty: Version = new Version(Array.empty, 0L, 0L)
+  }
+
+  /** Goes through records; it stands on one while `isOn`. */
+  final class Cursor private[SortedRecords] (
+      leaves: Array[Leaf],
+      count: Int,
+      private var leaf: Int,
+      private var at: Int
+  ) {
+    settle()
+
+    def isOn: Boolean = leaf < count
+    def a: Long = leaves(leaf).a(at)
+    def b: Long = leaves(leaf).b(at)
+    def c: Long = leaves(leaf).c(at)
+
+    /** The bytes of the key, not to be changed. */
+    def key: Array[Byte] = leaves(leaf).keys(at)
+
+    /** The bytes of the value, not to be changed. */
+    def value: Array[Byte] = leaves(leaf).values(at)
+
+    def move(): Unit = { at += 1; settle() }
+
+    private def settle(): Unit = while (leaf < count && at >= leaves(leaf).size) { leaf += 1; at = 0 }
+  }
+
+  private def leafOf(leaves: Array[Leaf], count: Int, a: Long, b: Long, c: Long): Int = {
+    var low = 1
+    var high = count
+    while (low < high) {
+      val middle = (low + high) >>> 1
+      if (leaves(middle).startsBefore(a, b, c)) low = middle + 1 else high = middle
+    }
+    low - 1
+  }
+
+  /** A few records, in order.
+    *
+    * @param firstA
+    *   with the next two: numbers that none of the leaf's come before
+    */
+  private final class Leaf(val owner: Object, firstA: Long, firstB: Long, firstC: Long, room: Int) {
+    var size = 0
+    var a = new Array[Long](room)
+    var b = new Array[Long](room)
+    var c = new Array[Long](room)
+    var keys = new Array[Array[Byte]](room)
+    var values = new Array[Array[Byte]](room)
+
+    def startsBefore(x: Long, y: Long, z: Long): Boolean =
+      firstA < x || (firstA == x && (firstB < y || (firstB == y && firstC < z)))
+
+    def isAt(i: Int, x: Long, y: Long, z: Long): Boolean = a(i) == x && b(i) == y && c(i) == z
+
+    /** The first record that does not come before these numbers. */
+    def lowerBound(x: Long, y: Long, z: Long): Int = {
+      var low = 0
+      var high = size
+      while (low < high) {
+        val middle = (low + high) >>> 1
+        val at = a(middle)
+        val isBefore = at < x || (at == x && (b(middle) < y || (b(middle) == y && c(middle) < z)))
+        if (isBefore) low = middle + 1 else high = middle
+      }
+      low
+    }
+
+    def insertAt(i: Int, x: Long, y: Long, z: Long, key: Array[Byte], value: Array[Byte]): Unit = {
+      if (size == a.length) resize(Math.min(Leaf.Capacity, size * 2))
+      move(i, i + 1)
+      a(i) = x
+      b(i) = y
+      c(i) = z
+      keys(i) = key
+      values(i) = value
+      size += 1
+    }
+
+    def removeAt(i: Int): Unit = {
+      move(i + 1, i)
+      size -= 1
+      forget(size, size + 1)
+    }
+
+    /** Takes the records from `i` on out, into a leaf of their own. */
+    def split(i: Int, owner: Object): Leaf = {
+      val right = new Leaf(owner, a(i), b(i), c(i), Leaf.Capacity)
+      right.take(this, i, size)
+      forget(i, size)
+      size = i
+      right
+    }
+
+    def addAll(next: Leaf): Unit = {
+      if (size + next.size > a.length) resize(Leaf.Capacity)
+      take(next, 0, next.size)
+    }
+
+    def copy(owner: Object): Leaf = {
+      val copied = new Leaf(owner, firstA, firstB, firstC, Math.min(Leaf.Capacity, size + (size >> 2) + 4))
+      copied.take(this, 0, size)
+      copied
+    }
+
+    private def take(other: Leaf, from: Int, until: Int): Unit = {
+      val n = until - from
+      System.arraycopy(other.a, from, a, size, n)
+      System.arraycopy(other.b, from, b, size, n)
+      System.arraycopy(other.c, from, c, size, n)
+      System.arraycopy(other.keys, from, keys, size, n)
+      System.arraycopy(other.values, from, values, size, n)
+      size += n
+    }
+
+    private def move(from: Int, to: Int): Unit = {
+      val n = size - from
+      System.arraycopy(a, from, a, to, n)
+      System.arraycopy(b, from, b, to, n)
+      System.arraycopy(c, from, c, to, n)
+      System.arraycopy(keys, from, keys, to, n)
+      System.arraycopy(values, from, values, to, n)
+    }
+
+    private def forget(from: Int, until: Int): Unit = {
+      Arrays.fill(keys.asInstanceOf[Array[AnyRef]], from, until, None.orNull)
+      Arrays.fill(values.asInstanceOf[Array[AnyRef]], from, until, None.orNull)
+    }
+
+    private def resize(room: Int): Unit = {
+      a = Arrays.copyOf(a, room)
+      b = Arrays.copyOf(b, room)
+      c = Arrays.copyOf(c, room)
+      keys = Arrays.copyOf(keys, room)
+      values = Arrays.copyOf(values, room)
+    }
+  }
+
+  private object Leaf {
+    val Capacity = 128
+  }
+
+  /** What a record takes beside the bytes of its key and value: three numbers, two references, two arrays. */
+  val Overhead = 72L
+
+  def bytesOf(row: UnsafeRow): Array[Byte] = {
+    val bytes = new Array[Byte](row.getSizeInBytes)
+    Platform.copyMemory(
+      row.getBaseObject,
+      row.getBaseOffset,
+      bytes,
+      Platform.BYTE_ARRAY_OFFSET.toLong,
+      bytes.length.toLong
+    )
+    bytes
+  }
+
+  private def isKey(bytes: Array[Byte], row: UnsafeRow): Boolean =
+    bytes.length == row.getSizeInBytes && ByteArrayMethods.arrayEquals(
+      row.getBaseObject,
+      row.getBaseOffset,
+      bytes,
+      Platform.BYTE_ARRAY_OFFSET.toLong,
+      bytes.length.toLong
+    )
+}

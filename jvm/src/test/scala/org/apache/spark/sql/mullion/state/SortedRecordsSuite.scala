@@ -1,0 +1,153 @@
+package org.apache.spark.sql.mullion.state
+
+import java.util.TreeMap
+
+import scala.jdk.CollectionConverters._
+
+import munit.ScalaCheckSuite
+import org.scalacheck.Gen
+import org.scalacheck.Prop.forAll
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+class SortedRecordsSuite extends ScalaCheckSuite {
+  import SortedRecordsSuite._
+
+  override def scalaCheckTestParameters = super.scalaCheckTestParameters.withMinSuccessfulTests(150)
+
+  property("whatever is put and removed, the records are those that a tree would have, in its order") {
+    forAll(changes) { changes =>
+      val records = new SortedRecords(SortedRecords.Version.empty)
+      val model = new Model
+      changes.foreach(apply(_, records, model))
+      assertEquals(told(records.version()), model.told)
+      assertEquals(records.size, model.told.size.toLong)
+    }
+  }
+
+  property("a version stays as it was, whatever is changed after it, and by whom") {
+    forAll(changes, changes, changes) { (before, one, other) =>
+      val records = new SortedRecords(SortedRecords.Version.empty)
+      val model = new Model
+      before.foreach(apply(_, records, model))
+      val version = records.version()
+      val was = model.told
+
+      val others = Seq(one -> records, other -> new SortedRecords(version)).map { case (changes, on) =>
+        val copy = model.copy
+        changes.foreach(apply(_, on, copy))
+        on -> copy
+      }
+
+      assertEquals(told(version), was)
+      others.foreach { case (on, copy) => assertEquals(told(on.version()), copy.told) }
+    }
+  }
+
+  property("a scan starts at the first record that does not come before") {
+    forAll(changes, time, time) { (changes, a, b) =>
+      val records = new SortedRecords(SortedRecords.Version.empty)
+      val model = new Model
+      changes.foreach(apply(_, records, model))
+      val expected = model.told.dropWhile { case ((x, y, z, _), _) =>
+        x < a || (x == a && (y < b || (y == b && z < 0)))
+      }
+      assertEquals(told(records.version().from(a, b, 0L)), expected)
+      assertEquals(told(records.cursor(a, b, 0L)), expected)
+    }
+  }
+
+  test("many records come in any order and go, and nothing is left") {
+    val records = new SortedRecords(SortedRecords.Version.empty)
+    val random = new scala.util.Random(1)
+    val keys = random.shuffle((0 until 20000).toVector)
+    keys.foreach(k => records.put(k % 7L, k.toLong * 31 % 1009, 0L, key(k), Array(1, 2)))
+    assertEquals(records.size, 20000L)
+    random.shuffle(keys).foreach(k => records.remove(k % 7L, k.toLong * 31 % 1009, 0L, key(k)))
+    assertEquals((records.size, records.bytes), (0L, 0L))
+    assert(!records.version().all.isOn)
+  }
+}
+
+object SortedRecordsSuite {
+  sealed trait Change
+  final case class Put(a: Long, b: Long, c: Long, key: Int, value: Byte) extends Change
+  final case class Remove(a: Long, b: Long, c: Long, key: Int) extends Change
+  case object TakeVersion extends Change
+
+  // Few numbers, so that they are often equal where the keys are not.
+  private val time: Gen[Long] = Gen.oneOf(Gen.choose(-2L, 2L), Gen.oneOf(Long.MinValue, Long.MaxValue))
+
+  private val change: Gen[Change] = Gen.frequency(
+    20 -> Gen.zip(time, time, Gen.choose(0L, 1L), Gen.choose(0, 40), Gen.choose[Byte](0, 9)).map((Put.apply _).tupled),
+    8 -> Gen.zip(time, time, Gen.choose(0L, 1L), Gen.choose(0, 40)).map((Remove.apply _).tupled),
+    1 -> Gen.const(TakeVersion)
+  )
+
+  // So many that leaves are split, and run empty.
+  private val changes: Gen[List[Change]] = Gen.choose(0, 900).flatMap(Gen.listOfN(_, change))
+
+  /** Records under their numbers; those of equal numbers are in no order. */
+  private final class Model(
+      records: TreeMap[(Long, Long, Long), Map[Int, Byte]] = new TreeMap(implicitly[Ordering[(Long, Long, Long)]])
+  ) {
+    def put(at: (Long, Long, Long), key: Int, value: Byte): Unit = {
+      records.put(at, records.getOrDefault(at, Map.empty) + (key -> value))
+      ()
+    }
+
+    def remove(at: (Long, Long, Long), key: Int): Unit = {
+      val left = records.getOrDefault(at, Map.empty) - key
+      if (left.isEmpty) records.remove(at) else records.put(at, left)
+      ()
+    }
+
+    def copy: Model = new Model(new TreeMap(records))
+
+    def told: Seq[((Long, Long, Long, Int), Byte)] = flat(records.asScala.toSeq)
+  }
+
+  private def flat(records: Seq[((Long, Long, Long), Map[Int, Byte])]): Seq[((Long, Long, Long, Int), Byte)] =
+    records.flatMap { case ((a, b, c), of) => of.toSeq.sorted.map { case (key, value) => ((a, b, c, key), value) } }
+
+  private def told(version: SortedRecords.Version): Seq[((Long, Long, Long, Int), Byte)] = told(version.all)
+
+  private def told(cursor: SortedRecords.Cursor): Seq[((Long, Long, Long, Int), Byte)] = {
+    val found = Iterator
+      .continually(cursor)
+      .takeWhile(_.isOn)
+      .map { c =>
+        val row = new UnsafeRow(1)
+        row.pointTo(c.key, c.key.length)
+        val record = ((c.a, c.b, c.c, row.getInt(0)), c.value.head)
+        c.move()
+        record
+      }
+      .toVector
+    // Sorted by key only where the numbers are equal.
+    found.foldLeft(Vector.empty[((Long, Long, Long), Map[Int, Byte])]) { case (groups, ((a, b, c, key), value)) =>
+      groups.lastOption match {
+        case Some((at, of)) if at == ((a, b, c)) => groups.init :+ (at -> (of + (key -> value)))
+        case _                                   => groups :+ ((a, b, c) -> Map(key -> value))
+      }
+    } match { case groups => flat(groups) }
+  }
+
+  private def key(k: Int): UnsafeRow = {
+    val row = UnsafeRow.createFromByteArray(16, 1)
+    row.setInt(0, k)
+    row
+  }
+
+  private def apply(change: Change, records: SortedRecords, model: Model): Unit = change match {
+    case Put(a, b, c, k, value) =>
+      records.put(a, b, c, key(k), Array(value))
+      model.put((a, b, c), k, value)
+      assert(records.get(a, b, c, key(k)).head == value)
+    case Remove(a, b, c, k) =>
+      records.remove(a, b, c, key(k))
+      model.remove((a, b, c), k)
+      assert(records.get(a, b, c, key(k)) eq null)
+    case TakeVersion => records.version(); ()
+  }
+}

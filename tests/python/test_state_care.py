@@ -1,0 +1,173 @@
+"""What becomes of state in the long run: keys that come and go, maintenance, changelogs, other numbers of tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from checked import CHANGELOGS, Case, CheckedQuery, settings
+from model import SECOND, Row, Rules
+from mullion import Session, StateLostError, windowed
+from mullion.testing import ClockedQuery
+from session_model import SessionRules
+from stores import PARTITIONS, TOTALS, records
+from streams import Feed, batches_of
+
+EVERY = "spark.sql.streaming.stateStore.mullion.snapshotEvery"
+MIN_DELTAS = "spark.sql.streaming.stateStore.minDeltasForSnapshot"
+PARTITIONS_SET = "spark.sql.shuffle.partitions"
+TEN = 10 * SECOND
+
+all_stores = pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
+
+
+@pytest.mark.parametrize("state", ["rocksdb", "memory"])
+def test_sessions_of_very_many_keys_come_and_go_and_leave_nothing(
+    spark: SparkSession, tmp_path: Path, state: str
+) -> None:
+    batches, keys = 5, 40_000
+    feed = Feed(tmp_path / "in", "k bigint")
+    rows = feed.stream(spark)
+    counts = windowed(rows, Session("5 seconds"), by="k", time="ts", state=state).agg(F.count("*").alias("n"))
+    closed = 0
+    with ClockedQuery(counts, checkpoint=tmp_path / "checkpoint") as query:
+        for batch in range(batches):
+            # Each key comes once, but every tenth comes again with the next batch, in a session of its own.
+            first = batch * keys - (keys // 10 if batch else 0)
+            feed.write((100 * batch * SECOND, key) for key in range(first, (batch + 1) * keys))
+            closed += len(query.settle())
+            report = batches_of(query)[-1]
+            assert report["panesOpen"] == (batch + 1) * keys - first
+        feed.flood()
+        closed += len(query.settle())
+        assert closed == batches * keys + (batches - 1) * keys // 10
+        report = batches_of(query)[-1]
+        assert (report["panesOpen"], report["numRowsTotal"]) == (0, 0)
+    assert records(spark, tmp_path / "checkpoint", state) == TOTALS
+
+
+def stores_of(spark: SparkSession, query: CheckedQuery) -> list[Any]:
+    """The ids under which Spark has the running query's stores loaded."""
+    jvm: Any = spark._jvm
+    state = jvm.org.apache.spark.sql.execution.streaming.state
+    root = f"file:{query.checkpoint / 'state'}"
+    run = query.query._query.query().runId()
+    names = ["default"]
+    if query.case.state == "hdfs":
+        kinds = (query.checkpoint / "state" / "0" / "0").iterdir()
+        names += [kind.name for kind in kinds if kind.is_dir() and not kind.name.startswith("_")]
+    ids = [
+        state.StateStoreProviderId(state.StateStoreId(root, 0, partition, name), run)
+        for partition in range(PARTITIONS)
+        for name in names
+    ]
+    assert all(state.StateStore.isLoaded(store) for store in ids)
+    return ids
+
+
+def maintain_and_unload(spark: SparkSession, query: CheckedQuery) -> None:
+    """What Spark does on its own after minutes, or when a partition moves to another executor."""
+    jvm: Any = spark._jvm
+    for store in stores_of(spark, query):
+        jvm.org.apache.spark.sql.execution.streaming.state.StateStore.doMaintenanceAndUnload(store)
+
+
+def some_rows(batch: int) -> list[Row]:
+    return [Row(100 * batch + i, f"key {i % 4}", (4 * batch + i % 9) * SECOND) for i in range(20)]
+
+
+@pytest.mark.parametrize("changelogs", ["true", "false"], ids=["changelogs", "snapshots"])
+@pytest.mark.parametrize("state", ["rocksdb", "hdfs"])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        Rules(TEN, TEN, lateness=2 * SECOND, early=3 * SECOND),
+        Rules(TEN, 4 * SECOND, early=3 * SECOND),
+        SessionRules(gap=5 * SECOND, delay=12 * SECOND, early=3 * SECOND),
+    ],
+    ids=["tumbling", "sliding", "sessions"],
+)
+def test_state_is_maintained_unloaded_and_loaded_again_within_a_run_and_after_it(
+    spark: SparkSession, tmp_path: Path, rules: Rules | SessionRules, state: str, changelogs: str
+) -> None:
+    conf = {CHANGELOGS: changelogs, MIN_DELTAS: "2"}
+    with CheckedQuery(spark, tmp_path, Case("maintained", rules, state, conf=conf)) as query:
+        for batch in range(9):
+            query.write(some_rows(batch))
+            query.settle()
+            if batch % 3 == 1:
+                maintain_and_unload(spark, query)
+            if batch % 3 == 2:
+                query.restart()
+        query.write(some_rows(9))
+        query.settle()
+        query.finish()
+
+
+def test_state_in_memory_that_is_unloaded_fails_the_query_unless_there_is_a_snapshot(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rules = Rules(TEN, 4 * SECOND, early=3 * SECOND)
+    with CheckedQuery(spark, tmp_path / "every", Case("unloaded", rules, "memory", conf={EVERY: "1"})) as query:
+        for batch in range(4):
+            query.write(some_rows(batch))
+            query.settle()
+            maintain_and_unload(spark, query)
+        query.write(some_rows(4))
+        query.settle()
+        query.finish()
+
+    with CheckedQuery(spark, tmp_path / "rarely", Case("unloaded", rules, "memory", conf={EVERY: "50"})) as query:
+        for batch in range(3):
+            query.write(some_rows(batch))
+            query.settle()
+        maintain_and_unload(spark, query)
+        query.write(some_rows(3))
+        with pytest.raises(StateLostError, match=r"is gone: .*mullion\.recover\("):
+            query.settle()
+
+
+@all_stores
+def test_sparks_offline_repartition_refuses_the_window_and_the_query_can_go_on(
+    spark: SparkSession, tmp_path: Path, state: str
+) -> None:
+    with CheckedQuery(spark, tmp_path, Case("repartitioned", Rules(TEN, TEN), state)) as query:
+        query.write(some_rows(0))
+        query.settle()
+        query.query.stop()
+        offsets = query.checkpoint / "offsets"
+        before = {file.name for file in offsets.iterdir()}
+        jvm: Any = spark._jsparkSession
+        with pytest.raises(PySparkException) as refused:
+            jvm.streamingCheckpointManager().repartition(str(query.checkpoint), 3, True)
+        # Spark's message is that it cannot read the state's schema; its cause says why.
+        error: Any = refused.value
+        assert "mullionWindow" in error._origin.getCause().getMessage()
+        # It had noted down that it begins; taken out, the query is as it was.
+        for file in offsets.iterdir():
+            if file.name not in before:
+                file.unlink()
+        query.query = query._started()
+        query.model.restart()
+        query.write(some_rows(1))
+        query.settle()
+        query.finish()
+
+
+@all_stores
+def test_another_number_of_shuffle_partitions_is_for_new_checkpoints_only(
+    spark: SparkSession, tmp_path: Path, state: str
+) -> None:
+    with CheckedQuery(spark, tmp_path, Case("more tasks", Rules(TEN, TEN), state)) as query:
+        query.write(some_rows(0))
+        query.settle()
+        with settings(spark, {PARTITIONS_SET: "5"}):
+            query.restart()
+            query.write(some_rows(1))
+            query.settle()
+            query.finish()
