@@ -209,6 +209,12 @@ CASES = [
         restart_after=4,
     ),
     Case(
+        "custom, early, reopen, memory, restarted",
+        CustomRules(unit=4 * SECOND, lists=LISTS, delay=SECOND, lateness=SECOND, early=3 * SECOND, late="reopen"),
+        state="memory",
+        restart_after=3,
+    ),
+    Case(
         "custom, idle, early, on time, lateness, hdfs",
         CustomRules(unit=TEN, lists=LISTS, lateness=4 * SECOND, early=6 * SECOND, on_time=True, idle_after=3 * SECOND),
         state="hdfs",
