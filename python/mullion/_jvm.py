@@ -82,6 +82,7 @@ def windowed(
         .withOnTime(options.on_time)
         .withAccumulate(options.accumulate)
         .withLate(options.late)
+        .withEmpty(options.empty == "emit")
         .withState(options.state)
     )
     if options.time is not None:

@@ -20,6 +20,7 @@ class Options:
     on_time: bool
     accumulate: bool
     late: str
+    empty: str
     idle_after_us: int | None
     state: str
 
@@ -34,6 +35,8 @@ class Options:
             parts.append("on_time=True")
         if not self.accumulate:
             parts.append("accumulate=False")
+        if self.empty != "skip":
+            parts.append(f"empty={self.empty!r}")
         if self.idle_after_us is not None:
             parts.append(f"idle_after={_durations.written(self.idle_after_us)!r}")
         return [*parts, f"late={self.late!r}", f"state={self.state!r}"]

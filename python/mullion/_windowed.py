@@ -40,6 +40,7 @@ from mullion.windows import Around, Custom, Early, Session, Sliding, Tumbling, W
 ColumnOrName: TypeAlias = Column | str
 
 LATE: Final = ("drop", "emit", "reopen")
+EMPTY: Final = ("skip", "emit")
 STATE: Final = ("rocksdb", "hdfs", "memory")
 _RESERVED: Final = ("window", "pane")
 # What Spark's refusals leave unsaid.
@@ -61,6 +62,7 @@ def windowed(
     on_time: bool = False,
     accumulate: bool = True,
     late: str = "drop",
+    empty: str = "skip",
     idle_after: Duration | None = None,
     state: str = "rocksdb",
 ) -> Windowed:
@@ -82,16 +84,22 @@ def windowed(
       it, and the close what is left, perhaps nothing.
     - ``late``: what becomes of a row whose pane has closed. ``"drop"`` counts it, ``"emit"`` sends it out in the column
       ``late_row``, ``"reopen"`` opens a fresh pane for it.
+    - ``empty``: ``"skip"`` for panes with rows alone. With ``"emit"`` windows without rows close too, for keys that are
+      known: from the first window with a row of the key on, for as long as the query lasts (and in a batch, to the last
+      window with one). For windows on a grid. A key is never forgotten then; and a clock that jumps over more than a
+      million windows fails the query, for a row's time must be wrong.
     - ``idle_after``: when the source has been empty for so long, the event clock goes on with the wall clock, so that
       panes of a quiet stream close, and the watermark of the query with it. Rows that then come with earlier times may
-      be late. ``None`` for never. Counting begins when a source that had rows is found empty: not while a query is
-      down or works off a backlog.
+      be late. ``None`` for never, and a checkpoint begun with one goes on with one. Counting begins when a source
+      that had rows is found empty: not while a query is down or works off a backlog.
     - ``state``: the state store, ``"rocksdb"`` or ``"hdfs"``, whatever the session's is; or ``"memory"``, which writes
       nothing with a batch but a snapshot every 10 batches
       (``spark.sql.streaming.stateStore.mullion.snapshotEvery``). After a stop or a crash in between,
       :func:`mullion.recover` takes the checkpoint back to the newest snapshot: what came since is read again, so no
-      answer is lost, and firings since then come out again. A query that loses an executor fails, and is
-      recovered in the same way.
+      answer is lost, and firings since then come out again. For a query that ends by itself (``availableNow``) set
+      the interval to 1, and it goes on from its end. A query that loses an executor fails, and is recovered in the
+      same way; with several executors set ``spark.locality.wait`` to more than a batch takes, so that tasks wait for
+      the one that has their state.
 
     Raises :class:`UnknownColumnError` for a column that ``df`` does not have, :class:`InvalidArgumentError` for a value
     that cannot be right and :class:`UnsupportedError` for what this version, or Spark Connect, cannot do. A missing
@@ -128,6 +136,17 @@ def windowed(
             "accumulate=False is not for windows about rows: they share what they hold. Leave it out."
         )
     _require_one_of("late", late, LATE)
+    _require_one_of("empty", empty, EMPTY)
+    if empty == "emit" and not isinstance(window, (Tumbling, Sliding)):
+        raise UnsupportedError(
+            f"empty='emit' is for windows that there are without rows, and {window!r} is made by them. Use Tumbling or "
+            "Sliding, or leave empty out."
+        )
+    if empty == "emit" and not accumulate:
+        raise UnsupportedError(
+            "accumulate=False and empty='emit' do not go together: a close without rows would not tell a window that "
+            "had none from one that has shown them all. Leave one of them out."
+        )
     idle_after_us = None
     if idle_after is not None:
         idle_after_us = _durations.positive(idle_after, "idle_after", "idle_after={}")
@@ -153,7 +172,7 @@ def windowed(
             )
         if isinstance(window.ranges, (str, Column)):
             _check_ranges(df, window.ranges)
-    options = Options(time, allowed_lateness_us, early, on_time, accumulate, late, idle_after_us, state)
+    options = Options(time, allowed_lateness_us, early, on_time, accumulate, late, empty, idle_after_us, state)
     return Windowed(df, window, keys, options)
 
 

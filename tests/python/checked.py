@@ -58,6 +58,7 @@ class Case:
             on_time=self.rules.on_time,
             accumulate=self.rules.accumulate,
             late=self.rules.late,
+            empty="emit" if self.rules.empty else "skip",
             idle_after=None if self.rules.idle_after is None else length(self.rules.idle_after),
             state=self.state,
         ).agg(*(column.alias(name) for name, column in self._aggregates().items()))
@@ -235,6 +236,10 @@ class CheckedQuery:
 
     def finish(self) -> None:
         """Floods the clock: every pane closes, and no pane, slice, timer or queue record may be left."""
+        if self.case.rules.empty:
+            # Known keys are for good.
+            self.query.stop()
+            return
         if self.case.rules.processing:
             self.advance(1_000_000 * SECOND)
         else:

@@ -46,6 +46,7 @@ class Contract:
     on_time: bool = False
     accumulate: bool = True
     late: str = "drop"
+    empty: bool = False
     processing: bool = False
     idle_after: int | None = None
 
@@ -124,7 +125,9 @@ class Model(ABC):
         if rows is not None or self.starts_again:
             batches.append(self.batch(rows or [], wall, rows_came=rows is not None, seen=seen))
         while self.has_run and (
-            any(self._is_due(pane, wall) for pane in self.open.values()) or self._forgets(self._when_idle(wall))
+            any(self._is_due(pane, wall) for pane in self.open.values())
+            or self._closes_empty(wall if self.contract.processing else self._when_idle(wall))
+            or self._forgets(self._when_idle(wall))
         ):
             batches.append(self.batch([], wall, rows_came=False))
         if self.has_run:
@@ -189,6 +192,7 @@ class Model(ABC):
             if self.contract.late == "emit":
                 batch.firings.append(Firing(row.key, None, None, "late", None, (row.id,)))
 
+        self._close_empty(clock, batch)
         for (key, window), pane in list(self.open.items()):
             closes = self._closes(pane, clock)
             firing = "close" if closes else self._fires(pane, clock, None if rows_came else wall)
@@ -219,6 +223,14 @@ class Model(ABC):
     def start_of(self, window: Any) -> int:
         return int(window)
 
+    def _closes_empty(self, clock: int) -> bool:
+        """Whether a window without rows is due to close."""
+        return False
+
+    def _close_empty(self, clock: int, batch: Batch) -> None:
+        """Closes the windows without rows that are due; those with rows are still open."""
+        assert not self.contract.empty
+
     def _forgets(self, clock: int) -> list[str | None]:
         """The keys without a pane that have rows which no pane can still hold: a batch runs to be rid of them."""
         return []
@@ -238,6 +250,17 @@ class Panes(Model):
     def __init__(self, rules: Rules) -> None:
         super().__init__(rules)
         self.rules = rules
+        self.known: dict[str | None, int] = {}  # where windows without rows close too: the next to close of a key
+
+    def _closes_empty(self, clock: int) -> bool:
+        return any(self.rules.closes(start) <= clock for start in self.known.values())
+
+    def _close_empty(self, clock: int, batch: Batch) -> None:
+        for key in self.known:
+            while self.rules.closes(start := self.known[key]) <= clock:
+                if (key, start) not in self.open:
+                    batch.firings.append(Firing(key, start, start + self.rules.size, "close", 0, ()))
+                self.known[key] += self.rules.slide
 
     def _enter(self, rows: Sequence[tuple[Row, int]], wall: int, batch: Batch) -> list[Row]:
         rules, late = self.rules, []
@@ -248,6 +271,8 @@ class Panes(Model):
             if not starts:
                 batch.rows_in_no_window += 1
             elif open_starts:
+                if rules.empty:
+                    self.known[row.key] = min(self.known.get(row.key, open_starts[-1]), open_starts[-1])
                 for start in open_starts:
                     opened = Pane(start + rules.size, event=self.clock, wall=wall)
                     pane = self.open.setdefault((row.key, start), opened)

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from fakes import of_connect
 from mullion import (
+    Around,
     Early,
     InvalidArgumentError,
     Session,
@@ -117,6 +118,19 @@ def test_an_idle_time_that_is_no_length_is_refused(make: Make, idle_after: objec
         make(idle_after=idle_after)
 
 
+def test_windows_without_rows_are_refused_where_rows_make_the_windows(make: Make) -> None:
+    for window in (Session("1 hour"), Around("1 hour")):
+        with pytest.raises(UnsupportedError, match=r"empty='emit' .* made by them"):
+            make(window=window, empty="emit")
+    with pytest.raises(UnsupportedError, match=r"accumulate=False and empty='emit'"):
+        make(empty="emit", accumulate=False, early=Early(count=5))
+
+
+def test_discarding_windows_about_rows_is_refused(make: Make) -> None:
+    with pytest.raises(UnsupportedError, match="they share what they hold"):
+        make(window=Around("1 hour"), accumulate=False, early=Early(count=5))
+
+
 def test_an_idle_time_shorter_than_sparks_clocks_tell_is_refused(make: Make) -> None:
     with pytest.raises(InvalidArgumentError, match=r"idle_after is 1 microsecond: .* at least 1 millisecond"):
         make(idle_after=timedelta(microseconds=1)).agg(F.count("*").alias("n"))
@@ -137,6 +151,7 @@ def test_an_idle_time_shorter_than_sparks_clocks_tell_is_refused(make: Make) -> 
         ({"allowed_lateness": 600}, "allowed_lateness='600 seconds'"),
         ({"early": "1 minute"}, r"early=Early\(every='1 minute'\)"),
         ({"early": True}, "early=True is not an Early"),
+        ({"empty": "show"}, "empty='show' is not one of 'skip', 'emit'"),
         ({"on_time": "yes"}, "on_time='yes' .* neither True nor False"),
         ({"on_time": True}, "allowed_lateness='10 minutes'"),
         ({"accumulate": 0}, r"accumulate=0 \(int\) is neither True nor False"),

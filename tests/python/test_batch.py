@@ -107,3 +107,25 @@ def test_on_processing_time_all_rows_of_a_batch_are_in_the_panes_of_now(spark: S
     rows = spark.createDataFrame([("a", 1), ("a", 2), ("b", 4)], "k string, v int")
     panes = windowed(rows, Tumbling("365000 days"), by="k", time=None).agg(F.sum("v").alias("total")).collect()
     assert sorted((pane.k, pane.pane.firing, pane.total) for pane in panes) == [("a", "close", 3), ("b", "close", 4)]
+
+
+@pytest.mark.parametrize("window", [Tumbling("10 seconds"), Sliding("10 seconds", "5 seconds")])
+def test_windows_without_rows_come_between_those_of_their_key(spark: SparkSession, window: Tumbling | Sliding) -> None:
+    rows = spark.createDataFrame([("a", 3), ("a", 42), ("b", 20), ("a", 47), ("c", 8), ("c", 19)], "k string, t int")
+    rows = rows.withColumn("ts", F.timestamp_seconds("t"))
+    made = {}
+    for empty in ("skip", "emit"):
+        panes = windowed(rows, window, by="k", time="ts", empty=empty).agg(
+            F.count("*").alias("n"), F.sum("t").alias("total"), F.collect_set("t").alias("all")
+        )
+        made[empty] = {
+            (p.k, p.start): (p.n, p.total, sorted(p.all))
+            for p in panes.select("k", F.unix_seconds("window.start").alias("start"), "n", "total", "all").collect()
+        }
+    step = 5 if isinstance(window, Sliding) else 10
+    for key in "abc":
+        starts = [start for k, start in made["skip"] if k == key]
+        for start in range(min(starts), max(starts) + 1, step):
+            nothing = (0, None, list[int]())
+            assert made["emit"].pop((key, start)) == made["skip"].get((key, start), nothing)
+    assert made["emit"] == {}

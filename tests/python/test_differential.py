@@ -253,6 +253,25 @@ CASES = [
         restart_after=2,
     ),
     Case(
+        "tumbling, empty windows, lateness, early, emit, restarted",
+        Rules(
+            TEN, TEN, offset=SECOND, delay=2 * SECOND, lateness=3 * SECOND, early=6 * SECOND, late="emit", empty=True
+        ),
+        aggregates="figures",
+        restart_after=3,
+    ),
+    Case(
+        "sliding, empty windows, on time, reopen, hdfs",
+        Rules(TEN, 4 * SECOND, lateness=8 * SECOND, on_time=True, late="reopen", empty=True),
+        state="hdfs",
+    ),
+    Case(
+        "gaps, empty windows, processing time, restarted",
+        Rules(4 * SECOND, TEN, processing=True, empty=True),
+        aggregates="figures",
+        restart_after=4,
+    ),
+    Case(
         "around, emit, restarted",
         AroundRules(before=5 * SECOND, after=2 * SECOND, delay=6 * SECOND, late="emit"),
         restart_after=4,

@@ -148,6 +148,8 @@ def session_of_its_own(home: Path, master: str = "local[2]") -> SparkSession:
     builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC")
     # A short life: little is gained by compiling well. What a killed JVM leaves behind goes with the test's folder.
     builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+    # A task waits for the executor that has its state.
+    builder = builder.config("spark.locality.wait", "10m")
     return mullion.configure(builder.config("spark.local.dir", str(home / "local"))).getOrCreate()
 
 

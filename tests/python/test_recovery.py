@@ -163,6 +163,42 @@ def test_a_query_that_finds_its_state_gone_says_so_until_it_is_recovered(
     life.end()
 
 
+def test_windows_by_the_wall_clock_are_recovered_and_rows_read_again_come_anew(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "in", COLUMNS)
+    checkpoint = tmp_path / "checkpoint"
+    now = 0
+    fired: list[Any] = []
+
+    def start() -> ClockedQuery:
+        panes = panes_of(feed.stream(spark), time=None)
+        with settings(spark, {EVERY: "4"}):
+            return ClockedQuery(panes, checkpoint=checkpoint, start_ms=1000 * now)
+
+    query = start()
+    ids = 0
+    while ids < 8 or max(versions(checkpoint)) == committed(checkpoint):
+        feed.write([(0, f"key {ids % 3}", ids)])
+        ids += 1
+        fired += query.settle()
+        query.advance("6 seconds")
+        now += 6
+        fired += query.settle()
+    query.stop()
+    assert recover(checkpoint, spark=spark) > 0
+    now += 60
+    query = start()
+    fired += query.settle()
+    query.advance("1 minute")
+    fired += query.settle()
+    assert query.progress[-1]["stateOperators"][0]["numRowsTotal"] == 0
+    query.stop()
+    closed = Counter(int(n) for row in fired for n in row.ids.strip("[]").split(","))
+    assert set(closed) == set(range(ids))
+    assert set(closed.values()) <= {1, 2}, "each in one window, and again if it is read again"
+
+
 def test_a_recovery_that_was_cut_short_is_done_again(spark: SparkSession, tmp_path: Path) -> None:
     life = Life(spark, tmp_path)
     life.batches(6)
@@ -331,16 +367,37 @@ def test_a_task_that_is_tried_again_changes_nothing_twice(spark: SparkSession, t
     for batch in range(6):
         feed.write((5 * batch * SECOND + i, f"key {i % 5}", 100 * batch + i) for i in range(50))
     feed.flood()
-    script = [sys.executable, __file__, str(tmp_path), "with failing tasks"]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    in_a_process(tmp_path, "with failing tasks")
     out = spark.read.parquet(str(folder_of(tmp_path))).collect()
     assert Counter(out) == Counter(panes_of(feed.batch(spark)).collect())
+
+
+def test_an_executor_that_is_lost_takes_its_state_with_it(tmp_path: Path) -> None:
+    """In a process of its own, with executors in theirs."""
+    in_a_process(tmp_path, "with executors")
+
+
+def in_a_process(home: Path, how: str) -> None:
+    path = os.pathsep.join(filter(None, sys.path))
+    environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
+    script = [sys.executable, __file__, str(home), how]
+    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def run_with_executors(spark: SparkSession, home: Path) -> None:
+    context: Any = spark.sparkContext._jsc.sc()
+    life = Life(spark, home, every=4)
+    life.batches(6)
+    life.between_snapshots()
+    # Each of the two has the state of a partition, or one has that of both.
+    for executor in ("0", "1"):
+        context.killAndReplaceExecutor(executor)
+    with pytest.raises(StateLostError, match=r"is gone: .* Spark ran the task where the state is not"):
+        life.batches(1)
+    assert life.stop_and_recover() > 0
+    life.batches(1)
+    life.end()
 
 
 def run_with_failing_tasks(spark: SparkSession, home: Path) -> None:
@@ -360,7 +417,9 @@ def run_with_failing_tasks(spark: SparkSession, home: Path) -> None:
 
 if __name__ == "__main__":
     home = Path(sys.argv[1])
-    if sys.argv[2:]:
+    if sys.argv[2:] == ["with executors"]:
+        run_with_executors(session_of_its_own(home, "local-cluster[2,1,1024]"), home)
+    elif sys.argv[2:]:
         run_with_failing_tasks(session_of_its_own(home, "local[2,4]"), home)
     else:
         own = session_of_its_own(home)

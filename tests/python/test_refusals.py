@@ -88,6 +88,17 @@ def test_panes_that_close_by_the_wall_clock_need_batches_without_rows(
             query.settle()
 
 
+def test_a_row_of_a_wrong_time_does_not_fill_the_years_with_windows(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    panes = windowed(feed.stream(spark), Tumbling("1 second"), by="k", time="ts", empty="emit").agg(n())
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+        feed.write([(0, "a"), (1_000_002 * SECOND, "a")])
+        with pytest.raises(
+            InvalidArgumentError, match=r"empty='emit' .* 1000002 windows of one key .* limit is 1000000"
+        ):
+            query.settle()
+
+
 def test_a_time_that_was_computed_after_the_watermark_is_refused(rows: DataFrame) -> None:
     later = rows.withColumn("ts", F.col("ts") + F.expr("INTERVAL 1 HOUR"))
     with pytest.raises(InvalidArgumentError, match=r"withWatermark\('ts'"):

@@ -140,6 +140,7 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("count", TUMBLING, {"early": Early(count=5)}, "[none]", "[fires early after every 5 rows]"),
     ("on time", TUMBLING, {"on_time": True}, "[none]", "[fires at its end and when changed after it]"),
     ("discarding", SLIDING, {"accumulate": False}, "[none]", "[each firing shows what came since the one before]"),
+    ("empty windows", SLIDING, {"empty": "emit"}, "[none]", "[windows without rows close too]"),
     ("state", TUMBLING, {"state": "hdfs"}, "[rocksdb]", "[hdfs]"),
     ("state in memory", TUMBLING, {"state": "memory"}, "[rocksdb]", "[memory]"),
 ]

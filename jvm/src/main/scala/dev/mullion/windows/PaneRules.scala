@@ -37,6 +37,12 @@ sealed trait PaneRules extends Product with Serializable {
         "on_time=True, or leave accumulate out."
     )
 
+  if (refinements.empty && !window.isInstanceOf[AlignedWindow])
+    throw MullionException.unsupported(
+      s"empty='emit' is for windows that there are without rows, and a ${window.describe} is made by them. Use Tumbling or " +
+        "Sliding, or leave empty out."
+    )
+
   if (allowedLateness < 0)
     throw MullionException.invalid(
       s"allowed_lateness is ${Duration.describe(allowedLateness)}: a pane cannot close before its end. " +
@@ -169,7 +175,10 @@ final case class AlignedRules(
   /** Whether a row is kept once for all the windows that hold it. Not where a firing takes away what it shows, for they
     * fire at other times.
     */
-  def sharesSlices: Boolean = window.overlaps && refinements.accumulate
+  def sharesSlices: Boolean = (window.overlaps || refinements.empty) && refinements.accumulate
+
+  /** Whether slices are numbered as `SliceGrid` has them; else a slice is the start of its window. */
+  def numbersSlices: Boolean = window.overlaps || sharesSlices
 
   override def windowStart(window: Long): Long = grid.windowStart(window)
 

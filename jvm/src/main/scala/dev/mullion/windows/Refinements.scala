@@ -19,8 +19,10 @@ import dev.mullion.MullionException
   *   whether panes fire when the clock comes to their end, and after that in each batch that has rows for them
   * @param accumulate
   *   whether a firing shows all of a pane; else what came since the one before it
+  * @param empty
+  *   whether windows without rows close too, for keys that are known: from the first window that held a row on
   */
-final case class Refinements(count: Option[Long], onTime: Boolean, accumulate: Boolean) {
+final case class Refinements(count: Option[Long], onTime: Boolean, accumulate: Boolean, empty: Boolean = false) {
   count.filter(_ <= 0).foreach { n =>
     throw MullionException.invalid(
       s"The count of early firings is $n: a pane fires after 1 row or more. Give a positive number, such as " +
@@ -28,12 +30,19 @@ final case class Refinements(count: Option[Long], onTime: Boolean, accumulate: B
     )
   }
 
+  if (empty && !accumulate)
+    throw MullionException.unsupported(
+      "accumulate=False and empty='emit' do not go together: a close without rows would not tell a window that had none " +
+        "from one that has shown them all. Leave one of them out."
+    )
+
   def fires: Boolean = onTime || count.isDefined
 
   def describe: Seq[String] =
     count.map(n => s"fires early after every $n rows").toSeq ++
       Option.when(onTime)("fires at its end and when changed after it") ++
-      Option.unless(accumulate)("each firing shows what came since the one before")
+      Option.unless(accumulate)("each firing shows what came since the one before") ++
+      Option.when(empty)("windows without rows close too")
 }
 
 object Refinements {

@@ -5,6 +5,7 @@ import java.util.{UUID, WeakHashMap}
 import scala.collection.mutable
 
 import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 
 import dev.mullion.windows.{BatchClock, IdleClock, TimeMath}
@@ -12,7 +13,7 @@ import dev.mullion.windows.{BatchClock, IdleClock, TimeMath}
 /** What the driver remembers of time for one operator of a running query, from batch to batch: Spark makes an operator
   * anew for each.
   */
-private[mullion] final class DriverClock private (query: Option[StreamExecution]) {
+private[mullion] final class DriverClock private (latestBefore: Long => Long) {
   private var batch = -1L
   private var before = BatchClock.BeforeAllTime
   private var now = BatchClock.BeforeAllTime
@@ -26,7 +27,7 @@ private[mullion] final class DriverClock private (query: Option[StreamExecution]
     */
   def processingTime(batch: Long, timestampMs: Long): (Long, Long) = synchronized {
     if (batch != this.batch) {
-      before = if (this.batch < 0) DriverClock.latestBefore(query, batch) else now
+      before = if (this.batch < 0) latestBefore(batch) else now
       now = Math.max(before, TimeMath.fromMillis(timestampMs))
       this.batch = batch
     }
@@ -50,6 +51,7 @@ private[mullion] final class DriverClock private (query: Option[StreamExecution]
 }
 
 private[mullion] object DriverClock {
+  // Forgotten with the query, so nothing in here may hold on to it.
   private val ofQueries = new WeakHashMap[StreamExecution, mutable.Map[Long, DriverClock]]()
 
   /** The clock of an operator of the query that has this run; of its own where none runs, as in `explain`. */
@@ -58,20 +60,18 @@ private[mullion] object DriverClock {
       case Some(query) =>
         ofQueries
           .computeIfAbsent(query, _ => mutable.Map.empty[Long, DriverClock])
-          .getOrElseUpdate(operator, new DriverClock(Some(query)))
-      case None => new DriverClock(None)
+          .getOrElseUpdate(operator, new DriverClock(latest(query.offsetLog)))
+      case None => new DriverClock(_ => BatchClock.BeforeAllTime)
     }
   }
 
-  /** The latest processing time of the batches before `batch`, as far as the checkpoint still lists them. */
-  private def latestBefore(query: Option[StreamExecution], batch: Long): Long = {
-    val log = query.toSeq
-      .filter(_ => batch > 0)
-      .flatMap(q => q.offsetLog.get(Some(Math.max(0, batch - listed)), Some(batch - 1)))
-    val times = log.flatMap(_._2.metadataOpt).map(m => TimeMath.fromMillis(m.batchTimestampMs))
+  /** The latest processing time of the batches before one, as far as the checkpoint still lists them. */
+  private def latest(offsets: OffsetSeqLog)(batch: Long): Long = {
+    val listed = if (batch == 0) Nil else offsets.get(Some(Math.max(0, batch - read)), Some(batch - 1)).toSeq
+    val times = listed.flatMap(_._2.metadataOpt).map(m => TimeMath.fromMillis(m.batchTimestampMs))
     times.maxOption.getOrElse(BatchClock.BeforeAllTime)
   }
 
   // Each is a small file, read once when a query starts.
-  private val listed = 20L
+  private val read = 20L
 }

@@ -54,6 +54,8 @@ final case class WindowOptions(
 
   def withState(store: String): WindowOptions = copy(state = StateChoice.named(store))
 
+  def withEmpty(empty: Boolean): WindowOptions = copy(refinements = refinements.copy(empty = empty))
+
   def withIdleAfter(us: Long): WindowOptions = copy(idleAfter = Some(us))
 
   def rules(window: WindowSpec): PaneRules = {

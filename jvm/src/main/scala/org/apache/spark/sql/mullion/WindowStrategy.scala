@@ -124,7 +124,12 @@ object WindowStrategy extends SparkStrategy {
       assign
     )
     val windows = node.rules match {
-      case aligned: AlignedRules  => SlicesToWindowsExec(slice, start, aligned, partial)
+      case aligned: AlignedRules =>
+        val filled =
+          if (aligned.refinements.empty)
+            EmptyWindowsExec(node.keys, slice, aligned, wanted.map(_.aggregateFunction), partial)
+          else partial
+        SlicesToWindowsExec(slice, start, aligned, filled)
       case sessions: SessionRules =>
         MergeSessionsExec(node.keys, slice, node.gap, buffersOf(program.extras), start, sessions, partial)
       case around: AroundRules => RowsToWindowsExec(node.keys, slice, start, around, partial)

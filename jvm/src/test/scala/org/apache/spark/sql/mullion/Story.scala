@@ -48,6 +48,7 @@ final case class PaneStory(
     onTime: Boolean,
     accumulate: Boolean,
     late: String,
+    empty: Boolean,
     onProcessingTime: Boolean,
     idleAfter: Option[Long]
 ) {
@@ -231,6 +232,7 @@ object Story {
     said.flag("on_time", otherwise = false),
     said.flag("accumulate", otherwise = true),
     said.text("late").getOrElse("drop"),
+    said.text("empty").contains("emit"),
     said.text("time").contains("processing"),
     said.get("idle_after").map(Said.micros)
   )

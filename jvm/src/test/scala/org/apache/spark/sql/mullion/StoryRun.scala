@@ -116,7 +116,7 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
     val plain = idling.withAllowedLateness(panes.lateness).withLate(panes.late).withState(store)
     val withGap = panes.gapByRow.fold(plain)(gap => plain.withGap(expr(gap)))
     val withRanges = panes.ranges.fold(withGap)(ranges => withGap.withRanges(expr(ranges)))
-    val refined = withRanges.withOnTime(panes.onTime).withAccumulate(panes.accumulate)
+    val refined = withRanges.withOnTime(panes.onTime).withAccumulate(panes.accumulate).withEmpty(panes.empty)
     val counting = panes.early.flatMap(_.count).fold(refined)(refined.withEarlyCount)
     val options =
       panes.early.fold(counting)(e => e.every.fold(counting)(every => counting.withEarly(every, e.unchanged)))

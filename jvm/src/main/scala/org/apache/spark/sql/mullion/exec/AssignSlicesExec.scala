@@ -203,7 +203,7 @@ trait Assigner extends Serializable {
 private[exec] final class AlignedAssigner(rules: AlignedRules, before: Long) extends Assigner {
   private val window = rules.window
   private val grid = rules.grid
-  private val overlaps = window.overlaps
+  private val overlaps = rules.numbersSlices
 
   // The last window that had closed before this batch, so that lateness is one comparison of whole numbers a row.
   private val firstOpen =

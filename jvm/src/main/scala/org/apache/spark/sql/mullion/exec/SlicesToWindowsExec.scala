@@ -29,7 +29,7 @@ case class SlicesToWindowsExec(slice: Attribute, start: Attribute, rules: Aligne
       val grid = pane.grid
       rows.flatMap { row =>
         val slice = row.getLong(sliceAt)
-        if (!pane.window.overlaps) {
+        if (!pane.numbersSlices) {
           starts.update(0, slice)
           Iterator.single(project(both(row, starts)))
         } else

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.mullion.exec
 
+import java.nio.ByteBuffer
+
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
@@ -8,6 +10,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.state.{FamilySpec, StatePartition}
 import org.apache.spark.unsafe.types.UTF8String
 
+import dev.mullion.MullionException
 import dev.mullion.windows._
 
 /** Panes of windows that overlap, as sums of shared slices: a row is stored once, in its slice. Which slices a key has
@@ -27,6 +30,7 @@ private[exec] final class SlidingPanes(
   import SlidingPanes._
 
   private val slices = partition.family(slicesFamily(program))
+  private val emitsEmpty = rules.refinements.empty
   private val reopenedAt = program.reopenedAt
   private val sliceAt = program.keys.length
   private val ordinalAt = program.keys.length
@@ -38,14 +42,16 @@ private[exec] final class SlidingPanes(
   private val firstOpenNow = rules.firstOpen(clock.now)
 
   override protected def newBook(key: UnsafeRow): Book =
-    new Book(rules, clock, key, None, SliceSet.empty, PaneFirings.empty, None, 0, firstOpenBefore)
+    new Book(rules, clock, key, None, SliceSet.empty, PaneFirings.empty, None, 0, firstOpenBefore, SliceSet.None)
 
   override protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], firings: Option[Array[Byte]]): Book = {
-    val slices = SliceSet.fromBytes(panes)
+    val bytes = ByteBuffer.wrap(panes)
+    val known = if (emitsEmpty) bytes.getLong() else SliceSet.None
+    val slices = SliceSet.fromBytes(java.util.Arrays.copyOfRange(panes, bytes.position(), panes.length))
     val fired = firings.fold(PaneFirings.empty)(PaneFirings.fromBytes)
     val queued = rules.early.flatMap(fired.firstReadings)
     val open = rules.countWindows(slices, firstOpenBefore)
-    new Book(rules, clock, key, Some(due), slices, fired, queued, open, firstOpenBefore)
+    new Book(rules, clock, key, Some(due), slices, fired, queued, open, firstOpenBefore, known)
   }
 
   /** Late rows that reopen panes need no state: those are due at once. Of windows on a grid each is one pane's. */
@@ -70,6 +76,7 @@ private[exec] final class SlidingPanes(
         accumulators.add(work, row)
         slices.update(key, accumulators.rest(work))
       }
+      if (emitsEmpty) book.know(ordinal)
       if (firesOpen) book.came += ordinal -> (if (rowsAt < 0) 1L else row.getLong(rowsAt))
     }
   }
@@ -108,8 +115,11 @@ private[exec] final class SlidingPanes(
   }
 
   override protected def close(book: Book): Iterator[InternalRow] = {
-    val windows = windowsFrom(book, firstOpenBefore, w => clock.closes(rules.windowCloseDue(w)))
-    counts.panesClosed += windows.length
+    val windows =
+      if (emitsEmpty) book.allFrom(firstOpenBefore, firstOpenNow)
+      else windowsFrom(book, firstOpenBefore, w => clock.closes(rules.windowCloseDue(w)))
+    counts.panesClosed +=
+      rules.countWindows(book.slices, firstOpenBefore) - rules.countWindows(book.slices, firstOpenNow)
     counts.firedClose += windows.length
     fire(book, windows, Firing.Close) ++ {
       dropClosed(book)
@@ -155,6 +165,7 @@ private[exec] final class SlidingPanes(
     book.slices.removeBefore(live)
     book.firings.removeBefore(firstOpenNow)
     book.openFrom = firstOpenNow
+    book.known = Math.max(book.known, firstOpenNow)
   }
 
   /** The windows from `first` on that hold rows, as long as `wanted`. */
@@ -193,7 +204,10 @@ private[exec] final class SlidingPanes(
         val slice = ordered.next()
         fold.push(slice.key.getLong(ordinalAt), slice.value.copy())
       }
-      val sum = fold.sum.getOrElse(throw new IllegalStateException(s"window $window of ${book.slices} is empty"))
+      val sum = fold.sum.getOrElse {
+        if (!emitsEmpty) throw new IllegalStateException(s"window $window of ${book.slices} is empty")
+        accumulators.empty.copy()
+      }
       val index = if (firesOpen) book.firings.fired(window) else 0
       val work = accumulators.load(sum)
       output.fire(book.key, rules.windowStart(window), rules.windowEnd(window), firing, index, work)
@@ -204,6 +218,9 @@ private[exec] final class SlidingPanes(
 
 private[exec] object SlidingPanes {
 
+  /** How many windows of a key may close without rows in one batch: more are a row of a wrong time. */
+  private val mostAtOnce = 1000000L
+
   private val afterRowsKinds = Seq(FiringKind.Early, FiringKind.OnTime, FiringKind.Update)
 
   /** The panes of one key.
@@ -212,6 +229,8 @@ private[exec] object SlidingPanes {
     *   how many panes were open when it was loaded
     * @param openFrom
     *   the first window that is open
+    * @param known
+    *   where windows without rows close too, the first that is still to close; none for a key that is new
     */
   final class Book(
       rules: SlicedRules,
@@ -222,8 +241,25 @@ private[exec] object SlidingPanes {
       val firings: PaneFirings,
       val queued: Option[(Long, Long)],
       val open: Long,
-      var openFrom: Long
+      var openFrom: Long,
+      var known: Long
   ) extends KeyBook {
+    private def emitsEmpty = rules.refinements.empty
+
+    /** Notes a row, from whose first open window on the key is known. */
+    def know(slice: Long): Unit = rules.foreachWindow(slices, slice, openFrom)(w => known = Math.min(known, w))
+
+    /** The windows to close, with rows or without: from `first` on, and before `until`. */
+    def allFrom(first: Long, until: Long): Array[Long] = {
+      val from = Math.max(first, known)
+      if (TimeMath.minus(until, from) > SlidingPanes.mostAtOnce)
+        throw MullionException.invalid(
+          s"With empty='emit' the clock's way to ${Duration.describe(clock.now)} after 1970 closes ${until - from} windows of one " +
+            s"key at once (${rules.window.describe}), and the limit is ${SlidingPanes.mostAtOnce}. Is a row's time wrong? Keep such rows out " +
+            "before the watermark, or use longer windows, or leave empty out."
+        )
+      Array.range(0, Math.max(0L, until - from).toInt).map(from + _)
+    }
 
     /** The slices that got rows in this batch, and how many, where panes fire for them. */
     val came: mutable.ArrayBuffer[(Long, Long)] = mutable.ArrayBuffer.empty
@@ -231,10 +267,10 @@ private[exec] object SlidingPanes {
     /** Late rows that reopen windows about them. */
     lazy val late: java.util.TreeMap[java.lang.Long, UnsafeRow] = new java.util.TreeMap()
 
-    override def isEmpty: Boolean = slices.isEmpty
+    override def isEmpty: Boolean = slices.isEmpty && known == SliceSet.None
 
     override def nextDue: Long = {
-      val window = rules.nextWindow(slices, openFrom)
+      val window = if (emitsEmpty) Math.max(openFrom, known) else rules.nextWindow(slices, openFrom)
       // Slices without a window wait for one that holds them, as long as it can come.
       val close = if (window == SliceSet.None) rules.expires(slices.last) else rules.windowCloseDue(window)
       if (!rules.refinements.onTime) close
@@ -245,10 +281,17 @@ private[exec] object SlidingPanes {
         }
     }
 
+    private def panes: Array[Byte] =
+      if (!emitsEmpty) slices.toBytes
+      else {
+        val held = slices.toBytes
+        ByteBuffer.allocate(8 + held.length).putLong(known).put(held).array
+      }
+
     override def firstReadings(early: EarlyFiring): Option[(Long, Long)] = firings.firstReadings(early)
 
     override def stored: (Array[Byte], Array[Byte]) =
-      (slices.toBytes, if (rules.firesOpen) firings.toBytes else None.orNull)
+      (panes, if (rules.firesOpen) firings.toBytes else None.orNull)
   }
 
   def families(program: WindowProgram): Seq[FamilySpec] = slicesFamily(program) +: KeyedPanes.families(program)

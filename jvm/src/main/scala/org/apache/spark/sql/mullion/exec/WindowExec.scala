@@ -252,7 +252,8 @@ final class WindowExec(
       logWarning(
         s"$nodeName ${rules.describe} keeps its state in memory, with a snapshot in the checkpoint every $n batches. After a " +
           "stop or a crash in between, mullion.recover(checkpoint) goes back to the newest snapshot, and what came since is " +
-          "read and put out again."
+          "read and put out again. With several executors set spark.locality.wait to more than a batch takes, so that " +
+          "tasks wait for the one that has their state."
       )
     }
     val main = program.families.head
