@@ -22,11 +22,12 @@ from mullion.errors import (
     UnsupportedError,
     VersionMismatchError,
 )
-from mullion.windows import Around, Count, Early, Global, Session, Sliding, Tumbling
+from mullion.windows import Around, Count, Custom, Early, Global, Session, Sliding, Tumbling
 
 __all__ = [
     "Around",
     "Count",
+    "Custom",
     "Duration",
     "Early",
     "Global",

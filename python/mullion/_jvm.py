@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.functions import col
+from pyspark.sql.functions import col, unix_micros
+from pyspark.sql.types import StructType
 
 from mullion import _jars
 from mullion._options import Options
+from mullion._ranges import ranges_of
 from mullion._version import __version__
 from mullion.errors import MullionError, UnsupportedError, VersionMismatchError, error_of
-from mullion.windows import Around, Count, Global, Session, Sliding, Tumbling, Window
+from mullion.windows import Around, Count, Custom, Global, Session, Sliding, Tumbling, Window
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException
@@ -121,6 +123,16 @@ def windowed(
             asked = asked.withTrigger(_column(changing))
         case Global():
             spec = jvm.globalEvery(window.count)
+        case Custom(ranges=(str() | Column()) as ranges):
+            spec = jvm.custom()
+            asked = asked.withRanges(_column(ranges))
+        case Custom(ranges=function):
+            assert callable(function)
+            spec = jvm.custom()
+            name = f"the function {window.function}"
+            assert options.time is not None
+            ranges = ranges_of(function, name, _micros(df, options.time))
+            asked = asked.withRanges(_column(ranges)).withRangesText(name)
     return _dataframe(
         jvm.windowed(_internal(df, "_jdf"), spec, _columns(spark, by), asked, _columns(spark, aggregates)), spark
     )
@@ -323,6 +335,13 @@ def _ship_jars(spark: SparkSession) -> None:
 
 def _column(column: Column | str) -> Any:
     return _internal(col(column) if isinstance(column, str) else column, "_jc")
+
+
+def _micros(df: DataFrame, time: Column | str) -> Column:
+    """The event time in microseconds; of a window column, that of its last one."""
+    kind = df.select(time).schema.fields[0].dataType
+    column = col(time) if isinstance(time, str) else time
+    return unix_micros(column["end"]) - 1 if isinstance(kind, StructType) else unix_micros(column)
 
 
 def _columns(spark: SparkSession, columns: Sequence[Column | str]) -> Any:

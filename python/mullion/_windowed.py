@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import (
+    ArrayType,
     ByteType,
     CalendarIntervalType,
     DataType,
@@ -20,6 +21,7 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     LongType,
+    NullType,
     NumericType,
     ShortType,
     StringType,
@@ -33,7 +35,7 @@ from mullion import _durations, _jvm
 from mullion._durations import Duration
 from mullion._options import Options
 from mullion.errors import InvalidArgumentError, UnknownColumnError, UnsupportedError
-from mullion.windows import Around, Count, Early, Global, Session, Sliding, Tumbling, Window
+from mullion.windows import Around, Count, Custom, Early, Global, Session, Sliding, Tumbling, Window
 
 ColumnOrName: TypeAlias = Column | str
 
@@ -71,8 +73,8 @@ def windowed(
     """Puts the rows of a DataFrame into panes: one for each window and key. ``.agg(...)`` says what a pane holds.
 
     - ``df``: a stream with a watermark on ``time``, or a batch; a batch gives what a stream over its rows closes with.
-    - ``window``: :class:`Tumbling`, :class:`Sliding`, :class:`Session` or :class:`Around`; or, over row numbers,
-      :class:`Count` or :class:`Global`.
+    - ``window``: :class:`Tumbling`, :class:`Sliding`, :class:`Session`, :class:`Around` or :class:`Custom`; or, over
+      row numbers, :class:`Count` or :class:`Global`.
     - ``by``: the key, a column or a list of them; nothing for one key. Nulls are a key, as in SQL.
     - ``time``: the event time, a ``TIMESTAMP`` column, or a window column of an operator before this one. ``None`` for
       processing time: a row's time is that of its batch, panes close by the wall clock with no row coming, and no row
@@ -182,6 +184,14 @@ def windowed(
         _check_time(df, time)
     if isinstance(window, Session) and window.gap is not None:
         _check_gap(df, window.gap)
+    if isinstance(window, Custom):
+        if time is None:
+            raise UnsupportedError(
+                f"{window!r} needs event time: on processing time (time=None) no row is late, and a row may bring "
+                "ranges that ended before it came. Name the rows' event time, as in time='ts'."
+            )
+        if isinstance(window.ranges, (str, Column)):
+            _check_ranges(df, window.ranges)
     per_key = watermark == "per key"
     options = Options(
         time, allowed_lateness_us, early, on_time, accumulate, late, empty, idle_after_us, state, running, per_key
@@ -279,12 +289,13 @@ def _require_dataframe(df: object) -> None:
 
 
 def _require_window(window: object) -> None:
-    if isinstance(window, (Tumbling, Sliding, Session, Around, Count, Global)):
+    if isinstance(window, (Tumbling, Sliding, Session, Around, Custom, Count, Global)):
         return
     meant = f"Tumbling({window!r})" if isinstance(window, str) else "Tumbling('1 hour')"
     raise InvalidArgumentError(
         f"window={window!r} ({type(window).__name__}) is not a window of Mullion. Write {meant}, "
-        "Sliding('1 hour', '5 minutes'), Session('10 minutes'), Around('1 minute'), Count(100) or Global.every(100)."
+        "Sliding('1 hour', '5 minutes'), Session('10 minutes'), Around('1 minute'), Custom('ranges'), Count(100) or "
+        "Global.every(100)."
     )
 
 
@@ -385,10 +396,21 @@ def _check_gap(df: DataFrame, gap: Column) -> None:
     )
 
 
+def _check_ranges(df: DataFrame, ranges: ColumnOrName) -> None:
+    kind = _field(df, f"ranges={ranges!r}", ranges).dataType
+    if _is_window(kind) or (isinstance(kind, ArrayType) and _is_window(kind.elementType)) or isinstance(kind, NullType):
+        return
+    raise InvalidArgumentError(
+        f"ranges={ranges!r} is of type {kind.simpleString()}, and must be an array<struct<start: timestamp, end: "
+        "timestamp>>. Make one with F.array(F.struct(F.col(...).alias('start'), F.col(...).alias('end'))), with "
+        "mullion.functions.windows(...), or give a function, Custom(lambda time: [(start, end)])."
+    )
+
+
 def _is_window(kind: DataType) -> bool:
     return (
         isinstance(kind, StructType)
-        and kind.fieldNames() == ["start", "end"]
+        and [name.lower() for name in kind.fieldNames()] == ["start", "end"]
         and all(isinstance(field.dataType, TimestampType) for field in kind.fields)
     )
 

@@ -5,7 +5,9 @@ Every length is held in whole microseconds. A window is half-open, ``[start, end
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeAlias, final
 
 from pyspark.sql import Column
@@ -13,6 +15,9 @@ from pyspark.sql import Column
 from mullion import _durations
 from mullion._durations import Duration
 from mullion.errors import InvalidArgumentError, UnsupportedError
+
+RangesOf: TypeAlias = Callable[[datetime], Iterable[tuple[datetime, datetime]] | None]
+"""A function from a row's time, in UTC, to the ranges that the row falls into."""
 
 _NO_OFFSET = "0 seconds"
 
@@ -143,6 +148,70 @@ class Around:
 
 
 @final
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Custom:
+    """Windows that each row brings itself: a row falls into every range of a list that is computed from it.
+
+    ``ranges`` is a column, by name or as a Column, of type ``array<struct<start: timestamp, end: timestamp>>`` (or one
+    such struct); or a function that gets a row's time, a ``datetime`` in UTC, and returns a list of ``(start, end)``,
+    two datetimes with a time zone each. A column is computed in the JVM; a function runs in Python workers, over Arrow.
+
+    A range is half-open, ``[start, end)``, of any length, and need not hold the row's time. Ranges of two rows are one
+    window when both their ends are equal; one that a row lists twice counts once. A row with an empty list, or null or
+    ``None`` in its place, is in no window. A range that ends at or before its start, or has a null in it, fails the
+    query, which shows it.
+
+    >>> from datetime import timedelta
+    >>> def whole_day(time):
+    ...     start = time.replace(hour=0, minute=0, second=0, microsecond=0)
+    ...     return [(start, start + timedelta(days=1))]
+    >>> Custom(whole_day)
+    Custom(whole_day)
+    >>> Custom("shifts")
+    Custom('shifts')
+
+    Equal are those of one name, one Column object or one function: Columns cannot be compared.
+
+    A function is told from another by its name alone: a checkpoint cannot see that its body changed.
+
+    Raises :class:`InvalidArgumentError` when ``ranges`` is neither a column nor callable.
+    """
+
+    ranges: Column | str | RangesOf
+
+    def __init__(self, ranges: Column | str | RangesOf) -> None:
+        if not isinstance(ranges, (Column, str)) and not callable(ranges):
+            raise InvalidArgumentError(
+                f"ranges={ranges!r} ({type(ranges).__name__}) is neither a column nor a function of a row's time. "
+                "Write Custom('ranges') for a column that holds each row's ranges, or Custom(lambda time: [(start, "
+                "end)])."
+            )
+        _hold(self, ranges=ranges)
+
+    @property
+    def function(self) -> str | None:
+        """What the function is called; ``None`` where the ranges are a column."""
+        if isinstance(self.ranges, (Column, str)):
+            return None
+        named = str(getattr(self.ranges, "__qualname__", type(self.ranges).__qualname__))
+        return named.rsplit("<locals>.", 1)[-1]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Custom):
+            return False
+        mine, theirs = self.ranges, other.ranges
+        if isinstance(mine, Column) or isinstance(theirs, Column):
+            return mine is theirs
+        return bool(mine == theirs)
+
+    def __hash__(self) -> int:
+        return hash((Custom, id(self.ranges) if isinstance(self.ranges, Column) else self.ranges))
+
+    def __repr__(self) -> str:
+        return f"Custom({self.function or repr(self.ranges)})"
+
+
+@final
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Count:
     """Windows of ``size`` rows that start every ``every`` rows, for each key in order of arrival.
@@ -246,7 +315,7 @@ class Global:
         return self.count, self.condition, self.changing
 
 
-Window: TypeAlias = Tumbling | Sliding | Session | Around | Count | Global
+Window: TypeAlias = Tumbling | Sliding | Session | Around | Custom | Count | Global
 
 
 @final

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,10 +15,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F
 
+from custom_model import CustomRules
 from model import SECOND, AroundRules, Batch, Firing, Row, Rules
-from mullion import Around, Early, Session, Sliding, Tumbling, read_panes, windowed
+from mullion import Around, Custom, Early, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
-from mullion.windows import Window
+from mullion.windows import RangesOf, Window
 from session_model import SessionRules, model_of
 from stores import TOTALS, records
 from streams import FLOOD, Feed, batches_of
@@ -37,7 +39,7 @@ class Case:
     """
 
     name: str
-    rules: Rules | SessionRules | AroundRules
+    rules: Rules | SessionRules | AroundRules | CustomRules
     state: str = "rocksdb"
     aggregates: str = "list"
     output_mode: str = "append"
@@ -79,6 +81,10 @@ class Case:
                 # A row has the gap that its id says.
                 lengths = F.array(*(F.lit(None if gap is None else length(gap)) for gap in gaps))
                 return Session(F.get(lengths, (F.col("id") % len(gaps)).cast("int")))
+            case CustomRules(in_python=True) as rules:
+                return Custom(_in_python(rules))
+            case CustomRules() as rules:
+                return Custom(_in_sql(rules))
             case AroundRules(before=before, after=after):
                 return Around(length(before), length(after))
             case Rules(size=size, slide=slide, offset=offset) if size == slide:
@@ -99,6 +105,35 @@ class Case:
 
     def nothing_made(self) -> tuple[None, ...]:
         return (None,) if self.aggregates == "list" else (None, None, None)
+
+
+def _in_python(rules: CustomRules) -> RangesOf:
+    unit, lists = rules.unit, rules.lists
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+
+    def ranges(time: datetime) -> list[tuple[datetime, datetime]] | None:
+        base = (time - epoch) // timedelta(microseconds=unit)
+        found = lists[base % len(lists)]
+        if found is None:
+            return None
+        at = epoch + base * timedelta(microseconds=unit)
+        return [(at + timedelta(microseconds=start), at + timedelta(microseconds=end)) for start, end in found]
+
+    return ranges
+
+
+def _in_sql(rules: CustomRules) -> Column:
+    """The ranges of a row: which list it has, and from where, its time says."""
+    us, unit = F.unix_micros("ts"), F.lit(rules.unit)
+    start = us - F.pmod(us, unit)
+    which = F.pmod(start / unit, F.lit(len(rules.lists))).cast("int")
+    lists = F.from_json(F.lit(json.dumps(rules.lists)), "array<array<array<bigint>>>")
+
+    def moved(found: Column) -> Column:
+        bounds = [F.timestamp_micros(start + found[i]).alias(name) for i, name in enumerate(("start", "end"))]
+        return F.struct(*bounds)
+
+    return F.transform(F.get(lists, which), moved)
 
 
 def length(us: int) -> timedelta:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 SECOND = 1_000_000
 
@@ -108,7 +108,8 @@ class Model(ABC):
 
     def __init__(self, contract: Contract) -> None:
         self.contract = contract
-        self.open: dict[tuple[str | None, int], Pane] = {}
+        # By key and window: its start, or what tells it from others and ``start_of`` gives the start of.
+        self.open: dict[tuple[str | None, Any], Pane] = {}
         self.clock = 0  # the event clock of the next batch: 0 until rows have been seen
         self.before: int | None = None  # that of the batch before; none before batch 0, and nothing is late there
         self.has_run = False
@@ -192,17 +193,18 @@ class Model(ABC):
                 batch.firings.append(Firing(row.key, None, None, "late", None, (row.id,)))
 
         self._close_empty(clock, batch)
-        for (key, start), pane in list(self.open.items()):
+        for (key, window), pane in list(self.open.items()):
             closes = self._closes(pane, clock)
             firing = "close" if closes else self._fires(pane, clock, None if rows_came else wall)
             if firing is not None:
+                start = self.start_of(window)
                 batch.firings.append(Firing(key, start, pane.end, firing, pane.fired, tuple(sorted(pane.ids))))
                 pane.fired, pane.since, pane.event, pane.wall = pane.fired + 1, 0, clock, wall
                 pane.was_on_time |= firing == "on_time"
                 if not self.contract.accumulate:
                     pane.ids = []
             if closes:
-                del self.open[key, start]
+                del self.open[key, window]
 
         for key in self._forgets(clock):
             self._forget(key)
@@ -217,6 +219,9 @@ class Model(ABC):
             # Spark keeps watermarks in whole milliseconds.
             self.clock = max(self.clock, max(times) // 1000 * 1000 - self.contract.delay)
         return batch
+
+    def start_of(self, window: Any) -> int:
+        return int(window)
 
     def _closes_empty(self, clock: int) -> bool:
         """Whether a window without rows is due to close."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from custom_model import CustomRules, Customs
 from model import AroundRules, Arounds, Batch, Contract, Firing, Model, Pane, Panes, Row, Rules, closes
 
 Key = str | None
@@ -117,19 +118,22 @@ def ids_of(parts: Sequence[Part]) -> tuple[int, ...]:
     return tuple(sorted(row for part in parts for row in part.ids))
 
 
-def closes_of(rules: Rules | SessionRules | AroundRules, rows: Sequence[Row]) -> list[Firing]:
+def closes_of(rules: Rules | SessionRules | AroundRules | CustomRules, rows: Sequence[Row]) -> list[Firing]:
     """The closes of all panes when no row is late: what a batch DataFrame gives."""
     if isinstance(rules, Rules):
         return closes(rules, rows)
     model, batch = model_of(rules), Batch()
     model._enter([(row, row.time) for row in rows if row.time is not None], 0, batch)
     return [
-        Firing(key, start, pane.end, "close", 0, tuple(sorted(pane.ids))) for (key, start), pane in model.open.items()
+        Firing(key, model.start_of(window), pane.end, "close", 0, tuple(sorted(pane.ids)))
+        for (key, window), pane in model.open.items()
     ]
 
 
-def model_of(rules: Rules | SessionRules | AroundRules) -> Model:
+def model_of(rules: Rules | SessionRules | AroundRules | CustomRules) -> Model:
     """The model of a query, whatever its windows are."""
+    if isinstance(rules, CustomRules):
+        return Customs(rules)
     if isinstance(rules, AroundRules):
         return Arounds(rules)
     return Sessions(rules) if isinstance(rules, SessionRules) else Panes(rules)

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from checked import Case, shown, shown_row
+from custom_model import CustomRules
 from model import SECOND, AroundRules, Row, Rules
 from mullion import Session, Sliding, Tumbling, windowed
 from mullion.testing import ClockedQuery
@@ -20,6 +21,7 @@ from streams import Feed
 
 SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 TEN = 10 * SECOND
+RANGES = (((0, TEN), (-SECOND, TEN)), None, ((0, SECOND), (0, SECOND)), (), ((-TEN, 2),))
 
 CASES = [
     Case("tumbling", Rules(TEN, TEN), aggregates="figures"),
@@ -27,6 +29,8 @@ CASES = [
     Case("sliding", Rules(TEN, 2 * SECOND, early=SECOND), aggregates="figures"),
     Case("sliding, slide does not divide size", Rules(TEN, 4 * SECOND, offset=-SECOND, late="reopen")),
     Case("gaps", Rules(4 * SECOND, TEN, offset=SECOND, late="emit")),
+    Case("custom", CustomRules(unit=3 * SECOND, lists=RANGES, early=SECOND, late="emit"), aggregates="figures"),
+    Case("custom by a function", CustomRules(unit=3 * SECOND, lists=RANGES, in_python=True)),
     Case("around", AroundRules(before=4 * SECOND, after=2 * SECOND, early=SECOND)),
     Case("around, nothing before", AroundRules(before=0, after=SECOND, late="emit"), aggregates="figures"),
     Case("sessions", SessionRules(gap=3 * SECOND, early=SECOND, late="reopen")),

@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from checked import CHANGELOGS, SESSION_STATE_IN_ROCKSDB, Case, CheckedQuery
+from custom_model import CustomRules
 from model import SECOND, AroundRules, Row, Rules
 from session_model import SessionRules
 
@@ -23,6 +24,16 @@ KEYS = 240
 SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 
 TEN = 10 * SECOND
+LISTS = (
+    ((0, TEN), (0, 3 * SECOND)),
+    ((-SECOND, 2 * SECOND),),
+    (),
+    ((0, 30 * SECOND), (-9 * SECOND, 1), (0, 30 * SECOND)),
+    None,
+    ((-20 * SECOND, -SECOND),),
+    ((5 * SECOND, 6 * SECOND), (-SECOND, 6 * SECOND), (0, 6 * SECOND), (0, 2 * SECOND)),
+)
+"""The ranges that rows bring to custom windows, by the unit that their time is in."""
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false"}
 STATE_IN_CHANGELOGS = {**SESSION_STATE_IN_ROCKSDB, CHANGELOGS: "true"}
 STATE_WITH_CHECKPOINT_IDS = {**STATE_IN_CHANGELOGS, "spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}
@@ -159,6 +170,54 @@ CASES = [
         Rules(12 * SECOND, 4 * SECOND, delay=SECOND, early=3 * SECOND, accumulate=False, late="reopen"),
         state="hdfs",
         aggregates="figures",
+    ),
+    Case("custom", CustomRules(unit=TEN, lists=LISTS), aggregates="figures"),
+    Case(
+        "custom, lateness, emit, hdfs, restarted",
+        CustomRules(unit=4 * SECOND, lists=LISTS, delay=3 * SECOND, lateness=5 * SECOND, late="emit"),
+        state="hdfs",
+        restart_after=4,
+    ),
+    Case(
+        "custom, early, lateness, reopen, update mode, changelogs, restarted",
+        CustomRules(unit=6 * SECOND, lists=LISTS, delay=SECOND, lateness=2 * SECOND, early=3 * SECOND, late="reopen"),
+        output_mode="update",
+        conf=STATE_IN_CHANGELOGS,
+        restart_after=3,
+    ),
+    Case(
+        "custom, early unchanged, emit, interpreted",
+        CustomRules(unit=5 * SECOND, lists=LISTS, early=4 * SECOND, unchanged=True, late="emit"),
+        conf=INTERPRETED,
+    ),
+    Case(
+        "custom, reopen, hdfs, interpreted",
+        CustomRules(unit=5 * SECOND, lists=LISTS, delay=4 * SECOND, late="reopen"),
+        state="hdfs",
+        aggregates="figures",
+        conf=INTERPRETED,
+    ),
+    Case(
+        "custom, on time, early by count, what is shown is taken away",
+        CustomRules(
+            unit=8 * SECOND, lists=LISTS, delay=SECOND, lateness=9 * SECOND, count=2, on_time=True, accumulate=False
+        ),
+    ),
+    Case(
+        "custom by a function, early, emit, restarted",
+        CustomRules(unit=5 * SECOND, lists=LISTS, delay=2 * SECOND, early=5 * SECOND, late="emit", in_python=True),
+        restart_after=4,
+    ),
+    Case(
+        "custom, early, reopen, memory, restarted",
+        CustomRules(unit=4 * SECOND, lists=LISTS, delay=SECOND, lateness=SECOND, early=3 * SECOND, late="reopen"),
+        state="memory",
+        restart_after=3,
+    ),
+    Case(
+        "custom, idle, early, on time, lateness, hdfs",
+        CustomRules(unit=TEN, lists=LISTS, lateness=4 * SECOND, early=6 * SECOND, on_time=True, idle_after=3 * SECOND),
+        state="hdfs",
     ),
     Case(
         "tumbling, processing time, early, a count, restarted",
@@ -325,17 +384,20 @@ class Step:
 
 def steps(rng: random.Random, case: Case) -> Iterator[Step]:
     """A stream of some batches: time runs on, stands still and leaps."""
-    rules: Rules | SessionRules | AroundRules = case.rules
+    rules: Rules | SessionRules | AroundRules | CustomRules = case.rules
     ids = count()
     if isinstance(rules, AroundRules):
         # As far from one another as rows of a session are, where its gap is a window's reach.
         gap = max(rules.before, rules.after, SECOND)
         rules = SessionRules(gap=gap, delay=rules.delay, lateness=rules.lateness, early=rules.early)
-    leaps = (
-        (rules.gap // 2, rules.gap, 2 * rules.gap + rules.lateness)
-        if isinstance(rules, SessionRules)
-        else (rules.slide // 2, rules.slide, rules.size, 3 * rules.size + rules.lateness)
-    )
+    leaps: tuple[int, ...]
+    match rules:
+        case CustomRules(unit=unit):
+            leaps = (unit // 2, unit, 3 * unit + rules.lateness)
+        case SessionRules(gap=gap):
+            leaps = (gap // 2, gap, 2 * gap + rules.lateness)
+        case Rules():
+            leaps = (rules.slide // 2, rules.slide, rules.size, 3 * rules.size + rules.lateness)
     seen: dict[str | None, list[int]] = {}
     keys: list[str | None] = [None, "", *(f"key {i}" for i in range(KEYS - 2))]
     front = 0
@@ -345,6 +407,8 @@ def steps(rng: random.Random, case: Case) -> Iterator[Step]:
             for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 2, 4))):
                 if isinstance(rules, SessionRules):
                     time = _time_of_session(rng, rules, front, seen.setdefault(key, []))
+                elif isinstance(rules, CustomRules):
+                    time = _time_of_custom(rng, rules, front)
                 else:
                     time = _time(rng, rules, front)
                 rows.append(Row(next(ids), key, time))
@@ -368,6 +432,20 @@ def _time(rng: random.Random, rules: Rules, front: int) -> int | None:
             return edge + rng.choice((-1, 0, 0, 1))
         case _:
             return front + rng.randrange(-rules.size - rules.delay, rules.size)
+
+
+def _time_of_custom(rng: random.Random, rules: CustomRules, front: int) -> int | None:
+    """A time near those of before, often on the edge of a unit, where ranges change."""
+    unit, back = rules.unit, rules.delay + rules.lateness
+    match rng.randrange(20):
+        case 0:
+            return None
+        case 1:  # long past, in the first batches before the epoch
+            return front - rng.randrange(8 * (unit + back))
+        case 2 | 3 | 4:
+            return front // unit * unit + rng.choice((-unit, 0, unit)) + rng.choice((-1, 0, 1))
+        case _:
+            return front + rng.randrange(-unit - back, unit)
 
 
 def _time_of_session(rng: random.Random, rules: SessionRules, front: int, seen: list[int]) -> int | None:

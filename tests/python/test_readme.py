@@ -1,4 +1,6 @@
-"""The README says what the code does: its snippets are run in order, and must print what stands below them."""
+"""The README and the pages of docs say what the code does: a page's snippets are run in order, and must print what
+stands below them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -35,15 +38,20 @@ def snippets(text: str) -> list[Snippet]:
 
 
 @pytest.mark.usefixtures("spark")
-def test_every_snippet_of_the_readme_runs_and_prints_what_stands_below_it() -> None:
-    found = snippets(README.read_text(encoding="utf-8"))
-    assert found, "the README has no snippet"
-    names: dict[str, Any] = {"__name__": "readme"}
-    for snippet in found:
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if snippets(page.read_text("utf-8"))], ids=lambda page: page.name
+)
+def test_every_snippet_of_the_page_runs_and_prints_what_stands_below_it(page: Path) -> None:
+    # A page's own session is the suite's, which goes on.
+    names: dict[str, Any] = {"__name__": "page"}
+    for snippet in snippets(page.read_text("utf-8")):
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            exec(compile("\n" * (snippet.line - 1) + snippet.code, str(README), "exec"), names)
+            exec(compile("\n" * (snippet.line - 1) + snippet.code, str(page), "exec"), names)
         if snippet.printed is not None:
-            assert out.getvalue().strip() == snippet.printed.strip(), f"{README.name}, line {snippet.line}"
-    # The snippet's own session is the suite's, which goes on.
+            assert out.getvalue().strip() == snippet.printed.strip(), f"{page.name}, line {snippet.line}"
     assert isinstance(names["spark"], SparkSession)
+
+
+def test_the_readme_has_snippets() -> None:
+    assert snippets(PAGES[0].read_text("utf-8"))

@@ -22,7 +22,7 @@ import yaml
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Around, Count, Early, Global, MullionError, Session, Sliding, Tumbling, read_panes, windowed
+from mullion import Around, Count, Custom, Early, Global, MullionError, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import Window
 
@@ -84,7 +84,7 @@ class Spec:
     @property
     def kind(self) -> str:
         """Of windows on a grid (``tumbling`` and ``sliding``) are the lengths below."""
-        (kind,) = {"tumbling", "sliding", "session", "around", "count", "global"} & set(self.window)
+        (kind,) = {"tumbling", "sliding", "session", "around", "custom", "count", "global"} & set(self.window)
         return kind
 
     @property
@@ -161,6 +161,8 @@ class Spec:
             case "session":
                 gap = self.window["session"]
                 return Session(F.expr(gap) if isinstance(gap, str) else length(micros(gap)))
+            case "custom":
+                return Custom(F.expr(self.window["custom"]))
             case "around":
                 return Around(length(micros(self.window["around"])), length(micros(self.window.get("after", 0))))
             case "tumbling":
@@ -169,7 +171,7 @@ class Spec:
 
     def far(self) -> tuple[int, int]:
         """When the last row of a story comes, and how many panes it is in: as many as a row can be."""
-        if self.kind in ("session", "around"):
+        if self.kind in ("session", "around", "custom"):
             return FAR * 1_000_000, 1
         return FAR * 1_000_000 // self.slide * self.slide + self.offset, -(-self.size // self.slide)
 
@@ -510,7 +512,9 @@ def one_row(run: Run) -> int:
     """The records of a state that never saw another row than the last."""
     spec = run.story.spec
     window: dict[str, Any] = {spec.kind: 10}
-    if spec.kind in ("tumbling", "sliding"):
+    if spec.kind == "custom":
+        window = {"custom": "mullion_windows(ts, '10 seconds')"}
+    elif spec.kind in ("tumbling", "sliding"):
         sliding = {"sliding": seconds(spec.size), "every": seconds(spec.slide)}
         window = sliding if spec.slide < spec.size else {"tumbling": 10}
     shape = (run.store, str(window), str(spec.early), spec.on_time, spec.accumulate, spec.running, str(spec.collect))

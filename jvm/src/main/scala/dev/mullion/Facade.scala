@@ -49,6 +49,9 @@ object Facade {
   /** Windows that close where the value of `WindowOptions.trigger` changes. */
   def globalChanges(): WindowSpec = GlobalWindow(GlobalTrigger.Changes)
 
+  /** Windows that each row brings, in the column that the options name. */
+  def custom(): WindowSpec = CustomWindow("each row's own")
+
   /** What is asked of panes beside their window: nothing, as yet. */
   def options: WindowOptions = WindowOptions()
 

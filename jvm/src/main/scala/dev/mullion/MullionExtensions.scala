@@ -2,6 +2,7 @@ package dev.mullion
 
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.mullion.{RefuseAtStart, WindowStrategy}
+import org.apache.spark.sql.mullion.functions.SqlFunctions
 
 /** Adds Mullion to a session: `spark.sql.extensions=dev.mullion.MullionExtensions`. */
 class MullionExtensions extends (SparkSessionExtensions => Unit) {
@@ -9,5 +10,6 @@ class MullionExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(_ => WindowStrategy)
     // Before anything is resolved: Spark's own check of output modes comes with the resolution of the sink.
     extensions.injectHintResolutionRule(_ => RefuseAtStart)
+    SqlFunctions.inject(extensions)
   }
 }

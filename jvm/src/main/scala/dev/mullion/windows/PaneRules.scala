@@ -116,6 +116,12 @@ object PaneRules {
       case numbers: RowNumberWindow =>
         NumberedRules.refuse(numbers, allowedLateness, early, late, refinements)
         NumberedRules(numbers)
+      case _: CustomWindow if clock == PaneClock.ProcessingTime =>
+        throw MullionException.unsupported(
+          "Custom windows need event time: on processing time (time=None) no row is late, and a row may bring ranges that " +
+            "ended before it came. Name the event time of the rows, as in time='ts'."
+        )
+      case custom: CustomWindow => CustomRules(custom, allowedLateness, early, late, refinements, clock)
     }
 }
 
@@ -284,6 +290,16 @@ final case class SessionRules(
     */
   def slice(ts: Long, gap: Long): Long = Math.floorDiv(ts, gap)
 }
+
+/** The rules for windows that rows bring: nothing of a pane follows from another, and each closes by its own end. */
+final case class CustomRules(
+    window: CustomWindow,
+    allowedLateness: Long,
+    early: Option[EarlyFiring],
+    late: LatePolicy,
+    refinements: Refinements = Refinements.none,
+    clock: PaneClock = PaneClock.EventTime
+) extends PaneRules
 
 /** The rules for windows of row numbers: their panes close with the row that completes them, and no row is late. */
 final case class NumberedRules(window: RowNumberWindow) extends PaneRules {

@@ -119,6 +119,15 @@ final case class SessionWindow(gap: Option[Long]) extends WindowSpec {
   override def describe: String = s"session with a gap of ${gap.fold("each row's own")(Duration.describe)}"
 }
 
+/** Windows that each row brings itself: it falls into every range of a list that is computed from it.
+  *
+  * @param ranges
+  *   what computes the list, in words: an expression in SQL, or the name of a function
+  */
+final case class CustomWindow(ranges: String) extends WindowSpec {
+  override def describe: String = s"custom by $ranges"
+}
+
 /** Windows of row numbers in place of time: the rows of a key are numbered from 0 in order of arrival. There is no
   * clock, so no row is late, and a window closes with the row that completes it.
   */

@@ -118,6 +118,8 @@ object PanesReader {
     val options = WindowOptions(
       time = Option.unless(header.clock == PaneClock.ProcessingTime.name)(expr(eventTime)),
       gap = header.window.gapByRow.map(expr),
+      // Open panes know their ranges; what computed them may be a function that is not here.
+      ranges = header.window.ranges.map(_ => CustomRanges.none),
       allowedLateness = header.allowedLateness,
       early = header.early,
       refinements = header.refinements,

@@ -41,13 +41,13 @@ object RowsAsked {
       other.foreach(what => refuse(s"$what with $asked", s"rows are worked on one by one there. Leave $what out."))
     }
 
-    if (window.isInstanceOf[AroundWindow])
-      oneByOne.headOption.foreach { asked =>
-        refuse(
-          s"$asked with ${window.describe}",
-          "the windows of a row are those of rows that came before it and after it. Aggregate with agg() and without it."
-        )
-      }
+    val shared = window match {
+      case _: AroundWindow => Some("the windows of a row are those of rows that came before it and after it")
+      case _: CustomWindow => Some("the ranges of a row are taken apart before its key's rows come together")
+      case _               => None
+    }
+    for (why <- shared; asked <- oneByOne.headOption)
+      refuse(s"$asked with ${window.describe}", s"$why. Aggregate with agg() and without it.")
     if (options.perKey && window.isInstanceOf[RowNumberWindow])
       refuse("watermark='per key'", s"a window of row numbers (${window.describe}) has no clock. Leave it out.")
     if (options.idleAfter.isDefined && window.isInstanceOf[RowNumberWindow])

@@ -2,6 +2,7 @@ package org.apache.spark.sql.mullion
 
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.classic.{DataFrame => ClassicDataFrame, Dataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.mullion.functions.SqlFunctions
 
 import dev.mullion.MullionException
 
@@ -26,6 +27,7 @@ object Session {
       if (!experimental.extraOptimizations.contains(RefuseDownstream))
         experimental.extraOptimizations :+= RefuseDownstream
     }
+    SqlFunctions.register(classic(spark))
   }
 
   private def connect(found: String): MullionException = MullionException.unsupported(

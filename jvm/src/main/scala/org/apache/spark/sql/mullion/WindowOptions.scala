@@ -12,6 +12,10 @@ import dev.mullion.windows._
   *   the event time; none for processing time
   * @param gap
   *   the interval that each row brings, for sessions by row
+  * @param ranges
+  *   the ranges that each row brings, for custom windows
+  * @param rangesText
+  *   what they are in words, where their SQL does not say it
   * @param idleAfter
   *   how long a source must be empty for the event clock to follow the wall clock; none for never
   * @param trigger
@@ -26,6 +30,8 @@ import dev.mullion.windows._
 final case class WindowOptions(
     time: Option[Column] = None,
     gap: Option[Column] = None,
+    ranges: Option[Column] = None,
+    rangesText: Option[String] = None,
     allowedLateness: Long = 0L,
     early: Option[EarlyFiring] = None,
     refinements: Refinements = Refinements.none,
@@ -40,6 +46,10 @@ final case class WindowOptions(
   def withTime(column: Column): WindowOptions = copy(time = Some(column))
 
   def withGap(column: Column): WindowOptions = copy(gap = Some(column))
+
+  def withRanges(column: Column): WindowOptions = copy(ranges = Some(column))
+
+  def withRangesText(words: String): WindowOptions = copy(rangesText = Some(words))
 
   def withAllowedLateness(us: Long): WindowOptions = copy(allowedLateness = us)
 

@@ -9,7 +9,7 @@ import org.apache.spark.sql.mullion.exec._
 import org.apache.spark.sql.types.{BooleanType, LongType, TimestampType}
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{AlignedRules, AroundRules, LatePolicy, NumberedRules, SessionRules, TimeMath}
+import dev.mullion.windows.{AlignedRules, AroundRules, CustomRules, LatePolicy, NumberedRules, SessionRules, TimeMath}
 
 /** Plans [[WindowedAggregate]].
   *
@@ -17,6 +17,7 @@ import dev.mullion.windows.{AlignedRules, AroundRules, LatePolicy, NumberedRules
   *   stream   WindowExec - merge - [shuffle by key] - partial aggregate by slice - AssignSlices - child
   *   batch    final aggregate - [shuffle by window] - SlicesToWindows - partial aggregate by slice - AssignSlices - child
   *            (sessions: final aggregate - MergeSessions - [shuffle by key] - partial aggregate by slice - AssignSlices)
+  *            (custom: final aggregate - [shuffle by window] - partial aggregate by range - AssignRanges - child)
   *   rows one by one
   *   stream   WindowExec - [sort by key, arrival] - [shuffle by key] - Project arrival - child
   *   batch    ArrivalBatch - [sort by key, arrival] - [shuffle by key] - Project arrival - child, for windows of row numbers
@@ -44,6 +45,7 @@ object WindowStrategy extends SparkStrategy {
       slice,
       marked,
       node.gap,
+      node.ranges.map(_ => AttributeReference("start", LongType, nullable = false)()),
       node.time,
       node.functions,
       node.functionResults,
@@ -125,16 +127,7 @@ object WindowStrategy extends SparkStrategy {
   private def planStream(node: WindowedAggregate): SparkPlan = {
     checkSettings(node)
     val program = WindowStrategy.program(node)
-    val assign = AssignSlicesExec(
-      program.id,
-      node.time,
-      program.slice,
-      program.marked,
-      node.gap,
-      node.rules,
-      before = None,
-      timed(node, program)
-    )
+    val assign = assigner(program, node, program.marked, timed(node, program))
     val partial = AggregateExecs(
       Partial,
       distribution = None,
@@ -171,9 +164,9 @@ object WindowStrategy extends SparkStrategy {
   private def planBatch(node: WindowedAggregate): SparkPlan = {
     val program = WindowStrategy.program(node)
     val slice = program.slice
-    val start = AttributeReference("start", LongType, nullable = false)()
-    val assign = AssignSlicesExec("batch", node.time, slice, None, node.gap, node.rules, None, planLater(node.child))
-    val grouping = (node.keys :+ slice) ++ node.gap
+    val start = program.start.getOrElse(AttributeReference("start", LongType, nullable = false)())
+    val assign = assigner(program, node, marked = None, planLater(node.child))
+    val grouping = (node.keys :+ slice) ++ node.gap ++ program.start
     val wanted = expressions(node) ++ extras(program)
     val partial = AggregateExecs(
       Partial,
@@ -194,15 +187,17 @@ object WindowStrategy extends SparkStrategy {
       case sessions: SessionRules =>
         MergeSessionsExec(node.keys, slice, node.gap, buffersOf(program.extras), start, sessions, partial)
       case around: AroundRules    => RowsToWindowsExec(node.keys, slice, start, around, partial)
+      case _: CustomRules         => partial
       case numbers: NumberedRules => throw new IllegalStateException(s"${numbers.describe} has no slices of time")
     }
+    val pane = (node.keys :+ start) ++ program.start.map(_ => slice)
     val complete = AggregateExecs(
       Final,
-      distribution = Some(node.keys :+ start),
+      distribution = Some(pane),
       isStreaming = false,
-      node.keys :+ start,
+      pane,
       wanted,
-      (node.keys :+ start) ++ wanted.map(_.resultAttribute),
+      pane ++ wanted.map(_.resultAttribute),
       windows
     )
     val end = node.rules match {
@@ -212,9 +207,22 @@ object WindowStrategy extends SparkStrategy {
         val size = TimeMath.plus(TimeMath.plus(around.window.before, around.window.after), 1)
         PreciseTimestampConversion(WindowEnd(start, size), LongType, TimestampType)
       // In place of the last time MergeSessions wrote the end.
-      case _ => wanted(node.functions.length + 1).resultAttribute
+      case _: CustomRules => PreciseTimestampConversion(slice, LongType, TimestampType)
+      case _              => wanted(node.functions.length + 1).resultAttribute
     }
     ProjectExec(closes(node, start, end), complete)
+  }
+
+  /** The node that says which panes a row enters. */
+  private def assigner(
+      program: WindowProgram,
+      node: WindowedAggregate,
+      marked: Option[Attribute],
+      child: SparkPlan
+  ): SparkPlan = (node.rules, node.ranges, program.start) match {
+    case (custom: CustomRules, Some(ranges), Some(start)) =>
+      AssignRangesExec(program.id, node.time, ranges, program.slice, start, marked, custom, None, child)
+    case (rules, _, _) => AssignSlicesExec(program.id, node.time, program.slice, marked, node.gap, rules, None, child)
   }
 
   private def buffersOf(functions: Seq[AggregateFunction]): Seq[Attribute] =

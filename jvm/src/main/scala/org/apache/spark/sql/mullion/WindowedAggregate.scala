@@ -22,6 +22,8 @@ import dev.mullion.windows.{PaneRules, RowByRow}
   *   the event time, a TIMESTAMP column of the child; on processing time, in a stream, a column that this node adds
   * @param gap
   *   the gap of sessions where each row brings its own: a BIGINT column of the child, in microseconds
+  * @param ranges
+  *   the ranges of custom windows: an array column of the child
   * @param functions
   *   the aggregate functions
   * @param filters
@@ -47,6 +49,7 @@ case class WindowedAggregate(
     keys: Seq[Attribute],
     time: Attribute,
     gap: Option[Attribute],
+    ranges: Option[Attribute],
     functions: Seq[AggregateFunction],
     filters: Seq[Expression],
     functionResults: Seq[Attribute],

@@ -16,7 +16,7 @@ import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{LatePolicy, NumberedRules, PaneRules, TimeMath, WindowSpec}
+import dev.mullion.windows.{CustomWindow, LatePolicy, NumberedRules, PaneRules, TimeMath, WindowSpec}
 
 /** Turns `windowed(df, …).agg(…)` into a plan. Columns are resolved by letting Spark analyse an ordinary
   * `groupBy(…).agg(…)`, so that everything that Spark accepts as an aggregate means here what it means there.
@@ -37,7 +37,11 @@ object WindowedBuilder {
       options: WindowOptions,
       aggregates: Seq[Column]
   ): DataFrame = {
-    val rules = options.rules(window)
+    val rangesExpression = options.ranges.map(CustomRanges(df, _))
+    val rules = options.rules(window match {
+      case _: CustomWindow => CustomWindow(options.rangesText.getOrElse(rangesExpression.fold("")(CustomRanges.text)))
+      case other           => other
+    })
     val isNumbered = rules.isInstanceOf[NumberedRules]
     val timeNamed = options.time.map(eventTime(df, _))
     if (aggregates.isEmpty && options.collect.isEmpty)
@@ -78,6 +82,7 @@ object WindowedBuilder {
     val isStamped = rules.onProcessingTime && df.isStreaming
     val triggerAlias = triggerExpression.map(t => Alias(normalised(t, aggregate.child), "trigger")())
     val gapAlias = gapExpression.map(Alias(_, "gap")())
+    val rangesAlias = rangesExpression.map(Alias(_, "ranges")())
     val child = aggregate.child
     val (functions, hoisted) = hoist(expressions)
     val lateColumns = if (rules.late == LatePolicy.Emit) df.queryExecution.analyzed.output else Nil
@@ -86,7 +91,7 @@ object WindowedBuilder {
     )
     val needed = child.output.filter(a => read.contains(a) || lateColumns.exists(_.exprId == a.exprId))
     val times = if (isStamped) Nil else Seq(timeAlias)
-    val rows = Project(keyAliases ++ times ++ gapAlias ++ triggerAlias ++ hoisted ++ needed, child)
+    val rows = Project(keyAliases ++ times ++ gapAlias ++ rangesAlias ++ triggerAlias ++ hoisted ++ needed, child)
     val byWallClock = df.isStreaming && (rules.onProcessingTime || options.idleAfter.isDefined)
     val input = if (byWallClock) ticking(spark, rows) else rows
 
@@ -110,6 +115,7 @@ object WindowedBuilder {
       keys = keyAliases.map(_.toAttribute),
       time = if (isStamped) AttributeReference("time", TimestampType, nullable = false)() else timeAlias.toAttribute,
       gap = gapAlias.map(_.toAttribute),
+      ranges = rangesAlias.map(_.toAttribute),
       functions = functions.map(_.aggregateFunction),
       filters = functions.map(_.filter.getOrElse(Literal.TrueLiteral)),
       functionResults = functions.map(_.resultAttribute),
@@ -329,6 +335,9 @@ object WindowedBuilder {
   private def keyNames(df: DataFrame, by: Seq[Column]): Seq[String] =
     if (by.isEmpty) Nil else df.select(by: _*).queryExecution.analyzed.output.map(_.name)
 
+  /** With columns by their own names only, as SQL over the input has them. */
+  private[mullion] def plain(e: Expression): Expression = e.transform { case a: Attribute => a.withQualifier(Nil) }
+
   private def describe(
       df: DataFrame,
       aggregate: Aggregate,
@@ -336,7 +345,6 @@ object WindowedBuilder {
       gap: Option[SessionGap],
       trigger: Option[Expression]
   ): AggregateText = {
-    def plain(e: Expression): Expression = e.transform { case a: Attribute => a.withQualifier(Nil) }
     def text(e: NamedExpression): String = {
       // The session's time zone is in casts' texts where it is not the default; names of results are given, never made.
       s"${plain(unalias(e)).sql} AS ${org.apache.spark.sql.catalyst.util.quoteIfNeeded(e.name)}"

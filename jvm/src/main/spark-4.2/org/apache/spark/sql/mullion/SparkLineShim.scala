@@ -1,5 +1,7 @@
 package org.apache.spark.sql.mullion
 
+import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistry
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.{ExternalAppendOnlyUnsafeRowArray, LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.execution.streaming.operators.stateful.flatmapgroupswithstate
@@ -15,6 +17,9 @@ object SparkLineShim {
   type StatefulBase = flatmapgroupswithstate.FlatMapGroupsWithStateExec
 
   type StateInfo = StatefulOperatorStateInfo
+
+  /** What a function of SQL is found by that is named without a schema. */
+  def builtinFunction(name: String): FunctionIdentifier = FunctionRegistry.builtinFunctionIdentifier(name)
 
   /** A scan of nothing: the initial state that the base operator wants. */
   def emptyScan: SparkPlan = LocalTableScanExec(Nil, Nil, None)

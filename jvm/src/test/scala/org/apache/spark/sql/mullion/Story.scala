@@ -41,6 +41,7 @@ final case class Story(
 final case class PaneStory(
     window: WindowSpec,
     gapByRow: Option[String],
+    ranges: Option[String],
     by: Seq[String],
     aggregates: Seq[(String, String)],
     lateness: Long,
@@ -190,7 +191,12 @@ object Story {
   /** A story of one row and no more, for what its state then holds. */
   def ofOneRow(panes: PaneStory): Story = Story(
     "one row",
-    panes.copy(by = Seq("k"), aggregates = defaultAggregates, late = "drop"),
+    panes.copy(
+      by = Seq("k"),
+      aggregates = defaultAggregates,
+      late = "drop",
+      ranges = panes.ranges.map(_ => "mullion_windows(ts, '10 seconds')")
+    ),
     defaultColumns,
     watermark = 0,
     before = None,
@@ -231,6 +237,7 @@ object Story {
   private def panes(said: Said, by: Seq[String]): PaneStory = PaneStory(
     window(said.get("window").get),
     said.get("window").map(_.path("session")).filter(_.isTextual).map(_.asText),
+    said.get("window").map(_.path("custom")).filter(_.isTextual).map(_.asText),
     said.list("by").fold(by)(_.map(_.asText)),
     said.get("aggs").fold(defaultAggregates)(Said.fieldsOf(_).map { case (name, sql) => name -> sql.asText }),
     said.micros("lateness"),
@@ -276,6 +283,7 @@ object Story {
       } else if (node.has("global")) global(said.get("global").get)
       else if (node.has("sliding"))
         Facade.sliding(said.micros("sliding"), said.micros("every"), said.micros("offset"))
+      else if (said.text("custom").isDefined) Facade.custom()
       else if (node.has("around")) Facade.around(said.micros("around"), said.micros("after"))
       else if (said.get("session").exists(_.isTextual)) Facade.sessionByRow()
       else Facade.session(said.micros("session"))

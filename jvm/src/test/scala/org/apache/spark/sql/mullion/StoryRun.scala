@@ -125,7 +125,8 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
     val clocked = if (panes.perKey) running.withClockPerKey else running
     val plain = panes.collect.fold(clocked)(c => clocked.withCollect(c.byTime, Firing.rows, c.maxRows))
     val withGap = panes.gapByRow.fold(plain)(gap => plain.withGap(expr(gap)))
-    val refined = withGap.withOnTime(panes.onTime).withAccumulate(panes.accumulate).withEmpty(panes.empty)
+    val withRanges = panes.ranges.fold(withGap)(ranges => withGap.withRanges(expr(ranges)))
+    val refined = withRanges.withOnTime(panes.onTime).withAccumulate(panes.accumulate).withEmpty(panes.empty)
     val counting = panes.early.flatMap(_.count).fold(refined)(refined.withEarlyCount)
     val options =
       panes.early.fold(counting)(e => e.every.fold(counting)(every => counting.withEarly(every, e.unchanged)))

@@ -33,6 +33,8 @@ class TranscriptSuite extends FunSuite {
       .config("spark.sql.files.maxPartitionBytes", "64")
       // Hundreds of small queries: what they cost is compiling.
       .config("spark.sql.codegen.cache.maxEntries", "5000")
+      // Code that does not compile is a failure, and nothing to work round in silence.
+      .config("spark.sql.codegen.fallback", "false")
       // Without Hadoop's native library the usual ones start a process for each small file of a checkpoint.
       .config("spark.sql.streaming.checkpointFileManagerClass", classOf[FileSystemBasedCheckpointFileManager].getName)
       .config("spark.hadoop.fs.file.impl", classOf[QuietLocalFileSystem].getName)

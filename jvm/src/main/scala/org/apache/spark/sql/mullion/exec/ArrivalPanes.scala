@@ -493,16 +493,16 @@ private[exec] object ArrivalPanes {
       case NumberedRules(count: CountWindow)    => new CountBook(count, grid.get, rows.asked.running, 0L)
       case NumberedRules(GlobalWindow(trigger)) => GlobalBook.empty(trigger)
       case aligned: AlignedRules                => AlignedBook.empty(aligned, rows.asked.running, counted, keyClock)
-      case around: AroundRules                  => refused(around)
       case sessions: SessionRules               => SessionBook.empty(sessions, !rows.keepsRows, counted, keyClock)
+      case other                                => refused(other)
     }
 
     def fromBytes(bytes: Array[Byte]): ArrivalBook = program.rules match {
       case NumberedRules(count: CountWindow)    => CountBook.fromBytes(count, grid.get, rows.asked.running, bytes)
       case NumberedRules(GlobalWindow(trigger)) => GlobalBook.fromBytes(trigger, bytes)
       case aligned: AlignedRules  => AlignedBook.fromBytes(aligned, rows.asked.running, counted, keyClock, bytes)
-      case around: AroundRules    => refused(around)
       case sessions: SessionRules => SessionBook.fromBytes(sessions, !rows.keepsRows, counted, keyClock, bytes)
+      case other                  => refused(other)
     }
 
     private def keyClock: KeyClock =

@@ -5,14 +5,13 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
-import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.mullion.{SparkLineShim, SpillLimits, WindowedBuilder}
+import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
+import org.apache.spark.sql.mullion.{SpillLimits, WindowedBuilder}
 
-import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, LatePolicy, NumberedRules, PaneRules, SessionRules}
+import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, PaneRules, SessionRules}
 
 /** Gives each row the slice that it is aggregated in, below the partial aggregate, and keeps late rows, rows without
-  * time and rows in no window out of it. Compiled into the same loop as the scan and the aggregate.
+  * time and rows in no window out of it.
   *
   * A slice is a number: for windows that overlap, its ordinal (see `SliceGrid`); else the start of the window. For late
   * rows that reopen panes there is one output row for each window that holds the row, with `marked` set and the start
@@ -33,36 +32,22 @@ case class AssignSlicesExec(
     rules: PaneRules,
     before: Option[Long],
     child: SparkPlan
-) extends UnaryExecNode
-    with CodegenSupport {
+) extends AssignsPanes {
 
   override def output: Seq[Attribute] = (child.output :+ slice) ++ marked
 
-  override lazy val metrics: Map[String, SQLMetric] = Map(
-    "rowsLate" -> SQLMetrics.createMetric(sparkContext, "late rows"),
-    "rowsWithoutTime" -> SQLMetrics.createMetric(sparkContext, "rows without time"),
-    "rowsInNoWindow" -> SQLMetrics.createMetric(sparkContext, "rows in no window")
-  )
-
-  private def putsAside = rules.late == LatePolicy.Emit
+  override def told(before: Option[Long]): SparkPlan = copy(before = before)
 
   // Late rows of sessions are counted where they are found to be late.
   private def isSession = rules.isInstanceOf[SessionRules]
 
-  // Evaluated where they are needed: most rows of a selective plan never need more than their time.
-  override def usedInputs: AttributeSet = AttributeSet.empty
-
   // A late row gives one for each of its windows, and the generated code makes all of them in one place.
   override def needCopyResult: Boolean = marked.isDefined || child.asInstanceOf[CodegenSupport].needCopyResult
 
-  override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
-
-  override protected def doProduce(ctx: CodegenContext): String = child.asInstanceOf[CodegenSupport].produce(ctx, this)
-
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
     val assigner = ctx.addReferenceObj("assigner", newAssigner, classOf[Assigner].getName)
-    val timeVar = input(child.output.indexWhere(_.exprId == time.exprId))
-    val gapVar = gap.map(g => input(child.output.indexWhere(_.exprId == g.exprId)))
+    val timeVar = variable(input, time)
+    val gapVar = gap.map(variable(input, _))
     // The rows put aside need all columns, and a variable evaluated in one branch is not there in the other.
     val evaluated =
       if (putsAside) evaluateVariables(input)
@@ -130,27 +115,12 @@ case class AssignSlicesExec(
        |""".stripMargin
   }
 
-  private def putAside(ctx: CodegenContext, input: Seq[ExprCode]): String = {
-    val sideClass = classOf[SideRows].getName
-    val factory = ctx.addReferenceObj("sideRows", new SlicesAside.Side(operator, SparkLineShim.spillLimits(conf)))
-    val side = ctx.addMutableState(sideClass, "side")
-    ctx.currentVars = input
-    ctx.INPUT_ROW = None.orNull
-    val bound = child.output.zipWithIndex.map { case (a, i) => BoundReference(i, a.dataType, a.nullable) }
-    val whole = GenerateUnsafeProjection.createCode(ctx, bound, useSubexprElimination = false)
-    s"""
-       |if ($side == null) { $side = $factory.ofTask(); }
-       |${whole.code}
-       |$side.add(${whole.value});
-       |""".stripMargin
-  }
-
   override protected def doExecute(): RDD[InternalRow] = {
     val (noTime, noWindow, lateRows) =
       (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"), longMetric("rowsLate"))
     val assigner = newAssigner
     val (counts, emits) = (!isSession, putsAside && (marked.isEmpty || isSession))
-    val aside = if (putsAside) Some(new SlicesAside.Side(operator, SparkLineShim.spillLimits(conf))) else None
+    val aside = if (putsAside) Some(newSide) else None
     val marks = marked.isDefined
     val childOutput = child.output
     val timeAt = childOutput.indexWhere(_.exprId == time.exprId)
@@ -196,7 +166,7 @@ case class AssignSlicesExec(
       case aligned: AlignedRules  => new AlignedAssigner(aligned, clock)
       case sessions: SessionRules => new SessionAssigner(sessions, clock)
       case around: AroundRules    => new AroundAssigner(around, clock)
-      case numbers: NumberedRules => throw new IllegalStateException(s"${numbers.describe} has no slices of time")
+      case other                  => throw new IllegalStateException(s"no slices of time: ${other.describe}")
     }
   }
 

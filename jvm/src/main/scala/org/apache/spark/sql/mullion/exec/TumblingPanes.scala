@@ -5,22 +5,26 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
-import dev.mullion.windows.{AlignedRules, BatchClock, EarlyFiring, FiringKind, TimeMath}
+import dev.mullion.windows.{AlignedWindow, BatchClock, EarlyFiring, FiringKind, PaneRules, TimeMath}
 
-/** Panes that stand each for itself, of windows that do not overlap or share no slices: one record for each pane, by
-  * its start, so that the panes that close are the first ones, and a batch reads no other.
+/** Panes that stand each for itself, of windows that do not overlap, share no slices or are brought by rows: one record
+  * for each pane, in the order in which they close, so that the panes that close are the first ones, and a batch reads
+  * no other.
   *
   * {{{
   *   panes   (start, key)               -> accumulator [, firings so far, readings, whether queued, rows since, whether on time]
   *   early   (event, wall, start, key)  -> a pane that waits to fire, by its readings of the clocks
   * }}}
   *
+  * Where windows have no one size it is (end, key, start) in place of (start, key): see `PaneBounds`.
+  *
   * Panes in the order of their readings are in the order in which they fall due (see `EarlyFiring`), so firing too
   * reads only what fires.
   */
 private[exec] final class TumblingPanes(
     program: WindowProgram,
-    rules: AlignedRules,
+    rules: PaneRules,
+    window: Option[AlignedWindow],
     clock: BatchClock,
     partition: StatePartition,
     counts: PaneCounts
@@ -35,7 +39,7 @@ private[exec] final class TumblingPanes(
   private val queue = rules.early.map(new Queue(_))
   private val firesOpen = rules.firesOpen
   private val reopenedAt = program.reopenedAt
-  private val startAt = layout(program).indexOf(program.slice)
+  private val bounds = PaneBounds(program, window, layout(program))
 
   private val firedAt = accumulators.width
   private val eventAt = firedAt + 1
@@ -51,9 +55,8 @@ private[exec] final class TumblingPanes(
   override def openPanes(): Iterator[InternalRow] = {
     val scan = panes.scan(Long.MinValue)
     scan.map { record =>
-      val start = record.key.getLong(startAt)
-      val work = accumulators.load(record.value)
-      output.fire(record.key, start, rules.window.end(start), Firing.Close, fired(work), work)
+      val (key, work) = (record.key, accumulators.load(record.value))
+      output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, fired(work), work)
     }
   }
 
@@ -98,16 +101,14 @@ private[exec] final class TumblingPanes(
   /** Notes the rows of a partial row; the firing that they make, if they make one. */
   private def noteRows(key: UnsafeRow, work: InternalRow, row: InternalRow): Option[InternalRow] = {
     work.setLong(rowsAt, work.getLong(rowsAt) + (if (rowsInPartialAt < 0) 1L else row.getLong(rowsInPartialAt)))
-    val end = rules.window.end(key.getLong(startAt))
-    val kind = rules.afterRows(end, work.getLong(rowsAt), work.getBoolean(onTimeAt), clock)
+    val kind = rules.afterRows(bounds.end(key), work.getLong(rowsAt), work.getBoolean(onTimeAt), clock)
     if (kind.isEmpty && !work.getBoolean(onTimeAt)) queue.foreach(_.add(key, work))
     kind.map(fireOpen(key, work, _))
   }
 
   /** Fires a pane that stays open; its accumulator, with its notes, is for the caller to store. */
   private def fireOpen(key: UnsafeRow, work: InternalRow, kind: FiringKind): InternalRow = {
-    val start = key.getLong(startAt)
-    val row = output.fire(key, start, rules.window.end(start), Firing.of(kind), fired(work), work)
+    val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.of(kind), fired(work), work)
     counts.fired(kind)
     queue.foreach(_.remove(key, work))
     work.setInt(firedAt, fired(work) + 1)
@@ -121,29 +122,28 @@ private[exec] final class TumblingPanes(
   }
 
   private def reopen(row: InternalRow): InternalRow = {
-    val start = row.getLong(program.keys.length)
+    val key = paneKey(row)
     counts.firedClose += 1
-    output.fire(paneKey(row), start, rules.window.end(start), Firing.Close, 0, accumulators.open(row))
+    output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, 0, accumulators.open(row))
   }
 
   private def fired(work: InternalRow): Int = if (firesOpen) work.getInt(firedAt) else 0
 
   private def closing(): Iterator[InternalRow] = {
-    // A pane in state had not closed before this batch, so it starts after this.
+    // A pane in state had not closed before this batch, so it ends after this.
     val first =
       if (clock.before == BatchClock.BeforeAllTime) Long.MinValue
-      else TimeMath.minus(TimeMath.minus(clock.before, rules.allowedLateness), rules.window.size)
+      else bounds.orderOf(TimeMath.minus(clock.before, rules.allowedLateness))
     new DueScan(panes.scan(first)) {
       override protected def isDue(key: UnsafeRow): Boolean = {
-        val due = rules.closeDue(rules.window.end(key.getLong(startAt)))
+        val due = rules.closeDue(bounds.end(key))
         if (!clock.closes(due)) counts.nextClose = due
         clock.closes(due)
       }
 
       override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
-        val start = key.getLong(startAt)
         val work = accumulators.load(value)
-        val row = output.fire(key, start, rules.window.end(start), Firing.Close, fired(work), work)
+        val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, fired(work), work)
         queue.foreach(_.remove(key, work))
         panes.remove(key)
         counts.panesClosed += 1
@@ -159,9 +159,9 @@ private[exec] final class TumblingPanes(
     else {
       // Those that ended before were on time then, or when their first rows came.
       val lastEnded = Math.max(clock.before, TimeMath.minus(clock.now, rules.allowedLateness))
-      new DueScan(panes.scan(TimeMath.plus(TimeMath.minus(lastEnded, rules.window.size), 1))) {
+      new DueScan(panes.scan(TimeMath.plus(bounds.orderOf(lastEnded), 1))) {
         override protected def isDue(key: UnsafeRow): Boolean = {
-          val end = rules.window.end(key.getLong(startAt))
+          val end = bounds.end(key)
           val due = rules.isOnTime(end, clock)
           if (!due) counts.nextClose = Math.min(counts.nextClose, end)
           due
@@ -244,7 +244,8 @@ private[exec] object TumblingPanes {
   private def notesOf(program: WindowProgram): Seq[DataType] =
     if (program.rules.firesOpen) Seq(IntegerType, LongType, LongType, BooleanType, LongType, BooleanType) else Nil
 
-  private def layout(program: WindowProgram): Seq[Attribute] = program.timed(program.slice, program.keys)
+  private def layout(program: WindowProgram): Seq[Attribute] =
+    program.timed(program.slice, program.keys ++ program.start)
 
   private val event = AttributeReference("event", LongType, nullable = false)()
   private val wall = AttributeReference("wall", LongType, nullable = false)()
@@ -253,10 +254,16 @@ private[exec] object TumblingPanes {
 
   private def panesFamily(program: WindowProgram): FamilySpec = FamilySpec(
     "panes",
-    key = StructType(program.timed(StructField("start", LongType, nullable = false), program.keyFields)),
+    key = StructType(
+      program.timed(StructField("start", LongType, nullable = false), program.keyFields ++ rangeStart(program))
+    ),
     value = Accumulators.schema(program.functions, notesOf(program)),
     program.timeOrder
   )
+
+  /** Where the time that records are in order of is the end. */
+  private def rangeStart(program: WindowProgram): Option[StructField] =
+    program.start.map(_ => StructField("range_start", LongType, nullable = false))
 
   private def earlyFamily(program: WindowProgram): FamilySpec = FamilySpec(
     "early",

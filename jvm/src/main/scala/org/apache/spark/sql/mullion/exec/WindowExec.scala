@@ -192,8 +192,8 @@ final class WindowExec(
     WindowExec.metrics ++ assigner.toSeq.flatMap(WindowExec.assignerMetrics) ++
       program.rows.toSeq.flatMap(WindowExec.rowMetrics)
 
-  @transient private lazy val assigner: Option[AssignSlicesExec] = child.collectFirst {
-    case a: AssignSlicesExec if a.operator == program.id => a
+  @transient private lazy val assigner: Option[AssignsPanes] = child.collectFirst {
+    case a: AssignsPanes if a.operator == program.id => a
   }
 
   @transient private lazy val nextClose = WindowExec.accumulator(sparkContext, "nextClose")
@@ -423,7 +423,7 @@ object WindowExec {
       node.withNewChildren(node.children.map(tell(_, operator, partitions, before, now)))
 
     plan match {
-      case slices: AssignSlicesExec if slices.operator == operator          => below(slices.copy(before = before))
+      case assigner: AssignsPanes if assigner.operator == operator          => below(assigner.told(before))
       case stamp: StampTimeExec if stamp.operator == operator               => stamp.copy(now = now)
       case windows: SlicesToOpenWindowsExec if windows.operator == operator =>
         below(windows.copy(partitions = partitions, before = before))
@@ -465,7 +465,7 @@ object WindowExec {
     Metric("rowsInNoWindow", "rows in no window")
   ) ++ Option.when(rows.asked.running)(Metric("firingsRunning", "running firings"))
 
-  private def assignerMetrics(assigner: AssignSlicesExec): Seq[StatefulOperatorCustomMetric] =
+  private def assignerMetrics(assigner: AssignsPanes): Seq[StatefulOperatorCustomMetric] =
     assigner.metrics.map { case (name, metric) => MetricOf(name, name, metric) }.toSeq
 
   /** Sends out the late rows of a task, once its input is used up. */

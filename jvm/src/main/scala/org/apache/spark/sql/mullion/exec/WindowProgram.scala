@@ -6,7 +6,7 @@ import org.apache.spark.sql.mullion.{AggregateText, StateChoice, WindowedBuilder
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StateHeader, StatePartition}
 import org.apache.spark.sql.types._
 
-import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, NumberedRules, PaneRules, SessionRules}
+import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, CustomRules, NumberedRules, PaneRules, SessionRules}
 
 /** What an operator does, apart from where in a plan it stands: made on the driver, run in the tasks.
   *
@@ -21,6 +21,8 @@ import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, NumberedRules
   *   late
   * @param gap
   *   the column with the gap of sessions, in microseconds, if each row brings its own
+  * @param start
+  *   the column with the start of a pane, where it does not follow from the slice, which is then the pane's end
   * @param time
   *   the time of rows
   * @param idleAfter
@@ -36,6 +38,7 @@ final case class WindowProgram(
     slice: Attribute,
     marked: Option[Attribute],
     gap: Option[Attribute],
+    start: Option[Attribute],
     time: Attribute,
     functions: Seq[AggregateFunction],
     functionResults: Seq[Attribute],
@@ -56,7 +59,7 @@ final case class WindowProgram(
       .map(a => a.withNullability(a.nullable || lateRow.isDefined)) ++ lateRow
 
   /** What the partial aggregate groups by. */
-  def grouping: Seq[Attribute] = (keys :+ slice) ++ marked ++ gap
+  def grouping: Seq[Attribute] = (keys :+ slice) ++ marked ++ gap ++ start
 
   def isSession: Boolean = rules.isInstanceOf[SessionRules]
 
@@ -82,7 +85,7 @@ final case class WindowProgram(
       case _ if rows.isDefined                           => rows.toSeq.flatMap(ArrivalPanes.families(this, _))
       case _: SessionRules                               => SessionPanes.families(this)
       case aligned: AlignedRules if aligned.sharesSlices => SlidingPanes.families(this)
-      case _: AlignedRules                               => TumblingPanes.families(this)
+      case _: AlignedRules | _: CustomRules              => TumblingPanes.families(this)
       case _: AroundRules                                => SlidingPanes.families(this)
       case _: NumberedRules                              => throw WindowProgram.needsRows(this)
     }) :+ PartitionTotals.family
@@ -92,6 +95,7 @@ final case class WindowProgram(
     case _: SessionRules | _: AroundRules => true
     case aligned: AlignedRules            => aligned.sharesSlices
     case _: NumberedRules                 => true
+    case _: CustomRules                   => false
   }
 
   /** The program in words. */
@@ -160,9 +164,11 @@ final case class WindowProgram(
     case _ if rows.isDefined    => new ArrivalPanes(this, rows.get, clock, Some(partition), counts)
     case sessions: SessionRules => new SessionPanes(this, sessions, clock, partition, counts)
     case aligned: AlignedRules if aligned.sharesSlices => new SlidingPanes(this, aligned, clock, partition, counts)
-    case aligned: AlignedRules                         => new TumblingPanes(this, aligned, clock, partition, counts)
-    case around: AroundRules                           => new SlidingPanes(this, around, clock, partition, counts)
-    case _: NumberedRules                              => throw WindowProgram.needsRows(this)
+    case aligned: AlignedRules                         =>
+      new TumblingPanes(this, aligned, Some(aligned.window), clock, partition, counts)
+    case custom: CustomRules => new TumblingPanes(this, custom, None, clock, partition, counts)
+    case around: AroundRules => new SlidingPanes(this, around, clock, partition, counts)
+    case _: NumberedRules    => throw WindowProgram.needsRows(this)
   }
 }
 

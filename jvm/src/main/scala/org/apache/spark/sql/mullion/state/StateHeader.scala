@@ -80,8 +80,9 @@ final case class StateHeader(
 object StateHeader {
 
   /** A window: aligned with `size`, `slide` and `offset`, a session with a `gap` or, in SQL over `input`, with
-    * `gapByRow`, or one about each row from `before` it to `after` it; or of `count` rows `every` so many, or global:
-    * closing every so many rows, or by a `trigger`, in SQL.
+    * `gapByRow`, one about each row from `before` it to `after` it, or the `ranges` that rows bring, in SQL or by the
+    * name of a function; or of `count` rows `every` so many, or global: closing every so many rows, or by a `trigger`,
+    * in SQL.
     */
   final case class Window(
       size: Option[Long],
@@ -91,13 +92,14 @@ object StateHeader {
       gapByRow: Option[String],
       before: Option[Long],
       after: Option[Long],
+      ranges: Option[String] = None,
       count: Option[Long] = None,
       every: Option[Long] = None,
       global: Option[String] = None,
       trigger: Option[String] = None
   ) {
     def spec: WindowSpec =
-      ofTime.orElse(ofRows).getOrElse(SessionWindow(gap))
+      ofTime.orElse(ofRows).orElse(ranges.map(CustomWindow(_))).getOrElse(SessionWindow(gap))
 
     private def ofTime: Option[WindowSpec] = (size, slide, offset, before, after) match {
       case (Some(size), Some(slide), Some(offset), _, _) => Some(AlignedWindow.sliding(size, slide, offset))
@@ -118,13 +120,14 @@ object StateHeader {
   }
 
   object Window {
-    private val none = Window(None, None, None, None, None, None, None)
+    private val none = Window(None, None, None, None, None, None, None, None)
 
     def apply(window: WindowSpec, gapByRow: Option[String], trigger: Option[String]): Window = window match {
       case AlignedWindow(size, slide, offset) =>
         none.copy(size = Some(size), slide = Some(slide), offset = Some(offset))
       case SessionWindow(gap)                      => none.copy(gap = gap, gapByRow = gapByRow)
       case AroundWindow(before, after)             => none.copy(before = Some(before), after = Some(after))
+      case CustomWindow(ranges)                    => none.copy(ranges = Some(ranges))
       case CountWindow(count, every)               => none.copy(count = Some(count), every = Some(every))
       case GlobalWindow(GlobalTrigger.Every(rows)) => none.copy(every = Some(rows), global = Some("every"))
       case GlobalWindow(GlobalTrigger.When)        => none.copy(global = Some("when"), trigger = trigger)

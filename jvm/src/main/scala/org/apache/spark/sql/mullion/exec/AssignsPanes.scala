@@ -1,0 +1,61 @@
+package org.apache.spark.sql.mullion.exec
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, BoundReference}
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, GenerateUnsafeProjection}
+import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.mullion.SparkLineShim
+
+import dev.mullion.windows.{LatePolicy, PaneRules}
+
+/** A node below the partial aggregate that says which panes a row enters. It counts the rows that enter none, and puts
+  * those aside that come out. Compiled into the same loop as the scan and the aggregate.
+  */
+private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
+
+  /** Which operator this belongs to: there may be others in the plan. */
+  def operator: String
+
+  def rules: PaneRules
+
+  /** This node, once the batch is known: with the event clock before it, in microseconds. */
+  def told(before: Option[Long]): SparkPlan
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "rowsLate" -> SQLMetrics.createMetric(sparkContext, "late rows"),
+    "rowsWithoutTime" -> SQLMetrics.createMetric(sparkContext, "rows without time"),
+    "rowsInNoWindow" -> SQLMetrics.createMetric(sparkContext, "rows in no window")
+  )
+
+  protected def putsAside: Boolean = rules.late == LatePolicy.Emit
+
+  // Evaluated where they are needed: most rows of a selective plan never need more than their time.
+  override def usedInputs: AttributeSet = AttributeSet.empty
+
+  override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
+
+  override protected def doProduce(ctx: CodegenContext): String = child.asInstanceOf[CodegenSupport].produce(ctx, this)
+
+  protected def variable(input: Seq[ExprCode], column: Attribute): ExprCode =
+    input(child.output.indexWhere(_.exprId == column.exprId))
+
+  /** Code that puts the whole row aside. */
+  protected def putAside(ctx: CodegenContext, input: Seq[ExprCode]): String = {
+    val sideClass = classOf[SideRows].getName
+    val factory = ctx.addReferenceObj("sideRows", newSide)
+    val side = ctx.addMutableState(sideClass, "side")
+    ctx.currentVars = input
+    ctx.INPUT_ROW = None.orNull
+    val bound = child.output.zipWithIndex.map { case (a, i) => BoundReference(i, a.dataType, a.nullable) }
+    val whole = GenerateUnsafeProjection.createCode(ctx, bound, useSubexprElimination = false)
+    s"""
+       |if ($side == null) { $side = $factory.ofTask(); }
+       |${whole.code}
+       |$side.add(${whole.value});
+       |""".stripMargin
+  }
+
+  protected def newSide: SlicesAside.Side = new SlicesAside.Side(operator, SparkLineShim.spillLimits(conf))
+}

@@ -1,0 +1,82 @@
+"""Custom windows by a function: its ranges, computed in Python workers over Arrow, as a column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql.functions import struct, timestamp_micros, transform
+from pyspark.sql.pandas.functions import arrow_udf
+
+from mullion.windows import RangesOf
+
+_MICROS = "array<struct<start: bigint, end: bigint>>"
+
+
+def ranges_of(function: RangesOf, name: str, time: Column) -> Column:
+    """What ``function`` gives for ``time``, microseconds since the epoch: an array of ranges of timestamps.
+
+    Times cross as numbers, so that no session's or worker's time zone has a say in them.
+    """
+    as_udf: Any = arrow_udf
+    in_micros = as_udf(_in_batches(function, name), _MICROS)(time)
+    return transform(
+        in_micros,
+        lambda found: struct(
+            timestamp_micros(found["start"]).alias("start"), timestamp_micros(found["end"]).alias("end")
+        ),
+    )
+
+
+def _in_batches(function: RangesOf, name: str) -> Any:
+    import pyarrow as pa
+
+    # Workers need not have this package: what runs there is all inside of this function, and travels whole.
+    def of_times(times: Any) -> Any:
+        from datetime import UTC, datetime, timedelta
+
+        epoch, microsecond = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+
+        def micros(value: object, time: datetime) -> int:
+            if not isinstance(value, datetime):
+                raise ValueError(
+                    f"{name} gave {value!r} ({type(value).__name__}) for the time {time}, where a range has a "
+                    "datetime. Return a list of (start, end), two datetimes with a time zone each; [] for no window."
+                )
+            if value.tzinfo is None:
+                raise ValueError(
+                    f"{name} gave {value!r} for the time {time}: a datetime without time zone. Make it of the time "
+                    "that it was given, which is in UTC, or of time.astimezone(...)."
+                )
+            return (value - epoch) // microsecond
+
+        def of(us: int | None) -> list[dict[str, int]] | None:
+            if us is None:
+                return None
+            try:
+                time = epoch + us * microsecond
+            except OverflowError:
+                raise ValueError(
+                    f"A row's time is {us} microseconds from 1970, which Python's datetime cannot hold (years 1 to "
+                    f"9999), so that {name} cannot be asked. Leave such rows out before the window."
+                ) from None
+            found = function(time)
+            if found is None:
+                return None
+            ranges = []
+            for listed in found:
+                if not isinstance(listed, (tuple, list)) or len(listed) != 2:
+                    raise ValueError(
+                        f"{name} gave {found!r} for the time {time}, which is no list of ranges. Return a list of "
+                        "(start, end), as in [(start, end)]; [] for no window."
+                    )
+                ranges.append({"start": micros(listed[0], time), "end": micros(listed[1], time)})
+            return ranges
+
+        kind = pa.list_(pa.struct([("start", pa.int64()), ("end", pa.int64())]))
+        return pa.array([of(us) for us in times.to_pylist()], kind)
+
+    of_times.__name__ = getattr(function, "__name__", type(function).__name__)
+    # By which PySpark knows that it takes and gives arrays.
+    of_times.__annotations__ = {"times": pa.Array, "return": pa.Array}
+    return of_times

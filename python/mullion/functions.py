@@ -1,0 +1,133 @@
+"""The arithmetic of windows as functions over Columns, for any query: the same as the SQL functions ``mullion_...``.
+
+>>> from mullion import functions as MF
+>>> events.select("ts", MF.windows("ts", "10 minutes", "5 minutes"))  # doctest: +SKIP
+
+Nothing here needs a stream. Times are ``TIMESTAMP``, microseconds in UTC; a day is 24 hours long, whatever the time
+zone; where the time is null the result is null, and at the ends of time it is clamped. In every function
+
+- ``ts`` is a column's name or a Column, of type ``TIMESTAMP``;
+- a length is text (``"10 minutes"``) or a :class:`datetime.timedelta`, in whole microseconds.
+
+A wrong length is an :class:`InvalidArgumentError` at once, and a column that is no ``TIMESTAMP`` one when a DataFrame
+is made with it. All need a classic session that is active: under Spark Connect they raise :class:`UnsupportedError`.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql.functions import call_function, col, lit
+
+from mullion import _durations, _jvm
+from mullion._durations import Duration
+from mullion.errors import InvalidArgumentError
+
+__all__ = ["session", "session_end", "slice_of", "window_end", "window_start", "windows"]
+
+ColumnOrName = Column | str
+
+
+def windows(ts: ColumnOrName, size: Duration, slide: Duration | None = None, offset: Duration = "0 seconds") -> Column:
+    """Every window that holds ``ts``, in order of start: ``array<struct<start: timestamp, end: timestamp>>``.
+
+    A window is the half-open interval ``[start, end)``, ``size`` long; one starts every ``slide``, which is ``size``
+    where it is not given. In a gap between windows the array is empty. ``offset`` shifts where windows start from the
+    epoch; only its remainder by ``slide`` matters.
+
+    In SQL: ``mullion_windows(ts, size[, slide[, offset]])``.
+
+    Raises :class:`InvalidArgumentError` when ``size`` or ``slide`` is not a duration longer than zero, ``offset`` no
+    duration, or a time could be in more than a million windows.
+    """
+    size_us = _durations.positive(size, "size", "windows(ts, {})")
+    slide_us = size_us if slide is None else _durations.positive(slide, "slide", "windows(ts, '1 minute', {})")
+    most = (size_us - 1) // slide_us + 1
+    if most > 1_000_000:
+        raise InvalidArgumentError(
+            f"slide={slide!r} puts a time into {most} windows of {size!r}, and windows() gives at most 1000000. Give a "
+            "longer slide."
+        )
+    return _call("mullion_windows", ts, size_us, slide_us, _offset(offset))
+
+
+def slice_of(ts: ColumnOrName, size: Duration, slide: Duration, offset: Duration = "0 seconds") -> Column:
+    """The slice that holds ``ts``: ``struct<start: timestamp, end: timestamp>``, null in a gap between windows.
+
+    A slice is the largest half-open interval ``[start, end)`` that no edge cuts of windows of ``size`` that start every
+    ``slide``: rows of one slice are in the same windows.
+
+    In SQL: ``mullion_slice(ts, size, slide[, offset])``.
+
+    Raises :class:`InvalidArgumentError` when ``size`` or ``slide`` is not a duration longer than zero, or ``offset`` no
+    duration.
+    """
+    size_us = _durations.positive(size, "size", "slice_of(ts, {}, '1 second')")
+    slide_us = _durations.positive(slide, "slide", "slice_of(ts, '1 minute', {})")
+    return _call("mullion_slice", ts, size_us, slide_us, _offset(offset))
+
+
+def window_start(ts: ColumnOrName, size: Duration, offset: Duration = "0 seconds") -> Column:
+    """The start, a ``timestamp``, of the window that holds ``ts``, where windows of ``size`` follow one another.
+
+    In SQL: ``mullion_window_start(ts, size[, offset])``.
+
+    Raises :class:`InvalidArgumentError` when ``size`` is not a duration longer than zero, or ``offset`` no duration.
+    """
+    return _call("mullion_window_start", ts, _durations.positive(size, "size", "window_start(ts, {})"), _offset(offset))
+
+
+def window_end(ts: ColumnOrName, size: Duration, offset: Duration = "0 seconds") -> Column:
+    """The end, a ``timestamp``, of the window that holds ``ts``: the first time that is no longer in it.
+
+    In SQL: ``mullion_window_end(ts, size[, offset])``.
+
+    Raises :class:`InvalidArgumentError` when ``size`` is not a duration longer than zero, or ``offset`` no duration.
+    """
+    return _call("mullion_window_end", ts, _durations.positive(size, "size", "window_end(ts, {})"), _offset(offset))
+
+
+def session(ts: ColumnOrName, gap: Duration | Column) -> Column:
+    """The session that a row at ``ts`` makes alone, ``[ts, ts + gap)``: ``struct<start: timestamp, end: timestamp>``.
+
+    ``gap`` is a duration, or a Column for rows that each have their own: of intervals, or of text that Spark reads as
+    one. Where a row's gap is null, not longer than zero or in months, the result is null.
+
+    In SQL: ``mullion_session(ts, gap)``.
+
+    Raises :class:`InvalidArgumentError` when ``gap`` is neither a Column nor a duration longer than zero.
+    """
+    return _call("mullion_session", ts, _gap(gap, "session(ts, {})"))
+
+
+def session_end(last: ColumnOrName, gap: Duration | Column) -> Column:
+    """When a session ends whose last row is at ``last``: ``last + gap``, a ``timestamp``. ``gap`` is as in ``session``.
+
+    In SQL: ``mullion_session_end(last, gap)``.
+
+    Raises :class:`InvalidArgumentError` when ``gap`` is neither a Column nor a duration longer than zero.
+    """
+    return _call("mullion_session_end", last, _gap(gap, "session_end(last, {})"))
+
+
+def _offset(offset: Duration) -> int:
+    return _durations.microseconds(offset, "offset", "offset={}")
+
+
+def _gap(gap: Duration | Column, fix: str) -> int | Column:
+    return gap if isinstance(gap, Column) else _durations.positive(gap, "gap", fix)
+
+
+def _call(function: str, ts: ColumnOrName, *lengths: int | Column) -> Column:
+    if not isinstance(ts, (str, Column)):
+        raise InvalidArgumentError(
+            f"{function} was given the time {ts!r} ({type(ts).__name__}), which is neither a column's name nor a "
+            "Column. Write 'ts' or F.col('ts')."
+        )
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise InvalidArgumentError(
+            "There is no active Spark session. Start one first, mullion.configure(SparkSession.builder).getOrCreate()."
+        )
+    _jvm.facade(spark)
+    texts = [length if isinstance(length, Column) else lit(_durations.written(length)) for length in lengths]
+    return call_function(function, col(ts) if isinstance(ts, str) else ts, *texts)

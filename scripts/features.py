@@ -1,0 +1,96 @@
+"""Keeps docs/features.md true to the stories of tests/transcripts.
+
+    python scripts/features.py           fills in what follows from the stories: links and rules
+    python scripts/features.py --check   only says what is wrong
+
+A row of the page names stories, as in ``[late rows come out whole when they are emitted]()``; where a story is told and
+of which rules is filled in here. A story that no row names is an error.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "features.md"
+TRANSCRIPTS = ROOT / "tests" / "transcripts"
+LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+FEATURES = "## Feature by feature"
+
+
+class Story(NamedTuple):
+    file: str
+    name: str
+    rules: frozenset[int]
+
+
+def stories() -> list[Story]:
+    found = []
+    for file in sorted(TRANSCRIPTS.glob("*.yaml")):
+        for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+            rules = document["rule"]
+            found.append(Story(file.name, document["name"], frozenset(rules if isinstance(rules, list) else [rules])))
+    return found
+
+
+def filled_in(page: str, told: list[Story]) -> tuple[str, list[str]]:
+    """The page as it should be, and what nobody but its author can put right."""
+    by_name = {story.name: story for story in told}
+    wrong = [f"two stories are called '{name}'" for name in by_name if sum(s.name == name for s in told) > 1]
+    named: set[str] = set()
+    rules: set[int] = set()
+    in_features = False
+    lines = []
+    for line in page.splitlines():
+        in_features = in_features or line == FEATURES
+        cells = line.strip("|").split(" | ") if line.startswith("| ") else []
+        if len(cells) != 4 or cells[0].strip() in ("rule", "feature"):
+            lines.append(line)
+            continue
+        names = LINK.findall(cells[3])
+        wrong += [
+            f"no story is called '{name}', which docs/features.md links to" for name in names if name not in by_name
+        ]
+        of = [by_name[name] for name in names if name in by_name]
+        cells[3] = " <br> ".join(f"[{story.name}](../tests/transcripts/{story.file})" for story in of) + " "
+        if in_features:
+            wrong += [f"'{story.name}' is in two rows of docs/features.md" for story in of if story.name in named]
+            named.update(story.name for story in of)
+            cells[2] = ", ".join(map(str, sorted({rule for story in of for rule in story.rules})))
+        else:
+            rule = int(cells[0])
+            rules.add(rule)
+            wrong += [f"'{story.name}' is not of rule {rule}" for story in of if rule not in story.rules]
+            files = sorted({story.file for story in told if rule in story.rules})
+            cells[2] = ", ".join(f"[{file.removesuffix('.yaml')}](../tests/transcripts/{file})" for file in files)
+        lines.append(f"|{' | '.join(cells)}|")
+    wrong += [
+        f"the story '{story.name}' ({story.file}) is in no row of docs/features.md: put [{story.name}]() into the row "
+        f"of its feature, under '{FEATURES}', and run python scripts/features.py"
+        for story in told
+        if story.name not in named
+    ]
+    wrong += [
+        f"rule {rule} is in no row of docs/features.md" for rule in sorted({r for s in told for r in s.rules} - rules)
+    ]
+    return "\n".join(lines) + "\n", wrong
+
+
+def main(check: bool) -> int:
+    page = PAGE.read_text(encoding="utf-8")
+    should, wrong = filled_in(page, stories())
+    if check and page != should:
+        wrong.append("docs/features.md is not as the stories have it: run python scripts/features.py")
+    elif not check:
+        PAGE.write_text(should, encoding="utf-8")
+    print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(check="--check" in sys.argv[1:]))
