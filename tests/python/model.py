@@ -113,6 +113,8 @@ class Model(ABC):
         self.clock = 0  # the event clock of the next batch: 0 until rows have been seen
         self.before: int | None = None  # that of the batch before; none before batch 0, and nothing is late there
         self.has_run = False
+        # Of each key its rows, by time and id, where panes to come may still hold them.
+        self.rows: dict[str | None, list[tuple[int, int]]] = {}
         self.starts_again = False
         self.idle: tuple[int, int] | None = None  # the wall clock when the source was found empty, and the event clock
 
@@ -207,7 +209,7 @@ class Model(ABC):
                 del self.open[key, window]
 
         for key in self._forgets(clock):
-            self._forget(key)
+            del self.rows[key]
         batch.panes_open = len(self.open)
         self.before, self.has_run, self.starts_again = clock, True, False
         if rows_came:
@@ -234,10 +236,6 @@ class Model(ABC):
     def _forgets(self, clock: int) -> list[str | None]:
         """The keys without a pane that have rows which no pane can still hold: a batch runs to be rid of them."""
         return []
-
-    def _forget(self, key: str | None) -> None:
-        """Drops the rows of a key."""
-        raise NotImplementedError(f"no rows are kept of {key}")
 
     @abstractmethod
     def _enter(self, rows: Sequence[tuple[Row, int]], wall: int, batch: Batch) -> list[Row]:
@@ -308,7 +306,6 @@ class Arounds(Model):
     def __init__(self, rules: AroundRules) -> None:
         super().__init__(rules)
         self.rules = rules
-        self.rows: dict[str | None, list[tuple[int, int]]] = {}
 
     def _enter(self, rows: Sequence[tuple[Row, int]], wall: int, batch: Batch) -> list[Row]:
         rules = self.rules
@@ -338,9 +335,6 @@ class Arounds(Model):
         reach = self.rules.before + self.rules.lateness
         lasts = {key: max(time for time, _ in rows) for key, rows in self.rows.items() if key not in waiting}
         return [key for key, last in lasts.items() if self.rules.ends(last) + reach <= clock]
-
-    def _forget(self, key: str | None) -> None:
-        del self.rows[key]
 
     def _had_closed(self, time: int) -> bool:
         """Whether the window about a row at ``time`` had closed before this batch."""

@@ -33,6 +33,7 @@ private[exec] final class ArrivalPanes(
     counts: PaneCounts
 ) extends PaneEngine {
   import ArrivalPanes._
+  import KeyedPanes.timersFamily
 
   private val functions = rows.functions(program.functions)
   private val accumulators = new Accumulators(functions, Nil, program.partial, program.grouping.length)
@@ -213,23 +214,12 @@ private[exec] final class ArrivalPanes(
   }
 
   private def closing(): Iterator[InternalRow] = timers.fold(Iterator.empty[InternalRow]) { family =>
-    val first = if (clock.before == BatchClock.BeforeAllTime) Long.MinValue else clock.before
-    new DueScan(family.scan(first)) {
-      private var waiting = PaneCounts.Never
-
-      override protected def isDue(timer: UnsafeRow): Boolean = {
-        val due = timer.getLong(dueAt)
-        if (!clock.closes(due)) counts.nextClose = Math.min(waiting, due)
-        clock.closes(due)
-      }
-
-      override protected def exhausted(): Unit = counts.nextClose = waiting
-
+    new TimerScan(family, dueAt, clock, counts) {
       override protected def fire(timer: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
         val book = load(timerToKey(timer).copy())
         closed(book, book.panes.advance(clock.now)) ++ {
           store(book)
-          if (!book.panes.isEmpty) waiting = Math.min(waiting, book.panes.nextClose)
+          if (!book.panes.isEmpty) waitsUntil(book.panes.nextClose)
           Iterator.empty
         }
       }
@@ -392,8 +382,8 @@ private[exec] final class ArrivalPanes(
 
     def remove(id: Long): Unit = {
       val slot = slots.remove(id)
-      if (rows.keepsRows) sizes.remove(id)
       if (rows.keepsRows) {
+        sizes.remove(id)
         val found = pieces(id).fold(Vector.empty[UnsafeRow])(scan =>
           try scan.map(_.key.copy()).toVector
           finally scan.close()
@@ -427,6 +417,8 @@ private[exec] final class ArrivalPanes(
 }
 
 private[exec] object ArrivalPanes {
+  import KeyedPanes.{time, timersFamily}
+
   private val objects = ObjectType(classOf[AnyRef])
 
   def families(program: WindowProgram, rows: RowProgram): Seq[FamilySpec] =
@@ -443,17 +435,12 @@ private[exec] object ArrivalPanes {
         RecordOrder.WithinKey
       )
 
-  private def time(name: String) = StructField(name, LongType, nullable = false)
-
   private def keysFamily(program: WindowProgram): FamilySpec = FamilySpec(
     "keys",
     key = StructType(program.keyFields),
     value = new StructType().add(time("due")).add("book", BinaryType, nullable = false).add("sizes", BinaryType),
     RecordOrder.Unordered
   )
-
-  private def timersFamily(program: WindowProgram): FamilySpec =
-    FamilySpec("timers", StructType(program.timed(time("due"), program.keyFields)), KeyOnly.schema, program.timeOrder)
 
   /** Keys with a slot and the number of a row. */
   final class PieceKey(keyTypes: Seq[DataType]) {

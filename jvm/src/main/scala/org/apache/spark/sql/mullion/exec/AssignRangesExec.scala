@@ -7,7 +7,6 @@ import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.mullion.WindowedBuilder
 
 import dev.mullion.windows.{BatchClock, CustomRules, RowRanges}
 
@@ -134,9 +133,6 @@ case class AssignRangesExec(
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): AssignRangesExec = copy(child = newChild)
-
-  override def simpleString(maxFields: Int): String =
-    s"$nodeName ${rules.window.describe}${WindowedBuilder.on(rules, time)}"
 }
 
 /** Reads the ranges of rows, from generated code too. */

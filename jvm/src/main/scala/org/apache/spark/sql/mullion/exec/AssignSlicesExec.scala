@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
-import org.apache.spark.sql.mullion.{SpillLimits, WindowedBuilder}
+import org.apache.spark.sql.mullion.SpillLimits
 
 import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, PaneRules, SessionRules}
 
@@ -171,9 +171,6 @@ case class AssignSlicesExec(
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): AssignSlicesExec = copy(child = newChild)
-
-  override def simpleString(maxFields: Int): String =
-    Seq(rules.window.describe, WindowedBuilder.on(rules, time)).filter(_.nonEmpty).mkString(s"$nodeName ", ", ", "")
 }
 
 private[exec] object SlicesAside {

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Bound
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, GenerateUnsafeProjection}
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.mullion.SparkLineShim
+import org.apache.spark.sql.mullion.{SparkLineShim, WindowedBuilder}
 
 import dev.mullion.windows.{LatePolicy, PaneRules}
 
@@ -17,6 +17,8 @@ private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
 
   /** Which operator this belongs to: there may be others in the plan. */
   def operator: String
+
+  def time: Attribute
 
   def rules: PaneRules
 
@@ -56,6 +58,9 @@ private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
        |$side.add(${whole.value});
        |""".stripMargin
   }
+
+  override def simpleString(maxFields: Int): String =
+    Seq(rules.window.describe, WindowedBuilder.on(rules, time)).filter(_.nonEmpty).mkString(s"$nodeName ", ", ", "")
 
   protected def newSide: SlicesAside.Side = new SlicesAside.Side(operator, SparkLineShim.spillLimits(conf))
 }

@@ -4,8 +4,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
-import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, Distribution, Partitioning}
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.SparkPlan
 
 import dev.mullion.windows.AlignedRules
 
@@ -21,17 +20,9 @@ case class EmptyWindowsExec(
     rules: AlignedRules,
     functions: Seq[AggregateFunction],
     child: SparkPlan
-) extends UnaryExecNode {
+) extends KeyInOrderExec {
 
-  override def requiredChildDistribution: Seq[Distribution] = Seq(ClusteredDistribution(keys))
-
-  /** Keys that have no order, maps, come by two hashes. */
-  override def requiredChildOrdering: Seq[Seq[SortOrder]] = {
-    val byKey = if (RowOrdering.isOrderable(keys)) keys else Seq(new XxHash64(keys), new Murmur3Hash(keys))
-    Seq((byKey :+ slice).map(SortOrder(_, Ascending)))
-  }
-
-  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override protected def order: Attribute = slice
 
   override def output: Seq[Attribute] = child.output
 

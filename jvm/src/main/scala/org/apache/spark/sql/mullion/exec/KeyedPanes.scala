@@ -124,27 +124,13 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     fired ++ leave()
   }
 
-  private def closing(): Iterator[InternalRow] = {
-    // What is in state had not closed before this batch.
-    val first = if (clock.before == BatchClock.BeforeAllTime) Long.MinValue else clock.before
-    new DueScan(timers.scan(first)) {
-      private var waiting = PaneCounts.Never
-
-      override protected def isDue(timer: UnsafeRow): Boolean = {
-        val due = timer.getLong(dueAt)
-        if (!clock.closes(due)) counts.nextClose = Math.min(waiting, due)
-        clock.closes(due)
-      }
-
-      override protected def exhausted(): Unit = counts.nextClose = waiting
-
-      override protected def fire(timer: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
-        val book = load(timerToKey(timer).copy())
-        close(book) ++ {
-          store(book)
-          if (!book.isEmpty) waiting = Math.min(waiting, book.nextDue)
-          Iterator.empty
-        }
+  private def closing(): Iterator[InternalRow] = new TimerScan(timers, dueAt, clock, counts) {
+    override protected def fire(timer: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
+      val book = load(timerToKey(timer).copy())
+      close(book) ++ {
+        store(book)
+        if (!book.isEmpty) waitsUntil(book.nextDue)
+        Iterator.empty
       }
     }
   }
@@ -262,7 +248,7 @@ private[exec] object KeyedPanes {
     RecordOrder.WithinKey
   )
 
-  private def time(name: String) = StructField(name, LongType, nullable = false)
+  private[exec] def time(name: String): StructField = StructField(name, LongType, nullable = false)
 
   private def keysFamily(program: WindowProgram): FamilySpec = FamilySpec(
     "keys",
@@ -271,7 +257,7 @@ private[exec] object KeyedPanes {
     RecordOrder.Unordered
   )
 
-  private def timersFamily(program: WindowProgram): FamilySpec =
+  private[exec] def timersFamily(program: WindowProgram): FamilySpec =
     FamilySpec("timers", StructType(program.timed(time("due"), program.keyFields)), KeyOnly.schema, program.timeOrder)
 
   private def earlyFamily(program: WindowProgram): FamilySpec = FamilySpec(

@@ -3,8 +3,7 @@ package org.apache.spark.sql.mullion.exec
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, Distribution, Partitioning}
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.SparkPlan
 
 import dev.mullion.windows.{SessionRules, TimeMath}
 
@@ -23,19 +22,9 @@ case class MergeSessionsExec(
     start: Attribute,
     rules: SessionRules,
     child: SparkPlan
-) extends UnaryExecNode {
+) extends KeyInOrderExec {
 
-  private val isOrderable = RowOrdering.isOrderable(keys)
-
-  override def requiredChildDistribution: Seq[Distribution] = Seq(ClusteredDistribution(keys))
-
-  /** Keys that have no order, maps, come by two hashes. */
-  override def requiredChildOrdering: Seq[Seq[SortOrder]] = {
-    val byKey = if (isOrderable) keys else Seq(new XxHash64(keys), new Murmur3Hash(keys))
-    Seq((byKey :+ extras.head).map(SortOrder(_, Ascending)))
-  }
-
-  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override protected def order: Attribute = extras.head
 
   override def output: Seq[Attribute] =
     child.output.filterNot(a => gap.exists(_.exprId == a.exprId)).map(a => if (a.exprId == slice.exprId) start else a)

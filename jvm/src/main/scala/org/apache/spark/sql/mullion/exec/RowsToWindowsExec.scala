@@ -5,8 +5,7 @@ import scala.collection.mutable
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, Distribution, Partitioning}
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.SparkPlan
 
 import dev.mullion.windows.AroundRules
 
@@ -24,17 +23,9 @@ case class RowsToWindowsExec(
     start: Attribute,
     rules: AroundRules,
     child: SparkPlan
-) extends UnaryExecNode {
+) extends KeyInOrderExec {
 
-  override def requiredChildDistribution: Seq[Distribution] = Seq(ClusteredDistribution(keys))
-
-  /** Keys that have no order, maps, come by two hashes. */
-  override def requiredChildOrdering: Seq[Seq[SortOrder]] = {
-    val byKey = if (RowOrdering.isOrderable(keys)) keys else Seq(new XxHash64(keys), new Murmur3Hash(keys))
-    Seq((byKey :+ slice).map(SortOrder(_, Ascending)))
-  }
-
-  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override protected def order: Attribute = slice
 
   override def output: Seq[Attribute] = child.output.map(a => if (a.exprId == slice.exprId) start else a)
 

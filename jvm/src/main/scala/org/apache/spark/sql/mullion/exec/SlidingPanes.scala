@@ -94,7 +94,7 @@ private[exec] final class SlidingPanes(
         // Of one kind at a time: overlapping windows that fire alike are read in one go.
         afterRowsKinds.iterator.flatMap(kind => fireOpen(book, firing.collect { case (w, `kind`) => w }.toArray, kind))
       }
-    reopened(book) ++ forRows
+    if (reopenedAt.isEmpty) forRows else reopened(book) ++ forRows
   }
 
   /** The windows about late rows, of late rows alone. */
