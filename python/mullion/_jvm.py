@@ -17,6 +17,7 @@ from pyspark.sql.functions import col, unix_micros
 from pyspark.sql.types import StructType
 
 from mullion import _jars
+from mullion._app.clock import ManualClock
 from mullion._options import Options
 from mullion._ranges import ranges_of
 from mullion._version import __version__
@@ -33,6 +34,7 @@ EXCEPTION = "dev.mullion.MullionException"
 OPERATOR = "WindowedAggregate"
 """The name of Mullion's node in a plan."""
 
+_trigger_clocks: WeakKeyDictionary[ManualClock, Any] = WeakKeyDictionary()
 _facades: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
 
 
@@ -155,6 +157,32 @@ def recover(spark: SparkSession, checkpoint: str) -> int:
 def start_clocked(panes: DataFrame, checkpoint: str, output_mode: str, start_ms: int) -> Any:
     """A query on a clock that a test moves, which starts at ``start_ms`` milliseconds since the epoch."""
     return facade(panes.sparkSession).startClocked(_internal(panes, "_jdf"), checkpoint, output_mode, start_ms)
+
+
+def start_on_clock(
+    outputs: DataFrame,
+    name: str,
+    checkpoint: str,
+    publish: Callable[[DataFrame, int], None],
+    clock: ManualClock,
+    drain: bool,
+) -> StreamingQuery:
+    """A query that gives each batch to ``publish``, on a clock that a test moves; with ``drain`` it ends by itself."""
+    from pyspark.java_gateway import ensure_callback_server_started
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.utils import ForeachBatchFunction
+
+    spark = outputs.sparkSession
+    jvm = facade(spark)
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    trigger_clock = _trigger_clocks.get(clock)
+    if trigger_clock is None:
+        trigger_clock = _trigger_clocks[clock] = jvm.manualClock(clock.time_us() // 1000)
+        clock.follow(trigger_clock)
+    function = ForeachBatchFunction(spark, publish)
+    return StreamingQuery(
+        jvm.startBatches(_internal(outputs, "_jdf"), name, checkpoint, function, trigger_clock, drain)
+    )
 
 
 def output_since(query: Any, batch: int, spark: SparkSession) -> DataFrame:

@@ -46,6 +46,12 @@ class StateLostError(MullionError):
     condition = "STATE_LOST"
 
 
+class QueryFailedError(MullionError):
+    """A query of a program that failed, by an error that is not Mullion's: its ``__cause__``."""
+
+    condition = "QUERY_FAILED"
+
+
 class VersionMismatchError(MullionError):
     """A JAR, a Python package and a Spark that do not belong together."""
 
@@ -60,6 +66,7 @@ _BY_CONDITION: dict[str, type[MullionError]] = {
         UnsupportedError,
         IncompatibleStateError,
         StateLostError,
+        QueryFailedError,
         VersionMismatchError,
     )
 }

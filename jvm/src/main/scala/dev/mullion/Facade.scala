@@ -3,7 +3,10 @@ package dev.mullion
 import java.util.Properties
 
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
-import org.apache.spark.sql.mullion.{ClockedQuery, PanesReader, Recovery, Session, WindowOptions, WindowedBuilder}
+import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction
+import org.apache.spark.sql.mullion.{BatchesQuery, ClockedQuery, PanesReader, Recovery, Session, WindowOptions, WindowedBuilder}
+import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.util.ManualClock
 
 import dev.mullion.windows._
 
@@ -85,4 +88,17 @@ object Facade {
   /** Starts a query whose clock a test moves; see `ClockedQuery`. */
   def startClocked(panes: DataFrame, checkpoint: String, outputMode: String, startMs: Long): ClockedQuery =
     ClockedQuery.start(Session.classic(panes), checkpoint, outputMode, startMs)
+
+  /** A clock that a test moves, for `startBatches`. */
+  def manualClock(startMs: Long): ManualClock = new ManualClock(startMs)
+
+  /** Starts a query that hands its batches to Python, on a clock that a test moves; see `BatchesQuery`. */
+  def startBatches(
+      outputs: DataFrame,
+      name: String,
+      checkpoint: String,
+      function: PythonForeachBatchFunction,
+      clock: ManualClock,
+      drain: Boolean
+  ): StreamingQuery = BatchesQuery.start(Session.classic(outputs), name, checkpoint, function, clock, drain)
 }
