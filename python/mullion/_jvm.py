@@ -195,6 +195,20 @@ def progress_of(query: Any) -> list[str]:
     return [report.json() for report in query.query().recentProgress()]
 
 
+def last_batch_of(query: StreamingQuery) -> int | None:
+    """The number of the last batch that a query reported, or ``None`` before the first.
+
+    PySpark's own reading of a report fails where no time passed in a batch, as on a clock that stands still.
+    """
+    progress = query._jsq.lastProgress()
+    return None if progress is None else int(progress.batchId())
+
+
+def reports_of(query: StreamingQuery) -> list[str]:
+    """The progress reports of a query's batches, as JSON."""
+    return [report.json() for report in query._jsq.recentProgress()]
+
+
 def running_conf(key: str) -> str | None:
     """What the JVM that this process talks to already was started with; ``None`` where none runs or nothing is set."""
     from pyspark import SparkConf, SparkContext

@@ -12,6 +12,7 @@ its end, for what is cut off is only done again.
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import threading
@@ -75,8 +76,12 @@ class Query:
         self.query.stop()
 
     def _last_batch(self) -> int | None:
-        progress = self.query.lastProgress
-        return None if progress is None else int(progress["batchId"])
+        return _jvm.last_batch_of(self.query)
+
+    @property
+    def progress(self) -> list[dict[str, Any]]:
+        """The progress reports of its batches, Spark's ``StreamingQueryProgress`` as dicts, oldest first."""
+        return [json.loads(report) for report in _jvm.reports_of(self.query)]
 
     def failure(self) -> Exception | None:
         """Why it ended, if it failed."""
