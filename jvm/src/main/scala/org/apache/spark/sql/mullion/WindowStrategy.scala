@@ -57,11 +57,16 @@ object WindowStrategy extends SparkStrategy {
       node.state,
       node.idleAfter,
       node.text,
+      AccumulatorLimit.of(SQLConf.get),
       node.rows.map { asked =>
         val arrival = AttributeReference("arrival", LongType, nullable = false)()
         val stamped = if (node.rules.onProcessingTime) node.child.output :+ node.time else node.child.output
         val input = stamped :+ arrival
-        RowProgram(asked, input, arrival, node.time, node.gap, node.filters, node.trigger, node.lateColumns)
+        val splits = node.split.map { by =>
+          val read = AttributeSet((node.functions ++ node.filters).flatMap(_.references) ++ node.splitColumns)
+          Splitting(node.splitColumns, input.filter(read.contains), by, asker = None)
+        }
+        RowProgram(asked, input, arrival, node.time, node.gap, node.filters, node.trigger, node.lateColumns, splits)
       }
     )
   }
