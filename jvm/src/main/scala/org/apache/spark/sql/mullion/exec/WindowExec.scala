@@ -190,9 +190,7 @@ final class WindowExec(
 
   override def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
     WindowExec.metrics ++ assigner.toSeq.flatMap(WindowExec.assignerMetrics) ++
-      program.rows.toSeq.flatMap(WindowExec.rowMetrics) ++ splitMetrics.map { case (name, metric) =>
-        WindowExec.MetricOf(name, metric.name.getOrElse(name), metric)
-      }
+      program.rows.toSeq.flatMap(WindowExec.rowMetrics)
 
   @transient private lazy val splitMetrics =
     program.splits.fold(Map.empty[String, SQLMetric])(_.by.metrics(sparkContext))
