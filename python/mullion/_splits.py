@@ -53,10 +53,11 @@ def _of_keys(function: SplitOf, with_offset: bool) -> Any:
             frames = traceback.extract_tb(error.__traceback__)[1:]
             code = getattr(function, "__code__", None)
             own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
-            at = (own or frames or [None])[-1]
-            where = "" if at is None else f", at {at.filename}, line {at.lineno}"
-            line = f": {at.line}" if at is not None and at.line else ""
-            return f"raised {type(error).__name__}: {error}{where}{line}"
+            said = f"raised {type(error).__name__}: {error}"
+            # What is raised by a call that a function in C refuses has no frame.
+            for last in (own or frames)[-1:]:
+                said += f", at {last.filename}, line {last.lineno}" + (f": {last.line}" if last.line else "")
+            return said
 
         def trace_of(error: Exception) -> str:
             deeper = error.__traceback__.tb_next if error.__traceback__ is not None else None

@@ -195,8 +195,8 @@ def windowed(
     if isinstance(window, Global) and window.splitting is not None:
         if running:
             raise UnsupportedError(
-                f"running=True is not for {window!r}: its function sees all rows of a batch at once, and the window of a "
-                "row is known only then. Leave running out."
+                f"running=True is not for {window!r}: its function sees all rows of a batch at once, and the window of "
+                "a row is known only then. Leave running out."
             )
         for column in window.columns or ():
             _field(df, f"columns={list(window.columns or ())!r}", _jvm.quoted(column))

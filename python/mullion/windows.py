@@ -24,7 +24,8 @@ RangesOf: TypeAlias = Callable[[datetime], Iterable[tuple[datetime, datetime]] |
 """A function from a row's time, in UTC, to the ranges that the row falls into."""
 
 SplitOf: TypeAlias = (
-    Callable[["pyarrow.RecordBatch"], Iterable[int] | None] | Callable[["pyarrow.RecordBatch", int], Iterable[int] | None]
+    Callable[["pyarrow.RecordBatch"], Iterable[int] | None]
+    | Callable[["pyarrow.RecordBatch", int], Iterable[int] | None]
 )
 """A function from the buffered rows of a key, and where those of this batch begin, to where new windows start."""
 
@@ -360,9 +361,7 @@ class Global:
         columns: tuple[str, ...] | None = None,
     ) -> Global:
         made = object.__new__(cls)
-        _hold(
-            made, count=count, condition=condition, changing=changing, splitting=splitting, columns=columns
-        )
+        _hold(made, count=count, condition=condition, changing=changing, splitting=splitting, columns=columns)
         return made
 
     def __eq__(self, other: object) -> bool:
@@ -471,8 +470,8 @@ def _takes_offset(function: object) -> bool:
             continue
         return arguments == 2
     raise InvalidArgumentError(
-        f"{_name_of(function)}{signature} cannot be called with the buffered rows, nor with them and the index at which "
-        "those of this batch begin. Write def function(buffer) or def function(buffer, offset)."
+        f"{_name_of(function)}{signature} cannot be called with the buffered rows, nor with them and the index at "
+        "which those of this batch begin. Write def function(buffer) or def function(buffer, offset)."
     )
 
 
