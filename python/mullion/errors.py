@@ -46,6 +46,12 @@ class StateLostError(MullionError):
     condition = "STATE_LOST"
 
 
+class FunctionError(MullionError):
+    """A Python function that a query runs raised an error. The message says file and line, and has its traceback."""
+
+    condition = "FUNCTION_FAILED"
+
+
 class VersionMismatchError(MullionError):
     """A JAR, a Python package and a Spark that do not belong together."""
 
@@ -60,6 +66,7 @@ _BY_CONDITION: dict[str, type[MullionError]] = {
         UnsupportedError,
         IncompatibleStateError,
         StateLostError,
+        FunctionError,
         VersionMismatchError,
     )
 }
