@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-from mullion.errors import InvalidArgumentError, MullionError
+from mullion.errors import InvalidArgumentError, MullionError, error_of
 
 EVENT: Final = "event"
 WALL: Final = "wall"
@@ -29,6 +29,7 @@ _CLOCKS: Final = {EVENT: 0, WALL: 1}
 # What the store is known to have under a key that is written: it saves the store a look.
 _ABSENT, _PRESENT, _UNKNOWN = 0, 1, 2
 _NONE: Final = -1
+_ASK: Final[Any] = object()
 
 _U32 = struct.Struct(">I")
 _I32 = struct.Struct(">i")
@@ -78,14 +79,13 @@ class State:
 
     def get(self, key: bytes) -> bytes | None:
         """The value of ``key``; ``None`` if there is none."""
+        # One look for a key that is known, and no check of it; what cannot be a key is refused below.
+        value: Any
         try:
-            return self._known[key]
-        except (KeyError, TypeError):
-            _require_bytes("key", key)
-        self._read([key])
-        value = self._known[key]
-        self._trim()
-        return value
+            value = self._known.get(key, _ASK)
+        except TypeError:
+            value = _ASK
+        return self.get_many([key])[0] if value is _ASK else value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of ``keys``, in their order: one round trip for those that are not known yet."""
@@ -98,9 +98,8 @@ class State:
 
     def put(self, key: bytes, value: bytes) -> None:
         """Sets the value of ``key``."""
-        if not isinstance(key, bytes) or not isinstance(value, bytes):
-            _require_bytes("key", key)
-            _require_bytes("value", value)
+        _require_bytes("key", key)
+        _require_bytes("value", value)
         self._set(key, value)
 
     def put_many(self, records: Iterable[tuple[bytes, bytes]]) -> None:
@@ -163,8 +162,8 @@ class State:
 
     def _set(self, key: bytes, value: bytes | None) -> None:
         if key not in self._dirty:
-            found = self._known.get(key, _UNKNOWN)
-            self._dirty[key] = _UNKNOWN if found is _UNKNOWN else _ABSENT if found is None else _PRESENT
+            found = self._known.get(key, _ASK)
+            self._dirty[key] = _UNKNOWN if found is _ASK else _ABSENT if found is None else _PRESENT
         self._known[key] = value
         self._bytes += _RECORD_BYTES + len(key) + (len(value) if value else 0)
         if self._bytes > _CACHED_BYTES:
@@ -259,11 +258,11 @@ class State:
         answer = self._answer(length)
         if answer[0] != 0:
             condition, _, message = answer[1:].decode().partition("\n")
-            raise _error(condition, message)
+            raise error_of(condition, message)
         return answer[1:]
 
     def _answer(self, length: int) -> bytes:
-        answer = self._answers.read(length)
+        answer: bytes = self._answers.read(length)
         if len(answer) != length:
             raise MullionError("The task ended while a function still used its state.")
         return answer
@@ -284,12 +283,6 @@ class State:
     ) -> None:
         self._answers.close()
         self._connection.close()
-
-
-def _error(condition: str, message: str) -> MullionError:
-    from mullion.errors import error_of
-
-    return error_of(condition, message)
 
 
 def _bytes_at(chunk: bytes, at: int) -> tuple[bytes, int]:

@@ -27,29 +27,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from mullion import _checkpoints, _jvm
+from mullion._stage import Firings, Stage
 from mullion._state import State
+from mullion._windowed import STATE, ColumnOrName, field_of, require_bool, require_dataframe, require_one_of
+from mullion.errors import InvalidArgumentError, UnsupportedError
 
 __all__ = ["Branch", "Firings", "State", "read_state", "staged", "stateful_map"]
-
-
-class Firings(NamedTuple):
-    """Some firings of one window, all of one kind: what ``callbacks`` is given, in this order of kinds.
-
-    - ``window``: its name in ``windows=``.
-    - ``firing``: ``"late"``, ``"running"``, ``"early"``, ``"on_time"``, ``"update"`` or ``"close"``.
-    - ``batch``: a row for each, with the columns of the panes: the keys, ``window``, ``pane``, then the aggregates.
-      Large numbers of them come in several of these.
-    """
-
-    window: str
-    firing: str
-    batch: pa.RecordBatch
 
 
 Function: TypeAlias = Callable[[Iterator[pa.RecordBatch], State], Iterable[pa.RecordBatch] | None]
@@ -78,7 +69,7 @@ def stateful_map(
     function: Function,
     schema: StructType | str,
     *,
-    shard_by: Column | str | Sequence[Column | str] = (),
+    shard_by: ColumnOrName | Sequence[ColumnOrName] = (),
     state: str = "rocksdb",
     wall_timers: bool = False,
 ) -> DataFrame:
@@ -96,7 +87,11 @@ def stateful_map(
     Raises :class:`InvalidArgumentError` and :class:`UnknownColumnError` for what cannot be right, and
     :class:`UnsupportedError` for a batch DataFrame.
     """
-    raise NotImplementedError
+    shards = _checked(df, shard_by, state, wall_timers)
+    rows = _schema(schema, "schema")
+    stage = _stage(function, "function", "the function", rows)
+    asked = _jvm.Stateful(df.sparkSession, stage, rows, shards, state, wall_timers)
+    return asked.over(df)
 
 
 def staged(
@@ -106,7 +101,7 @@ def staged(
     callbacks: Callbacks,
     schema: StructType | str,
     *,
-    shard_by: Column | str | Sequence[Column | str] = (),
+    shard_by: ColumnOrName | Sequence[ColumnOrName] = (),
     state: str = "rocksdb",
     wall_timers: bool = False,
 ) -> DataFrame:
@@ -122,7 +117,25 @@ def staged(
 
     The clock of ``state`` is the least of the watermarks of ``df`` and of the windows' results, where they have any.
     """
-    raise NotImplementedError
+    shards = _checked(df, shard_by, state, wall_timers)
+    rows = _schema(schema, "schema")
+    if not isinstance(windows, Mapping) or not windows:
+        raise InvalidArgumentError(
+            f"windows={windows!r} names no window. Give a dict of names and Branch(schema, panes), or use stateful_map."
+        )
+    given = {}
+    for name, branch in windows.items():
+        if not isinstance(name, str) or not isinstance(branch, Branch):
+            raise InvalidArgumentError(f"windows has {name!r}: {branch!r}, and is a dict of names and Branches.")
+        given[name] = _schema(branch.schema, f"the schema of the window {name!r}")
+    first = _stage(process, "process", "process", rows, given)
+    asked = _jvm.Stateful(df.sparkSession, first, rows, shards, state, wall_timers)
+    for number, (name, branch) in enumerate(windows.items(), start=1):
+        panes = branch.panes(asked.rows_of(number, given[name]))
+        require_dataframe(panes, f"the window {name!r} gave")
+        asked.add_window(name, panes)
+    asked.add_callbacks(_stage(callbacks, "callbacks", "callbacks", rows, of_firings=tuple(windows)))
+    return asked.over(df)
 
 
 def read_state(
@@ -137,6 +150,55 @@ def read_state(
 
     Raises :class:`InvalidArgumentError` when there is no such checkpoint, operator or session.
     """
-    raise NotImplementedError
+    path = _checkpoints.path_of(checkpoint)
+    number = _checkpoints.operator_of(operator)
+    return _jvm.read_state(_checkpoints.session_of(spark), path, number)
 
 
+def _checked(df: DataFrame, shard_by: Any, state: str, wall_timers: bool) -> tuple[ColumnOrName, ...]:
+    require_dataframe(df, "a function with state was given")
+    if not df.isStreaming:
+        raise UnsupportedError(
+            "Functions with state are for streams, and this DataFrame is a batch. Read it with spark.readStream."
+        )
+    shards = (shard_by,) if isinstance(shard_by, (str, Column)) else shard_by
+    if not isinstance(shards, (list, tuple)) or not all(isinstance(column, (str, Column)) for column in shards):
+        raise InvalidArgumentError(
+            f"shard_by={shard_by!r} is not a column or a list of columns. Write shard_by='region' or "
+            "shard_by=['region', 'sensor'], or leave it out for one shard."
+        )
+    for column in shards:
+        field_of(df, f"shard_by={column!r}", column)
+    require_one_of("state", state, STATE)
+    require_bool("wall_timers", wall_timers)
+    return tuple(shards)
+
+
+def _schema(schema: object, what: str) -> StructType:
+    if isinstance(schema, str):
+        schema = StructType.fromDDL(schema)
+    if not isinstance(schema, StructType) or not schema.fields:
+        raise InvalidArgumentError(
+            f"{what} is {schema!r}, which is not a schema of columns. Write it as DDL, such as 'key string, n bigint', "
+            "or as a StructType."
+        )
+    return schema
+
+
+def _stage(
+    function: Any,
+    name: str,
+    role: str,
+    output: StructType,
+    windows: Mapping[str, StructType] | None = None,
+    of_firings: tuple[str, ...] | None = None,
+) -> Stage:
+    if not callable(function):
+        raise InvalidArgumentError(f"{name}={function!r} ({type(function).__name__}) is not a function.")
+    of_windows = tuple((window, _arrow(schema)) for window, schema in (windows or {}).items())
+    return Stage(function, role, _arrow(output), of_windows, of_firings)
+
+
+def _arrow(schema: StructType) -> pa.Schema:
+    """The schema in Arrow, where every column may be null: what a function makes is not known."""
+    return pa.schema([field.with_nullable(True) for field in to_arrow_schema(schema, timezone="UTC")])
