@@ -7,8 +7,9 @@ inside a streaming query, comes back as one of :mod:`mullion.errors`.
 from __future__ import annotations
 
 import functools
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -140,6 +141,15 @@ def windowed(
     )
 
 
+def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session like ``spark``, with other settings: queries that are started in it keep them."""
+    facade(spark)
+    session = SparkSession(spark.sparkContext, _internal(spark, "_jsparkSession").cloneSession())
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    return session
+
+
 def read_panes(spark: SparkSession, checkpoint: str, operator: int | None, panes: DataFrame | None) -> DataFrame:
     """The open panes of a checkpoint; the aggregates' code comes from ``panes`` where it is given."""
     jvm = facade(spark)
@@ -193,6 +203,14 @@ def output_since(query: Any, batch: int, spark: SparkSession) -> DataFrame:
 def progress_of(query: Any) -> list[str]:
     """The progress reports of a clocked query's batches, as JSON."""
     return [report.json() for report in query.query().recentProgress()]
+
+
+def reports_of(query: StreamingQuery) -> list[dict[str, Any]]:
+    """The progress reports of a query's latest batches, oldest first.
+
+    PySpark's own ``recentProgress`` fails on those of a clock that stood still, which have no rates.
+    """
+    return [json.loads(report.json()) for report in _internal(query, "_jsq").recentProgress()]
 
 
 def running_conf(key: str) -> str | None:

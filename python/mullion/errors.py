@@ -58,6 +58,15 @@ class VersionMismatchError(MullionError):
     condition = "VERSION_MISMATCH"
 
 
+class CallbackError(MullionError):
+    """A function of the user's that failed, or returned what it may not: in which window and pane, and in which line.
+
+    Nothing of its batch was published or committed. After the fix the program goes on from its checkpoint.
+    """
+
+    condition = "CALLBACK"
+
+
 _BY_CONDITION: dict[str, type[MullionError]] = {
     kind.condition: kind
     for kind in (
@@ -68,6 +77,7 @@ _BY_CONDITION: dict[str, type[MullionError]] = {
         StateLostError,
         QueryFailedError,
         VersionMismatchError,
+        CallbackError,
     )
 }
 

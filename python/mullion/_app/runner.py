@@ -61,7 +61,10 @@ class Query:
 
     def _publish(self, outputs: DataFrame, batch: int) -> None:
         try:
-            self._publisher.publish(outputs, batch)
+            if self.job.publish is None:
+                self._publisher.publish(outputs, batch)
+            else:
+                self.job.publish(self._publisher, outputs, batch)
         except BaseException as error:
             # What Spark makes of it is text.
             self.error = error
@@ -75,8 +78,8 @@ class Query:
         self.query.stop()
 
     def _last_batch(self) -> int | None:
-        progress = self.query.lastProgress
-        return None if progress is None else int(progress["batchId"])
+        reports = _jvm.reports_of(self.query)
+        return int(reports[-1]["batchId"]) if reports else None
 
     def failure(self) -> Exception | None:
         """Why it ended, if it failed."""
@@ -94,7 +97,9 @@ class Running:
         self.queries: list[Query] = []
         try:
             for job in jobs:
-                self.queries.append(Query(app, job, drain=drain))
+                query = Query(app, job, drain=drain)
+                self.queries.append(query)
+                app.queries[job.name] = query
         except BaseException:
             self.stop()
             raise

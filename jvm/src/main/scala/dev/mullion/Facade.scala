@@ -4,9 +4,17 @@ import java.util.Properties
 
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction
-import org.apache.spark.sql.mullion.{BatchesQuery, ClockedQuery, PanesReader, Recovery, Session, WindowOptions, WindowedBuilder}
+import org.apache.spark.sql.mullion.{
+  BatchesQuery,
+  ClockedQuery,
+  PanesReader,
+  Recovery,
+  Session,
+  TestClock,
+  WindowOptions,
+  WindowedBuilder
+}
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.util.ManualClock
 
 import dev.mullion.windows._
 
@@ -90,7 +98,7 @@ object Facade {
     ClockedQuery.start(Session.classic(panes), checkpoint, outputMode, startMs)
 
   /** A clock that a test moves, for `startBatches`. */
-  def manualClock(startMs: Long): ManualClock = new ManualClock(startMs)
+  def manualClock(startMs: Long): TestClock = new TestClock(startMs)
 
   /** Starts a query that hands its batches to Python, on a clock that a test moves; see `BatchesQuery`. */
   def startBatches(
@@ -98,7 +106,7 @@ object Facade {
       name: String,
       checkpoint: String,
       function: PythonForeachBatchFunction,
-      clock: ManualClock,
+      clock: TestClock,
       drain: Boolean
   ): StreamingQuery = BatchesQuery.start(Session.classic(outputs), name, checkpoint, function, clock, drain)
 }

@@ -8,8 +8,15 @@ import org.apache.spark.sql.execution.streaming.sources.{ForeachBatchSink, Pytho
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.apache.spark.util.ManualClock
 
-/** A streaming query that hands each batch to a function of Python's, as `DataStreamWriter.foreachBatch` does, on a clock
-  * that a test moves. `DataStreamWriter` takes no clock.
+/** A clock that a test moves, for several queries: the trigger clock of each. In milliseconds since the epoch. */
+final class TestClock(startMs: Long) {
+  private[mullion] val trigger = new ManualClock(startMs)
+
+  def advance(ms: Long): Unit = trigger.advance(ms)
+}
+
+/** A streaming query that hands each batch to a function of Python's, as `DataStreamWriter.foreachBatch` does, on a
+  * clock that a test moves. `DataStreamWriter` takes no clock.
   */
 object BatchesQuery {
 
@@ -19,7 +26,7 @@ object BatchesQuery {
       name: String,
       checkpoint: String,
       function: PythonForeachBatchFunction,
-      clock: ManualClock,
+      clock: TestClock,
       drain: Boolean
   ): StreamingQuery = {
     val df = outputs.toDF()
@@ -33,7 +40,7 @@ object BatchesQuery {
       sink = new ForeachBatchSink[Row](batch, encoder),
       outputMode = InternalOutputModes("append"),
       trigger = if (drain) Trigger.AvailableNow() else Trigger.ProcessingTime(0),
-      triggerClock = clock
+      triggerClock = clock.trigger
     )
   }
 }
