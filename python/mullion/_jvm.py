@@ -141,6 +141,13 @@ def windowed(
     )
 
 
+def row_in_batch(spark: SparkSession) -> Column:
+    """The number of a row in its micro-batch, in the order in which the source is read."""
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    return ClassicColumn(facade(spark).rowInBatch())
+
+
 def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A session like ``spark``, with other settings: queries that are started in it keep them."""
     facade(spark)

@@ -180,7 +180,8 @@ class WindowPlan:
             }
         if any(part.by_arrival for part in spec.parts.values()):
             # Of batches that follow one another, and within one of the order in which it is read.
-            arrival = sf.struct(sf.current_timestamp().alias("batch"), sf.monotonically_increasing_id().alias("row"))
+            row = _jvm.row_in_batch(rows.sparkSession)
+            arrival = sf.struct(sf.current_timestamp().alias("batch"), row.alias("row"))
             rows = rows.withColumn(ARRIVAL, arrival)
         return windowed(rows, spec.native(), **asked).agg(*self._aggregates(rows))
 
@@ -253,7 +254,7 @@ class WindowPlan:
         query = self.app.queries.get(self.name)
         if query is not None:
             for report in _jvm.reports_of(query.query)[-(last or 0) :]:
-                observed = report["observedMetrics"].get(SKIPPED)
+                observed = report.get("observedMetrics", {}).get(SKIPPED)
                 if observed is not None:
                     self._skipped[(report["runId"], report["batchId"])] = int(observed[SKIPPED] or 0)
 

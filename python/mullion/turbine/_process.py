@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
+import linecache
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,8 +78,8 @@ def read(instance: object, function: Callable[..., Any]) -> Process:
         elif isinstance(statement, ast.Return) and _is_none(statement.value):
             break
         elif not _says_nothing(statement):
-            text = ast.unparse(statement).splitlines()[0]
-            return _in_python(whole, statement, text, state, tree)
+            text = linecache.getline(whole.__code__.co_filename, _line(whole, statement)).split("  #")[0].strip()
+            return _in_python(whole, statement, text or ast.unparse(statement), state, tree)
     return Process(tuple(updates), None, None, False)
 
 

@@ -175,6 +175,7 @@ class TurbineWindow:
         subscription: object,
         lengths: dict[str, int],
         idle_tick_ms: int | None = None,
+        /,
         *,
         name: str,
         value: Aggregate | Multi,
