@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,6 +15,9 @@ import mullion
 def spark() -> Iterator[SparkSession]:
     # Python workers have the packages that the tests have.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # ... and the modules.
+    here = str(Path(__file__).parent)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("mullion-tests")
