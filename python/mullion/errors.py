@@ -52,19 +52,16 @@ class QueryFailedError(MullionError):
     condition = "QUERY_FAILED"
 
 
+class FunctionError(MullionError):
+    """A Python function that a query runs raised an error. The message says file and line, and has its traceback."""
+
+    condition = "FUNCTION_FAILED"
+
+
 class VersionMismatchError(MullionError):
     """A JAR, a Python package and a Spark that do not belong together."""
 
     condition = "VERSION_MISMATCH"
-
-
-class CallbackError(MullionError):
-    """A function of the user's that failed, or returned what it may not: in which window and pane, and in which line.
-
-    Nothing of its batch was published or committed. After the fix the program goes on from its checkpoint.
-    """
-
-    condition = "CALLBACK"
 
 
 _BY_CONDITION: dict[str, type[MullionError]] = {
@@ -76,8 +73,8 @@ _BY_CONDITION: dict[str, type[MullionError]] = {
         IncompatibleStateError,
         StateLostError,
         QueryFailedError,
+        FunctionError,
         VersionMismatchError,
-        CallbackError,
     )
 }
 

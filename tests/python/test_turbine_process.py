@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mullion import topics, turbine
-from mullion.errors import CallbackError, InvalidArgumentError, UnknownColumnError, UnsupportedError
+from mullion.errors import FunctionError, InvalidArgumentError, UnknownColumnError, UnsupportedError
 from mullion.turbine import aggregates as agg
 from mullion.turbine import testing
 from mullion.turbine import windowing as win
@@ -120,7 +120,7 @@ def test_a_callback_that_fails_stops_the_query_with_its_pane_and_line_and_after_
     with testing.run(app) as t:
         t.feed("orders", [{"k": k, "x": 1.5, "t": 5} for k in ("south", "north")])
         t.feed("orders", [{"k": "south", "x": 1.0, "t": 15}])
-        with pytest.raises(CallbackError) as failed:
+        with pytest.raises(FunctionError) as failed:
             t.settle()
         says = str(failed.value)
         assert "on_close_each=orders._close of the window 'ten' failed for the pane " in says
@@ -180,7 +180,7 @@ def test_a_callback_returns_one_schema_whatever_batch_and_shard_it_is_called_in(
     with testing.run(app) as t:
         for at, x in ((5, "a"), (15, None), (25, "other"), (35, "b")):
             t.feed("orders", [{"x": x, "t": at}])
-        with pytest.raises(CallbackError, match=r"'ten' returned another schema .* 'x' is int64, and was string"):
+        with pytest.raises(FunctionError, match=r"'ten' returned another schema .* 'x' is int64, and was string"):
             t.settle()
         assert [(row["x"], row["y"]) for row in topics.read(app.broker, "out").to_pylist()] == [
             ("a", 1.5),
@@ -205,12 +205,12 @@ def test_a_callback_that_returns_no_record_batch_is_told_what_to_return(app: tur
     with testing.run(app) as t:
         t.feed("orders", [{"x": 1}])
         t.advance(20)
-        with pytest.raises(CallbackError, match=r"returned Table, which is no pyarrow\.RecordBatch.*to_batches\(\)"):
+        with pytest.raises(FunctionError, match=r"returned Table, which is no pyarrow\.RecordBatch.*to_batches\(\)"):
             t.settle()
     with testing.run(app) as t:
         t.feed("orders", [{"x": 2}])
         t.advance(20)
-        with pytest.raises(CallbackError, match=r"no topic to publish it to.*publish_to=.*the key 'close'"):
+        with pytest.raises(FunctionError, match=r"no topic to publish it to.*publish_to=.*the key 'close'"):
             t.settle()
 
 

@@ -23,7 +23,7 @@ from typing import Any, Final, final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.errors import CallbackError
+from mullion.errors import FunctionError
 from mullion.topics import encoded
 from mullion.turbine import _schemas
 from mullion.turbine._process import place_of
@@ -88,7 +88,7 @@ class Outputs:
                 continue
             checked = _record_batch(callback, what, returned)
             if callback.topic is None:
-                raise CallbackError(
+                raise FunctionError(
                     f"{what} returned a batch, and there is no topic to publish it to. "
                     f"({place_of(callback.function)}) Add "
                     f"publish_to= to @app.subscribe, with the key {callback.kind!r} if it is a dict, or return None."
@@ -98,7 +98,7 @@ class Outputs:
             if not checked.schema.equals(schema):
                 differs = _schemas.difference(schema, checked.schema)
                 if differs is not None:
-                    raise CallbackError(
+                    raise FunctionError(
                         f"{what} returned another schema than before: {differs}. ({place_of(callback.function)}) "
                         "What it "
                         "returns has one schema; a column without values may be null."
@@ -245,7 +245,7 @@ class PaneCallbacks:
     def _fail(self, callback: Called, about: str, error: Exception, panes: int, outputs: Outputs) -> None:
         message = f"{self._what(callback)} failed for {about}: {told(error, callback.function)}"
         if outputs.on_error == "stop":
-            raise CallbackError(message) from error
+            raise FunctionError(message) from error
         outputs.failed(callback, self._what(callback), message, panes)
 
 
@@ -273,7 +273,7 @@ def _record_batch(callback: Called, what: str, returned: Any) -> pa.RecordBatch:
         fix = "Of rows as dicts, return pa.RecordBatch.from_pylist(rows)."
     else:
         fix = "Return pa.RecordBatch.from_pylist([{...}]), or None for nothing."
-    raise CallbackError(
+    raise FunctionError(
         f"{what} returned {type(returned).__name__}, which is no pyarrow.RecordBatch. "
         f"({place_of(callback.function)}) {fix}"
     )

@@ -30,7 +30,7 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from mullion import _jvm, windowed
-from mullion.errors import CallbackError, InvalidArgumentError, UnknownColumnError
+from mullion.errors import FunctionError, InvalidArgumentError, UnknownColumnError
 from mullion.topics import Publisher, has_columns
 from mullion.topics._dir_topic import replace_text
 from mullion.topics._records import COLUMNS, TIMESTAMP
@@ -102,14 +102,14 @@ class Returns:
         return self._known.get(kind)
 
     def take(self, kind: str, what: str, found: Iterable[bytes]) -> None:
-        """Schemas that a batch had; raises :class:`CallbackError` for one that does not fit."""
+        """Schemas that a batch had; raises :class:`FunctionError` for one that does not fit."""
         was = self._known.get(kind)
         now = was
         for schema in map(_schema_of, found):
             if now is not None:
                 differs = _schemas.difference(now, schema)
                 if differs is not None:
-                    raise CallbackError(f"{what} returned two schemas: {differs}. What it returns has one schema.")
+                    raise FunctionError(f"{what} returned two schemas: {differs}. What it returns has one schema.")
             now = schema if now is None else _schemas.merged(now, schema)
         if now is not None and (was is None or not now.equals(was)):
             self._known[kind] = now

@@ -13,7 +13,7 @@ from typing import Any, final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.errors import CallbackError
+from mullion.errors import FunctionError
 from mullion.topics._brokers import SEPARATOR
 from mullion.topics._records import COLUMNS
 from mullion.turbine._callbacks import FAILED, SKIPPED, Called, Count, Outputs, told
@@ -44,10 +44,10 @@ class Process:
         token = UPDATING.set(updated)
         try:
             return self.called.function(batch, state)
-        except CallbackError:
+        except FunctionError:
             raise
         except Exception as error:
-            raise CallbackError(
+            raise FunctionError(
                 f"process of {self.subscription} failed for a batch of {batch.num_rows} rows: "
                 f"{told(error, self.called.function)}"
             ) from error
@@ -77,7 +77,7 @@ class RowsForWindow:
 
             try:
                 self.process.call(batch, NoState(), update)
-            except CallbackError:
+            except FunctionError:
                 if self.process.on_error == "stop":
                     raise
                 # All of the call or nothing of it.
@@ -95,13 +95,13 @@ class RowsForWindow:
             try:
                 arrays.append(column if column.type == field.type else column.cast(field.type))
             except pa.ArrowInvalid as error:
-                raise CallbackError(
+                raise FunctionError(
                     f"process of {self.process.subscription} gave the window {self.window!r} a batch whose column "
                     f"{field.name!r} is {column.type}, and of the first batch it was {field.type}: {error}. Cast it in "
                     "process."
                 ) from error
             except pa.ArrowNotImplementedError as error:
-                raise CallbackError(
+                raise FunctionError(
                     f"process of {self.process.subscription} gave the window {self.window!r} a batch whose column "
                     f"{field.name!r} is {column.type}, and it has to be {field.type}. Cast it in process."
                 ) from error
@@ -124,7 +124,7 @@ class Returned:
             for batch in self.process.batches(rows):
                 try:
                     yield self.process.call(batch, NoState(), lambda window, given: None)
-                except CallbackError as error:
+                except FunctionError as error:
                     if self.process.on_error == "stop":
                         raise
                     outputs.failed(self.process.called, what, str(error), 1)

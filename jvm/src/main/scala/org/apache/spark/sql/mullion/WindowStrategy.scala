@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.exec._
+import org.apache.spark.sql.mullion.stateful.ProcessedRows
 import org.apache.spark.sql.types.{BooleanType, LongType, TimestampType}
 
 import dev.mullion.MullionException
@@ -62,7 +63,8 @@ object WindowStrategy extends SparkStrategy {
         val stamped = if (node.rules.onProcessingTime) node.child.output :+ node.time else node.child.output
         val input = stamped :+ arrival
         RowProgram(asked, input, arrival, node.time, node.gap, node.filters, node.trigger, node.lateColumns)
-      }
+      },
+      ProcessedRows.areIn(node.child)
     )
   }
 
@@ -151,7 +153,7 @@ object WindowStrategy extends SparkStrategy {
     }
     val merged = AggregateExecs(
       PartialMerge,
-      distribution = Some(node.keys),
+      distribution = Option.unless(program.byShard)(node.keys),
       isStreaming = true,
       program.grouping,
       expressions(node) ++ extras(program),

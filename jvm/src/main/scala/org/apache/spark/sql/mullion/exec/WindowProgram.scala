@@ -31,6 +31,8 @@ import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, CustomRules, 
   *   the columns of the partial aggregate: keys, slice, reopened, then the functions' buffers
   * @param rows
   *   what is to be known if rows are worked on one by one, and there is no partial aggregate
+  * @param byShard
+  *   whether all rows of a key are in one partition already, because a stage before distributed them
   */
 final case class WindowProgram(
     id: String,
@@ -50,7 +52,8 @@ final case class WindowProgram(
     state: StateChoice,
     idleAfter: Option[Long],
     text: AggregateText,
-    rows: Option[RowProgram] = None
+    rows: Option[RowProgram] = None,
+    byShard: Boolean = false
 ) {
   // A late row has no results, whatever their functions never give.
   def output: Seq[Attribute] =
@@ -156,7 +159,8 @@ final case class WindowProgram(
     input = text.input.json,
     by = text.keys.toList,
     state = state.name,
-    rows = rows.map(r => StateHeader.Rows(r.asked))
+    rows = rows.map(r => StateHeader.Rows(r.asked)),
+    byShard = Option.when(byShard)(true)
   )
 
   /** The engine for one partition in one batch. */
