@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mullion import topics, turbine
-from mullion.errors import FunctionError, InvalidArgumentError, UnknownColumnError, UnsupportedError
+from mullion.errors import FunctionError, InvalidArgumentError, UnknownColumnError
 from mullion.turbine import aggregates as agg
 from mullion.turbine import testing
 from mullion.turbine import windowing as win
@@ -240,13 +240,3 @@ def test_what_a_topic_lacks_or_has_in_another_type_is_refused_when_the_program_s
             t.feed("orders", [row])
             with pytest.raises(error, match=says):
                 t.settle()
-
-
-def test_state_is_refused_with_the_line_that_uses_it(app: turbine.App) -> None:
-    @app.subscribe("orders", publish_to="out")
-    class orders:
-        def process(self, batch, state):
-            state["n"] = 1
-
-    with pytest.raises(UnsupportedError, match=r"process of orders uses its state \(.*py:\d+: reads"):
-        app.run()

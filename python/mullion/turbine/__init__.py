@@ -36,7 +36,8 @@ says what does, and which line decided it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -52,9 +53,9 @@ from mullion._app.report import Part, shown, where_of
 from mullion._panes import read_panes
 from mullion._recovery import recover
 from mullion.errors import InvalidArgumentError, UnsupportedError
-from mullion.topics import Broker, Publisher
+from mullion.topics import Broker
 from mullion.turbine import _plan
-from mullion.turbine._plan import Plan, ProcessPlan, WindowPlan
+from mullion.turbine._plan import Plan, ProcessPlan, ShardPlan, WindowPlan
 from mullion.turbine._process import Place
 from mullion.turbine._subscription import Subscription, options_of
 from mullion.turbine.state import TurbineState
@@ -137,9 +138,8 @@ class App(_App):
             where = where_of(kind)
             subscription = Subscription(options, kind)
             parts = [Named("window", name, where, folder_name(name)) for name in subscription.windows]
-            if subscription.process.returns:
-                name = _process_name(subscription)
-                parts.append(Named("process", name, where, folder_name(name)))
+            if subscription.state is not None or subscription.process.returns:
+                parts.append(Named("process", subscription.job, where, folder_name(subscription.job)))
             for part in parts:
                 self.names.register(part)
             self.subscriptions.append(subscription)
@@ -160,42 +160,25 @@ class App(_App):
 
     def _jobs(self) -> Sequence[Job]:
         jobs = []
+        self._plans.clear()
         for subscription in self.subscriptions:
-            state = subscription.state_read_at()
-            if state is not None:
-                function, place = state
-                raise UnsupportedError(
-                    f"{function} of {subscription.name} uses its state ({place}), and state that process and callbacks "
-                    "share is not served yet. Leave it out."
-                )
-            for window in subscription.windows.values():
-                if subscription.process.python is not None or window.name in subscription.process.updates:
-                    plan = WindowPlan(self, subscription, window)
-                    jobs.append(self._job(plan, subscription, plan.panes))
-            if subscription.process.returns:
-                name = _process_name(subscription)
-                process = ProcessPlan(self, subscription, name)
-                jobs.append(self._job(process, subscription, process.rows))
+            for plan in _plans_of(self, subscription):
+                self._plans |= dict.fromkeys(plan.windows, plan)
+                jobs.append(self._job(plan))
         return jobs
 
-    def _job(self, plan: Plan, subscription: Subscription, build: Callable[[SparkSession], DataFrame]) -> Job:
-        self._plans[plan.name] = plan
-        options = subscription.options
-        topics = {options.publish_to[kind] for kind in plan.kinds if kind in options.publish_to}
-        if options.dead_letter is not None:
-            topics.add(options.dead_letter)
+    def _job(self, plan: Plan) -> Job:
+        options = plan.subscription.options
+        topics = sorted({*options.publish_to.values(), *filter(None, [options.dead_letter])})
 
         def built(spark: SparkSession) -> DataFrame:
             checkpoint = self.checkpoint_of(plan.name)
-            if isinstance(plan, WindowPlan) and plan.window.spec.in_memory and _plan.has_run(checkpoint):
+            if "memory" in map(plan.store, plan.windows.values()) and _plan.has_run(checkpoint):
                 # What was not in a snapshot is read again.
                 recover(checkpoint, spark=spark)
-            return build(spark)
+            return plan.rows(spark)
 
-        def publish(publisher: Publisher, batch: DataFrame, number: int) -> None:
-            _plan.publish(plan, publisher, batch, number)
-
-        return Job(plan.name, (options.topic,), tuple(sorted(topics)), built, publish)
+        return Job(plan.name, (options.topic,), tuple(topics), built, partial(_plan.publish, plan))
 
     def checkpoint_of(self, name: str) -> Path:
         """The checkpoint of the query of a window, or of a ``process``."""
@@ -224,18 +207,25 @@ class WindowHandle:
 
         Raises :class:`InvalidArgumentError` for a window that has not run yet.
         """
-        checkpoint = self._app.checkpoint_of(self._window.name)
+        subscription = next(each for each in self._app.subscriptions if self.name in each.windows)
+        if subscription.state is not None:
+            raise UnsupportedError(
+                f"The window {self.name!r} shares its task with the state of {subscription.name}, and panes of such "
+                "windows "
+                "cannot be read while they are open yet. Publish them by an early callback."
+            )
+        checkpoint = self._app.checkpoint_of(self.name)
         if not _plan.has_run(checkpoint):
             raise InvalidArgumentError(
-                f"The window {self._window.name!r} has not run yet: there is nothing in {checkpoint}. Run the App "
-                "first."
+                f"The window {self.name!r} has not run yet: there is nothing in {checkpoint}. Run the App first."
             )
-        return _plan.open_panes(read_panes(checkpoint, spark=self._app.spark), self._window)
+        return _plan.in_words(read_panes(checkpoint, spark=self._app.spark), self._window.spec)
 
     @property
     def skipped(self) -> int:
         """How many rows of batches that lacked a column it left out, since the program was started here."""
-        return 0 if self._plan is None else self._plan.skipped
+        plan = self._app._plans.get(self.name)
+        return 0 if plan is None else plan.skipped(self.name)
 
     @property
     def failed(self) -> int:
@@ -243,17 +233,13 @@ class WindowHandle:
 
         Where ``process`` itself failed, how many calls of it.
         """
-        return 0 if self._plan is None else self._plan.failed
+        plan = self._app._plans.get(self.name)
+        return 0 if plan is None else plan.failed(self.name)
 
     @property
     def name(self) -> str:
         """What it is called."""
         return self._window.name
-
-    @property
-    def _plan(self) -> WindowPlan | None:
-        plan = self._app._plans.get(self.name)
-        return plan if isinstance(plan, WindowPlan) else None
 
     def __repr__(self) -> str:
         return repr(self._window)
@@ -269,25 +255,39 @@ class _AppOfWorker:
         raise UnsupportedError(f"The App is not there in process and the callbacks, which run in workers: app.{name}.")
 
 
-def _process_name(subscription: Subscription) -> str:
-    return f"{subscription.name}.process"
+def _plans_of(app: App, subscription: Subscription) -> Iterator[Plan]:
+    if subscription.state is not None:
+        yield ShardPlan(app, subscription, subscription.job)
+        return
+    for window in subscription.windows.values():
+        if subscription.process.python is not None or window.name in subscription.process.updates:
+            yield WindowPlan(app, subscription, window)
+    if subscription.process.returns:
+        yield ProcessPlan(app, subscription, subscription.job)
 
 
 def _parts_of(subscription: Subscription) -> Iterable[Part]:
-    name, process = subscription.name, subscription.process
+    name, process, state = subscription.name, subscription.process, subscription.state
     where = where_of(subscription.function)
-    if process.python is None:
+    if state is not None:
+        reader, place = state
+        key = subscription.partition_key
+        shards = "one shard, for there is no partition_key" if key is None else f"shards by {key}"
+        yield Part(f"{name}.process", "Python", f"{reader} uses the state: {place.says}; {shards}", _where(place))
+    elif process.python is None:
         yield Part(f"{name}.process", "JVM", "it only updates windows, and is not called", where)
     else:
         yield Part(f"{name}.process", "Python", f"over Arrow batches: {process.python.says}", _where(process.python))
     for window in subscription.windows.values():
         spec = window.spec
         clock = f"event time {spec.time_column}" if spec.time_column is not None else "processing time"
-        store = "memory" if spec.in_memory else "RocksDB"
+        store = "memory" if spec.in_memory and state is None else "RocksDB"
+        if state is not None:
+            store += ", in the task of the state"
         idle = ""
         if spec.time_column is None and spec.allowed_lateness_ms:
             idle = "; no row is late on processing time, so allowed_lateness_ms does nothing"
-        if process.python is None and window.name not in process.updates:
+        if state is None and process.python is None and window.name not in process.updates:
             idle = "; process never updates it, so it does not run"
         yield Part(window.name, "JVM", f"{spec.kind} on {clock}, panes in {store}{idle}", where_of(subscription.kind))
         callbacks = spec.callbacks

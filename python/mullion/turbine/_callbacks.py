@@ -3,7 +3,7 @@
 A task has the panes of one shard that fired in one tick. The batch form is called once with all of them; the other form
 once for each, with no more work a pane than a :class:`Window`, its group and its value::
 
-    firing  key…  window_start_ms  window_end_ms  value…      ->   kind  topic  key  batch  schema
+    firing  key…  window_start_ms  window_end_ms  value…      ->   callback  topic  key  batch  schema
     early   …                                                      early callback first: an early firing precedes
     close   …                                                      the close
 
@@ -37,12 +37,12 @@ FIRING: Final = "firing"
 FAILED: Final = "failed"
 SKIPPED: Final = "skipped"
 
-OUT: Final = "kind string, topic string, key string, batch binary, schema binary"
+OUT: Final = "callback string, topic string, key string, batch binary, schema binary"
 """What comes of a callback, as DDL: of which callback, where to, and the batch as Arrow IPC with its schema."""
 
 _OUT_SCHEMA: Final = pa.schema(
     [
-        ("kind", pa.string()),
+        ("callback", pa.string()),
         ("topic", pa.string()),
         ("key", pa.string()),
         ("batch", pa.binary()),
@@ -63,7 +63,13 @@ class Called:
     parameter: str
     function: Callable[..., Any]
     topic: str | None
+    of: str
     schema: pa.Schema | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is counted and noted under: of which window or subscription, and its kind."""
+        return f"{self.of}.{self.kind}"
 
 
 Count = Callable[[str, int], None]
@@ -115,18 +121,18 @@ class Outputs:
 
     def failed(self, callback: Called, what: str, message: str, panes: int) -> None:
         """A call that failed and is left out, as the policy says."""
-        self.count(FAILED, panes)
+        self.count(f"{callback.of}.{FAILED}", panes)
         if self.dead_letter is not None:
             letter = {"callback": what, "error": message, "panes": panes}
             batch = pa.RecordBatch.from_pylist([letter])
-            self._rows.append((callback.kind, self.dead_letter, None, encoded(batch), None))
+            self._rows.append((callback.name, self.dead_letter, None, encoded(batch), None))
 
     def _write(self, callback: Called, schema: pa.Schema, run: list[pa.RecordBatch]) -> None:
         table = pa.Table.from_batches(run, schema).combine_chunks()
         written = schema.serialize().to_pybytes()
         rows = max(1, table.num_rows * _MOST_BYTES // max(table.nbytes, 1))
         for batch in table.to_batches(max_chunksize=rows):
-            self._rows.append((callback.kind, callback.topic, None, encoded(batch), written))
+            self._rows.append((callback.name, callback.topic, None, encoded(batch), written))
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """All of it, as rows of :data:`OUT`."""
@@ -168,15 +174,30 @@ class PaneCallbacks:
 
     def run(self, panes: pa.Table, state: Any, outputs: Outputs) -> None:
         """Calls what is to be called of these panes: early firings, then closes."""
-        firing = panes[FIRING]
-        for callback in (self.early, self.close):
-            if callback is None:
-                continue
-            fired = panes.filter(pc.equal(firing, callback.kind)) if self.early is not None else panes
-            if fired.num_rows:
-                table = self._table(fired)
-                call = self._each if self.each else self._all
-                outputs.add(callback, self._what(callback), call(callback, table, state, outputs))
+        if self.early is None:
+            self.fire(CLOSE, panes, state, outputs)
+            return
+        for kind in (EARLY, CLOSE):
+            self.fire(kind, panes.filter(pc.equal(panes[FIRING], kind)), state, outputs)
+
+    def fire(self, kind: str, panes: pa.Table, state: Any, outputs: Outputs) -> None:
+        """Calls what is to be called of panes that all fired in one way."""
+        callback = self.close if kind == CLOSE else self.early
+        if callback is not None and panes.num_rows:
+            call = self._each if self.each else self._all
+            outputs.add(callback, self._what(callback), call(callback, self._table(panes), state, outputs))
+
+    def of_engine(self, panes: pa.Table) -> pa.Table:
+        """Firings as the operator makes them, with the columns that callbacks have; times are microseconds there."""
+        window = panes["window"].combine_chunks()
+        columns = {name: panes[key_column(i)] for i, name in enumerate(self.key)}
+        for name, field_name in ((START, "start"), (END, "end")):
+            micros = pc.struct_field(window, field_name).cast(pa.int64())
+            # Towards the past, also before the epoch.
+            rest = pc.subtract(micros, pc.multiply(pc.divide(micros, 1000), 1000))
+            columns[name] = pc.subtract(pc.divide(micros, 1000), pc.less(rest, 0).cast(pa.int64()))
+        columns |= {name: panes[part_column(i)] for i, name in enumerate(self.parts)}
+        return pa.table(columns)
 
     def _table(self, panes: pa.Table) -> pa.Table:
         panes = panes.select([*self.key, START, END, *self.parts])
@@ -247,6 +268,16 @@ class PaneCallbacks:
         if outputs.on_error == "stop":
             raise FunctionError(message) from error
         outputs.failed(callback, self._what(callback), message, panes)
+
+
+def key_column(index: int) -> str:
+    """What the operator calls a column of the key, whatever its own name is."""
+    return f"key_{index}"
+
+
+def part_column(index: int) -> str:
+    """What the operator calls an aggregate, whatever its own name is."""
+    return f"value_{index}"
 
 
 def told(error: Exception, function: Callable[..., Any]) -> str:

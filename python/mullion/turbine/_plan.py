@@ -7,7 +7,8 @@
               more than update       window's clock       batch and shard
 
 One query for each window, with a checkpoint under the window's name: windows can be added, removed and reordered, and
-one that fails says so by its name. The schema of what callbacks return is kept beside the checkpoint.
+one that fails says so by its name. A subscription with state is one query: ``process``, its windows and their callbacks
+share the state of a shard in one task. The schema of what callbacks return is kept beside the checkpoint.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import difflib
 import json
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -30,6 +32,7 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from mullion import _jvm, windowed
+from mullion._stateful import Branch, staged, stateful_map
 from mullion.errors import FunctionError, InvalidArgumentError, UnknownColumnError
 from mullion.topics import Publisher, has_columns
 from mullion.topics._dir_topic import replace_text
@@ -44,15 +47,18 @@ from mullion.turbine._callbacks import (
     PROCESS,
     SKIPPED,
     Called,
+    Outputs,
     PaneCallbacks,
+    key_column,
+    part_column,
     told,
 )
 from mullion.turbine._process import place_of
 from mullion.turbine._subscription import Subscription
-from mullion.turbine._worker import Process, Returned, RowsForWindow
-from mullion.turbine.aggregates import ARRIVAL, Aggregate, Sum
+from mullion.turbine._worker import CallbacksOfShard, Needed, Process, ProcessOfShard, Returned, RowsForWindow
+from mullion.turbine.aggregates import ARRIVAL, Aggregate, Multi, Sum
 from mullion.turbine.functions import Expression, column_of
-from mullion.turbine.state import NoState
+from mullion.turbine.state import TurbineState
 from mullion.turbine.windowing import END, KAFKA_TIME, START, UPDATING, Spec, TurbineWindow
 from mullion.windows import Early
 
@@ -98,75 +104,106 @@ class Returns:
         noted = json.loads(file.read_text("utf-8")) if file.exists() else {}
         self._known = {kind: _schema_of(base64.b64decode(text)) for kind, text in noted.items()}
 
-    def __getitem__(self, kind: str) -> pa.Schema | None:
-        return self._known.get(kind)
+    def __getitem__(self, name: str) -> pa.Schema | None:
+        return self._known.get(name)
 
-    def take(self, kind: str, what: str, found: Iterable[bytes]) -> None:
-        """Schemas that a batch had; raises :class:`FunctionError` for one that does not fit."""
-        was = self._known.get(kind)
-        now = was
-        for schema in map(_schema_of, found):
-            if now is not None:
-                differs = _schemas.difference(now, schema)
-                if differs is not None:
-                    raise FunctionError(f"{what} returned two schemas: {differs}. What it returns has one schema.")
-            now = schema if now is None else _schemas.merged(now, schema)
-        if now is not None and (was is None or not now.equals(was)):
-            self._known[kind] = now
+    def take(self, name: str, what: str, found: bytes) -> None:
+        """A schema that a callback returned; raises :class:`FunctionError` for one that does not fit what was known."""
+        was, now = self._known.get(name), _schema_of(found)
+        if was is not None:
+            differs = _schemas.difference(was, now)
+            if differs is not None:
+                raise FunctionError(
+                    f"{what} returned another schema than before: {differs}. What it returns has one schema; a column "
+                    "without values may be null."
+                )
+            now = _schemas.merged(was, now)
+        if was is None or not now.equals(was):
+            self._known[name] = now
             noted = {k: base64.b64encode(s.serialize().to_pybytes()).decode() for k, s in self._known.items()}
             replace_text(self._file, json.dumps(noted, indent=1))
 
-    def complete(self, kinds: Iterable[str]) -> bool:
-        """Whether the types of all columns are known."""
-        return all(kind in self._known and not _has_null(self._known[kind]) for kind in kinds)
+    def is_known(self, name: str) -> bool:
+        """Whether the types of all columns that a callback returns are known."""
+        return name in self._known and not _has_null(self._known[name])
 
 
-@final
-class WindowPlan:
-    """The query of one window."""
+class Plan:
+    """One query: what it is called, what it counts, and what its callbacks return."""
 
-    def __init__(self, app: App, subscription: Subscription, window: TurbineWindow) -> None:
+    def __init__(self, app: App, subscription: Subscription, name: str, windows: Sequence[TurbineWindow]) -> None:
         self.app = app
         self.subscription = subscription
-        self.window = window
-        self.name = window.name
+        self.name = name
+        self.windows = {window.name: window for window in windows}
         self.counts = Counts(app.spark)
-        self._returns = Returns(app.folder_of(window.name) / "returns.json")
-        self._whole: frozenset[str] = frozenset()
+        self.returns = Returns(app.folder_of(name) / "returns.json")
+        self.whole: dict[str, frozenset[str]] = {}
         self._skipped: dict[tuple[str, int], int] = {}
 
-    def panes(self, spark: SparkSession) -> DataFrame:
-        """The window's firings: the key, ``firing``, ``window_start_ms``, ``window_end_ms`` and the values."""
-        session = sharded(spark, self.subscription)
-        topic = topic_rows(self.app, self.subscription, session, self.window.name)
-        given = self._as_they_are(topic) if self._in_jvm else self._of_process(topic)
-        return self._fired(self._windowed(given))
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """What the query streams."""
+        raise NotImplementedError
+
+    def outputs(self, batch: DataFrame) -> DataFrame:
+        """What callbacks return for a batch of :meth:`rows`: rows of ``OUT``."""
+        raise NotImplementedError
 
     @property
-    def _in_jvm(self) -> bool:
-        return self.subscription.process.python is None
+    def steady(self) -> bool:
+        """Whether workers know the schemas of all that callbacks return, and need not be looked after."""
+        return all(self.returns.is_known(name) for name in self.callbacks())
 
-    def _as_they_are(self, topic: DataFrame) -> DataFrame:
-        spec, options = self.window.spec, self.subscription.options
-        require_columns(topic, spec, options.topic)
-        came = has_columns(*(name for name in spec.needs if name != KAFKA_TIME or not options.with_kafka_timestamp))
-        counted = topic.observe(SKIPPED, sf.count_if(~came).alias(SKIPPED))
-        return counted.where(came).select(*(column_of(name) for name in spec.needs))
+    def callbacks(self) -> dict[str, str]:
+        """The callbacks of the query by name, each in words."""
+        found = {}
+        for window in self.windows.values():
+            for called in filter(None, self.called(window)):
+                found[called.name] = f"{called.parameter}= of the window {window.name!r} ({place_of(called.function)})"
+        return found
 
-    def _of_process(self, topic: DataFrame) -> DataFrame:
-        spec = self.window.spec
-        schema = rows_given(self.subscription, self.window, topic)
-        called = _called(self.subscription, PROCESS, None)
-        rows = RowsForWindow(_process_of(self.subscription, called, self.counts), spec.name, schema)
-        return topic.mapInArrow(rows, from_arrow_schema(schema))
+    def called(self, window: TurbineWindow) -> tuple[Called | None, Called]:
+        """The early callback and the one of the close."""
+        callbacks = window.spec.callbacks
+        suffix = "_each" if callbacks.each else ""
+        early = None
+        if callbacks.early is not None:
+            early = self._called(EARLY, window.name, f"on_early_fire{suffix}", callbacks.early)
+        return early, self._called(CLOSE, window.name, f"on_close{suffix}", callbacks.close)
 
-    def _windowed(self, rows: DataFrame) -> DataFrame:
-        spec = self.window.spec
+    def process(self) -> Process:
+        """``process`` as workers run it."""
+        options, subscription = self.subscription.options, self.subscription
+        injected = (KAFKA_TIME,) if options.with_kafka_timestamp else ()
+        called = self._called(PROCESS, subscription.name, PROCESS, subscription.function)
+        return Process(subscription.name, called, injected, options.on_error, options.dead_letter, self.counts)
+
+    def pane_callbacks(self, window: TurbineWindow) -> PaneCallbacks:
+        """The callbacks of a window as workers run them."""
+        spec, options = window.spec, self.subscription.options
+        early, close = self.called(window)
+        return PaneCallbacks(
+            spec.name,
+            spec.key,
+            tuple(spec.parts),
+            isinstance(spec.value, Multi),
+            self.whole.get(spec.name, frozenset()),
+            spec.callbacks.each,
+            close,
+            early,
+            options.on_error,
+            options.dead_letter,
+            self.counts,
+        )
+
+    def panes(self, window: TurbineWindow, rows: DataFrame) -> DataFrame:
+        """The panes of a window over the rows that it is given, as the operator makes them."""
+        spec = window.spec
         early = spec.early_fire_interval_ms
         asked: dict[str, Any] = {
-            "by": [column_of(name).alias(_key(i)) for i, name in enumerate(spec.key)],
+            "by": [column_of(name).alias(key_column(i)) for i, name in enumerate(spec.key)],
             "early": None if early is None else Early(every=f"{early} milliseconds", unchanged=True),
-            "state": "memory" if spec.in_memory else "rocksdb",
+            "state": self.store(window),
         }
         if spec.time_column is None:
             asked["time"] = None
@@ -181,76 +218,30 @@ class WindowPlan:
         if any(part.by_arrival for part in spec.parts.values()):
             # Of batches that follow one another, and within one of the order in which it is read.
             row = _jvm.row_in_batch(rows.sparkSession)
-            arrival = sf.struct(sf.current_timestamp().alias("batch"), row.alias("row"))
-            rows = rows.withColumn(ARRIVAL, arrival)
-        return windowed(rows, spec.native(), **asked).agg(*self._aggregates(rows))
+            rows = rows.withColumn(ARRIVAL, sf.struct(sf.current_timestamp().alias("batch"), row.alias("row")))
 
-    def _aggregates(self, rows: DataFrame) -> list[Column]:
         def type_of(expression: Expression) -> T.DataType:
             return rows.select(expression.to_column()).schema[0].dataType
 
-        parts = self.window.spec.parts
-        self._whole = frozenset(name for name, part in parts.items() if _is_whole(part, type_of))
-        return [part.to_column(type_of).alias(_part(i)) for i, part in enumerate(parts.values())]
+        self.whole[spec.name] = frozenset(name for name, part in spec.parts.items() if _is_whole(part, type_of))
+        aggregates = [part.to_column(type_of).alias(part_column(i)) for i, part in enumerate(spec.parts.values())]
+        return windowed(rows, spec.native(), **asked).agg(*aggregates)
 
-    def _fired(self, panes: DataFrame) -> DataFrame:
-        spec = self.window.spec
-        return panes.select(
-            *(sf.col(_key(i)).alias(name) for i, name in enumerate(spec.key)),
-            sf.col("pane.firing").alias(FIRING),
-            sf.unix_millis("window.start").alias(START),
-            sf.unix_millis("window.end").alias(END),
-            *(sf.col(_part(i)).alias(name) for i, name in enumerate(spec.parts)),
-        )
+    def store(self, window: TurbineWindow) -> str:
+        """Where the panes of a window are."""
+        return "memory" if window.spec.in_memory else "rocksdb"
 
-    def outputs(self, fired: DataFrame) -> DataFrame:
-        """What the callbacks return for a batch of firings: rows of ``OUT``."""
-        spec, options = self.window.spec, self.subscription.options
-        suffix = "_each" if spec.callbacks.each else ""
-        close = _called(self.subscription, CLOSE, self._returns[CLOSE], f"on_close{suffix}", spec.callbacks.close)
-        early = None
-        if spec.callbacks.early is not None:
-            early = _called(
-                self.subscription, EARLY, self._returns[EARLY], f"on_early_fire{suffix}", spec.callbacks.early
-            )
-        callbacks = PaneCallbacks(
-            spec.name,
-            spec.key,
-            tuple(spec.parts),
-            len(spec.parts) > 1 or not isinstance(spec.value, Aggregate),
-            self._whole,
-            spec.callbacks.each,
-            close,
-            early,
-            options.on_error,
-            options.dead_letter,
-            self.counts,
-        )
-        return fired.mapInArrow(callbacks, OUT)
+    def failed(self, window: str) -> int:
+        """How many panes of a window were left out because a callback failed."""
+        return self.counts[f"{window}.{FAILED}"]
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The callbacks that the window has."""
-        return (CLOSE,) if self.window.spec.callbacks.early is None else (EARLY, CLOSE)
-
-    @property
-    def returns(self) -> Returns:
-        """The schemas of what they return."""
-        return self._returns
-
-    @property
-    def failed(self) -> int:
-        """How many panes were left out because a callback failed."""
-        return self.counts[FAILED]
-
-    @property
-    def skipped(self) -> int:
-        """How many rows were left out because their batch lacked a column."""
+    def skipped(self, window: str) -> int:
+        """How many rows were left out of a window because their batch lacked a column."""
         self.note(None)
-        return self.counts[SKIPPED] + sum(self._skipped.values())
+        return self.counts[f"{window}.{SKIPPED}"] + sum(self._skipped.values())
 
     def note(self, last: int | None) -> None:
-        """Takes in what the latest batches of its query counted, at most so many of them."""
+        """Takes in what the latest batches of the query counted in the JVM, at most so many of them."""
         query = self.app.queries.get(self.name)
         if query is not None:
             for report in _jvm.reports_of(query.query)[-(last or 0) :]:
@@ -258,43 +249,110 @@ class WindowPlan:
                 if observed is not None:
                     self._skipped[(report["runId"], report["batchId"])] = int(observed[SKIPPED] or 0)
 
-    def what(self, kind: str) -> str:
-        """A callback, for a message."""
-        callbacks = self.window.spec.callbacks
-        parameter = {EARLY: "on_early_fire", CLOSE: "on_close"}[kind] + ("_each" if callbacks.each else "")
-        function = callbacks.early if kind == EARLY else callbacks.close
-        assert function is not None
-        return f"{parameter}= of the window {self.window.name!r} ({place_of(function)})"
+    def _called(self, kind: str, of: str, parameter: str, function: Callable[..., Any]) -> Called:
+        known = self.returns[f"{of}.{kind}"]
+        return Called(kind, parameter, function, self.subscription.topic_of(kind), of, known)
 
 
 @final
-class ProcessPlan:
+class WindowPlan(Plan):
+    """The query of one window."""
+
+    def __init__(self, app: App, subscription: Subscription, window: TurbineWindow) -> None:
+        super().__init__(app, subscription, window.name, [window])
+        self.window = window
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """The window's firings: the key, ``firing``, ``window_start_ms``, ``window_end_ms`` and the values."""
+        spec = self.window.spec
+        topic = topic_rows(self.app, self.subscription, sharded(spark, self.subscription), self.name)
+        given = self._as_they_are(topic) if self.subscription.process.python is None else self._of_process(topic)
+        return in_words(self.panes(self.window, given), spec, sf.col("pane.firing").alias(FIRING))
+
+    def outputs(self, batch: DataFrame) -> DataFrame:
+        """What the callbacks return for a batch of firings: rows of ``OUT``."""
+        return batch.mapInArrow(self.pane_callbacks(self.window), OUT)
+
+    def _as_they_are(self, topic: DataFrame) -> DataFrame:
+        spec, options = self.window.spec, self.subscription.options
+        require_columns(topic, spec, options.topic)
+        came = has_columns(*(name for name in spec.needs if name != KAFKA_TIME or not options.with_kafka_timestamp))
+        counted = topic.observe(SKIPPED, sf.count_if(~came).alias(SKIPPED))
+        return counted.where(came).select(*(column_of(name) for name in spec.needs))
+
+    def _of_process(self, topic: DataFrame) -> DataFrame:
+        schema = rows_given(self.subscription, topic)[self.name]
+        process = self.process()
+        rows = RowsForWindow(process, Needed(process, self.name, schema))
+        return topic.mapInArrow(rows, from_arrow_schema(schema))
+
+
+@final
+class ProcessPlan(Plan):
     """The query that publishes what ``process`` of a subscription returns."""
 
-    kinds = (PROCESS,)
-
     def __init__(self, app: App, subscription: Subscription, name: str) -> None:
-        self.app = app
-        self.subscription = subscription
-        self.name = name
-        self.counts = Counts(app.spark)
-        self.returns = Returns(app.folder_of(name) / "returns.json")
+        super().__init__(app, subscription, name, [])
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """The topic's rows."""
         return topic_rows(self.app, self.subscription, sharded(spark, self.subscription), self.name)
 
-    def outputs(self, rows: DataFrame) -> DataFrame:
+    def outputs(self, batch: DataFrame) -> DataFrame:
         """What ``process`` returns for a batch: rows of ``OUT``."""
-        called = _called(self.subscription, PROCESS, self.returns[PROCESS])
-        return rows.mapInArrow(Returned(_process_of(self.subscription, called, self.counts)), OUT)
+        return batch.mapInArrow(Returned(self.process()), OUT)
 
-    def what(self, kind: str) -> str:
-        """The callback, for a message."""
-        return f"process of {self.subscription.name} ({place_of(self.subscription.function)})"
+    def callbacks(self) -> dict[str, str]:
+        """``process`` alone."""
+        return _of_process(self.subscription)
 
 
-Plan: TypeAlias = WindowPlan | ProcessPlan
+@final
+class ShardPlan(Plan):
+    """The one query of a subscription with state: ``process``, its windows and their callbacks in one task a shard."""
+
+    def __init__(self, app: App, subscription: Subscription, name: str) -> None:
+        # Their state is found again by their order, and is kept under their names.
+        windows = sorted(subscription.windows.values(), key=lambda window: window.name)
+        super().__init__(app, subscription, name, windows)
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """What ``process`` and the callbacks return: rows of ``OUT``."""
+        subscription = self.subscription
+        topic = topic_rows(self.app, subscription, sharded(spark, subscription), self.name)
+        schemas = rows_given(subscription, topic)
+        process, options = self.process(), subscription.options
+        first = ProcessOfShard(process, tuple(Needed(process, name, schemas[name]) for name in self.windows))
+        shard_by = [] if subscription.partition_key is None else [column_of(subscription.partition_key)]
+        if not self.windows:
+            return stateful_map(topic, first, OUT, shard_by=shard_by)
+        second = CallbacksOfShard(partial(Outputs, options.on_error, options.dead_letter, self.counts), {})
+
+        def panes(name: str, given: DataFrame) -> DataFrame:
+            made = self.panes(self.windows[name], given)
+            # Which of its values are whole numbers is known now, before the callbacks go to workers.
+            second.windows[name] = self.pane_callbacks(self.windows[name])
+            return made
+
+        branches = {name: Branch(from_arrow_schema(schemas[name]), partial(panes, name)) for name in self.windows}
+        return staged(topic, first, branches, second, OUT, shard_by=shard_by)
+
+    def outputs(self, batch: DataFrame) -> DataFrame:
+        """They are there."""
+        return batch
+
+    @property
+    def steady(self) -> bool:
+        """Never: what workers know of earlier batches is as old as the query."""
+        return False
+
+    def callbacks(self) -> dict[str, str]:
+        """Those of all windows, and ``process``."""
+        return {**super().callbacks(), **_of_process(self.subscription)}
+
+    def store(self, window: TurbineWindow) -> str:
+        """All that is in one task is in one store."""
+        return "rocksdb"
 
 
 def sharded(spark: SparkSession, subscription: Subscription) -> SparkSession:
@@ -337,13 +395,12 @@ def require_columns(topic: DataFrame, spec: Spec, name: str) -> None:
         )
 
 
-def rows_given(subscription: Subscription, window: TurbineWindow, topic: DataFrame) -> pa.Schema:
-    """The columns that a window needs, in the types in which ``process`` gives them to it.
+def rows_given(subscription: Subscription, topic: DataFrame) -> dict[str, pa.Schema]:
+    """The columns that each window needs, in the types in which ``process`` gives them to it.
 
     Found by one call of ``process`` with a batch of the topic's columns and no rows, on a copy of the subscription. A
     ``process`` that gives such a batch to no window, or that fails, is taken to give the topic's own columns.
     """
-    spec = window.spec
     columns = [name for name in topic.columns if name not in (COLUMNS, TIMESTAMP, "_key")]
     whole = to_arrow_schema(topic.select(*map(column_of, columns)).schema, timezone="UTC")
     given: dict[str, pa.Schema] = {}
@@ -351,28 +408,29 @@ def rows_given(subscription: Subscription, window: TurbineWindow, topic: DataFra
     token = UPDATING.set(lambda updated, batch: given.setdefault(updated.name, batch.schema) and None)
     try:
         copy = pickle.loads(cloudpickle.dumps(subscription.instance))  # type: ignore[no-untyped-call]  # noqa: S301
-        copy.process(pa.RecordBatch.from_pylist([], schema=whole), NoState())
+        copy.process(pa.RecordBatch.from_pylist([], schema=whole), TurbineState())
     except Exception as error:
         failed = f" A call with no rows failed with {told(error, subscription.function)}."
     finally:
         UPDATING.reset(token)
-    found = given.get(window.name, pa.schema([]))
-    fields = []
-    for needed in spec.needs:
-        for schema in (found, whole):
-            if needed in schema.names:
-                fields.append(schema.field(needed).with_nullable(True).remove_metadata())
-                break
-        else:
-            raise UnknownColumnError(
-                f"The window {window.name!r} needs the column {needed!r}, whose type is not known: the topic "
-                f"{subscription.options.topic!r} has none, and process, called with a batch of no rows, gave the "
-                "window "
-                f"none.{failed} Have process treat a batch of no rows like any other, or name the column with "
-                "schema= of "
-                "@app.subscribe."
-            )
-    return pa.schema(fields)
+    return {
+        name: pa.schema([_needed_field(subscription, name, each, given, whole, failed) for each in window.spec.needs])
+        for name, window in subscription.windows.items()
+    }
+
+
+def _needed_field(
+    subscription: Subscription, window: str, needed: str, given: dict[str, pa.Schema], whole: pa.Schema, failed: str
+) -> pa.Field:
+    for schema in (given.get(window, pa.schema([])), whole):
+        if needed in schema.names:
+            return schema.field(needed).with_nullable(True).remove_metadata()
+    raise UnknownColumnError(
+        f"The window {window!r} needs the column {needed!r}, whose type is not known: the topic "
+        f"{subscription.options.topic!r} has none, and process, called with a batch of no rows, gave the window "
+        f"none.{failed} Have process treat a batch of no rows like any other, or name the column with schema= of "
+        "@app.subscribe."
+    )
 
 
 def _event_time(rows: DataFrame, spec: Spec) -> Column:
@@ -395,20 +453,10 @@ def _event_time(rows: DataFrame, spec: Spec) -> Column:
     return sf.when(column.isNotNull(), sf.timestamp_millis(saturated))
 
 
-def _called(
-    subscription: Subscription,
-    kind: str,
-    schema: pa.Schema | None,
-    parameter: str = PROCESS,
-    function: Callable[..., Any] | None = None,
-) -> Called:
-    return Called(kind, parameter, function or subscription.function, subscription.topic_of(kind), schema)
-
-
-def _process_of(subscription: Subscription, called: Called, counts: Counts) -> Process:
-    options = subscription.options
-    injected = (KAFKA_TIME,) if options.with_kafka_timestamp else ()
-    return Process(subscription.name, called, injected, options.on_error, options.dead_letter, counts)
+def _of_process(subscription: Subscription) -> dict[str, str]:
+    if not subscription.process.returns:
+        return {}
+    return {f"{subscription.name}.{PROCESS}": f"process of {subscription.name} ({place_of(subscription.function)})"}
 
 
 def _is_whole(part: Aggregate, type_of: Callable[[Expression], T.DataType]) -> bool:
@@ -421,18 +469,18 @@ def publish(plan: Plan, publisher: Publisher, batch: DataFrame, number: int) -> 
     Until each of them has returned something, with no column all null, the types of what they return are not known, and
     a batch's are compared before any of it is published. From then on workers compare with what is known.
     """
-    if isinstance(plan, WindowPlan):
-        # Spark keeps the reports of some batches only.
-        plan.note(last=1)
+    # Spark keeps the reports of some batches only.
+    plan.note(last=1)
     outputs, plain = plan.outputs(batch), ("topic", "key", "batch")
-    if plan.returns.complete(plan.kinds):
+    if plan.steady:
         publisher.publish(outputs.select(*plain), number)
         return
     outputs = outputs.persist()
     try:
-        found = outputs.where("schema is not null").select("kind", "schema").collect()
-        for kind, schema in dict.fromkeys((row.kind, bytes(row.schema)) for row in found):
-            plan.returns.take(kind, plan.what(kind), [schema])
+        callbacks = plan.callbacks()
+        found = outputs.where("schema is not null").select("callback", "schema").collect()
+        for name, schema in dict.fromkeys((row.callback, bytes(row.schema)) for row in found):
+            plan.returns.take(name, callbacks[name], schema)
         publisher.publish(outputs.select(*plain), number)
     finally:
         outputs.unpersist()
@@ -443,23 +491,15 @@ def has_run(checkpoint: Path) -> bool:
     return any((checkpoint / "commits").glob("[0-9]*"))
 
 
-def open_panes(panes: DataFrame, window: TurbineWindow) -> DataFrame:
-    """The panes of a checkpoint as callbacks have them."""
-    spec = window.spec
+def in_words(panes: DataFrame, spec: Spec, *more: Column) -> DataFrame:
+    """The operator's panes with the columns that callbacks have."""
     return panes.select(
-        *(sf.col(_key(i)).alias(name) for i, name in enumerate(spec.key)),
+        *(sf.col(key_column(i)).alias(name) for i, name in enumerate(spec.key)),
+        *more,
         sf.unix_millis("window.start").alias(START),
         sf.unix_millis("window.end").alias(END),
-        *(sf.col(_part(i)).alias(name) for i, name in enumerate(spec.parts)),
+        *(sf.col(part_column(i)).alias(name) for i, name in enumerate(spec.parts)),
     )
-
-
-def _key(index: int) -> str:
-    return f"key_{index}"
-
-
-def _part(index: int) -> str:
-    return f"value_{index}"
 
 
 def _schema_of(written: bytes) -> pa.Schema:

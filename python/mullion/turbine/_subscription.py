@@ -48,6 +48,10 @@ class Subscription:
             BUILDING.reset(token)
         self.function = _process.require_process(self.instance)
         self.process: Process = _process.read(self.instance, self.function)
+        self.state = self._state_read_at()
+        """The function that reads the state, and its line; ``None`` if none does."""
+        self.job = f"{self.name}.state" if self.state is not None else f"{self.name}.process"
+        """What the query is called that is not one of a window."""
 
     @property
     def partition_key(self) -> str | None:
@@ -68,8 +72,7 @@ class Subscription:
         """Where what a callback returns is published; ``None`` for nowhere."""
         return self.options.publish_to.get(kind)
 
-    def state_read_at(self) -> tuple[str, Place] | None:
-        """The function that reads the state, and its line; ``None`` if none does."""
+    def _state_read_at(self) -> tuple[str, Place] | None:
         if self.process.state is not None:
             return "process", self.process.state
         for window in self.windows.values():

@@ -98,7 +98,10 @@ class Trial:
     def outputs(self, topic: str) -> list[dict[str, Any]]:
         """All rows that were published to a topic so far, in order, as dicts."""
         self.settle()
-        return topics.read(self._app.broker, topic).drop_columns(["_key", "_timestamp"]).to_pylist()  # type: ignore[no-any-return]
+        rows: list[dict[str, Any]] = (
+            topics.read(self._app.broker, topic).drop_columns(["_key", "_timestamp"]).to_pylist()
+        )
+        return rows
 
     def fresh(self, topic: str) -> list[dict[str, Any]]:
         """Those rows that were published since this was last asked."""
