@@ -1,6 +1,8 @@
 """``process`` that runs in Python, what it returns, and what goes wrong in it and in callbacks."""
 
+# Programs are written as users write them.
 # ruff: noqa: N801
+# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 

@@ -68,14 +68,15 @@ def made(kind: Any = win.PersistentTumbling, *, options: dict[str, Any] | None =
 def test_each_of_the_six_windows_takes_either_form_of_callbacks_and_fires_early(kind: Any, close: str) -> None:
     callback = each if close == "on_close_each" else whole
     early = close.replace("close", "early_fire")
-    window = made(kind, **{close: callback, early: callback}, early_fire_interval_ms=10, key=["region"])
+    callbacks: dict[str, Any] = {close: callback, early: callback}
+    window = made(kind, **callbacks, early_fire_interval_ms=10, key=["region"])
     assert window.spec.callbacks.each == (close == "on_close_each")
     assert window.spec.key == ("region",)
     assert repr(window).startswith(f"{kind.__name__}(name='w', ")
     assert f"{close}={callback.__name__}, {early}={callback.__name__})" in repr(window)
     assert window.spec.in_memory == kind.__name__.startswith("InMemory")
-    assert window == made(kind, **{close: callback, early: callback}, early_fire_interval_ms=10, key="region")
-    assert window != made(kind, **{close: callback}, key="region")
+    assert window == made(kind, **callbacks, early_fire_interval_ms=10, key="region")
+    assert window != made(kind, **callbacks, early_fire_interval_ms=11, key="region")
 
 
 MIXED = {"on_close_each": each, "early_fire_interval_ms": 10}
@@ -226,7 +227,7 @@ def test_aggregates_and_expressions_are_values_that_say_what_they_are() -> None:
     assert copy == multi
     assert copy.columns == multi.columns
     with pytest.raises(AttributeError, match="is a value"):
-        agg.Count().columns = frozenset()  # type: ignore[misc]
+        agg.Count().columns = frozenset()
     with pytest.raises(InvalidArgumentError, match="a Multi holds no other one"):
         agg.Multi(inner=agg.Multi(n=agg.Count()))
     with pytest.raises(InvalidArgumentError, match="names no aggregate"):

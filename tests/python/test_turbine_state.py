@@ -1,6 +1,8 @@
 """The state that ``process`` and the callbacks of a shard share."""
 
+# Programs are written as users write them.
 # ruff: noqa: N801
+# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
