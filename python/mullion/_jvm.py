@@ -7,7 +7,6 @@ inside a streaming query, comes back as one of :mod:`mullion.errors`.
 from __future__ import annotations
 
 import functools
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from mullion import _jars
 from mullion._app.clock import ManualClock
 from mullion._options import Options
 from mullion._ranges import ranges_of
+from mullion._splits import splits_of
 from mullion._version import __version__
 from mullion.errors import MullionError, UnsupportedError, VersionMismatchError, error_of
 from mullion.windows import Around, Count, Custom, Global, Session, Sliding, Tumbling, Window
@@ -124,17 +124,23 @@ def windowed(
         case Global(changing=(Column() | str()) as changing):
             spec = jvm.globalChanges()
             asked = asked.withTrigger(_column(changing))
+        case Global(splitting=function) if function is not None:
+            assert window.function is not None
+            spec = jvm.globalSplit(window.function)
+            asked = asked.withSplit(_column(splits_of(function, window.takes_offset)), window.function)
+            if window.columns is not None:
+                asked = asked.withSplitColumns(_columns(spark, [quoted(name) for name in window.columns]))
         case Global():
             spec = jvm.globalEvery(window.count)
         case Custom(ranges=(str() | Column()) as ranges):
             spec = jvm.custom()
             asked = asked.withRanges(_column(ranges))
-        case Custom(ranges=function):
-            assert callable(function)
+        case Custom(ranges=ranges_function):
+            assert callable(ranges_function)
             spec = jvm.custom()
             name = f"the function {window.function}"
             assert options.time is not None
-            ranges = ranges_of(function, name, _micros(df, options.time))
+            ranges = ranges_of(ranges_function, name, _micros(df, options.time))
             asked = asked.withRanges(_column(ranges)).withRangesText(name)
     return _dataframe(
         jvm.windowed(_internal(df, "_jdf"), spec, _columns(spark, by), asked, _columns(spark, aggregates)), spark
@@ -268,12 +274,18 @@ def progress_of(query: Any) -> list[str]:
     return [report.json() for report in query.query().recentProgress()]
 
 
-def reports_of(query: StreamingQuery) -> list[dict[str, Any]]:
-    """The progress reports of a query's latest batches, oldest first.
+def last_batch_of(query: StreamingQuery) -> int | None:
+    """The number of the last batch that a query reported, or ``None`` before the first.
 
-    PySpark's own ``recentProgress`` fails on those of a clock that stood still, which have no rates.
+    PySpark's own reading of a report fails where no time passed in a batch, as on a clock that stands still.
     """
-    return [json.loads(report.json()) for report in _internal(query, "_jsq").recentProgress()]
+    progress = query._jsq.lastProgress()
+    return None if progress is None else int(progress.batchId())
+
+
+def reports_of(query: StreamingQuery) -> list[str]:
+    """The progress reports of a query's batches, as JSON."""
+    return [report.json() for report in query._jsq.recentProgress()]
 
 
 def running_conf(key: str) -> str | None:
@@ -451,6 +463,11 @@ def _micros(df: DataFrame, time: Column | str) -> Column:
     kind = df.select(time).schema.fields[0].dataType
     column = col(time) if isinstance(time, str) else time
     return unix_micros(column["end"]) - 1 if isinstance(kind, StructType) else unix_micros(column)
+
+
+def quoted(name: str) -> str:
+    """A column of that name, whatever is in it."""
+    return f"`{name.replace('`', '``')}`"
 
 
 def _columns(spark: SparkSession, columns: Sequence[Column | str]) -> Any:

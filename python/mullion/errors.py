@@ -53,7 +53,10 @@ class QueryFailedError(MullionError):
 
 
 class FunctionError(MullionError):
-    """A Python function that a query runs raised an error. The message says file and line, and has its traceback."""
+    """A function that was passed to Mullion raised an error, or returned what it may not.
+
+    Nothing of the batch was kept: the query goes on from its checkpoint once the function is mended.
+    """
 
     condition = "FUNCTION_FAILED"
 

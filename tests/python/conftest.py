@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import kafka_server
 import mullion
 
 
@@ -40,7 +41,21 @@ def spark() -> Iterator[SparkSession]:
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
         )
     )
+    # Spark's connector to Kafka, which make kafka gets.
+    connector = ",".join(jar.as_uri() for jar in kafka_server.jars("connector"))
+    builder = builder.config("spark.jars", connector) if connector else builder
     session = mullion.configure(builder).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka_server.KafkaServer]:
+    """Kafka, started when the first test asks for it. Its topics are the suite's: each test has names of its own."""
+    server = kafka_server.KafkaServer(tmp_path_factory.mktemp("kafka"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from mullion import _cli, topics
+from mullion._app.report import where_of
+from test_app import fail_at_13
 
 PROGRAM = """
-import tempfile
 from relay import Relay
+from test_app import fail_at_13
 
 app = Relay("relay", broker={broker!r})
 class Holder: inner = app
 number = 5
 
-def double(rows):
-    if rows[0]["n"] == 13:
-        raise ValueError("13 is not welcome")
-    return {{"doubled": [{{"n": 2 * row["n"]}} for row in rows]}}
-
-app.relay("numbers", ["doubled"], double)
+app.relay("numbers", ["fine"], fail_at_13)
 """
 
 
@@ -31,6 +29,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A module in the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     name = f"program_{tmp_path.name}"
     Path(f"{name}.py").write_text(PROGRAM.format(broker=f"dir:{tmp_path}/topics"))
     Path(f"{name}_broken.py").write_text("import no_such_module")
@@ -40,9 +39,10 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_program_is_explained_and_its_parts_listed(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert _cli.main(["turbine", "explain", f"{program}:app"]) == 0
     assert _cli.main(["turbine", "windows", f"{program}:Holder.inner"]) == 0
+    line = where_of(fail_at_13)
     explained, listed = capsys.readouterr().out.split("kind")
-    assert explained.splitlines()[1].split() == ["double", "Python", "it", "is", "a", "function", f"{program}.py:9"]
-    assert listed.splitlines()[1].split() == ["handler", "double", f"{program}.py:9"]
+    assert explained.splitlines()[1].split() == ["fail_at_13", "Python", *["it", "is", "a", "function"], line]
+    assert listed.splitlines()[1].split() == ["handler", "fail_at_13", line]
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_a_program_runs_until_it_is_drained_or_fails(
     broker = f"dir:{tmp_path}/topics"
     topics.produce(broker, "numbers", [{"n": 4}])
     assert _cli.main(["turbine", "run", f"{program}:app", "--until", "drained"]) == 0
-    assert topics.read(broker, "doubled")["n"].to_pylist() == [8]
+    assert topics.read(broker, "fine")["n"].to_pylist() == [4]
 
     topics.produce(broker, "numbers", [{"n": 13}])
     assert _cli.main(["turbine", "run", f"{program}:app", "--until", "drained"]) == _cli.FAILED
-    assert "mullion: 'double' failed" in capsys.readouterr().err
+    assert "mullion: 'fail_at_13' failed" in capsys.readouterr().err

@@ -35,7 +35,8 @@ def broker(tmp_path: Path) -> topics.DirBroker:
 
 
 def values(table: pa.Table) -> list[dict[str, Any]]:
-    return table.drop_columns(["_key", "_timestamp"]).to_pylist()
+    rows: list[dict[str, Any]] = table.drop_columns(["_key", "_timestamp"]).to_pylist()
+    return rows
 
 
 def test_rows_come_back_in_the_order_of_the_calls_with_their_keys_and_times(broker: topics.DirBroker) -> None:
@@ -101,12 +102,13 @@ def test_arrow_batches_and_tables_keep_types_that_spark_has_and_take_the_nearest
 
 
 def test_a_column_is_the_union_of_what_calls_bring(broker: topics.DirBroker) -> None:
-    for call in (
+    calls: tuple[list[dict[str, Any]], ...] = (
         [{"amount": 5, "who": None, "tags": [], "at": {"x": 1}, "meta": {}}],
         [{"amount": 2.5, "who": "me", "tags": [1], "at": {"y": "far"}, "meta": {"a": [None]}}],
         [{"amount": 7}, {"tags": [0.5, None]}],
         [{"meta": {"a": ["b"]}}],
-    ):
+    )
+    for call in calls:
         topics.produce(broker, "orders", call)
 
     none = dict.fromkeys(("amount", "who", "tags", "at", "meta"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import logging
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -23,6 +24,8 @@ from mullion.topics import broker as broker_of
 from mullion.topics._brokers import SchemaLike
 
 DEFAULT_BROKER = "dir:.mullion/topics"
+
+_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*")
 
 log = logging.getLogger("mullion")
 
@@ -50,9 +53,10 @@ class App(abc.ABC):
         clock: Clock | None = None,
         spark: SparkSession | None = None,
     ) -> None:
-        if not isinstance(name, str) or not name or name != folder_name(name) or "/" in name:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InvalidArgumentError(
-                f"name={name!r} is not the name of an App. Use letters, digits, '.', '_' and '-', as in App('orders')."
+                f"name={name!r} is not the name of an App. Use letters, digits, '.', '_' and '-', a "
+                "letter or digit first, as in App('orders')."
             )
         self.name = name
         self.broker = broker_of(broker)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mullion import errors
 from mullion.errors import MullionError, QueryFailedError
 
+_HERE = str(Path(errors.__file__).parent)
+
 # A worker's error reaches the driver as the text of its traceback.
 _RAISED = re.compile(r"^mullion\.errors\.(\w+): (.*)$", re.MULTILINE)
-_OTHER = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit|Interrupt))(?:: (.*))?$", re.MULTILINE)
+_FRAME = re.compile(r'^\s+File "(.+)", line (\d+), in .+$')
 
 
 def failure_of(job: str, query: StreamingQuery, raised: BaseException | None) -> Exception | None:
@@ -31,7 +34,18 @@ def failure_of(job: str, query: StreamingQuery, raised: BaseException | None) ->
         assert isinstance(error, MullionError)
         error.__cause__ = theirs
         return error
-    reason = f"{type(raised).__name__}: {raised}" if raised is not None else text
+    reason = raised_in_worker(text) or (f"{type(raised).__name__}: {raised}" if raised is not None else text)
     failed = QueryFailedError(f"{job!r} failed, and goes on from its checkpoint when it is run again. {reason}")
     failed.__cause__ = raised or theirs
     return failed
+
+
+def raised_in_worker(text: str) -> str | None:
+    """What a traceback in a text ends with, and the last line of code in it that is neither PySpark's nor ours."""
+    lines = text.splitlines()
+    frames = [(index, frame) for index, line in enumerate(lines) if (frame := _FRAME.match(line))]
+    if not frames:
+        return None
+    last = next((line for line in lines[frames[-1][0] + 1 :] if line and not line[0].isspace()), None)
+    own = [frame for _, frame in frames if "/pyspark/" not in frame[1] and not frame[1].startswith(_HERE)]
+    return f"{last}, at {own[-1][1]}:{own[-1][2]}" if last and own else last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from pathlib import Path
 
@@ -23,6 +24,8 @@ def load(where: str, api: str) -> App:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
+        # Workers that a session of ours starts find it too.
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as missing:

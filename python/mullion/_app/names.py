@@ -91,12 +91,13 @@ class Names:
 
 
 def folder_name(name: str) -> str:
-    """A name as that of a folder."""
-    return quote(name, safe=" ").replace(".", "%2E") if name.startswith((".", "_")) else quote(name, safe=" ")
+    """A name as that of a folder, which is not one of ours: those begin with '_'."""
+    quoted = quote(name, safe=" ")
+    return f"%{ord(quoted[0]):02X}{quoted[1:]}" if quoted[:1] in ("_", ".") else quoted
 
 
 def _noted(checkpoint: Path) -> dict[str, Named]:
-    file = checkpoint / "names.json"
+    file = checkpoint / "_names.json"
     if not file.exists():
         return {}
     said = json.loads(file.read_text("utf-8"))
@@ -105,4 +106,4 @@ def _noted(checkpoint: Path) -> dict[str, Named]:
 
 def _note(checkpoint: Path, parts: dict[str, Named]) -> None:
     said = {name: {"kind": part.kind, "where": part.where, "folder": part.folder} for name, part in parts.items()}
-    replace_text(checkpoint / "names.json", json.dumps(said, indent=1))
+    replace_text(checkpoint / "_names.json", json.dumps(said, indent=1))

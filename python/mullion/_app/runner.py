@@ -12,6 +12,7 @@ its end, for what is cut off is only done again.
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import threading
@@ -78,8 +79,12 @@ class Query:
         self.query.stop()
 
     def _last_batch(self) -> int | None:
-        reports = _jvm.reports_of(self.query)
-        return int(reports[-1]["batchId"]) if reports else None
+        return _jvm.last_batch_of(self.query)
+
+    @property
+    def progress(self) -> list[dict[str, Any]]:
+        """The progress reports of its batches, Spark's ``StreamingQueryProgress`` as dicts, oldest first."""
+        return [json.loads(report) for report in _jvm.reports_of(self.query)]
 
     def failure(self) -> Exception | None:
         """Why it ended, if it failed."""

@@ -20,6 +20,7 @@ import pyarrow as pa
 from mullion._app.clock import Clock
 from mullion.topics._brokers import Broker, Publisher, broker, has_columns
 from mullion.topics._dir_broker import DirBroker
+from mullion.topics._kafka_broker import KafkaBroker
 from mullion.topics._outputs import OUTPUTS, decoded, encoded
 from mullion.topics._records import Data
 
@@ -27,6 +28,7 @@ __all__ = [
     "OUTPUTS",
     "Broker",
     "DirBroker",
+    "KafkaBroker",
     "Publisher",
     "broker",
     "decoded",

@@ -91,10 +91,13 @@ def broker(url: str | Broker) -> Broker:
     Raises :class:`InvalidArgumentError` for anything else.
     """
     from mullion.topics._dir_broker import DirBroker
+    from mullion.topics._kafka_broker import KafkaBroker
 
     if isinstance(url, str):
         if url.startswith("dir:") and url != "dir:":
             return DirBroker(url.removeprefix("dir:"))
+        if url.startswith("kafka://") and url != "kafka://":
+            return KafkaBroker(url.removeprefix("kafka://"))
     elif isinstance(url, Broker):
         return url
     raise InvalidArgumentError(

@@ -103,7 +103,11 @@ def _table_of_rows(topic: str, data: object) -> pa.Table:
             f"data={data!r} ({type(data).__name__}) is not a list of rows. Write produce(broker, {topic!r}, [data]); "
             "of a pandas DataFrame, give pa.Table.from_pandas(df)."
         )
-    rows = list(data)
+    return table_of_values(topic, list(data))
+
+
+def table_of_values(topic: str, rows: list[Any]) -> pa.Table:
+    """Values as a table: of the fields of records, or of what are none in the column ``value``."""
     records = [isinstance(row, Mapping) for row in rows]
     if not any(records):
         return pa.table({VALUE: _array(topic, VALUE, rows)} if rows else {})

@@ -244,7 +244,7 @@ class Plan:
         """Takes in what the latest batches of the query counted in the JVM, at most so many of them."""
         query = self.app.queries.get(self.name)
         if query is not None:
-            for report in _jvm.reports_of(query.query)[-(last or 0) :]:
+            for report in query.progress[-(last or 0) :]:
                 observed = report.get("observedMetrics", {}).get(SKIPPED)
                 if observed is not None:
                     self._skipped[(report["runId"], report["batchId"])] = int(observed[SKIPPED] or 0)
