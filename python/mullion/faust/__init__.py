@@ -1,0 +1,32 @@
+"""Faust's windows, with its names: what gives an event its ranges of time.
+
+>>> import mullion.faust as faust
+>>> faust.HoppingWindow(size=10, step=5).ranges(7.0)
+[WindowRange(start=0.0, end=10.0), WindowRange(start=5.0, end=15.0)]
+"""
+
+from mullion.faust._seconds import Seconds
+from mullion.faust.windows import (
+    HoppingWindow,
+    HoppingWindowT,
+    SlidingWindow,
+    SlidingWindowT,
+    TumblingWindow,
+    TumblingWindowT,
+    Window,
+    WindowRange,
+    WindowT,
+)
+
+__all__ = [
+    "HoppingWindow",
+    "HoppingWindowT",
+    "Seconds",
+    "SlidingWindow",
+    "SlidingWindowT",
+    "TumblingWindow",
+    "TumblingWindowT",
+    "Window",
+    "WindowRange",
+    "WindowT",
+]
