@@ -15,6 +15,7 @@ import pytest
         "mullion._windowed",
         "mullion.faust",
         "mullion.faust.windows",
+        "mullion.faust.models",
     ],
 )
 def test_the_examples_of_a_module_give_what_they_show(module: str) -> None:

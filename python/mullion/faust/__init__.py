@@ -1,4 +1,4 @@
-"""Faust's windows, with its names: what gives an event its ranges of time.
+"""Faust's windows and records, with its names.
 
 >>> import mullion.faust as faust
 >>> faust.HoppingWindow(size=10, step=5).ranges(7.0)
@@ -6,6 +6,7 @@
 """
 
 from mullion.faust._seconds import Seconds
+from mullion.faust.models import FieldDescriptor, Record, ValidationError
 from mullion.faust.windows import (
     HoppingWindow,
     HoppingWindowT,
@@ -19,13 +20,16 @@ from mullion.faust.windows import (
 )
 
 __all__ = [
+    "FieldDescriptor",
     "HoppingWindow",
     "HoppingWindowT",
+    "Record",
     "Seconds",
     "SlidingWindow",
     "SlidingWindowT",
     "TumblingWindow",
     "TumblingWindowT",
+    "ValidationError",
     "Window",
     "WindowRange",
     "WindowT",
