@@ -81,6 +81,17 @@ class Event:
         return cls(key, value, Message(topic, 0, offset, timestamp, key, value))
 
 
+@dataclass(frozen=True)
+class Sent:
+    """A message on its way to a topic or an agent's channel."""
+
+    to: str
+    key: Any
+    value: Any
+    timestamp: float
+    headers: dict[str, bytes] = field(default_factory=dict)
+
+
 class Shard:
     """The records of all tables for some of the keys, and the clock; one thread at a time is in it."""
 
@@ -88,6 +99,7 @@ class Shard:
         self.store = store
         self.clock = clock
         self.dropped: dict[str, int] = {}
+        self.sent: list[Sent] = []
         self._data: dict[str, TableData] = {}
         self._warned: set[str] = set()
         for table in tables:
@@ -123,6 +135,13 @@ class Shard:
         """Moves the clock of each table's expiry to a time, if it is not there yet."""
         for data in self._data.values():
             data.advance(us)
+
+    def reread(self) -> None:
+        """Forgets what is known of the store, which has gone back to what it was."""
+        for data in list(self._data.values()):
+            again = type(data)(self, data.table)
+            again.closed = data.closed
+            self._data[data.table.name] = again
 
     def settled(self, warn: bool = True) -> None:
         """The event is over: what was changed by reference and not assigned back is warned of, and forgotten."""
