@@ -14,6 +14,7 @@ from mullion._recovery import recover
 from mullion._version import __version__
 from mullion._windowed import Windowed, windowed
 from mullion.errors import (
+    FunctionError,
     IncompatibleStateError,
     InvalidArgumentError,
     MullionError,
@@ -30,6 +31,7 @@ __all__ = [
     "Custom",
     "Duration",
     "Early",
+    "FunctionError",
     "Global",
     "IncompatibleStateError",
     "InvalidArgumentError",
