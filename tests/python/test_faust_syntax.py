@@ -194,7 +194,7 @@ def test_what_is_not_read_is_pythons_with_the_reason_and_the_line(text: str, why
         "LIMITS": [1],
         "strings": program.Table("strings", default=str).tumbling(10),
         "bare": program.Table("bare").tumbling(10),
-        "by_field": program.Table("views", default=int).tumbling(10).relative_to_field(Order.k),  # type: ignore[arg-type]
+        "by_field": program.Table("views", default=int).tumbling(10).relative_to_field(Order.k),
     }
     found = read(agent_of(text, **names)[0])
     assert found.kind == "python"
