@@ -17,6 +17,7 @@ from pyspark.sql.functions import col, unix_micros
 from pyspark.sql.types import StructType
 
 from mullion import _jars
+from mullion._app.clock import ManualClock
 from mullion._options import Options
 from mullion._ranges import ranges_of
 from mullion._splits import splits_of
@@ -34,6 +35,7 @@ EXCEPTION = "dev.mullion.MullionException"
 OPERATOR = "WindowedAggregate"
 """The name of Mullion's node in a plan."""
 
+_trigger_clocks: WeakKeyDictionary[ManualClock, Any] = WeakKeyDictionary()
 _facades: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
 
 
@@ -164,6 +166,32 @@ def start_clocked(panes: DataFrame, checkpoint: str, output_mode: str, start_ms:
     return facade(panes.sparkSession).startClocked(_internal(panes, "_jdf"), checkpoint, output_mode, start_ms)
 
 
+def start_on_clock(
+    outputs: DataFrame,
+    name: str,
+    checkpoint: str,
+    publish: Callable[[DataFrame, int], None],
+    clock: ManualClock,
+    drain: bool,
+) -> StreamingQuery:
+    """A query that gives each batch to ``publish``, on a clock that a test moves; with ``drain`` it ends by itself."""
+    from pyspark.java_gateway import ensure_callback_server_started
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.utils import ForeachBatchFunction
+
+    spark = outputs.sparkSession
+    jvm = facade(spark)
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    trigger_clock = _trigger_clocks.get(clock)
+    if trigger_clock is None:
+        trigger_clock = _trigger_clocks[clock] = jvm.manualClock(clock.time_us() // 1000)
+        clock.follow(trigger_clock)
+    function = ForeachBatchFunction(spark, publish)
+    return StreamingQuery(
+        jvm.startBatches(_internal(outputs, "_jdf"), name, checkpoint, function, trigger_clock, drain)
+    )
+
+
 def output_since(query: Any, batch: int, spark: SparkSession) -> DataFrame:
     """What batches of a clocked query after ``batch`` wrote."""
     return _dataframe(query.since(batch), spark)
@@ -172,6 +200,20 @@ def output_since(query: Any, batch: int, spark: SparkSession) -> DataFrame:
 def progress_of(query: Any) -> list[str]:
     """The progress reports of a clocked query's batches, as JSON."""
     return [report.json() for report in query.query().recentProgress()]
+
+
+def last_batch_of(query: StreamingQuery) -> int | None:
+    """The number of the last batch that a query reported, or ``None`` before the first.
+
+    PySpark's own reading of a report fails where no time passed in a batch, as on a clock that stands still.
+    """
+    progress = query._jsq.lastProgress()
+    return None if progress is None else int(progress.batchId())
+
+
+def reports_of(query: StreamingQuery) -> list[str]:
+    """The progress reports of a query's batches, as JSON."""
+    return [report.json() for report in query._jsq.recentProgress()]
 
 
 def running_conf(key: str) -> str | None:

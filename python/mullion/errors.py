@@ -46,6 +46,12 @@ class StateLostError(MullionError):
     condition = "STATE_LOST"
 
 
+class QueryFailedError(MullionError):
+    """A query of a program that failed, by an error that is not Mullion's: its ``__cause__``."""
+
+    condition = "QUERY_FAILED"
+
+
 class FunctionError(MullionError):
     """A function that was passed to Mullion raised an error, or returned what it may not.
 
@@ -69,6 +75,7 @@ _BY_CONDITION: dict[str, type[MullionError]] = {
         UnsupportedError,
         IncompatibleStateError,
         StateLostError,
+        QueryFailedError,
         FunctionError,
         VersionMismatchError,
     )

@@ -3,7 +3,18 @@ package dev.mullion
 import java.util.Properties
 
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
-import org.apache.spark.sql.mullion.{ClockedQuery, PanesReader, Recovery, Session, WindowOptions, WindowedBuilder}
+import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction
+import org.apache.spark.sql.mullion.{
+  BatchesQuery,
+  ClockedQuery,
+  PanesReader,
+  Recovery,
+  Session,
+  TestClock,
+  WindowOptions,
+  WindowedBuilder
+}
+import org.apache.spark.sql.streaming.StreamingQuery
 
 import dev.mullion.windows._
 
@@ -92,4 +103,17 @@ object Facade {
   /** Starts a query whose clock a test moves; see `ClockedQuery`. */
   def startClocked(panes: DataFrame, checkpoint: String, outputMode: String, startMs: Long): ClockedQuery =
     ClockedQuery.start(Session.classic(panes), checkpoint, outputMode, startMs)
+
+  /** A clock that a test moves, for `startBatches`. */
+  def manualClock(startMs: Long): TestClock = new TestClock(startMs)
+
+  /** Starts a query that hands its batches to Python, on a clock that a test moves; see `BatchesQuery`. */
+  def startBatches(
+      outputs: DataFrame,
+      name: String,
+      checkpoint: String,
+      function: PythonForeachBatchFunction,
+      clock: TestClock,
+      drain: Boolean
+  ): StreamingQuery = BatchesQuery.start(Session.classic(outputs), name, checkpoint, function, clock, drain)
 }

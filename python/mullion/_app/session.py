@@ -1,0 +1,28 @@
+"""The Spark session of a program that was not given one."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from mullion._configure import configure
+from mullion.topics import Broker
+
+
+def session_for(name: str, broker: Broker) -> SparkSession:
+    """The active session, or a local one."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    builder = SparkSession.builder.appName(name)
+    defaults = {
+        "spark.master": "local[*]",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        # Small state, small batches: more partitions than cores only cost.
+        "spark.sql.shuffle.partitions": "4",
+        **broker.session_options(),
+    }
+    for key, value in defaults.items():
+        if key not in builder._options:
+            builder = builder.config(key, value)
+    return configure(builder).getOrCreate()
