@@ -168,7 +168,7 @@ final case class WindowProgram(
     clock = rules.clock.name,
     keys = WindowedBuilder.named(keys).map(k => s"${k.name} ${k.dataType.sql}").toList,
     aggregates = text.aggregates.toList,
-    buffers = functions.flatMap(_.aggBufferAttributes).map(_.dataType.sql).toList,
+    buffers = functions.flatMap(f => f.aggBufferAttributes.map(_.dataType.sql + PaneSums.words(this, f))).toList,
     input = text.input.json,
     by = text.keys.toList,
     state = state.name,
