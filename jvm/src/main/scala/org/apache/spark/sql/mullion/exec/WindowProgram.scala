@@ -65,6 +65,9 @@ final case class WindowProgram(
       .map(_.toAttribute)
       .map(a => a.withNullability(a.nullable || lateRow.isDefined)) ++ lateRow
 
+  /** What rows are distributed by; none where a stage before has done it. */
+  def distributed: Option[Seq[Attribute]] = Option.unless(byShard)(keys)
+
   /** What the partial aggregate groups by. */
   def grouping: Seq[Attribute] = (keys :+ slice) ++ marked ++ gap ++ start
 
