@@ -20,7 +20,7 @@ from mullion._app.names import Named
 from mullion._app.report import Part, Report, where_of
 from mullion.errors import InvalidArgumentError, QueryFailedError
 from relay import Relay, Rows
-from test_kill import committed, session_of_its_own
+from test_kill import committed
 
 
 def double(rows: Rows) -> dict[str, Rows]:
@@ -260,7 +260,7 @@ def test_a_program_that_is_told_to_stop_ends_its_batch_and_goes_on_later(spark: 
     checkpoint = app.folder_of("double") / "query"
     while process.poll() is None and committed(checkpoint) < 2:
         time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
     _, complaints = process.communicate(timeout=120)
     assert process.returncode == 0, complaints
     assert "Traceback" not in complaints
@@ -272,6 +272,7 @@ def test_a_program_that_is_told_to_stop_ends_its_batch_and_goes_on_later(spark: 
 
 if __name__ == "__main__":
     home = Path(sys.argv[1])
-    program = relay_in(home, spark=session_of_its_own(home))
+    # The session is the App's own.
+    program = relay_in(home)
     program.relay("numbers", ["doubled"], double)
     program.run()
