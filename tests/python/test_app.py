@@ -18,7 +18,7 @@ from mullion import topics
 from mullion._app.clock import ManualClock
 from mullion._app.names import Named
 from mullion._app.report import Part, Report, where_of
-from mullion.errors import InvalidArgumentError, QueryFailedError
+from mullion.errors import InvalidArgumentError, QueryFailedError, UnsupportedError
 from relay import Relay, Rows
 from test_kill import committed
 
@@ -168,6 +168,19 @@ def test_an_error_of_ours_that_a_worker_raises_comes_out_as_it_is(tmp_path: Path
     running = app.start()
     with pytest.raises(InvalidArgumentError, match=r"^7 is refused. Send less.$"):
         running.settle()
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_topic_whose_column_becomes_wider_while_a_program_runs_fails_it_with_what_to_do(tmp_path: Path) -> None:
+    app = relay_in(tmp_path, clock=ManualClock())
+    app.relay("numbers", ["doubled"], double)
+    topics.produce(app.broker, "numbers", [{"n": 1}])
+    with app.start() as running:
+        running.settle()
+        topics.produce(app.broker, "numbers", [{"n": 1.5}])
+        with pytest.raises(UnsupportedError, match=r"^Topic 'numbers': a column became wider .* with schema=\.$"):
+            running.settle()
+    assert column(app, "doubled", "n") == [2]
 
 
 @pytest.mark.usefixtures("spark")
