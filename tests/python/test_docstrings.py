@@ -18,6 +18,9 @@ import pytest
         "mullion.topics._dir_broker",
         "mullion.topics._kafka_broker",
         "mullion._app.report",
+        "mullion.faust",
+        "mullion.faust.windows",
+        "mullion.faust.models",
     ],
 )
 def test_the_examples_of_a_module_give_what_they_show(module: str) -> None:
