@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col, unix_micros
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from mullion import _jars
 from mullion._app.clock import ManualClock
@@ -147,10 +147,66 @@ def windowed(
     )
 
 
-def read_panes(spark: SparkSession, checkpoint: str, operator: int | None, panes: DataFrame | None) -> DataFrame:
+class Stateful:
+    """Functions with state, and the windows between them, as they are being asked for."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        process: Callable[..., Any],
+        schema: StructType,
+        shards: Sequence[Column | str],
+        state: str,
+        wall_timers: bool,
+    ) -> None:
+        self._spark = spark
+        self._facade = facade(spark)
+        self._asked = self._facade.stateful(_function(spark, process), schema.json())
+        self._asked = self._asked.withShards(_columns(spark, shards)).withState(state)
+        if wall_timers:
+            self._asked = self._asked.withWallTimers()
+
+    def rows_of(self, window: int, schema: StructType) -> DataFrame:
+        """The rows that ``process`` makes for a window, by its number from 1."""
+        session = _internal(self._spark, "_jsparkSession")
+        return _dataframe(self._facade.statefulRows(session, self._asked, window, schema.json()), self._spark)
+
+    def add_window(self, name: str, panes: DataFrame) -> None:
+        """The next window."""
+        self._asked = self._asked.withWindow(name, _internal(panes, "_jdf"))
+
+    def add_callbacks(self, callbacks: Callable[..., Any]) -> None:
+        """What gets the firings of all windows."""
+        self._asked = self._asked.withCallbacks(_function(self._spark, callbacks))
+
+    def over(self, df: DataFrame) -> DataFrame:
+        """The functions over the rows of a stream."""
+        return _dataframe(self._facade.statefulOver(_internal(df, "_jdf"), self._asked), self._spark)
+
+
+def read_state(spark: SparkSession, checkpoint: str, operator: int) -> DataFrame:
+    """The records of functions' state in a checkpoint."""
+    return _dataframe(facade(spark).readState(_internal(spark, "_jsparkSession"), checkpoint, operator), spark)
+
+
+def _function(spark: SparkSession, function: Callable[..., Any]) -> Any:
+    """A function pickled, as ``mapInArrow`` hands it to the JVM. Without pandas, which that asks for and never uses."""
+    from pyspark.sql.udf import UserDefinedFunction
+    from pyspark.util import PythonEvalType
+
+    frame = StructType().add("kind", IntegerType()).add("data", BinaryType())
+    udf = UserDefinedFunction(
+        function,
+        returnType=frame,
+        name=getattr(getattr(function, "function", function), "__name__", type(function).__name__),
+        evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
+    )
+    return _internal(udf, "_judf")
+
+
+def read_panes(spark: SparkSession, checkpoint: str, which: int, panes: DataFrame | None) -> DataFrame:
     """The open panes of a checkpoint; the aggregates' code comes from ``panes`` where it is given."""
     jvm = facade(spark)
-    which = -1 if operator is None else operator
     if panes is None:
         return _dataframe(jvm.readPanes(_internal(spark, "_jsparkSession"), checkpoint, which), spark)
     return _dataframe(jvm.readPanesOf(_internal(panes, "_jdf"), checkpoint, which), spark)

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.exec._
+import org.apache.spark.sql.mullion.stateful.ProcessedRows
 import org.apache.spark.sql.types.{BooleanType, LongType, TimestampType}
 
 import dev.mullion.MullionException
@@ -70,7 +71,8 @@ object WindowStrategy extends SparkStrategy {
           Splitting(node.splitColumns, (node.splitColumns ++ read).distinctBy(_.exprId), by, asker = None)
         }
         RowProgram(asked, input, arrival, node.time, node.gap, node.filters, node.trigger, node.lateColumns, splits)
-      }
+      },
+      ProcessedRows.areIn(node.child)
     )
   }
 
@@ -166,7 +168,7 @@ object WindowStrategy extends SparkStrategy {
     }
     val merged = AggregateExecs(
       PartialMerge,
-      distribution = Some(node.keys),
+      distribution = Option.unless(program.byShard)(node.keys),
       isStreaming = true,
       program.grouping,
       expressions(node) ++ extras(program),

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalGroupState
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning, UnspecifiedDistribution}
-import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan, StreamSourceAwareSparkPlan}
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{
   EventTimeWatermarkExec,
@@ -18,7 +18,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
 }
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.{DriverClock, RunningQuery, SparkLineShim, StateChoice, TickStream, WindowedBuilder}
+import org.apache.spark.sql.mullion.{DriverClock, RunningQuery, SparkLineShim, StateChoice, WindowedBuilder}
 import org.apache.spark.sql.mullion.state._
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode}
 import org.apache.spark.sql.types.IntegerType
@@ -175,7 +175,8 @@ final class WindowExec(
   override val stateStoreNames: Seq[String] = PartitionOpener.storeNames(program.state, program.families)
 
   override def requiredChildDistribution: Seq[Distribution] = Seq(
-    StatefulOperatorPartitioning.getCompatibleDistribution(program.keys, getStateInfo, conf),
+    if (program.byShard) UnspecifiedDistribution
+    else StatefulOperatorPartitioning.getCompatibleDistribution(program.keys, getStateInfo, conf),
     UnspecifiedDistribution
   )
 
@@ -199,9 +200,9 @@ final class WindowExec(
     case a: AssignsPanes if a.operator == program.id => a
   }
 
-  @transient private lazy val nextClose = WindowExec.accumulator(sparkContext, "nextClose")
-  @transient private lazy val nextEarlyEvent = WindowExec.accumulator(sparkContext, "nextEarlyEvent")
-  @transient private lazy val nextEarlyWall = WindowExec.accumulator(sparkContext, "nextEarlyWall")
+  @transient private lazy val nextClose = MinAccumulator.register(sparkContext, "nextClose")
+  @transient private lazy val nextEarlyEvent = MinAccumulator.register(sparkContext, "nextEarlyEvent")
+  @transient private lazy val nextEarlyWall = MinAccumulator.register(sparkContext, "nextEarlyWall")
 
   private def driverClock(info: SparkLineShim.StateInfo): DriverClock =
     DriverClock(session, info.queryRunId, info.operatorId)
@@ -283,12 +284,7 @@ final class WindowExec(
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
-    // In a batch without rows each source of the stream is an empty scan; a table that it is joined with is no source.
-    val rowsCame = child.collectLeaves().exists {
-      case scan: LocalTableScanExec           => scan.getStream.isDefined && scan.rows.nonEmpty
-      case source: StreamSourceAwareSparkPlan => source.getStream.exists(!_.isInstanceOf[TickStream])
-      case _                                  => false
-    }
+    val rowsCame = Sources.gaveRows(child)
     val clock =
       if (rules.onProcessingTime) {
         val (before, now) = driverClock(getStateInfo).processingTime(getStateInfo.storeVersion, batchTimestampMs.get)
@@ -435,12 +431,6 @@ object WindowExec {
         below(aside.copy(partitions = partitions))
       case other => below(other)
     }
-  }
-
-  private def accumulator(context: SparkContext, name: String): MinAccumulator = {
-    val min = new MinAccumulator
-    context.register(min, name)
-    min
   }
 
   private final case class Metric(name: String, desc: String) extends StatefulOperatorCustomMetric {

@@ -34,6 +34,8 @@ import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, CustomRules, 
   *   how much a pane may hold
   * @param rows
   *   what is to be known if rows are worked on one by one, and there is no partial aggregate
+  * @param byShard
+  *   whether all rows of a key are in one partition already, because a stage before distributed them
   */
 final case class WindowProgram(
     id: String,
@@ -54,7 +56,8 @@ final case class WindowProgram(
     idleAfter: Option[Long],
     text: AggregateText,
     limit: AccumulatorLimit,
-    rows: Option[RowProgram] = None
+    rows: Option[RowProgram] = None,
+    byShard: Boolean = false
 ) {
   // A late row has no results, whatever their functions never give.
   def output: Seq[Attribute] =
@@ -169,7 +172,8 @@ final case class WindowProgram(
     input = text.input.json,
     by = text.keys.toList,
     state = state.name,
-    rows = rows.map(StateHeader.Rows(_))
+    rows = rows.map(StateHeader.Rows(_)),
+    byShard = Option.when(byShard)(true)
   )
 
   /** The engine for one partition in one batch. */

@@ -1,16 +1,10 @@
 package org.apache.spark.sql.mullion.state
 
-import java.nio.charset.StandardCharsets.UTF_8
-
-import scala.io.Source
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.json4s.{DefaultFormats, Formats}
-import org.json4s.jackson.Serialization
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.mullion.SparkLineShim
 import org.apache.spark.sql.mullion.exec.{RowProgram, WindowProgram}
 
@@ -36,6 +30,8 @@ import dev.mullion.windows._
   *   the key columns as SQL over `input`
   * @param rows
   *   what is asked beside, if rows are worked on one by one
+  * @param byShard
+  *   whether the state of a key is where a stage before put its rows, and not where its hash says
   */
 final case class StateHeader(
     format: Int,
@@ -51,7 +47,8 @@ final case class StateHeader(
     input: String,
     by: List[String],
     state: String,
-    rows: Option[StateHeader.Rows] = None
+    rows: Option[StateHeader.Rows] = None,
+    byShard: Option[Boolean] = None
 ) {
 
   def early: Option[EarlyFiring] = if (earlyEvery == 0) None else Some(EarlyFiring(earlyEvery, earlyUnchanged))
@@ -70,7 +67,8 @@ final case class StateHeader(
     "aggregates" -> aggregates.mkString(", "),
     "accumulators" -> buffers.mkString(", "),
     "state" -> state,
-    "rows one by one" -> rows.fold("no")(_.describe)
+    "rows one by one" -> rows.fold("no")(_.describe),
+    "distribution" -> (if (byShard.contains(true)) "by shard" else "by key")
   )
 
   def differences(other: StateHeader): Seq[String] = identity.zip(other.identity).collect {
@@ -196,7 +194,7 @@ object StateHeader {
 
   private implicit val formats: Formats = DefaultFormats
 
-  def path(operatorRoot: Path): Path = new Path(operatorRoot, "_mullion/header.json")
+  private val file = new HeaderFile[StateHeader]("header.json")
 
   /** Compares the operator with the state that it is about to read, and fails before anything is written if they
     * differ; in a new checkpoint, writes what the state will mean.
@@ -213,33 +211,9 @@ object StateHeader {
               s"${info.operatorId}). ${differences.mkString("; ")}. Nothing was overwritten. Start the changed query with a " +
               "new checkpointLocation, or change it back."
           )
-      case None => write(root, hadoopConf, now)
+      case None => file.write(root, hadoopConf, now)
     }
   }
 
-  def read(operatorRoot: Path, hadoopConf: Configuration): Option[StateHeader] = {
-    val files = CheckpointFileManager.create(operatorRoot, hadoopConf)
-    val file = path(operatorRoot)
-    if (!files.exists(file)) None
-    else {
-      val in = files.open(file)
-      try Some(Serialization.read[StateHeader](Source.fromInputStream(in, UTF_8.name).mkString))
-      finally in.close()
-    }
-  }
-
-  private def write(operatorRoot: Path, hadoopConf: Configuration, header: StateHeader): Unit = {
-    val file = path(operatorRoot)
-    val files = CheckpointFileManager.create(operatorRoot, hadoopConf)
-    files.mkdirs(file.getParent)
-    val out = files.createAtomic(file, overwriteIfPossible = false)
-    try {
-      out.write(Serialization.writePretty(header).getBytes(UTF_8))
-      out.close()
-    } catch {
-      case e: Throwable =>
-        out.cancel()
-        throw e
-    }
-  }
+  def read(operatorRoot: Path, hadoopConf: Configuration): Option[StateHeader] = file.read(operatorRoot, hadoopConf)
 }
