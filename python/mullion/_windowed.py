@@ -199,7 +199,7 @@ def windowed(
                 "a row is known only then. Leave running out."
             )
         for column in window.columns or ():
-            _field(df, f"columns={list(window.columns or ())!r}", _jvm.quoted(column))
+            field_of(df, f"columns={list(window.columns or ())!r}", _jvm.quoted(column))
     per_key = watermark == "per key"
     options = Options(
         time, allowed_lateness_us, early, on_time, accumulate, late, empty, idle_after_us, state, running, per_key

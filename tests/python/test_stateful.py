@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from mullion import Tumbling, windowed
 from mullion._stateful import Branch, Firings, State, read_state, staged, stateful_map
 from mullion.testing import ClockedQuery
-from streams import Feed, batches_of
+from streams import Feed
 
 # Workers do not have the folder of the tests on their path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
