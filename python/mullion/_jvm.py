@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -145,6 +145,22 @@ def windowed(
     return _dataframe(
         jvm.windowed(_internal(df, "_jdf"), spec, _columns(spark, by), asked, _columns(spark, aggregates)), spark
     )
+
+
+def row_in_batch(spark: SparkSession) -> Column:
+    """The number of a row in its micro-batch, in the order in which the source is read."""
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    return ClassicColumn(facade(spark).rowInBatch())
+
+
+def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session like ``spark``, with other settings: queries that are started in it keep them."""
+    facade(spark)
+    session = SparkSession(spark.sparkContext, _internal(spark, "_jsparkSession").cloneSession())
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    return session
 
 
 class Stateful:

@@ -16,7 +16,7 @@ from mullion._app.clock import Clock, system
 from mullion._app.jobs import Job
 from mullion._app.names import Named, Names, folder_name
 from mullion._app.report import Part, Report, table
-from mullion._app.runner import Running, drain, serve
+from mullion._app.runner import Query, Running, drain, serve
 from mullion._app.session import session_for
 from mullion.errors import InvalidArgumentError
 from mullion.topics import Broker, DirBroker
@@ -63,6 +63,7 @@ class App(abc.ABC):
         self.checkpoint = Path(checkpoint) if checkpoint is not None else _beside(self.broker, name)
         self.clock = clock or system()
         self.names = Names()
+        self.queries: dict[str, Query] = {}
         self._spark = spark
 
     @property
@@ -115,9 +116,13 @@ class App(abc.ABC):
         """
         self.names.drop(self.checkpoint, name)
 
-    def stream(self, job: str, topic: str, schema: SchemaLike | None = None) -> DataFrame:
+    def stream(
+        self, job: str, topic: str, schema: SchemaLike | None = None, spark: SparkSession | None = None
+    ) -> DataFrame:
         """A topic as a stream for a job, which remembers its schema beside its checkpoint."""
-        return self.broker.stream(self.spark, topic, schema, self.folder_of(job) / f"{folder_name(topic)}.schema.json")
+        return self.broker.stream(
+            spark or self.spark, topic, schema, self.folder_of(job) / f"{folder_name(topic)}.schema.json"
+        )
 
     def folder_of(self, job: str) -> Path:
         """Where a job keeps what is its own; the checkpoint of its query is in ``query`` in there."""

@@ -62,7 +62,10 @@ class Query:
 
     def _publish(self, outputs: DataFrame, batch: int) -> None:
         try:
-            self._publisher.publish(outputs, batch)
+            if self.job.publish is None:
+                self._publisher.publish(outputs, batch)
+            else:
+                self.job.publish(self._publisher, outputs, batch)
         except BaseException as error:
             # What Spark makes of it is text.
             self.error = error
@@ -99,7 +102,9 @@ class Running:
         self.queries: list[Query] = []
         try:
             for job in jobs:
-                self.queries.append(Query(app, job, drain=drain))
+                query = Query(app, job, drain=drain)
+                self.queries.append(query)
+                app.queries[job.name] = query
         except BaseException:
             self.stop()
             raise

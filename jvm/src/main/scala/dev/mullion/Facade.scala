@@ -10,6 +10,7 @@ import org.apache.spark.sql.mullion.{
   ClockedQuery,
   PanesReader,
   Recovery,
+  RowInBatch,
   Session,
   TestClock,
   WindowOptions,
@@ -139,6 +140,9 @@ object Facade {
   /** Starts a query whose clock a test moves; see `ClockedQuery`. */
   def startClocked(panes: DataFrame, checkpoint: String, outputMode: String, startMs: Long): ClockedQuery =
     ClockedQuery.start(Session.classic(panes), checkpoint, outputMode, startMs)
+
+  /** The number of a row in its micro-batch, in the order in which the source is read. */
+  def rowInBatch: Column = RowInBatch.column
 
   /** A clock that a test moves, for `startBatches`. */
   def manualClock(startMs: Long): TestClock = new TestClock(startMs)
