@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -136,6 +136,15 @@ def windowed(
     return _dataframe(
         jvm.windowed(_internal(df, "_jdf"), spec, _columns(spark, by), asked, _columns(spark, aggregates)), spark
     )
+
+
+def together(windows: Mapping[str, DataFrame]) -> DataFrame:
+    """Several results of :func:`windowed` in one, each under its name."""
+    spark = next(iter(windows.values())).sparkSession
+    jvm = facade(spark)
+    frames = [_internal(panes, "_jdf") for panes in windows.values()]
+    names = _array(spark, "java.lang.String", list(windows))
+    return _dataframe(jvm.together(names, _array(spark, "org.apache.spark.sql.Dataset", frames)), spark)
 
 
 def read_panes(spark: SparkSession, checkpoint: str, operator: int | None, panes: DataFrame | None) -> DataFrame:
@@ -345,11 +354,16 @@ def _micros(df: DataFrame, time: Column | str) -> Column:
 
 
 def _columns(spark: SparkSession, columns: Sequence[Column | str]) -> Any:
+    return _array(spark, "org.apache.spark.sql.Column", [_column(column) for column in columns])
+
+
+def _array(spark: SparkSession, kind: str, items: Sequence[Any]) -> Any:
+    """A Java array."""
     context = spark.sparkContext
     assert context._gateway is not None
-    array = context._gateway.new_array(getattr(spark._jvm, "org.apache.spark.sql.Column"), len(columns))
-    for index, column in enumerate(columns):
-        array[index] = _column(column)
+    array = context._gateway.new_array(getattr(spark._jvm, kind), len(items))
+    for index, item in enumerate(items):
+        array[index] = item
     return array
 
 

@@ -3,7 +3,7 @@ package dev.mullion
 import java.util.Properties
 
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
-import org.apache.spark.sql.mullion.{ClockedQuery, PanesReader, Recovery, Session, WindowOptions, WindowedBuilder}
+import org.apache.spark.sql.mullion._
 
 import dev.mullion.windows._
 
@@ -66,6 +66,10 @@ object Facade {
     install(df.sparkSession)
     WindowedBuilder(Session.classic(df), window, by.toSeq, options, aggregates.toSeq)
   }
+
+  /** The results of several windows in one, each under its name; see `TogetherBuilder`. */
+  def together(names: Array[String], windows: Array[DataFrame]): DataFrame =
+    TogetherBuilder(names.toSeq.zip(windows.toSeq.map(Session.classic)))
 
   /** The panes that are open in a checkpoint: keys, `window`, and the aggregates so far.
     *

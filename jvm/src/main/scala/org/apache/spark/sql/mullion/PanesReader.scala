@@ -12,8 +12,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileMan
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.exec.{PaneCounts, WindowProgram}
-import org.apache.spark.sql.mullion.state.{PartitionOpener, StateHeader}
+import org.apache.spark.sql.mullion.exec.{OperatorProgram, PaneCounts}
+import org.apache.spark.sql.mullion.state.{OperatorHeader, PartitionOpener, StateHeader}
 import org.apache.spark.sql.types.{DataType, StructField, StructType, TimestampType}
 import org.apache.spark.util.SerializableConfiguration
 
@@ -30,14 +30,24 @@ object PanesReader {
 
   def read(spark: SparkSession, checkpoint: String, operator: Int): DataFrame = {
     val state = locate(spark, checkpoint, operator)
-    read(spark, state, programOf(rebuilt(spark, state.header)))
+    val programs = state.header.windows match {
+      case Seq((None, one)) => programsOf(rebuilt(spark, one, inputOf(one)))
+      case several          =>
+        // They are over one DataFrame, of which each says the columns that it reads.
+        val schema = StructType(several.flatMap(window => inputOf(window._2)).distinctBy(_.name))
+        val windows = several.map { case (name, header) => name.getOrElse("") -> rebuilt(spark, header, schema) }
+        Seq(TogetherPlan(TogetherBuilder.node(windows)).program)
+    }
+    read(spark, state, programs.head)
   }
 
   /** With the functions of the query's own DataFrame. */
   def readOf(panes: DataFrame, checkpoint: String, operator: Int): DataFrame = {
     val spark = panes.sparkSession
     val state = locate(spark, checkpoint, operator)
-    val program = programOf(panes)
+    val programs = programsOf(panes)
+    if (programs.isEmpty) throw MullionException.invalid("panes= is no result of windowed(...).agg(...).")
+    val program = programs.find(p => state.header.differences(p.header).isEmpty).getOrElse(programs.head)
     val differences = state.header.differences(program.header)
     if (differences.nonEmpty)
       throw MullionException.incompatibleState(
@@ -50,7 +60,7 @@ object PanesReader {
   private final case class Located(
       root: String,
       operator: Long,
-      header: StateHeader,
+      header: OperatorHeader,
       partitions: Int,
       version: Long,
       checkpointIds: Option[Array[Array[String]]]
@@ -66,13 +76,13 @@ object PanesReader {
         s"There is no state in $checkpoint: it has no folder 'state'. Give the checkpointLocation of a query with a window."
       )
     val ours = files.list(root).map(_.getPath.getName).filter(_.forall(_.isDigit)).map(_.toLong).sorted.flatMap { id =>
-      StateHeader.read(new Path(root, id.toString), hadoopConf).map(id -> _)
+      OperatorHeader.read(new Path(root, id.toString), hadoopConf).map(id -> _)
     }
     val (id, header) = (ours.toSeq, operator) match {
       case (Seq(), _)     => throw MullionException.invalid(s"No operator in $checkpoint is a window of Mullion's.")
       case (Seq(one), -1) => one
       case (several, -1)  =>
-        val listed = several.map { case (i, h) => s"$i (${h.window.describe})" }.mkString(", ")
+        val listed = several.map { case (i, h) => s"$i (${h.describe})" }.mkString(", ")
         throw MullionException.invalid(s"$checkpoint has several windows: say which with operator=, one of $listed.")
       case (several, wanted) =>
         several.find(_._1 == wanted).getOrElse {
@@ -111,8 +121,7 @@ object PanesReader {
       .getOrElse(throw MullionException.incompatibleState(s"$root has no metadata of operator $operator."))
 
   /** The query that wrote the state, over no rows: its aggregates from their text. */
-  private def rebuilt(spark: SparkSession, header: StateHeader): DataFrame = {
-    val schema = DataType.fromJson(header.input).asInstanceOf[StructType]
+  private def rebuilt(spark: SparkSession, header: StateHeader, schema: StructType): DataFrame = {
     val empty =
       spark.createDataFrame(new java.util.ArrayList[org.apache.spark.sql.Row](), schema.add(eventTime, TimestampType))
     val options = WindowOptions(
@@ -141,12 +150,14 @@ object PanesReader {
     }
   }
 
-  private def programOf(panes: DataFrame): WindowProgram =
-    panes.queryExecution.analyzed
-      .collectFirst { case node: WindowedAggregate => WindowStrategy.program(node) }
-      .getOrElse(throw MullionException.invalid("panes= is no result of windowed(...).agg(...)."))
+  private def inputOf(header: StateHeader): StructType = DataType.fromJson(header.input).asInstanceOf[StructType]
 
-  private def read(spark: SparkSession, state: Located, program: WindowProgram): DataFrame = {
+  private def programsOf(panes: DataFrame): Seq[OperatorProgram] = panes.queryExecution.analyzed.collect {
+    case node: WindowedAggregate => WindowStrategy.program(node)
+    case node: WindowsTogether   => TogetherPlan(node).program
+  }
+
+  private def read(spark: SparkSession, state: Located, program: OperatorProgram): DataFrame = {
     val stores = PartitionOpener.confOf(program.state, spark.sessionState.conf)
     // How the checkpoint names its versions is a fact of the checkpoint, whatever the session now does.
     stores.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, if (state.checkpointIds.isDefined) 2 else 1)
@@ -162,8 +173,8 @@ object PanesReader {
     )
     val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
     val output: Seq[Attribute] = program.output
-    val hidden = (program.lateRow.toSeq :+ program.pane).map(_.exprId)
-    val shown = output.filterNot(a => hidden.contains(a.exprId) || a.name == WindowedBuilder.noKey)
+    val hidden = Seq("pane", "late_row", WindowedBuilder.noKey)
+    val shown = output.filterNot(a => hidden.contains(a.name))
     val rows = spark.sparkContext.parallelize(0 until state.partitions, state.partitions).mapPartitions { partitions =>
       val project = UnsafeProjection.create(shown, output)
       partitions.flatMap { partition =>

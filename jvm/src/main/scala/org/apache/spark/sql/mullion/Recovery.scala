@@ -10,7 +10,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.execution.streaming.state.StateStoreId
-import org.apache.spark.sql.mullion.state.{MemorySnapshots, StateHeader}
+import org.apache.spark.sql.mullion.state.{MemorySnapshots, OperatorHeader}
 
 import dev.mullion.MullionException
 
@@ -115,7 +115,7 @@ object Recovery {
     val root = new Path(home, "state")
     val operators = files.list(root).map(_.getPath.getName).filter(_.forall(_.isDigit)).map(_.toLong).sorted.toSeq
     val (ours, others) = operators.partition { id =>
-      StateHeader.read(new Path(root, id.toString), hadoopConf).exists(_.state == StateChoice.Memory.name)
+      OperatorHeader.read(new Path(root, id.toString), hadoopConf).exists(_.state == StateChoice.Memory.name)
     }
     if (ours.isEmpty)
       throw MullionException.invalid(

@@ -24,7 +24,7 @@ final class TickProvider extends TableProvider {
   ): Table = TickTable
 }
 
-private object TickTable extends Table with SupportsRead {
+private[mullion] object TickTable extends Table with SupportsRead {
   override val schema: StructType = new StructType().add("tick", LongType)
 
   override def name(): String = "mullion ticks"

@@ -162,7 +162,7 @@ object WindowedBuilder {
     else s"on event time ${time.name}"
 
   /** The rows, with a source beside theirs that asks for a batch when the query starts again. */
-  private def ticking(spark: SparkSession, rows: LogicalPlan): LogicalPlan = {
+  private[mullion] def ticking(spark: SparkSession, rows: LogicalPlan): LogicalPlan = {
     val ticks = spark.readStream.format(classOf[TickProvider].getName).load().queryExecution.analyzed
     Union(Seq(rows, Project(rows.output.map(a => Alias(Literal(None.orNull, a.dataType), a.name)()), ticks)))
   }

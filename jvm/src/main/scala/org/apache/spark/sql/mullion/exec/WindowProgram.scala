@@ -8,7 +8,7 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, CustomRules, NumberedRules, PaneRules, SessionRules}
 
-/** What an operator does, apart from where in a plan it stands: made on the driver, run in the tasks.
+/** What an operator does for one window, apart from where in a plan it stands.
   *
   * @param id
   *   tells this operator from others in one plan
@@ -51,7 +51,7 @@ final case class WindowProgram(
     idleAfter: Option[Long],
     text: AggregateText,
     rows: Option[RowProgram] = None
-) {
+) extends OperatorProgram {
   // A late row has no results, whatever their functions never give.
   def output: Seq[Attribute] =
     (keys :+ window :+ pane) ++ results
@@ -98,16 +98,20 @@ final case class WindowProgram(
     case _: CustomRules                   => false
   }
 
-  /** The program in words. */
-  def describe: String = (rules.describe +: rows.map(_.asked.describe).filter(_.nonEmpty).toSeq).mkString(", ")
+  /** The window, how it fires, and by what keys, in words. */
+  def describe: String = s"$told, by ${WindowedBuilder.named(keys).map(_.name).mkString("[", ", ", "]")}"
 
-  /** Whether the output's window goes with the stream's watermark. */
+  private def told: String = (rules.describe +: rows.map(_.asked.describe).filter(_.nonEmpty).toSeq).mkString(", ")
+
+  def onProcessingTime: Boolean = rules.onProcessingTime
+
+  def outputWatermark(clock: Long): Long = rules.outputWatermark(clock)
+
   def keepsWatermark: Boolean = rules match {
     case _: NumberedRules => false
     case _                => rows.forall(_.asked.delayByKey.isEmpty)
   }
 
-  /** In what order the rows of a partition must come. */
   def ordering: Seq[SortOrder] = rows match {
     case Some(one)     => one.ordering(keys)
     case None if byKey => Seq(SortOrder(new XxHash64(keys), Ascending))
@@ -141,7 +145,6 @@ final case class WindowProgram(
 
   private[exec] def reopenedAt: Option[Int] = marked.map(_ => keys.length + 1)
 
-  /** What is written beside the state, to tell it from another query's. */
   def header: StateHeader = StateHeader(
     format = StateHeader.currentFormat,
     window = StateHeader.Window(rules.window, text.gap, text.trigger),
@@ -159,7 +162,11 @@ final case class WindowProgram(
     rows = rows.map(r => StateHeader.Rows(r.asked))
   )
 
-  /** The engine for one partition in one batch. */
+  def late: Seq[LateProgram] = lateRow
+    .filter(_ => rows.isEmpty)
+    .map(row => LateProgram(None, lateKey, slice, isSession, LateOutput.columns(keys, results, row)))
+    .toSeq
+
   def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine = rules match {
     case _ if rows.isDefined    => new ArrivalPanes(this, rows.get, clock, Some(partition), counts)
     case sessions: SessionRules => new SessionPanes(this, sessions, clock, partition, counts)
