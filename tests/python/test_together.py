@@ -106,10 +106,12 @@ def test_windows_together_give_what_each_gives_alone(spark: SparkSession, tmp_pa
         now = 100
         for step in range(5):
             now += chance.choice((1, 3, 8, 15))
+            if step == 2:
+                for query in shared.values():
+                    query.stop()
             feed.write(random_rows(chance, now, 200))
             if step == 2:
                 for state in STATES:
-                    shared[state].stop()
                     # The order in which windows are written says nothing.
                     start(state, reverse=True)
             compare(f"step {step}")
@@ -122,4 +124,54 @@ def test_windows_together_give_what_each_gives_alone(spark: SparkSession, tmp_pa
             assert read_panes(tmp_path / state, spark=spark).isEmpty()
     finally:
         for query in (alone, *shared.values()):
+            query.stop()
+
+
+def test_the_source_is_read_once_and_shuffled_once(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", COLUMNS)
+    stream = feed.stream(spark)
+    panes = together(**windows(stream, "hdfs"))
+    feed.write([(SECOND, "a", 1, 2, 3), (2 * SECOND, "b", 1, 2, 3)])
+    query = panes.writeStream.format("memory").queryName("together").option("checkpointLocation", tmp_path / "c").start()
+    try:
+        query.processAllAvailable()
+        progress = [report for report in query.recentProgress if report["numInputRows"]]
+        assert [report["numInputRows"] for report in progress] == [2]
+        assert [operator["operatorName"] for operator in progress[0]["stateOperators"]] == ["mullionWindow"]
+        plan = query._jsq.explainInternal(False)
+    finally:
+        query.stop()
+    assert len(re.findall("Exchange hashpartitioning", plan)) == 1, plan
+    assert len(re.findall("Scan", plan)) <= 2, plan
+    named = re.search(r"WindowedAggregate together \[(.*)\], state in hdfs", plan)
+    assert named and all(f"{name}: " in named[1] for name in windows(stream, "hdfs"))
+    assert "all: tumbling 20 seconds" in plan
+
+
+def test_what_cannot_share_stands_for_itself_and_gives_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", COLUMNS)
+    stream = feed.stream(spark)
+
+    def of(window: Any, **options: Any) -> DataFrame:
+        return windowed(stream, window, by="k", time="ts", **options).agg(F.sum("v").alias("s"))
+
+    panes = {
+        "a": of(Tumbling("10 seconds")),
+        "b": of(Session("3 seconds")),
+        "in_memory": of(Tumbling("10 seconds"), state="memory"),
+        "per_key": of(Tumbling("10 seconds"), watermark="per key"),
+        "running": of(Session("3 seconds"), running=True),
+        "discarding": of(Sliding("6 seconds", "3 seconds"), early=Early("2 seconds"), accumulate=False),
+        "by_wall": windowed(stream, Tumbling("10 seconds"), by="j", time=None).agg(F.sum("v").alias("s")),
+    }
+    both = [ClockedQuery(told(p), checkpoint=tmp_path / n) for n, p in (("t", together(**panes)), ("a", apart(panes)))]
+    try:
+        for rows in ([(1, 1), (5, 2), (14, 3)], [(3, 1), (30, 7)]):
+            feed.write([(t * SECOND, f"k{v % 2}", 1, 1, v) for t, v in rows])
+            is_, should = ([row[0] for row in query.settle()] for query in both)
+            assert sorted(is_) == sorted(should) and is_
+        operators = both[0].progress[-1]["stateOperators"]
+        assert [operator["operatorName"] for operator in operators] == ["mullionWindow"] * 6
+    finally:
+        for query in both:
             query.stop()
