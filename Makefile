@@ -35,13 +35,14 @@ quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; 
 demo: venv
 	@$(IN)/python examples/flights.py
 
-# pytest comes last, so that its closing line is the run's.
+# pytest comes last, so that its closing line is the run's. Two workers, each with a Spark session of its own: much of a
+# small query's time is waiting.
 test: lint-python venv $(SBT_LAUNCH)
 	@echo "Scala tests ..."
 	@$(call quietly,scala-tests,$(SBT) jvm/scalafmtCheckAll jvm/test)
 	@grep -o 'Passed: Total.*' .build/scala-tests.log
 	@echo "Python tests ..."
-	@$(IN)/pytest
+	@$(IN)/pytest -n 2 --dist loadgroup
 
 bench: venv
 	@$(IN)/python benchmarks/run.py

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from mullion import _jars
 from mullion._options import Options
 from mullion._ranges import ranges_of
+from mullion._splits import splits_of
 from mullion._version import __version__
 from mullion.errors import MullionError, UnsupportedError, VersionMismatchError, error_of
 from mullion.windows import Around, Count, Custom, Global, Session, Sliding, Tumbling, Window
@@ -121,17 +122,23 @@ def windowed(
         case Global(changing=(Column() | str()) as changing):
             spec = jvm.globalChanges()
             asked = asked.withTrigger(_column(changing))
+        case Global(splitting=function) if function is not None:
+            assert window.function is not None
+            spec = jvm.globalSplit(window.function)
+            asked = asked.withSplit(_column(splits_of(function, window.takes_offset)), window.function)
+            if window.columns is not None:
+                asked = asked.withSplitColumns(_columns(spark, [quoted(name) for name in window.columns]))
         case Global():
             spec = jvm.globalEvery(window.count)
         case Custom(ranges=(str() | Column()) as ranges):
             spec = jvm.custom()
             asked = asked.withRanges(_column(ranges))
-        case Custom(ranges=function):
-            assert callable(function)
+        case Custom(ranges=ranges_function):
+            assert callable(ranges_function)
             spec = jvm.custom()
             name = f"the function {window.function}"
             assert options.time is not None
-            ranges = ranges_of(function, name, _micros(df, options.time))
+            ranges = ranges_of(ranges_function, name, _micros(df, options.time))
             asked = asked.withRanges(_column(ranges)).withRangesText(name)
     return _dataframe(
         jvm.windowed(_internal(df, "_jdf"), spec, _columns(spark, by), asked, _columns(spark, aggregates)), spark
@@ -351,6 +358,11 @@ def _micros(df: DataFrame, time: Column | str) -> Column:
     kind = df.select(time).schema.fields[0].dataType
     column = col(time) if isinstance(time, str) else time
     return unix_micros(column["end"]) - 1 if isinstance(kind, StructType) else unix_micros(column)
+
+
+def quoted(name: str) -> str:
+    """A column of that name, whatever is in it."""
+    return f"`{name.replace('`', '``')}`"
 
 
 def _columns(spark: SparkSession, columns: Sequence[Column | str]) -> Any:

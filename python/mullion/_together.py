@@ -26,9 +26,9 @@ def together(**windows: DataFrame) -> DataFrame:
     Windows of a stream share its rows: windows over the same DataFrame (of one ``withWatermark``), on the same clock
     and in the same state store become one operator, which reads the source and shuffles its rows once. They may differ
     in all else: in kind, keys, aggregates, lateness, firings. Where their keys agree a row is shuffled by them, else by
-    its window and all keys. Windows that take rows in order of arrival (``Count``, ``Global``, ``collect``, ``running``,
-    ``watermark="per key"``), and sliding ones with ``accumulate=False``, are operators of their own, which read the
-    source again. ``explain()`` shows which is which.
+    its window and all keys. Windows that take rows in order of arrival (``Count``, ``Global``, ``collect``,
+    ``running``, ``watermark="per key"``), and sliding ones with ``accumulate=False``, are operators of their own, which
+    read the source again. ``explain()`` shows which is which.
 
     State is kept under the names: in another order the same windows go on where they were. With another window, or
     without one, or with one that has changed, a checkpoint is refused.
@@ -52,9 +52,10 @@ def together(**windows: DataFrame) -> DataFrame:
         )
     for name, panes in windows.items():
         _jvm.require_classic(panes, f"{name}=")
-        if isinstance(panes, Windowed):
+        given: object = panes
+        if isinstance(given, Windowed):
             raise InvalidArgumentError(
-                f"{name}={panes!r} does not say what its panes hold. Add, for instance, .agg(F.count('*').alias('n'))."
+                f"{name}={given!r} does not say what its panes hold. Add, for instance, .agg(F.count('*').alias('n'))."
             )
         if not isinstance(panes, DataFrame):
             raise InvalidArgumentError(

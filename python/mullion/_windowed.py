@@ -192,6 +192,14 @@ def windowed(
             )
         if isinstance(window.ranges, (str, Column)):
             _check_ranges(df, window.ranges)
+    if isinstance(window, Global) and window.splitting is not None:
+        if running:
+            raise UnsupportedError(
+                f"running=True is not for {window!r}: its function sees all rows of a batch at once, and the window of "
+                "a row is known only then. Leave running out."
+            )
+        for column in window.columns or ():
+            _field(df, f"columns={list(window.columns or ())!r}", _jvm.quoted(column))
     per_key = watermark == "per key"
     options = Options(
         time, allowed_lateness_us, early, on_time, accumulate, late, empty, idle_after_us, state, running, per_key

@@ -46,6 +46,15 @@ class StateLostError(MullionError):
     condition = "STATE_LOST"
 
 
+class FunctionError(MullionError):
+    """A function that was passed to Mullion raised an error, or returned what it may not.
+
+    Nothing of the batch was kept: the query goes on from its checkpoint once the function is mended.
+    """
+
+    condition = "FUNCTION_FAILED"
+
+
 class VersionMismatchError(MullionError):
     """A JAR, a Python package and a Spark that do not belong together."""
 
@@ -60,6 +69,7 @@ _BY_CONDITION: dict[str, type[MullionError]] = {
         UnsupportedError,
         IncompatibleStateError,
         StateLostError,
+        FunctionError,
         VersionMismatchError,
     )
 }

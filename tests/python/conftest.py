@@ -28,6 +28,8 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
         # So that what a query left in memory can be looked at, and it can go on, after any batch.
         .config("spark.sql.streaming.stateStore.mullion.snapshotEvery", "1")
+        # So that what a query left in RocksDB is all in its snapshot, where it can be looked at.
+        .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "false")
         # Without Hadoop's native library the usual manager starts a process for each small file of a checkpoint.
         .config(
             "spark.sql.streaming.checkpointFileManagerClass",

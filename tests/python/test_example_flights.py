@@ -22,6 +22,9 @@ import flights_data
 import flights_picture
 import flights_report
 
+# The year is made once.
+pytestmark = pytest.mark.xdist_group("flights")
+
 DAY = pd.Timestamp("2013-01-02", tz="UTC")
 
 

@@ -49,6 +49,13 @@ object Facade {
   /** Windows that close where the value of `WindowOptions.trigger` changes. */
   def globalChanges(): WindowSpec = GlobalWindow(GlobalTrigger.Changes)
 
+  /** Windows that a function of the buffered rows splits, which the options bring.
+    *
+    * @param function
+    *   what it is called
+    */
+  def globalSplit(function: String): WindowSpec = GlobalWindow(GlobalTrigger.Split(function))
+
   /** Windows that each row brings, in the column that the options name. */
   def custom(): WindowSpec = CustomWindow("each row's own")
 

@@ -7,6 +7,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
+import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog}
 import org.apache.spark.sql.execution.streaming.state._
@@ -136,7 +137,10 @@ object PanesReader {
       trigger = header.window.trigger.map(expr),
       running = header.rows.exists(_.running),
       perKey = header.rows.exists(_.delayByKey.isDefined),
-      collect = header.rows.flatMap(_.asked.collect)
+      collect = header.rows.flatMap(_.asked.collect),
+      // Open panes have been split as far as they are.
+      split = header.rows.flatMap(_.splitOver).map(_ => UnknownSplit),
+      splitColumns = header.rows.flatMap(_.splitOver).toSeq.flatten.map(c => expr(quoteIfNeeded(c)))
     )
     try WindowedBuilder(empty, header.window.spec, header.by.map(expr), options, header.aggregates.map(expr))
     catch {
@@ -152,7 +156,7 @@ object PanesReader {
 
   private def inputOf(header: StateHeader): StructType = DataType.fromJson(header.input).asInstanceOf[StructType]
 
-  private def programsOf(panes: DataFrame): Seq[OperatorProgram] = panes.queryExecution.analyzed.collect {
+  private[mullion] def programsOf(panes: DataFrame): Seq[OperatorProgram] = panes.queryExecution.analyzed.collect {
     case node: WindowedAggregate => WindowStrategy.program(node)
     case node: WindowsTogether   => TogetherPlan(node).program
   }

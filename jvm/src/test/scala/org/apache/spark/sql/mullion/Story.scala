@@ -27,8 +27,13 @@ final case class Story(
     open: Seq[Firing],
     end: Option[Seq[Firing]],
     flood: Boolean,
-    records: Option[Long] = None
+    records: Option[Long] = None,
+    together: Seq[(String, PaneStory)] = Nil
 ) {
+
+  /** How many panes a row far in the future is in. */
+  def windowsAtStart: Long =
+    if (together.isEmpty) panes.windowsAtStart else together.map(_._2.windowsAtStart).sum
 
   /** The panes that come out. */
   def last: PaneStory = next.fold(panes)(_.panes)
@@ -53,6 +58,7 @@ final case class PaneStory(
     onProcessingTime: Boolean,
     idleAfter: Option[Long],
     trigger: Option[String] = None,
+    split: Option[String] = None,
     running: Boolean = false,
     perKey: Boolean = false,
     collect: Option[CollectStory] = None
@@ -188,8 +194,11 @@ object Story {
     files.flatMap(f => yaml.readerFor(classOf[JsonNode]).readValues[JsonNode](f.toFile).asScala.toVector).map(story)
   }
 
-  /** A story of one row and no more, for what its state then holds. */
-  def ofOneRow(panes: PaneStory): Story = Story(
+  /** A story of one row and no more, for what the state of another one then holds. */
+  def ofOneRow(of: Story): Story =
+    if (of.together.isEmpty) ofOneRow(of.panes) else of.copy(name = "one row", watermark = 0, steps = Nil, open = Nil)
+
+  private def ofOneRow(panes: PaneStory): Story = Story(
     "one row",
     panes.copy(
       by = Seq("k"),
@@ -214,9 +223,15 @@ object Story {
 
   private def story(document: JsonNode): Story = {
     val said = new Said(document)
+    val together = said.get("together").toSeq.flatMap(Said.fieldsOf).map { case (name, node) =>
+      val of = new Said(node)
+      val window = panes(of, Seq("k"))
+      of.finish()
+      name -> window
+    }
     val story = Story(
       said.text("name").get,
-      panes(said, Seq("k")),
+      if (together.isEmpty) panes(said, Seq("k")) else all(together.map(_._2)),
       said.text("columns").getOrElse(defaultColumns),
       said.micros("watermark"),
       said.text("before"),
@@ -227,12 +242,22 @@ object Story {
       said.firings("open").getOrElse(Nil),
       said.firings("end"),
       said.flag("flood", otherwise = true),
-      said.number("records")
+      said.number("records"),
+      together
     )
     said.get("rule")
     said.finish()
     story
   }
+
+  /** What several windows give together: panes with the name of their window among the keys. */
+  private def all(windows: Seq[PaneStory]): PaneStory = windows.head.copy(
+    by = TogetherBuilder.nameColumn +: windows.flatMap(_.keys).distinct,
+    aggregates = windows.flatMap(_.aggregates).distinctBy(_._1),
+    accumulate = windows.forall(_.accumulate),
+    late = windows.map(_.late).find(_ == "emit").getOrElse("drop"),
+    empty = windows.exists(_.empty)
+  )
 
   private def panes(said: Said, by: Seq[String]): PaneStory = PaneStory(
     window(said.get("window").get),
@@ -263,6 +288,7 @@ object Story {
       .map(_.path("global"))
       .flatMap(g => Seq("when", "changes").map(g.path).find(_.isTextual))
       .map(_.asText),
+    said.get("window").map(_.path("global").path("split")).filter(_.isTextual).map(_.asText),
     said.flag("running", otherwise = false),
     said.flag("per_key", otherwise = false),
     said.get("collect").map { node =>
@@ -294,6 +320,7 @@ object Story {
   private def global(node: JsonNode): WindowSpec =
     if (node.has("when")) Facade.globalWhen()
     else if (node.has("changes")) Facade.globalChanges()
+    else if (node.has("split")) Facade.globalSplit("split")
     else Facade.globalEvery(node.get("every").asLong)
 
   private def next(node: JsonNode): NextStory = {

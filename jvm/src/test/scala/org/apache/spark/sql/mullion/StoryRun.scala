@@ -88,8 +88,7 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
   private def counts = StoryRun.counts ++ Option.when(story.panes.running)("firingsRunning")
 
   def recordsInState(): Seq[Map[String, Int]] = {
-    val ours = panes.queryExecution.analyzed.collect { case node: WindowedAggregate => node }
-    RecordsInState.of(spark, ours, checkpoint)
+    RecordsInState.of(spark, PanesReader.programsOf(panes), checkpoint)
   }
 
   private def start(): ClockedQuery = {
@@ -108,7 +107,12 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
         timed.join(table, Seq("k"), "left").select((names :+ "name").map(col): _*)
       case other => throw new IllegalArgumentException(s"nothing comes before a window as '$other'")
     }
-    val first = windowed(kept, story.panes, "ts")
+    val first =
+      if (story.together.isEmpty) windowed(kept, story.panes, "ts")
+      else {
+        val windows = story.together.map { case (_, panes) => windowed(kept, panes, "ts") }
+        Facade.together(story.together.map(_._1).toArray, windows.toArray)
+      }
     story.next.fold(first) { next =>
       if (next.ours) windowed(first, next.panes, "window") else windowedBySpark(first, next.panes)
     }
@@ -121,7 +125,8 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
     val idling = panes.idleAfter.fold(timed)(timed.withIdleAfter)
     val rules = idling.withAllowedLateness(panes.lateness).withLate(panes.late).withState(store)
     val triggered = panes.trigger.fold(rules)(sql => rules.withTrigger(expr(sql)))
-    val running = if (panes.running) triggered.withRunning else triggered
+    val split = panes.split.fold(triggered)(column => triggered.copy(split = Some(StorySplit(column))))
+    val running = if (panes.running) split.withRunning else split
     val clocked = if (panes.perKey) running.withClockPerKey else running
     val plain = panes.collect.fold(clocked)(c => clocked.withCollect(c.byTime, Firing.rows, c.maxRows))
     val withGap = panes.gapByRow.fold(plain)(gap => plain.withGap(expr(gap)))

@@ -4,7 +4,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.mullion.WindowedBuilder
+import org.apache.spark.sql.mullion.CollectRows
 import org.apache.spark.sql.mullion.state._
 import org.apache.spark.sql.types._
 
@@ -401,16 +401,11 @@ private[exec] final class ArrivalPanes(
       }
     }
 
-    def tooMany(collected: Collected, pane: ArrivalPane): dev.mullion.MullionException = {
-      def bound(at: Long) =
-        if (onTime) org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant(at).toString else at.toString
-      val names = WindowedBuilder.named(program.keys).zip(key.toSeq(keyTypes)).map { case (k, v) => s"${k.name}=$v" }
-      val of = if (names.isEmpty) "" else names.mkString(" of ", ", ", "")
-      org.apache.spark.sql.mullion.CollectRows
-        .tooMany(s"The pane [${bound(pane.start)}, ${bound(pane.end)})$of", collected)
-    }
+    def tooMany(collected: Collected, pane: ArrivalPane): dev.mullion.MullionException =
+      CollectRows.tooMany(names(pane.start, pane.end, key), collected)
   }
 
+  private lazy val names = new PaneNames(program)
   private val content = partition.map(_.family(contentFamily(program, rows)))
   private val slotKey = new KeyedPanes.TimedKey(keyTypes, RecordOrder.WithinKey)
   private lazy val pieceKey = new PieceKey(keyTypes)

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.mullion.StateChoice
 import org.apache.spark.sql.mullion.state.{FamilySpec, OperatorHeader, StatePartition}
 
@@ -38,6 +39,12 @@ trait OperatorProgram extends Product with Serializable {
 
   /** What is to be known if rows are worked on one by one. */
   def rows: Option[RowProgram]
+
+  /** Where a function splits global windows. */
+  def splits: Option[Splitting] = rows.flatMap(_.splits)
+
+  /** With the function ready to be asked by the tasks of a batch. */
+  private[exec] def asking(metrics: Map[String, SQLMetric]): OperatorProgram
 
   /** How late rows come out that were put aside, window by window, for those that send them out. */
   def late: Seq[LateProgram]

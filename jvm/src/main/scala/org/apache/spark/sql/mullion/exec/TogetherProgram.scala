@@ -2,6 +2,7 @@ package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.mullion.StateChoice
 import org.apache.spark.sql.mullion.state._
@@ -53,6 +54,8 @@ final case class TogetherProgram(
   override def outputWatermark(clock: Long): Long = windows.map(_.program.outputWatermark(clock)).min
 
   override def rows: Option[RowProgram] = None
+
+  override private[exec] def asking(metrics: Map[String, SQLMetric]): TogetherProgram = this
 
   override def late: Seq[LateProgram] = windows.flatMap(_.late)
 

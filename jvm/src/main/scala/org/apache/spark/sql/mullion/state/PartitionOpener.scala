@@ -127,12 +127,16 @@ object PartitionOpener {
       new StateStoreConf(conf)
     )
 
+  private val changelog = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+
   /** The session's settings, with the operator's own provider. */
   def confOf(choice: StateChoice, session: SQLConf): SQLConf = {
     val conf = session.clone()
     conf.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, choice.providerClass)
     // RocksDB would look up each key that is put, to count keys. We count our own records, and know which are new.
     conf.setConfString("spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows", "false")
+    // A batch writes what it changed, and not the files of the whole store, unless the session says otherwise.
+    if (!session.contains(changelog)) conf.setConfString(changelog, "true")
     // What is unloaded from memory is gone.
     if (choice == StateChoice.Memory) conf.setConf(SQLConf.STATE_STORE_UNLOAD_ON_COMMIT, false)
     conf
