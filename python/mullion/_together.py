@@ -31,7 +31,8 @@ def together(**windows: DataFrame) -> DataFrame:
     read the source again. ``explain()`` shows which is which.
 
     State is kept under the names: in another order the same windows go on where they were. With another window, or
-    without one, or with one that has changed, a checkpoint is refused.
+    without one, or with one that has changed, a checkpoint is refused. :func:`read_panes` shows the open panes of all,
+    with columns in order of the windows' names.
 
     The watermark of the result is that of the slowest window. Metrics in the query's progress are sums over the
     windows: a row without time counts once for each. Of a batch DataFrame it gives what each window gives.

@@ -157,7 +157,9 @@ def test_the_source_is_read_once_and_shuffled_once(spark: SparkSession, tmp_path
     assert "all: tumbling 20 seconds" in plan
 
 
-def test_what_cannot_share_stands_for_itself_and_gives_the_same(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_cannot_share_stands_for_itself_and_gives_the_same(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     stream = feed.stream(spark)
 
@@ -173,6 +175,16 @@ def test_what_cannot_share_stands_for_itself_and_gives_the_same(spark: SparkSess
         "discarding": of(Sliding("6 seconds", "3 seconds"), early=Early("2 seconds"), accumulate=False),
         "by_wall": windowed(stream, Tumbling("10 seconds"), by="j", time=None).agg(F.sum("v").alias("s")),
     }
+    together(**panes).explain()
+    plan = capsys.readouterr().out
+    assert plan.count("WindowedAggregate together [a: tumbling 10 seconds") == 1
+    whys = re.findall("apart from other windows: (.*?), state", plan)
+    assert Counter(whys) == {
+        "its rows are taken in order of arrival": 2,
+        "its firings take away what they show": 1,
+        "no other has its rows, its clock and its state store": 2,
+    }
+
     both = [ClockedQuery(told(p), checkpoint=tmp_path / n) for n, p in (("t", together(**panes)), ("a", apart(panes)))]
     try:
         for rows in ([(1, 1), (5, 2), (14, 3)], [(3, 1), (30, 7)]):

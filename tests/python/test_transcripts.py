@@ -455,7 +455,8 @@ class Run:
         """The open panes of each window of ours, the one downstream first."""
         then = self.story.chained
         specs = [then.spec] if then and then.engine == "mullion" else []
-        specs.append(self.story.spec)
+        # A checkpoint has windows in order of their names.
+        specs.append(replace(self.story, together=dict(sorted(self.story.together.items()))).spec)
         ids = sorted(int(file.parts[-3]) for file in self.checkpoint.glob("state/*/_mullion/header.json"))
         assert len(ids) == len(specs)
         panes = []

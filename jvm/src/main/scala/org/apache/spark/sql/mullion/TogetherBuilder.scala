@@ -7,6 +7,7 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.types.{DataType, StringType}
 
@@ -22,6 +23,9 @@ object TogetherBuilder {
 
   /** The column with the name of the window. */
   val nameColumn = "window_name"
+
+  /** On a node: why its window, which is together with others, has an operator of its own. */
+  private[mullion] val alone = TreeNodeTag[String]("mullionAlone")
 
   private val nameForm = "[A-Za-z][A-Za-z0-9_]*".r
 
@@ -41,7 +45,7 @@ object TogetherBuilder {
     // Not in the order in which they are written, which the numbers of operators in a checkpoint would depend on.
     val groups = grouped(parts.sortBy(_.name))
     val branches = groups.map {
-      case Seq(one) => alone(one, columns)
+      case Seq(one) => standing(one, columns, isOnlyOne = parts.length == 1)
       case several  => shown(fuse(spark, several, columns), several, columns)
     }
     Dataset.ofRows(spark, if (branches.length == 1) branches.head else Union(branches))
@@ -317,7 +321,7 @@ object TogetherBuilder {
   }
 
   /** The result's columns over one window in its own node. */
-  private def alone(part: Part, columns: Columns): LogicalPlan = {
+  private def standing(part: Part, columns: Columns, isOnlyOne: Boolean): LogicalPlan = {
     def none(kind: DataType): Expression = Literal(None.orNull, kind)
     val keys = columns.keys.map { case (name, kind) =>
       Alias(part.keys.find(_.name == name).getOrElse(none(kind)), name)()
@@ -328,7 +332,12 @@ object TogetherBuilder {
     val late = columns.lateRow.map(kind => Alias(part.node.lateRow.getOrElse(none(kind)), "late_row")())
     val named = Alias(Literal(part.name), nameColumn)() +: keys
     val pane = Seq(Alias(part.node.window, "window")(), Alias(part.node.pane, "pane")())
-    Project((named ++ pane) ++ results ++ late, part.node)
+    val node = part.node.copy()
+    if (!isOnlyOne) {
+      val why = whyAlone(part).getOrElse("no other has its rows, its clock and its state store")
+      node.setTagValue(alone, s"apart from other windows: $why")
+    }
+    Project((named ++ pane) ++ results ++ late, node)
   }
 
   private def unalias(e: Expression): Expression = e match {

@@ -71,7 +71,8 @@ object WindowStrategy extends SparkStrategy {
           Splitting(node.splitColumns, (node.splitColumns ++ read).distinctBy(_.exprId), by, asker = None)
         }
         RowProgram(asked, input, arrival, node.time, node.gap, node.filters, node.trigger, node.lateColumns, splits)
-      }
+      },
+      node.getTagValue(TogetherBuilder.alone)
     )
   }
 

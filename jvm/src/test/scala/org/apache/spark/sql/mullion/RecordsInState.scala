@@ -13,8 +13,8 @@ import org.apache.spark.sql.mullion.state.{MemoryStateStore, PartitionOpener}
 /** Counts what is in an operator's state, by kind of record: all of it is read, and the operator is not asked. */
 object RecordsInState {
 
-  /** For each operator, the one downstream first: kinds of record, and how many there are. Left out
-    * are those that every partition has one of.
+  /** For each operator, the one downstream first: kinds of record, and how many there are. Left out are those that
+    * every partition has one of.
     */
   def of(spark: SparkSession, programs: Seq[OperatorProgram], checkpoint: Path): Seq[Map[String, Int]] =
     programs.zip(operators(checkpoint)).map { case (program, operator) => of(spark, program, checkpoint, operator) }

@@ -35,6 +35,9 @@ final case class Story(
   def windowsAtStart: Long =
     if (together.isEmpty) panes.windowsAtStart else together.map(_._2.windowsAtStart).sum
 
+  /** The panes as a checkpoint shows them: of several windows, in order of their names. */
+  def inCheckpoint: PaneStory = if (together.isEmpty) panes else Story.all(together.sortBy(_._1).map(_._2))
+
   /** The panes that come out. */
   def last: PaneStory = next.fold(panes)(_.panes)
 
@@ -251,7 +254,7 @@ object Story {
   }
 
   /** What several windows give together: panes with the name of their window among the keys. */
-  private def all(windows: Seq[PaneStory]): PaneStory = windows.head.copy(
+  private[mullion] def all(windows: Seq[PaneStory]): PaneStory = windows.head.copy(
     by = TogetherBuilder.nameColumn +: windows.flatMap(_.keys).distinct,
     aggregates = windows.flatMap(_.aggregates).distinctBy(_._1),
     accumulate = windows.forall(_.accumulate),

@@ -76,7 +76,7 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
 
   /** The open panes of each window of ours, the one downstream first. */
   def openPanes(): Seq[Seq[Firing]] = {
-    val stories = story.next.filter(_.ours).map(_.panes).toSeq :+ story.panes
+    val stories = story.next.filter(_.ours).map(_.panes).toSeq :+ story.inCheckpoint
     stories.zip(RecordsInState.operators(checkpoint)).map { case (panes, operator) =>
       val read = Facade.readPanes(spark, checkpoint.toString, operator)
       requireColumns(read, (panes.keys :+ "window") ++ panes.columns, panes.isNumbered)
@@ -88,7 +88,7 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
   private def counts = StoryRun.counts ++ Option.when(story.panes.running)("firingsRunning")
 
   def recordsInState(): Seq[Map[String, Int]] = {
-    RecordsInState.of(spark, PanesReader.programsOf(panes), checkpoint)
+    RecordsInState.of(spark, PanesReader.programsOf(Session.classic(panes)), checkpoint)
   }
 
   private def start(): ClockedQuery = {

@@ -34,6 +34,8 @@ import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, CustomRules, 
   *   how much a pane may hold
   * @param rows
   *   what is to be known if rows are worked on one by one, and there is no partial aggregate
+  * @param alone
+  *   of several windows together, in words why this one has an operator of its own, if it has
   */
 final case class WindowProgram(
     id: String,
@@ -54,7 +56,8 @@ final case class WindowProgram(
     idleAfter: Option[Long],
     text: AggregateText,
     limit: AccumulatorLimit,
-    rows: Option[RowProgram] = None
+    rows: Option[RowProgram] = None,
+    alone: Option[String] = None
 ) extends OperatorProgram {
   // A late row has no results, whatever their functions never give.
   def output: Seq[Attribute] =
@@ -104,7 +107,8 @@ final case class WindowProgram(
   }
 
   /** The window, how it fires, and by what keys, in words. */
-  def describe: String = s"$told, by ${WindowedBuilder.named(keys).map(_.name).mkString("[", ", ", "]")}"
+  def describe: String =
+    (Seq(told, WindowedBuilder.named(keys).map(_.name).mkString("by [", ", ", "]")) ++ alone).mkString(", ")
 
   private def told: String = (rules.describe +: rows.map(_.asked.describe).filter(_.nonEmpty).toSeq).mkString(", ")
 
