@@ -56,7 +56,7 @@ def test_events_are_counted_in_tumbling_windows(capsys: pytest.CaptureFixture[st
     ]
     clock.us = 120_000_000
     run.tick()
-    assert capsys.readouterr().out == "Category a: 1 events in window 0.0\n" * 2
+    assert capsys.readouterr().out == "Category a: 1 events in window 0.0\n"
 
 
 def test_averages_of_hopping_windows_are_right_in_every_range(capsys: pytest.CaptureFixture[str]) -> None:
@@ -378,11 +378,14 @@ def test_agents_and_topics_can_be_sent_messages_from_agents_timers_and_tasks() -
     run_clock.us += 25_000_000
     run.tick()
     run.tick()
-    assert seen[2:] == ["timer", "timer"]
+    assert seen[2:] == ["timer"]
+    run_clock.us += 5_000_000
+    run.tick()
+    assert seen[3:] == ["timer"]
     run.produce("app-receive", [(None, "again", 0.0)])
     assert seen[4:] == ["again", "once more"]
     assert [(m.value, m.timestamp) for m in run.published["out"]] == [({"account": "a", "amount": 1.5}, 3.0)] * 2
-    assert [m.timestamp for m in run.published["app-receive"]] == [100.0, 100.0, 125.0, 125.0, 0.0, 0.0]
+    assert [m.timestamp for m in run.published["app-receive"]] == [100.0, 100.0, 125.0, 130.0, 0.0, 0.0]
 
 
 def test_nothing_can_be_sent_where_no_program_runs_or_that_json_cannot_hold() -> None:

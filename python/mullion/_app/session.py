@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from pyspark.sql import SparkSession
 
 from mullion import _jvm
@@ -14,6 +17,8 @@ def session_for(name: str, broker: Broker) -> SparkSession:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
+    # Workers have the packages that this program has: on this machine; a cluster has its own setting.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     defaults = {
         "spark.master": "local[*]",

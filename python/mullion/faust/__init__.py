@@ -1,11 +1,11 @@
-"""Faust's windows, records and tables, with its names.
+"""Faust's programs, with its names: windows, records, tables, agents, timers.
 
 >>> import mullion.faust as faust
 >>> faust.HoppingWindow(size=10, step=5).ranges(7.0)
 [WindowRange(start=0.0, end=10.0), WindowRange(start=5.0, end=15.0)]
 """
 
-from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError
 from mullion.faust._context import (
     Event,
     ForgottenChangeWarning,
@@ -15,7 +15,10 @@ from mullion.faust._context import (
     current_window,
 )
 from mullion.faust._seconds import Seconds
+from mullion.faust.agents import Agent, Topic
+from mullion.faust.app import App
 from mullion.faust.models import FieldDescriptor, Record, ValidationError
+from mullion.faust.streams import Stream
 from mullion.faust.tables import (
     Table,
     WindowedTable,
@@ -37,6 +40,8 @@ from mullion.faust.windows import (
 )
 
 __all__ = [
+    "Agent",
+    "App",
     "Event",
     "FieldDescriptor",
     "ForgottenChangeWarning",
@@ -44,12 +49,15 @@ __all__ = [
     "HoppingWindowT",
     "InvalidArgumentError",
     "Message",
+    "MullionError",
     "OutsideStreamError",
     "Record",
     "Seconds",
     "SlidingWindow",
     "SlidingWindowT",
+    "Stream",
     "Table",
+    "Topic",
     "TumblingWindow",
     "TumblingWindowT",
     "UnsupportedError",

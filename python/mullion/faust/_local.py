@@ -76,14 +76,15 @@ class LocalRun:
         self._deliver()
 
     def tick(self) -> None:
-        """Calls the timers that the clock has come to, once for each interval that has gone by, in order of time."""
+        """Calls the timers that the clock has come to, in order of time."""
         now = self.clock.time_us()
         while self._due and min(self._due) <= now:
             at = self._due.index(min(self._due))
             timer = self.program.timers[at]
             for place in self._places:
                 self._call(place, timer.function)
-            self._due[at] += timer.interval_us
+            # Intervals that have gone by meanwhile are not made up for.
+            self._due[at] += ((now - self._due[at]) // timer.interval_us + 1) * timer.interval_us
             self._deliver()
 
     def read(self, function: Callable[[], Any]) -> list[Any]:
