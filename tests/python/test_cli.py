@@ -70,6 +70,10 @@ def test_an_app_of_another_api_is_refused(
     assert _cli.main(["turbine", "run", f"{program}:app"]) == _cli.REFUSED
     assert "is an App of mullion.faust. Write mullion faust" in capsys.readouterr().err
 
+    for command in ("explain", "tables"):
+        assert _cli.main(["faust", command, "-A", f"{program}:app"]) == 0
+    assert capsys.readouterr().out.count("fail_at_13") == 2
+
 
 def test_an_error_inside_of_the_module_is_its_own(program: str) -> None:
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
@@ -77,9 +81,9 @@ def test_an_error_inside_of_the_module_is_its_own(program: str) -> None:
 
 
 def test_a_command_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in ([], ["turbine"], ["turbine", "fly", "a:b"], ["turbine", "run"], ["nothing"]):
+    for line in ("", "turbine", "turbine fly a:b", "turbine run", "faust worker a:b", "nothing"):
         with pytest.raises(SystemExit) as refused:
-            _cli.main(arguments)
+            _cli.main(line.split())
         assert refused.value.code == _cli.REFUSED
     assert "usage: mullion" in capsys.readouterr().err
 
