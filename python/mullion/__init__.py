@@ -14,9 +14,11 @@ from mullion._recovery import recover
 from mullion._version import __version__
 from mullion._windowed import Windowed, windowed
 from mullion.errors import (
+    FunctionError,
     IncompatibleStateError,
     InvalidArgumentError,
     MullionError,
+    QueryFailedError,
     StateLostError,
     UnknownColumnError,
     UnsupportedError,
@@ -30,10 +32,12 @@ __all__ = [
     "Custom",
     "Duration",
     "Early",
+    "FunctionError",
     "Global",
     "IncompatibleStateError",
     "InvalidArgumentError",
     "MullionError",
+    "QueryFailedError",
     "Session",
     "Sliding",
     "StateLostError",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -17,8 +17,10 @@ from pyspark.sql.functions import col, unix_micros
 from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from mullion import _jars
+from mullion._app.clock import ManualClock
 from mullion._options import Options
 from mullion._ranges import ranges_of
+from mullion._splits import splits_of
 from mullion._version import __version__
 from mullion.errors import MullionError, UnsupportedError, VersionMismatchError, error_of
 from mullion.windows import Around, Count, Custom, Global, Session, Sliding, Tumbling, Window
@@ -33,6 +35,7 @@ EXCEPTION = "dev.mullion.MullionException"
 OPERATOR = "WindowedAggregate"
 """The name of Mullion's node in a plan."""
 
+_trigger_clocks: WeakKeyDictionary[ManualClock, Any] = WeakKeyDictionary()
 _facades: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
 
 
@@ -121,21 +124,43 @@ def windowed(
         case Global(changing=(Column() | str()) as changing):
             spec = jvm.globalChanges()
             asked = asked.withTrigger(_column(changing))
+        case Global(splitting=function) if function is not None:
+            assert window.function is not None
+            spec = jvm.globalSplit(window.function)
+            asked = asked.withSplit(_column(splits_of(function, window.takes_offset)), window.function)
+            if window.columns is not None:
+                asked = asked.withSplitColumns(_columns(spark, [quoted(name) for name in window.columns]))
         case Global():
             spec = jvm.globalEvery(window.count)
         case Custom(ranges=(str() | Column()) as ranges):
             spec = jvm.custom()
             asked = asked.withRanges(_column(ranges))
-        case Custom(ranges=function):
-            assert callable(function)
+        case Custom(ranges=ranges_function):
+            assert callable(ranges_function)
             spec = jvm.custom()
             name = f"the function {window.function}"
             assert options.time is not None
-            ranges = ranges_of(function, name, _micros(df, options.time))
+            ranges = ranges_of(ranges_function, name, _micros(df, options.time))
             asked = asked.withRanges(_column(ranges)).withRangesText(name)
     return _dataframe(
         jvm.windowed(_internal(df, "_jdf"), spec, _columns(spark, by), asked, _columns(spark, aggregates)), spark
     )
+
+
+def row_in_batch(spark: SparkSession) -> Column:
+    """The number of a row in its micro-batch, in the order in which the source is read."""
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    return ClassicColumn(facade(spark).rowInBatch())
+
+
+def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session like ``spark``, with other settings: queries that are started in it keep them."""
+    facade(spark)
+    session = SparkSession(spark.sparkContext, _internal(spark, "_jsparkSession").cloneSession())
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    return session
 
 
 class Stateful:
@@ -213,6 +238,32 @@ def start_clocked(panes: DataFrame, checkpoint: str, output_mode: str, start_ms:
     return facade(panes.sparkSession).startClocked(_internal(panes, "_jdf"), checkpoint, output_mode, start_ms)
 
 
+def start_on_clock(
+    outputs: DataFrame,
+    name: str,
+    checkpoint: str,
+    publish: Callable[[DataFrame, int], None],
+    clock: ManualClock,
+    drain: bool,
+) -> StreamingQuery:
+    """A query that gives each batch to ``publish``, on a clock that a test moves; with ``drain`` it ends by itself."""
+    from pyspark.java_gateway import ensure_callback_server_started
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.utils import ForeachBatchFunction
+
+    spark = outputs.sparkSession
+    jvm = facade(spark)
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    trigger_clock = _trigger_clocks.get(clock)
+    if trigger_clock is None:
+        trigger_clock = _trigger_clocks[clock] = jvm.manualClock(clock.time_us() // 1000)
+        clock.follow(trigger_clock)
+    function = ForeachBatchFunction(spark, publish)
+    return StreamingQuery(
+        jvm.startBatches(_internal(outputs, "_jdf"), name, checkpoint, function, trigger_clock, drain)
+    )
+
+
 def output_since(query: Any, batch: int, spark: SparkSession) -> DataFrame:
     """What batches of a clocked query after ``batch`` wrote."""
     return _dataframe(query.since(batch), spark)
@@ -221,6 +272,20 @@ def output_since(query: Any, batch: int, spark: SparkSession) -> DataFrame:
 def progress_of(query: Any) -> list[str]:
     """The progress reports of a clocked query's batches, as JSON."""
     return [report.json() for report in query.query().recentProgress()]
+
+
+def last_batch_of(query: StreamingQuery) -> int | None:
+    """The number of the last batch that a query reported, or ``None`` before the first.
+
+    PySpark's own reading of a report fails where no time passed in a batch, as on a clock that stands still.
+    """
+    progress = query._jsq.lastProgress()
+    return None if progress is None else int(progress.batchId())
+
+
+def reports_of(query: StreamingQuery) -> list[str]:
+    """The progress reports of a query's batches, as JSON."""
+    return [report.json() for report in query._jsq.recentProgress()]
 
 
 def running_conf(key: str) -> str | None:
@@ -398,6 +463,11 @@ def _micros(df: DataFrame, time: Column | str) -> Column:
     kind = df.select(time).schema.fields[0].dataType
     column = col(time) if isinstance(time, str) else time
     return unix_micros(column["end"]) - 1 if isinstance(kind, StructType) else unix_micros(column)
+
+
+def quoted(name: str) -> str:
+    """A column of that name, whatever is in it."""
+    return f"`{name.replace('`', '``')}`"
 
 
 def _columns(spark: SparkSession, columns: Sequence[Column | str]) -> Any:

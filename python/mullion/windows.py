@@ -5,19 +5,29 @@ Every length is held in whole microseconds. A window is half-open, ``[start, end
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias, final
+from typing import TYPE_CHECKING, TypeAlias, final
 
 from pyspark.sql import Column
 
 from mullion import _durations
 from mullion._durations import Duration
-from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import pyarrow
 
 RangesOf: TypeAlias = Callable[[datetime], Iterable[tuple[datetime, datetime]] | None]
 """A function from a row's time, in UTC, to the ranges that the row falls into."""
+
+SplitOf: TypeAlias = (
+    Callable[["pyarrow.RecordBatch"], Iterable[int] | None]
+    | Callable[["pyarrow.RecordBatch", int], Iterable[int] | None]
+)
+"""A function from the buffered rows of a key, and where those of this batch begin, to where new windows start."""
 
 _NO_OFFSET = "0 seconds"
 
@@ -193,8 +203,7 @@ class Custom:
         """What the function is called; ``None`` where the ranges are a column."""
         if isinstance(self.ranges, (Column, str)):
             return None
-        named = str(getattr(self.ranges, "__qualname__", type(self.ranges).__qualname__))
-        return named.rsplit("<locals>.", 1)[-1]
+        return _name_of(self.ranges)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Custom):
@@ -246,22 +255,26 @@ class Count:
 class Global:
     """One window after another over all rows of a key, each closed by a trigger: the next begins where one closes.
 
-    Made by :meth:`every`, :meth:`when` or :meth:`changes`. Rows are taken in order of arrival, and the column
-    ``window`` holds their numbers, as for :class:`Count`. A window that its trigger has not closed does not come out.
+    Made by :meth:`every`, :meth:`when`, :meth:`changes` or, with a Python function, :meth:`split`. Rows are taken in
+    order of arrival, and the column ``window`` holds their numbers, as for :class:`Count`. A window that its trigger
+    has not closed does not come out.
 
-    Two are equal when they close after as many rows, or by the same Column object: Columns cannot be compared.
+    Two are equal when they close after as many rows, by one function over the same columns, or by the same Column
+    object: Columns cannot be compared.
     """
 
     count: int | None
     condition: Column | str | None
     changing: Column | str | None
+    splitting: SplitOf | None
+    columns: tuple[str, ...] | None
 
     def __init__(self, trigger: object = None) -> None:
-        meant = "Global.every(100), Global.when(F.col('done')) or Global.changes('status')"
+        meant = "Global.every(100), Global.when(F.col('done')), Global.changes('status') or Global.split(function)"
         if callable(trigger) and not isinstance(trigger, Column):
-            raise UnsupportedError(
-                f"Global({trigger!r}) has a Python function for a trigger, which would have to be called for each row "
-                f"where its key's state is. Say when a window closes with a column: {meant}."
+            raise InvalidArgumentError(
+                f"Global({trigger!r}) does not say what the function is for. Write Global.split(function) for one that "
+                "gets a key's buffered rows, or say when a window closes with a column: Global.when(F.col('done'))."
             )
         raise InvalidArgumentError(f"Global() does not say when a window closes. Write {meant}.")
 
@@ -289,11 +302,66 @@ class Global:
         return cls._of(changing=_of_row(column, "Global.changes('status')"))
 
     @classmethod
+    def split(cls, function: SplitOf, columns: Sequence[str] | None = None) -> Global:
+        """Closes where ``function`` says, which sees the rows of a key that are in no closed window: its buffer.
+
+        - ``function`` gets a ``pyarrow.RecordBatch`` of the buffer, in order of arrival; and if it takes a second
+          argument, the index of the first row that came in this batch. It returns the indices of the buffer at which
+          new windows start, ascending, as a list or an array: rows up to the first index are one window, and what
+          follows the last one stays buffered. ``len(buffer)`` as the last index leaves nothing; ``[]`` or ``None``
+          splits nothing. This is the trigger of ``global_window`` in the KX Stream Processor.
+        - ``columns``: the input's columns that it sees; ``None`` for all.
+
+        It is asked in Python workers, once a batch for each key that got rows, with the whole buffer: what a key
+        buffers is read again each time, and must fit into the memory of a task. How many bytes it may have says
+        ``spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes``. On a batch DataFrame it is asked once, with all
+        rows of a key, so that it gives the same only if it does not depend on how rows come in batches. It must give
+        the same for the same rows, for a batch may be tried again.
+
+        What it raises, or returns that is no list of such indices, fails the query as a :class:`FunctionError` with
+        the key and the line; the query goes on from its checkpoint once it is mended. It is told from another by its
+        name alone: a checkpoint cannot see that its body changed.
+
+        >>> def after_gaps(trades):
+        ...     times = trades["ms"].to_pylist()
+        ...     return [i for i in range(1, len(times)) if times[i] - times[i - 1] > 5000]
+        >>> Global.split(after_gaps, columns=["ms"])
+        Global.split(after_gaps, columns=['ms'])
+
+        Raises :class:`InvalidArgumentError` when ``function`` cannot be called with one argument or with two, or
+        ``columns`` is no list of names.
+        """
+        _takes_offset(function)
+        if columns is not None:
+            listed = isinstance(columns, (list, tuple)) and len(columns) > 0
+            if not listed or not all(isinstance(column, str) for column in columns):
+                raise InvalidArgumentError(
+                    f"columns={columns!r} ({type(columns).__name__}) is not a list of columns' names. Write "
+                    "columns=['price', 'size'], or leave it out for all."
+                )
+        return cls._of(splitting=function, columns=None if columns is None else tuple(columns))
+
+    @property
+    def function(self) -> str | None:
+        """What the function is called; ``None`` where windows close by a column or a number of rows."""
+        return None if self.splitting is None else _name_of(self.splitting)
+
+    @property
+    def takes_offset(self) -> bool:
+        """Whether the function wants to know where the rows of the batch begin."""
+        return self.splitting is not None and _takes_offset(self.splitting)
+
+    @classmethod
     def _of(
-        cls, count: int | None = None, condition: Column | str | None = None, changing: Column | str | None = None
+        cls,
+        count: int | None = None,
+        condition: Column | str | None = None,
+        changing: Column | str | None = None,
+        splitting: SplitOf | None = None,
+        columns: tuple[str, ...] | None = None,
     ) -> Global:
         made = object.__new__(cls)
-        _hold(made, count=count, condition=condition, changing=changing)
+        _hold(made, count=count, condition=condition, changing=changing, splitting=splitting, columns=columns)
         return made
 
     def __eq__(self, other: object) -> bool:
@@ -308,11 +376,14 @@ class Global:
     def __repr__(self) -> str:
         if self.count is not None:
             return f"Global.every({self.count})"
+        if self.splitting is not None:
+            seen = "" if self.columns is None else f", columns={list(self.columns)!r}"
+            return f"Global.split({self.function}{seen})"
         return f"Global.changes({self.changing!r})" if self.condition is None else f"Global.when({self.condition!r})"
 
     @property
-    def _fields(self) -> tuple[int | None, Column | str | None, Column | str | None]:
-        return self.count, self.condition, self.changing
+    def _fields(self) -> tuple[object, ...]:
+        return self.count, self.condition, self.changing, self.splitting, self.columns
 
 
 Window: TypeAlias = Tumbling | Sliding | Session | Around | Custom | Count | Global
@@ -374,6 +445,34 @@ class Early:
         if self.count is not None:
             parts.append(f"count={self.count}")
         return f"Early({', '.join(parts)})"
+
+
+def _name_of(function: object) -> str:
+    return str(getattr(function, "__qualname__", type(function).__qualname__)).rsplit("<locals>.", 1)[-1]
+
+
+def _takes_offset(function: object) -> bool:
+    """Whether a function that splits wants a second argument. What can be called with one gets one."""
+    if not callable(function):
+        raise InvalidArgumentError(
+            f"function={function!r} ({type(function).__name__}) cannot be called. Write, for instance, "
+            "Global.split(lambda buffer: [len(buffer)])."
+        )
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        # What is written in C may not say.
+        return False
+    for arguments in (1, 2):
+        try:
+            signature.bind(*range(arguments))
+        except TypeError:
+            continue
+        return arguments == 2
+    raise InvalidArgumentError(
+        f"{_name_of(function)}{signature} cannot be called with the buffered rows, nor with them and the index at "
+        "which those of this batch begin. Write def function(buffer) or def function(buffer, offset)."
+    )
 
 
 def _rows(rows: object, name: str, example: str) -> int:

@@ -22,6 +22,7 @@ THEIRS = "org.apache.spark.SparkException"
         ("UNSUPPORTED", mullion.UnsupportedError),
         ("INCOMPATIBLE_STATE", mullion.IncompatibleStateError),
         ("STATE_LOST", mullion.StateLostError),
+        ("FUNCTION_FAILED", mullion.FunctionError),
         ("VERSION_MISMATCH", mullion.VersionMismatchError),
     ],
 )

@@ -17,6 +17,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pyarrow as pa
 import pytest
 import yaml
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -24,7 +25,7 @@ from pyspark.sql import functions as F
 
 from mullion import Around, Count, Custom, Early, Global, MullionError, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
-from mullion.windows import Window
+from mullion.windows import SplitOf, Window
 
 FOLDER = Path(__file__).parents[1] / "transcripts"
 STORES = ("rocksdb", "hdfs", "memory")
@@ -157,6 +158,8 @@ class Spec:
                 ((trigger, what),) = self.window["global"].items()
                 if trigger == "every":
                     return Global.every(what)
+                if trigger == "split":
+                    return Global.split(ends_and_begins(what))
                 return Global.when(F.expr(what)) if trigger == "when" else Global.changes(F.expr(what))
             case "session":
                 gap = self.window["session"]
@@ -273,6 +276,18 @@ class Loader(yaml.SafeLoader):
 
 
 Loader.add_constructor("tag:yaml.org,2002:float", lambda _, node: Decimal(node.value))
+
+
+def ends_and_begins(column: str) -> SplitOf:
+    """The function that splits windows of stories: a row of 0 is the last of a window, and one below 0 the first."""
+
+    # Made here, so that it travels to the workers whole.
+    def split(buffer: pa.RecordBatch) -> list[int]:
+        values = buffer[column].to_pylist()
+        ends = {i + 1 for i, value in enumerate(values) if value == 0}
+        return sorted(ends | {i for i, value in enumerate(values) if value is not None and value < 0})
+
+    return split
 
 
 def stories() -> list[Story]:

@@ -5,6 +5,7 @@ import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Count, Early, Global, InvalidArgumentError, Session, Sliding, Tumbling, UnsupportedError
+from mullion import Count, Early, Global, InvalidArgumentError, Session, Sliding, Tumbling
 
 LENGTHS = st.timedeltas(timedelta(microseconds=1), timedelta(days=100_000))
 OFFSETS = st.timedeltas(timedelta(days=-100_000), timedelta(days=100_000))
@@ -192,7 +193,7 @@ def test_a_window_of_rows_needs_a_number_of_them(rows: object) -> None:
 def test_a_global_window_says_when_it_closes() -> None:
     with pytest.raises(InvalidArgumentError, match=r"Global\(\) does not say.*Global\.every\(100\)"):
         Global()
-    with pytest.raises(UnsupportedError, match=r"a Python function for a trigger.*Global\.when"):
+    with pytest.raises(InvalidArgumentError, match=r"Write Global\.split\(function\).*Global\.when"):
         Global(lambda row: row.v > 3)
     for make in (Global.when, Global.changes):
         with pytest.raises(InvalidArgumentError, match="neither a column's name nor a Column"):
@@ -207,3 +208,36 @@ def test_global_windows_are_equal_when_they_close_by_the_same(spark: SparkSessio
     assert Global.when("done") == Global.when("done") != Global.when(done)
     assert len({Global.when(done), Global.when(done), Global.changes("k"), Global.changes("k")}) == 2
     assert repr(Global.when(done)) == "Global.when(Column<'done'>)"
+
+
+def test_a_function_that_splits_takes_the_buffer_and_perhaps_where_the_batch_begins() -> None:
+    def split(buffer: object, offset: int) -> list[int]:
+        return [offset]
+
+    assert not Global.split(lambda buffer: None).takes_offset
+    assert not Global.split(lambda buffer, gap=5: [gap]).takes_offset
+    assert not Global.split(lambda *buffer: None).takes_offset
+    assert not Global.split(dict.fromkeys).takes_offset
+    assert Global.split(split).takes_offset
+    wrong: list[Any] = [lambda: [], lambda a, b, c: [], lambda *, buffer: []]
+    for function in wrong:
+        with pytest.raises(
+            InvalidArgumentError, match=r"cannot be called with the buffered rows, nor.*def function\(bu"
+        ):
+            Global.split(function)
+    with pytest.raises(InvalidArgumentError, match=r"function='done' \(str\) cannot be called"):
+        Global.split("done")  # type: ignore[arg-type]
+    for columns in ("price", [], [5], {"price"}):
+        with pytest.raises(InvalidArgumentError, match=r"is not a list of columns' names.*leave it out for all"):
+            Global.split(split, columns=columns)  # type: ignore[arg-type]
+
+
+def test_windows_that_a_function_splits_are_values() -> None:
+    def split(buffer: object, offset: int) -> list[int]:
+        return [offset]
+
+    assert Global.split(split) == Global.split(split) != Global.split(lambda buffer: None)
+    assert Global.split(split, ["a", "b"]) == Global.split(split, ("a", "b")) != Global.split(split, ["b", "a"])
+    assert len({Global.split(split), Global.split(split), Global.split(split, ["a"])}) == 2
+    assert repr(Global.split(split)) == "Global.split(split)"
+    assert repr(Global.split(split, ("a",))) == "Global.split(split, columns=['a'])"

@@ -4,8 +4,20 @@ import java.util.Properties
 
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 import org.apache.spark.sql.execution.python.UserDefinedPythonFunction
-import org.apache.spark.sql.mullion.{ClockedQuery, PanesReader, Recovery, Session, WindowOptions, WindowedBuilder}
+import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction
+import org.apache.spark.sql.mullion.{
+  BatchesQuery,
+  ClockedQuery,
+  PanesReader,
+  Recovery,
+  RowInBatch,
+  Session,
+  TestClock,
+  WindowOptions,
+  WindowedBuilder
+}
 import org.apache.spark.sql.mullion.stateful.{StateReader, StatefulBuilder, StatefulOptions}
+import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types.{DataType, StructType}
 
 import dev.mullion.windows._
@@ -51,6 +63,13 @@ object Facade {
 
   /** Windows that close where the value of `WindowOptions.trigger` changes. */
   def globalChanges(): WindowSpec = GlobalWindow(GlobalTrigger.Changes)
+
+  /** Windows that a function of the buffered rows splits, which the options bring.
+    *
+    * @param function
+    *   what it is called
+    */
+  def globalSplit(function: String): WindowSpec = GlobalWindow(GlobalTrigger.Split(function))
 
   /** Windows that each row brings, in the column that the options name. */
   def custom(): WindowSpec = CustomWindow("each row's own")
@@ -121,4 +140,20 @@ object Facade {
   /** Starts a query whose clock a test moves; see `ClockedQuery`. */
   def startClocked(panes: DataFrame, checkpoint: String, outputMode: String, startMs: Long): ClockedQuery =
     ClockedQuery.start(Session.classic(panes), checkpoint, outputMode, startMs)
+
+  /** The number of a row in its micro-batch, in the order in which the source is read. */
+  def rowInBatch: Column = RowInBatch.column
+
+  /** A clock that a test moves, for `startBatches`. */
+  def manualClock(startMs: Long): TestClock = new TestClock(startMs)
+
+  /** Starts a query that hands its batches to Python, on a clock that a test moves; see `BatchesQuery`. */
+  def startBatches(
+      outputs: DataFrame,
+      name: String,
+      checkpoint: String,
+      function: PythonForeachBatchFunction,
+      clock: TestClock,
+      drain: Boolean
+  ): StreamingQuery = BatchesQuery.start(Session.classic(outputs), name, checkpoint, function, clock, drain)
 }

@@ -24,4 +24,7 @@ object MullionException {
 
   /** State that was in memory, and is gone. */
   def stateLost(message: String): MullionException = new MullionException("STATE_LOST", message)
+
+  /** A function of the user's that failed, or gave what it may not. */
+  def functionFailed(message: String): MullionException = new MullionException("FUNCTION_FAILED", message)
 }

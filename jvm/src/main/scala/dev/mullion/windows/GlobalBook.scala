@@ -41,6 +41,8 @@ final class GlobalBook(
       case GlobalTrigger.Every(n) => rows - start >= n
       case GlobalTrigger.When     => row.closes
       case GlobalTrigger.Changes  => false
+      // The function sees all rows of a batch at once: see SplitBook.
+      case GlobalTrigger.Split(_) => throw new IllegalStateException("a function does not close windows row by row")
     }
     Fate.InPanes
   }

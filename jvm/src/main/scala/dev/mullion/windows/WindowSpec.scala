@@ -185,4 +185,13 @@ object GlobalTrigger {
   case object Changes extends GlobalTrigger {
     override def describe: String = "closing where its column changes"
   }
+
+  /** Where a function of the buffered rows says, which is asked once a batch.
+    *
+    * @param function
+    *   what it is called: it is told from another by that
+    */
+  final case class Split(function: String) extends GlobalTrigger {
+    override def describe: String = s"split by the function $function"
+  }
 }

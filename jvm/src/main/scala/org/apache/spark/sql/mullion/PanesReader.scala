@@ -2,6 +2,7 @@ package org.apache.spark.sql.mullion
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
+import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.mullion.exec.{PaneCounts, WindowProgram}
@@ -60,7 +61,10 @@ object PanesReader {
       trigger = header.window.trigger.map(expr),
       running = header.rows.exists(_.running),
       perKey = header.rows.exists(_.delayByKey.isDefined),
-      collect = header.rows.flatMap(_.asked.collect)
+      collect = header.rows.flatMap(_.asked.collect),
+      // Open panes have been split as far as they are.
+      split = header.rows.flatMap(_.splitOver).map(_ => UnknownSplit),
+      splitColumns = header.rows.flatMap(_.splitOver).toSeq.flatten.map(c => expr(quoteIfNeeded(c)))
     )
     try WindowedBuilder(empty, header.window.spec, header.by.map(expr), options, header.aggregates.map(expr))
     catch {

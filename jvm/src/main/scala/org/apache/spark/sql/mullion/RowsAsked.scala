@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion
 
 import org.apache.spark.sql.Column
-import org.apache.spark.sql.catalyst.expressions.{Alias, Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.Project
 import org.apache.spark.sql.classic.{DataFrame, ExpressionUtils}
 import org.apache.spark.sql.types._
@@ -59,6 +59,15 @@ object RowsAsked {
         "idle_after with watermark='per key'",
         "a key's clock moves with the key's rows, and does not follow the wall clock. Leave one of them out."
       )
+    window match {
+      case GlobalWindow(split: GlobalTrigger.Split) if options.running =>
+        refuse(
+          "running=True with Global.split",
+          s"the function ${split.function} sees all rows of a batch at once, and the window of a row is known only then. " +
+            "Leave running out."
+        )
+      case _ =>
+    }
     if (options.running && options.collect.isDefined)
       refuse(
         "running=True with collect()",
@@ -112,6 +121,33 @@ object RowsAsked {
       case (GlobalWindow(GlobalTrigger.Changes), Some(changes)) => Some(ofRow(df, changes, "Global.changes(...)"))
       case _                                                    => None
     }
+
+  /** The columns that a function sees which splits global windows. */
+  def splitColumns(df: DataFrame, window: WindowSpec, options: WindowOptions): Seq[Attribute] = window match {
+    case GlobalWindow(GlobalTrigger.Split(function)) =>
+      if (options.split.isEmpty)
+        throw MullionException.invalid(s"Global.split is to ask the function $function, and there is none. Bring it.")
+      val all = df.queryExecution.analyzed.output
+      val columns =
+        if (options.splitColumns.isEmpty) all
+        else
+          df.select(options.splitColumns: _*).queryExecution.analyzed match {
+            case Project(attributes, _) if attributes.forall(_.isInstanceOf[Attribute]) => attributes.map(_.toAttribute)
+            case other                                                                  =>
+              throw MullionException.invalid(
+                s"Global.split shows its function columns of the input, and these are not: ${other.simpleString(5)}. Add what " +
+                  "it is to see to the input, with df.withColumn(...), and name that."
+              )
+          }
+      columns.map(_.name).diff(columns.map(_.name).distinct).headOption.foreach { name =>
+        throw MullionException.invalid(
+          s"Global.split shows its function the input's columns by their names, and '$name' is there twice. Give them " +
+            "different names, or name the columns that it is to see, with columns=[...]."
+        )
+      }
+      columns
+    case _ => Nil
+  }
 
   private def ofRow(df: DataFrame, column: Column, what: String): Expression = {
     val expression = df.select(column).queryExecution.analyzed match {

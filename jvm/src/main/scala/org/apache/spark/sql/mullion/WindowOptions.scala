@@ -26,6 +26,10 @@ import dev.mullion.windows._
   *   whether each key has an event clock of its own
   * @param collect
   *   where panes hold their rows, and no aggregates
+  * @param split
+  *   what splits global windows, where a function does
+  * @param splitColumns
+  *   the columns that it sees; none for all
   */
 final case class WindowOptions(
     time: Option[Column] = None,
@@ -41,7 +45,9 @@ final case class WindowOptions(
     trigger: Option[Column] = None,
     running: Boolean = false,
     perKey: Boolean = false,
-    collect: Option[Collected] = None
+    collect: Option[Collected] = None,
+    split: Option[SplitBy] = None,
+    splitColumns: Seq[Column] = Nil
 ) {
   def withTime(column: Column): WindowOptions = copy(time = Some(column))
 
@@ -69,6 +75,14 @@ final case class WindowOptions(
   def withEmpty(empty: Boolean): WindowOptions = copy(refinements = refinements.copy(empty = empty))
 
   def withTrigger(column: Column): WindowOptions = copy(trigger = Some(column))
+
+  /** @param function
+    *   a UDF of Python's over Arrow, as `mullion._splits` makes it: only what it calls is taken of it
+    */
+  def withSplit(function: Column, name: String): WindowOptions =
+    copy(split = Some(PythonSplit(function, name)))
+
+  def withSplitColumns(columns: Array[Column]): WindowOptions = copy(splitColumns = columns.toSeq)
 
   def withRunning: WindowOptions = copy(running = true)
 

@@ -40,6 +40,8 @@ object WindowStrategy extends SparkStrategy {
     val marked = Option.when(node.rules.late == LatePolicy.Reopen || node.rules.isInstanceOf[SessionRules])(
       AttributeReference("marked", BooleanType, nullable = false)()
     )
+    // What was buffered is read where only its time is known, and not what made it.
+    val functions = if (node.split.isEmpty) node.functions else node.functions.map(timedBy(_, node.time))
     WindowProgram(
       id = s"window-${slice.exprId.id}",
       node.keys,
@@ -48,7 +50,7 @@ object WindowStrategy extends SparkStrategy {
       node.gap,
       node.ranges.map(_ => AttributeReference("start", LongType, nullable = false)()),
       node.time,
-      node.functions,
+      functions,
       node.functionResults,
       node.namedResults,
       node.window,
@@ -58,15 +60,28 @@ object WindowStrategy extends SparkStrategy {
       node.state,
       node.idleAfter,
       node.text,
+      AccumulatorLimit.of(SQLConf.get),
       node.rows.map { asked =>
         val arrival = AttributeReference("arrival", LongType, nullable = false)()
         val stamped = if (node.rules.onProcessingTime) node.child.output :+ node.time else node.child.output
         val input = stamped :+ arrival
-        RowProgram(asked, input, arrival, node.time, node.gap, node.filters, node.trigger, node.lateColumns)
+        val splits = node.split.map { by =>
+          // In the order in which they are named, which is the same in a plan that no optimizer has seen.
+          val read = (functions ++ node.filters).flatMap(_.collect { case a: Attribute => a })
+          Splitting(node.splitColumns, (node.splitColumns ++ read).distinctBy(_.exprId), by, asker = None)
+        }
+        RowProgram(asked, input, arrival, node.time, node.gap, node.filters, node.trigger, node.lateColumns, splits)
       },
       ProcessedRows.areIn(node.child)
     )
   }
+
+  /** A function that takes the time of rows, if it needs it, from their column of it. */
+  private def timedBy(function: AggregateFunction, time: Attribute): AggregateFunction = function
+    .transform { case rows: CollectRows =>
+      rows.copy(time = if (rows.collected.byTime) time else Literal(None.orNull, TimestampType))
+    }
+    .asInstanceOf[AggregateFunction]
 
   /** Where rows are worked on one by one, in order of arrival. */
   private def planRows(node: WindowedAggregate): SparkPlan = {

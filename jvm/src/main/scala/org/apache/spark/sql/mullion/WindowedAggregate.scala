@@ -42,6 +42,10 @@ import dev.mullion.windows.{PaneRules, RowByRow}
   *   how long the source must be empty for the event clock to follow the wall clock, in microseconds; none for never
   * @param trigger
   *   what tells when a global window closes: a column of the child
+  * @param splitColumns
+  *   what a function sees that splits global windows: columns of the child
+  * @param split
+  *   that function
   * @param rows
   *   what is asked of rows that are worked on one by one, if they are
   */
@@ -64,6 +68,8 @@ case class WindowedAggregate(
     idleAfter: Option[Long],
     text: AggregateText,
     trigger: Option[Attribute],
+    splitColumns: Seq[Attribute],
+    split: Option[SplitBy],
     rows: Option[RowByRow],
     child: LogicalPlan
 ) extends UnaryNode {

@@ -39,6 +39,7 @@ object WindowedBuilder {
       aggregates: Seq[Column]
   ): DataFrame = {
     val rangesExpression = options.ranges.map(CustomRanges(df, _))
+    AccumulatorLimit.of(df.sparkSession.sessionState.conf)
     val rules = options.rules(window match {
       case _: CustomWindow => CustomWindow(options.rangesText.getOrElse(rangesExpression.fold("")(CustomRanges.text)))
       case other           => other
@@ -57,6 +58,7 @@ object WindowedBuilder {
     val timeExpression =
       timeNamed.getOrElse(if (isNumbered) Literal(None.orNull, TimestampType) else CurrentTimestamp())
     val triggerExpression = RowsAsked.trigger(df, window, options.trigger)
+    val splitColumns = RowsAsked.splitColumns(df, window, options)
     val delay = options.time.filterNot(_ => isNumbered).fold(Metadata.empty)(timeMetadata(df, _))
     def delayUs =
       if (delay.contains(EventTimeWatermark.delayKey)) TimeMath.fromMillis(delay.getLong(EventTimeWatermark.delayKey))
@@ -68,7 +70,7 @@ object WindowedBuilder {
     checkAggregates(expressions)
     checkSubqueries(aggregate.expressions)
     val names = keyNames(df, by)
-    val text = describe(df, aggregate, names, gapExpression, triggerExpression)
+    val text = describe(df, aggregate, names, gapExpression, triggerExpression, splitColumns)
 
     // Keys get names of their own, since normalised floats and sorted maps are other values than the input's.
     val keyAliases =
@@ -88,7 +90,7 @@ object WindowedBuilder {
     val (functions, hoisted) = hoist(expressions)
     val lateColumns = if (rules.late == LatePolicy.Emit) df.queryExecution.analyzed.output else Nil
     val read = AttributeSet(
-      functions.flatMap(f => f.aggregateFunction.references ++ f.filter.toSeq.flatMap(_.references))
+      functions.flatMap(f => f.aggregateFunction.references ++ f.filter.toSeq.flatMap(_.references)) ++ splitColumns
     )
     val needed = child.output.filter(a => read.contains(a) || lateColumns.exists(_.exprId == a.exprId))
     val times = if (isStamped) Nil else Seq(timeAlias)
@@ -134,6 +136,8 @@ object WindowedBuilder {
       options.idleAfter,
       text,
       triggerAlias.map(_.toAttribute),
+      splitColumns,
+      options.split,
       oneByOne,
       input
     ).overNullable
@@ -339,7 +343,8 @@ object WindowedBuilder {
       aggregate: Aggregate,
       keyNames: Seq[String],
       gap: Option[SessionGap],
-      trigger: Option[Expression]
+      trigger: Option[Expression],
+      splitColumns: Seq[Attribute]
   ): AggregateText = {
     def text(e: NamedExpression): String = {
       // The session's time zone is in casts' texts where it is not the default; names of results are given, never made.
@@ -347,7 +352,7 @@ object WindowedBuilder {
     }
     val columns = aggregateColumns(aggregate)
     val keys = aggregate.groupingExpressions.zip(keyNames).map { case (key, name) => Alias(unalias(key), name)() }
-    val read = AttributeSet((keys ++ columns ++ gap ++ trigger).flatMap(_.references))
+    val read = AttributeSet((keys ++ columns ++ gap ++ trigger ++ splitColumns).flatMap(_.references))
     val input = df.queryExecution.analyzed.output.filter(read.contains)
     AggregateText(
       StructType(input.map(a => StructField(a.name, a.dataType, a.nullable))),

@@ -1,14 +1,19 @@
 package org.apache.spark.sql.mullion
 
-import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.SparkContext
+import org.apache.spark.api.python.{BasePythonRunner, ChainedPythonFunctions, PythonEvalType, PythonFunction}
+import org.apache.spark.sql.catalyst.{FunctionIdentifier, InternalRow}
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.{ExternalAppendOnlyUnsafeRowArray, LocalTableScanExec, SparkPlan}
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.python.{ArrowPythonRunner, PythonSQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.flatmapgroupswithstate
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /** What differs between the lines of Spark: this is 4.2. */
 object SparkLineShim {
@@ -44,6 +49,43 @@ object SparkLineShim {
     * before this takes forty.
     */
   def byLastColumn(key: StructType): KeyStateEncoderSpec = TimestampAsPrefixKeyStateEncoderSpec(key)
+
+  /** What Spark's Python runner counts. */
+  def pythonMetrics(context: SparkContext): Map[String, SQLMetric] = {
+    def made(of: Map[String, String])(make: String => SQLMetric) = of.map { case (name, words) => name -> make(words) }
+
+    made(PythonSQLMetrics.pythonSizeMetricsDesc)(SQLMetrics.createSizeMetric(context, _)) ++
+      made(PythonSQLMetrics.pythonTimingMetricsDesc)(SQLMetrics.createTimingMetric(context, _)) ++
+      made(PythonSQLMetrics.pythonOtherMetricsDesc)(SQLMetrics.createMetric(context, _))
+  }
+
+  /** Runs a scalar Python UDF over Arrow on batches of rows of `schema`, as Spark itself does before and after other
+    * operators.
+    *
+    * @param arguments
+    *   the ordinals of the function's arguments
+    */
+  def pythonRunner(
+      function: PythonFunction,
+      arguments: Seq[Int],
+      schema: StructType,
+      timeZone: String,
+      largeVarTypes: Boolean,
+      runnerConf: Map[String, String],
+      metrics: Map[String, SQLMetric],
+      artifacts: Option[String]
+  ): BasePythonRunner[Iterator[InternalRow], ColumnarBatch] = new ArrowPythonRunner(
+    Seq(ChainedPythonFunctions(Seq(function)) -> 0L),
+    PythonEvalType.SQL_SCALAR_ARROW_UDF,
+    Array(arguments.toArray),
+    schema,
+    timeZone,
+    largeVarTypes,
+    runnerConf,
+    metrics,
+    artifacts,
+    None
+  )
 
   /** A list of rows that spills as Spark's window functions do: they too hold rows of the input, whole. */
   def spillable(limits: SpillLimits): ExternalAppendOnlyUnsafeRowArray =

@@ -53,6 +53,7 @@ final case class PaneStory(
     onProcessingTime: Boolean,
     idleAfter: Option[Long],
     trigger: Option[String] = None,
+    split: Option[String] = None,
     running: Boolean = false,
     perKey: Boolean = false,
     collect: Option[CollectStory] = None
@@ -263,6 +264,7 @@ object Story {
       .map(_.path("global"))
       .flatMap(g => Seq("when", "changes").map(g.path).find(_.isTextual))
       .map(_.asText),
+    said.get("window").map(_.path("global").path("split")).filter(_.isTextual).map(_.asText),
     said.flag("running", otherwise = false),
     said.flag("per_key", otherwise = false),
     said.get("collect").map { node =>
@@ -294,6 +296,7 @@ object Story {
   private def global(node: JsonNode): WindowSpec =
     if (node.has("when")) Facade.globalWhen()
     else if (node.has("changes")) Facade.globalChanges()
+    else if (node.has("split")) Facade.globalSplit("split")
     else Facade.globalEvery(node.get("every").asLong)
 
   private def next(node: JsonNode): NextStory = {

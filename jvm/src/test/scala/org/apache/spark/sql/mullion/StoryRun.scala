@@ -121,7 +121,8 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
     val idling = panes.idleAfter.fold(timed)(timed.withIdleAfter)
     val rules = idling.withAllowedLateness(panes.lateness).withLate(panes.late).withState(store)
     val triggered = panes.trigger.fold(rules)(sql => rules.withTrigger(expr(sql)))
-    val running = if (panes.running) triggered.withRunning else triggered
+    val split = panes.split.fold(triggered)(column => triggered.copy(split = Some(StorySplit(column))))
+    val running = if (panes.running) split.withRunning else split
     val clocked = if (panes.perKey) running.withClockPerKey else running
     val plain = panes.collect.fold(clocked)(c => clocked.withCollect(c.byTime, Firing.rows, c.maxRows))
     val withGap = panes.gapByRow.fold(plain)(gap => plain.withGap(expr(gap)))

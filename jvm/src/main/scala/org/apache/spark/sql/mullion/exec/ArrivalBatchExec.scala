@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, Distribution, Partitioning}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.metric.SQLMetric
 
 import dev.mullion.windows.BatchClock
 
@@ -23,11 +24,21 @@ case class ArrivalBatchExec(program: WindowProgram, child: SparkPlan) extends Un
 
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(program.ordering)
 
+  @transient private lazy val splitMetrics =
+    program.splits.fold(Map.empty[String, SQLMetric])(_.by.metrics(sparkContext))
+
+  override lazy val metrics: Map[String, SQLMetric] = splitMetrics
+
   override protected def doExecute(): RDD[InternalRow] = {
-    val here = program
+    val here = program.asking(splitMetrics)
     child.execute().mapPartitions { input =>
       val clock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = true)
-      here.rows.iterator.flatMap(new ArrivalPanes(here, _, clock, None, new PaneCounts).process(input))
+      here.rows.iterator.flatMap { rows =>
+        val engine = here.splits.fold[PaneEngine](new ArrivalPanes(here, rows, clock, None, new PaneCounts)) {
+          new SplitPanes(here, rows, _, None, new PaneCounts)
+        }
+        engine.process(input)
+      }
     }
   }
 

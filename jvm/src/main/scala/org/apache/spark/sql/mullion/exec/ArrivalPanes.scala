@@ -4,7 +4,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.mullion.WindowedBuilder
+import org.apache.spark.sql.mullion.CollectRows
 import org.apache.spark.sql.mullion.state._
 import org.apache.spark.sql.types._
 
@@ -395,22 +395,25 @@ private[exec] final class ArrivalPanes(
     /** Writes what slots hold back to state. */
     def write(): Unit = content.foreach { family =>
       slots.iterator.filter(_._2.changed).foreach { case (id, slot) =>
+        if (rows.asked.collect.isEmpty && program.limit.isLess(slot.atRest.getSizeInBytes))
+          throw tooLarge(id, slot.atRest)
         if (rows.keepsRows) family.insert(pieceKey(id, slot.collected.firstNumber, key), slot.atRest)
         else if (slot.isStored) family.update(slotKey(id, key), slot.atRest)
         else family.insert(slotKey(id, key), slot.atRest)
       }
     }
 
-    def tooMany(collected: Collected, pane: ArrivalPane): dev.mullion.MullionException = {
-      def bound(at: Long) =
-        if (onTime) org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant(at).toString else at.toString
-      val names = WindowedBuilder.named(program.keys).zip(key.toSeq(keyTypes)).map { case (k, v) => s"${k.name}=$v" }
-      val of = if (names.isEmpty) "" else names.mkString(" of ", ", ", "")
-      org.apache.spark.sql.mullion.CollectRows
-        .tooMany(s"The pane [${bound(pane.start)}, ${bound(pane.end)})$of", collected)
+    private def tooLarge(slot: Long, rest: UnsafeRow) = {
+      val pane = panes.open.find(panes.slotsOf(_).contains(slot))
+      val name = pane.fold(s"A pane${names.of(key)}")(p => names(p.start, p.end, key))
+      PaneSums.tooLarge(program, functions, rest, rest.getSizeInBytes.toLong, name)
     }
+
+    def tooMany(collected: Collected, pane: ArrivalPane): dev.mullion.MullionException =
+      CollectRows.tooMany(names(pane.start, pane.end, key), collected)
   }
 
+  private lazy val names = new PaneNames(program)
   private val content = partition.map(_.family(contentFamily(program, rows)))
   private val slotKey = new KeyedPanes.TimedKey(keyTypes, RecordOrder.WithinKey)
   private lazy val pieceKey = new PieceKey(keyTypes)
@@ -426,7 +429,7 @@ private[exec] object ArrivalPanes {
       Option.when(rows.asked.delayByKey.isEmpty && !program.rules.isInstanceOf[NumberedRules])(timersFamily(program))
 
   private def contentFamily(program: WindowProgram, rows: RowProgram): FamilySpec =
-    if (!rows.keepsRows) KeyedPanes.accumulatorsFamily(program, "slots", "slot")
+    if (!rows.keepsRows) KeyedPanes.accumulatorsFamily(program, "slots", "slot", Nil)
     else
       FamilySpec(
         "pieces",

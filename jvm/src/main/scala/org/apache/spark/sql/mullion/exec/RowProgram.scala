@@ -25,6 +25,8 @@ import dev.mullion.windows.RowByRow
   *   the column that tells when a global window closes, if one does
   * @param lateColumns
   *   what late rows are made of, if they come out
+  * @param splits
+  *   where a function splits global windows
   */
 final case class RowProgram(
     asked: RowByRow,
@@ -34,7 +36,8 @@ final case class RowProgram(
     gap: Option[Attribute],
     filters: Seq[Expression],
     trigger: Option[Attribute],
-    lateColumns: Seq[Attribute]
+    lateColumns: Seq[Attribute],
+    splits: Option[Splitting]
 ) {
 
   /** A row's number among those of its key, which the engine adds to it. */

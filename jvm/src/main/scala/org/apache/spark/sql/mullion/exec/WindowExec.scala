@@ -191,6 +191,9 @@ final class WindowExec(
     WindowExec.metrics ++ assigner.toSeq.flatMap(WindowExec.assignerMetrics) ++
       program.rows.toSeq.flatMap(WindowExec.rowMetrics)
 
+  @transient private lazy val splitMetrics =
+    program.splits.fold(Map.empty[String, SQLMetric])(_.by.metrics(sparkContext))
+
   @transient private lazy val assigner: Option[AssignsPanes] = child.collectFirst {
     case a: AssignsPanes if a.operator == program.id => a
   }
@@ -298,6 +301,7 @@ final class WindowExec(
     metrics // made on the driver, used in the tasks
     val due = (nextClose, nextEarlyEvent, nextEarlyWall)
     val late = lateRows
+    val ready = program.asking(splitMetrics)
     val rowsLate = assigner.map(_.longMetric("rowsLate"))
     new StateRDD(
       child.execute(),
@@ -309,7 +313,7 @@ final class WindowExec(
         val counts = new PaneCounts
         var inputEnded = started
         val rows = CompletionIterator[InternalRow, Iterator[InternalRow]](input, { inputEnded = System.nanoTime() })
-        val engine = program.engine(clock, partition, counts)
+        val engine = ready.engine(clock, partition, counts)
         val firings = engine.process(rows) ++ late.fold(Iterator.empty[InternalRow])(_.rows(engine))
         val numOutputRows = longMetric("numOutputRows")
         val counted = firings.map { row => numOutputRows += 1; row }

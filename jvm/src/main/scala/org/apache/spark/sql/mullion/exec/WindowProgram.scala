@@ -2,8 +2,9 @@ package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, Count, Max, Min}
-import org.apache.spark.sql.mullion.{AggregateText, StateChoice, WindowedBuilder}
+import org.apache.spark.sql.mullion.{AccumulatorLimit, AggregateText, StateChoice, WindowedBuilder}
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StateHeader, StatePartition}
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types._
 
 import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, CustomRules, NumberedRules, PaneRules, SessionRules}
@@ -29,6 +30,8 @@ import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, CustomRules, 
   *   how long the source must be empty for the event clock to follow the wall clock; none for never
   * @param partial
   *   the columns of the partial aggregate: keys, slice, reopened, then the functions' buffers
+  * @param limit
+  *   how much a pane may hold
   * @param rows
   *   what is to be known if rows are worked on one by one, and there is no partial aggregate
   * @param byShard
@@ -52,6 +55,7 @@ final case class WindowProgram(
     state: StateChoice,
     idleAfter: Option[Long],
     text: AggregateText,
+    limit: AccumulatorLimit,
     rows: Option[RowProgram] = None,
     byShard: Boolean = false
 ) {
@@ -88,6 +92,7 @@ final case class WindowProgram(
   /** The kinds of record in state; the first is the one that grows with the panes. */
   val families: Seq[FamilySpec] =
     (rules match {
+      case _ if splits.isDefined                         => SplitPanes.families(this)
       case _ if rows.isDefined                           => rows.toSeq.flatMap(ArrivalPanes.families(this, _))
       case _: SessionRules                               => SessionPanes.families(this)
       case aligned: AlignedRules if aligned.sharesSlices => SlidingPanes.families(this)
@@ -119,6 +124,14 @@ final case class WindowProgram(
     case None if byKey => Seq(SortOrder(new XxHash64(keys), Ascending))
     case None          => Nil
   }
+
+  /** Where a function splits global windows. */
+  def splits: Option[Splitting] = rows.flatMap(_.splits)
+
+  /** With the function ready to be asked by the tasks of a batch. */
+  private[exec] def asking(metrics: Map[String, SQLMetric]): WindowProgram = copy(rows = rows.map { r =>
+    r.copy(splits = r.splits.map(s => s.copy(asker = Some(s.by.asker(s.kept, s.columns, metrics)))))
+  })
 
   private[exec] def keyFields: Seq[StructField] =
     keys.zipWithIndex.map { case (k, i) => StructField(s"key$i", k.dataType) }
@@ -158,16 +171,17 @@ final case class WindowProgram(
     clock = rules.clock.name,
     keys = WindowedBuilder.named(keys).map(k => s"${k.name} ${k.dataType.sql}").toList,
     aggregates = text.aggregates.toList,
-    buffers = functions.flatMap(_.aggBufferAttributes).map(_.dataType.sql).toList,
+    buffers = functions.flatMap(f => f.aggBufferAttributes.map(_.dataType.sql + PaneSums.words(this, f))).toList,
     input = text.input.json,
     by = text.keys.toList,
     state = state.name,
-    rows = rows.map(r => StateHeader.Rows(r.asked)),
+    rows = rows.map(StateHeader.Rows(_)),
     byShard = Option.when(byShard)(true)
   )
 
   /** The engine for one partition in one batch. */
   def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine = rules match {
+    case _ if splits.isDefined  => new SplitPanes(this, rows.get, splits.get, Some(partition), counts)
     case _ if rows.isDefined    => new ArrivalPanes(this, rows.get, clock, Some(partition), counts)
     case sessions: SessionRules => new SessionPanes(this, sessions, clock, partition, counts)
     case aligned: AlignedRules if aligned.sharesSlices => new SlidingPanes(this, aligned, clock, partition, counts)

@@ -4,8 +4,9 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.json4s.{DefaultFormats, Formats}
 
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.mullion.SparkLineShim
-import org.apache.spark.sql.mullion.exec.WindowProgram
+import org.apache.spark.sql.mullion.exec.{RowProgram, WindowProgram}
 
 import dev.mullion.MullionException
 import dev.mullion.windows._
@@ -80,7 +81,7 @@ object StateHeader {
   /** A window: aligned with `size`, `slide` and `offset`, a session with a `gap` or, in SQL over `input`, with
     * `gapByRow`, one about each row from `before` it to `after` it, or the `ranges` that rows bring, in SQL or by the
     * name of a function; or of `count` rows `every` so many, or global: closing every so many rows, or by a `trigger`,
-    * in SQL.
+    * in SQL or, if a function splits it, by the function's name.
     */
   final case class Window(
       size: Option[Long],
@@ -110,11 +111,14 @@ object StateHeader {
       case (_, Some(every), Some("every")) => Some(GlobalWindow(GlobalTrigger.Every(every)))
       case (_, _, Some("when"))            => Some(GlobalWindow(GlobalTrigger.When))
       case (_, _, Some("changes"))         => Some(GlobalWindow(GlobalTrigger.Changes))
+      case (_, _, Some("split"))           => trigger.map(function => GlobalWindow(GlobalTrigger.Split(function)))
       case _                               => None
     }
 
-    def describe: String =
-      gapByRow.fold(spec.describe + trigger.fold("")(sql => s" ($sql)"))(sql => s"session with a gap of $sql")
+    def describe: String = {
+      val sql = trigger.filterNot(_ => global.contains("split"))
+      gapByRow.fold(spec.describe + sql.fold("")(sql => s" ($sql)"))(sql => s"session with a gap of $sql")
+    }
   }
 
   object Window {
@@ -130,19 +134,27 @@ object StateHeader {
       case GlobalWindow(GlobalTrigger.Every(rows)) => none.copy(every = Some(rows), global = Some("every"))
       case GlobalWindow(GlobalTrigger.When)        => none.copy(global = Some("when"), trigger = trigger)
       case GlobalWindow(GlobalTrigger.Changes)     => none.copy(global = Some("changes"), trigger = trigger)
+      case GlobalWindow(GlobalTrigger.Split(of))   => none.copy(global = Some("split"), trigger = Some(of))
     }
 
   }
 
   /** What is asked where rows are worked on one by one. How far keys' clocks are behind may change, and so may the most
     * rows of a pane: neither says what state means.
+    *
+    * @param splitOver
+    *   the columns that a function sees which splits global windows
+    * @param buffered
+    *   names and types of the columns that are kept of a row then
     */
   final case class Rows(
       running: Boolean,
       delayByKey: Option[Long],
       collectByTime: Option[Boolean],
       collectName: Option[String],
-      collectMax: Option[Long]
+      collectMax: Option[Long],
+      splitOver: Option[List[String]] = None,
+      buffered: Option[List[String]] = None
   ) {
     def asked: RowByRow = RowByRow(
       running,
@@ -154,12 +166,21 @@ object StateHeader {
       Some("in order of arrival"),
       Option.when(running)("each fires its panes"),
       delayByKey.map(_ => "each key has its own clock"),
-      collectByTime.map(byTime => s"collected by ${if (byTime) "time" else "arrival"}")
+      collectByTime.map(byTime => s"collected by ${if (byTime) "time" else "arrival"}"),
+      splitOver.map(columns => s"split over ${columns.mkString(", ")}"),
+      buffered.map(columns => s"buffered with ${columns.mkString(", ")}")
     ).flatten.mkString(", ")
   }
 
   object Rows {
-    def apply(asked: RowByRow): Rows = Rows(
+    def apply(program: RowProgram): Rows = {
+      val columns = program.splits.map(_.columns.map(_.name).toList)
+      apply(program.asked).copy(splitOver = columns, buffered = program.splits.map(_.kept.map(column).toList))
+    }
+
+    private def column(of: Attribute) = s"${of.name} ${of.dataType.sql}"
+
+    private def apply(asked: RowByRow): Rows = Rows(
       asked.running,
       asked.delayByKey,
       asked.collect.map(_.byTime),

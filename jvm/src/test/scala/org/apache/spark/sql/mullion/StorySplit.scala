@@ -1,0 +1,35 @@
+package org.apache.spark.sql.mullion
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.execution.metric.SQLMetric
+
+/** The function that splits windows of stories: a row with 0 in a column is the last of a window, and one with less the
+  * first. `test_transcripts.py` has it in Python.
+  */
+final case class StorySplit(column: String) extends SplitBy {
+  override def name: String = "split"
+
+  override def asker(kept: Seq[Attribute], columns: Seq[Attribute], metrics: Map[String, SQLMetric]): SplitAsker =
+    new StorySplit.Asker(kept.indexWhere(k => k.name == column && columns.exists(_.exprId == k.exprId)))
+}
+
+object StorySplit {
+  private final class Asker(at: Int) extends SplitAsker {
+
+    override def ask(buffers: Iterator[SplitBuffer]): Iterator[SplitAnswer] =
+      // Two at a time, as a function that is asked elsewhere would be.
+      buffers.grouped(2).flatMap(_.map(buffer => SplitAnswer.At(split(buffer.rows))))
+
+    private def split(rows: IndexedSeq[InternalRow]): Array[Long] =
+      rows.zipWithIndex
+        .filterNot(_._1.isNullAt(at))
+        .flatMap { case (row, i) =>
+          val value = row.getInt(at)
+          if (value == 0) Some(i + 1L) else Option.when(value < 0)(i.toLong)
+        }
+        .distinct
+        .sorted
+        .toArray
+  }
+}
