@@ -25,6 +25,9 @@ class KeyedStateSuite extends FunSuite {
 
   private lazy val spark = SparkSession.builder().master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 
+  // Here, for what it takes to start counts for no test.
+  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
+
   override def afterAll(): Unit = spark.stop()
 
   private val folder = FunFixture[Path](
@@ -38,7 +41,6 @@ class KeyedStateSuite extends FunSuite {
   /** The state of one partition, batch after batch. */
   private final class Batches(folder: Path, choice: StateChoice) {
     spark.streams // stores report to it
-    spark.sparkContext.setLogLevel("OFF")
     private val providers = mutable.Map.empty[String, StateStoreProvider]
     private var version = 0L
 
