@@ -33,7 +33,7 @@ from mullion.turbine.windowing import END, START, Window, called
 EARLY: Final = "early"
 CLOSE: Final = "close"
 PROCESS: Final = "process"
-FIRING: Final = "firing"
+FIRING: Final = "__mullion_firing"
 FAILED: Final = "failed"
 SKIPPED: Final = "skipped"
 
