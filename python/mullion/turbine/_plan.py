@@ -18,7 +18,7 @@ import difflib
 import json
 import pickle
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
@@ -237,17 +237,21 @@ class Plan:
 
     def skipped(self, window: str) -> int:
         """How many rows were left out of a window because their batch lacked a column."""
-        self.note(None)
+        query = self.app.queries.get(self.name)
+        self._note([] if query is None else query.progress)
         return self.counts[f"{window}.{SKIPPED}"] + sum(self._skipped.values())
 
-    def note(self, last: int | None) -> None:
-        """Takes in what the latest batches of the query counted in the JVM, at most so many of them."""
+    def note_last(self) -> None:
+        """Takes in what the last batch counted in the JVM: of many batches Spark keeps no reports."""
         query = self.app.queries.get(self.name)
-        if query is not None:
-            for report in query.progress[-(last or 0) :]:
-                observed = report.get("observedMetrics", {}).get(SKIPPED)
-                if observed is not None:
-                    self._skipped[(report["runId"], report["batchId"])] = int(observed[SKIPPED] or 0)
+        report = None if query is None else _jvm.last_report_of(query.query)
+        self._note([] if report is None else [json.loads(report)])
+
+    def _note(self, reports: Iterable[dict[str, Any]]) -> None:
+        for report in reports:
+            observed = report.get("observedMetrics", {}).get(SKIPPED)
+            if observed is not None:
+                self._skipped[(report["runId"], report["batchId"])] = int(observed[SKIPPED] or 0)
 
     def _called(self, kind: str, of: str, parameter: str, function: Callable[..., Any]) -> Called:
         known = self.returns[f"{of}.{kind}"]
@@ -469,8 +473,7 @@ def publish(plan: Plan, publisher: Publisher, batch: DataFrame, number: int) -> 
     Until each of them has returned something, with no column all null, the types of what they return are not known, and
     a batch's are compared before any of it is published. From then on workers compare with what is known.
     """
-    # Spark keeps the reports of some batches only.
-    plan.note(last=1)
+    plan.note_last()
     outputs, plain = plan.outputs(batch), ("topic", "key", "batch")
     if plan.steady:
         publisher.publish(outputs.select(*plain), number)
