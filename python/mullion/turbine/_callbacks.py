@@ -106,8 +106,7 @@ class Outputs:
                 if differs is not None:
                     raise FunctionError(
                         f"{what} returned another schema than before: {differs}. ({place_of(callback.function)}) "
-                        "What it "
-                        "returns has one schema; a column without values may be null."
+                        "What it returns has one schema; a column without values may be null."
                     )
                 wider = _schemas.merged(schema, checked.schema)
                 if not wider.equals(schema):
