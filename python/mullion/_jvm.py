@@ -292,6 +292,12 @@ def last_batch_of(query: StreamingQuery) -> int | None:
     return None if progress is None else int(progress.batchId())
 
 
+def last_report_of(query: StreamingQuery) -> str | None:
+    """The progress report of a query's last batch, as JSON; ``None`` before the first."""
+    progress = query._jsq.lastProgress()
+    return None if progress is None else str(progress.json())
+
+
 def reports_of(query: StreamingQuery) -> list[str]:
     """The progress reports of a query's batches, as JSON."""
     return [report.json() for report in query._jsq.recentProgress()]

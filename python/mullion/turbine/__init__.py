@@ -220,8 +220,7 @@ class WindowHandle:
         if subscription.state is not None:
             raise UnsupportedError(
                 f"The window {self.name!r} shares its task with the state of {subscription.name}, and panes of such "
-                "windows "
-                "cannot be read while they are open yet. Publish them by an early callback."
+                "windows cannot be read while they are open yet. Publish them by an early callback."
             )
         checkpoint = self._app.checkpoint_of(self.name)
         if not _plan.has_run(checkpoint):
