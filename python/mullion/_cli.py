@@ -5,6 +5,7 @@
     mullion turbine run module:app        run it until it is stopped
     mullion turbine explain module:app    which parts run in the JVM and which in Python, and why
     mullion turbine windows module:app    its windows, and what is open in them
+    mullion faust worker -A module:app    as Faust's own command: runs it until it is stopped
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ FAILED, REFUSED = 1, 2
 """Exit codes: a program that failed, and a command line that is wrong (which is argparse's own)."""
 
 
-_APIS = ("turbine",)
+_APIS = ("turbine", "faust")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,6 +58,12 @@ def _parser() -> argparse.ArgumentParser:
         )
         _command(commands, "explain", "show which parts run in the JVM and which in Python, and why", _explain)
         _command(commands, "windows", "list its windows, and what is open in them", _windows)
+        if name == "faust":
+            text = "run it until it is stopped, as Faust's own command does"
+            worker = commands.add_parser("worker", help=text, description=f"{text[0].upper()}{text[1:]}.")
+            worker.add_argument("-A", "--app", required=True, metavar="module:app", help="the App")
+            worker.add_argument("-l", "--loglevel", help="accepted, and means nothing")
+            worker.set_defaults(action=_run, until=None)
     return parser
 
 

@@ -125,7 +125,7 @@ class App(Program, SharedApp):
         rows: DataFrame | None = None
         for name in topics:
             channel = self.topics[name]
-            stream = self.stream(_JOB, name, _schema_of(channel.value_type))
+            stream = self._stream_of(name, _schema_of(channel.value_type))
             values = [field for field in stream.schema.fieldNames() if not field.startswith("_")]
             scalar = values == ["value"] and not _is_record(channel.value_type)
             column = f"v{topics.index(name)}"
@@ -137,7 +137,7 @@ class App(Program, SharedApp):
             )
             for agent in agents:
                 if agent.channel.name == name:
-                    shard = F.lit("") if one_shard else self._shard_column(agent, column, scalar)
+                    shard = F.lit("") if one_shard else self._shard_column(agent, column, values)
                     number = F.lit(len(reads)).cast("int").alias("_agent")
                     mine = of_topic.select("*", number, shard.alias("_shard"))
                     rows = mine if rows is None else rows.unionByName(mine, allowMissingColumns=True)
@@ -151,6 +151,15 @@ class App(Program, SharedApp):
         worker = Worker(reads, self.tables.values(), self.timers, self.dead_letters)
         made: DataFrame = stateful_map(timed, worker, OUTPUTS, shard_by="_shard", wall_timers=bool(self.timers))
         return made
+
+    def _stream_of(self, topic: str, otherwise: str | None) -> DataFrame:
+        """A topic as a stream, by the columns that it has; one that nobody has written to by those of its type."""
+        try:
+            return self.stream(_JOB, topic)
+        except InvalidArgumentError:
+            if otherwise is None:
+                raise
+            return self.stream(_JOB, topic, otherwise)
 
     def _shards_of(self, agent: Agent) -> tuple[str | None, str]:
         """The field by which an agent's events are in shards, ``""`` for their keys, ``None`` for one; in words."""
@@ -168,12 +177,16 @@ class App(Program, SharedApp):
             _sharding.check(agent, None)
         return field, f"shards by {field}"
 
-    def _shard_column(self, agent: Agent, column: str, scalar: bool) -> Column:
-        field, _ = self._shards_of(agent)
+    def _shard_column(self, agent: Agent, column: str, values: list[str]) -> Column:
+        field, words = self._shards_of(agent)
         if field == "":
             return F.coalesce(F.col("_key"), F.lit(""))
-        value = F.col(column)["value"] if scalar else F.col(column)[field]
-        return F.coalesce(value.cast("string"), F.lit(""))
+        if field not in values:
+            raise InvalidArgumentError(
+                f"The events of the agent {agent.name!r} are in {words}, which its topic {agent.channel.name!r} does "
+                f"not have. It has: {', '.join(values)}."
+            )
+        return F.coalesce(F.col(column)[field].cast("string"), F.lit(""))
 
     def _run_tasks(self) -> None:
         if not self.tasks:
@@ -222,10 +235,18 @@ def _is_record(kind: Any) -> bool:
     return isinstance(origin, type) and issubclass(origin, (Record, dict))
 
 
-def _schema_of(kind: Any) -> StructType | str | None:
-    """The columns of a topic whose values are plain; else those that it has."""
-    named = {str: "string", int: "bigint", float: "double", bool: "boolean"}.get(kind)
-    return None if named is None else f"value {named}"
+_COLUMNS = {str: "string", int: "bigint", float: "double", bool: "boolean"}
+
+
+def _schema_of(kind: Any) -> str | None:
+    """The columns of a topic that nobody has written to, as far as its type says them."""
+    if kind in _COLUMNS:
+        return f"value {_COLUMNS[kind]}"
+    if isinstance(kind, type) and issubclass(kind, Record):
+        fields = kind._types()
+        if fields and all(one in _COLUMNS for one in fields.values()):
+            return ", ".join(f"`{name}` {_COLUMNS[one]}" for name, one in fields.items())
+    return None
 
 
 def _called_at() -> str:
