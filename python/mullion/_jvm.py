@@ -185,7 +185,7 @@ class Stateful:
     def rows_of(self, window: int, schema: StructType) -> DataFrame:
         """The rows that ``process`` makes for a window, by its number from 1."""
         session = _internal(self._spark, "_jsparkSession")
-        return _dataframe(self._facade.statefulRows(session, self._asked, window, schema.json()), self._spark)
+        return _dataframe(self._facade.statefulRows(session, window, schema.json()), self._spark)
 
     def add_window(self, name: str, panes: DataFrame) -> None:
         """The next window."""

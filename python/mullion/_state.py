@@ -38,7 +38,6 @@ _FLAG = struct.Struct(">BI")
 _TIMER = struct.Struct(">BBqI")
 
 _LONGEST: Final = 2**63
-_CACHED_BYTES: Final = 64 << 20
 _RECORD_BYTES: Final = 150
 _REQUEST_BYTES: Final = 4 << 20
 _REQUEST_KEYS: Final = 4096
@@ -56,6 +55,8 @@ class State:
     - ``watermark_us``: the event clock of the batch, microseconds since the epoch: the watermark of what the function
       is given, whole milliseconds, and 0 until there is one.
     """
+
+    _cached_bytes = 64 << 20
 
     def __init__(self, connection: socket.socket, shard: int, batch_id: int, time_us: int, watermark_us: int) -> None:
         self.shard = shard
@@ -166,19 +167,19 @@ class State:
             self._dirty[key] = _UNKNOWN if found is _ASK else _ABSENT if found is None else _PRESENT
         self._known[key] = value
         self._bytes += _RECORD_BYTES + len(key) + (len(value) if value else 0)
-        if self._bytes > _CACHED_BYTES:
+        if self._bytes > self._cached_bytes:
             self._trim()
 
     def _set_timer(self, due_us: int, key: bytes, clock: str, *, present: bool) -> None:
         _require_time("due_us", due_us)
         _require_bytes("key", key)
         self._timers[(_clock(clock), due_us, key)] = present
-        if len(self._timers) * _RECORD_BYTES > _CACHED_BYTES:
+        if len(self._timers) * _RECORD_BYTES > self._cached_bytes:
             self._send_timers()
 
     def _trim(self) -> None:
         """Empties the cache when it has grown too large."""
-        if self._bytes > _CACHED_BYTES:
+        if self._bytes > self._cached_bytes:
             self.flush()
             self._known.clear()
             self._bytes = 0

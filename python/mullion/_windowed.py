@@ -224,6 +224,12 @@ class Windowed:
         Takes any of Spark's aggregates, expressions over them, and Scala UDAFs: ``F.count("*").alias("n")``. With
         ``late="emit"`` there is ``late_row`` too.
 
+        Some aggregates grow with their rows: lists, sets, exact percentiles. What a pane of a stream holds of all its
+        aggregates may have ``spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes``, 128 MB if not said; past
+        that the query fails with an error that names the pane, and can go on from its checkpoint with a higher limit.
+        Of a ``collect_list`` a batch writes what it adds (and at most 64 kB beside it); sets and percentiles are
+        written whole with each batch that has rows for them.
+
         Raises :class:`InvalidArgumentError` when there is none, when one is no aggregate or holds another, when a name
         would be twice in the result, and when a stream has no watermark on its event time;
         :class:`UnknownColumnError` for a column the input does not have; :class:`UnsupportedError` for ``DISTINCT``,

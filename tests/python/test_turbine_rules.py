@@ -15,7 +15,7 @@ import pytest
 from pyspark import cloudpickle
 
 from mullion import turbine
-from mullion.errors import InvalidArgumentError
+from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.turbine import _process
 from mullion.turbine import aggregates as agg
 from mullion.turbine import functions as fn
@@ -319,3 +319,40 @@ def test_whether_a_callback_reads_its_state_is_seen_in_lambdas_too_and_doubted_w
     assert _process.reads(closes_over, 0) is not None
     assert _process.reads(lambda *args: None, 0) is not None
     assert _process.reads(partial(each, None), 0) is not None
+
+
+def test_windows_that_are_made_in_process_are_refused_with_their_line() -> None:
+    app = turbine.App("rules")
+    with pytest.raises(UnsupportedError, match=r"process of late makes a window, Persist.* \(.*rules.py:\d+\)"):
+
+        @app.subscribe("orders")
+        class late:
+            def process(self, batch: pa.RecordBatch, state: object) -> None:
+                win.PersistentTumbling(self, name="w", size_ms=1, value=agg.Count(), on_close=whole).update(
+                    batch, state
+                )
+
+
+def test_explain_says_of_each_part_where_it_runs_and_why() -> None:
+    app = turbine.App("rules")
+
+    @app.subscribe("orders", publish_to="out")
+    class shop:
+        def __init__(self) -> None:
+            self._used = win.InMemoryTumbling(
+                self, name="used", size_ms=1, value=agg.Count(), on_close=whole, allowed_lateness_ms=5
+            )
+            win.PersistentSession(self, name="unused", gap_ms=1, value=agg.Count(), time_column="t", on_close_each=each)
+
+        def process(self, batch: pa.RecordBatch, state: object) -> None:
+            self._used.update(batch, state)
+
+    said = {part.name: (part.runs, part.why) for part in app.explain().parts}
+    assert said["shop.process"] == ("JVM", "it only updates windows, and is not called")
+    lateness = "no row is late on processing time, so allowed_lateness_ms does nothing"
+    assert said["used"] == ("JVM", f"InMemoryTumbling on processing time, panes in memory; {lateness}")
+    assert said["used.close"] == ("Python", "over Arrow: called once for all panes of a tick and shard")
+    never = "process never updates it, so it does not run"
+    assert said["unused"] == ("JVM", f"PersistentSession on event time t, panes in RocksDB; {never}")
+    assert [part.where.split(":")[0].endswith("test_turbine_rules.py") for part in app.explain().parts] == [True] * 5
+    assert [line.split()[:2] for line in app.windows().splitlines()[1:]] == [["window", "used"], ["window", "unused"]]

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, final
 
-from mullion.errors import InvalidArgumentError
+from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.turbine import windowing
 from mullion.turbine.windowing import TurbineWindow, called
 
 
@@ -64,6 +65,13 @@ def read(instance: object, function: Callable[..., Any]) -> Process:
     parameters = list(inspect.signature(function).parameters)
     state = reads(function, 1)
     tree = _tree(whole)
+    for call in ast.walk(tree) if tree is not None else ():
+        if isinstance(call, ast.Call) and _called_by(call) in windowing.__all__[:-1]:
+            raise UnsupportedError(
+                f"process of {type(instance).__name__} makes a window, {_called_by(call)}(...) "
+                f"({whole.__code__.co_filename}:{_line(whole, call)}). Windows that are made from data are not served "
+                "yet: make it in __init__."
+            )
     if tree is None:
         return Process((), Place(*_where(whole), "its source cannot be read"), state, True)
     myself = next(iter(inspect.signature(whole).parameters), "")
@@ -132,6 +140,14 @@ def _tree(whole: Any) -> ast.FunctionDef | None:
 
 def _line(whole: Any, node: ast.stmt | ast.expr) -> int:
     return int(whole.__code__.co_firstlineno) - 1 + node.lineno
+
+
+def _called_by(call: ast.Call) -> str:
+    """The last word of what is called."""
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
 
 
 def _is_update(call: ast.Call) -> bool:

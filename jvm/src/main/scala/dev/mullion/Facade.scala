@@ -109,10 +109,10 @@ object Facade {
   def stateful(process: UserDefinedPythonFunction, schema: String): StatefulOptions =
     StatefulOptions(process, schemaOf(schema))
 
-  /** The rows that the function makes for its window number `target`, from 1. */
-  def statefulRows(spark: SparkSession, options: StatefulOptions, target: Int, schema: String): DataFrame = {
+  /** The rows that a function makes for its window number `target`, from 1. */
+  def statefulRows(spark: SparkSession, target: Int, schema: String): DataFrame = {
     install(spark)
-    StatefulBuilder.rows(Session.classic(spark), options, target, schemaOf(schema))
+    StatefulBuilder.rows(Session.classic(spark), target, schemaOf(schema))
   }
 
   private def schemaOf(json: String): StructType = DataType.fromJson(json) match {

@@ -159,16 +159,25 @@ object WindowStrategy extends SparkStrategy {
       val taken =
         TakeUpLateRowsExec(program.id, node.child.output, node.keys, node.lateColumns, lateRow, known, partial)
       // The two pairs of this node's may run in one task, if the child is already partitioned by key.
-      PutAsideLateRowsExec(WindowExec.shuffled(program.id), node.keys, lateRow, partitions = None, taken)
+      PutAsideLateRowsExec(WindowExec.shuffled(program.id), program.distributed, lateRow, partitions = None, taken)
     }
     val opened = node.rules match {
       case rules: AlignedRules if rules.window.overlaps && !rules.sharesSlices =>
-        SlicesToOpenWindowsExec(program.id, node.keys, program.slice, program.marked, rules, None, None, aside)
+        SlicesToOpenWindowsExec(
+          program.id,
+          program.distributed,
+          program.slice,
+          program.marked,
+          rules,
+          None,
+          None,
+          aside
+        )
       case _ => aside
     }
     val merged = AggregateExecs(
       PartialMerge,
-      distribution = Option.unless(program.byShard)(node.keys),
+      distribution = program.distributed,
       isStreaming = true,
       program.grouping,
       expressions(node) ++ extras(program),

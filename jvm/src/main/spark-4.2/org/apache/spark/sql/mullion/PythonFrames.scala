@@ -59,8 +59,9 @@ private[mullion] object PythonFrames {
     )
   }
 
-  /** Fails where Arrow has no type for a column's. */
+  /** Fails where Arrow has no type for a column's, or two columns of a name. */
   def checkTypes(rows: StructType): Unit = {
+    ArrowUtils.failDuplicatedFieldNames(rows)
     ArrowUtils.toArrowSchema(rows, TimeZone, errorOnDuplicatedFieldNames = true, largeVarTypes = false)
     ()
   }

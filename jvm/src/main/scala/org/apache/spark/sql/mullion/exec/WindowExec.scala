@@ -13,8 +13,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{
   EventTimeWatermarkExec,
-  StatefulOperatorCustomMetric,
-  StatefulOperatorPartitioning
+  StatefulOperatorCustomMetric
 }
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
@@ -175,8 +174,7 @@ final class WindowExec(
   override val stateStoreNames: Seq[String] = PartitionOpener.storeNames(program.state, program.families)
 
   override def requiredChildDistribution: Seq[Distribution] = Seq(
-    if (program.byShard) UnspecifiedDistribution
-    else StatefulOperatorPartitioning.getCompatibleDistribution(program.keys, getStateInfo, conf),
+    ByKey.distribution(program.distributed, getStateInfo.numPartitions, conf),
     UnspecifiedDistribution
   )
 
@@ -227,14 +225,17 @@ final class WindowExec(
 
   /** Puts Spark's own watermark where the wall clock has come to, for the batches after this one: as if a row of that
     * time had come. So it is logged as every watermark is, and downstream nothing knows another.
+    *
+    * @param plan
+    *   where the watermarks are: each, for the least of them is what counts
     */
-  private def followWallClock(rowsCame: Boolean): Unit = program.idleAfter.foreach { after =>
+  private[mullion] def followWallClock(rowsCame: Boolean, plan: SparkPlan): Unit = program.idleAfter.foreach { after =>
     val clock = driverClock(getStateInfo)
     if (rowsCame) clock.rowsCame()
     else {
       val watermark = eventTimeWatermarkForEviction.get
       val to = clock.whenIdle(batchTimestampMs.get, watermark, TimeMath.toMillis(after))
-      if (to > watermark) child.foreach {
+      if (to > watermark) plan.foreach {
         case node: EventTimeWatermarkExec => node.eventTimeStats.add(to + node.delayMs)
         case _                            =>
       }
@@ -296,7 +297,7 @@ final class WindowExec(
           wall = TimeMath.fromMillis(batchTimestampMs.get),
           rowsCame
         )
-    followWallClock(rowsCame)
+    followWallClock(rowsCame, child)
     metrics // made on the driver, used in the tasks
     val due = (nextClose, nextEarlyEvent, nextEarlyWall)
     val late = lateRows

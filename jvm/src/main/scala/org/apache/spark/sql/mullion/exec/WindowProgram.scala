@@ -65,6 +65,9 @@ final case class WindowProgram(
       .map(_.toAttribute)
       .map(a => a.withNullability(a.nullable || lateRow.isDefined)) ++ lateRow
 
+  /** What rows are distributed by; none where a stage before has done it. */
+  def distributed: Option[Seq[Attribute]] = Option.unless(byShard)(keys)
+
   /** What the partial aggregate groups by. */
   def grouping: Seq[Attribute] = (keys :+ slice) ++ marked ++ gap ++ start
 
@@ -168,7 +171,7 @@ final case class WindowProgram(
     clock = rules.clock.name,
     keys = WindowedBuilder.named(keys).map(k => s"${k.name} ${k.dataType.sql}").toList,
     aggregates = text.aggregates.toList,
-    buffers = functions.flatMap(_.aggBufferAttributes).map(_.dataType.sql).toList,
+    buffers = functions.flatMap(f => f.aggBufferAttributes.map(_.dataType.sql + PaneSums.words(this, f))).toList,
     input = text.input.json,
     by = text.keys.toList,
     state = state.name,

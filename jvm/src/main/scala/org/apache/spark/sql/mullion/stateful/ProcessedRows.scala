@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.LeafExecNode
   * }}}
   *
   * @param stages
-  *   the id of the [[StatefulFunction]]
+  *   the id of the [[StatefulFunction]], which it gets when it is planned
   * @param target
   *   the number of the window, from 1
   */
@@ -30,6 +30,7 @@ case class ProcessedRows(stages: String, target: Int, output: Seq[Attribute]) ex
 }
 
 object ProcessedRows {
+  val unplanned = ""
 
   /** Whether a window over `plan` gets its rows where they already are together by shard. */
   def areIn(plan: LogicalPlan): Boolean = plan.exists(_.isInstanceOf[ProcessedRows])

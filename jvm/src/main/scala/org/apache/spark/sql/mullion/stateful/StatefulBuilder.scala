@@ -14,10 +14,10 @@ import dev.mullion.MullionException
 object StatefulBuilder {
 
   /** The rows that a function makes for its window `target`, from 1. */
-  def rows(spark: SparkSession, options: StatefulOptions, target: Int, schema: StructType): DataFrame = {
+  def rows(spark: SparkSession, target: Int, schema: StructType): DataFrame = {
     val columns = schema.map(f => AttributeReference(f.name, f.dataType)())
     checkTypes(schema, "a window")
-    Dataset.ofRows(spark, ProcessedRows(options.id, target, columns))
+    Dataset.ofRows(spark, ProcessedRows(ProcessedRows.unplanned, target, columns))
   }
 
   def apply(df: DataFrame, options: StatefulOptions): DataFrame = {
@@ -50,7 +50,6 @@ object StatefulBuilder {
     val inDistributed = rows.output.zip(distributed.output).map { case (a, b) => a.exprId -> b }.toMap
 
     val program = StatefulProgram(
-      options.id,
       options.process,
       options.callbacks,
       options.windows.map(_.name),

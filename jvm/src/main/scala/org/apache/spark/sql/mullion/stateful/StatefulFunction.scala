@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion.stateful
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
@@ -36,8 +36,6 @@ case class StatefulFunction(
 
   override def producedAttributes: AttributeSet = outputSet
 
-  override def maxRows: Option[Long] = None
-
   override def simpleString(maxFields: Int): String = s"$nodeName ${program.describe}"
 
   override protected def withNewChildrenInternal(children: IndexedSeq[LogicalPlan]): StatefulFunction =
@@ -47,8 +45,11 @@ case class StatefulFunction(
 object StatefulStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case node: StatefulFunction =>
-      val stages = StatefulStages(node.program, node.input, node.shards, node.output, node.panes)
-      Seq(StatefulFunctionExec(stages, planLater(node.child), WindowsBetweenExec(node.windows.map(planLater))))
+      // Of its own, for a DataFrame that is used twice may run twice in one task.
+      val id = s"stages-${NamedExpression.newExprId.id}"
+      val stages = StatefulStages(id, node.program, node.input, node.shards, node.output, node.panes)
+      val windows = node.windows.map(_.transform { case rows: ProcessedRows => rows.copy(stages = id) })
+      Seq(StatefulFunctionExec(stages, planLater(node.child), WindowsBetweenExec(windows.map(planLater))))
     case rows: ProcessedRows => Seq(ProcessedRowsExec(rows.stages, rows.target, rows.output, None, rowsCame = false))
     case _                   => Nil
   }

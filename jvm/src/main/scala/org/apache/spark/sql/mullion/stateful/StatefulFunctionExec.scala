@@ -23,7 +23,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion._
-import org.apache.spark.sql.mullion.exec.{MinAccumulator, Sources}
+import org.apache.spark.sql.mullion.exec.{MinAccumulator, Sources, WindowExec}
 import org.apache.spark.sql.mullion.state._
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode}
 import org.apache.spark.sql.types.IntegerType
@@ -124,7 +124,7 @@ final class StatefulFunctionExec(
     val told = stateInfo.fold(initialState) { info =>
       val rowsCame = Sources.gaveRows(child)
       initialState.transformUp {
-        case rows: ProcessedRowsExec if rows.stages == program.id =>
+        case rows: ProcessedRowsExec if rows.stages == stages.id =>
           rows.copy(partitions = Some(info.numPartitions), rowsCame = rowsCame)
       }
     }
@@ -242,6 +242,12 @@ final class StatefulFunctionExec(
       case _                           => Nil
     }
     windows.zip(program.windows).foreach { case (plan, name) => checkInOneTask(plan, name) }
+    // Of all that a window's clock waits for, its own plan has only a part.
+    val rowsCame = Sources.gaveRows(child)
+    windows.foreach(_.foreach {
+      case window: WindowExec => window.followWallClock(rowsCame, this)
+      case _                  =>
+    })
     val info = getStateInfo
     val (_, wallUs) =
       DriverClock(session, info.queryRunId, info.operatorId).processingTime(info.storeVersion, batchTimestampMs.get)

@@ -1,25 +1,20 @@
 package org.apache.spark.sql.mullion.stateful
 
-import java.util.UUID
-
-import org.apache.spark.sql.Column
+import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.classic.{DataFrame => ClassicDataFrame}
 import org.apache.spark.sql.execution.python.UserDefinedPythonFunction
-import org.apache.spark.sql.mullion.{PythonFrames, StateChoice}
+import org.apache.spark.sql.mullion.{PythonFrames, Session, StateChoice}
 import org.apache.spark.sql.types.StructType
 
 /** What is asked of functions with state, apart from where in a plan they stand.
   *
-  * @param id
-  *   tells these stages from others in one task
   * @param shards
   *   what rows are distributed by, as SQL
   * @param windows
   *   the names of the windows between, in their order
   */
 final case class StatefulProgram(
-    id: String,
     process: PythonFrames.Code,
     callbacks: Option[PythonFrames.Code],
     windows: Seq[String],
@@ -39,10 +34,13 @@ final case class StatefulProgram(
 
 /** The same with its columns.
   *
+  * @param id
+  *   tells these stages from others in one task
   * @param panes
   *   of each window
   */
 final case class StatefulStages(
+    id: String,
     program: StatefulProgram,
     input: Seq[Attribute],
     shards: Seq[Attribute],
@@ -52,7 +50,6 @@ final case class StatefulStages(
 
 /** What is asked, as Python says it: one thing after another. */
 final case class StatefulOptions(
-    id: String,
     process: PythonFrames.Code,
     schema: StructType,
     callbacks: Option[PythonFrames.Code] = None,
@@ -63,8 +60,8 @@ final case class StatefulOptions(
 ) {
   def withCallbacks(udf: UserDefinedPythonFunction): StatefulOptions = copy(callbacks = Some(PythonFrames.Code(udf)))
 
-  def withWindow(name: String, panes: org.apache.spark.sql.DataFrame): StatefulOptions =
-    copy(windows = windows :+ StatefulOptions.Window(name, org.apache.spark.sql.mullion.Session.classic(panes)))
+  def withWindow(name: String, panes: DataFrame): StatefulOptions =
+    copy(windows = windows :+ StatefulOptions.Window(name, Session.classic(panes)))
 
   def withShards(columns: Array[Column]): StatefulOptions = copy(shards = columns.toSeq)
 
@@ -74,8 +71,8 @@ final case class StatefulOptions(
 }
 
 object StatefulOptions {
-  final case class Window(name: String, panes: DataFrame)
+  final case class Window(name: String, panes: ClassicDataFrame)
 
   def apply(process: UserDefinedPythonFunction, schema: StructType): StatefulOptions =
-    StatefulOptions(UUID.randomUUID().toString, PythonFrames.Code(process), schema)
+    StatefulOptions(PythonFrames.Code(process), schema)
 }

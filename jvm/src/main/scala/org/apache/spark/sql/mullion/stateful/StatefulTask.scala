@@ -67,7 +67,7 @@ final class StatefulTask(
       }
     val windows = stages.panes.length
     val routed = new RoutedRows(frames, 1 + windows, spill, context)
-    RoutedRows.register(stages.program.id, context, routed)
+    RoutedRows.register(stages.id, context, routed)
     val firings = new Firings(stages.panes, spill)
     stages.panes.indices.foreach(i => panes(i).foreach(firings.add(i, _)))
     // With windows between, the input has been used up by now; without, rows come as the function makes them.
