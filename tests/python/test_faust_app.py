@@ -216,6 +216,19 @@ def test_agents_feed_one_another_and_a_task_begins_it(tmp_path: Path) -> None:
     assert kept(app, "seen") == {3: 2, 2: 1, 13: 1}
 
 
+def test_an_agent_that_names_its_app_can_be_sent_to_workers(tmp_path: Path, spark: SparkSession) -> None:
+    app = app_in(tmp_path, clock=ManualClock(), spark=spark)
+
+    @app.agent(app.topic("in"))
+    async def forward(stream: Any) -> None:
+        async for value in stream:
+            await app.topic("out").send(value=value)
+
+    again = cloudpickle.loads(cloudpickle.dumps(forward))  # type: ignore[no-untyped-call]
+    assert again.name == "forward"
+    assert again.function.__closure__[0].cell_contents.topics.keys() == {"in"}
+
+
 def test_messages_keep_their_order_and_their_fields() -> None:
     records = [{"a": 1}, {"a": 2}, {"a": 3, "b": "x"}, 5, {"a": 4}]
     sent = [Sent("t", key, value, 0.0) for key, value in zip(["k", "k", "k", 7, "k"], records, strict=True)]

@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from mullion._app.app import DEFAULT_BROKER
 from mullion._app.app import App as SharedApp
-from mullion._app.clock import Clock
+from mullion._app.clock import Clock, system
 from mullion._app.jobs import Job
 from mullion._app.names import Named
 from mullion._app.report import Part, where_of
@@ -207,8 +207,8 @@ class App(Program, SharedApp):
             self.broker.produce(sent.to, [sent.value], [sent.timestamp], [key], clock=self.clock)
 
     def __getstate__(self) -> dict[str, Any]:
-        # An agent that names the App takes it along to the workers, where there is no session.
-        return {**self.__dict__, "_spark": None}
+        # An agent that names the App takes it along to the workers, which have no session, and the clock of the batch.
+        return {**self.__dict__, "_spark": None, "clock": system()}
 
 
 def _group_of(agent: Agent) -> Any:
