@@ -87,7 +87,8 @@ class Worker:
                         events.append(event)
             if events:
                 aside += run_batch(reads.agent, shard, journal, events)
-        self._run_timers(shard, state)
+        if self._timers:
+            self._run_timers(shard, state)
         shard.expire()
         yield from outputs(shard.sent, aside, self._dead_letters)
 

@@ -167,6 +167,9 @@ class App(Program, SharedApp):
         if group is not None:
             field = group.key.field if isinstance(group.key, FieldDescriptor) else group.key
             return (field, f"shards by {field}") if isinstance(field, str) else (None, f"one shard, grouped by {group}")
+        hidden = _sharding.hidden(agent)
+        if hidden is not None:
+            return None, f"one shard, for it may use tables through {hidden}"
         keys = {one.key for one in _sharding.keys_of(agent)}
         if not keys:
             return "", "shards by their keys"
