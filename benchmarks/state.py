@@ -9,16 +9,17 @@ others is shown, with what a row costs beyond ``none``.
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from mullion._stateful import State, stateful_map
+from mullion._stateful import Function, State, stateful_map
 from side import session
 
 KEYS = (1_000, 100_000)
@@ -56,31 +57,37 @@ def at_once(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[pa.Reco
 SIDES = {"none": without, "get, put": one_by_one, "get_many": at_once}
 
 
+def micros_per_row(spark: SparkSession, function: Function, rows: int, keys: int, store: str) -> float:
+    """The median of a query's batches, its first left out."""
+    with tempfile.TemporaryDirectory() as home:
+        source, checkpoint = f"{home}/in", f"{home}/checkpoint"
+        for batch in range(BATCHES):
+            key = F.expr(f"cast(concat('key ', pmod(xxhash64(id, {batch}), {keys})) as binary) as k")
+            spark.range(rows).select(key).coalesce(1).write.mode("append").parquet(source)
+        stream = spark.readStream.schema("k binary").option("maxFilesPerTrigger", 1).parquet(source)
+        out = stateful_map(stream, function, "keys bigint", shard_by="k", state=store)
+        query = out.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        running = query.trigger(availableNow=True).start()
+        running.awaitTermination()
+        took = [report["durationMs"]["addBatch"] for report in running.recentProgress][1:]
+    return float(statistics.median(took)) * 1000 / rows
+
+
 def main(rows: int) -> None:
+    # Workers have the packages that this process has.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = session()
+    # Once for nothing: the first query of a JVM pays for what all of them use.
+    micros_per_row(spark, one_by_one, rows, KEYS[0], "rocksdb")
     print(f"{'keys':>8} {'side':<10} {'store':<8} {'rows/s':>10} {'µs/row':>8} {'of it state':>12}")
     for keys in KEYS:
         base = 0.0
         for side, function in SIDES.items():
             for store in ("rocksdb",) if side == "none" else ("rocksdb", "memory"):
-                with tempfile.TemporaryDirectory() as home:
-                    folder = Path(home)
-                    for batch in range(BATCHES):
-                        key = F.expr(f"cast(concat('key ', pmod(xxhash64(id, {batch}), {keys})) as binary) as k")
-                        spark.range(rows).select(key).coalesce(1).write.mode("append").parquet(str(folder / "in"))
-                    stream = spark.readStream.schema("k binary").option("maxFilesPerTrigger", 1)
-                    out = stateful_map(
-                        stream.parquet(str(folder / "in")), function, "keys bigint", shard_by="k", state=store
-                    )
-                    query = out.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint"))
-                    running = query.trigger(availableNow=True).start()
-                    running.awaitTermination()
-                    took = [report["durationMs"]["addBatch"] for report in running.recentProgress][1:]
-                median = statistics.median(took)
-                per_row = median * 1000 / rows
+                per_row = micros_per_row(spark, function, rows, keys, store)
                 base = per_row if side == "none" else base
                 beyond = "" if side == "none" else f"{per_row - base:.2f} µs"
-                print(f"{keys:>8} {side:<10} {store:<8} {rows * 1000 / median:>10,.0f} {per_row:>8.2f} {beyond:>12}")
+                print(f"{keys:>8} {side:<10} {store:<8} {1e6 / per_row:>10,.0f} {per_row:>8.2f} {beyond:>12}")
 
 
 if __name__ == "__main__":
