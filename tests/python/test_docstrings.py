@@ -18,6 +18,8 @@ import pytest
         "mullion.topics._dir_broker",
         "mullion.topics._kafka_broker",
         "mullion._app.report",
+        "mullion.turbine.aggregates",
+        "mullion.turbine.functions",
         "mullion.faust",
         "mullion.faust.windows",
         "mullion.faust.models",

@@ -43,7 +43,7 @@ def test_a_process_in_python_filters_derives_and_returns_for_several_windows_and
         "events",
         publish_to={"process": "clean", "close": "counts"},
         partition_key="user",
-        parallelism=2,
+        parallelism=1,
         with_kafka_timestamp=True,
     )
     class sessions:

@@ -33,7 +33,7 @@ from mullion.turbine.windowing import END, START, Window, called
 EARLY: Final = "early"
 CLOSE: Final = "close"
 PROCESS: Final = "process"
-FIRING: Final = "firing"
+FIRING: Final = "__mullion_firing"
 FAILED: Final = "failed"
 SKIPPED: Final = "skipped"
 
@@ -106,8 +106,7 @@ class Outputs:
                 if differs is not None:
                     raise FunctionError(
                         f"{what} returned another schema than before: {differs}. ({place_of(callback.function)}) "
-                        "What it "
-                        "returns has one schema; a column without values may be null."
+                        "What it returns has one schema; a column without values may be null."
                     )
                 wider = _schemas.merged(schema, checked.schema)
                 if not wider.equals(schema):

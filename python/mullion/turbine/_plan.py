@@ -8,17 +8,16 @@
 
 One query for each window, with a checkpoint under the window's name: windows can be added, removed and reordered, and
 one that fails says so by its name. A subscription with state is one query: ``process``, its windows and their callbacks
-share the state of a shard in one task. The schema of what callbacks return is kept beside the checkpoint.
+share the state of a shard in one task.
 """
 
 from __future__ import annotations
 
-import base64
 import difflib
 import json
 import pickle
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
@@ -35,7 +34,6 @@ from mullion import _jvm, windowed
 from mullion._stateful import Branch, staged, stateful_map
 from mullion.errors import FunctionError, InvalidArgumentError, UnknownColumnError
 from mullion.topics import Publisher, has_columns
-from mullion.topics._dir_topic import replace_text
 from mullion.topics._records import COLUMNS, TIMESTAMP
 from mullion.turbine import _schemas
 from mullion.turbine._callbacks import (
@@ -97,19 +95,17 @@ class _Adding(AccumulatorParam[Counter[str]]):
 
 @final
 class Returns:
-    """The schemas of what the callbacks of a query return, kept beside its checkpoint."""
+    """The schemas of what the callbacks of a query return, since the program started."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        noted = json.loads(file.read_text("utf-8")) if file.exists() else {}
-        self._known = {kind: _schema_of(base64.b64decode(text)) for kind, text in noted.items()}
+    def __init__(self) -> None:
+        self._known: dict[str, pa.Schema] = {}
 
     def __getitem__(self, name: str) -> pa.Schema | None:
         return self._known.get(name)
 
     def take(self, name: str, what: str, found: bytes) -> None:
         """A schema that a callback returned; raises :class:`FunctionError` for one that does not fit what was known."""
-        was, now = self._known.get(name), _schema_of(found)
+        was, now = self._known.get(name), pa.ipc.read_schema(pa.py_buffer(found))
         if was is not None:
             differs = _schemas.difference(was, now)
             if differs is not None:
@@ -118,14 +114,11 @@ class Returns:
                     "without values may be null."
                 )
             now = _schemas.merged(was, now)
-        if was is None or not now.equals(was):
-            self._known[name] = now
-            noted = {k: base64.b64encode(s.serialize().to_pybytes()).decode() for k, s in self._known.items()}
-            replace_text(self._file, json.dumps(noted, indent=1))
+        self._known[name] = now
 
     def is_known(self, name: str) -> bool:
         """Whether the types of all columns that a callback returns are known."""
-        return name in self._known and not _has_null(self._known[name])
+        return name in self._known and not any(pa.types.is_null(field.type) for field in self._known[name])
 
 
 class Plan:
@@ -137,7 +130,7 @@ class Plan:
         self.name = name
         self.windows = {window.name: window for window in windows}
         self.counts = Counts(app.spark)
-        self.returns = Returns(app.folder_of(name) / "returns.json")
+        self.returns = Returns()
         self.whole: dict[str, frozenset[str]] = {}
         self._skipped: dict[tuple[str, int], int] = {}
 
@@ -237,17 +230,21 @@ class Plan:
 
     def skipped(self, window: str) -> int:
         """How many rows were left out of a window because their batch lacked a column."""
-        self.note(None)
+        query = self.app.queries.get(self.name)
+        self._note([] if query is None else query.progress)
         return self.counts[f"{window}.{SKIPPED}"] + sum(self._skipped.values())
 
-    def note(self, last: int | None) -> None:
-        """Takes in what the latest batches of the query counted in the JVM, at most so many of them."""
+    def note_last(self) -> None:
+        """Takes in what the last batch counted in the JVM: of many batches Spark keeps no reports."""
         query = self.app.queries.get(self.name)
-        if query is not None:
-            for report in query.progress[-(last or 0) :]:
-                observed = report.get("observedMetrics", {}).get(SKIPPED)
-                if observed is not None:
-                    self._skipped[(report["runId"], report["batchId"])] = int(observed[SKIPPED] or 0)
+        report = None if query is None else _jvm.last_report_of(query.query)
+        self._note([] if report is None else [json.loads(report)])
+
+    def _note(self, reports: Iterable[dict[str, Any]]) -> None:
+        for report in reports:
+            observed = report.get("observedMetrics", {}).get(SKIPPED)
+            if observed is not None:
+                self._skipped[(report["runId"], report["batchId"])] = int(observed[SKIPPED] or 0)
 
     def _called(self, kind: str, of: str, parameter: str, function: Callable[..., Any]) -> Called:
         known = self.returns[f"{of}.{kind}"]
@@ -390,8 +387,7 @@ def require_columns(topic: DataFrame, spec: Spec, name: str) -> None:
         raise UnknownColumnError(
             f"The window {spec.name!r} reads the column {needed!r}, which no row of the topic {name!r} has. "
             f"{f'Did you mean {meant[0]!r}?' if meant else 'It has ' + ', '.join(map(repr, known)) + '.'} Where it "
-            "comes "
-            "later, say so with schema= of @app.subscribe."
+            "comes later, say so with schema= of @app.subscribe."
         )
 
 
@@ -444,8 +440,7 @@ def _event_time(rows: DataFrame, spec: Spec) -> Column:
         }.get(type(kind), "Cast it to int64 in process")
         raise InvalidArgumentError(
             f"time_column={spec.time_column!r} of the window {spec.name!r} is {_arrow_name(kind)}, and has to be "
-            "Int64: "
-            f"milliseconds since the epoch. {fix}, or where it is produced."
+            f"Int64: milliseconds since the epoch. {fix}, or where it is produced."
         )
     column = column_of(spec.time_column)
     limits = sf.lit(_LONGEST_MS), sf.lit(-_LONGEST_MS)
@@ -469,8 +464,7 @@ def publish(plan: Plan, publisher: Publisher, batch: DataFrame, number: int) -> 
     Until each of them has returned something, with no column all null, the types of what they return are not known, and
     a batch's are compared before any of it is published. From then on workers compare with what is known.
     """
-    # Spark keeps the reports of some batches only.
-    plan.note(last=1)
+    plan.note_last()
     outputs, plain = plan.outputs(batch), ("topic", "key", "batch")
     if plan.steady:
         publisher.publish(outputs.select(*plain), number)
@@ -500,14 +494,6 @@ def in_words(panes: DataFrame, spec: Spec, *more: Column) -> DataFrame:
         sf.unix_millis("window.end").alias(END),
         *(sf.col(part_column(i)).alias(name) for i, name in enumerate(spec.parts)),
     )
-
-
-def _schema_of(written: bytes) -> pa.Schema:
-    return pa.ipc.read_schema(pa.py_buffer(written))
-
-
-def _has_null(schema: pa.Schema) -> bool:
-    return any(pa.types.is_null(field.type) for field in schema)
 
 
 def _arrow_name(kind: T.DataType) -> str:

@@ -172,8 +172,7 @@ def require_process(instance: object) -> Callable[..., Any]:
     except TypeError:
         raise InvalidArgumentError(
             f"process of the subscription {kind} takes {inspect.signature(function)} and is called with (batch, "
-            "state). "
-            "Write def process(self, batch, state)."
+            "state). Write def process(self, batch, state)."
         ) from None
     return function
 

@@ -63,8 +63,7 @@ class Subscription:
         if window.name in self.windows:
             raise InvalidArgumentError(
                 f"{self.name} makes two windows of the name {window.name!r}. State is kept under the name: give each "
-                "its "
-                "own."
+                "its own."
             )
         self.windows[window.name] = window
 

@@ -24,8 +24,6 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import (
     BooleanType,
     DataType,
-    DecimalType,
-    IntegralType,
     LongType,
     NullType,
     NumericType,
@@ -540,8 +538,3 @@ def _accuracy(accuracy: object) -> str:
             "ranks that are closer."
         )
     return "" if accuracy == 10_000 else f", accuracy={accuracy}"
-
-
-def is_whole(kind: DataType) -> bool:
-    """Whether values of this type are whole numbers."""
-    return isinstance(kind, IntegralType) or (isinstance(kind, DecimalType) and kind.scale == 0)

@@ -219,7 +219,7 @@ class _When(Expression):
 def col(name: str) -> Expression:
     """The column of a batch with this name.
 
-    >>> fn.col("bytes_in").columns
+    >>> col("bytes_in").columns
     frozenset({'bytes_in'})
     """
     if not isinstance(name, str) or not name:

@@ -53,16 +53,17 @@ def run(app: App, *, start_ms: int = 0) -> Iterator[Trial]:
         home / "_apps" / app.name,
         ManualClock(start_ms),
     )
-    modules = {each.kind.__module__ for each in app.subscriptions} - {"__main__"}
+    named = {each.kind.__module__ for each in app.subscriptions} - {"__main__"}
+    modules = [sys.modules[name] for name in named if name in sys.modules]
     for module in modules:
-        cloudpickle.register_pickle_by_value(sys.modules[module])  # type: ignore[no-untyped-call]
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     trial = Trial(app)
     try:
         yield trial
     finally:
         trial.stop()
         for module in modules:
-            cloudpickle.unregister_pickle_by_value(sys.modules[module])  # type: ignore[no-untyped-call]
+            cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
         app.broker, app.checkpoint, app.clock = aside
         shutil.rmtree(home, ignore_errors=True)
 

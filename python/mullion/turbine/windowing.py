@@ -465,8 +465,7 @@ def _keys(what: str, key: object, partition_key: str | None) -> tuple[str, ...]:
     if partition_key is not None and partition_key not in listed:
         raise InvalidArgumentError(
             f"key={key!r} of {what} lacks {partition_key!r}, the partition_key of its subscription: the rows of one "
-            "key "
-            f"would be split across shards, and each would see a part of them. Write "
+            f"key would be split across shards, and each would see a part of them. Write "
             f"key={[partition_key, *listed]!r}, or leave key out for [{partition_key!r}]."
         )
     return tuple(listed)
@@ -488,8 +487,7 @@ def _callbacks(
     if on_close_each is None and on_close is None:
         raise InvalidArgumentError(
             f"{what} has no close callback, so that nothing would come of it. Give on_close_each=, called for each "
-            "pane "
-            "as (state, window, value), or on_close=, called once for all that close in a tick as (state, panes)."
+            "pane as (state, window, value), or on_close=, called once for all that close in a tick as (state, panes)."
         )
     if on_early_fire_each is not None and on_early_fire is not None:
         raise InvalidArgumentError(
