@@ -52,7 +52,11 @@ def _parser() -> argparse.ArgumentParser:
     _command(turbine, "explain", "show which parts run in the JVM and which in Python, and why", _explain)
     _command(turbine, "windows", "list its windows, and what is open in them", _windows)
     faust = _api(apis, "faust")
-    _until(_command(faust, "worker", "run it until it is stopped, by SIGINT or SIGTERM", _run, "-A", "--app"))
+    worker = _command(faust, "worker", "run it until it is stopped, by SIGINT or SIGTERM", _run, "-A", "--app")
+    worker.add_argument(
+        "-l", "--loglevel", help="as Faust's own command takes it; Spark's own settings say what is logged"
+    )
+    _until(worker)
     _command(faust, "explain", "show which agents run in the JVM and which in Python, and why", _explain, "-A", "--app")
     _command(faust, "tables", "list its tables and agents, and which have state", _windows, "-A", "--app")
     return parser

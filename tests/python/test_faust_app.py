@@ -263,7 +263,7 @@ def test_the_command_of_faust_runs_an_app(
     monkeypatch.syspath_prepend(str(tmp_path))
     ran: list[Any] = []
     monkeypatch.setattr(faust.App, "run", lambda self, until=None: ran.append((self.name, until)))
-    assert _cli.main(["faust", "worker", "-A", "shop_of_the_command:app"]) == 0
+    assert _cli.main(["faust", "worker", "-A", "shop_of_the_command:app", "-l", "info"]) == 0
     assert _cli.main(["faust", "worker", "-A", "shop_of_the_command:app", "--until", "drained"]) == 0
     assert ran == [("shop", None), ("shop", "drained")]
     assert _cli.main(["faust", "explain", "-A", "shop_of_the_command:app"]) == 0
