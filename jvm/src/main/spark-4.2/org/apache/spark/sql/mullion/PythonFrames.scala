@@ -61,7 +61,8 @@ private[mullion] object PythonFrames {
 
   /** Fails where Arrow has no type for a column's, or two columns of a name. */
   def checkTypes(rows: StructType): Unit = {
-    ArrowUtils.failDuplicatedFieldNames(rows)
+    // It looks into structs only.
+    ArrowUtils.failDuplicatedFieldNames(new StructType().add("rows", rows))
     ArrowUtils.toArrowSchema(rows, TimeZone, errorOnDuplicatedFieldNames = true, largeVarTypes = false)
     ()
   }
