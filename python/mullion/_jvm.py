@@ -220,6 +220,15 @@ def _function(spark: SparkSession, function: Callable[..., Any]) -> Any:
     return _internal(udf, "_judf")
 
 
+def together(windows: Mapping[str, DataFrame]) -> DataFrame:
+    """Several results of :func:`windowed` in one, each under its name."""
+    spark = next(iter(windows.values())).sparkSession
+    jvm = facade(spark)
+    frames = [_internal(panes, "_jdf") for panes in windows.values()]
+    names = _array(spark, "java.lang.String", list(windows))
+    return _dataframe(jvm.together(names, _array(spark, "org.apache.spark.sql.Dataset", frames)), spark)
+
+
 def read_panes(spark: SparkSession, checkpoint: str, which: int, panes: DataFrame | None) -> DataFrame:
     """The open panes of a checkpoint; the aggregates' code comes from ``panes`` where it is given."""
     jvm = facade(spark)
@@ -477,11 +486,16 @@ def quoted(name: str) -> str:
 
 
 def _columns(spark: SparkSession, columns: Sequence[Column | str]) -> Any:
+    return _array(spark, "org.apache.spark.sql.Column", [_column(column) for column in columns])
+
+
+def _array(spark: SparkSession, kind: str, items: Sequence[Any]) -> Any:
+    """A Java array."""
     context = spark.sparkContext
     assert context._gateway is not None
-    array = context._gateway.new_array(getattr(spark._jvm, "org.apache.spark.sql.Column"), len(columns))
-    for index, column in enumerate(columns):
-        array[index] = _column(column)
+    array = context._gateway.new_array(getattr(spark._jvm, kind), len(items))
+    for index, item in enumerate(items):
+        array[index] = item
     return array
 
 

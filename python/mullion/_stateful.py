@@ -57,7 +57,9 @@ class Branch:
     - ``schema``: of the rows that ``process`` gives it, a ``StructType`` or DDL.
     - ``panes``: makes panes of them: given a streaming DataFrame of ``schema`` it returns what ``windowed(...)`` with
       ``.agg(...)`` or ``.collect(...)`` makes of it. Between the two it may only do what needs no shuffle, such as
-      ``withWatermark``, ``withColumn`` and ``where``.
+      ``withWatermark``, ``withColumn`` and ``where``. A query has one event clock, the least of its watermarks: a
+      window with one of its own whose rows do not come holds those of the others too, unless
+      ``spark.sql.streaming.multipleWatermarkPolicy`` is ``max``.
     """
 
     schema: StructType | str

@@ -201,7 +201,7 @@ def test_a_part_that_is_removed_is_reported_and_keeps_its_state_until_it_is_drop
         one.run(until="drained")
     assert "The handler 'total' is no longer in relay. Its state is kept" in caplog.text
     assert [part.name for part in one.kept()] == ["total"]
-    assert "removed, its state is kept" in one.windows()
+    assert "kept, for it was removed" in one.windows()
     assert one.folder_of("total").exists()
     one.drop("total")
     assert one.kept() == []

@@ -14,10 +14,13 @@ from pyspark.sql import SparkSession
 
 import faust_programs as programs
 import mullion.faust as faust
-from mullion import InvalidArgumentError, topics
+from mullion import InvalidArgumentError, _cli, topics
 from mullion._app.clock import ManualClock
+from mullion.faust._context import Sent
 from mullion.faust._local import LocalRun
 from mullion.faust._program import Program
+from mullion.faust._worker import outputs
+from mullion.faust.agents import DeadLetter
 
 pytestmark = pytest.mark.usefixtures("spark")
 # Workers do not have the folder of the tests on their path.
@@ -177,7 +180,88 @@ def test_what_cannot_be_run_is_refused_when_it_starts(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     with pytest.raises(InvalidArgumentError, match="has nothing to run"):
         app.run(until="drained")
+    other = faust.App("other", broker=app.broker)
+    programs.tumbling_counts(other)
+    put(other, "events", ({"kind": "a"}, 1.0))
+    with pytest.raises(
+        InvalidArgumentError, match="'count_events' are in shards by category, which its topic 'events'"
+    ):
+        other.run(until="drained")
     programs.wrongly_sharded(app)
     put(app, "withdrawals", ({"user": "u", "country": "AT", "amount": 5.0}, 1.0))
     with pytest.raises(InvalidArgumentError, match=r"'process_withdrawal' uses tables by different keys: .*group_by"):
         app.run(until="drained")
+
+
+def test_agents_feed_one_another_and_a_task_begins_it(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    seen = app.Table("seen", default=int)
+
+    @app.agent(app.topic("second", value_type=int), name="second")
+    async def second(stream: Any) -> None:
+        async for event in stream.events():
+            seen[event.value] += 1
+
+    @app.agent(app.topic("first", value_type=str), sink=[second], name="first")
+    async def first(stream: Any) -> Any:
+        async for value in stream:
+            yield len(value)
+
+    @app.task
+    async def begin() -> None:
+        await first.cast("from the task", key="k")
+
+    put(app, "first", ("abc", 1.0), ("de", 2.0), ("fgh", 3.0))
+    app.run(until="drained")
+    assert kept(app, "seen") == {3: 2, 2: 1, 13: 1}
+
+
+def test_an_agent_that_names_its_app_can_be_sent_to_workers(tmp_path: Path, spark: SparkSession) -> None:
+    app = app_in(tmp_path, clock=ManualClock(), spark=spark)
+
+    @app.agent(app.topic("in"))
+    async def forward(stream: Any) -> None:
+        async for value in stream:
+            await app.topic("out").send(value=value)
+
+    again = cloudpickle.loads(cloudpickle.dumps(forward))  # type: ignore[no-untyped-call]
+    assert again.name == "forward"
+    assert again.function.__closure__[0].cell_contents.topics.keys() == {"in"}
+
+
+def test_messages_keep_their_order_and_their_fields() -> None:
+    records = [{"a": 1}, {"a": 2}, {"a": 3, "b": "x"}, 5, {"a": 4}]
+    sent = [Sent("t", key, value, 0.0) for key, value in zip(["k", "k", "k", 7, "k"], records, strict=True)]
+    letter = DeadLetter("in", "agent", "why", "k", {"n": 1}, 2.0)
+    (batch,) = outputs(sent, [letter], "dead")
+    rows = [(r["topic"], r["key"], topics.decoded(r["batch"]).to_pylist()) for r in batch.to_pylist()]
+    assert rows == [
+        ("t", "k", [{"a": 1}, {"a": 2}]),
+        ("t", "k", [{"a": 3, "b": "x"}]),
+        ("t", "7", [{"value": 5}]),
+        ("t", "k", [{"a": 4}]),
+        ("dead", "k", [{"topic": "in", "agent": "agent", "reason": "why", "value": '{"n": 1}', "timestamp": 2.0}]),
+    ]
+    assert list(outputs([], [], "dead")) == []
+    with pytest.raises(InvalidArgumentError, match="Messages for the topic 't' do not fit one another"):
+        list(outputs([Sent("t", None, {"a": 1}, 0.0), Sent("t", None, {"a": "x"}, 0.0)], [], "dead"))
+
+
+def test_the_command_of_faust_runs_an_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shop_of_the_command.py").write_text(
+        "import mullion.faust as faust\n"
+        f"app = faust.App('shop', broker='dir:{tmp_path}/topics')\n"
+        "views = app.Table('views', default=int).tumbling(10)\n"
+        "@app.agent(app.topic('in', value_type=str))\n"
+        "async def count(stream):\n"
+        "    async for value in stream:\n"
+        "        views[value] += 1\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ran: list[Any] = []
+    monkeypatch.setattr(faust.App, "run", lambda self, until=None: ran.append((self.name, until)))
+    assert _cli.main(["faust", "worker", "-A", "shop_of_the_command:app", "-l", "info"]) == 0
+    assert _cli.main(["faust", "worker", "-A", "shop_of_the_command:app", "--until", "drained"]) == 0
+    assert ran == [("shop", None), ("shop", "drained")]
+    assert _cli.main(["turbine", "run", "shop_of_the_command:app"]) == _cli.REFUSED

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import io
 import itertools
+import json
 import linecache
 import textwrap
 from collections.abc import Callable
@@ -19,11 +21,11 @@ from hypothesis import strategies as st
 import faust_programs as programs
 from faust_shards import Clock
 from mullion import InvalidArgumentError
-from mullion.faust import Event, Record
+from mullion.faust import Event, Record, TumblingWindow, windowed_count
 from mullion.faust._interpreter import Interpreter
 from mullion.faust._local import LocalRun
 from mullion.faust._program import Program
-from mullion.faust._sharding import check, keys_of
+from mullion.faust._sharding import check, hidden, keys_of
 from mullion.faust._syntax import Const, If, Item, Let, Local, Read, Reading, Update, Value, read
 from mullion.faust.agents import Agent
 from mullion.faust.streams import GroupBy
@@ -369,3 +371,53 @@ def test_the_other_programs_of_the_documents_are_sharded_right(make: Callable[[A
     make(program)
     for agent in program.agents.values():
         check(agent, read(agent).group)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("bump(e)", "bump"),
+        ("count(e)", "count"),
+        ("part(e)", "part"),
+        ("tables[0][e] += 1", "tables"),
+        ("holder.add(e)", "holder"),
+        ("views.get(e)", "views"),
+        ("views.relative_to_now()[e].value()", "views"),
+        ("other = views", "views"),
+        ("[t for t in (views, hops)]", "views"),
+        ("views[e] += 1", None),
+        ("views[e] += len(views.items())", None),
+        ("print(views.window, helper(e), json.dumps(e), topic)", None),
+    ],
+)
+def test_tables_that_are_used_out_of_sight_are_found(line: str, name: str | None) -> None:
+    program = Program("other")
+    counts = program.Table("counts", default=int)
+    table = program.Table("views", default=int).tumbling(10, key_index=True)
+
+    def bump(key: Any) -> None:
+        table[key] += 1
+
+    class Holder:
+        def __init__(self) -> None:
+            self.table = table
+
+        def add(self, key: Any) -> None:
+            self.table[key] += 1
+
+    names = {
+        "bump": bump,
+        "count": windowed_count(counts, TumblingWindow(10)),
+        "part": functools.partial(bump, "k"),
+        "tables": [table],
+        "holder": Holder(),
+        "helper": lambda value: value,
+        "json": json,
+    }
+    found = hidden(agent_of(body(line), **names)[0])
+    if name is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert found.startswith(f"{name!r} at ")
+        assert found.endswith(":4")

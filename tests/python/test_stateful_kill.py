@@ -77,9 +77,9 @@ def run(spark: SparkSession, folder: Path) -> None:
             shard_by="k",
             state=store,
         )
-        query = out.writeStream.format("parquet").option("path", str(folder / store))
-        query = query.option("checkpointLocation", str(folder / f"{store}-checkpoint"))
-        running.append(query.trigger(availableNow=True).start())
+        to = out.writeStream.format("parquet").option("path", str(folder / store))
+        to = to.option("checkpointLocation", str(folder / f"{store}-checkpoint"))
+        running.append(to.trigger(availableNow=True).start())
     for query in running:
         query.awaitTermination()
 
@@ -102,10 +102,9 @@ def test_stages_that_are_killed_and_tasks_that_fail_leave_what_an_undisturbed_ru
                 panes[k, number] += n
             number += 1
 
-    for _life in range(2):
-        write(4)
-        kill_after(tmp_path, somewhere_in_a_batch(tmp_path / "rocksdb-checkpoint", rng), __file__)
-    write(1)
+    write(4)
+    kill_after(tmp_path, somewhere_in_a_batch(tmp_path / "rocksdb-checkpoint", rng), __file__)
+    write(2)
     feed.write([(number * 3600 * SECOND, None, 0)])
     # With attempts to spare, in a process of its own, for the session of the tests has none.
     finish(tmp_path)

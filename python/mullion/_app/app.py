@@ -99,11 +99,15 @@ class App(abc.ABC):
         return Report(tuple(self._parts()))
 
     def windows(self) -> str:
-        """The named parts, as an aligned table: their kind, name and line, and whether only their state is left."""
-        lines = [("kind", "name", "defined at", "")]
-        lines += [(part.kind, part.name, part.where, "") for part in self.names.all()]
-        lines += [(part.kind, part.name, part.where, "removed, its state is kept") for part in self.kept()]
+        """The named parts, as an aligned table: their kind, name and line, and what is in them."""
+        lines = [("kind", "name", "state", "defined at")]
+        lines += [(part.kind, part.name, self._state_of(part), part.where) for part in self.names.all()]
+        lines += [(part.kind, part.name, "kept, for it was removed", part.where) for part in self.kept()]
         return table(lines)
+
+    def _state_of(self, part: Named) -> str:
+        """What is in a part, in a few words."""
+        return "kept" if (self.checkpoint / (part.folder or "")).exists() else "none yet"
 
     def kept(self) -> list[Named]:
         """Parts that are no longer in the program and whose state is kept."""

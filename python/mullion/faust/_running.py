@@ -193,8 +193,9 @@ def steps_of(agent: Agent) -> tuple[Step, ...]:
                 await anext(body, None)
             else:
                 await body
-        except _Over:
-            pass
+        except Exception:
+            # Most often the probe's own. What fails here, with no event, is for the shards to say.
+            return
 
     with asyncio.Runner() as runner:
         runner.run(begin())

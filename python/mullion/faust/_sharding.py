@@ -8,12 +8,16 @@ pieces, and the program is refused when it starts.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import textwrap
-from typing import NamedTuple, final
+from collections.abc import Iterable, Mapping
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple, final
 
 from mullion.errors import InvalidArgumentError
-from mullion.faust.agents import Agent
+from mullion.faust._program import Program
+from mullion.faust.agents import Agent, Channel
 from mullion.faust.models import FieldDescriptor
 from mullion.faust.streams import GroupBy
 from mullion.faust.tables import Table, WindowedTable
@@ -57,6 +61,57 @@ def keys_of(agent: Agent) -> list[Keyed]:
                 key = ast.unparse(_Put(variables).visit(ast.parse(ast.unparse(node.slice), mode="eval")))
                 found.append(Keyed(table.name, key, f"{function.__code__.co_filename}:{node.lineno}"))
     return sorted(set(found), key=lambda one: (one.where, one))
+
+
+def hidden(agent: Agent) -> str | None:
+    """Where a body may use a table by a key that its code does not show; ``None`` where all keys are shown.
+
+    That is a table that is not used as ``table[key]`` or gone through, and anything that leads to a table: a function
+    that uses one, a list of them.
+    """
+    function = agent.function
+    try:
+        source, first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(source)))
+    except (OSError, TypeError, SyntaxError):
+        return "its source, which is not to be found"
+    ast.increment_lineno(tree, first - 1)
+    scope = inspect.getclosurevars(function)
+    named = {**scope.globals, **scope.nonlocals}
+    shown = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}
+    shown |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in _WHOLE}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in named:
+            value = named[node.id]
+            direct = isinstance(value, (Table, WindowedTable))
+            if _leads_to_table(value, 4) and not (direct and id(node) in shown):
+                return f"{node.id!r} at {function.__code__.co_filename}:{node.lineno}"
+    return None
+
+
+_WHOLE = frozenset({"items", "keys", "values", "expire_windows", "name", "window"})
+
+
+def _leads_to_table(value: Any, depth: int) -> bool:
+    if isinstance(value, (Table, WindowedTable)):
+        return True
+    if depth == 0 or isinstance(value, (type, ModuleType, Agent, Channel, Program)):
+        return False
+    within: Iterable[Any] = ()
+    if isinstance(value, FunctionType):
+        scope = inspect.getclosurevars(value)
+        within = [*scope.nonlocals.values(), *scope.globals.values()]
+    elif isinstance(value, MethodType):
+        within = [value.__self__, value.__func__]
+    elif isinstance(value, functools.partial):
+        within = [value.func, *value.args, *value.keywords.values()]
+    elif isinstance(value, Mapping):
+        within = list(value.values())
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        within = value
+    elif hasattr(value, "__dict__"):
+        within = list(vars(value).values())
+    return any(_leads_to_table(one, depth - 1) for one in within)
 
 
 class _Put(ast.NodeTransformer):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from typing import Any, final
 import pyarrow as pa
 from pyspark import TaskContext
 
+from mullion.errors import InvalidArgumentError
 from mullion.faust import _json
 from mullion.faust._context import Context, Event, Message, Sent, Shard, enter
 from mullion.faust._journal import Journal
@@ -85,7 +87,8 @@ class Worker:
                         events.append(event)
             if events:
                 aside += run_batch(reads.agent, shard, journal, events)
-        self._run_timers(shard, state)
+        if self._timers:
+            self._run_timers(shard, state)
         shard.expire()
         yield from outputs(shard.sent, aside, self._dead_letters)
 
@@ -141,11 +144,13 @@ def call(shard: Shard, timer: Timer) -> None:
 
 
 def outputs(sent: Iterable[Sent], aside: Iterable[DeadLetter], dead_letters: str) -> Iterator[pa.RecordBatch]:
-    """Messages as a publisher takes them: those of one topic and key that follow one another are one batch."""
-    by_topic: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
-    for one in sent:
-        record = one.value if isinstance(one.value, dict) else {"value": one.value}
-        by_topic.setdefault((one.to, _text(one.key)), []).append(record)
+    """Messages as a publisher takes them, in order: those that follow one another and are alike are one batch.
+
+    Raises :class:`InvalidArgumentError` for values of one field that are of two types.
+    """
+    records = [
+        (one.to, _text(one.key), one.value if isinstance(one.value, dict) else {"value": one.value}) for one in sent
+    ]
     for letter in aside:
         record = {
             "topic": letter.topic,
@@ -154,15 +159,25 @@ def outputs(sent: Iterable[Sent], aside: Iterable[DeadLetter], dead_letters: str
             "value": json.dumps(_json.plain(letter.value)),
             "timestamp": letter.timestamp,
         }
-        by_topic.setdefault((dead_letters, _text(letter.key)), []).append(record)
-    if by_topic:
+        records.append((dead_letters, _text(letter.key), record))
+    rows: list[tuple[str, str | None, bytes]] = []
+    # Arrow takes the fields of the first record for those of all.
+    for (to, key, _), alike in itertools.groupby(records, lambda one: (one[0], one[1], list(one[2]))):
+        rows.append((to, key, _encoded(to, [record for _, _, record in alike])))
+    if rows:
         names = [name.split()[0] for name in OUTPUTS.split(",")]
-        columns = [
-            pa.array([topic for topic, _ in by_topic], pa.string()),
-            pa.array([key for _, key in by_topic], pa.string()),
-            pa.array([encoded(pa.RecordBatch.from_pylist(rows)) for rows in by_topic.values()], pa.binary()),
-        ]
+        kinds = (pa.string(), pa.string(), pa.binary())
+        columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
         yield pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _encoded(topic: str, records: list[dict[str, Any]]) -> bytes:
+    try:
+        return encoded(pa.RecordBatch.from_pylist(records))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as mixed:
+        raise InvalidArgumentError(
+            f"Messages for the topic {topic!r} do not fit one another: {mixed}. Give each field values of one type."
+        ) from mixed
 
 
 def _text(key: Any) -> str | None:

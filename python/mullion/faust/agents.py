@@ -37,8 +37,9 @@ class Channel:
         """Says of which types keys and values are."""
         self.key_type = key_type
         self.value_type = value_type
-        self._keys = _reader(key_type)
-        self._values = _reader(value_type)
+        # A broker's keys are text.
+        self._keys = _reader(key_type, Reading(coerce=True))
+        self._values = _reader(value_type, Reading(validation=True))
 
     def send(
         self,
@@ -76,11 +77,11 @@ class Channel:
         return self._values(value, f"value of {self.name}")
 
 
-def _reader(kind: Any) -> Callable[[Any, str], Any]:
+def _reader(kind: Any, how: Reading) -> Callable[[Any, str], Any]:
     """How a topic reads what JSON gave: what is not of the declared type is refused, but ``None``."""
     if kind is None:
         return lambda value, path: value
-    read = reader_of(kind, Reading(validation=True))
+    read = reader_of(kind, how)
     if isinstance(kind, type) and issubclass(kind, Record):
         return read
     return lambda value, path: None if value is None else read(value, path)

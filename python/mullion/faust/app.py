@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from mullion._app.app import DEFAULT_BROKER
 from mullion._app.app import App as SharedApp
-from mullion._app.clock import Clock
+from mullion._app.clock import Clock, system
 from mullion._app.jobs import Job
 from mullion._app.names import Named
 from mullion._app.report import Part, where_of
@@ -125,7 +125,7 @@ class App(Program, SharedApp):
         rows: DataFrame | None = None
         for name in topics:
             channel = self.topics[name]
-            stream = self.stream(_JOB, name, _schema_of(channel.value_type))
+            stream = self._stream_of(name, _schema_of(channel.value_type))
             values = [field for field in stream.schema.fieldNames() if not field.startswith("_")]
             scalar = values == ["value"] and not _is_record(channel.value_type)
             column = f"v{topics.index(name)}"
@@ -137,7 +137,7 @@ class App(Program, SharedApp):
             )
             for agent in agents:
                 if agent.channel.name == name:
-                    shard = F.lit("") if one_shard else self._shard_column(agent, column, scalar)
+                    shard = F.lit("") if one_shard else self._shard_column(agent, column, values)
                     number = F.lit(len(reads)).cast("int").alias("_agent")
                     mine = of_topic.select("*", number, shard.alias("_shard"))
                     rows = mine if rows is None else rows.unionByName(mine, allowMissingColumns=True)
@@ -152,12 +152,24 @@ class App(Program, SharedApp):
         made: DataFrame = stateful_map(timed, worker, OUTPUTS, shard_by="_shard", wall_timers=bool(self.timers))
         return made
 
+    def _stream_of(self, topic: str, otherwise: str | None) -> DataFrame:
+        """A topic as a stream, by the columns that it has; one that nobody has written to by those of its type."""
+        try:
+            return self.stream(_JOB, topic)
+        except InvalidArgumentError:
+            if otherwise is None:
+                raise
+            return self.stream(_JOB, topic, otherwise)
+
     def _shards_of(self, agent: Agent) -> tuple[str | None, str]:
         """The field by which an agent's events are in shards, ``""`` for their keys, ``None`` for one; in words."""
         group = _group_of(agent)
         if group is not None:
             field = group.key.field if isinstance(group.key, FieldDescriptor) else group.key
             return (field, f"shards by {field}") if isinstance(field, str) else (None, f"one shard, grouped by {group}")
+        hidden = _sharding.hidden(agent)
+        if hidden is not None:
+            return None, f"one shard, for it may use tables through {hidden}"
         keys = {one.key for one in _sharding.keys_of(agent)}
         if not keys:
             return "", "shards by their keys"
@@ -168,12 +180,16 @@ class App(Program, SharedApp):
             _sharding.check(agent, None)
         return field, f"shards by {field}"
 
-    def _shard_column(self, agent: Agent, column: str, scalar: bool) -> Column:
-        field, _ = self._shards_of(agent)
+    def _shard_column(self, agent: Agent, column: str, values: list[str]) -> Column:
+        field, words = self._shards_of(agent)
         if field == "":
             return F.coalesce(F.col("_key"), F.lit(""))
-        value = F.col(column)["value"] if scalar else F.col(column)[field]
-        return F.coalesce(value.cast("string"), F.lit(""))
+        if field not in values:
+            raise InvalidArgumentError(
+                f"The events of the agent {agent.name!r} are in {words}, which its topic {agent.channel.name!r} does "
+                f"not have. It has: {', '.join(values)}."
+            )
+        return F.coalesce(F.col(column)[field].cast("string"), F.lit(""))
 
     def _run_tasks(self) -> None:
         if not self.tasks:
@@ -194,8 +210,8 @@ class App(Program, SharedApp):
             self.broker.produce(sent.to, [sent.value], [sent.timestamp], [key], clock=self.clock)
 
     def __getstate__(self) -> dict[str, Any]:
-        # An agent that names the App takes it along to the workers, where there is no session.
-        return {**self.__dict__, "_spark": None}
+        # An agent that names the App takes it along to the workers, which have no session, and the clock of the batch.
+        return {**self.__dict__, "_spark": None, "clock": system()}
 
 
 def _group_of(agent: Agent) -> Any:
@@ -222,10 +238,18 @@ def _is_record(kind: Any) -> bool:
     return isinstance(origin, type) and issubclass(origin, (Record, dict))
 
 
-def _schema_of(kind: Any) -> StructType | str | None:
-    """The columns of a topic whose values are plain; else those that it has."""
-    named = {str: "string", int: "bigint", float: "double", bool: "boolean"}.get(kind)
-    return None if named is None else f"value {named}"
+_COLUMNS = {str: "string", int: "bigint", float: "double", bool: "boolean"}
+
+
+def _schema_of(kind: Any) -> str | None:
+    """The columns of a topic that nobody has written to, as far as its type says them."""
+    if kind in _COLUMNS:
+        return f"value {_COLUMNS[kind]}"
+    if isinstance(kind, type) and issubclass(kind, Record):
+        fields = kind._types()
+        if fields and all(one in _COLUMNS for one in fields.values()):
+            return ", ".join(f"`{name}` {_COLUMNS[one]}" for name, one in fields.items())
+    return None
 
 
 def _called_at() -> str:

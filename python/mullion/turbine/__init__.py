@@ -184,6 +184,15 @@ class App(_App):
         """The checkpoint of the query of a window, or of a ``process``."""
         return self.folder_of(name).absolute() / "query"
 
+    def _state_of(self, part: Named) -> str:
+        for subscription in self.subscriptions:
+            if part.name in subscription.windows and subscription.state is not None:
+                return f"with {subscription.job}"
+        if part.kind != "window" or not _plan.has_run(self.checkpoint_of(part.name)):
+            return super()._state_of(part)
+        count = self.window(part.name).read().count()
+        return f"{count} open pane{'s' if count != 1 else ''}"
+
     def _parts(self) -> Sequence[Part]:
         return [part for subscription in self.subscriptions for part in _parts_of(subscription)]
 

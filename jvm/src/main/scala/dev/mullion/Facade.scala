@@ -5,17 +5,7 @@ import java.util.Properties
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 import org.apache.spark.sql.execution.python.UserDefinedPythonFunction
 import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction
-import org.apache.spark.sql.mullion.{
-  BatchesQuery,
-  ClockedQuery,
-  PanesReader,
-  Recovery,
-  RowInBatch,
-  Session,
-  TestClock,
-  WindowOptions,
-  WindowedBuilder
-}
+import org.apache.spark.sql.mullion._
 import org.apache.spark.sql.mullion.stateful.{StateReader, StatefulBuilder, StatefulOptions}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types.{DataType, StructType}
@@ -88,6 +78,10 @@ object Facade {
     install(df.sparkSession)
     WindowedBuilder(Session.classic(df), window, by.toSeq, options, aggregates.toSeq)
   }
+
+  /** The results of several windows in one, each under its name; see `TogetherBuilder`. */
+  def together(names: Array[String], windows: Array[DataFrame]): DataFrame =
+    TogetherBuilder(names.toSeq.zip(windows.toSeq.map(Session.classic)))
 
   /** The panes that are open in a checkpoint: keys, `window`, and the aggregates so far.
     *

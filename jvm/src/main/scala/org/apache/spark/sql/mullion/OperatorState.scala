@@ -25,6 +25,8 @@ private[mullion] final case class OperatorState[H](
     checkpointIds: Option[Array[Array[String]]]
 ) {
   def opener(spark: SparkSession, choice: StateChoice, families: Seq[FamilySpec]): PartitionOpener = {
+    // Stores report to it, and a session that has run no query yet has none.
+    spark.streams.stateStoreCoordinator
     val stores = PartitionOpener.confOf(choice, spark.sessionState.conf)
     // How the checkpoint names its versions is a fact of the checkpoint, whatever the session now does.
     stores.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, if (checkpointIds.isDefined) 2 else 1)

@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.mullion.exec.{PaneCounts, WindowProgram}
-import org.apache.spark.sql.mullion.state.StateHeader
+import org.apache.spark.sql.mullion.exec.{OperatorProgram, PaneCounts}
+import org.apache.spark.sql.mullion.state.{OperatorHeader, StateHeader}
 import org.apache.spark.sql.types.{DataType, StructField, StructType, TimestampType}
 import org.apache.spark.util.SerializableConfiguration
 
@@ -23,14 +23,24 @@ object PanesReader {
 
   def read(spark: SparkSession, checkpoint: String, operator: Int): DataFrame = {
     val state = locate(spark, checkpoint, operator)
-    read(spark, state, programOf(rebuilt(spark, state.header)))
+    val programs = state.header.windows match {
+      case Seq((None, one)) => programsOf(rebuilt(spark, one, inputOf(one)))
+      case several          =>
+        // They are over one DataFrame, of which each says the columns that it reads.
+        val schema = StructType(several.flatMap(window => inputOf(window._2)).distinctBy(_.name))
+        val windows = several.map { case (name, header) => name.getOrElse("") -> rebuilt(spark, header, schema) }
+        Seq(TogetherPlan(TogetherBuilder.node(windows)).program)
+    }
+    read(spark, state, programs.head)
   }
 
   /** With the functions of the query's own DataFrame. */
   def readOf(panes: DataFrame, checkpoint: String, operator: Int): DataFrame = {
     val spark = panes.sparkSession
     val state = locate(spark, checkpoint, operator)
-    val program = programOf(panes)
+    val programs = programsOf(panes)
+    if (programs.isEmpty) throw MullionException.invalid("panes= is no result of windowed(...).agg(...).")
+    val program = programs.find(p => state.header.differences(p.header).isEmpty).getOrElse(programs.head)
     val differences = state.header.differences(program.header)
     if (differences.nonEmpty)
       throw MullionException.incompatibleState(
@@ -39,14 +49,13 @@ object PanesReader {
     read(spark, state, program)
   }
 
-  private val kind = OperatorState.Kind[StateHeader]("window", "windows", StateHeader.read, _.window.describe, _.state)
+  private val kind = OperatorState.Kind[OperatorHeader]("window", "windows", OperatorHeader.read, _.describe, _.state)
 
-  private def locate(spark: SparkSession, checkpoint: String, operator: Int): OperatorState[StateHeader] =
+  private def locate(spark: SparkSession, checkpoint: String, operator: Int): OperatorState[OperatorHeader] =
     OperatorState.locate(spark, checkpoint, operator, kind)
 
   /** The query that wrote the state, over no rows: its aggregates from their text. */
-  private def rebuilt(spark: SparkSession, header: StateHeader): DataFrame = {
-    val schema = DataType.fromJson(header.input).asInstanceOf[StructType]
+  private def rebuilt(spark: SparkSession, header: StateHeader, schema: StructType): DataFrame = {
     val empty =
       spark.createDataFrame(new java.util.ArrayList[org.apache.spark.sql.Row](), schema.add(eventTime, TimestampType))
     val options = WindowOptions(
@@ -78,17 +87,19 @@ object PanesReader {
     }
   }
 
-  private def programOf(panes: DataFrame): WindowProgram =
-    panes.queryExecution.analyzed
-      .collectFirst { case node: WindowedAggregate => WindowStrategy.program(node) }
-      .getOrElse(throw MullionException.invalid("panes= is no result of windowed(...).agg(...)."))
+  private def inputOf(header: StateHeader): StructType = DataType.fromJson(header.input).asInstanceOf[StructType]
 
-  private def read(spark: SparkSession, state: OperatorState[StateHeader], program: WindowProgram): DataFrame = {
+  private[mullion] def programsOf(panes: DataFrame): Seq[OperatorProgram] = panes.queryExecution.analyzed.collect {
+    case node: WindowedAggregate => WindowStrategy.program(node)
+    case node: WindowsTogether   => TogetherPlan(node).program
+  }
+
+  private def read(spark: SparkSession, state: OperatorState[OperatorHeader], program: OperatorProgram): DataFrame = {
     val opener = state.opener(spark, program.state, program.families)
     val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
     val output: Seq[Attribute] = program.output
-    val hidden = (program.lateRow.toSeq :+ program.pane).map(_.exprId)
-    val shown = output.filterNot(a => hidden.contains(a.exprId) || a.name == WindowedBuilder.noKey)
+    val hidden = Seq("pane", "late_row", WindowedBuilder.noKey)
+    val shown = output.filterNot(a => hidden.contains(a.name))
     val rows = spark.sparkContext.parallelize(0 until state.partitions, state.partitions).mapPartitions { partitions =>
       val project = UnsafeProjection.create(shown, output)
       partitions.flatMap { partition =>

@@ -10,7 +10,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.execution.streaming.state.StateStoreId
-import org.apache.spark.sql.mullion.state.{MemorySnapshots, StateHeader}
+import org.apache.spark.sql.mullion.state.{MemorySnapshots, OperatorHeader}
 import org.apache.spark.sql.mullion.stateful.StatefulHeader
 
 import dev.mullion.MullionException
@@ -117,7 +117,7 @@ object Recovery {
     val operators = files.list(root).map(_.getPath.getName).filter(_.forall(_.isDigit)).map(_.toLong).sorted.toSeq
     val (ours, others) = operators.partition { id =>
       val operatorRoot = new Path(root, id.toString)
-      val state = StateHeader.read(operatorRoot, hadoopConf).map(_.state) orElse
+      val state = OperatorHeader.read(operatorRoot, hadoopConf).map(_.state) orElse
         StatefulHeader.read(operatorRoot, hadoopConf).map(_.state)
       state.contains(StateChoice.Memory.name)
     }

@@ -36,7 +36,7 @@ private[mullion] object Tick {
   }
 }
 
-private object TickTable extends Table with SupportsRead {
+private[mullion] object TickTable extends Table with SupportsRead {
   override val schema: StructType = new StructType().add("tick", LongType)
 
   override def name(): String = "mullion ticks"

@@ -16,15 +16,14 @@ import org.apache.spark.sql.mullion.SparkLineShim
   * @param lateColumns
   *   what `lateRow` is made of, over `input`
   * @param known
-  *   columns of the aggregate's form that are not null, and the columns of `input` that they have
+  *   columns of the aggregate's form that are not null, and what they are over `input`
   */
 case class TakeUpLateRowsExec(
     operator: String,
     input: Seq[Attribute],
-    keys: Seq[Attribute],
     lateColumns: Seq[Attribute],
     lateRow: Attribute,
-    known: Seq[(Attribute, Attribute)],
+    known: Seq[(Attribute, Expression)],
     child: SparkPlan
 ) extends UnaryExecNode {
 
@@ -36,11 +35,8 @@ case class TakeUpLateRowsExec(
     val aggregated = child.output
     val fields = lateColumns.flatMap(c => Seq(Literal(c.name), c))
     val late: Expression = CreateNamedStruct(fields)
-    val isKey = AttributeSet(keys)
     val knownAs = known.map { case (column, value) => column.exprId -> value }.toMap
-    val taken = aggregated.map { a =>
-      if (isKey.contains(a)) a else knownAs.getOrElse(a.exprId, Literal(None.orNull, a.dataType))
-    } :+ late
+    val taken = aggregated.map(a => knownAs.getOrElse(a.exprId, Literal(None.orNull, a.dataType))) :+ late
     val side = new SlicesAside.Side(operator, SparkLineShim.spillLimits(conf))
     val (from, lateType) = (input, lateRow.dataType)
     child.execute().mapPartitions { rows =>

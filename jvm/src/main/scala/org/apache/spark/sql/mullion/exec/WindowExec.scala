@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
 }
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.{DriverClock, RunningQuery, SparkLineShim, StateChoice, WindowedBuilder}
+import org.apache.spark.sql.mullion.{DriverClock, RunningQuery, SparkLineShim, StateChoice}
 import org.apache.spark.sql.mullion.state._
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode}
 import org.apache.spark.sql.types.IntegerType
@@ -59,7 +59,7 @@ final class WindowExec(
     hasInitialState: Boolean,
     skipEmittingInitialStateKeys: Boolean,
     child: SparkPlan,
-    val program: WindowProgram
+    val program: OperatorProgram
 ) extends SparkLineShim.StatefulBase(
       func,
       keyDeserializer,
@@ -83,8 +83,6 @@ final class WindowExec(
       skipEmittingInitialStateKeys,
       child
     ) {
-  import program.rules
-
   override protected def otherCopyArgs: Seq[AnyRef] = Seq(program)
 
   /** Called by Spark's planning with what it knows of the batch. */
@@ -117,10 +115,10 @@ final class WindowExec(
       partitions = stateInfo.map(_.numPartitions),
       before =
         // On processing time no row is ever late.
-        if (rules.onProcessingTime) Some(BatchClock.BeforeAllTime)
+        if (program.onProcessingTime) Some(BatchClock.BeforeAllTime)
         else eventTimeWatermarkForLateEvents.map(WindowExec.clockBefore(stateInfo, _)),
       now = for {
-        info <- stateInfo if rules.onProcessingTime
+        info <- stateInfo if program.onProcessingTime
         timestamp <- batchTimestampMs
       } yield driverClock(info).processingTime(info.storeVersion, timestamp)._2
     )
@@ -153,7 +151,7 @@ final class WindowExec(
   override def nodeName: String = "WindowedAggregate"
 
   override def simpleString(maxFields: Int): String =
-    s"$nodeName ${program.describe}, by ${WindowedBuilder.named(program.keys).map(_.name).mkString("[", ", ", "]")}, ${program.state}"
+    s"$nodeName ${program.describe}, ${program.state}"
 
   override def verboseStringWithOperatorId(): String = s"$formattedNodeName\n${simpleString(Int.MaxValue)}\n"
 
@@ -212,7 +210,7 @@ final class WindowExec(
     def dueEarly(nowMs: Long) =
       nextEarlyWall.value != PaneCounts.Never && nextEarlyWall.value <= TimeMath.fromMillis(nowMs)
 
-    if (rules.onProcessingTime) wallMs.exists(now => dueBy(now) || dueEarly(now))
+    if (program.onProcessingTime) wallMs.exists(now => dueBy(now) || dueEarly(now))
     else
       dueBy(newInputWatermark) || wallMs.exists { now =>
         // Always asked: it counts from when it is first asked.
@@ -244,8 +242,8 @@ final class WindowExec(
 
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] =
     if (!program.keepsWatermark) None
-    else if (rules.onProcessingTime) Some(inputWatermarkMs)
-    else Some(TimeMath.toMillis(rules.outputWatermark(TimeMath.fromMillis(inputWatermarkMs))))
+    else if (program.onProcessingTime) Some(inputWatermarkMs)
+    else Some(TimeMath.toMillis(program.outputWatermark(TimeMath.fromMillis(inputWatermarkMs))))
 
   override def validateAndMaybeEvolveStateSchema(
       hadoopConf: Configuration,
@@ -253,11 +251,11 @@ final class WindowExec(
       stateSchemaVersion: Int
   ): List[StateSchemaValidationResult] = {
     // Ours first: Spark compares neither names nor what an aggregate is.
-    StateHeader.check(program, getStateInfo, hadoopConf)
+    OperatorHeader.check(program, getStateInfo, hadoopConf)
     if (program.state == StateChoice.Memory) {
       val n = MemorySnapshots.checkStart(getStateInfo, conf, hadoopConf)
       logWarning(
-        s"$nodeName ${rules.describe} keeps its state in memory, with a snapshot in the checkpoint every $n batches. After a " +
+        s"$nodeName ${program.describe} keeps its state in memory, with a snapshot in the checkpoint every $n batches. After a " +
           "stop or a crash in between, mullion.recover(checkpoint) goes back to the newest snapshot, and what came since is " +
           "read and put out again. With several executors set spark.locality.wait to more than a batch takes, so that " +
           "tasks wait for the one that has their state."
@@ -287,7 +285,7 @@ final class WindowExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val rowsCame = Sources.gaveRows(child)
     val clock =
-      if (rules.onProcessingTime) {
+      if (program.onProcessingTime) {
         val (before, now) = driverClock(getStateInfo).processingTime(getStateInfo.storeVersion, batchTimestampMs.get)
         BatchClock(before, now, wall = now, rowsCame)
       } else
@@ -342,17 +340,11 @@ final class WindowExec(
     if (rows.asked.running) longMetric("firingsRunning") += counts.firedRunning
   }
 
-  private def lateRows: Option[WindowExec.LateRows] = program.lateRow.filter(_ => program.rows.isEmpty).map { lateRow =>
+  private def lateRows: Option[LateRows] = Option.when(program.late.nonEmpty) {
     val aside = child.collectFirst {
       case p: PutAsideLateRowsExec if p.operator == WindowExec.shuffled(program.id) => p
     }
-    new WindowExec.LateRows(
-      program,
-      aside.get.operator,
-      aside.get.child.output,
-      lateRow,
-      SparkLineShim.spillLimits(conf)
-    )
+    new LateRows(program.late, aside.get.operator, aside.get.child.output, SparkLineShim.spillLimits(conf))
   }
 
   private def commit(partition: StatePartition, counts: PaneCounts): Unit = {
@@ -380,7 +372,7 @@ object WindowExec {
   /** What Spark's checkpoints call this operator. */
   val operatorName = "mullionWindow"
 
-  def apply(program: WindowProgram, child: SparkPlan): WindowExec = new WindowExec(
+  def apply(program: OperatorProgram, child: SparkPlan): WindowExec = new WindowExec(
     func = (_, _, _) => Iterator.empty,
     keyDeserializer = Literal(0),
     valueDeserializer = Literal(0),
@@ -462,23 +454,4 @@ object WindowExec {
 
   private def assignerMetrics(assigner: AssignsPanes): Seq[StatefulOperatorCustomMetric] =
     assigner.metrics.map { case (name, metric) => MetricOf(name, name, metric) }.toSeq
-
-  /** Sends out the late rows of a task, once its input is used up. */
-  private final class LateRows(
-      program: WindowProgram,
-      id: String,
-      layout: Seq[Attribute],
-      lateRow: Attribute,
-      limits: org.apache.spark.sql.mullion.SpillLimits
-  ) extends Serializable {
-    def rows(engine: PaneEngine): Iterator[InternalRow] = {
-      val output = new LateOutput(layout, program.keys, program.results, lateRow)
-      lazy val lateKey = UnsafeProjection.create(program.lateKey, layout)
-      val aside = new SlicesAside.Side(id, limits).ofTask().iterator
-      val sliceAt = layout.indexWhere(_.exprId == program.slice.exprId)
-      // Of sessions it is known by now which rows are late; those without time are put aside, too.
-      val late = aside.filter(row => !program.isSession || row.isNullAt(sliceAt) || engine.isLate(lateKey(row)))
-      late.map(output(_))
-    }
-  }
 }

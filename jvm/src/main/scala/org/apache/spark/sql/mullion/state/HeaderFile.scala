@@ -7,21 +7,25 @@ import scala.util.Using
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.json4s.Formats
-import org.json4s.jackson.Serialization
+import org.json4s.{Formats, JValue}
+import org.json4s.jackson.{JsonMethods, Serialization}
 
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 
-/** A small file of JSON beside an operator's state that says what it means. It is written once. */
-private[mullion] final class HeaderFile[T <: AnyRef: Manifest](name: String)(implicit formats: Formats) {
+/** A small file of JSON beside an operator's state that says what it means. It is written once.
+  *
+  * @param of
+  *   what its JSON says
+  */
+private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue => T)(implicit formats: Formats) {
 
-  def path(operatorRoot: Path): Path = new Path(operatorRoot, s"_mullion/$name")
+  private def path(operatorRoot: Path): Path = new Path(operatorRoot, s"_mullion/$name")
 
   def read(operatorRoot: Path, hadoopConf: Configuration): Option[T] = {
     val files = CheckpointFileManager.create(operatorRoot, hadoopConf)
     val file = path(operatorRoot)
     Option.when(files.exists(file)) {
-      Using.resource(files.open(file))(in => Serialization.read[T](Source.fromInputStream(in, UTF_8.name).mkString))
+      of(JsonMethods.parse(Using.resource(files.open(file))(in => Source.fromInputStream(in, UTF_8.name).mkString)))
     }
   }
 

@@ -1,14 +1,8 @@
 package org.apache.spark.sql.mullion.state
 
-import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
-import org.json4s.{DefaultFormats, Formats}
-
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.mullion.SparkLineShim
-import org.apache.spark.sql.mullion.exec.{RowProgram, WindowProgram}
+import org.apache.spark.sql.mullion.exec.RowProgram
 
-import dev.mullion.MullionException
 import dev.mullion.windows._
 
 /** What an operator's state means, written beside it once. Spark checks the widths of state's columns and the
@@ -49,7 +43,7 @@ final case class StateHeader(
     state: String,
     rows: Option[StateHeader.Rows] = None,
     byShard: Option[Boolean] = None
-) {
+) extends OperatorHeader {
 
   def early: Option[EarlyFiring] = if (earlyEvery == 0) None else Some(EarlyFiring(earlyEvery, earlyUnchanged))
 
@@ -71,8 +65,16 @@ final case class StateHeader(
     "distribution" -> (if (byShard.contains(true)) "by shard" else "by key")
   )
 
-  def differences(other: StateHeader): Seq[String] = identity.zip(other.identity).collect {
-    case ((name, was), (_, is)) if was != is => s"$name was [$was] and is now [$is]"
+  override def windows: Seq[(Option[String], StateHeader)] = Seq(None -> this)
+
+  override def describe: String = window.describe
+
+  override def differences(other: OperatorHeader): Seq[String] = other match {
+    case one: StateHeader =>
+      identity.zip(one.identity).collect {
+        case ((name, was), (_, is)) if was != is => s"$name was [$was] and is now [$is]"
+      }
+    case several => Seq(s"it was of one window ($describe) and is now of several together (${several.describe})")
   }
 }
 
@@ -191,29 +193,4 @@ object StateHeader {
 
   /** Raised when the layout of the records changes. */
   val currentFormat = 1
-
-  private implicit val formats: Formats = DefaultFormats
-
-  private val file = new HeaderFile[StateHeader]("header.json")
-
-  /** Compares the operator with the state that it is about to read, and fails before anything is written if they
-    * differ; in a new checkpoint, writes what the state will mean.
-    */
-  def check(program: WindowProgram, info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit = {
-    val root = new Path(info.checkpointLocation, info.operatorId.toString)
-    val now = program.header
-    read(root, hadoopConf) match {
-      case Some(was) =>
-        val differences = was.differences(now)
-        if (differences.nonEmpty)
-          throw MullionException.incompatibleState(
-            s"The checkpoint ${new Path(info.checkpointLocation).getParent} holds state of another query (operator " +
-              s"${info.operatorId}). ${differences.mkString("; ")}. Nothing was overwritten. Start the changed query with a " +
-              "new checkpointLocation, or change it back."
-          )
-      case None => file.write(root, hadoopConf, now)
-    }
-  }
-
-  def read(operatorRoot: Path, hadoopConf: Configuration): Option[StateHeader] = file.read(operatorRoot, hadoopConf)
 }

@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.stateful
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.json4s.{DefaultFormats, Formats}
+import org.json4s._
 
 import org.apache.spark.sql.mullion.SparkLineShim
 import org.apache.spark.sql.mullion.state.HeaderFile
@@ -40,7 +40,7 @@ object StatefulHeader {
 
   private implicit val formats: Formats = DefaultFormats
 
-  private val file = new HeaderFile[StatefulHeader]("function.json")
+  private val file = new HeaderFile[StatefulHeader]("function.json", _.extract[StatefulHeader])
 
   /** Compares the functions with the state that they are about to use, before anything is written; in a new checkpoint,
     * writes what it will mean.
