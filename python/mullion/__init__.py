@@ -11,6 +11,7 @@ from mullion._configure import configure
 from mullion._durations import Duration
 from mullion._panes import read_panes
 from mullion._recovery import recover
+from mullion._together import together
 from mullion._version import __version__
 from mullion._windowed import Windowed, windowed
 from mullion.errors import (
@@ -50,5 +51,6 @@ __all__ = [
     "configure",
     "read_panes",
     "recover",
+    "together",
     "windowed",
 ]

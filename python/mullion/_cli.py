@@ -5,6 +5,8 @@
     mullion turbine run module:app        run it until it is stopped
     mullion turbine explain module:app    which parts run in the JVM and which in Python, and why
     mullion turbine windows module:app    its windows, and what is open in them
+
+    mullion faust worker -A module:app    as Faust's own command has it; and explain, and tables
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import argparse
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 from mullion._app.app import App
 from mullion._app.loading import load
@@ -22,9 +24,6 @@ from mullion.errors import MullionError
 
 FAILED, REFUSED = 1, 2
 """Exit codes: a program that failed, and a command line that is wrong (which is argparse's own)."""
-
-
-_APIS = ("turbine",)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,28 +47,50 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mullion", description="Runs and explains programs over topics.")
     parser.add_argument("--version", action="version", version=f"mullion {__version__}")
     apis = parser.add_subparsers(dest="api", metavar="API", required=True)
-    for name in _APIS:
-        api = apis.add_parser(name, help=f"programs written with mullion.{name}")
-        commands = api.add_subparsers(dest="command", metavar="COMMAND", required=True)
-        run = _command(commands, "run", "run it until it is stopped, by SIGINT or SIGTERM", _run)
-        run.add_argument(
-            "--until", choices=["drained"], help="process what is there and end, closing only what the clock closes"
-        )
-        _command(commands, "explain", "show which parts run in the JVM and which in Python, and why", _explain)
-        _command(commands, "windows", "list its windows, and what is open in them", _windows)
+    turbine = _api(apis, "turbine")
+    _until(_command(turbine, "run", "run it until it is stopped, by SIGINT or SIGTERM", _run))
+    _command(turbine, "explain", "show which parts run in the JVM and which in Python, and why", _explain)
+    _command(turbine, "windows", "list its windows, and what is open in them", _windows)
+    faust = _api(apis, "faust")
+    worker = _command(faust, "worker", "run it until it is stopped, by SIGINT or SIGTERM", _run, "-A", "--app")
+    worker.add_argument(
+        "-l", "--loglevel", help="as Faust's own command takes it; Spark's own settings say what is logged"
+    )
+    _until(worker)
+    _command(faust, "explain", "show which agents run in the JVM and which in Python, and why", _explain, "-A", "--app")
+    _command(faust, "tables", "list its tables and agents, and which have state", _windows, "-A", "--app")
     return parser
 
 
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def _api(apis: _Commands, name: str) -> _Commands:
+    api = apis.add_parser(name, help=f"programs written with mullion.{name}")
+    return api.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+
 def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    commands: _Commands,
     name: str,
     text: str,
     action: Callable[[App, Literal["drained"] | None], None],
+    *flags: str,
 ) -> argparse.ArgumentParser:
+    """A command on an App, which is its argument, or where there are ``flags``, the value of these."""
     command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-    command.add_argument("app", metavar="module:app", help="the App, as in examples.revenue:app")
+    required: dict[str, Any] = {"required": True} if flags else {}
+    command.add_argument(
+        *(flags or ("app",)), metavar="module:app", help="the App, as in examples.revenue:app", **required
+    )
     command.set_defaults(action=action, until=None)
     return command
+
+
+def _until(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--until", choices=["drained"], help="process what is there and end, closing only what the clock closes"
+    )
 
 
 def _run(app: App, until: Literal["drained"] | None) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col, unix_micros
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from mullion import _jars
 from mullion._app.clock import ManualClock
@@ -147,10 +147,91 @@ def windowed(
     )
 
 
-def read_panes(spark: SparkSession, checkpoint: str, operator: int | None, panes: DataFrame | None) -> DataFrame:
+def row_in_batch(spark: SparkSession) -> Column:
+    """The number of a row in its micro-batch, in the order in which the source is read."""
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    return ClassicColumn(facade(spark).rowInBatch())
+
+
+def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session like ``spark``, with other settings: queries that are started in it keep them."""
+    facade(spark)
+    session = SparkSession(spark.sparkContext, _internal(spark, "_jsparkSession").cloneSession())
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    return session
+
+
+class Stateful:
+    """Functions with state, and the windows between them, as they are being asked for."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        process: Callable[..., Any],
+        schema: StructType,
+        shards: Sequence[Column | str],
+        state: str,
+        wall_timers: bool,
+    ) -> None:
+        self._spark = spark
+        self._facade = facade(spark)
+        self._asked = self._facade.stateful(_function(spark, process), schema.json())
+        self._asked = self._asked.withShards(_columns(spark, shards)).withState(state)
+        if wall_timers:
+            self._asked = self._asked.withWallTimers()
+
+    def rows_of(self, window: int, schema: StructType) -> DataFrame:
+        """The rows that ``process`` makes for a window, by its number from 1."""
+        session = _internal(self._spark, "_jsparkSession")
+        return _dataframe(self._facade.statefulRows(session, window, schema.json()), self._spark)
+
+    def add_window(self, name: str, panes: DataFrame) -> None:
+        """The next window."""
+        self._asked = self._asked.withWindow(name, _internal(panes, "_jdf"))
+
+    def add_callbacks(self, callbacks: Callable[..., Any]) -> None:
+        """What gets the firings of all windows."""
+        self._asked = self._asked.withCallbacks(_function(self._spark, callbacks))
+
+    def over(self, df: DataFrame) -> DataFrame:
+        """The functions over the rows of a stream."""
+        return _dataframe(self._facade.statefulOver(_internal(df, "_jdf"), self._asked), self._spark)
+
+
+def read_state(spark: SparkSession, checkpoint: str, operator: int) -> DataFrame:
+    """The records of functions' state in a checkpoint."""
+    return _dataframe(facade(spark).readState(_internal(spark, "_jsparkSession"), checkpoint, operator), spark)
+
+
+def _function(spark: SparkSession, function: Callable[..., Any]) -> Any:
+    """A function pickled, as ``mapInArrow`` hands it to the JVM. Without pandas, which that asks for and never uses."""
+    from pyspark.sql.udf import UserDefinedFunction
+    from pyspark.util import PythonEvalType
+
+    frame = StructType().add("kind", IntegerType()).add("data", BinaryType())
+    udf = UserDefinedFunction(
+        function,
+        returnType=frame,
+        name=getattr(getattr(function, "function", function), "__name__", type(function).__name__),
+        evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
+    )
+    return _internal(udf, "_judf")
+
+
+def together(windows: Mapping[str, DataFrame]) -> DataFrame:
+    """Several results of :func:`windowed` in one, each under its name."""
+    spark = next(iter(windows.values())).sparkSession
+    jvm = facade(spark)
+    frames = [_internal(panes, "_jdf") for panes in windows.values()]
+    names = _array(spark, "java.lang.String", list(windows))
+    return _dataframe(jvm.together(names, _array(spark, "org.apache.spark.sql.Dataset", frames)), spark)
+
+
+def read_panes(spark: SparkSession, checkpoint: str, which: int, panes: DataFrame | None) -> DataFrame:
     """The open panes of a checkpoint; the aggregates' code comes from ``panes`` where it is given."""
     jvm = facade(spark)
-    which = -1 if operator is None else operator
     if panes is None:
         return _dataframe(jvm.readPanes(_internal(spark, "_jsparkSession"), checkpoint, which), spark)
     return _dataframe(jvm.readPanesOf(_internal(panes, "_jdf"), checkpoint, which), spark)
@@ -209,6 +290,12 @@ def last_batch_of(query: StreamingQuery) -> int | None:
     """
     progress = query._jsq.lastProgress()
     return None if progress is None else int(progress.batchId())
+
+
+def last_report_of(query: StreamingQuery) -> str | None:
+    """The progress report of a query's last batch, as JSON; ``None`` before the first."""
+    progress = query._jsq.lastProgress()
+    return None if progress is None else str(progress.json())
 
 
 def reports_of(query: StreamingQuery) -> list[str]:
@@ -399,11 +486,16 @@ def quoted(name: str) -> str:
 
 
 def _columns(spark: SparkSession, columns: Sequence[Column | str]) -> Any:
+    return _array(spark, "org.apache.spark.sql.Column", [_column(column) for column in columns])
+
+
+def _array(spark: SparkSession, kind: str, items: Sequence[Any]) -> Any:
+    """A Java array."""
     context = spark.sparkContext
     assert context._gateway is not None
-    array = context._gateway.new_array(getattr(spark._jvm, "org.apache.spark.sql.Column"), len(columns))
-    for index, column in enumerate(columns):
-        array[index] = _column(column)
+    array = context._gateway.new_array(getattr(spark._jvm, kind), len(items))
+    for index, item in enumerate(items):
+        array[index] = item
     return array
 
 

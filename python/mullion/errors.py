@@ -55,7 +55,8 @@ class QueryFailedError(MullionError):
 class FunctionError(MullionError):
     """A function that was passed to Mullion raised an error, or returned what it may not.
 
-    Nothing of the batch was kept: the query goes on from its checkpoint once the function is mended.
+    The message says file and line. Nothing of the batch was kept: the query goes on from its checkpoint once the
+    function is mended.
     """
 
     condition = "FUNCTION_FAILED"

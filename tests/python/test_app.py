@@ -18,9 +18,9 @@ from mullion import topics
 from mullion._app.clock import ManualClock
 from mullion._app.names import Named
 from mullion._app.report import Part, Report, where_of
-from mullion.errors import InvalidArgumentError, QueryFailedError
+from mullion.errors import InvalidArgumentError, QueryFailedError, UnsupportedError
 from relay import Relay, Rows
-from test_kill import committed, session_of_its_own
+from test_kill import committed
 
 
 def double(rows: Rows) -> dict[str, Rows]:
@@ -171,6 +171,19 @@ def test_an_error_of_ours_that_a_worker_raises_comes_out_as_it_is(tmp_path: Path
 
 
 @pytest.mark.usefixtures("spark")
+def test_a_topic_whose_column_becomes_wider_while_a_program_runs_fails_it_with_what_to_do(tmp_path: Path) -> None:
+    app = relay_in(tmp_path, clock=ManualClock())
+    app.relay("numbers", ["doubled"], double)
+    topics.produce(app.broker, "numbers", [{"n": 1}])
+    with app.start() as running:
+        running.settle()
+        topics.produce(app.broker, "numbers", [{"n": 1.5}])
+        with pytest.raises(UnsupportedError, match=r"^Topic 'numbers': a column became wider .* with schema=\.$"):
+            running.settle()
+    assert column(app, "doubled", "n") == [2]
+
+
+@pytest.mark.usefixtures("spark")
 def test_a_part_that_is_removed_is_reported_and_keeps_its_state_until_it_is_dropped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -188,7 +201,7 @@ def test_a_part_that_is_removed_is_reported_and_keeps_its_state_until_it_is_drop
         one.run(until="drained")
     assert "The handler 'total' is no longer in relay. Its state is kept" in caplog.text
     assert [part.name for part in one.kept()] == ["total"]
-    assert "removed, its state is kept" in one.windows()
+    assert "kept, for it was removed" in one.windows()
     assert one.folder_of("total").exists()
     one.drop("total")
     assert one.kept() == []
@@ -260,7 +273,7 @@ def test_a_program_that_is_told_to_stop_ends_its_batch_and_goes_on_later(spark: 
     checkpoint = app.folder_of("double") / "query"
     while process.poll() is None and committed(checkpoint) < 2:
         time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
     _, complaints = process.communicate(timeout=120)
     assert process.returncode == 0, complaints
     assert "Traceback" not in complaints
@@ -272,6 +285,7 @@ def test_a_program_that_is_told_to_stop_ends_its_batch_and_goes_on_later(spark: 
 
 if __name__ == "__main__":
     home = Path(sys.argv[1])
-    program = relay_in(home, spark=session_of_its_own(home))
+    # The session is the App's own.
+    program = relay_in(home)
     program.relay("numbers", ["doubled"], double)
     program.run()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from pathlib import Path
 
 import pytest
+from pyspark.cloudpickle import register_pickle_by_value
 
 from mullion import _cli, topics
 from mullion._app.report import where_of
@@ -42,7 +44,7 @@ def test_a_program_is_explained_and_its_parts_listed(program: str, capsys: pytes
     line = where_of(fail_at_13)
     explained, listed = capsys.readouterr().out.split("kind")
     assert explained.splitlines()[1].split() == ["fail_at_13", "Python", *["it", "is", "a", "function"], line]
-    assert listed.splitlines()[1].split() == ["handler", "fail_at_13", line]
+    assert listed.splitlines()[1].split() == ["handler", "fail_at_13", "none", "yet", line]
 
 
 @pytest.mark.parametrize(
@@ -68,6 +70,10 @@ def test_an_app_of_another_api_is_refused(
     assert _cli.main(["turbine", "run", f"{program}:app"]) == _cli.REFUSED
     assert "is an App of mullion.faust. Write mullion faust" in capsys.readouterr().err
 
+    for command in ("explain", "tables"):
+        assert _cli.main(["faust", command, "-A", f"{program}:app"]) == 0
+    assert capsys.readouterr().out.count("fail_at_13") == 2
+
 
 def test_an_error_inside_of_the_module_is_its_own(program: str) -> None:
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
@@ -75,9 +81,9 @@ def test_an_error_inside_of_the_module_is_its_own(program: str) -> None:
 
 
 def test_a_command_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in ([], ["turbine"], ["turbine", "fly", "a:b"], ["turbine", "run"], ["nothing"]):
+    for line in ("", "turbine", "turbine fly a:b", "turbine run", "faust worker a:b", "nothing"):
         with pytest.raises(SystemExit) as refused:
-            _cli.main(arguments)
+            _cli.main(line.split())
         assert refused.value.code == _cli.REFUSED
     assert "usage: mullion" in capsys.readouterr().err
 
@@ -94,3 +100,46 @@ def test_a_program_runs_until_it_is_drained_or_fails(
     topics.produce(broker, "numbers", [{"n": 13}])
     assert _cli.main(["turbine", "run", f"{program}:app", "--until", "drained"]) == _cli.FAILED
     assert "mullion: 'fail_at_13' failed" in capsys.readouterr().err
+
+
+TURBINE = """
+import mullion.turbine as turbine
+from mullion.turbine import aggregates as agg, windowing as win
+
+app = turbine.App("shop", broker={broker!r})
+
+@app.subscribe("orders", publish_to="revenue")
+class revenue:
+    def __init__(self):
+        self._win = win.PersistentTumbling(
+            self, name="revenue_5m", size_ms=300_000, key=["region"], value=agg.Sum("amount"),
+            time_column="event_ts_ms", on_close=self._closed,
+        )
+
+    def _closed(self, state, panes):
+        return panes.to_batches()[0]
+
+    def process(self, batch, state):
+        self._win.update(batch, state)
+"""
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_turbine_program_runs_and_shows_what_is_open_in_its_windows(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broker = f"dir:{tmp_path}/topics"
+    Path(f"{program}_shop.py").write_text(TURBINE.format(broker=broker))
+    rows = [{"region": region, "amount": 1.0, "event_ts_ms": 1000} for region in ("north", "south", "north")]
+    topics.produce(broker, "orders", rows)
+    app = f"{program}_shop:app"
+    sys.path.insert(0, str(tmp_path))
+    # The session of the tests runs already, and its workers do not look in this folder.
+    register_pickle_by_value(  # type: ignore[no-untyped-call]
+        importlib.import_module(f"{program}_shop")
+    )
+    for command in (["windows", app], ["run", app, "--until", "drained"], ["windows", app]):
+        assert _cli.main(["turbine", *command]) == 0
+    before, after = capsys.readouterr().out.split("kind")[1:]
+    assert before.splitlines()[1].split()[:4] == ["window", "revenue_5m", "none", "yet"]
+    assert after.splitlines()[1].split()[:5] == ["window", "revenue_5m", "2", "open", "panes"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from kafka_server import KafkaServer
@@ -151,6 +152,19 @@ def test_what_is_no_address_is_refused(servers: str) -> None:
         topics.KafkaBroker(servers)
     assert topics.broker("kafka://a:1,b:2") == topics.KafkaBroker("a:1,b:2")
     assert repr(topics.broker("kafka://a:1")) == "KafkaBroker('a:1')"
+
+
+def test_a_session_without_the_connector_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoConnector:
+        @property
+        def readStream(self) -> Any:
+            raise AnalysisException("Failed to find the data source: kafka. Make sure the provider name is correct.")
+
+    broker = topics.KafkaBroker("localhost:1")
+    monkeypatch.setattr(_kafka_client, "make", lambda *_: None)
+    with pytest.raises(UnsupportedError, match=r"--packages org.apache.spark:spark-sql-kafka-0-10_2.13:4\.\d\.\d, or"):
+        broker._source(NoConnector(), "rows")  # type: ignore[arg-type]
+    assert broker.session_options()["spark.jars.packages"].startswith("org.apache.spark:spark-sql-kafka-0-10_2.13:")
 
 
 def test_what_kafka_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

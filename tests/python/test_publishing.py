@@ -143,6 +143,18 @@ def test_a_column_of_another_type_is_refused_before_anything_of_the_batch_is_pub
     assert published(broker, "even") == published(broker, "odd") == []
 
 
+def test_outputs_are_stored_in_the_types_that_their_topic_has(spark: SparkSession, tmp_path: Path) -> None:
+    broker = topics.DirBroker(tmp_path / "topics")
+    stream = broker.stream(spark, "even", schema="n double")
+    feed(broker, range(1))
+    run(spark, broker, tmp_path / "checkpoint")
+
+    # So that the stream, which began before, reads them.
+    query = stream.writeStream.format("memory").queryName("even").trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert sorted(row.n for row in spark.table("even").collect()) == [0.0, 2.0, 4.0, 6.0, 8.0]
+
+
 def test_what_is_no_output_of_a_query_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     publisher = topics.DirBroker(tmp_path).publisher()
     with pytest.raises(InvalidArgumentError, match=r"takes rows \(topic string, .*\), and was given \(id bigint\)"):

@@ -330,10 +330,10 @@ def test_the_schema_is_fixed_at_the_first_start_and_kept(
     assert broker.stream(spark, "orders").columns == ["n", "who", "more", "_key", "_timestamp", "_columns"]
 
     topics.produce(broker, "orders", [{"n": 0.5}])
-    with pytest.raises(InvalidArgumentError, match="column 'n' was bigint when the query first started, and is double"):
+    with pytest.raises(InvalidArgumentError, match="'n' the query began with bigint, and the topic has double"):
         broker.stream(spark, "orders", remembered=remembered)
     topics.produce(broker, "other", [{"x": 1}])
-    with pytest.raises(InvalidArgumentError, match="column 'n' was bigint when the query first started, and is gone"):
+    with pytest.raises(InvalidArgumentError, match="'n' the query began with bigint, and the topic has none"):
         broker.stream(spark, "other", remembered=remembered)
 
 
@@ -370,7 +370,11 @@ def test_a_schema_that_is_given_is_announced_to_producers_who_then_keep_to_it(
     assert shown == [[(1.0, None, None, at, None)], [(None, None, Row(x=3), None, None)]]
     with pytest.raises(InvalidArgumentError, match="column 'amount' is string here, and double in the topic"):
         topics.produce(broker, "orders", [{"amount": "1"}])
-    same = pa.schema({"amount": pa.int32(), "at": pa.struct({"x": pa.int64()})})
+    with pytest.raises(InvalidArgumentError, match="'amount' schema= says bigint, and the topic has double"):
+        broker.stream(spark, "orders", schema="amount bigint")
+    with pytest.raises(InvalidArgumentError, match="'amount' is string here, and double in the topic"):
+        broker.stream(spark, "orders", schema="amount string")
+    same = pa.schema({"amount": pa.float64(), "at": pa.struct({"x": pa.int64()})})
     assert broker.stream(spark, "orders", schema=same).columns[:2] == ["amount", "at"]
 
 

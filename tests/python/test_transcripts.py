@@ -23,7 +23,20 @@ import yaml
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Around, Count, Custom, Early, Global, MullionError, Session, Sliding, Tumbling, read_panes, windowed
+from mullion import (
+    Around,
+    Count,
+    Custom,
+    Early,
+    Global,
+    MullionError,
+    Session,
+    Sliding,
+    Tumbling,
+    read_panes,
+    together,
+    windowed,
+)
 from mullion.testing import ClockedQuery
 from mullion.windows import SplitOf, Window
 
@@ -213,7 +226,8 @@ class Story:
 
     name: str
     rule: int | list[int]
-    window: dict[str, Any]
+    window: dict[str, Any] = field(default_factory=dict)
+    together: dict[str, dict[str, Any]] = field(default_factory=dict)
     columns: str = "k string, v int"
     watermark: Decimal | int = 0
     before: str | None = None
@@ -240,12 +254,39 @@ class Story:
     flood: bool = True
 
     @property
+    def parts(self) -> dict[str, Spec]:
+        """The windows that are together, if several are, by their names."""
+        return {name: checked(Spec, said) for name, said in self.together.items()}
+
+    @property
     def spec(self) -> Spec:
+        """What comes out; of several windows, panes with the name of their window among the keys."""
+        if self.together:
+            parts = list(self.parts.values())
+            return replace(
+                parts[0],
+                by=list(dict.fromkeys(["window_name", *(key for part in parts for key in part.keys)])),
+                aggs={name: name for part in parts for name in part.aggs},
+                accumulate=all(part.accumulate for part in parts),
+                late="emit" if any(part.late == "emit" for part in parts) else "drop",
+                empty="emit" if any(part.empty == "emit" for part in parts) else "skip",
+            )
         firings = (self.early, self.on_time, self.accumulate)
         spec = Spec(
             self.window, self.by, self.aggs, self.lateness, *firings, self.late, self.empty, self.time, self.idle_after
         )
         return replace(spec, running=self.running, per_key=self.per_key, collect=self.collect)
+
+    def over(self, rows: DataFrame, store: str) -> DataFrame:
+        if not self.together:
+            return self.spec.over(rows, "ts", store)
+        return together(**{name: part.over(rows, "ts", store) for name, part in self.parts.items()})
+
+    def far(self) -> tuple[int, int]:
+        """When the last row comes, and how many panes it is in."""
+        parts = [part.far() for part in self.parts.values()] or [self.spec.far()]
+        assert len({at for at, _ in parts}) == 1, "windows that no time is the start of"
+        return parts[0][0], sum(panes for _, panes in parts)
 
     @property
     def chained(self) -> Then | None:
@@ -327,7 +368,7 @@ class Run:
                 rows = rows.join(names, "k", "left").select("ts", *self.story.names[1:], "name")
             case other:
                 assert other is None, f"nothing comes before a window as {other!r}"
-        panes = self.story.spec.over(rows, "ts", self.store)
+        panes = self.story.over(rows, self.store)
         if self.story.chained:
             panes = self.story.chained.over(panes, self.store)
         return panes
@@ -414,7 +455,8 @@ class Run:
         """The open panes of each window of ours, the one downstream first."""
         then = self.story.chained
         specs = [then.spec] if then and then.engine == "mullion" else []
-        specs.append(self.story.spec)
+        # A checkpoint has windows in order of their names.
+        specs.append(replace(self.story, together=dict(sorted(self.story.together.items()))).spec)
         ids = sorted(int(file.parts[-3]) for file in self.checkpoint.glob("state/*/_mullion/header.json"))
         assert len(ids) == len(specs)
         panes = []
@@ -464,14 +506,14 @@ def play(run: Run) -> None:
         same(panes, story.chained.open if story.chained else [], story.last, "open downstream at the end")
     if not story.flood:
         last = []
-    elif story.time == "processing":
+    elif story.spec.time == "processing":
         last = outwaited(run, fired)
     else:
         last = drowned(run, fired)
     closes = [{**firing, "close": 0} for firing in fired + last if "close" in firing]
     # What a firing has taken away a batch still has, on processing time its rows have one time, and it ends elsewhere
     # than a clock that closes windows without rows.
-    if late == 0 and story.accumulate and story.time == "event" and story.empty == "skip":
+    if late == 0 and story.spec.accumulate and story.spec.time == "event" and story.spec.empty == "skip":
         files = run.files - 1 if story.flood else run.files
         still_open = [] if story.flood or story.spec.is_numbered else [{"close": 0, **pane} for pane in story.open]
         same(run.as_batch(files), closes + still_open, story.last, "the same as a batch")
@@ -497,8 +539,7 @@ def expected_at_end(story: Story, fired: Sequence[Firing]) -> list[Firing]:
 def drowned(run: Run, fired: Sequence[Firing]) -> list[Firing]:
     """A row comes far in the future, and all closes; then nothing is left in state but what that row put there."""
     story = run.story
-    spec = story.spec
-    at, windows = spec.far()
+    at, windows = story.far()
     batches = run.step(Step(rows=[[seconds(at), *([None] * (len(story.names) - 1))]]))
     mine = [pane for batch in batches for pane in batch if micros(pane["window"][1]) > at]
     told = [pane for batch in batches for pane in batch if pane not in mine]
@@ -532,7 +573,16 @@ def one_row(run: Run) -> int:
     elif spec.kind in ("tumbling", "sliding"):
         sliding = {"sliding": seconds(spec.size), "every": seconds(spec.slide)}
         window = sliding if spec.slide < spec.size else {"tumbling": 10}
-    shape = (run.store, str(window), str(spec.early), spec.on_time, spec.accumulate, spec.running, str(spec.collect))
+    several = run.story.together
+    shape = (
+        run.store,
+        str(several or window),
+        str(spec.early),
+        spec.on_time,
+        spec.accumulate,
+        spec.running,
+        str(spec.collect),
+    )
     if shape not in _one_row:
         story = Story(
             "one row",
@@ -545,9 +595,11 @@ def one_row(run: Run) -> int:
             running=spec.running,
             collect=spec.collect,
         )
+        if several:
+            story = Story("one row", 0, together=several, columns=run.story.columns)
         with_one = Run(run.spark, story, run.store, run.rows.parent / "one_row")
         try:
-            with_one.step(Step(rows=[[FAR, None, None]]))
+            with_one.step(Step(rows=[[FAR, *([None] * (len(story.names) - 1))]]))
             _one_row[shape] = with_one.records()
         finally:
             with_one.query.stop()

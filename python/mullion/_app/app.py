@@ -16,7 +16,7 @@ from mullion._app.clock import Clock, system
 from mullion._app.jobs import Job
 from mullion._app.names import Named, Names, folder_name
 from mullion._app.report import Part, Report, table
-from mullion._app.runner import Running, drain, serve
+from mullion._app.runner import Query, Running, drain, serve
 from mullion._app.session import session_for
 from mullion.errors import InvalidArgumentError
 from mullion.topics import Broker, DirBroker
@@ -63,6 +63,7 @@ class App(abc.ABC):
         self.checkpoint = Path(checkpoint) if checkpoint is not None else _beside(self.broker, name)
         self.clock = clock or system()
         self.names = Names()
+        self.queries: dict[str, Query] = {}
         self._spark = spark
 
     @property
@@ -98,11 +99,15 @@ class App(abc.ABC):
         return Report(tuple(self._parts()))
 
     def windows(self) -> str:
-        """The named parts, as an aligned table: their kind, name and line, and whether only their state is left."""
-        lines = [("kind", "name", "defined at", "")]
-        lines += [(part.kind, part.name, part.where, "") for part in self.names.all()]
-        lines += [(part.kind, part.name, part.where, "removed, its state is kept") for part in self.kept()]
+        """The named parts, as an aligned table: their kind, name and line, and what is in them."""
+        lines = [("kind", "name", "state", "defined at")]
+        lines += [(part.kind, part.name, self._state_of(part), part.where) for part in self.names.all()]
+        lines += [(part.kind, part.name, "kept, for it was removed", part.where) for part in self.kept()]
         return table(lines)
+
+    def _state_of(self, part: Named) -> str:
+        """What is in a part, in a few words."""
+        return "kept" if (self.checkpoint / (part.folder or "")).exists() else "none yet"
 
     def kept(self) -> list[Named]:
         """Parts that are no longer in the program and whose state is kept."""
@@ -115,9 +120,13 @@ class App(abc.ABC):
         """
         self.names.drop(self.checkpoint, name)
 
-    def stream(self, job: str, topic: str, schema: SchemaLike | None = None) -> DataFrame:
+    def stream(
+        self, job: str, topic: str, schema: SchemaLike | None = None, spark: SparkSession | None = None
+    ) -> DataFrame:
         """A topic as a stream for a job, which remembers its schema beside its checkpoint."""
-        return self.broker.stream(self.spark, topic, schema, self.folder_of(job) / f"{folder_name(topic)}.schema.json")
+        return self.broker.stream(
+            spark or self.spark, topic, schema, self.folder_of(job) / f"{folder_name(topic)}.schema.json"
+        )
 
     def folder_of(self, job: str) -> Path:
         """Where a job keeps what is its own; the checkpoint of its query is in ``query`` in there."""

@@ -8,12 +8,14 @@ from pathlib import Path
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mullion import errors
-from mullion.errors import MullionError, QueryFailedError
+from mullion.errors import MullionError, QueryFailedError, UnsupportedError
 
 _HERE = str(Path(errors.__file__).parent)
 
 # A worker's error reaches the driver as the text of its traceback.
 _RAISED = re.compile(r"^mullion\.errors\.(\w+): (.*)$", re.MULTILINE)
+# What a stream of a topic raises, as text of Spark's.
+_WIDER = re.compile(r"\[USER_RAISED_EXCEPTION\] (Topic '[^\n]*?) SQLSTATE")
 _FRAME = re.compile(r'^\s+File "(.+)", line (\d+), in .+$')
 
 
@@ -34,6 +36,11 @@ def failure_of(job: str, query: StreamingQuery, raised: BaseException | None) ->
         assert isinstance(error, MullionError)
         error.__cause__ = theirs
         return error
+    wider = _WIDER.search(text)
+    if wider:
+        changed = UnsupportedError(wider[1])
+        changed.__cause__ = theirs
+        return changed
     reason = raised_in_worker(text) or (f"{type(raised).__name__}: {raised}" if raised is not None else text)
     failed = QueryFailedError(f"{job!r} failed, and goes on from its checkpoint when it is run again. {reason}")
     failed.__cause__ = raised or theirs

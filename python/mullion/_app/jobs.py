@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, final
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from mullion.topics import Publisher
+
 
 @final
 @dataclass(frozen=True)
@@ -23,3 +25,6 @@ class Job:
     reads: tuple[str, ...]
     publishes: tuple[str, ...]
     build: Callable[[SparkSession], DataFrame]
+
+    publish: Callable[[Publisher, DataFrame, int], None] | None = None
+    """How a batch of what ``build`` made is published, where that is not :data:`mullion.topics.OUTPUTS` already."""

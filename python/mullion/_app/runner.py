@@ -62,7 +62,10 @@ class Query:
 
     def _publish(self, outputs: DataFrame, batch: int) -> None:
         try:
-            self._publisher.publish(outputs, batch)
+            if self.job.publish is None:
+                self._publisher.publish(outputs, batch)
+            else:
+                self.job.publish(self._publisher, outputs, batch)
         except BaseException as error:
             # What Spark makes of it is text.
             self.error = error
@@ -99,7 +102,9 @@ class Running:
         self.queries: list[Query] = []
         try:
             for job in jobs:
-                self.queries.append(Query(app, job, drain=drain))
+                query = Query(app, job, drain=drain)
+                self.queries.append(query)
+                app.queries[job.name] = query
         except BaseException:
             self.stop()
             raise
@@ -167,6 +172,7 @@ class Running:
 
 def drain(app: App, jobs: Sequence[Job]) -> None:
     """Runs all jobs over what is there, and what they publish for one another, to its end."""
+    _start_session(app)
     read = frozenset(topic for job in jobs for topic in job.reads)
     due: Sequence[Job] = jobs
     with Signals() as asked:
@@ -182,10 +188,16 @@ def drain(app: App, jobs: Sequence[Job]) -> None:
 
 def serve(app: App, jobs: Sequence[Job]) -> None:
     """Runs all jobs until it is asked to stop."""
+    _start_session(app)
     with Signals() as asked, Running(app, jobs) as running:
         running.wait(asked.to_stop)
         if asked.to_stop():
             log.info("%s stops after the batches that run.", app.name)
+
+
+def _start_session(app: App) -> None:
+    # Before signals are handled, for a session that starts handles SIGINT itself.
+    _ = app.spark
 
 
 class Signals:

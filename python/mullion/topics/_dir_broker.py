@@ -87,18 +87,19 @@ class DirBroker:
         A ``schema`` that is given is announced to the topic, whose producers then keep to it.
         """
         folder = DirTopic(self.path, topic)
+        about = folder.about()
         if schema is not None:
             wanted = spark_schema(schema)
+            _require_fit(topic, about.joined(topic, wanted, rows=False), wanted, "schema= says")
             about = folder.announce(wanted)
         else:
-            about = folder.about()
             wanted = remembered_schema(remembered) or about.schema
             if not len(wanted):
                 raise InvalidArgumentError(
                     f"Topic {topic!r} of {self.url} has no rows yet, and so no columns. Say which it will have with "
                     "schema='region string, amount double', or produce the first rows before the query starts."
                 )
-            _require_fit(topic, about, wanted)
+            _require_fit(topic, about, wanted, "the query began with")
             remember(remembered, wanted)
         return _stream(spark, folder, about, wanted)
 
@@ -117,7 +118,7 @@ def _stream(spark: SparkSession, folder: DirTopic, about: About, wanted: T.Struc
     known = {column.name: column for column in about.columns}
     files = T.StructType()
     for field in wanted:
-        for kind in known[field.name].stored or (field.dataType,):
+        for kind in known[field.name].pieces:
             if not isinstance(kind, T.NullType):
                 files.add(stored_name(field.name, kind), _types.stored(kind))
     files.add(KEY, T.StringType()).add(TIMESTAMP, T.TimestampType()).add(COLUMNS, T.StringType())
@@ -137,7 +138,7 @@ def _stream(spark: SparkSession, folder: DirTopic, about: About, wanted: T.Struc
     for field in wanted:
         pieces = [
             _types.fit_column(F.col(f"`{stored_name(field.name, kind)}`"), kind, field.dataType)
-            for kind in known[field.name].stored or (field.dataType,)
+            for kind in known[field.name].pieces
             if not isinstance(kind, T.NullType)
         ]
         column = F.coalesce(*pieces) if pieces else F.lit(None).cast(field.dataType)
@@ -145,13 +146,14 @@ def _stream(spark: SparkSession, folder: DirTopic, about: About, wanted: T.Struc
     return rows.select(*columns, KEY, TIMESTAMP, COLUMNS)
 
 
-def _require_fit(topic: str, about: About, wanted: T.StructType) -> None:
+def _require_fit(topic: str, about: About, wanted: T.StructType, where: str) -> None:
     known = {column.name: column.type for column in about.columns}
     for field in wanted:
         now = known.get(field.name)
         if now is None or not _types.fits(now, field.dataType):
+            there = "none of that name" if now is None else now.simpleString()
             raise InvalidArgumentError(
-                f"Topic {topic!r}: column {field.name!r} was {field.dataType.simpleString()} when the query first "
-                f"started, and is {'gone' if now is None else now.simpleString()} now. Start it with a new checkpoint, "
-                "or give the topic's columns with schema=."
+                f"Topic {topic!r}: for column {field.name!r} {where} {field.dataType.simpleString()}, and the topic "
+                f"has {there}. Say what it has with schema=; a query "
+                "that has run with other columns needs a new checkpoint."
             )

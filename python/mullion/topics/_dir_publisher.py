@@ -101,7 +101,7 @@ class DirPublisher:
             self._apply(noted, note, again=True)
         shutil.rmtree(staging, ignore_errors=True)
         batch = _Noted(batch_id, applied=False, files=self._stage(outputs, batch_id, query, staging))
-        if noted is None or noted.batch < batch_id:
+        if batch.files and (noted is None or noted.batch < batch_id):
             self._require_fit(batch)
             replace_text(note, batch.json())
             self._apply(batch, note, again=False)

@@ -58,6 +58,11 @@ class TopicColumn:
     type: T.DataType
     stored: tuple[T.DataType, ...]
 
+    @property
+    def pieces(self) -> tuple[T.DataType, ...]:
+        """The types that a reader looks for: before there are rows, the one that was announced."""
+        return self.stored or (self.type,)
+
     def joined(self, topic: str, other: T.DataType) -> TopicColumn:
         """With what a call brought; raises :class:`InvalidArgumentError` where that is of another type."""
         try:
@@ -104,7 +109,7 @@ class About:
             new = (old or TopicColumn(field.name, T.NullType(), ())).joined(topic, field.dataType)
             if not rows:
                 new = replace(new, stored=old.stored if old else ())
-            if old is not None and (new.type != old.type or len(new.stored) > max(len(old.stored), 1)):
+            if old is not None and (new.type != old.type or set(new.stored) - set(old.pieces)):
                 revision += 1
             known[field.name] = new
         return replace(self, columns=tuple(known.values()), revision=revision)

@@ -14,9 +14,9 @@ object RefuseAtStart extends Rule[LogicalPlan] {
     plan match {
       case start: WriteToStreamStatement =>
         start.inputQuery.foreach {
-          case node: WindowedAggregate if start.outputMode == InternalOutputModes.Complete => throw completeMode(node)
-          case node: WindowedAggregate if start.outputMode == InternalOutputModes.Update   => checkUpstream(node)
-          case _                                                                           =>
+          case Windows(nodes) if start.outputMode == InternalOutputModes.Complete => throw completeMode(nodes.head)
+          case Windows(nodes) if start.outputMode == InternalOutputModes.Update   => checkUpstream(nodes.head)
+          case _                                                                  =>
         }
         Downstream.check(start.inputQuery)
       case _ =>
@@ -59,16 +59,17 @@ private object Downstream {
   def check(plan: LogicalPlan): Unit = if (plan.isStreaming) plan.foreach {
     case operator if isStateful(operator) && operator.isStreaming =>
       operator.children.foreach(_.foreach {
-        case node: WindowedAggregate => whatIsNotFinal(node).foreach(what => throw refused(operator, node, what))
-        case _                       =>
+        case Windows(nodes) =>
+          nodes.foreach(node => whatIsNotFinal(node).foreach(what => throw refused(operator, node, what)))
+        case _ =>
       })
     case _ =>
   }
 
   private def isStateful(plan: LogicalPlan): Boolean = plan match {
-    case _: WindowedAggregate | _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct |
-        _: FlatMapGroupsWithState | _: FlatMapGroupsInPandasWithState | _: TransformWithState |
-        _: TransformWithStateInPySpark | _: GlobalLimit =>
+    case Windows(_) => true
+    case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: FlatMapGroupsWithState |
+        _: FlatMapGroupsInPandasWithState | _: TransformWithState | _: TransformWithStateInPySpark | _: GlobalLimit =>
       true
     case join: Join => join.left.isStreaming && join.right.isStreaming
     case _          => false

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.exec._
+import org.apache.spark.sql.mullion.stateful.ProcessedRows
 import org.apache.spark.sql.types.{BooleanType, LongType, TimestampType}
 
 import dev.mullion.MullionException
@@ -26,6 +27,7 @@ import dev.mullion.windows.{AlignedRules, AroundRules, CustomRules, LatePolicy, 
 object WindowStrategy extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case node: WindowsTogether                                              => Seq(TogetherPlan(node).plan(planLater))
     case node: WindowedAggregate if node.isStreaming && node.rows.isDefined => Seq(planRows(node))
     case node: WindowedAggregate if node.isStreaming                        => Seq(planStream(node))
     case node: WindowedAggregate if isNumbered(node)                        => Seq(planNumbered(node))
@@ -70,7 +72,9 @@ object WindowStrategy extends SparkStrategy {
           Splitting(node.splitColumns, (node.splitColumns ++ read).distinctBy(_.exprId), by, asker = None)
         }
         RowProgram(asked, input, arrival, node.time, node.gap, node.filters, node.trigger, node.lateColumns, splits)
-      }
+      },
+      ProcessedRows.areIn(node.child),
+      node.getTagValue(TogetherBuilder.alone)
     )
   }
 
@@ -123,7 +127,7 @@ object WindowStrategy extends SparkStrategy {
       node.copy(functions = functions, child = Project(node.child.output :+ arrival, node.child))
     }
 
-  private def checkSettings(node: WindowedAggregate): Unit = {
+  private[mullion] def checkSettings(node: WindowedAggregate): Unit = {
     if (!SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE))
       throw MullionException.unsupported(
         s"${SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE.key} is false: then Spark tells a batch one watermark instead of two, and " +
@@ -153,20 +157,29 @@ object WindowStrategy extends SparkStrategy {
       assign
     )
     val aside = node.lateRow.fold(partial) { lateRow =>
-      val known = if (!program.isSession) Nil else (program.slice -> node.time) +: node.gap.map(g => g -> g).toSeq
-      val taken =
-        TakeUpLateRowsExec(program.id, node.child.output, node.keys, node.lateColumns, lateRow, known, partial)
+      val keys = (node.keys ++ node.gap.filter(_ => program.isSession)).map(k => k -> k)
+      val known = keys ++ Option.when(program.isSession)(program.slice -> node.time)
+      val taken = TakeUpLateRowsExec(program.id, node.child.output, node.lateColumns, lateRow, known, partial)
       // The two pairs of this node's may run in one task, if the child is already partitioned by key.
-      PutAsideLateRowsExec(WindowExec.shuffled(program.id), node.keys, lateRow, partitions = None, taken)
+      PutAsideLateRowsExec(WindowExec.shuffled(program.id), program.distributed, lateRow, partitions = None, taken)
     }
     val opened = node.rules match {
       case rules: AlignedRules if rules.window.overlaps && !rules.sharesSlices =>
-        SlicesToOpenWindowsExec(program.id, node.keys, program.slice, program.marked, rules, None, None, aside)
+        SlicesToOpenWindowsExec(
+          program.id,
+          program.distributed,
+          program.slice,
+          program.marked,
+          rules,
+          None,
+          None,
+          aside
+        )
       case _ => aside
     }
     val merged = AggregateExecs(
       PartialMerge,
-      distribution = Some(node.keys),
+      distribution = program.distributed,
       isStreaming = true,
       program.grouping,
       expressions(node) ++ extras(program),
@@ -261,7 +274,7 @@ object WindowStrategy extends SparkStrategy {
       node.lateRow.map(l => Alias(Literal(None.orNull, l.dataType), l.name)(l.exprId))
   }
 
-  private def expressions(node: WindowedAggregate): Seq[AggregateExpression] =
+  private[mullion] def expressions(node: WindowedAggregate): Seq[AggregateExpression] =
     node.functions.zip(node.filters).zip(node.functionResults).map { case ((function, filter), result) =>
       val condition = Option.when(filter != Literal.TrueLiteral)(filter)
       AggregateExpression(function, Complete, isDistinct = false, condition, result.exprId)

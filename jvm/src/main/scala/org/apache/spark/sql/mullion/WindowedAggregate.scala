@@ -91,13 +91,15 @@ case class WindowedAggregate(
     transformExpressions { case a: Attribute => inChild.getOrElse(a.exprId, a) }.asInstanceOf[WindowedAggregate]
   }
 
-  override def simpleString(maxFields: Int): String = {
+  override def simpleString(maxFields: Int): String = s"$nodeName $inWords"
+
+  private[mullion] def inWords: String = {
     val by = WindowedBuilder.named(keys).map(_.name).mkString("[", ", ", "]")
     val on = WindowedBuilder.on(rules, time)
     val words =
       Seq(rules.describe) ++ rows.map(_.describe).filter(_.nonEmpty) ++ Seq(s"by $by") ++ Seq(on, state.toString)
         .filter(_.nonEmpty)
-    words.mkString(s"$nodeName ", ", ", "")
+    words.mkString(", ")
   }
 
   override protected def withNewChildInternal(newChild: LogicalPlan): WindowedAggregate = copy(child = newChild)

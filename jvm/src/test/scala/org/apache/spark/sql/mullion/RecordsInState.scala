@@ -7,19 +7,17 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreConf}
-import org.apache.spark.sql.mullion.exec.{PartitionTotals, WindowProgram}
+import org.apache.spark.sql.mullion.exec.{OperatorProgram, PartitionTotals}
 import org.apache.spark.sql.mullion.state.{MemoryStateStore, PartitionOpener}
 
 /** Counts what is in an operator's state, by kind of record: all of it is read, and the operator is not asked. */
 object RecordsInState {
 
-  /** For each window of ours in `panes`, the one downstream first: kinds of record, and how many there are. Left out
-    * are those that every partition has one of.
+  /** For each operator, the one downstream first: kinds of record, and how many there are. Left out are those that
+    * every partition has one of.
     */
-  def of(spark: SparkSession, panes: Seq[WindowedAggregate], checkpoint: Path): Seq[Map[String, Int]] =
-    panes.zip(operators(checkpoint)).map { case (node, operator) =>
-      of(spark, WindowStrategy.program(node), checkpoint, operator)
-    }
+  def of(spark: SparkSession, programs: Seq[OperatorProgram], checkpoint: Path): Seq[Map[String, Int]] =
+    programs.zip(operators(checkpoint)).map { case (program, operator) => of(spark, program, checkpoint, operator) }
 
   /** The ids of our operators in a checkpoint, the one downstream first. */
   def operators(checkpoint: Path): Seq[Int] =
@@ -32,7 +30,7 @@ object RecordsInState {
     finally listed.close()
   }
 
-  private def of(spark: SparkSession, program: WindowProgram, checkpoint: Path, operator: Int): Map[String, Int] = {
+  private def of(spark: SparkSession, program: OperatorProgram, checkpoint: Path, operator: Int): Map[String, Int] = {
     val opener = new PartitionOpener(
       program.state,
       program.families,

@@ -27,8 +27,16 @@ final case class Story(
     open: Seq[Firing],
     end: Option[Seq[Firing]],
     flood: Boolean,
-    records: Option[Long] = None
+    records: Option[Long] = None,
+    together: Seq[(String, PaneStory)] = Nil
 ) {
+
+  /** How many panes a row far in the future is in. */
+  def windowsAtStart: Long =
+    if (together.isEmpty) panes.windowsAtStart else together.map(_._2.windowsAtStart).sum
+
+  /** The panes as a checkpoint shows them: of several windows, in order of their names. */
+  def inCheckpoint: PaneStory = if (together.isEmpty) panes else Story.all(together.sortBy(_._1).map(_._2))
 
   /** The panes that come out. */
   def last: PaneStory = next.fold(panes)(_.panes)
@@ -189,8 +197,11 @@ object Story {
     files.flatMap(f => yaml.readerFor(classOf[JsonNode]).readValues[JsonNode](f.toFile).asScala.toVector).map(story)
   }
 
-  /** A story of one row and no more, for what its state then holds. */
-  def ofOneRow(panes: PaneStory): Story = Story(
+  /** A story of one row and no more, for what the state of another one then holds. */
+  def ofOneRow(of: Story): Story =
+    if (of.together.isEmpty) ofOneRow(of.panes) else of.copy(name = "one row", watermark = 0, steps = Nil, open = Nil)
+
+  private def ofOneRow(panes: PaneStory): Story = Story(
     "one row",
     panes.copy(
       by = Seq("k"),
@@ -215,9 +226,15 @@ object Story {
 
   private def story(document: JsonNode): Story = {
     val said = new Said(document)
+    val together = said.get("together").toSeq.flatMap(Said.fieldsOf).map { case (name, node) =>
+      val of = new Said(node)
+      val window = panes(of, Seq("k"))
+      of.finish()
+      name -> window
+    }
     val story = Story(
       said.text("name").get,
-      panes(said, Seq("k")),
+      if (together.isEmpty) panes(said, Seq("k")) else all(together.map(_._2)),
       said.text("columns").getOrElse(defaultColumns),
       said.micros("watermark"),
       said.text("before"),
@@ -228,12 +245,22 @@ object Story {
       said.firings("open").getOrElse(Nil),
       said.firings("end"),
       said.flag("flood", otherwise = true),
-      said.number("records")
+      said.number("records"),
+      together
     )
     said.get("rule")
     said.finish()
     story
   }
+
+  /** What several windows give together: panes with the name of their window among the keys. */
+  private[mullion] def all(windows: Seq[PaneStory]): PaneStory = windows.head.copy(
+    by = TogetherBuilder.nameColumn +: windows.flatMap(_.keys).distinct,
+    aggregates = windows.flatMap(_.aggregates).distinctBy(_._1),
+    accumulate = windows.forall(_.accumulate),
+    late = windows.map(_.late).find(_ == "emit").getOrElse("drop"),
+    empty = windows.exists(_.empty)
+  )
 
   private def panes(said: Said, by: Seq[String]): PaneStory = PaneStory(
     window(said.get("window").get),

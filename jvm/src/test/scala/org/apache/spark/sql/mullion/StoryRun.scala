@@ -76,7 +76,7 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
 
   /** The open panes of each window of ours, the one downstream first. */
   def openPanes(): Seq[Seq[Firing]] = {
-    val stories = story.next.filter(_.ours).map(_.panes).toSeq :+ story.panes
+    val stories = story.next.filter(_.ours).map(_.panes).toSeq :+ story.inCheckpoint
     stories.zip(RecordsInState.operators(checkpoint)).map { case (panes, operator) =>
       val read = Facade.readPanes(spark, checkpoint.toString, operator)
       requireColumns(read, (panes.keys :+ "window") ++ panes.columns, panes.isNumbered)
@@ -88,8 +88,7 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
   private def counts = StoryRun.counts ++ Option.when(story.panes.running)("firingsRunning")
 
   def recordsInState(): Seq[Map[String, Int]] = {
-    val ours = panes.queryExecution.analyzed.collect { case node: WindowedAggregate => node }
-    RecordsInState.of(spark, ours, checkpoint)
+    RecordsInState.of(spark, PanesReader.programsOf(Session.classic(panes)), checkpoint)
   }
 
   private def start(): ClockedQuery = {
@@ -108,7 +107,12 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
         timed.join(table, Seq("k"), "left").select((names :+ "name").map(col): _*)
       case other => throw new IllegalArgumentException(s"nothing comes before a window as '$other'")
     }
-    val first = windowed(kept, story.panes, "ts")
+    val first =
+      if (story.together.isEmpty) windowed(kept, story.panes, "ts")
+      else {
+        val windows = story.together.map { case (_, panes) => windowed(kept, panes, "ts") }
+        Facade.together(story.together.map(_._1).toArray, windows.toArray)
+      }
     story.next.fold(first) { next =>
       if (next.ours) windowed(first, next.panes, "window") else windowedBySpark(first, next.panes)
     }

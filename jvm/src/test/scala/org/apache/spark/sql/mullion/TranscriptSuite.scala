@@ -146,27 +146,27 @@ class TranscriptSuite extends FunSuite {
     same(told, expectedAtEnd(story, fired), story.last, "when all closes")
 
     val open = run.openPanes()
-    val windows = story.panes.windowsAtStart
+    val windows = story.windowsAtStart
     assertEquals(open.last.size.toLong, windows, s"panes left besides those of the last row: ${open.last}")
     assert(open.last.forall(_.end.exists(_ > at)))
     assertEquals(run.panesOpen, windows)
     assert(open.init.forall(_.isEmpty), s"panes left downstream: ${open.init}")
     val records = run.recordsInState()
-    assertEquals(records.last, ofOneRow(story.panes, store), "records in state")
+    assertEquals(records.last, ofOneRow(story, store), "records in state")
     assert(records.init.forall(_.isEmpty), s"records left downstream: ${records.init}")
     told
   }
 
-  private val recordsOfOneRow = mutable.Map.empty[(String, PaneStory), Map[String, Int]]
+  private val recordsOfOneRow = mutable.Map.empty[(String, PaneStory, Seq[PaneStory]), Map[String, Int]]
 
   /** The records of a state that never saw another row than the last. */
-  private def ofOneRow(panes: PaneStory, store: String): Map[String, Int] = {
-    val story = Story.ofOneRow(panes)
+  private def ofOneRow(of: Story, store: String): Map[String, Int] = {
+    val story = Story.ofOneRow(of)
     recordsOfOneRow.getOrElseUpdate(
-      (store, story.panes),
+      (store, story.panes, story.together.map(_._2)),
       within { folder =>
         running(story, store, folder) { run =>
-          run.run(flood(panes.lastStart(far), story.schema))
+          run.run(flood(story.panes.lastStart(far), story.schema))
           run.recordsInState().last
         }
       }

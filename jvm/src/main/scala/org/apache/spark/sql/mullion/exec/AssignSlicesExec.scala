@@ -160,15 +160,7 @@ case class AssignSlicesExec(
     }
   }
 
-  private def newAssigner: Assigner = {
-    val clock = before.getOrElse(BatchClock.BeforeAllTime)
-    rules match {
-      case aligned: AlignedRules  => new AlignedAssigner(aligned, clock)
-      case sessions: SessionRules => new SessionAssigner(sessions, clock)
-      case around: AroundRules    => new AroundAssigner(around, clock)
-      case other                  => throw new IllegalStateException(s"no slices of time: ${other.describe}")
-    }
-  }
+  private def newAssigner: Assigner = Assigner(rules, before.getOrElse(BatchClock.BeforeAllTime))
 
   override protected def withNewChildInternal(newChild: SparkPlan): AssignSlicesExec = copy(child = newChild)
 }
@@ -195,6 +187,19 @@ trait Assigner extends Serializable {
 
   /** The slice of the `i`th of them. */
   def windowStart(ts: Long, i: Int): Long
+}
+
+private[exec] object Assigner {
+
+  /** @param before
+    *   the event clock before the batch, in microseconds
+    */
+  def apply(rules: PaneRules, before: Long): Assigner = rules match {
+    case aligned: AlignedRules  => new AlignedAssigner(aligned, before)
+    case sessions: SessionRules => new SessionAssigner(sessions, before)
+    case around: AroundRules    => new AroundAssigner(around, before)
+    case other                  => throw new IllegalStateException(s"no slices of time: ${other.describe}")
+  }
 }
 
 private[exec] final class AlignedAssigner(rules: AlignedRules, before: Long) extends Assigner {

@@ -43,14 +43,18 @@ private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
   protected def variable(input: Seq[ExprCode], column: Attribute): ExprCode =
     input(child.output.indexWhere(_.exprId == column.exprId))
 
-  /** Code that puts the whole row aside. */
-  protected def putAside(ctx: CodegenContext, input: Seq[ExprCode]): String = {
+  /** Code that puts the whole row aside: `columns`, which are evaluated in `input`. */
+  protected def putAside(
+      ctx: CodegenContext,
+      input: Seq[ExprCode],
+      columns: Seq[Attribute] = child.output
+  ): String = {
     val sideClass = classOf[SideRows].getName
     val factory = ctx.addReferenceObj("sideRows", newSide)
     val side = ctx.addMutableState(sideClass, "side")
     ctx.currentVars = input
     ctx.INPUT_ROW = None.orNull
-    val bound = child.output.zipWithIndex.map { case (a, i) => BoundReference(i, a.dataType, a.nullable) }
+    val bound = columns.zipWithIndex.map { case (a, i) => BoundReference(i, a.dataType, a.nullable) }
     val whole = GenerateUnsafeProjection.createCode(ctx, bound, useSubexprElimination = false)
     s"""
        |if ($side == null) { $side = $factory.ofTask(); }

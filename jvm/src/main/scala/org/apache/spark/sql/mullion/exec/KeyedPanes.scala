@@ -47,7 +47,7 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     clock: BatchClock,
     partition: StatePartition,
     counts: PaneCounts
-) extends PaneEngine {
+) extends AddingPanes {
   import KeyedPanes._
 
   protected val accumulators: Accumulators = program.accumulators(PaneSums.notes(program))
@@ -65,6 +65,8 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
   private val dueAt = timersFamily(program).times.head
   private lazy val timerToKey = timerAt.toKey
   private val queue = program.rules.early.map(new Queue(_))
+  // The key whose rows come.
+  private var current = Option.empty[B]
   private lazy val keyValue = UnsafeProjection.create(keysFamily(program).value)
 
   /** The book of a key that is in state.
@@ -97,31 +99,29 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
   /** Called with a book when it has been stored. */
   protected def onStored(book: B): Unit = ()
 
-  override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
-    apply(input) ++ closing() ++ queue.fold(Iterator.empty[InternalRow])(_.firing())
+  override def add(row: InternalRow): Iterator[InternalRow] = {
+    val now = atOnce(row)
+    if (now.isDefined) now.iterator
+    else {
+      val key = keyOf(row)
+      val left = if (current.exists(_.key == key)) Iterator.empty else leave()
+      if (current.isEmpty) current = Some(load(key.copy()))
+      current.foreach(update(_, row))
+      left
+    }
+  }
+
+  override def finish(): Iterator[InternalRow] =
+    leave() ++ closing() ++ queue.fold(Iterator.empty[InternalRow])(_.firing())
 
   override def openPanes(): Iterator[InternalRow] =
     timers.scan(Long.MinValue).flatMap(timer => look(load(timerToKey(timer.key).copy()), timer.key.getLong(dueAt)))
 
-  private def apply(input: Iterator[InternalRow]): Iterator[InternalRow] = {
-    var current = Option.empty[B]
-    def leave(): Iterator[InternalRow] = {
-      val left = current
-      current = None
-      left.fold(Iterator.empty[InternalRow])(book => applied(book) ++ { store(book); Iterator.empty })
-    }
-    val fired = input.flatMap { row =>
-      val now = atOnce(row)
-      if (now.isDefined) now.iterator
-      else {
-        val key = keyOf(row)
-        val left = if (current.exists(_.key == key)) Iterator.empty else leave()
-        if (current.isEmpty) current = Some(load(key.copy()))
-        current.foreach(update(_, row))
-        left
-      }
-    }
-    fired ++ leave()
+  /** Takes leave of the key whose rows came last. */
+  private def leave(): Iterator[InternalRow] = {
+    val left = current
+    current = None
+    left.fold(Iterator.empty[InternalRow])(book => applied(book) ++ { store(book); Iterator.empty })
   }
 
   private def closing(): Iterator[InternalRow] = new TimerScan(timers, dueAt, clock, counts) {

@@ -16,8 +16,25 @@ trait PaneEngine {
   /** Whether a row put aside is late, by its key (`WindowProgram.lateKey`), once the input is used up. */
   def isLate(key: UnsafeRow): Boolean = true
 
+  /** The engine of one of the operator's windows. */
+  def part(window: Int): PaneEngine = this
+
   /** Every open pane with its aggregates so far, as rows of the output: for a look from outside. */
   def openPanes(): Iterator[InternalRow]
+}
+
+/** An engine that is given its partial rows one after another, so that several may share one input. */
+private[exec] trait AddingPanes extends PaneEngine {
+
+  /** Applies a partial row; what comes out at once. The row may be reused by the caller, the rows handed out stand only
+    * until the next call.
+    */
+  def add(row: InternalRow): Iterator[InternalRow]
+
+  /** What comes out once all rows are there. */
+  def finish(): Iterator[InternalRow]
+
+  override def process(input: Iterator[InternalRow]): Iterator[InternalRow] = input.flatMap(add) ++ finish()
 }
 
 /** What a batch did in one partition, and when something falls due next there (microseconds; `PaneCounts.Never` if
@@ -39,6 +56,23 @@ final class PaneCounts {
   var nextClose: Long = PaneCounts.Never
   var nextEarlyEvent: Long = PaneCounts.Never
   var nextEarlyWall: Long = PaneCounts.Never
+
+  /** Adds what a part of the work did: all that is counted, and the earliest that falls due. */
+  def add(part: PaneCounts): Unit = {
+    panesOpened += part.panesOpened
+    panesClosed += part.panesClosed
+    rowsLate += part.rowsLate
+    firedEarly += part.firedEarly
+    firedOnTime += part.firedOnTime
+    firedUpdate += part.firedUpdate
+    firedRunning += part.firedRunning
+    rowsWithoutTime += part.rowsWithoutTime
+    rowsInNoWindow += part.rowsInNoWindow
+    firedClose += part.firedClose
+    nextClose = Math.min(nextClose, part.nextClose)
+    nextEarlyEvent = Math.min(nextEarlyEvent, part.nextEarlyEvent)
+    nextEarlyWall = Math.min(nextEarlyWall, part.nextEarlyWall)
+  }
 
   def fired(kind: FiringKind, panes: Long = 1): Unit = kind match {
     case FiringKind.Early  => firedEarly += panes

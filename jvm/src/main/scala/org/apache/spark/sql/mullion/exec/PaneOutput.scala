@@ -118,14 +118,18 @@ final class LateOutput(
     results: Seq[NamedExpression],
     lateRow: NamedExpression
 ) {
-  private val projection = {
-    val pane = CreateNamedStruct(
-      Seq(Literal("firing"), Literal(Firing.Late, StringType), Literal("index"), Literal(None.orNull, IntegerType))
-    )
-    val columns = (keys :+ Literal(None.orNull, PaneColumns.windowType) :+ pane) ++
-      results.map(r => Literal(None.orNull, r.dataType)) :+ lateRow
-    UnsafeProjection.create(columns, layout)
-  }
+  private val projection = UnsafeProjection.create(LateOutput.columns(keys, results, lateRow), layout)
 
   def apply(row: InternalRow): UnsafeRow = projection(row)
+}
+
+object LateOutput {
+  private val pane = CreateNamedStruct(
+    Seq(Literal("firing"), Literal(Firing.Late, StringType), Literal("index"), Literal(None.orNull, IntegerType))
+  )
+
+  /** The output's columns for a late row. */
+  def columns(keys: Seq[Expression], results: Seq[NamedExpression], lateRow: NamedExpression): Seq[Expression] =
+    (keys :+ Literal(None.orNull, PaneColumns.windowType) :+ pane) ++
+      results.map(r => Literal(None.orNull, r.dataType)) :+ lateRow
 }

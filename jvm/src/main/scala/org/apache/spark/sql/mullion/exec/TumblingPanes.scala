@@ -29,7 +29,7 @@ private[exec] final class TumblingPanes(
     clock: BatchClock,
     partition: StatePartition,
     counts: PaneCounts
-) extends PaneEngine {
+) extends AddingPanes {
   import TumblingPanes._
 
   private val notes = notesOf(program)
@@ -53,8 +53,14 @@ private[exec] final class TumblingPanes(
   private val onTimeAt = firedAt + 5
   private val rowsInPartialAt = program.rowsAt.getOrElse(-1)
 
-  override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
-    applied(input) ++ closing() ++ ending() ++ queue.fold(Iterator.empty[InternalRow])(_.firing())
+  /** What comes out meanwhile are panes that fire for their rows, of which there is one partial row a pane, and
+    * reopened panes, which need no state: they are due at once.
+    */
+  override def add(row: InternalRow): Iterator[InternalRow] =
+    if (reopenedAt.exists(row.getBoolean)) Iterator.single(reopen(row)) else update(row).iterator
+
+  override def finish(): Iterator[InternalRow] =
+    closing() ++ ending() ++ queue.fold(Iterator.empty[InternalRow])(_.firing())
 
   override def openPanes(): Iterator[InternalRow] = {
     val scan = panes.scan(Long.MinValue)
@@ -63,16 +69,6 @@ private[exec] final class TumblingPanes(
       output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, fired(work), sums.whole(key, work))
     }
   }
-
-  /** Applies the rows. What comes out meanwhile are panes that fire for their rows, of which there is one partial row a
-    * pane, and reopened panes, which need no state: they are due at once.
-    */
-  private def applied(input: Iterator[InternalRow]): Iterator[InternalRow] =
-    if (reopenedAt.isEmpty && !rules.refinements.fires) {
-      input.foreach(update)
-      Iterator.empty
-    } else
-      input.flatMap(row => if (reopenedAt.exists(row.getBoolean)) Some(reopen(row)) else update(row))
 
   private def update(row: InternalRow): Option[InternalRow] = {
     val key = paneKey(row)

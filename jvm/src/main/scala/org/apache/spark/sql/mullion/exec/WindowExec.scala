@@ -9,16 +9,15 @@ import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalGroupState
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning, UnspecifiedDistribution}
-import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan, StreamSourceAwareSparkPlan}
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{
   EventTimeWatermarkExec,
-  StatefulOperatorCustomMetric,
-  StatefulOperatorPartitioning
+  StatefulOperatorCustomMetric
 }
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.{DriverClock, RunningQuery, SparkLineShim, StateChoice, TickStream, WindowedBuilder}
+import org.apache.spark.sql.mullion.{DriverClock, RunningQuery, SparkLineShim, StateChoice}
 import org.apache.spark.sql.mullion.state._
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode}
 import org.apache.spark.sql.types.IntegerType
@@ -60,7 +59,7 @@ final class WindowExec(
     hasInitialState: Boolean,
     skipEmittingInitialStateKeys: Boolean,
     child: SparkPlan,
-    val program: WindowProgram
+    val program: OperatorProgram
 ) extends SparkLineShim.StatefulBase(
       func,
       keyDeserializer,
@@ -84,8 +83,6 @@ final class WindowExec(
       skipEmittingInitialStateKeys,
       child
     ) {
-  import program.rules
-
   override protected def otherCopyArgs: Seq[AnyRef] = Seq(program)
 
   /** Called by Spark's planning with what it knows of the batch. */
@@ -118,10 +115,10 @@ final class WindowExec(
       partitions = stateInfo.map(_.numPartitions),
       before =
         // On processing time no row is ever late.
-        if (rules.onProcessingTime) Some(BatchClock.BeforeAllTime)
+        if (program.onProcessingTime) Some(BatchClock.BeforeAllTime)
         else eventTimeWatermarkForLateEvents.map(WindowExec.clockBefore(stateInfo, _)),
       now = for {
-        info <- stateInfo if rules.onProcessingTime
+        info <- stateInfo if program.onProcessingTime
         timestamp <- batchTimestampMs
       } yield driverClock(info).processingTime(info.storeVersion, timestamp)._2
     )
@@ -154,7 +151,7 @@ final class WindowExec(
   override def nodeName: String = "WindowedAggregate"
 
   override def simpleString(maxFields: Int): String =
-    s"$nodeName ${program.describe}, by ${WindowedBuilder.named(program.keys).map(_.name).mkString("[", ", ", "]")}, ${program.state}"
+    s"$nodeName ${program.describe}, ${program.state}"
 
   override def verboseStringWithOperatorId(): String = s"$formattedNodeName\n${simpleString(Int.MaxValue)}\n"
 
@@ -175,7 +172,7 @@ final class WindowExec(
   override val stateStoreNames: Seq[String] = PartitionOpener.storeNames(program.state, program.families)
 
   override def requiredChildDistribution: Seq[Distribution] = Seq(
-    StatefulOperatorPartitioning.getCompatibleDistribution(program.keys, getStateInfo, conf),
+    ByKey.distribution(program.distributed, getStateInfo.numPartitions, conf),
     UnspecifiedDistribution
   )
 
@@ -199,9 +196,9 @@ final class WindowExec(
     case a: AssignsPanes if a.operator == program.id => a
   }
 
-  @transient private lazy val nextClose = WindowExec.accumulator(sparkContext, "nextClose")
-  @transient private lazy val nextEarlyEvent = WindowExec.accumulator(sparkContext, "nextEarlyEvent")
-  @transient private lazy val nextEarlyWall = WindowExec.accumulator(sparkContext, "nextEarlyWall")
+  @transient private lazy val nextClose = MinAccumulator.register(sparkContext, "nextClose")
+  @transient private lazy val nextEarlyEvent = MinAccumulator.register(sparkContext, "nextEarlyEvent")
+  @transient private lazy val nextEarlyWall = MinAccumulator.register(sparkContext, "nextEarlyWall")
 
   private def driverClock(info: SparkLineShim.StateInfo): DriverClock =
     DriverClock(session, info.queryRunId, info.operatorId)
@@ -213,7 +210,7 @@ final class WindowExec(
     def dueEarly(nowMs: Long) =
       nextEarlyWall.value != PaneCounts.Never && nextEarlyWall.value <= TimeMath.fromMillis(nowMs)
 
-    if (rules.onProcessingTime) wallMs.exists(now => dueBy(now) || dueEarly(now))
+    if (program.onProcessingTime) wallMs.exists(now => dueBy(now) || dueEarly(now))
     else
       dueBy(newInputWatermark) || wallMs.exists { now =>
         // Always asked: it counts from when it is first asked.
@@ -226,14 +223,17 @@ final class WindowExec(
 
   /** Puts Spark's own watermark where the wall clock has come to, for the batches after this one: as if a row of that
     * time had come. So it is logged as every watermark is, and downstream nothing knows another.
+    *
+    * @param plan
+    *   where the watermarks are: each, for the least of them is what counts
     */
-  private def followWallClock(rowsCame: Boolean): Unit = program.idleAfter.foreach { after =>
+  private[mullion] def followWallClock(rowsCame: Boolean, plan: SparkPlan): Unit = program.idleAfter.foreach { after =>
     val clock = driverClock(getStateInfo)
     if (rowsCame) clock.rowsCame()
     else {
       val watermark = eventTimeWatermarkForEviction.get
       val to = clock.whenIdle(batchTimestampMs.get, watermark, TimeMath.toMillis(after))
-      if (to > watermark) child.foreach {
+      if (to > watermark) plan.foreach {
         case node: EventTimeWatermarkExec => node.eventTimeStats.add(to + node.delayMs)
         case _                            =>
       }
@@ -242,8 +242,8 @@ final class WindowExec(
 
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] =
     if (!program.keepsWatermark) None
-    else if (rules.onProcessingTime) Some(inputWatermarkMs)
-    else Some(TimeMath.toMillis(rules.outputWatermark(TimeMath.fromMillis(inputWatermarkMs))))
+    else if (program.onProcessingTime) Some(inputWatermarkMs)
+    else Some(TimeMath.toMillis(program.outputWatermark(TimeMath.fromMillis(inputWatermarkMs))))
 
   override def validateAndMaybeEvolveStateSchema(
       hadoopConf: Configuration,
@@ -251,11 +251,11 @@ final class WindowExec(
       stateSchemaVersion: Int
   ): List[StateSchemaValidationResult] = {
     // Ours first: Spark compares neither names nor what an aggregate is.
-    StateHeader.check(program, getStateInfo, hadoopConf)
+    OperatorHeader.check(program, getStateInfo, hadoopConf)
     if (program.state == StateChoice.Memory) {
       val n = MemorySnapshots.checkStart(getStateInfo, conf, hadoopConf)
       logWarning(
-        s"$nodeName ${rules.describe} keeps its state in memory, with a snapshot in the checkpoint every $n batches. After a " +
+        s"$nodeName ${program.describe} keeps its state in memory, with a snapshot in the checkpoint every $n batches. After a " +
           "stop or a crash in between, mullion.recover(checkpoint) goes back to the newest snapshot, and what came since is " +
           "read and put out again. With several executors set spark.locality.wait to more than a batch takes, so that " +
           "tasks wait for the one that has their state."
@@ -283,14 +283,9 @@ final class WindowExec(
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
-    // In a batch without rows each source of the stream is an empty scan; a table that it is joined with is no source.
-    val rowsCame = child.collectLeaves().exists {
-      case scan: LocalTableScanExec           => scan.getStream.isDefined && scan.rows.nonEmpty
-      case source: StreamSourceAwareSparkPlan => source.getStream.exists(!_.isInstanceOf[TickStream])
-      case _                                  => false
-    }
+    val rowsCame = Sources.gaveRows(child)
     val clock =
-      if (rules.onProcessingTime) {
+      if (program.onProcessingTime) {
         val (before, now) = driverClock(getStateInfo).processingTime(getStateInfo.storeVersion, batchTimestampMs.get)
         BatchClock(before, now, wall = now, rowsCame)
       } else
@@ -300,7 +295,7 @@ final class WindowExec(
           wall = TimeMath.fromMillis(batchTimestampMs.get),
           rowsCame
         )
-    followWallClock(rowsCame)
+    followWallClock(rowsCame, child)
     metrics // made on the driver, used in the tasks
     val due = (nextClose, nextEarlyEvent, nextEarlyWall)
     val late = lateRows
@@ -345,17 +340,11 @@ final class WindowExec(
     if (rows.asked.running) longMetric("firingsRunning") += counts.firedRunning
   }
 
-  private def lateRows: Option[WindowExec.LateRows] = program.lateRow.filter(_ => program.rows.isEmpty).map { lateRow =>
+  private def lateRows: Option[LateRows] = Option.when(program.late.nonEmpty) {
     val aside = child.collectFirst {
       case p: PutAsideLateRowsExec if p.operator == WindowExec.shuffled(program.id) => p
     }
-    new WindowExec.LateRows(
-      program,
-      aside.get.operator,
-      aside.get.child.output,
-      lateRow,
-      SparkLineShim.spillLimits(conf)
-    )
+    new LateRows(program.late, aside.get.operator, aside.get.child.output, SparkLineShim.spillLimits(conf))
   }
 
   private def commit(partition: StatePartition, counts: PaneCounts): Unit = {
@@ -383,7 +372,7 @@ object WindowExec {
   /** What Spark's checkpoints call this operator. */
   val operatorName = "mullionWindow"
 
-  def apply(program: WindowProgram, child: SparkPlan): WindowExec = new WindowExec(
+  def apply(program: OperatorProgram, child: SparkPlan): WindowExec = new WindowExec(
     func = (_, _, _) => Iterator.empty,
     keyDeserializer = Literal(0),
     valueDeserializer = Literal(0),
@@ -437,12 +426,6 @@ object WindowExec {
     }
   }
 
-  private def accumulator(context: SparkContext, name: String): MinAccumulator = {
-    val min = new MinAccumulator
-    context.register(min, name)
-    min
-  }
-
   private final case class Metric(name: String, desc: String) extends StatefulOperatorCustomMetric {
     override def createSQLMetric(context: SparkContext): SQLMetric = SQLMetrics.createMetric(context, desc)
   }
@@ -471,23 +454,4 @@ object WindowExec {
 
   private def assignerMetrics(assigner: AssignsPanes): Seq[StatefulOperatorCustomMetric] =
     assigner.metrics.map { case (name, metric) => MetricOf(name, name, metric) }.toSeq
-
-  /** Sends out the late rows of a task, once its input is used up. */
-  private final class LateRows(
-      program: WindowProgram,
-      id: String,
-      layout: Seq[Attribute],
-      lateRow: Attribute,
-      limits: org.apache.spark.sql.mullion.SpillLimits
-  ) extends Serializable {
-    def rows(engine: PaneEngine): Iterator[InternalRow] = {
-      val output = new LateOutput(layout, program.keys, program.results, lateRow)
-      lazy val lateKey = UnsafeProjection.create(program.lateKey, layout)
-      val aside = new SlicesAside.Side(id, limits).ofTask().iterator
-      val sliceAt = layout.indexWhere(_.exprId == program.slice.exprId)
-      // Of sessions it is known by now which rows are late; those without time are put aside, too.
-      val late = aside.filter(row => !program.isSession || row.isNullAt(sliceAt) || engine.isLate(lateKey(row)))
-      late.map(output(_))
-    }
-  }
 }

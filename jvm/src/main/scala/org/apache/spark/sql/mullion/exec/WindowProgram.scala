@@ -9,7 +9,7 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, CustomRules, NumberedRules, PaneRules, SessionRules}
 
-/** What an operator does, apart from where in a plan it stands: made on the driver, run in the tasks.
+/** What an operator does for one window, apart from where in a plan it stands.
   *
   * @param id
   *   tells this operator from others in one plan
@@ -34,6 +34,10 @@ import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, CustomRules, 
   *   how much a pane may hold
   * @param rows
   *   what is to be known if rows are worked on one by one, and there is no partial aggregate
+  * @param byShard
+  *   whether all rows of a key are in one partition already, because a stage before distributed them
+  * @param alone
+  *   of several windows together, in words why this one has an operator of its own, if it has
   */
 final case class WindowProgram(
     id: String,
@@ -54,13 +58,17 @@ final case class WindowProgram(
     idleAfter: Option[Long],
     text: AggregateText,
     limit: AccumulatorLimit,
-    rows: Option[RowProgram] = None
-) {
+    rows: Option[RowProgram] = None,
+    byShard: Boolean = false,
+    alone: Option[String] = None
+) extends OperatorProgram {
   // A late row has no results, whatever their functions never give.
   def output: Seq[Attribute] =
     (keys :+ window :+ pane) ++ results
       .map(_.toAttribute)
       .map(a => a.withNullability(a.nullable || lateRow.isDefined)) ++ lateRow
+
+  override def distributed: Option[Seq[Attribute]] = Option.unless(byShard)(keys)
 
   /** What the partial aggregate groups by. */
   def grouping: Seq[Attribute] = (keys :+ slice) ++ marked ++ gap ++ start
@@ -103,26 +111,27 @@ final case class WindowProgram(
     case _: CustomRules                   => false
   }
 
-  /** The program in words. */
-  def describe: String = (rules.describe +: rows.map(_.asked.describe).filter(_.nonEmpty).toSeq).mkString(", ")
+  /** The window, how it fires, and by what keys, in words. */
+  def describe: String =
+    (Seq(told, WindowedBuilder.named(keys).map(_.name).mkString("by [", ", ", "]")) ++ alone).mkString(", ")
 
-  /** Whether the output's window goes with the stream's watermark. */
+  private def told: String = (rules.describe +: rows.map(_.asked.describe).filter(_.nonEmpty).toSeq).mkString(", ")
+
+  def onProcessingTime: Boolean = rules.onProcessingTime
+
+  def outputWatermark(clock: Long): Long = rules.outputWatermark(clock)
+
   def keepsWatermark: Boolean = rules match {
     case _: NumberedRules => false
     case _                => rows.forall(_.asked.delayByKey.isEmpty)
   }
 
-  /** In what order the rows of a partition must come. */
   def ordering: Seq[SortOrder] = rows match {
     case Some(one)     => one.ordering(keys)
     case None if byKey => Seq(SortOrder(new XxHash64(keys), Ascending))
     case None          => Nil
   }
 
-  /** Where a function splits global windows. */
-  def splits: Option[Splitting] = rows.flatMap(_.splits)
-
-  /** With the function ready to be asked by the tasks of a batch. */
   private[exec] def asking(metrics: Map[String, SQLMetric]): WindowProgram = copy(rows = rows.map { r =>
     r.copy(splits = r.splits.map(s => s.copy(asker = Some(s.by.asker(s.kept, s.columns, metrics)))))
   })
@@ -154,7 +163,6 @@ final case class WindowProgram(
 
   private[exec] def reopenedAt: Option[Int] = marked.map(_ => keys.length + 1)
 
-  /** What is written beside the state, to tell it from another query's. */
   def header: StateHeader = StateHeader(
     format = StateHeader.currentFormat,
     window = StateHeader.Window(rules.window, text.gap, text.trigger),
@@ -169,10 +177,15 @@ final case class WindowProgram(
     input = text.input.json,
     by = text.keys.toList,
     state = state.name,
-    rows = rows.map(StateHeader.Rows(_))
+    rows = rows.map(StateHeader.Rows(_)),
+    byShard = Option.when(byShard)(true)
   )
 
-  /** The engine for one partition in one batch. */
+  def late: Seq[LateProgram] = lateRow
+    .filter(_ => rows.isEmpty)
+    .map(row => LateProgram(None, lateKey, slice, isSession, LateOutput.columns(keys, results, row)))
+    .toSeq
+
   def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine = rules match {
     case _ if splits.isDefined  => new SplitPanes(this, rows.get, splits.get, Some(partition), counts)
     case _ if rows.isDefined    => new ArrivalPanes(this, rows.get, clock, Some(partition), counts)

@@ -1,20 +1,8 @@
 package org.apache.spark.sql.mullion.state
 
-import java.nio.charset.StandardCharsets.UTF_8
-
-import scala.io.Source
-
-import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
-import org.json4s.{DefaultFormats, Formats}
-import org.json4s.jackson.Serialization
-
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-import org.apache.spark.sql.mullion.SparkLineShim
-import org.apache.spark.sql.mullion.exec.{RowProgram, WindowProgram}
+import org.apache.spark.sql.mullion.exec.RowProgram
 
-import dev.mullion.MullionException
 import dev.mullion.windows._
 
 /** What an operator's state means, written beside it once. Spark checks the widths of state's columns and the
@@ -36,6 +24,8 @@ import dev.mullion.windows._
   *   the key columns as SQL over `input`
   * @param rows
   *   what is asked beside, if rows are worked on one by one
+  * @param byShard
+  *   whether the state of a key is where a stage before put its rows, and not where its hash says
   */
 final case class StateHeader(
     format: Int,
@@ -51,8 +41,9 @@ final case class StateHeader(
     input: String,
     by: List[String],
     state: String,
-    rows: Option[StateHeader.Rows] = None
-) {
+    rows: Option[StateHeader.Rows] = None,
+    byShard: Option[Boolean] = None
+) extends OperatorHeader {
 
   def early: Option[EarlyFiring] = if (earlyEvery == 0) None else Some(EarlyFiring(earlyEvery, earlyUnchanged))
 
@@ -70,11 +61,20 @@ final case class StateHeader(
     "aggregates" -> aggregates.mkString(", "),
     "accumulators" -> buffers.mkString(", "),
     "state" -> state,
-    "rows one by one" -> rows.fold("no")(_.describe)
+    "rows one by one" -> rows.fold("no")(_.describe),
+    "distribution" -> (if (byShard.contains(true)) "by shard" else "by key")
   )
 
-  def differences(other: StateHeader): Seq[String] = identity.zip(other.identity).collect {
-    case ((name, was), (_, is)) if was != is => s"$name was [$was] and is now [$is]"
+  override def windows: Seq[(Option[String], StateHeader)] = Seq(None -> this)
+
+  override def describe: String = window.describe
+
+  override def differences(other: OperatorHeader): Seq[String] = other match {
+    case one: StateHeader =>
+      identity.zip(one.identity).collect {
+        case ((name, was), (_, is)) if was != is => s"$name was [$was] and is now [$is]"
+      }
+    case several => Seq(s"it was of one window ($describe) and is now of several together (${several.describe})")
   }
 }
 
@@ -193,53 +193,4 @@ object StateHeader {
 
   /** Raised when the layout of the records changes. */
   val currentFormat = 1
-
-  private implicit val formats: Formats = DefaultFormats
-
-  def path(operatorRoot: Path): Path = new Path(operatorRoot, "_mullion/header.json")
-
-  /** Compares the operator with the state that it is about to read, and fails before anything is written if they
-    * differ; in a new checkpoint, writes what the state will mean.
-    */
-  def check(program: WindowProgram, info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit = {
-    val root = new Path(info.checkpointLocation, info.operatorId.toString)
-    val now = program.header
-    read(root, hadoopConf) match {
-      case Some(was) =>
-        val differences = was.differences(now)
-        if (differences.nonEmpty)
-          throw MullionException.incompatibleState(
-            s"The checkpoint ${new Path(info.checkpointLocation).getParent} holds state of another query (operator " +
-              s"${info.operatorId}). ${differences.mkString("; ")}. Nothing was overwritten. Start the changed query with a " +
-              "new checkpointLocation, or change it back."
-          )
-      case None => write(root, hadoopConf, now)
-    }
-  }
-
-  def read(operatorRoot: Path, hadoopConf: Configuration): Option[StateHeader] = {
-    val files = CheckpointFileManager.create(operatorRoot, hadoopConf)
-    val file = path(operatorRoot)
-    if (!files.exists(file)) None
-    else {
-      val in = files.open(file)
-      try Some(Serialization.read[StateHeader](Source.fromInputStream(in, UTF_8.name).mkString))
-      finally in.close()
-    }
-  }
-
-  private def write(operatorRoot: Path, hadoopConf: Configuration, header: StateHeader): Unit = {
-    val file = path(operatorRoot)
-    val files = CheckpointFileManager.create(operatorRoot, hadoopConf)
-    files.mkdirs(file.getParent)
-    val out = files.createAtomic(file, overwriteIfPossible = false)
-    try {
-      out.write(Serialization.writePretty(header).getBytes(UTF_8))
-      out.close()
-    } catch {
-      case e: Throwable =>
-        out.cancel()
-        throw e
-    }
-  }
 }

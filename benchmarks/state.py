@@ -1,0 +1,87 @@
+"""What a Python function pays for state: rows per second of one that reads and writes a record for each row.
+
+    python benchmarks/state.py [rows in a batch]
+
+Each side runs the same batches in turn: ``none`` counts in a dict and forgets, ``get, put`` asks for each key as it
+comes, and ``get_many`` asks for the keys of an Arrow batch at once. The first batch is left out, and the median of the
+others is shown, with what a row costs beyond ``none``.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from mullion._stateful import State, stateful_map
+from side import session
+
+KEYS = (1_000, 100_000)
+BATCHES = 4
+
+
+def without(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
+    counts: dict[bytes, bytes] = {}
+    for batch in batches:
+        for key in batch.column("k").to_pylist():
+            counts[key] = b"%d" % (int(counts.get(key) or b"0") + 1)
+    yield pa.RecordBatch.from_pylist([{"keys": len(counts)}])
+
+
+def one_by_one(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
+    rows = 0
+    for batch in batches:
+        for key in batch.column("k").to_pylist():
+            state.put(key, b"%d" % (int(state.get(key) or b"0") + 1))
+        rows += batch.num_rows
+    yield pa.RecordBatch.from_pylist([{"keys": rows}])
+
+
+def at_once(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
+    rows = 0
+    for batch in batches:
+        keys = batch.column("k").to_pylist()
+        state.get_many(keys)
+        for key in keys:
+            state.put(key, b"%d" % (int(state.get(key) or b"0") + 1))
+        rows += batch.num_rows
+    yield pa.RecordBatch.from_pylist([{"keys": rows}])
+
+
+SIDES = {"none": without, "get, put": one_by_one, "get_many": at_once}
+
+
+def main(rows: int) -> None:
+    spark = session()
+    print(f"{'keys':>8} {'side':<10} {'store':<8} {'rows/s':>10} {'µs/row':>8} {'of it state':>12}")
+    for keys in KEYS:
+        base = 0.0
+        for side, function in SIDES.items():
+            for store in ("rocksdb",) if side == "none" else ("rocksdb", "memory"):
+                with tempfile.TemporaryDirectory() as home:
+                    folder = Path(home)
+                    for batch in range(BATCHES):
+                        key = F.expr(f"cast(concat('key ', pmod(xxhash64(id, {batch}), {keys})) as binary) as k")
+                        spark.range(rows).select(key).coalesce(1).write.mode("append").parquet(str(folder / "in"))
+                    stream = spark.readStream.schema("k binary").option("maxFilesPerTrigger", 1)
+                    out = stateful_map(
+                        stream.parquet(str(folder / "in")), function, "keys bigint", shard_by="k", state=store
+                    )
+                    query = out.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint"))
+                    running = query.trigger(availableNow=True).start()
+                    running.awaitTermination()
+                    took = [report["durationMs"]["addBatch"] for report in running.recentProgress][1:]
+                median = statistics.median(took)
+                per_row = median * 1000 / rows
+                base = per_row if side == "none" else base
+                beyond = "" if side == "none" else f"{per_row - base:.2f} µs"
+                print(f"{keys:>8} {side:<10} {store:<8} {rows * 1000 / median:>10,.0f} {per_row:>8.2f} {beyond:>12}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 300_000)

@@ -1,0 +1,85 @@
+package org.apache.spark.sql.mullion.state
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.json4s._
+
+import org.apache.spark.sql.mullion.SparkLineShim
+import org.apache.spark.sql.mullion.exec.OperatorProgram
+
+import dev.mullion.MullionException
+
+/** What an operator's state means, written beside it once: of one window, or of several that share the operator. */
+trait OperatorHeader {
+
+  /** The state store, by its name. */
+  def state: String
+
+  /** What the state of each window means, by its name if there are several. */
+  def windows: Seq[(Option[String], StateHeader)]
+
+  /** The windows in words. */
+  def describe: String
+
+  /** What is not as it was, in words. */
+  def differences(other: OperatorHeader): Seq[String]
+}
+
+/** What the state of several windows means, of each by its name.
+  *
+  * @param shared
+  *   what rows are shuffled by, as SQL: where state is depends on it
+  */
+final case class TogetherHeader(shared: List[String], together: Map[String, StateHeader]) extends OperatorHeader {
+  override def state: String = together.head._2.state
+
+  def names: Seq[String] = together.keys.toSeq.sorted
+
+  override def windows: Seq[(Option[String], StateHeader)] = names.map(name => Some(name) -> together(name))
+
+  override def describe: String = names.map(name => s"$name: ${together(name).describe}").mkString("; ")
+
+  override def differences(other: OperatorHeader): Seq[String] = other match {
+    case several: TogetherHeader if several.names == names =>
+      val windows = names.flatMap { name =>
+        together(name).differences(several.together(name)).map(what => s"of the window '$name' $what")
+      }
+      def by(header: TogetherHeader) = header.shared.mkString(", ")
+      windows ++ Option.when(windows.isEmpty && several.shared != shared)(
+        s"the rows were shuffled by [${by(this)}] and are now by [${by(several)}]"
+      )
+    case several: TogetherHeader =>
+      Seq(s"the windows together were [${names.mkString(", ")}] and are now [${several.names.mkString(", ")}]")
+    case one => Seq(s"it was of several windows together ($describe) and is now of one (${one.describe})")
+  }
+}
+
+object OperatorHeader {
+  private implicit val formats: Formats = DefaultFormats
+
+  private val file = new HeaderFile[OperatorHeader]("header.json", of)
+
+  private def of(json: JValue): OperatorHeader =
+    if (json \ "together" == JNothing) json.extract[StateHeader] else json.extract[TogetherHeader]
+
+  /** Compares the operator with the state that it is about to read, and fails before anything is written if they
+    * differ; in a new checkpoint, writes what the state will mean.
+    */
+  def check(program: OperatorProgram, info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit = {
+    val root = new Path(info.checkpointLocation, info.operatorId.toString)
+    val now = program.header
+    read(root, hadoopConf) match {
+      case Some(was) =>
+        val differences = was.differences(now)
+        if (differences.nonEmpty)
+          throw MullionException.incompatibleState(
+            s"The checkpoint ${new Path(info.checkpointLocation).getParent} holds state of another query (operator " +
+              s"${info.operatorId}). ${differences.mkString("; ")}. Nothing was overwritten. Start the changed query with a " +
+              "new checkpointLocation, or change it back."
+          )
+      case None => file.write(root, hadoopConf, now)
+    }
+  }
+
+  def read(operatorRoot: Path, hadoopConf: Configuration): Option[OperatorHeader] = file.read(operatorRoot, hadoopConf)
+}

@@ -1,0 +1,337 @@
+"""Several windows over one stream in one query: each as if it were alone, over one read and one shuffle."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mullion import (
+    Around,
+    Count,
+    Custom,
+    Early,
+    IncompatibleStateError,
+    InvalidArgumentError,
+    Session,
+    Sliding,
+    Tumbling,
+    UnsupportedError,
+    read_panes,
+    together,
+    windowed,
+)
+from mullion.testing import ClockedQuery
+from streams import SECOND, Feed, batches_of
+
+STATES = ("rocksdb", "hdfs", "memory")
+COLUMNS = "k string, j int, gap int, v bigint"
+
+
+def windows(rows: DataFrame, state: str) -> dict[str, DataFrame]:
+    """One of each kind that can share an operator: they differ in all that windows can differ in."""
+
+    def of(window: Any, *aggregates: Column, by: Any = ("k",), **options: Any) -> DataFrame:
+        return windowed(rows, window, by=list(by), time="ts", state=state, **options).agg(*aggregates)
+
+    n, s, ids = F.count("*").alias("n"), F.sum("v").alias("s"), F.sort_array(F.collect_list("v")).alias("ids")
+    gap = Session(F.make_dt_interval(secs=F.col("gap")))
+    weeks = Custom(F.expr("array(struct(ts - interval 3 seconds AS start, ts + interval 2 seconds AS end))"))
+    return {
+        "tumbling": of(Tumbling("10 seconds"), n, s, allowed_lateness="5 seconds", late="reopen"),
+        "refined": of(Tumbling("7 seconds"), n, allowed_lateness="9 seconds", on_time=True, accumulate=False),
+        "sliding": of(Sliding("9 seconds", "4 seconds"), n, F.max("v").alias("most"), early=Early("3 seconds")),
+        "gaps": of(Sliding("3 seconds", "5 seconds"), ids, by=["j", "k"], early=Early(count=2), late="emit"),
+        "sessions": of(Session("4 seconds"), n, s, by=["k", "j"], allowed_lateness="2 seconds", late="emit"),
+        "by_row": of(gap, ids, late="reopen", early=Early("2 seconds", unchanged=True)),
+        "around": of(Around("2 seconds", "1 second"), F.sum("v").alias("s"), (F.max("v") * 2).alias("twice")),
+        "custom": of(weeks, n, F.min("k").alias("first"), by=["j"], allowed_lateness="1 second"),
+        "all": of(Tumbling("20 seconds"), n, by=[]),
+    }
+
+
+def apart(panes: Mapping[str, DataFrame]) -> DataFrame:
+    """Each window for itself, in one query."""
+    named = [df.select(F.lit(name).alias("window_name"), "*") for name, df in panes.items()]
+    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), named)
+
+
+def told(panes: DataFrame) -> DataFrame:
+    """The rows of a result, as text that does not depend on the order of columns."""
+    return panes.select(F.to_json(F.struct(*sorted(panes.columns))).alias("told"))
+
+
+def random_rows(chance: random.Random, now: int, keys: int) -> list[tuple[Any, ...]]:
+    def time() -> int | None:
+        return (
+            None if chance.random() < 0.01 else (now - int(chance.expovariate(1 / 4))) * SECOND + chance.choice((0, 1))
+        )
+
+    return [
+        (time(), f"k{chance.randrange(keys)}", chance.randrange(3), chance.randrange(0, 6), chance.randrange(1000))
+        for _ in range(keys)
+    ]
+
+
+def test_windows_together_give_what_each_gives_alone(spark: SparkSession, tmp_path: Path) -> None:
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    feed = Feed(tmp_path / "in", COLUMNS)
+    stream = feed.stream(spark, "2 seconds")
+    alone = ClockedQuery(told(apart(windows(stream, "rocksdb"))), checkpoint=tmp_path / "alone")
+    shared: dict[str, ClockedQuery] = {}
+
+    def start(state: str, reverse: bool = False) -> None:
+        panes = windows(stream, state)
+        named = dict(reversed(panes.items())) if reverse else panes
+        shared[state] = ClockedQuery(told(together(**named)), checkpoint=tmp_path / state)
+
+    def compare(at: str) -> None:
+        should = Counter(row[0] for row in alone.settle())
+        for state, query in shared.items():
+            is_ = Counter(row[0] for row in query.settle())
+            instead, missing = list((is_ - should).items())[:5], list((should - is_).items())[:5]
+            assert is_ == should, f"seed {seed}, {state}, {at}: instead {instead}, missing {missing}"
+
+    try:
+        for state in STATES:
+            start(state)
+        now = 100
+        for step in range(5):
+            now += chance.choice((1, 3, 8, 15))
+            if step == 2:
+                for query in shared.values():
+                    query.stop()
+            feed.write(random_rows(chance, now, 200))
+            if step == 2:
+                for state in STATES:
+                    # The order in which windows are written says nothing.
+                    start(state, reverse=True)
+            compare(f"step {step}")
+        for state, query in shared.items():
+            assert read_panes(tmp_path / state, spark=spark).count() == batches_of(query)[-1]["panesOpen"] > 0
+        feed.flood()
+        compare("at the end")
+        for state, query in shared.items():
+            assert batches_of(query)[-1]["numRowsTotal"] == 0, f"seed {seed}, {state}: records left"
+            assert read_panes(tmp_path / state, spark=spark).isEmpty()
+    finally:
+        for query in (alone, *shared.values()):
+            query.stop()
+
+
+def test_the_source_is_read_once_and_shuffled_once(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", COLUMNS)
+    stream = feed.stream(spark)
+    panes = together(**windows(stream, "hdfs"))
+    feed.write([(SECOND, "a", 1, 2, 3), (2 * SECOND, "b", 1, 2, 3)])
+    query = (
+        panes.writeStream.format("memory")
+        .queryName("together")
+        .option("checkpointLocation", str(tmp_path / "c"))
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+        progress = [report for report in query.recentProgress if report["numInputRows"]]
+        assert [report["numInputRows"] for report in progress] == [2]
+        assert [operator["operatorName"] for operator in progress[0]["stateOperators"]] == ["mullionWindow"]
+        plan = query._jsq.explainInternal(False)
+    finally:
+        query.stop()
+    assert len(re.findall("Exchange hashpartitioning", plan)) == 1, plan
+    assert len(re.findall("Scan", plan)) <= 2, plan
+    named = re.search(r"WindowedAggregate together \[(.*)\], state in hdfs", plan)
+    assert named
+    assert all(f"{name}: " in named[1] for name in windows(stream, "hdfs"))
+    assert "all: tumbling 20 seconds" in plan
+
+
+def test_what_cannot_share_stands_for_itself_and_gives_the_same(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    feed = Feed(tmp_path / "in", COLUMNS)
+    stream = feed.stream(spark)
+
+    def of(window: Any, **options: Any) -> DataFrame:
+        return windowed(stream, window, by="k", time="ts", **options).agg(F.sum("v").alias("s"))
+
+    panes = {
+        "a": of(Tumbling("10 seconds")),
+        "b": of(Session("3 seconds")),
+        "in_memory": of(Tumbling("10 seconds"), state="memory"),
+        "per_key": of(Tumbling("10 seconds"), watermark="per key"),
+        "running": of(Session("3 seconds"), running=True),
+        "discarding": of(Sliding("6 seconds", "3 seconds"), early=Early("2 seconds"), accumulate=False),
+        "by_wall": windowed(stream, Tumbling("10 seconds"), by="j", time=None).agg(F.sum("v").alias("s")),
+    }
+    together(**panes).explain()
+    plan = capsys.readouterr().out
+    assert plan.count("WindowedAggregate together [a: tumbling 10 seconds") == 1
+    whys = re.findall("apart from other windows: (.*?), state", plan)
+    assert Counter(whys) == {
+        "its rows are taken in order of arrival": 2,
+        "its firings take away what they show": 1,
+        "no other has its rows, its clock and its state store": 2,
+    }
+
+    both = [ClockedQuery(told(p), checkpoint=tmp_path / n) for n, p in (("t", together(**panes)), ("a", apart(panes)))]
+    try:
+        for rows in ([(1, 1), (5, 2), (14, 3)], [(3, 1), (30, 7)]):
+            feed.write([(t * SECOND, f"k{v % 2}", 1, 1, v) for t, v in rows])
+            is_, should = ([row[0] for row in query.settle()] for query in both)
+            assert sorted(is_) == sorted(should)
+            assert is_
+        operators = both[0].progress[-1]["stateOperators"]
+        assert [operator["operatorName"] for operator in operators] == ["mullionWindow"] * 6
+    finally:
+        for query in both:
+            query.stop()
+
+
+def test_on_a_batch_windows_together_give_what_each_gives(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", COLUMNS)
+    feed.write(random_rows(random.Random(7), 100, 40))
+    panes = windows(feed.batch(spark), "rocksdb")
+    shared, alone = (Counter(row[0] for row in told(df).collect()) for df in (together(**panes), apart(panes)))
+    assert shared == alone
+    assert {json.loads(row)["window_name"] for row in shared} == set(panes)
+
+
+def test_the_columns_are_the_name_the_keys_the_pane_and_what_the_windows_hold(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("a", 1, 2)], "k string, j int, v int").withColumn("ts", F.timestamp_seconds("v"))
+    panes = together(
+        first=windowed(rows, Tumbling("10 seconds"), by="j", time="ts").agg(
+            F.count("*").alias("n"), F.max("v").alias("m")
+        ),
+        second=windowed(rows, Session("10 seconds"), by="k", time="ts", late="emit").agg(F.count("*").alias("n")),
+    )
+    assert panes.columns == ["window_name", "j", "k", "window", "pane", "n", "m", "late_row"]
+    shown = panes.select("window_name", "j", "k", "n", "m").orderBy("window_name")
+    assert [tuple(row) for row in shown.collect()] == [("first", 1, None, 1, 2), ("second", None, "a", 1, None)]
+
+
+def test_a_window_after_windows_together_waits_for_the_slowest(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", COLUMNS)
+    stream = feed.stream(spark)
+
+    def of(window: Any, lateness: str) -> DataFrame:
+        return windowed(stream, window, by="k", time="ts", allowed_lateness=lateness).agg(F.count("*").alias("n"))
+
+    first = together(fast=of(Tumbling("5 seconds"), "0 seconds"), slow=of(Session("2 seconds"), "20 seconds"))
+    panes = windowed(first, Tumbling("10 seconds"), by="window_name", time="window").agg(F.sum("n").alias("n"))
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+
+        def closed() -> list[tuple[str, int, int]]:
+            return sorted((r["window_name"], r["window"]["start"].timestamp(), r["n"]) for r in query.settle())
+
+        feed.write([(t * SECOND, "a", 0, 0, 0) for t in (1, 2, 6, 12)])
+        assert closed() == []
+        feed.write([(25 * SECOND, "a", 0, 0, 0)])
+        assert closed() == [], "the slow window may still close a pane that ends at 5 s"
+        feed.write([(31 * SECOND, "a", 0, 0, 0)])
+        assert closed() == [("fast", 0, 3), ("slow", 0, 3)]
+
+
+@pytest.fixture(scope="module")
+def started(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[DataFrame, Path]:
+    """A stream, and the checkpoint of a query over two windows of it."""
+    folder = tmp_path_factory.mktemp("started")
+    feed = Feed(folder / "in", COLUMNS)
+    stream = feed.stream(spark)
+    feed.write([(SECOND, "a", 1, 2, 3)])
+    with ClockedQuery(together(**two(stream)), checkpoint=folder / "checkpoint") as query:
+        query.settle()
+    return stream, folder / "checkpoint"
+
+
+def two(rows: DataFrame, **options: Any) -> dict[str, DataFrame]:
+    def of(window: Any, **given: Any) -> DataFrame:
+        return windowed(rows, window, by="k", time="ts", **given).agg(F.count("*").alias("n"))
+
+    return {"a": of(Tumbling("10 seconds")), "b": of(Session("5 seconds"), **options)}
+
+
+CHANGED: dict[str, tuple[Callable[[DataFrame], dict[str, DataFrame]], str]] = {
+    "a window more": (
+        lambda rows: two(rows) | {"c": two(rows)["a"]},
+        r"windows together were \[a, b\] and are now \[a, b, c\]",
+    ),
+    "another name": (
+        lambda rows: dict(zip("ac", two(rows).values(), strict=True)),
+        r"windows together were \[a, b\] and are now \[a, c\]",
+    ),
+    "one window alone": (
+        lambda rows: {"a": two(rows)["a"]},
+        r"it was of several windows together \(a: tumbling 10 seconds; b: session",
+    ),
+    "a longer lateness": (
+        lambda rows: two(rows, allowed_lateness="1 second"),
+        r"of the window 'b' allowed lateness was \[0 seconds\] and is now \[1 second\]",
+    ),
+    "names exchanged": (
+        lambda rows: dict(zip("ba", two(rows).values(), strict=True)),
+        r"of the window 'a' window was \[tumbling 10 seconds\] and is now \[session",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGED)
+def test_other_windows_than_the_state_is_of_are_refused(started: tuple[DataFrame, Path], change: str) -> None:
+    stream, checkpoint = started
+    panes, why = CHANGED[change]
+    with (
+        ClockedQuery(together(**panes(stream)), checkpoint=checkpoint) as query,
+        pytest.raises(IncompatibleStateError, match=why),
+    ):
+        query.settle()
+
+
+def test_what_does_not_go_together_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Feed(tmp_path / "in", COLUMNS).stream(spark)
+    n = F.count("*").alias("n")
+    tens = windowed(stream, Tumbling("10 seconds"), by="k", time="ts").agg(n)
+    fives = windowed(stream, Tumbling("5 seconds"), by="k", time="ts")
+
+    def refused(why: str, **panes: Any) -> None:
+        with pytest.raises(InvalidArgumentError, match=why):
+            together(**panes)
+
+    refused("was given no window")
+    refused("does not say what its panes hold", a=fives)
+    refused(r"a='tens' \(str\) is not a DataFrame", a="tens")
+    refused("'b' is no result of windowed", a=tens, b=tens.where("n > 1"))
+    refused("'Ä' is no name for a window", **{"Ä": tens})
+    refused("'a.b' is no name for a window", **{"a.b": tens})
+    refused("have one name, but for the case", a=tens, A=tens)
+    refused("'n' is of type BIGINT in 'a' and of type STRING in 'b'", a=tens, b=fives.agg(F.max("k").alias("n")))
+    refused("'n' is a key of one window and a result of another", a=tens, b=by_key(stream, F.col("k").alias("n")))
+    refused("A column is named 'window_name'", a=by_key(stream, F.col("k").alias("window_name")))
+    rows = windowed(stream, Count(3), by="k", time=None).agg(n)
+    refused("Windows of time and windows of row numbers do not go together", a=tens, b=rows)
+    idle = windowed(stream, Tumbling("10 seconds"), by="k", time="ts", idle_after="5 seconds").agg(n)
+    refused(r"idle_after moves the event clock of the whole query, and the windows differ in it \(b\)", a=tens, b=idle)
+    batch = spark.createDataFrame([], "ts timestamp, k string")
+    refused("over a stream and some over a batch", a=tens, b=by_key(batch, "k"))
+
+
+def by_key(rows: DataFrame, key: Any) -> DataFrame:
+    return windowed(rows, Tumbling("10 seconds"), by=key, time="ts").agg(F.sum(F.lit(1)).alias("s"))
+
+
+def test_an_operator_over_early_firings_of_windows_together_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    panes = together(**windows(Feed(tmp_path / "in", COLUMNS).stream(spark), "rocksdb"))
+    with pytest.raises(UnsupportedError, match="keeps state over"):
+        panes.groupBy("k").count().writeStream.format("noop").outputMode("update").start()
+    with pytest.raises(UnsupportedError, match="outputMode"):
+        panes.writeStream.format("noop").outputMode("complete").start()
