@@ -29,7 +29,7 @@ CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 # $(call quietly,LOG,COMMAND): the command's output, only if it fails.
 quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; exit 1; }
 
-.PHONY: demo test bench venv jar wheel lint lint-python fmt clean
+.PHONY: demo test bench venv jar wheel kafka lint lint-python fmt clean
 .DELETE_ON_ERROR:
 
 demo: venv
@@ -37,7 +37,7 @@ demo: venv
 
 # pytest comes last, so that its closing line is the run's. Two workers, each with a Spark session of its own: much of a
 # small query's time is waiting.
-test: lint-python venv $(SBT_LAUNCH)
+test: lint-python venv kafka $(SBT_LAUNCH)
 	@echo "Scala tests ..."
 	@$(call quietly,scala-tests,$(SBT) jvm/scalafmtCheckAll jvm/test)
 	@grep -o 'Passed: Total.*' .build/scala-tests.log
@@ -51,6 +51,9 @@ bench: venv
 venv: .venv/.installed
 
 jar: $(JAR)
+
+# What the tests with Kafka need: the JARs of a broker, and of Spark's connector.
+kafka: .build/kafka/.got
 
 wheel: $(WHEEL)
 
@@ -88,6 +91,14 @@ $(SBT_LAUNCH): project/build.properties | .venv/.requirements .build
 	@$(call quietly,ivy,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
 		org.apache.ivy.Main -dependency org.scala-sbt sbt-launch $(SBT_VERSION) -types jar \
 		-retrieve '.build/[artifact]-[revision](-[classifier]).[ext]')
+	@touch $@
+
+.build/kafka/.got: scripts/kafka.ivy.xml | .venv/.requirements .build
+	@echo "Getting Kafka ..."
+	@rm -rf .build/kafka
+	@$(call quietly,ivy-kafka,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
+		org.apache.ivy.Main -ivy scripts/kafka.ivy.xml -types jar bundle \
+		-retrieve '.build/kafka/[conf]/[artifact]-[revision](-[classifier]).[ext]')
 	@touch $@
 
 $(JAR): $(SCALA) python/mullion/_version.py | $(SBT_LAUNCH)

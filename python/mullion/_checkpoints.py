@@ -18,6 +18,18 @@ def path_of(checkpoint: str | os.PathLike[str]) -> str:
     return os.fspath(checkpoint)
 
 
+def operator_of(operator: int | None) -> int:
+    """The number of an operator, -1 for the only one; raises :class:`InvalidArgumentError` for what is none."""
+    if operator is None:
+        return -1
+    if isinstance(operator, bool) or not isinstance(operator, int) or operator < 0:
+        raise InvalidArgumentError(
+            f"operator={operator!r} is not the id of an operator: ids are 0, 1, ... as in the query's progress. Leave "
+            "it out when only one operator of the query is Mullion's."
+        )
+    return operator
+
+
 def session_of(given: SparkSession | None) -> SparkSession:
     """The session to work in, the active one where none is given."""
     session = given or SparkSession.getActiveSession()

@@ -14,9 +14,10 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col, unix_micros
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from mullion import _jars
+from mullion._app.clock import ManualClock
 from mullion._options import Options
 from mullion._ranges import ranges_of
 from mullion._splits import splits_of
@@ -34,6 +35,7 @@ EXCEPTION = "dev.mullion.MullionException"
 OPERATOR = "WindowedAggregate"
 """The name of Mullion's node in a plan."""
 
+_trigger_clocks: WeakKeyDictionary[ManualClock, Any] = WeakKeyDictionary()
 _facades: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
 
 
@@ -154,10 +156,82 @@ def together(windows: Mapping[str, DataFrame]) -> DataFrame:
     return _dataframe(jvm.together(names, _array(spark, "org.apache.spark.sql.Dataset", frames)), spark)
 
 
-def read_panes(spark: SparkSession, checkpoint: str, operator: int | None, panes: DataFrame | None) -> DataFrame:
+def row_in_batch(spark: SparkSession) -> Column:
+    """The number of a row in its micro-batch, in the order in which the source is read."""
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    return ClassicColumn(facade(spark).rowInBatch())
+
+
+def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session like ``spark``, with other settings: queries that are started in it keep them."""
+    facade(spark)
+    session = SparkSession(spark.sparkContext, _internal(spark, "_jsparkSession").cloneSession())
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    return session
+
+
+class Stateful:
+    """Functions with state, and the windows between them, as they are being asked for."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        process: Callable[..., Any],
+        schema: StructType,
+        shards: Sequence[Column | str],
+        state: str,
+        wall_timers: bool,
+    ) -> None:
+        self._spark = spark
+        self._facade = facade(spark)
+        self._asked = self._facade.stateful(_function(spark, process), schema.json())
+        self._asked = self._asked.withShards(_columns(spark, shards)).withState(state)
+        if wall_timers:
+            self._asked = self._asked.withWallTimers()
+
+    def rows_of(self, window: int, schema: StructType) -> DataFrame:
+        """The rows that ``process`` makes for a window, by its number from 1."""
+        session = _internal(self._spark, "_jsparkSession")
+        return _dataframe(self._facade.statefulRows(session, window, schema.json()), self._spark)
+
+    def add_window(self, name: str, panes: DataFrame) -> None:
+        """The next window."""
+        self._asked = self._asked.withWindow(name, _internal(panes, "_jdf"))
+
+    def add_callbacks(self, callbacks: Callable[..., Any]) -> None:
+        """What gets the firings of all windows."""
+        self._asked = self._asked.withCallbacks(_function(self._spark, callbacks))
+
+    def over(self, df: DataFrame) -> DataFrame:
+        """The functions over the rows of a stream."""
+        return _dataframe(self._facade.statefulOver(_internal(df, "_jdf"), self._asked), self._spark)
+
+
+def read_state(spark: SparkSession, checkpoint: str, operator: int) -> DataFrame:
+    """The records of functions' state in a checkpoint."""
+    return _dataframe(facade(spark).readState(_internal(spark, "_jsparkSession"), checkpoint, operator), spark)
+
+
+def _function(spark: SparkSession, function: Callable[..., Any]) -> Any:
+    """A function pickled, as ``mapInArrow`` hands it to the JVM. Without pandas, which that asks for and never uses."""
+    from pyspark.sql.udf import UserDefinedFunction
+    from pyspark.util import PythonEvalType
+
+    frame = StructType().add("kind", IntegerType()).add("data", BinaryType())
+    udf = UserDefinedFunction(
+        function,
+        returnType=frame,
+        name=getattr(getattr(function, "function", function), "__name__", type(function).__name__),
+        evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
+    )
+    return _internal(udf, "_judf")
+
+
+def read_panes(spark: SparkSession, checkpoint: str, which: int, panes: DataFrame | None) -> DataFrame:
     """The open panes of a checkpoint; the aggregates' code comes from ``panes`` where it is given."""
     jvm = facade(spark)
-    which = -1 if operator is None else operator
     if panes is None:
         return _dataframe(jvm.readPanes(_internal(spark, "_jsparkSession"), checkpoint, which), spark)
     return _dataframe(jvm.readPanesOf(_internal(panes, "_jdf"), checkpoint, which), spark)
@@ -173,6 +247,32 @@ def start_clocked(panes: DataFrame, checkpoint: str, output_mode: str, start_ms:
     return facade(panes.sparkSession).startClocked(_internal(panes, "_jdf"), checkpoint, output_mode, start_ms)
 
 
+def start_on_clock(
+    outputs: DataFrame,
+    name: str,
+    checkpoint: str,
+    publish: Callable[[DataFrame, int], None],
+    clock: ManualClock,
+    drain: bool,
+) -> StreamingQuery:
+    """A query that gives each batch to ``publish``, on a clock that a test moves; with ``drain`` it ends by itself."""
+    from pyspark.java_gateway import ensure_callback_server_started
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.utils import ForeachBatchFunction
+
+    spark = outputs.sparkSession
+    jvm = facade(spark)
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    trigger_clock = _trigger_clocks.get(clock)
+    if trigger_clock is None:
+        trigger_clock = _trigger_clocks[clock] = jvm.manualClock(clock.time_us() // 1000)
+        clock.follow(trigger_clock)
+    function = ForeachBatchFunction(spark, publish)
+    return StreamingQuery(
+        jvm.startBatches(_internal(outputs, "_jdf"), name, checkpoint, function, trigger_clock, drain)
+    )
+
+
 def output_since(query: Any, batch: int, spark: SparkSession) -> DataFrame:
     """What batches of a clocked query after ``batch`` wrote."""
     return _dataframe(query.since(batch), spark)
@@ -181,6 +281,20 @@ def output_since(query: Any, batch: int, spark: SparkSession) -> DataFrame:
 def progress_of(query: Any) -> list[str]:
     """The progress reports of a clocked query's batches, as JSON."""
     return [report.json() for report in query.query().recentProgress()]
+
+
+def last_batch_of(query: StreamingQuery) -> int | None:
+    """The number of the last batch that a query reported, or ``None`` before the first.
+
+    PySpark's own reading of a report fails where no time passed in a batch, as on a clock that stands still.
+    """
+    progress = query._jsq.lastProgress()
+    return None if progress is None else int(progress.batchId())
+
+
+def reports_of(query: StreamingQuery) -> list[str]:
+    """The progress reports of a query's batches, as JSON."""
+    return [report.json() for report in query._jsq.recentProgress()]
 
 
 def running_conf(key: str) -> str | None:

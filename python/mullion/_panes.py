@@ -29,14 +29,10 @@ def read_panes(
     :class:`UnsupportedError` under Spark Connect or when ``panes`` is needed.
     """
     path = _checkpoints.path_of(checkpoint)
-    if operator is not None and (isinstance(operator, bool) or not isinstance(operator, int) or operator < 0):
-        raise InvalidArgumentError(
-            f"operator={operator!r} is not the id of an operator: ids are 0, 1, ... as in the query's progress. Leave "
-            "it out when only one operator of the query is Mullion's."
-        )
+    number = _checkpoints.operator_of(operator)
     if panes is not None:
         _jvm.require_classic(panes, "panes")
         if not isinstance(panes, DataFrame):
             raise InvalidArgumentError(f"panes={panes!r} is not a DataFrame. Give what windowed(...).agg() made.")
     session = _checkpoints.session_of(spark or (panes.sparkSession if panes is not None else None))
-    return _jvm.read_panes(session, path, operator, panes)
+    return _jvm.read_panes(session, path, number, panes)

@@ -124,7 +124,7 @@ def windowed(
     >>> windowed(events, Tumbling("1 hour"), by="carrier", time="ts").agg(F.count("*").alias("n"))  # doctest: +SKIP
     DataFrame[carrier: string, window: struct<...>, pane: struct<firing:string,index:int>, n: bigint]
     """
-    _require_dataframe(df)
+    require_dataframe(df)
     _require_window(window)
     keys = _keys(by)
     if time is not None and not isinstance(time, (str, Column)):
@@ -135,10 +135,10 @@ def windowed(
     allowed_lateness_us = _durations.not_negative(allowed_lateness, "allowed_lateness", "allowed_lateness={}")
     if early is not None and not isinstance(early, Early):
         raise InvalidArgumentError(f"early={early!r} is not an Early. Write {_early_meant(early)}.")
-    _require_bool("on_time", on_time)
-    _require_bool("accumulate", accumulate)
-    _require_bool("running", running)
-    _require_one_of("watermark", watermark, WATERMARK)
+    require_bool("on_time", on_time)
+    require_bool("accumulate", accumulate)
+    require_bool("running", running)
+    require_one_of("watermark", watermark, WATERMARK)
     if on_time and allowed_lateness_us == 0:
         raise InvalidArgumentError(
             "on_time=True adds nothing here: without allowed lateness a pane closes at its end. Add, for instance, "
@@ -153,8 +153,8 @@ def windowed(
         raise UnsupportedError(
             "accumulate=False is not for windows about rows: they share what they hold. Leave it out."
         )
-    _require_one_of("late", late, LATE)
-    _require_one_of("empty", empty, EMPTY)
+    require_one_of("late", late, LATE)
+    require_one_of("empty", empty, EMPTY)
     if empty == "emit" and not isinstance(window, (Tumbling, Sliding)):
         raise UnsupportedError(
             f"empty='emit' is for windows that there are without rows, and {window!r} is made by them. Use Tumbling or "
@@ -177,7 +177,7 @@ def windowed(
                 f"{name} says what becomes of rows that come late, or of a clock that stands still, and on processing "
                 "time (time=None) there are neither. Leave it out, or name the rows' event time, as in time='ts'."
             )
-    _require_one_of("state", state, STATE)
+    require_one_of("state", state, STATE)
     _jvm.facade(df.sparkSession)
     _check_keys(df, keys, reserved=(*_RESERVED, "late_row") if late == "emit" else _RESERVED)
     if time is not None:
@@ -199,7 +199,7 @@ def windowed(
                 "a row is known only then. Leave running out."
             )
         for column in window.columns or ():
-            _field(df, f"columns={list(window.columns or ())!r}", _jvm.quoted(column))
+            field_of(df, f"columns={list(window.columns or ())!r}", _jvm.quoted(column))
     per_key = watermark == "per key"
     options = Options(
         time, allowed_lateness_us, early, on_time, accumulate, late, empty, idle_after_us, state, running, per_key
@@ -223,6 +223,12 @@ class Windowed:
 
         Takes any of Spark's aggregates, expressions over them, and Scala UDAFs: ``F.count("*").alias("n")``. With
         ``late="emit"`` there is ``late_row`` too.
+
+        Some aggregates grow with their rows: lists, sets, exact percentiles. What a pane of a stream holds of all its
+        aggregates may have ``spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes``, 128 MB if not said; past
+        that the query fails with an error that names the pane, and can go on from its checkpoint with a higher limit.
+        Of a ``collect_list`` a batch writes what it adds (and at most 64 kB beside it); sets and percentiles are
+        written whole with each batch that has rows for them.
 
         Raises :class:`InvalidArgumentError` when there is none, when one is no aggregate or holds another, when a name
         would be twice in the result, and when a stream has no watermark on its event time;
@@ -260,7 +266,7 @@ class Windowed:
         Raises :class:`InvalidArgumentError` for a value that cannot be right, such as ``order="time"`` without
         ``time=``, and :class:`UnsupportedError` with ``running=True`` or ``early=``.
         """
-        _require_one_of("order", order, ORDER)
+        require_one_of("order", order, ORDER)
         if not isinstance(name, str) or not name:
             raise InvalidArgumentError(f"name={name!r} is not a column's name. Write, for instance, name='rows'.")
         if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1:
@@ -287,11 +293,12 @@ class Windowed:
         return f"windowed({', '.join(parts)})"
 
 
-def _require_dataframe(df: object) -> None:
+def require_dataframe(df: object, given: str = "windowed() was given") -> None:
+    """Raises when ``df`` is no DataFrame of a classic session."""
     _jvm.require_classic(df, "this DataFrame")
     if not isinstance(df, DataFrame):
         raise InvalidArgumentError(
-            f"windowed() was given a {type(df).__module__}.{type(df).__name__}, which is not a Spark DataFrame. "
+            f"{given} a {type(df).__module__}.{type(df).__name__}, which is not a Spark DataFrame. "
             "Make one with spark.createDataFrame(...) or spark.readStream."
         )
 
@@ -347,7 +354,8 @@ def _require_no_clock(
         )
 
 
-def _require_one_of(name: str, value: object, allowed: Sequence[str]) -> None:
+def require_one_of(name: str, value: object, allowed: Sequence[str]) -> None:
+    """Raises for a value that is not one of those allowed."""
     if isinstance(value, str) and value in allowed:
         return
     raise InvalidArgumentError(
@@ -355,7 +363,8 @@ def _require_one_of(name: str, value: object, allowed: Sequence[str]) -> None:
     )
 
 
-def _require_bool(name: str, value: object) -> None:
+def require_bool(name: str, value: object) -> None:
+    """Raises for what is neither True nor False."""
     if not isinstance(value, bool):
         raise InvalidArgumentError(f"{name}={value!r} ({type(value).__name__}) is neither True nor False.")
 
@@ -369,7 +378,7 @@ def _early_meant(early: object) -> str:
 
 
 def _check_keys(df: DataFrame, keys: tuple[ColumnOrName, ...], reserved: Sequence[str]) -> None:
-    names = [_field(df, f"by={key!r}", key).name for key in keys]
+    names = [field_of(df, f"by={key!r}", key).name for key in keys]
     for name in names:
         if name.lower() in reserved:
             raise InvalidArgumentError(
@@ -381,7 +390,7 @@ def _check_keys(df: DataFrame, keys: tuple[ColumnOrName, ...], reserved: Sequenc
 
 
 def _check_time(df: DataFrame, time: ColumnOrName) -> None:
-    found = _field(df, f"time={time!r}", time)
+    found = field_of(df, f"time={time!r}", time)
     if isinstance(found.dataType, TimestampType) or _is_window(found.dataType):
         return
     raise InvalidArgumentError(
@@ -391,7 +400,7 @@ def _check_time(df: DataFrame, time: ColumnOrName) -> None:
 
 
 def _check_gap(df: DataFrame, gap: Column) -> None:
-    found = _field(df, f"gap={gap!r}", gap)
+    found = field_of(df, f"gap={gap!r}", gap)
     if isinstance(found.dataType, (DayTimeIntervalType, CalendarIntervalType, StringType)):
         return
     if isinstance(found.dataType, NumericType):
@@ -405,7 +414,7 @@ def _check_gap(df: DataFrame, gap: Column) -> None:
 
 
 def _check_ranges(df: DataFrame, ranges: ColumnOrName) -> None:
-    kind = _field(df, f"ranges={ranges!r}", ranges).dataType
+    kind = field_of(df, f"ranges={ranges!r}", ranges).dataType
     if _is_window(kind) or (isinstance(kind, ArrayType) and _is_window(kind.elementType)) or isinstance(kind, NullType):
         return
     raise InvalidArgumentError(
@@ -445,7 +454,7 @@ def _convert(name: str, cast: str) -> str:
     return f"Convert it before withWatermark: df.withColumn({name!r}, {cast})."
 
 
-def _field(df: DataFrame, what: str, column: ColumnOrName) -> StructField:
+def field_of(df: DataFrame, what: str, column: ColumnOrName) -> StructField:
     """The name and type that Spark gives a column of ``df``."""
     if isinstance(column, Column):
         _jvm.require_classic(column, what)

@@ -46,10 +46,17 @@ class StateLostError(MullionError):
     condition = "STATE_LOST"
 
 
+class QueryFailedError(MullionError):
+    """A query of a program that failed, by an error that is not Mullion's: its ``__cause__``."""
+
+    condition = "QUERY_FAILED"
+
+
 class FunctionError(MullionError):
     """A function that was passed to Mullion raised an error, or returned what it may not.
 
-    Nothing of the batch was kept: the query goes on from its checkpoint once the function is mended.
+    The message says file and line. Nothing of the batch was kept: the query goes on from its checkpoint once the
+    function is mended.
     """
 
     condition = "FUNCTION_FAILED"
@@ -69,6 +76,7 @@ _BY_CONDITION: dict[str, type[MullionError]] = {
         UnsupportedError,
         IncompatibleStateError,
         StateLostError,
+        QueryFailedError,
         FunctionError,
         VersionMismatchError,
     )

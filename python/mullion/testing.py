@@ -8,6 +8,8 @@ A test writes rows to its source, calls :meth:`ClockedQuery.settle`, and looks a
     query.advance("1 minute")     # wall time passes
     fired = query.settle()
     query.stop()
+
+:class:`ManualClock` is such a clock for programs over topics.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from typing import Any, Self
 from pyspark.sql import DataFrame, Row
 
 from mullion import _durations, _jvm
+from mullion._app.clock import ManualClock
 from mullion._durations import Duration
 
-__all__ = ["ClockedQuery"]
+__all__ = ["ClockedQuery", "ManualClock"]
 
 
 class ClockedQuery:

@@ -3,10 +3,12 @@
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+import kafka_server
 import mullion
 
 
@@ -14,6 +16,9 @@ import mullion
 def spark() -> Iterator[SparkSession]:
     # Python workers have the packages that the tests have.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # ... and the modules.
+    here = str(Path(__file__).parent)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("mullion-tests")
@@ -36,7 +41,21 @@ def spark() -> Iterator[SparkSession]:
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
         )
     )
+    # Spark's connector to Kafka, which make kafka gets.
+    connector = ",".join(jar.as_uri() for jar in kafka_server.jars("connector"))
+    builder = builder.config("spark.jars", connector) if connector else builder
     session = mullion.configure(builder).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka_server.KafkaServer]:
+    """Kafka, started when the first test asks for it. Its topics are the suite's: each test has names of its own."""
+    server = kafka_server.KafkaServer(tmp_path_factory.mktemp("kafka"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()

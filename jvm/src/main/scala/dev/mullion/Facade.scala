@@ -3,7 +3,12 @@ package dev.mullion
 import java.util.Properties
 
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
+import org.apache.spark.sql.execution.python.UserDefinedPythonFunction
+import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction
 import org.apache.spark.sql.mullion._
+import org.apache.spark.sql.mullion.stateful.{StateReader, StatefulBuilder, StatefulOptions}
+import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.types.{DataType, StructType}
 
 import dev.mullion.windows._
 
@@ -90,10 +95,59 @@ object Facade {
   def readPanesOf(panes: DataFrame, checkpoint: String, operator: Int): DataFrame =
     PanesReader.readOf(Session.classic(panes), checkpoint, operator)
 
+  /** What is asked of functions with state: a function, as yet.
+    *
+    * @param schema
+    *   of the output, as JSON
+    */
+  def stateful(process: UserDefinedPythonFunction, schema: String): StatefulOptions =
+    StatefulOptions(process, schemaOf(schema))
+
+  /** The rows that a function makes for its window number `target`, from 1. */
+  def statefulRows(spark: SparkSession, target: Int, schema: String): DataFrame = {
+    install(spark)
+    StatefulBuilder.rows(Session.classic(spark), target, schemaOf(schema))
+  }
+
+  private def schemaOf(json: String): StructType = DataType.fromJson(json) match {
+    case struct: StructType => struct
+    case other              => throw MullionException.invalid(s"${other.sql} is no schema of rows.")
+  }
+
+  /** Functions with state over a stream. */
+  def statefulOver(df: DataFrame, options: StatefulOptions): DataFrame = {
+    install(df.sparkSession)
+    StatefulBuilder(Session.classic(df), options)
+  }
+
+  /** The records of functions' state in a checkpoint: `shard`, `key`, `value`.
+    *
+    * @param operator
+    *   the operator's number in the checkpoint, or -1 if there is one of these
+    */
+  def readState(spark: SparkSession, checkpoint: String, operator: Int): DataFrame =
+    StateReader.read(Session.classic(spark), checkpoint, operator)
+
   /** Takes a checkpoint with state in memory back to its newest snapshot; how many batches the query will do again. */
   def recover(spark: SparkSession, checkpoint: String): Long = Recovery.recover(Session.classic(spark), checkpoint)
 
   /** Starts a query whose clock a test moves; see `ClockedQuery`. */
   def startClocked(panes: DataFrame, checkpoint: String, outputMode: String, startMs: Long): ClockedQuery =
     ClockedQuery.start(Session.classic(panes), checkpoint, outputMode, startMs)
+
+  /** The number of a row in its micro-batch, in the order in which the source is read. */
+  def rowInBatch: Column = RowInBatch.column
+
+  /** A clock that a test moves, for `startBatches`. */
+  def manualClock(startMs: Long): TestClock = new TestClock(startMs)
+
+  /** Starts a query that hands its batches to Python, on a clock that a test moves; see `BatchesQuery`. */
+  def startBatches(
+      outputs: DataFrame,
+      name: String,
+      checkpoint: String,
+      function: PythonForeachBatchFunction,
+      clock: TestClock,
+      drain: Boolean
+  ): StreamingQuery = BatchesQuery.start(Session.classic(outputs), name, checkpoint, function, clock, drain)
 }

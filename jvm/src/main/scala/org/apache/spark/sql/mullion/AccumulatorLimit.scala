@@ -11,18 +11,21 @@ import dev.mullion.MullionException
   */
 final case class AccumulatorLimit(bytes: Long) {
 
+  def isLess(size: Long): Boolean = bytes < size
+
+  /** Throws `tooLarge` where it is. */
+  def check(size: Long, pane: => String, of: => String): Unit = if (isLess(size)) throw tooLarge(size, pane, of)
+
   /** @param pane
     *   what an error calls it
     * @param of
     *   what it holds
     */
-  def check(size: Long, pane: => String, of: => String): Unit =
-    if (size > bytes)
-      throw MullionException.unsupported(
-        s"$pane has grown to $size bytes of $of, and ${AccumulatorLimit.Setting} allows it $bytes: a task holds them in memory. " +
-          "Use shorter windows or more keys, or aggregates that do not grow with their rows; or, if executors have the memory, " +
-          s"raise the limit, as in spark.conf.set('${AccumulatorLimit.Setting}', '${Math.max(1L, size / (1L << 20) * 2)}m')."
-      )
+  def tooLarge(size: Long, pane: String, of: String): MullionException = MullionException.unsupported(
+    s"$pane has grown to $size bytes of $of, and ${AccumulatorLimit.Setting} allows it $bytes: a task holds them in memory. " +
+      "Use shorter windows or more keys, or aggregates that do not grow with their rows; or, if executors have the memory, " +
+      s"raise the limit, as in spark.conf.set('${AccumulatorLimit.Setting}', '${size / (1L << 20) * 2 + 1}m')."
+  )
 }
 
 object AccumulatorLimit {

@@ -1,20 +1,12 @@
 package org.apache.spark.sql.mullion
 
-import java.util.UUID
-
-import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
-import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog}
-import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.exec.{OperatorProgram, PaneCounts}
-import org.apache.spark.sql.mullion.state.{OperatorHeader, PartitionOpener, StateHeader}
+import org.apache.spark.sql.mullion.state.{OperatorHeader, StateHeader}
 import org.apache.spark.sql.types.{DataType, StructField, StructType, TimestampType}
 import org.apache.spark.util.SerializableConfiguration
 
@@ -57,69 +49,11 @@ object PanesReader {
     read(spark, state, program)
   }
 
-  /** Where an operator's state is, and the version to read. */
-  private final case class Located(
-      root: String,
-      operator: Long,
-      header: OperatorHeader,
-      partitions: Int,
-      version: Long,
-      checkpointIds: Option[Array[Array[String]]]
-  )
+  private val kind =
+    OperatorState.Kind[OperatorHeader]("window", "windows", OperatorHeader.read, _.describe, _.state)
 
-  private def locate(spark: SparkSession, checkpoint: String, operator: Int): Located = {
-    val hadoopConf = spark.sessionState.newHadoopConf()
-    val home = new Path(checkpoint)
-    val root = new Path(home, "state")
-    val files = CheckpointFileManager.create(home, hadoopConf)
-    if (!files.exists(root))
-      throw MullionException.invalid(
-        s"There is no state in $checkpoint: it has no folder 'state'. Give the checkpointLocation of a query with a window."
-      )
-    val ours = files.list(root).map(_.getPath.getName).filter(_.forall(_.isDigit)).map(_.toLong).sorted.flatMap { id =>
-      OperatorHeader.read(new Path(root, id.toString), hadoopConf).map(id -> _)
-    }
-    val (id, header) = (ours.toSeq, operator) match {
-      case (Seq(), _)     => throw MullionException.invalid(s"No operator in $checkpoint is a window of Mullion's.")
-      case (Seq(one), -1) => one
-      case (several, -1)  =>
-        val listed = several.map { case (i, h) => s"$i (${h.describe})" }.mkString(", ")
-        throw MullionException.invalid(s"$checkpoint has several windows: say which with operator=, one of $listed.")
-      case (several, wanted) =>
-        several.find(_._1 == wanted).getOrElse {
-          val listed = several.map(_._1).mkString(", ")
-          throw MullionException.invalid(
-            s"Operator $wanted of $checkpoint is no window of Mullion's; there is $listed."
-          )
-        }
-    }
-    val (batch, commit) = new CommitLog(spark, new Path(home, "commits").toString)
-      .getLatest()
-      .getOrElse(
-        throw MullionException.invalid(s"No batch in $checkpoint has been committed yet: there is nothing to read.")
-      )
-    val partitions = partitionsOf(root, id, hadoopConf, batch)
-    val latest = Located(root.toString, id, header, partitions, batch + 1, commit.stateUniqueIds.flatMap(_.get(id)))
-    if (header.state != StateChoice.Memory.name) latest
-    else
-      Recovery
-        .snapshots(spark, home, id, partitions)
-        .filter(_._1 <= latest.version)
-        .maxByOption(_._1)
-        .fold(
-          throw MullionException.stateLost(s"There is no snapshot of the state in memory in $checkpoint to read.")
-        ) { case (version, ids) =>
-          latest.copy(version = version, checkpointIds = ids)
-        }
-  }
-
-  /** How many partitions the state of an operator has. */
-  private[mullion] def partitionsOf(root: Path, operator: Long, hadoopConf: Configuration, batch: Long): Int =
-    OperatorStateMetadataReader
-      .createReader(new Path(root, operator.toString), hadoopConf, 1, batch)
-      .read()
-      .collect { case OperatorStateMetadataV1(_, stores) => stores.head.numPartitions }
-      .getOrElse(throw MullionException.incompatibleState(s"$root has no metadata of operator $operator."))
+  private def locate(spark: SparkSession, checkpoint: String, operator: Int): OperatorState[OperatorHeader] =
+    OperatorState.locate(spark, checkpoint, operator, kind)
 
   /** The query that wrote the state, over no rows: its aggregates from their text. */
   private def rebuilt(spark: SparkSession, header: StateHeader, schema: StructType): DataFrame = {
@@ -161,20 +95,8 @@ object PanesReader {
     case node: WindowsTogether   => TogetherPlan(node).program
   }
 
-  private def read(spark: SparkSession, state: Located, program: OperatorProgram): DataFrame = {
-    val stores = PartitionOpener.confOf(program.state, spark.sessionState.conf)
-    // How the checkpoint names its versions is a fact of the checkpoint, whatever the session now does.
-    stores.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, if (state.checkpointIds.isDefined) 2 else 1)
-    val opener = new PartitionOpener(
-      program.state,
-      program.families,
-      state.root,
-      state.operator,
-      UUID.randomUUID(),
-      state.version,
-      state.checkpointIds,
-      new StateStoreConf(stores)
-    )
+  private def read(spark: SparkSession, state: OperatorState[OperatorHeader], program: OperatorProgram): DataFrame = {
+    val opener = state.opener(spark, program.state, program.families)
     val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
     val output: Seq[Attribute] = program.output
     val hidden = Seq("pane", "late_row", WindowedBuilder.noKey)

@@ -11,6 +11,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileMan
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.execution.streaming.state.StateStoreId
 import org.apache.spark.sql.mullion.state.{MemorySnapshots, OperatorHeader}
+import org.apache.spark.sql.mullion.stateful.StatefulHeader
 
 import dev.mullion.MullionException
 
@@ -115,7 +116,10 @@ object Recovery {
     val root = new Path(home, "state")
     val operators = files.list(root).map(_.getPath.getName).filter(_.forall(_.isDigit)).map(_.toLong).sorted.toSeq
     val (ours, others) = operators.partition { id =>
-      OperatorHeader.read(new Path(root, id.toString), hadoopConf).exists(_.state == StateChoice.Memory.name)
+      val operatorRoot = new Path(root, id.toString)
+      val state = OperatorHeader.read(operatorRoot, hadoopConf).map(_.state) orElse
+        StatefulHeader.read(operatorRoot, hadoopConf).map(_.state)
+      state.contains(StateChoice.Memory.name)
     }
     if (ours.isEmpty)
       throw MullionException.invalid(
@@ -127,7 +131,7 @@ object Recovery {
           "another store, which cannot go back with it. Start the query with a new checkpointLocation, and a new place for " +
           s"what it puts out; ${MemorySnapshots.Every}=1 has such a query go on from where it was."
       )
-    ours.map(id => id -> PanesReader.partitionsOf(root, id, hadoopConf, batch))
+    ours.map(id => id -> OperatorState.partitionsOf(root, id, hadoopConf, batch))
   }
 
   private def refuseRunning(spark: SparkSession, home: Path): Unit =

@@ -3,6 +3,7 @@ package org.apache.spark.sql.mullion
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.classic.{DataFrame => ClassicDataFrame, Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.mullion.functions.SqlFunctions
+import org.apache.spark.sql.mullion.stateful.StatefulStrategy
 
 import dev.mullion.MullionException
 
@@ -23,7 +24,9 @@ object Session {
   def install(spark: SparkSession): Unit = {
     val experimental = classic(spark).experimental
     experimental.synchronized {
-      if (!experimental.extraStrategies.contains(WindowStrategy)) experimental.extraStrategies :+= WindowStrategy
+      Seq(WindowStrategy, StatefulStrategy)
+        .filterNot(experimental.extraStrategies.contains)
+        .foreach(experimental.extraStrategies :+= _)
       if (!experimental.extraOptimizations.contains(RefuseDownstream))
         experimental.extraOptimizations :+= RefuseDownstream
     }

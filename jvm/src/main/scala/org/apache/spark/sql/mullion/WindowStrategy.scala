@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.exec._
+import org.apache.spark.sql.mullion.stateful.ProcessedRows
 import org.apache.spark.sql.types.{BooleanType, LongType, TimestampType}
 
 import dev.mullion.MullionException
@@ -72,6 +73,7 @@ object WindowStrategy extends SparkStrategy {
         }
         RowProgram(asked, input, arrival, node.time, node.gap, node.filters, node.trigger, node.lateColumns, splits)
       },
+      ProcessedRows.areIn(node.child),
       node.getTagValue(TogetherBuilder.alone)
     )
   }
@@ -159,16 +161,25 @@ object WindowStrategy extends SparkStrategy {
       val known = keys ++ Option.when(program.isSession)(program.slice -> node.time)
       val taken = TakeUpLateRowsExec(program.id, node.child.output, node.lateColumns, lateRow, known, partial)
       // The two pairs of this node's may run in one task, if the child is already partitioned by key.
-      PutAsideLateRowsExec(WindowExec.shuffled(program.id), node.keys, lateRow, partitions = None, taken)
+      PutAsideLateRowsExec(WindowExec.shuffled(program.id), program.distributed, lateRow, partitions = None, taken)
     }
     val opened = node.rules match {
       case rules: AlignedRules if rules.window.overlaps && !rules.sharesSlices =>
-        SlicesToOpenWindowsExec(program.id, node.keys, program.slice, program.marked, rules, None, None, aside)
+        SlicesToOpenWindowsExec(
+          program.id,
+          program.distributed,
+          program.slice,
+          program.marked,
+          rules,
+          None,
+          None,
+          aside
+        )
       case _ => aside
     }
     val merged = AggregateExecs(
       PartialMerge,
-      distribution = Some(node.keys),
+      distribution = program.distributed,
       isStreaming = true,
       program.grouping,
       expressions(node) ++ extras(program),

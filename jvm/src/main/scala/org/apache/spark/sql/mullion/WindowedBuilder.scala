@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
+import org.apache.spark.sql.mullion.stateful.ProcessedRows
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
@@ -95,7 +96,8 @@ object WindowedBuilder {
     val times = if (isStamped) Nil else Seq(timeAlias)
     val rows = Project(keyAliases ++ times ++ gapAlias ++ rangesAlias ++ triggerAlias ++ hoisted ++ needed, child)
     val byWallClock = df.isStreaming && (rules.onProcessingTime || options.idleAfter.isDefined)
-    val input = if (byWallClock) ticking(spark, rows) else rows
+    // Between stages, the first of them has the ticks.
+    val input = if (byWallClock && !ProcessedRows.areIn(rows)) Tick.beside(spark, rows) else rows
 
     val values = results.map(unalias(_).transform { case a: Attribute if keyOf.contains(a.exprId) => keyOf(a.exprId) })
     // What only Spark can compute stands around aggregates above our node, over the functions' own results.
@@ -164,12 +166,6 @@ object WindowedBuilder {
     if (rules.isInstanceOf[NumberedRules]) "in order of arrival"
     else if (rules.onProcessingTime) ""
     else s"on event time ${time.name}"
-
-  /** The rows, with a source beside theirs that asks for a batch when the query starts again. */
-  private[mullion] def ticking(spark: SparkSession, rows: LogicalPlan): LogicalPlan = {
-    val ticks = spark.readStream.format(classOf[TickProvider].getName).load().queryExecution.analyzed
-    Union(Seq(rows, Project(rows.output.map(a => Alias(Literal(None.orNull, a.dataType), a.name)()), ticks)))
-  }
 
   private def analysedAggregate(df: DataFrame, by: Seq[Column], aggregates: Seq[Column]): Aggregate = {
     val grouped = df.groupBy(by: _*).agg(aggregates.head, aggregates.tail: _*)
@@ -291,7 +287,7 @@ object WindowedBuilder {
   }
 
   /** A key in the one form that equal values share: `0.0` for `-0.0`, maps in order of their keys. */
-  private def normalised(key: Expression, input: LogicalPlan): Expression = {
+  private[mullion] def normalised(key: Expression, input: LogicalPlan): Expression = {
     // Spark's own rule, which is one for whole plans.
     def sorted = InsertMapSortInGroupingExpressions(Aggregate(Seq(key), Seq(Alias(key, "key")()), input)) match {
       case Aggregate(Seq(group: Attribute), _, Project(columns, _), _) =>
@@ -308,7 +304,7 @@ object WindowedBuilder {
     NormalizeFloatingNumbers.normalize(inOrder)
   }
 
-  private def checkKey(key: NamedExpression): Unit = {
+  private[mullion] def checkKey(key: NamedExpression): Unit = {
     if (!UnsafeRowUtils.isBinaryStable(key.dataType))
       throw MullionException.unsupported(
         s"The key ${key.name} has a collation under which different texts are equal (${key.dataType.sql}), and state is looked " +

@@ -395,10 +395,18 @@ private[exec] final class ArrivalPanes(
     /** Writes what slots hold back to state. */
     def write(): Unit = content.foreach { family =>
       slots.iterator.filter(_._2.changed).foreach { case (id, slot) =>
+        if (rows.asked.collect.isEmpty && program.limit.isLess(slot.atRest.getSizeInBytes))
+          throw tooLarge(id, slot.atRest)
         if (rows.keepsRows) family.insert(pieceKey(id, slot.collected.firstNumber, key), slot.atRest)
         else if (slot.isStored) family.update(slotKey(id, key), slot.atRest)
         else family.insert(slotKey(id, key), slot.atRest)
       }
+    }
+
+    private def tooLarge(slot: Long, rest: UnsafeRow) = {
+      val pane = panes.open.find(panes.slotsOf(_).contains(slot))
+      val name = pane.fold(s"A pane${names.of(key)}")(p => names(p.start, p.end, key))
+      PaneSums.tooLarge(program, functions, rest, rest.getSizeInBytes.toLong, name)
     }
 
     def tooMany(collected: Collected, pane: ArrivalPane): dev.mullion.MullionException =
@@ -421,7 +429,7 @@ private[exec] object ArrivalPanes {
       Option.when(rows.asked.delayByKey.isEmpty && !program.rules.isInstanceOf[NumberedRules])(timersFamily(program))
 
   private def contentFamily(program: WindowProgram, rows: RowProgram): FamilySpec =
-    if (!rows.keepsRows) KeyedPanes.accumulatorsFamily(program, "slots", "slot")
+    if (!rows.keepsRows) KeyedPanes.accumulatorsFamily(program, "slots", "slot", Nil)
     else
       FamilySpec(
         "pieces",

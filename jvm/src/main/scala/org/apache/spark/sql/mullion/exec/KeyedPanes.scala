@@ -50,8 +50,8 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
 ) extends AddingPanes {
   import KeyedPanes._
 
-  protected val accumulators: Accumulators = program.accumulators(Nil)
-  protected val output: PaneOutput = program.paneOutput(program.keys, Nil)
+  protected val accumulators: Accumulators = program.accumulators(PaneSums.notes(program))
+  protected val output: PaneOutput = program.paneOutput(program.keys, PaneSums.notes(program))
   protected val firesOpen: Boolean = program.rules.firesOpen
 
   /** The keys of accumulators. */
@@ -241,10 +241,15 @@ private[exec] object KeyedPanes {
     Seq(keysFamily(program), timersFamily(program)) ++ program.rules.early.map(_ => earlyFamily(program))
 
   /** The accumulators of a key, each by a time, in order of their times. */
-  def accumulatorsFamily(program: WindowProgram, name: String, at: String): FamilySpec = FamilySpec(
+  def accumulatorsFamily(
+      program: WindowProgram,
+      name: String,
+      at: String,
+      notes: Seq[DataType]
+  ): FamilySpec = FamilySpec(
     name,
     key = StructType(program.keyFields :+ time(at)),
-    value = Accumulators.schema(program.functions, Nil),
+    value = Accumulators.schema(program.functions, notes),
     RecordOrder.WithinKey
   )
 

@@ -5,7 +5,6 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorPartitioning
 import org.apache.spark.sql.mullion.SparkLineShim
 
 /** Above the partial aggregate: takes up the rows that [[AssignSlicesExec]] put aside, as rows of the aggregate's form
@@ -55,19 +54,21 @@ case class TakeUpLateRowsExec(
 /** After the shuffle, below the aggregate that merges: puts late rows aside again, for [[WindowExec]] to send out. It
   * is this node that asks for the shuffle, or the rows would be put aside before it.
   *
+  * @param distributed
+  *   what rows are distributed by; none where a stage before has done it
   * @param partitions
   *   into how many partitions state is divided, once the query is known
   */
 case class PutAsideLateRowsExec(
     operator: String,
-    keys: Seq[Attribute],
+    distributed: Option[Seq[Attribute]],
     lateRow: Attribute,
     partitions: Option[Int],
     child: SparkPlan
 ) extends UnaryExecNode {
 
   override def requiredChildDistribution: Seq[Distribution] =
-    partitions.map(StatefulOperatorPartitioning.getCompatibleDistribution(keys, _, conf)).toSeq
+    partitions.map(ByKey.distribution(distributed, _, conf)).toSeq
 
   override def outputPartitioning: Partitioning = child.outputPartitioning
 

@@ -1,9 +1,10 @@
 package org.apache.spark.sql.mullion.exec
 
+import org.apache.spark.SparkContext
 import org.apache.spark.util.AccumulatorV2
 
 /** The least of what tasks report: the earliest time at which something falls due. */
-private[exec] final class MinAccumulator extends AccumulatorV2[Long, Long] {
+private[mullion] final class MinAccumulator extends AccumulatorV2[Long, Long] {
   private var least = PaneCounts.Never
 
   override def isZero: Boolean = least == PaneCounts.Never
@@ -12,4 +13,12 @@ private[exec] final class MinAccumulator extends AccumulatorV2[Long, Long] {
   override def add(value: Long): Unit = least = Math.min(least, value)
   override def merge(other: AccumulatorV2[Long, Long]): Unit = add(other.value)
   override def value: Long = least
+}
+
+private[mullion] object MinAccumulator {
+  def register(context: SparkContext, name: String): MinAccumulator = {
+    val least = new MinAccumulator
+    context.register(least, name)
+    least
+  }
 }

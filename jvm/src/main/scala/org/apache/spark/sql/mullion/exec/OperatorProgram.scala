@@ -16,6 +16,9 @@ trait OperatorProgram extends Product with Serializable {
   /** What state is divided by: rows that agree in these columns come to one partition. */
   def keys: Seq[Attribute]
 
+  /** What rows are distributed by; none where a stage before has done it. */
+  def distributed: Option[Seq[Attribute]]
+
   def state: StateChoice
 
   def output: Seq[Attribute]

@@ -27,6 +27,8 @@ private[exec] final class SessionPanes(
 ) extends KeyedPanes[SessionPanes.Book](program, clock, partition, counts) {
   import SessionPanes._
 
+  private val sums = new PaneSums(program, partition, sessionsFamily(program), accumulators, accumulators.width)
+  private val names = new PaneNames(program)
   private val sessions = new InState(partition.family(sessionsFamily(program)))
   private val mayBeLateAt = program.keys.length + 1
   private val gapAt = program.keys.length + 2
@@ -42,12 +44,12 @@ private[exec] final class SessionPanes(
   override def isLate(key: UnsafeRow): Boolean = late.contains(key)
 
   override protected def newBook(key: UnsafeRow): Book =
-    new Book(rules, clock, key, None, SessionSet.empty, SessionSet.empty, None)
+    new Book(rules, clock, key, None, SessionSet.empty, SessionSet.empty, None, accumulators)
 
   override protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], firings: Option[Array[Byte]]): Book = {
     val open = SessionSet.fromBytes(panes, firesOpen)
     val queued = rules.early.flatMap(open.firstToFire).map(s => (s.eventReading, s.wallReading))
-    new Book(rules, clock, key, Some(due), open, SessionSet.fromBytes(panes, firesOpen), queued)
+    new Book(rules, clock, key, Some(due), open, SessionSet.fromBytes(panes, firesOpen), queued, accumulators)
   }
 
   override protected def atOnce(row: InternalRow): Option[InternalRow] = None
@@ -72,7 +74,9 @@ private[exec] final class SessionPanes(
   /** Sessions that late rows made: due at once, so they need no state. */
   private def reopened(book: Book): Iterator[InternalRow] = {
     counts.firedClose += book.reopened.size
-    book.reopened.iterator.map(session => fire(book, session, Firing.Close, book.inMemory.get(session.first, book.key)))
+    book.reopened.iterator.map(session =>
+      fire(book, session, Firing.Close, book.inMemory.whole(session.first, book.key))
+    )
   }
 
   override protected def applied(book: Book): Iterator[InternalRow] =
@@ -86,7 +90,7 @@ private[exec] final class SessionPanes(
     Iterator.continually(()).takeWhile(_ => !book.open.isEmpty && clock.closes(rules.closeDue(book.open(0).end))).map {
       _ =>
         val session = book.open(0)
-        val row = fire(book, session, Firing.Close, sessions.get(session.first, book.key))
+        val row = fire(book, session, Firing.Close, sessions.whole(session.first, book.key))
         sessions.remove(session.first, book.key)
         book.open.removeFirst()
         counts.panesClosed += 1
@@ -102,13 +106,13 @@ private[exec] final class SessionPanes(
     book.open.iterator.filter(_.isDue(early, clock)).map(fireOpen(book, _, FiringKind.Early))
 
   override protected def look(book: Book, due: Long): Iterator[InternalRow] =
-    book.open.iterator.map(session => fire(book, session, Firing.Close, sessions.get(session.first, book.key)))
+    book.open.iterator.map(session => fire(book, session, Firing.Close, sessions.whole(session.first, book.key)))
 
   private def fireOpen(book: Book, session: SessionSet.Session, kind: FiringKind): InternalRow = {
     counts.fired(kind)
-    val row = fire(book, session, Firing.of(kind), sessions.get(session.first, book.key))
+    val row = fire(book, session, Firing.of(kind), sessions.whole(session.first, book.key))
     session.fire(kind, clock)
-    if (!rules.refinements.accumulate) sessions.update(session.first, book.key, accumulators.empty)
+    if (!rules.refinements.accumulate) sessions.clear(session.first, book.key)
     row
   }
 
@@ -131,11 +135,15 @@ private[exec] final class SessionPanes(
   ): Unit = {
     val touched = new java.util.ArrayList[Long](1)
     val session = open.add(first, end, row.getLong(rowsAt), clock) { start => touched.add(start); () }
-    if (touched.isEmpty) accumulatorsOf.insert(first, key, accumulators.rest(accumulators.open(row)))
+    def checked(rest: UnsafeRow) = {
+      if (sums.isTooLarge(rest)) throw sums.tooLarge(rest, names(session.first, session.end, key))
+      rest
+    }
+    if (touched.isEmpty) accumulatorsOf.insert(first, key, checked(accumulators.rest(accumulators.open(row))))
     else if (touched.size == 1 && touched.get(0) <= first) {
       val work = accumulators.load(accumulatorsOf.get(touched.get(0), key))
       accumulators.add(work, row)
-      accumulatorsOf.update(touched.get(0), key, accumulators.rest(work))
+      accumulatorsOf.update(touched.get(0), key, checked(accumulatorsOf.store(touched.get(0), key, work)))
     } else {
       // The row comes between sessions, or before one: what they hold is added up in order of time.
       var added = false
@@ -143,20 +151,31 @@ private[exec] final class SessionPanes(
       def add(next: UnsafeRow): Unit = sum = Some(sum.fold(next.copy())(accumulators.combine(_, next)))
       touched.forEach { start =>
         if (!added && start > first) { add(accumulators.rest(accumulators.open(row)).copy()); added = true }
-        add(accumulatorsOf.get(start, key))
+        add(accumulatorsOf.whole(start, key))
         accumulatorsOf.remove(start, key)
       }
       if (!added) add(accumulators.rest(accumulators.open(row)).copy())
-      sum.foreach(accumulatorsOf.insert(session.first, key, _))
+      sum.foreach(all => accumulatorsOf.insert(session.first, key, checked(all)))
     }
   }
 
   /** The accumulators of sessions in state. */
   private final class InState(family: Family) extends Sums {
     override def get(start: Long, key: UnsafeRow): UnsafeRow = family.get(timed(start, key))
+    override def whole(start: Long, key: UnsafeRow): UnsafeRow = sums.whole(timed(start, key), get(start, key))
+    override def store(start: Long, key: UnsafeRow, work: InternalRow): UnsafeRow = sums.store(timed(start, key), work)
     override def insert(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit = family.insert(timed(start, key), sum)
     override def update(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit = family.update(timed(start, key), sum)
-    override def remove(start: Long, key: UnsafeRow): Unit = family.remove(timed(start, key))
+    override def remove(start: Long, key: UnsafeRow): Unit = {
+      sums.drop(timed(start, key))
+      family.remove(timed(start, key))
+    }
+
+    /** Takes away what a session holds. */
+    def clear(start: Long, key: UnsafeRow): Unit = {
+      sums.drop(timed(start, key))
+      update(start, key, accumulators.empty)
+    }
   }
 }
 
@@ -164,17 +183,27 @@ private[exec] object SessionPanes {
 
   /** Accumulators by the start of their session. */
   trait Sums {
+
+    /** What can be added to. */
     def get(start: Long, key: UnsafeRow): UnsafeRow
+
+    /** All that a session holds. */
+    def whole(start: Long, key: UnsafeRow): UnsafeRow
+
+    /** The form at rest of what has been added to. */
+    def store(start: Long, key: UnsafeRow, work: InternalRow): UnsafeRow
     def insert(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit
     def update(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit
     def remove(start: Long, key: UnsafeRow): Unit
   }
 
   /** Those of one key that late rows reopen in a batch. */
-  final class InMemory extends Sums {
+  final class InMemory(accumulators: Accumulators) extends Sums {
     private val sums = new java.util.HashMap[Long, UnsafeRow]()
 
     override def get(start: Long, key: UnsafeRow): UnsafeRow = sums.get(start)
+    override def whole(start: Long, key: UnsafeRow): UnsafeRow = sums.get(start)
+    override def store(start: Long, key: UnsafeRow, work: InternalRow): UnsafeRow = accumulators.rest(work)
     override def insert(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit = { sums.put(start, sum.copy()); () }
     override def update(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit = insert(start, key, sum)
     override def remove(start: Long, key: UnsafeRow): Unit = { sums.remove(start); () }
@@ -192,9 +221,10 @@ private[exec] object SessionPanes {
       val timer: Option[Long],
       val open: SessionSet,
       val before: SessionSet,
-      val queued: Option[(Long, Long)]
+      val queued: Option[(Long, Long)],
+      accumulators: Accumulators
   ) extends KeyBook {
-    lazy val inMemory: InMemory = new InMemory
+    lazy val inMemory: InMemory = new InMemory(accumulators)
     val reopened: SessionSet = SessionSet.empty
 
     override def isEmpty: Boolean = open.isEmpty
@@ -209,8 +239,10 @@ private[exec] object SessionPanes {
     override def stored: (Array[Byte], Array[Byte]) = (open.toBytes(rules.firesOpen), None.orNull)
   }
 
-  def families(program: WindowProgram): Seq[FamilySpec] = sessionsFamily(program) +: KeyedPanes.families(program)
+  def families(program: WindowProgram): Seq[FamilySpec] =
+    (sessionsFamily(program) +: PaneSums.chunksFamily(program, sessionsFamily(program)).toSeq) ++
+      KeyedPanes.families(program)
 
   private def sessionsFamily(program: WindowProgram): FamilySpec =
-    KeyedPanes.accumulatorsFamily(program, "sessions", "start")
+    KeyedPanes.accumulatorsFamily(program, "sessions", "start", PaneSums.notes(program))
 }

@@ -5,7 +5,6 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorPartitioning
 
 import dev.mullion.windows.{AlignedRules, BatchClock}
 
@@ -13,6 +12,8 @@ import dev.mullion.windows.{AlignedRules, BatchClock}
   * holds the slice, where overlapping windows cannot share slices. It is this node that asks for the shuffle, so that
   * as few rows go through it as there are slices.
   *
+  * @param distributed
+  *   what rows are distributed by; none where a stage before has done it
   * @param slice
   *   the ordinal of a slice in the rows that come, the start of a window in those that go
   * @param marked
@@ -24,7 +25,7 @@ import dev.mullion.windows.{AlignedRules, BatchClock}
   */
 case class SlicesToOpenWindowsExec(
     operator: String,
-    keys: Seq[Attribute],
+    distributed: Option[Seq[Attribute]],
     slice: Attribute,
     marked: Option[Attribute],
     rules: AlignedRules,
@@ -34,7 +35,7 @@ case class SlicesToOpenWindowsExec(
 ) extends UnaryExecNode {
 
   override def requiredChildDistribution: Seq[Distribution] =
-    partitions.map(StatefulOperatorPartitioning.getCompatibleDistribution(keys, _, conf)).toSeq
+    partitions.map(ByKey.distribution(distributed, _, conf)).toSeq
 
   override def outputPartitioning: Partitioning = child.outputPartitioning
 

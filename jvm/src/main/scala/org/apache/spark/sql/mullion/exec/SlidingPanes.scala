@@ -29,6 +29,8 @@ private[exec] final class SlidingPanes(
 ) extends KeyedPanes[SlidingPanes.Book](program, clock, partition, counts) {
   import SlidingPanes._
 
+  private val sums = new PaneSums(program, partition, slicesFamily(program), accumulators, accumulators.width)
+  private val names = new PaneNames(program)
   private val slices = partition.family(slicesFamily(program))
   private val emitsEmpty = rules.refinements.empty
   private val reopenedAt = program.reopenedAt
@@ -70,16 +72,29 @@ private[exec] final class SlidingPanes(
     if (isLate(row)) { book.late.put(ordinal, accumulators.rest(accumulators.open(row)).copy()); () }
     else {
       val key = timed(ordinal, book.key)
-      if (book.slices.add(ordinal)) slices.insert(key, accumulators.rest(accumulators.open(row)))
+      if (book.slices.add(ordinal)) slices.insert(key, toState(book, key, ordinal, accumulators.open(row)))
       else {
         val work = accumulators.load(slices.get(key))
         accumulators.add(work, row)
-        slices.update(key, accumulators.rest(work))
+        slices.update(key, toState(book, key, ordinal, work))
       }
       if (emitsEmpty) book.know(ordinal)
       if (firesOpen) book.came += ordinal -> (if (rowsAt < 0) 1L else row.getLong(rowsAt))
     }
   }
+
+  /** A slice as it is put into state. */
+  private def toState(book: Book, key: UnsafeRow, ordinal: Long, work: InternalRow): UnsafeRow = {
+    val rest = sums.store(key, work)
+    if (sums.isTooLarge(rest)) {
+      var windows = List.empty[Long]
+      rules.foreachWindow(book.slices, ordinal, firstOpenBefore)(window => windows ::= window)
+      throw sums.tooLarge(rest, windows.lastOption.fold(s"A pane${names.of(book.key)}")(nameOf(book, _)))
+    }
+    rest
+  }
+
+  private def nameOf(book: Book, window: Long) = names(rules.windowStart(window), rules.windowEnd(window), book.key)
 
   override protected def applied(book: Book): Iterator[InternalRow] = {
     // Once all rows of the batch are there: which windows hold a row may depend on them.
@@ -159,6 +174,7 @@ private[exec] final class SlidingPanes(
     val live = rules.firstSlice(firstOpenNow)
     var ordinal = if (book.slices.isEmpty) SliceSet.None else book.slices.first
     while (ordinal < live) {
+      sums.drop(timed(ordinal, book.key))
       slices.remove(timed(ordinal, book.key))
       ordinal = book.slices.atOrAfter(ordinal + 1)
     }
@@ -202,12 +218,13 @@ private[exec] final class SlidingPanes(
       fold.evictBefore(rules.firstSlice(window))
       while (ordered.hasNext && ordered.head.key.getLong(ordinalAt) <= rules.lastSlice(window)) {
         val slice = ordered.next()
-        fold.push(slice.key.getLong(ordinalAt), slice.value.copy())
+        fold.push(slice.key.getLong(ordinalAt), sums.whole(slice.key, slice.value).copy())
       }
       val sum = fold.sum.getOrElse {
         if (!emitsEmpty) throw new IllegalStateException(s"window $window of ${book.slices} is empty")
         accumulators.empty.copy()
       }
+      if (sums.isTooLarge(sum)) throw sums.tooLarge(sum, nameOf(book, window))
       val index = if (firesOpen) book.firings.fired(window) else 0
       val work = accumulators.load(sum)
       output.fire(book.key, rules.windowStart(window), rules.windowEnd(window), firing, index, work)
@@ -294,8 +311,10 @@ private[exec] object SlidingPanes {
       (panes, if (rules.firesOpen) firings.toBytes else None.orNull)
   }
 
-  def families(program: WindowProgram): Seq[FamilySpec] = slicesFamily(program) +: KeyedPanes.families(program)
+  def families(program: WindowProgram): Seq[FamilySpec] =
+    (slicesFamily(program) +: PaneSums.chunksFamily(program, slicesFamily(program)).toSeq) ++
+      KeyedPanes.families(program)
 
   private def slicesFamily(program: WindowProgram): FamilySpec =
-    KeyedPanes.accumulatorsFamily(program, "slices", "ordinal")
+    KeyedPanes.accumulatorsFamily(program, "slices", "ordinal", PaneSums.notes(program))
 }

@@ -13,6 +13,7 @@ import dev.mullion.windows.{AlignedWindow, BatchClock, EarlyFiring, FiringKind, 
   *
   * {{{
   *   panes   (start, key)               -> accumulator [, firings so far, readings, whether queued, rows since, whether on time]
+  *   chunks  (start, key, number)       -> lists of aggregates that collect, where they are long: see `PaneSums`
   *   early   (event, wall, start, key)  -> a pane that waits to fire, by its readings of the clocks
   * }}}
   *
@@ -32,8 +33,11 @@ private[exec] final class TumblingPanes(
   import TumblingPanes._
 
   private val notes = notesOf(program)
-  private val accumulators = program.accumulators(notes)
-  private val output = program.paneOutput(layout(program), notes)
+  private val accumulators = program.accumulators(notes ++ PaneSums.notes(program))
+  private val output = program.paneOutput(layout(program), notes ++ PaneSums.notes(program))
+  private val sums =
+    new PaneSums(program, partition, panesFamily(program), accumulators, accumulators.width + notes.length)
+  private lazy val names = new PaneNames(program, layout(program))
   private val panes = partition.family(panesFamily(program))
   private lazy val paneKey = UnsafeProjection.create(layout(program), program.partial)
   private val queue = rules.early.map(new Queue(_))
@@ -62,7 +66,7 @@ private[exec] final class TumblingPanes(
     val scan = panes.scan(Long.MinValue)
     scan.map { record =>
       val (key, work) = (record.key, accumulators.load(record.value))
-      output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, fired(work), work)
+      output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, fired(work), sums.whole(key, work))
     }
   }
 
@@ -73,16 +77,23 @@ private[exec] final class TumblingPanes(
       val work = accumulators.open(row)
       if (firesOpen) openNotes(work)
       val firing = if (firesOpen) noteRows(key, work, row) else None
-      panes.insert(key, accumulators.rest(work))
+      panes.insert(key, toState(key, work))
       counts.panesOpened += 1
       firing
     } else {
       val work = accumulators.load(stored)
       accumulators.add(work, row)
       val firing = if (firesOpen) noteRows(key, work, row) else None
-      panes.update(key, accumulators.rest(work))
+      panes.update(key, toState(key, work))
       firing
     }
+  }
+
+  /** A pane as it is put into state. */
+  private def toState(key: UnsafeRow, work: InternalRow): UnsafeRow = {
+    val rest = sums.store(key, work)
+    if (sums.isTooLarge(rest)) throw sums.tooLarge(rest, names(bounds.start(key), bounds.end(key), key))
+    rest
   }
 
   private def openNotes(work: InternalRow): Unit = {
@@ -104,7 +115,8 @@ private[exec] final class TumblingPanes(
 
   /** Fires a pane that stays open; its accumulator, with its notes, is for the caller to store. */
   private def fireOpen(key: UnsafeRow, work: InternalRow, kind: FiringKind): InternalRow = {
-    val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.of(kind), fired(work), work)
+    val shown = sums.whole(key, work)
+    val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.of(kind), fired(work), shown)
     counts.fired(kind)
     queue.foreach(_.remove(key, work))
     work.setInt(firedAt, fired(work) + 1)
@@ -113,7 +125,7 @@ private[exec] final class TumblingPanes(
     work.setLong(rowsAt, 0L)
     if (kind == FiringKind.OnTime) work.setBoolean(onTimeAt, true)
     if (!work.getBoolean(onTimeAt)) queue.filter(_.unchanged).foreach(_.add(key, work))
-    if (!rules.refinements.accumulate) accumulators.clear(work)
+    if (!rules.refinements.accumulate) sums.clear(key, work)
     row
   }
 
@@ -139,8 +151,10 @@ private[exec] final class TumblingPanes(
 
       override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
         val work = accumulators.load(value)
-        val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, fired(work), work)
+        val shown = sums.whole(key, work)
+        val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, fired(work), shown)
         queue.foreach(_.remove(key, work))
+        sums.drop(key)
         panes.remove(key)
         counts.panesClosed += 1
         counts.firedClose += 1
@@ -168,7 +182,7 @@ private[exec] final class TumblingPanes(
           if (work.getBoolean(onTimeAt)) Iterator.empty
           else {
             val row = fireOpen(key, work, FiringKind.OnTime)
-            panes.update(key, accumulators.rest(work))
+            panes.update(key, toState(key, work))
             Iterator.single(row)
           }
         }
@@ -211,7 +225,7 @@ private[exec] final class TumblingPanes(
         val work = accumulators.load(panes.get(key))
         val row = fireOpen(key, work, FiringKind.Early)
         requeued = early.unchanged
-        panes.update(key, accumulators.rest(work))
+        panes.update(key, toState(key, work))
         Iterator.single(row)
       }
     }
@@ -232,7 +246,8 @@ private[exec] final class TumblingPanes(
 private[exec] object TumblingPanes {
 
   def families(program: WindowProgram): Seq[FamilySpec] =
-    panesFamily(program) +: program.rules.early.map(_ => earlyFamily(program)).toSeq
+    (panesFamily(program) +: PaneSums.chunksFamily(program, panesFamily(program)).toSeq) ++
+      program.rules.early.map(_ => earlyFamily(program))
 
   /** Beside the accumulator, if panes fire before they close: firings so far, readings of the event and wall clocks,
     * whether queued, how many rows came since it opened or last fired, whether it fired on time.
@@ -253,7 +268,7 @@ private[exec] object TumblingPanes {
     key = StructType(
       program.timed(StructField("start", LongType, nullable = false), program.keyFields ++ rangeStart(program))
     ),
-    value = Accumulators.schema(program.functions, notesOf(program)),
+    value = Accumulators.schema(program.functions, notesOf(program) ++ PaneSums.notes(program)),
     program.timeOrder
   )
 

@@ -9,16 +9,15 @@ import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalGroupState
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning, UnspecifiedDistribution}
-import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan, StreamSourceAwareSparkPlan}
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{
   EventTimeWatermarkExec,
-  StatefulOperatorCustomMetric,
-  StatefulOperatorPartitioning
+  StatefulOperatorCustomMetric
 }
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.{DriverClock, RunningQuery, SparkLineShim, StateChoice, TickStream}
+import org.apache.spark.sql.mullion.{DriverClock, RunningQuery, SparkLineShim, StateChoice}
 import org.apache.spark.sql.mullion.state._
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode}
 import org.apache.spark.sql.types.IntegerType
@@ -173,7 +172,7 @@ final class WindowExec(
   override val stateStoreNames: Seq[String] = PartitionOpener.storeNames(program.state, program.families)
 
   override def requiredChildDistribution: Seq[Distribution] = Seq(
-    StatefulOperatorPartitioning.getCompatibleDistribution(program.keys, getStateInfo, conf),
+    ByKey.distribution(program.distributed, getStateInfo.numPartitions, conf),
     UnspecifiedDistribution
   )
 
@@ -197,9 +196,9 @@ final class WindowExec(
     case a: AssignsPanes if a.operator == program.id => a
   }
 
-  @transient private lazy val nextClose = WindowExec.accumulator(sparkContext, "nextClose")
-  @transient private lazy val nextEarlyEvent = WindowExec.accumulator(sparkContext, "nextEarlyEvent")
-  @transient private lazy val nextEarlyWall = WindowExec.accumulator(sparkContext, "nextEarlyWall")
+  @transient private lazy val nextClose = MinAccumulator.register(sparkContext, "nextClose")
+  @transient private lazy val nextEarlyEvent = MinAccumulator.register(sparkContext, "nextEarlyEvent")
+  @transient private lazy val nextEarlyWall = MinAccumulator.register(sparkContext, "nextEarlyWall")
 
   private def driverClock(info: SparkLineShim.StateInfo): DriverClock =
     DriverClock(session, info.queryRunId, info.operatorId)
@@ -224,14 +223,17 @@ final class WindowExec(
 
   /** Puts Spark's own watermark where the wall clock has come to, for the batches after this one: as if a row of that
     * time had come. So it is logged as every watermark is, and downstream nothing knows another.
+    *
+    * @param plan
+    *   where the watermarks are: each, for the least of them is what counts
     */
-  private def followWallClock(rowsCame: Boolean): Unit = program.idleAfter.foreach { after =>
+  private[mullion] def followWallClock(rowsCame: Boolean, plan: SparkPlan): Unit = program.idleAfter.foreach { after =>
     val clock = driverClock(getStateInfo)
     if (rowsCame) clock.rowsCame()
     else {
       val watermark = eventTimeWatermarkForEviction.get
       val to = clock.whenIdle(batchTimestampMs.get, watermark, TimeMath.toMillis(after))
-      if (to > watermark) child.foreach {
+      if (to > watermark) plan.foreach {
         case node: EventTimeWatermarkExec => node.eventTimeStats.add(to + node.delayMs)
         case _                            =>
       }
@@ -281,12 +283,7 @@ final class WindowExec(
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
-    // In a batch without rows each source of the stream is an empty scan; a table that it is joined with is no source.
-    val rowsCame = child.collectLeaves().exists {
-      case scan: LocalTableScanExec           => scan.getStream.isDefined && scan.rows.nonEmpty
-      case source: StreamSourceAwareSparkPlan => source.getStream.exists(!_.isInstanceOf[TickStream])
-      case _                                  => false
-    }
+    val rowsCame = Sources.gaveRows(child)
     val clock =
       if (program.onProcessingTime) {
         val (before, now) = driverClock(getStateInfo).processingTime(getStateInfo.storeVersion, batchTimestampMs.get)
@@ -298,7 +295,7 @@ final class WindowExec(
           wall = TimeMath.fromMillis(batchTimestampMs.get),
           rowsCame
         )
-    followWallClock(rowsCame)
+    followWallClock(rowsCame, child)
     metrics // made on the driver, used in the tasks
     val due = (nextClose, nextEarlyEvent, nextEarlyWall)
     val late = lateRows
@@ -427,12 +424,6 @@ object WindowExec {
         below(aside.copy(partitions = partitions))
       case other => below(other)
     }
-  }
-
-  private def accumulator(context: SparkContext, name: String): MinAccumulator = {
-    val min = new MinAccumulator
-    context.register(min, name)
-    min
   }
 
   private final case class Metric(name: String, desc: String) extends StatefulOperatorCustomMetric {

@@ -34,6 +34,8 @@ import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, CustomRules, 
   *   how much a pane may hold
   * @param rows
   *   what is to be known if rows are worked on one by one, and there is no partial aggregate
+  * @param byShard
+  *   whether all rows of a key are in one partition already, because a stage before distributed them
   * @param alone
   *   of several windows together, in words why this one has an operator of its own, if it has
   */
@@ -57,6 +59,7 @@ final case class WindowProgram(
     text: AggregateText,
     limit: AccumulatorLimit,
     rows: Option[RowProgram] = None,
+    byShard: Boolean = false,
     alone: Option[String] = None
 ) extends OperatorProgram {
   // A late row has no results, whatever their functions never give.
@@ -64,6 +67,8 @@ final case class WindowProgram(
     (keys :+ window :+ pane) ++ results
       .map(_.toAttribute)
       .map(a => a.withNullability(a.nullable || lateRow.isDefined)) ++ lateRow
+
+  def distributed: Option[Seq[Attribute]] = Option.unless(byShard)(keys)
 
   /** What the partial aggregate groups by. */
   def grouping: Seq[Attribute] = (keys :+ slice) ++ marked ++ gap ++ start
@@ -168,11 +173,12 @@ final case class WindowProgram(
     clock = rules.clock.name,
     keys = WindowedBuilder.named(keys).map(k => s"${k.name} ${k.dataType.sql}").toList,
     aggregates = text.aggregates.toList,
-    buffers = functions.flatMap(_.aggBufferAttributes).map(_.dataType.sql).toList,
+    buffers = functions.flatMap(f => f.aggBufferAttributes.map(_.dataType.sql + PaneSums.words(this, f))).toList,
     input = text.input.json,
     by = text.keys.toList,
     state = state.name,
-    rows = rows.map(StateHeader.Rows(_))
+    rows = rows.map(StateHeader.Rows(_)),
+    byShard = Option.when(byShard)(true)
   )
 
   def late: Seq[LateProgram] = lateRow

@@ -117,9 +117,9 @@ object MemoryStateStoreProvider {
   def lost(root: String, operator: Long, version: Long): MullionException = {
     val checkpoint = new org.apache.hadoop.fs.Path(root).getParent
     MullionException.stateLost(
-      s"""The window (operator $operator) of $checkpoint keeps its state in memory, and version $version is gone: the query was """ +
+      s"""Operator $operator of $checkpoint keeps its state in memory, and version $version is gone: the query was """ +
         s"""stopped or killed, or Spark ran the task where the state is not. Stop the query, call mullion.recover("$checkpoint"), """ +
-        "and start it again: it goes back to the newest snapshot and reads again what came after it, so some panes come " +
+        "and start it again: it goes back to the newest snapshot and reads again what came after it, so some output comes " +
         "out twice. With several executors set spark.locality.wait to more than a batch takes."
     )
   }

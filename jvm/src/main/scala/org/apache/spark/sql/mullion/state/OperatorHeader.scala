@@ -1,15 +1,9 @@
 package org.apache.spark.sql.mullion.state
 
-import java.nio.charset.StandardCharsets.UTF_8
-
-import scala.io.Source
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.json4s._
-import org.json4s.jackson.{JsonMethods, Serialization}
 
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.mullion.SparkLineShim
 import org.apache.spark.sql.mullion.exec.OperatorProgram
 
@@ -63,7 +57,7 @@ final case class TogetherHeader(shared: List[String], together: Map[String, Stat
 object OperatorHeader {
   private implicit val formats: Formats = DefaultFormats
 
-  def path(operatorRoot: Path): Path = new Path(operatorRoot, "_mullion/header.json")
+  private val file = new HeaderFile[JObject]("header.json")
 
   /** Compares the operator with the state that it is about to read, and fails before anything is written if they
     * differ; in a new checkpoint, writes what the state will mean.
@@ -84,34 +78,15 @@ object OperatorHeader {
     }
   }
 
-  def read(operatorRoot: Path, hadoopConf: Configuration): Option[OperatorHeader] = {
-    val files = CheckpointFileManager.create(operatorRoot, hadoopConf)
-    val file = path(operatorRoot)
-    if (!files.exists(file)) None
-    else {
-      val in = files.open(file)
-      try Some(of(Source.fromInputStream(in, UTF_8.name).mkString))
-      finally in.close()
+  def read(operatorRoot: Path, hadoopConf: Configuration): Option[OperatorHeader] =
+    file.read(operatorRoot, hadoopConf).map {
+      case several if (several \ "together") != JNothing => several.extract[TogetherHeader]
+      case one                                           => one.extract[StateHeader]
     }
-  }
 
-  private def of(json: String): OperatorHeader = JsonMethods.parse(json) match {
-    case several if (several \ "together") != JNothing => several.extract[TogetherHeader]
-    case one                                           => one.extract[StateHeader]
-  }
-
-  private def write(operatorRoot: Path, hadoopConf: Configuration, header: OperatorHeader): Unit = {
-    val file = path(operatorRoot)
-    val files = CheckpointFileManager.create(operatorRoot, hadoopConf)
-    files.mkdirs(file.getParent)
-    val out = files.createAtomic(file, overwriteIfPossible = false)
-    try {
-      out.write(Serialization.writePretty(header).getBytes(UTF_8))
-      out.close()
-    } catch {
-      case e: Throwable =>
-        out.cancel()
-        throw e
+  private def write(operatorRoot: Path, hadoopConf: Configuration, header: OperatorHeader): Unit =
+    Extraction.decompose(header) match {
+      case json: JObject => file.write(operatorRoot, hadoopConf, json)
+      case other         => throw new IllegalStateException(s"$header is $other")
     }
-  }
 }

@@ -24,6 +24,8 @@ import dev.mullion.windows._
   *   the key columns as SQL over `input`
   * @param rows
   *   what is asked beside, if rows are worked on one by one
+  * @param byShard
+  *   whether the state of a key is where a stage before put its rows, and not where its hash says
   */
 final case class StateHeader(
     format: Int,
@@ -39,7 +41,8 @@ final case class StateHeader(
     input: String,
     by: List[String],
     state: String,
-    rows: Option[StateHeader.Rows] = None
+    rows: Option[StateHeader.Rows] = None,
+    byShard: Option[Boolean] = None
 ) extends OperatorHeader {
 
   def early: Option[EarlyFiring] = if (earlyEvery == 0) None else Some(EarlyFiring(earlyEvery, earlyUnchanged))
@@ -58,7 +61,8 @@ final case class StateHeader(
     "aggregates" -> aggregates.mkString(", "),
     "accumulators" -> buffers.mkString(", "),
     "state" -> state,
-    "rows one by one" -> rows.fold("no")(_.describe)
+    "rows one by one" -> rows.fold("no")(_.describe),
+    "distribution" -> (if (byShard.contains(true)) "by shard" else "by key")
   )
 
   override def windows: Seq[(Option[String], StateHeader)] = Seq(None -> this)

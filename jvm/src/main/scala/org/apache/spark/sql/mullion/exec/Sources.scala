@@ -1,0 +1,19 @@
+package org.apache.spark.sql.mullion.exec
+
+import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan, StreamSourceAwareSparkPlan}
+import org.apache.spark.sql.mullion.TickStream
+import org.apache.spark.sql.mullion.stateful.ProcessedRowsExec
+
+/** The sources of a batch's plan. */
+private[mullion] object Sources {
+
+  /** Whether one of a stream gave rows. In a batch without rows each source of the stream is an empty scan; a table
+    * that it is joined with is no source.
+    */
+  def gaveRows(plan: SparkPlan): Boolean = plan.collectLeaves().exists {
+    case scan: LocalTableScanExec           => scan.getStream.isDefined && scan.rows.nonEmpty
+    case source: StreamSourceAwareSparkPlan => source.getStream.exists(!_.isInstanceOf[TickStream])
+    case between: ProcessedRowsExec         => between.rowsCame
+    case _                                  => false
+  }
+}

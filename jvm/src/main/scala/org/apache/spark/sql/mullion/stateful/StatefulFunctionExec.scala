@@ -1,0 +1,373 @@
+package org.apache.spark.sql.mullion.stateful
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalGroupState
+import org.apache.spark.sql.catalyst.plans.physical.{
+  Distribution,
+  Partitioning,
+  UnknownPartitioning,
+  UnspecifiedDistribution
+}
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.exchange.Exchange
+import org.apache.spark.sql.execution.streaming.operators.stateful.{
+  StatefulOperatorCustomMetric,
+  StatefulOperatorCustomSumMetric,
+  StatefulOperatorPartitioning
+}
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion._
+import org.apache.spark.sql.mullion.exec.{MinAccumulator, Sources, WindowExec}
+import org.apache.spark.sql.mullion.state._
+import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode}
+import org.apache.spark.sql.types.IntegerType
+import org.apache.spark.util.{CompletionIterator, SerializableConfiguration}
+
+import dev.mullion.MullionException
+import dev.mullion.windows.TimeMath
+
+/** The operator of [[StatefulFunction]]: opens a partition's state, runs the stages, and commits when the last of them
+  * has ended.
+  *
+  * {{{
+  *   StatefulFunctionExec
+  *    |- [shuffle by shard] - rows
+  *    '- WindowsBetweenExec
+  *        |- WindowExec - merge - partial aggregate - AssignSlices - ProcessedRowsExec 1
+  *        '- ...
+  * }}}
+  *
+  * It extends an operator of Spark's for the reason that `WindowExec` has, and what it says of the base's parameters
+  * holds here. The windows stand where the base has the rows of an initial state.
+  */
+final class StatefulFunctionExec(
+    func: (Any, Iterator[Any], LogicalGroupState[Any]) => Iterator[Any],
+    keyDeserializer: Expression,
+    valueDeserializer: Expression,
+    initialStateDeserializer: Expression,
+    groupingAttributes: Seq[Attribute],
+    initialStateGroupAttrs: Seq[Attribute],
+    dataAttributes: Seq[Attribute],
+    initialStateDataAttrs: Seq[Attribute],
+    outputObjAttr: Attribute,
+    stateInfo: Option[SparkLineShim.StateInfo],
+    stateEncoder: ExpressionEncoder[Any],
+    stateFormatVersion: Int,
+    outputMode: OutputMode,
+    timeoutConf: GroupStateTimeout,
+    batchTimestampMs: Option[Long],
+    eventTimeWatermarkForLateEvents: Option[Long],
+    eventTimeWatermarkForEviction: Option[Long],
+    initialState: SparkPlan,
+    hasInitialState: Boolean,
+    skipEmittingInitialStateKeys: Boolean,
+    child: SparkPlan,
+    val stages: StatefulStages
+) extends SparkLineShim.StatefulBase(
+      func,
+      keyDeserializer,
+      valueDeserializer,
+      initialStateDeserializer,
+      groupingAttributes,
+      initialStateGroupAttrs,
+      dataAttributes,
+      initialStateDataAttrs,
+      outputObjAttr,
+      stateInfo,
+      stateEncoder,
+      stateFormatVersion,
+      outputMode,
+      timeoutConf,
+      batchTimestampMs,
+      eventTimeWatermarkForLateEvents,
+      eventTimeWatermarkForEviction,
+      initialState,
+      hasInitialState,
+      skipEmittingInitialStateKeys,
+      child
+    ) {
+  import stages.program
+
+  override protected def otherCopyArgs: Seq[AnyRef] = Seq(stages)
+
+  /** Called by Spark's planning with what it knows of the batch. */
+  override def copy(
+      func: (Any, Iterator[Any], LogicalGroupState[Any]) => Iterator[Any],
+      keyDeserializer: Expression,
+      valueDeserializer: Expression,
+      initialStateDeserializer: Expression,
+      groupingAttributes: Seq[Attribute],
+      initialStateGroupAttrs: Seq[Attribute],
+      dataAttributes: Seq[Attribute],
+      initialStateDataAttrs: Seq[Attribute],
+      outputObjAttr: Attribute,
+      stateInfo: Option[SparkLineShim.StateInfo],
+      stateEncoder: ExpressionEncoder[Any],
+      stateFormatVersion: Int,
+      outputMode: OutputMode,
+      timeoutConf: GroupStateTimeout,
+      batchTimestampMs: Option[Long],
+      eventTimeWatermarkForLateEvents: Option[Long],
+      eventTimeWatermarkForEviction: Option[Long],
+      initialState: SparkPlan,
+      hasInitialState: Boolean,
+      skipEmittingInitialStateKeys: Boolean,
+      child: SparkPlan
+  ): StatefulFunctionExec = {
+    // What rows begin with, below the windows, knows nothing of the rows that it is not connected with in the plan.
+    val told = stateInfo.fold(initialState) { info =>
+      val rowsCame = Sources.gaveRows(child)
+      initialState.transformUp {
+        case rows: ProcessedRowsExec if rows.stages == stages.id =>
+          rows.copy(partitions = Some(info.numPartitions), rowsCame = rowsCame)
+      }
+    }
+    new StatefulFunctionExec(
+      func,
+      keyDeserializer,
+      valueDeserializer,
+      initialStateDeserializer,
+      groupingAttributes,
+      initialStateGroupAttrs,
+      dataAttributes,
+      initialStateDataAttrs,
+      outputObjAttr,
+      stateInfo,
+      stateEncoder,
+      stateFormatVersion,
+      outputMode,
+      timeoutConf,
+      batchTimestampMs,
+      eventTimeWatermarkForLateEvents,
+      eventTimeWatermarkForEviction,
+      told,
+      hasInitialState,
+      skipEmittingInitialStateKeys,
+      child,
+      stages
+    )
+  }
+
+  // The base would keep its initial state as it is, after the first batch.
+  override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): StatefulFunctionExec =
+    copy(child = newLeft, initialState = newRight)
+
+  override def nodeName: String = "StatefulFunction"
+
+  override def simpleString(maxFields: Int): String = s"$nodeName ${program.describe}"
+
+  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\n${simpleString(Int.MaxValue)}\n"
+
+  override def output: Seq[Attribute] = stages.output
+
+  override def producedAttributes: AttributeSet = outputSet
+
+  override def outputPartitioning: Partitioning = UnknownPartitioning(child.outputPartitioning.numPartitions)
+
+  override def shortName: String = StatefulFunctionExec.operatorName
+
+  // The operator's own provider, as in WindowExec.
+  @transient private lazy val ownConf: SQLConf = PartitionOpener.confOf(program.state, super.conf)
+
+  override def conf: SQLConf = if (session == null) super.conf else ownConf
+
+  private val families = KeyedState.families(program.state)
+
+  override val stateStoreNames: Seq[String] = PartitionOpener.storeNames(program.state, families)
+
+  override def requiredChildDistribution: Seq[Distribution] = Seq(
+    StatefulOperatorPartitioning.getCompatibleDistribution(stages.shards, getStateInfo, conf),
+    UnspecifiedDistribution
+  )
+
+  override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(Nil, Nil)
+
+  override def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] = StatefulFunctionExec.metrics
+
+  @transient private lazy val nextDue =
+    TimerClock.all.map(clock => clock -> MinAccumulator.register(sparkContext, s"next due, ${clock.name}")).toMap
+
+  /** Another batch is worth its while once a timer is due by the clocks that it would have. */
+  override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
+    def wallMs = RunningQuery.timeMs(session, getStateInfo.queryRunId)
+    def isDue(clock: TimerClock, ms: Long) =
+      nextDue(clock).value != KeyedState.Never && nextDue(clock).value <= TimeMath.fromMillis(ms)
+
+    isDue(TimerClock.Event, newInputWatermark) || wallMs.exists(isDue(TimerClock.Wall, _))
+  }
+
+  // What functions make carries no watermark.
+  override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] = None
+
+  override def validateAndMaybeEvolveStateSchema(
+      hadoopConf: Configuration,
+      batchId: Long,
+      stateSchemaVersion: Int
+  ): List[StateSchemaValidationResult] = {
+    StatefulHeader.check(program, getStateInfo, hadoopConf)
+    if (program.state == StateChoice.Memory) {
+      MemorySnapshots.checkStart(getStateInfo, conf, hadoopConf)
+      ()
+    }
+    val main = families.head
+    val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, main.key, 0, main.value)
+    List(
+      StateSchemaCompatibilityChecker.validateAndMaybeEvolveStateSchema(
+        getStateInfo,
+        hadoopConf,
+        List(schema),
+        session.sessionState,
+        stateSchemaVersion
+      )
+    )
+  }
+
+  override def operatorStateMetadata(stateSchemaPaths: List[List[String]]): OperatorStateMetadata = {
+    val info = getStateInfo
+    OperatorStateMetadataV1(
+      OperatorInfoV1(info.operatorId, shortName),
+      stateStoreNames.map(StateStoreMetadataV1(_, 0, info.numPartitions)).toArray
+    )
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val windows = right match {
+      case between: WindowsBetweenExec => between.children
+      case _                           => Nil
+    }
+    windows.zip(program.windows).foreach { case (plan, name) => checkInOneTask(plan, name) }
+    // Of all that a window's clock waits for, its own plan has only a part.
+    val rowsCame = Sources.gaveRows(child)
+    windows.foreach(_.foreach {
+      case window: WindowExec => window.followWallClock(rowsCame, this)
+      case _                  =>
+    })
+    val info = getStateInfo
+    val (_, wallUs) =
+      DriverClock(session, info.queryRunId, info.operatorId).processingTime(info.storeVersion, batchTimestampMs.get)
+    val task = new StatefulTask(
+      stages,
+      child.output,
+      PythonFrames(program.process, conf, pythonMetrics),
+      program.callbacks.map(PythonFrames(_, conf, pythonMetrics)),
+      info.storeVersion,
+      eventUs = TimeMath.fromMillis(eventTimeWatermarkForEviction.get),
+      wallUs,
+      BatchLimits(conf),
+      SparkLineShim.spillLimits(conf).copy(rowsInMemory = StatefulFunctionExec.framesInMemory)
+    )
+    val choice = program.state
+    val due = nextDue
+    metrics // made on the driver, used in the tasks
+    new StagesRDD(
+      child.execute(),
+      windows.map(_.execute()),
+      PartitionOpener(choice, families, info, conf),
+      new SerializableConfiguration(session.sessionState.newHadoopConf()),
+      Some(session.streams.stateStoreCoordinator),
+      (index, partition, input, panes, context) => {
+        val state = new KeyedState(
+          partition,
+          choice,
+          {
+            case TimerClock.Event => task.eventUs
+            case TimerClock.Wall  => task.wallUs
+          }
+        )
+        // Scans that a function left, before the store is given back.
+        context.addTaskCompletionListener[Unit](_ => state.closeScans())
+        val calls = new StatefulTask.Calls
+        val rows = task.run(index, input, state, panes, calls, context)
+        val numOutputRows = longMetric("numOutputRows")
+        val counted = rows.map { row => numOutputRows += 1; row }
+        CompletionIterator[InternalRow, Iterator[InternalRow]](
+          counted, {
+            val ended = System.nanoTime()
+            due.foreach { case (clock, least) => least.add(state.nextDue(clock)) }
+            commit(partition, state)
+            longMetric("callsProcess") += calls.process
+            longMetric("callsCallbacks") += calls.callbacks
+            longMetric("commitTimeMs") += (System.nanoTime() - ended) / 1000000L
+          }
+        )
+      }
+    )
+  }
+
+  private def checkInOneTask(plan: SparkPlan, name: String): Unit =
+    plan.find(_.isInstanceOf[Exchange]).foreach { exchange =>
+      throw MullionException.unsupported(
+        s"The window '$name' stands between two stages of one task, and what is done to its rows or panes needs a shuffle " +
+          s"(${exchange.simpleString(10)}). Do it before the first stage or after the last."
+      )
+    }
+
+  private def commit(partition: StatePartition, state: KeyedState): Unit = {
+    val total = state.commit()
+    longMetric("stateRowsRead") += state.rowsRead
+    longMetric("numUpdatedStateRows") += state.recordsWritten
+    longMetric("numRemovedStateRows") += state.recordsRemoved
+    partition.stores.zipWithIndex.foreach { case (store, i) => setStoreMetrics(store, setCheckpointInfo = i == 0) }
+    // In place of what the stores counted, as in WindowExec.
+    longMetric("numTotalStateRows").set(total)
+    setOperatorMetrics(partition.stores.length)
+  }
+}
+
+object StatefulFunctionExec {
+
+  /** What Spark's checkpoints call this operator. */
+  val operatorName = "mullionFunction"
+
+  // Each may be of megabytes.
+  private val framesInMemory = 16
+
+  def apply(stages: StatefulStages, child: SparkPlan, windows: WindowsBetweenExec): StatefulFunctionExec =
+    new StatefulFunctionExec(
+      func = (_, _, _) => Iterator.empty,
+      keyDeserializer = Literal(0),
+      valueDeserializer = Literal(0),
+      initialStateDeserializer = Literal(0),
+      groupingAttributes = stages.shards,
+      initialStateGroupAttrs = Nil,
+      dataAttributes = Nil,
+      initialStateDataAttrs = Nil,
+      outputObjAttr = AttributeReference("none", IntegerType)(),
+      stateInfo = None,
+      stateEncoder = ExpressionEncoder[Int]().asInstanceOf[ExpressionEncoder[Any]],
+      stateFormatVersion = 2,
+      outputMode = OutputMode.Append(),
+      timeoutConf = GroupStateTimeout.NoTimeout,
+      batchTimestampMs = None,
+      eventTimeWatermarkForLateEvents = None,
+      eventTimeWatermarkForEviction = None,
+      initialState = windows,
+      hasInitialState = false,
+      skipEmittingInitialStateKeys = false,
+      child,
+      stages
+    )
+
+  private val metrics: Seq[StatefulOperatorCustomMetric] = Seq(
+    StatefulOperatorCustomSumMetric("stateRowsRead", "state rows read"),
+    StatefulOperatorCustomSumMetric("callsProcess", "calls of the function"),
+    StatefulOperatorCustomSumMetric("callsCallbacks", "calls of the callbacks")
+  )
+}
+
+/** The windows between two stages of [[StatefulFunctionExec]], which runs them itself. */
+case class WindowsBetweenExec(children: Seq[SparkPlan]) extends SparkPlan {
+  override def output: Seq[Attribute] = Nil
+
+  override protected def doExecute(): RDD[InternalRow] =
+    throw new UnsupportedOperationException("windows between stages run in the tasks of the stages")
+
+  override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan]): WindowsBetweenExec =
+    copy(children = newChildren)
+}

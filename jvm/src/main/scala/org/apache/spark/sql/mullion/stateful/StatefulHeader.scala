@@ -1,0 +1,64 @@
+package org.apache.spark.sql.mullion.stateful
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.json4s.{DefaultFormats, Formats}
+
+import org.apache.spark.sql.mullion.SparkLineShim
+import org.apache.spark.sql.mullion.state.HeaderFile
+
+import dev.mullion.MullionException
+
+/** What functions' state means, as far as it is known outside of them, written beside it once. What is in a record is
+  * the functions' own.
+  *
+  * @param format
+  *   the layout of the records
+  * @param shards
+  *   what rows are distributed by, as SQL: by something else, a shard would not find its records
+  * @param windows
+  *   the names of the windows between: their state is found by their order
+  */
+final case class StatefulHeader(format: Int, shards: List[String], windows: List[String], state: String) {
+
+  private def identity: Seq[(String, String)] = Seq(
+    "state format" -> format.toString,
+    "shard" -> shards.mkString(", "),
+    "windows" -> windows.mkString(", "),
+    "state" -> state
+  )
+
+  def differences(other: StatefulHeader): Seq[String] = identity.zip(other.identity).collect {
+    case ((name, was), (_, is)) if was != is => s"$name was [$was] and is now [$is]"
+  }
+}
+
+object StatefulHeader {
+
+  /** Raised when the layout of the records changes. */
+  val currentFormat = 1
+
+  private implicit val formats: Formats = DefaultFormats
+
+  private val file = new HeaderFile[StatefulHeader]("function.json")
+
+  /** Compares the functions with the state that they are about to use, before anything is written; in a new checkpoint,
+    * writes what it will mean.
+    */
+  def check(program: StatefulProgram, info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit = {
+    val root = new Path(info.checkpointLocation, info.operatorId.toString)
+    file.read(root, hadoopConf) match {
+      case Some(was) =>
+        val differences = was.differences(program.header)
+        if (differences.nonEmpty)
+          throw MullionException.incompatibleState(
+            s"The checkpoint ${new Path(info.checkpointLocation).getParent} holds state of other functions (operator " +
+              s"${info.operatorId}). ${differences.mkString("; ")}. Nothing was overwritten. Start the changed query with a " +
+              "new checkpointLocation, or change it back."
+          )
+      case None => file.write(root, hadoopConf, program.header)
+    }
+  }
+
+  def read(operatorRoot: Path, hadoopConf: Configuration): Option[StatefulHeader] = file.read(operatorRoot, hadoopConf)
+}

@@ -1,0 +1,78 @@
+package org.apache.spark.sql.mullion.stateful
+
+import org.apache.spark.sql.{Column, DataFrame}
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.classic.{DataFrame => ClassicDataFrame}
+import org.apache.spark.sql.execution.python.UserDefinedPythonFunction
+import org.apache.spark.sql.mullion.{PythonFrames, Session, StateChoice}
+import org.apache.spark.sql.types.StructType
+
+/** What is asked of functions with state, apart from where in a plan they stand.
+  *
+  * @param shards
+  *   what rows are distributed by, as SQL
+  * @param windows
+  *   the names of the windows between, in their order
+  */
+final case class StatefulProgram(
+    process: PythonFrames.Code,
+    callbacks: Option[PythonFrames.Code],
+    windows: Seq[String],
+    shards: Seq[String],
+    state: StateChoice
+) {
+  def describe: String = {
+    val by = if (shards.isEmpty) "in one shard" else shards.mkString("by [", ", ", "]")
+    val between = if (windows.isEmpty) Nil else Seq(windows.mkString("windows [", ", ", "]"))
+    val functions = process.name +: (between ++ callbacks.map(_.name))
+    s"${functions.mkString(" - ")}, $by, $state"
+  }
+
+  def header: StatefulHeader =
+    StatefulHeader(StatefulHeader.currentFormat, shards.toList, windows.toList, state.name)
+}
+
+/** The same with its columns.
+  *
+  * @param id
+  *   tells these stages from others in one task
+  * @param panes
+  *   of each window
+  */
+final case class StatefulStages(
+    id: String,
+    program: StatefulProgram,
+    input: Seq[Attribute],
+    shards: Seq[Attribute],
+    output: Seq[Attribute],
+    panes: Seq[Seq[Attribute]]
+)
+
+/** What is asked, as Python says it: one thing after another. */
+final case class StatefulOptions(
+    process: PythonFrames.Code,
+    schema: StructType,
+    callbacks: Option[PythonFrames.Code] = None,
+    windows: Seq[StatefulOptions.Window] = Nil,
+    shards: Seq[Column] = Nil,
+    state: StateChoice = StateChoice.RocksDb,
+    wallTimers: Boolean = false
+) {
+  def withCallbacks(udf: UserDefinedPythonFunction): StatefulOptions = copy(callbacks = Some(PythonFrames.Code(udf)))
+
+  def withWindow(name: String, panes: DataFrame): StatefulOptions =
+    copy(windows = windows :+ StatefulOptions.Window(name, Session.classic(panes)))
+
+  def withShards(columns: Array[Column]): StatefulOptions = copy(shards = columns.toSeq)
+
+  def withState(name: String): StatefulOptions = copy(state = StateChoice.named(name))
+
+  def withWallTimers(): StatefulOptions = copy(wallTimers = true)
+}
+
+object StatefulOptions {
+  final case class Window(name: String, panes: ClassicDataFrame)
+
+  def apply(process: UserDefinedPythonFunction, schema: StructType): StatefulOptions =
+    StatefulOptions(PythonFrames.Code(process), schema)
+}

@@ -1,0 +1,186 @@
+package org.apache.spark.sql.mullion.stateful
+
+import org.json4s.JsonDSL._
+import org.json4s.jackson.JsonMethods.{compact, render}
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.mullion.{BatchLimits, PythonFrames, SparkLineShim, SpillLimits}
+import org.apache.spark.sql.types.StructType
+
+/** What one task of the stages does in one batch.
+  *
+  * {{{
+  *   input  ->  process  ->  rows for windows  ->  panes  ->  firings in order  ->  callbacks  ->  commit
+  *                  |                                                                   |
+  *                  +--- output ------------------------------------------------------ +-- output
+  *                  |                                                                   |
+  *                  +------------------------- KeyedState ----------------------------- +
+  * }}}
+  *
+  * Frames to Python are numbered by what they hold: -1 tells of the task, 0 are rows, and firings have the number of
+  * their window and their kind. Frames from Python are numbered by what they are for: 0 is output, from 1 on windows.
+  *
+  * @param layout
+  *   the columns of the child
+  * @param batch
+  *   the number of the batch
+  * @param eventUs
+  *   the event clock of the batch, microseconds
+  * @param wallUs
+  *   its wall clock
+  */
+final class StatefulTask(
+    stages: StatefulStages,
+    layout: Seq[Attribute],
+    process: PythonFrames,
+    callbacks: Option[PythonFrames],
+    batch: Long,
+    val eventUs: Long,
+    val wallUs: Long,
+    limits: BatchLimits,
+    spill: SpillLimits
+) extends Serializable {
+  import StatefulTask._
+
+  /** The output of a partition. `finish` is called once all functions have ended.
+    *
+    * @param panes
+    *   computes the panes of a window, by its place
+    */
+  def run(
+      partition: Int,
+      input: Iterator[InternalRow],
+      state: KeyedState,
+      panes: Int => Iterator[InternalRow],
+      calls: Calls,
+      context: TaskContext
+  ): Iterator[InternalRow] = {
+    val frames =
+      if (!input.hasNext && !state.isDue) Iterator.empty
+      else {
+        calls.process += 1
+        val project = UnsafeProjection.create(stages.input, layout)
+        val rows = PythonFrames.encode(input.map(project), schemaOf(stages.input), limits).map(frame(Rows, _))
+        called(process, partition, state, rows, context)
+      }
+    val windows = stages.panes.length
+    val routed = new RoutedRows(frames, 1 + windows, spill, context)
+    RoutedRows.register(stages.id, context, routed)
+    val firings = new Firings(stages.panes, spill)
+    stages.panes.indices.foreach(i => panes(i).foreach(firings.add(i, _)))
+    // With windows between, the input has been used up by now; without, rows come as the function makes them.
+    routed.rows(0, stages.output) ++ fired(partition, state, firings, calls, context)
+  }
+
+  private def fired(
+      partition: Int,
+      state: KeyedState,
+      firings: Firings,
+      calls: Calls,
+      context: TaskContext
+  ): Iterator[InternalRow] = callbacks.filter(_ => firings.nonEmpty).fold(Iterator.empty[InternalRow]) { function =>
+    calls.callbacks += 1
+    val firingFrames = firings.inOrder.flatMap { case (window, kind, rows) =>
+      PythonFrames.encode(rows, schemaOf(stages.panes(window)), limits).map(frame(window * Firings.Kinds + kind, _))
+    }
+    new RoutedRows(called(function, partition, state, firingFrames, context), 1, spill, context).rows(0, stages.output)
+  }
+
+  /** Calls a function, with the state at its side as long as it runs. */
+  private def called(
+      function: PythonFrames,
+      partition: Int,
+      state: KeyedState,
+      frames: Iterator[InternalRow],
+      context: TaskContext
+  ): Iterator[InternalRow] = {
+    val server = new StateServer(state, Some(context))
+    // Before the store is given back, which was to happen first: listeners run in reverse order.
+    context.addTaskCompletionListener[Unit](_ => server.close())
+    val told = ("socket" -> server.path.toString) ~ ("shard" -> partition) ~ ("batch" -> batch) ~
+      ("time" -> wallUs) ~ ("watermark" -> eventUs)
+    val header = frame(Header, compact(render(told)).getBytes(java.nio.charset.StandardCharsets.UTF_8))
+    val made = explained(server)(function.run(partition, Iterator.single(header) ++ frames))
+    new Iterator[InternalRow] {
+      private var ended = false
+
+      override def hasNext: Boolean = !ended && {
+        val more = explained(server)(made.hasNext)
+        if (!more) {
+          ended = true
+          if (!server.isFinished) throw new IllegalStateException("a function ended without its writes")
+          server.close()
+        }
+        more
+      }
+
+      override def next(): InternalRow = explained(server)(made.next())
+    }
+  }
+}
+
+object StatefulTask {
+  private val Header = -1
+  private val Rows = 0
+
+  /** How often Python was called. */
+  final class Calls {
+    var process = 0L
+    var callbacks = 0L
+  }
+
+  private def frame(kind: Int, data: Array[Byte]): InternalRow = InternalRow(kind, data)
+
+  private def schemaOf(columns: Seq[Attribute]): StructType =
+    StructType(columns.map(c => org.apache.spark.sql.types.StructField(c.name, c.dataType, c.nullable)))
+
+  /** An error of Python in the words of who raised it. */
+  private def explained[T](server: StateServer)(body: => T): T =
+    try body
+    catch {
+      case e: Throwable if PythonFrames.isOfPython(e) =>
+        throw server.failure.fold(e) { failure =>
+          if (failure.getCause eq null) failure.initCause(e)
+          failure
+        }
+    }
+}
+
+/** The firings of one batch in one partition, of all windows: by kind, then by window, then as they came. They wait on
+  * disk where they are many.
+  */
+private[stateful] final class Firings(panes: Seq[Seq[Attribute]], spill: SpillLimits) {
+  private val kindAt = panes.map(_.indexWhere(_.name == "pane"))
+  private val kept =
+    scala.collection.mutable.TreeMap.empty[(Int, Int), org.apache.spark.sql.execution.ExternalAppendOnlyUnsafeRowArray]
+  private val projections = panes.map(p => UnsafeProjection.create(p.map(_.dataType).toArray))
+
+  def add(window: Int, row: InternalRow): Unit = {
+    val name = row.getStruct(kindAt(window), 2).getUTF8String(0).toString
+    val kind = Firings.kinds.indexOf(name)
+    if (kind < 0) throw new IllegalStateException(s"$name is no kind of firing")
+    val unsafe = row match {
+      case already: UnsafeRow => already
+      case other              => projections(window)(other)
+    }
+    kept.getOrElseUpdate((kind, window), SparkLineShim.spillable(spill)).add(unsafe)
+  }
+
+  def nonEmpty: Boolean = kept.nonEmpty
+
+  /** Windows by their places, with a kind and the rows of it. */
+  def inOrder: Iterator[(Int, Int, Iterator[InternalRow])] = kept.iterator.map { case ((kind, window), rows) =>
+    (window, kind, rows.generateIterator())
+  }
+}
+
+private[stateful] object Firings {
+
+  /** In the order in which callbacks see them. */
+  val kinds: Seq[String] = Seq("late", "running", "early", "on_time", "update", "close")
+
+  /** What windows are told apart by in the numbers of frames. */
+  val Kinds = 8
+}

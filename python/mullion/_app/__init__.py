@@ -1,0 +1,1 @@
+"""What programs that process topics share: the App, its run loop, named parts, the clock, ``explain``. Private."""

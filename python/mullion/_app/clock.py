@@ -1,0 +1,75 @@
+"""One clock for all that tells time in a program: default timestamps, processing time, timers, idle rules.
+
+A program runs on the machine's clock. A test gives it one that stands still until the test moves it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Protocol, final, runtime_checkable
+
+from mullion import _durations
+from mullion._durations import Duration
+
+
+@runtime_checkable
+class Clock(Protocol):
+    """What tells the time."""
+
+    def time_us(self) -> int:
+        """Now, in microseconds since the epoch."""
+
+
+@final
+class SystemClock:
+    """The machine's clock."""
+
+    def time_us(self) -> int:
+        """Now, in microseconds since the epoch."""
+        return time.time_ns() // 1000
+
+    def __repr__(self) -> str:
+        return "SystemClock()"
+
+
+@final
+class ManualClock:
+    """A clock that only :meth:`advance` moves: whole milliseconds since the epoch, from ``start_ms`` on.
+
+    It also drives the trigger clocks of the queries that are started with it, and so the processing time of their
+    batches.
+    """
+
+    def __init__(self, start_ms: int = 0) -> None:
+        self._ms = start_ms
+        self._followers: list[Any] = []
+        self._lock = threading.Lock()
+
+    def time_us(self) -> int:
+        """Now, in microseconds since the epoch."""
+        return self._ms * 1000
+
+    def advance(self, by: Duration) -> None:
+        """Moves the clock forward by ``by``, as text or ``timedelta``; whole milliseconds."""
+        ms = _durations.not_negative(by, "by", "advance({})") // 1000
+        with self._lock:
+            self._ms += ms
+            for follower in self._followers:
+                follower.advance(ms)
+
+    def follow(self, follower: Any) -> None:
+        """Has another clock, which shows the same time, move with this one: an object with ``advance(ms)``."""
+        with self._lock:
+            self._followers.append(follower)
+
+    def __repr__(self) -> str:
+        return f"ManualClock(start_ms={self._ms})"
+
+
+_SYSTEM = SystemClock()
+
+
+def system() -> Clock:
+    """The machine's clock."""
+    return _SYSTEM

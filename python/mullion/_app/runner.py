@@ -1,0 +1,232 @@
+"""The run loop: starts the queries of a program, waits for them, and stops them.
+
+All queries of a program live and die together: one that fails stops the others. Stopping lets a batch that runs come to
+its end, for what is cut off is only done again.
+
+``drained`` goes round until no query has published rows that another one reads::
+
+    round 1     clean: orders -> cleaned        totals: cleaned -> totals (nothing there yet)
+    round 2                                     totals: what clean published
+    round 3     nobody has anything new
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from pyspark.sql import DataFrame
+
+from mullion import _jvm
+from mullion._app.clock import ManualClock
+from mullion._app.failures import failure_of
+from mullion._app.jobs import Job
+from mullion._durations import Duration
+from mullion.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from mullion._app.app import App
+
+log = logging.getLogger("mullion")
+
+_POLL_SECONDS = 0.05
+
+
+class Query:
+    """A job that runs."""
+
+    def __init__(self, app: App, job: Job, *, drain: bool) -> None:
+        self.job = job
+        self.error: BaseException | None = None
+        self._publisher = app.broker.publisher(app.clock)
+        outputs = job.build(app.spark)
+        name = f"{app.name}.{job.name}"
+        checkpoint = str(app.folder_of(job.name).absolute() / "query")
+        if isinstance(app.clock, ManualClock):
+            self.query = _jvm.start_on_clock(outputs, name, checkpoint, self._publish, app.clock, drain)
+        else:
+            writer = outputs.writeStream.queryName(name).option("checkpointLocation", checkpoint)
+            writer = writer.trigger(availableNow=True) if drain else writer
+            self.query = writer.foreachBatch(self._publish).start()
+
+    @property
+    def published(self) -> dict[str, int]:
+        """How many rows it has put into each topic since it was started."""
+        return dict(self._publisher.published)
+
+    def _publish(self, outputs: DataFrame, batch: int) -> None:
+        try:
+            if self.job.publish is None:
+                self._publisher.publish(outputs, batch)
+            else:
+                self.job.publish(self._publisher, outputs, batch)
+        except BaseException as error:
+            # What Spark makes of it is text.
+            self.error = error
+            raise
+
+    def stop_after_batch(self) -> None:
+        """Stops the query once the batch that runs is done."""
+        batch = self._last_batch()
+        while self.query.isActive and self.query.status["isTriggerActive"] and self._last_batch() == batch:
+            time.sleep(_POLL_SECONDS)
+        self.query.stop()
+
+    def _last_batch(self) -> int | None:
+        return _jvm.last_batch_of(self.query)
+
+    @property
+    def progress(self) -> list[dict[str, Any]]:
+        """The progress reports of its batches, Spark's ``StreamingQueryProgress`` as dicts, oldest first."""
+        return [json.loads(report) for report in _jvm.reports_of(self.query)]
+
+    def failure(self) -> Exception | None:
+        """Why it ended, if it failed."""
+        return failure_of(self.job.name, self.query, self.error)
+
+
+class Running:
+    """The queries of a program that was started.
+
+    On a ``ManualClock`` :meth:`settle` runs all batches that rows and clock ask for, :meth:`advance` moves the clock.
+    """
+
+    def __init__(self, app: App, jobs: Sequence[Job], *, drain: bool = False) -> None:
+        self._app = app
+        self.queries: list[Query] = []
+        try:
+            for job in jobs:
+                query = Query(app, job, drain=drain)
+                self.queries.append(query)
+                app.queries[job.name] = query
+        except BaseException:
+            self.stop()
+            raise
+
+    def settle(self) -> None:
+        """Runs all batches that there are, and those of what they publish for one another; raises a query's error."""
+        while True:
+            before = self._published_within()
+            for query in self.queries:
+                try:
+                    query.query.processAllAvailable()
+                except Exception as error:
+                    self._fail(query.failure() or error)
+            if self._published_within() == before:
+                return
+
+    def advance(self, by: Duration) -> None:
+        """Moves the program's clock, which must be a ``ManualClock``, by text or ``timedelta``; whole milliseconds."""
+        if not isinstance(self._app.clock, ManualClock):
+            raise InvalidArgumentError(
+                f"{self._app!r} runs on the machine's clock, which nobody moves. Give it clock=ManualClock()."
+            )
+        self._app.clock.advance(by)
+
+    def wait(self, asked_to_stop: Callable[[], bool] = lambda: False) -> None:
+        """Returns when all queries have ended, or when it is asked to; raises the error of one that failed."""
+        while any(query.query.isActive for query in self.queries) and not asked_to_stop():
+            self.raise_failure()
+            time.sleep(_POLL_SECONDS)
+        self.raise_failure()
+
+    def raise_failure(self) -> None:
+        """Stops all and raises the error of a query that failed, if one did."""
+        for query in self.queries:
+            if not query.query.isActive:
+                failure = query.failure()
+                if failure is not None:
+                    self._fail(failure)
+
+    def _fail(self, failure: Exception) -> None:
+        self.stop()
+        raise failure
+
+    def stop(self) -> None:
+        """Stops all queries, each after the batch that it runs."""
+        for query in self.queries:
+            query.stop_after_batch()
+
+    def published(self, topics: frozenset[str]) -> set[str]:
+        """Those of the topics that got rows from these queries."""
+        return {topic for query in self.queries for topic, rows in query.published.items() if rows and topic in topics}
+
+    def _published_within(self) -> int:
+        read = {topic for query in self.queries for topic in query.job.reads}
+        return sum(rows for query in self.queries for topic, rows in query.published.items() if topic in read)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def drain(app: App, jobs: Sequence[Job]) -> None:
+    """Runs all jobs over what is there, and what they publish for one another, to its end."""
+    _start_session(app)
+    read = frozenset(topic for job in jobs for topic in job.reads)
+    due: Sequence[Job] = jobs
+    with Signals() as asked:
+        while due and not asked.to_stop():
+            running = Running(app, due, drain=True)
+            try:
+                running.wait(asked.to_stop)
+            finally:
+                running.stop()
+            fresh = running.published(read)
+            due = [job for job in jobs if fresh.intersection(job.reads)]
+
+
+def serve(app: App, jobs: Sequence[Job]) -> None:
+    """Runs all jobs until it is asked to stop."""
+    _start_session(app)
+    with Signals() as asked, Running(app, jobs) as running:
+        running.wait(asked.to_stop)
+        if asked.to_stop():
+            log.info("%s stops after the batches that run.", app.name)
+
+
+def _start_session(app: App) -> None:
+    # Before signals are handled, for a session that starts handles SIGINT itself.
+    _ = app.spark
+
+
+class Signals:
+    """SIGINT and SIGTERM as a request to stop; a second one ends the program. Only the main thread gets signals."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._before: dict[signal.Signals, Any] = {}
+
+    def to_stop(self) -> bool:
+        """Whether one came."""
+        return self._asked.is_set()
+
+    def _ask(self, number: int, _frame: FrameType | None) -> None:
+        self._asked.set()
+        self._restore()
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._restore()
+
+    def _restore(self) -> None:
+        while self._before:
+            number, handler = self._before.popitem()
+            signal.signal(number, handler)

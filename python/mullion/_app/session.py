@@ -1,0 +1,35 @@
+"""The Spark session of a program that was not given one."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from mullion import _jvm
+from mullion._configure import configure
+from mullion.topics import Broker
+
+
+def session_for(name: str, broker: Broker) -> SparkSession:
+    """The active session, or a local one; under ``spark-submit``, the one that it was asked for."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    # Workers have the packages that this program has: on this machine; a cluster has its own setting.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    defaults = {
+        "spark.master": "local[*]",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        # Small state, small batches: more partitions than cores only cost.
+        "spark.sql.shuffle.partitions": "4",
+        **broker.session_options(),
+    }
+    for key, value in defaults.items():
+        # What spark-submit was told counts more.
+        if key not in builder._options and not (_jvm.is_running() and _jvm.running_conf(key)):
+            builder = builder.config(key, value)
+    return configure(builder).getOrCreate()

@@ -1,0 +1,84 @@
+"""The command ``mullion``: ``mullion API COMMAND module:app``.
+
+::
+
+    mullion turbine run module:app        run it until it is stopped
+    mullion turbine explain module:app    which parts run in the JVM and which in Python, and why
+    mullion turbine windows module:app    its windows, and what is open in them
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from mullion._app.app import App
+from mullion._app.loading import load
+from mullion._version import __version__
+from mullion.errors import MullionError
+
+FAILED, REFUSED = 1, 2
+"""Exit codes: a program that failed, and a command line that is wrong (which is argparse's own)."""
+
+
+_APIS = ("turbine",)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; gives the exit code."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    try:
+        app = load(options.app, options.api)
+    except MullionError as refused:
+        print(f"mullion: {refused}", file=sys.stderr)  # noqa: T201
+        return REFUSED
+    try:
+        options.action(app, options.until)
+    except MullionError as failed:
+        print(f"mullion: {failed}", file=sys.stderr)  # noqa: T201
+        return FAILED
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="mullion", description="Runs and explains programs over topics.")
+    parser.add_argument("--version", action="version", version=f"mullion {__version__}")
+    apis = parser.add_subparsers(dest="api", metavar="API", required=True)
+    for name in _APIS:
+        api = apis.add_parser(name, help=f"programs written with mullion.{name}")
+        commands = api.add_subparsers(dest="command", metavar="COMMAND", required=True)
+        run = _command(commands, "run", "run it until it is stopped, by SIGINT or SIGTERM", _run)
+        run.add_argument(
+            "--until", choices=["drained"], help="process what is there and end, closing only what the clock closes"
+        )
+        _command(commands, "explain", "show which parts run in the JVM and which in Python, and why", _explain)
+        _command(commands, "windows", "list its windows, and what is open in them", _windows)
+    return parser
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    text: str,
+    action: Callable[[App, Literal["drained"] | None], None],
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+    command.add_argument("app", metavar="module:app", help="the App, as in examples.revenue:app")
+    command.set_defaults(action=action, until=None)
+    return command
+
+
+def _run(app: App, until: Literal["drained"] | None) -> None:
+    app.run(until)
+
+
+def _explain(app: App, _until: object) -> None:
+    print(app.explain())  # noqa: T201
+
+
+def _windows(app: App, _until: object) -> None:
+    print(app.windows())  # noqa: T201

@@ -1,0 +1,75 @@
+"""Faust's programs, with its names: windows, records, tables, agents, timers.
+
+>>> import mullion.faust as faust
+>>> faust.HoppingWindow(size=10, step=5).ranges(7.0)
+[WindowRange(start=0.0, end=10.0), WindowRange(start=5.0, end=15.0)]
+"""
+
+from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError
+from mullion.faust._context import (
+    Event,
+    ForgottenChangeWarning,
+    Message,
+    OutsideStreamError,
+    current_event,
+    current_window,
+)
+from mullion.faust._seconds import Seconds
+from mullion.faust.agents import Agent, Topic
+from mullion.faust.app import App
+from mullion.faust.models import FieldDescriptor, Record, ValidationError
+from mullion.faust.streams import Stream
+from mullion.faust.tables import (
+    Table,
+    WindowedTable,
+    WindowSet,
+    windowed_average,
+    windowed_count,
+    windowed_sum,
+)
+from mullion.faust.windows import (
+    HoppingWindow,
+    HoppingWindowT,
+    SlidingWindow,
+    SlidingWindowT,
+    TumblingWindow,
+    TumblingWindowT,
+    Window,
+    WindowRange,
+    WindowT,
+)
+
+__all__ = [
+    "Agent",
+    "App",
+    "Event",
+    "FieldDescriptor",
+    "ForgottenChangeWarning",
+    "HoppingWindow",
+    "HoppingWindowT",
+    "InvalidArgumentError",
+    "Message",
+    "MullionError",
+    "OutsideStreamError",
+    "Record",
+    "Seconds",
+    "SlidingWindow",
+    "SlidingWindowT",
+    "Stream",
+    "Table",
+    "Topic",
+    "TumblingWindow",
+    "TumblingWindowT",
+    "UnsupportedError",
+    "ValidationError",
+    "Window",
+    "WindowRange",
+    "WindowSet",
+    "WindowT",
+    "WindowedTable",
+    "current_event",
+    "current_window",
+    "windowed_average",
+    "windowed_count",
+    "windowed_sum",
+]

@@ -1,0 +1,174 @@
+"""Values that stand for one value in each of several ranges.
+
+An event of overlapping windows changes all ranges that it falls into, and what stands in them differs. Code that says
+``stats['sum'] += 5`` reads one sum, that of the current range, and means to add to each::
+
+    range         before     stats['sum']          += 5
+    [0, 10)        20                               25
+    [5, 15)         3        3 (as code sees it)     8
+
+So a number or text that is read knows what it is in every range, and so does what arithmetic makes of it; assigned
+back, each range gets its own. Which way an ``if`` goes is decided by the current range, the last one.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+_CONTAINERS = (dict, list, set)
+_SCALARS: dict[type, type] = {}
+_IADD: Callable[[Any, Any], Any] = operator.iadd
+_IOR: Callable[[Any, Any], Any] = operator.ior
+
+
+class _Failed:
+    """What an operation came to that failed in a range other than the current one: it fails once it is assigned."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class Each:
+    """A dict, list or set in each of several ranges: reads are of the last, changes are to all."""
+
+    def __init__(self, held: Sequence[Any]) -> None:
+        self._held = list(held)
+
+    def __getitem__(self, name: Any) -> Any:
+        found = self._held[-1][name]
+        return seen(found, [_item(held, name, found) for held in self._held])
+
+    def __setitem__(self, name: Any, value: Any) -> None:
+        for i, held in enumerate(self._held):
+            held[name] = of_range(value, i, len(self._held))
+
+    def __delitem__(self, name: Any) -> None:
+        del self._held[-1][name]
+        for held in self._held[:-1]:
+            if not isinstance(held, dict) or name in held:
+                del held[name]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        getattr(self._held[-1], name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            n, results = len(self._held), []
+            for i, held in enumerate(self._held):
+                given = [of_range(arg, i, n) for arg in args]
+                results.append(getattr(held, name)(*given, **{k: of_range(v, i, n) for k, v in kwargs.items()}))
+            return seen(results[-1], results)
+
+        return call
+
+    def __iadd__(self, other: Any) -> Any:
+        for i, held in enumerate(self._held):
+            self._held[i] = _IADD(held, of_range(other, i, len(self._held)))
+        return self
+
+    def __ior__(self, other: Any) -> Any:
+        for i, held in enumerate(self._held):
+            self._held[i] = _IOR(held, of_range(other, i, len(self._held)))
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._held[-1])
+
+    def __len__(self) -> int:
+        return len(self._held[-1])
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._held[-1]
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._held[-1] == (other._held[-1] if isinstance(other, Each) else other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._held[-1])
+
+
+def seen(current: Any, each: list[Any]) -> Any:
+    """What code is given for a value that differs by range."""
+    if isinstance(current, _CONTAINERS):
+        return Each(each)
+    kind = _SCALARS.get(type(current))
+    if kind is None:
+        return current
+    made = kind(current)
+    made._each = each
+    return made
+
+
+def of_range(value: Any, i: int, n: int) -> Any:
+    """What a value that code has made is in the ``i``-th of ``n`` ranges."""
+    if isinstance(value, Each):
+        return copy.deepcopy(value._held[i])
+    each = getattr(value, "_each", None)
+    if each is not None:
+        if isinstance(each[i], _Failed):
+            raise each[i].error
+        return each[i]
+    if type(value) is dict:
+        return {of_range(key, i, n): of_range(held, i, n) for key, held in value.items()}
+    if type(value) in (list, tuple, set):
+        return type(value)(of_range(held, i, n) for held in value)
+    # What can be changed is not shared between ranges.
+    return value if i == n - 1 else copy.deepcopy(value)
+
+
+def plain(value: Any) -> Any:
+    """A value as it is in the current range, and nothing more."""
+    if isinstance(value, Each):
+        return value._held[-1]
+    each = getattr(value, "_each", None)
+    return value if each is None else each[-1]
+
+
+def _item(held: Any, name: Any, found: Any) -> Any:
+    """An item in another range; where that range lacks it, an empty one of the same kind."""
+    try:
+        return held[name]
+    except (KeyError, IndexError):
+        missing = type(found)()
+        if isinstance(held, dict) and isinstance(found, _CONTAINERS):
+            held[name] = missing
+        return missing
+
+
+def _tracking(kind: type) -> type:
+    """A kind of number or text that remembers what it is in each range."""
+
+    def tracked(operation: Callable[..., Any], reflected: bool) -> Callable[[Any, Any], Any]:
+        def apply(self: Any, other: Any) -> Any:
+            mine, theirs = self._each[-1], plain(other)
+            current = operation(theirs, mine) if reflected else operation(mine, theirs)
+            each: list[Any] = []
+            for i in range(len(self._each) - 1):
+                try:
+                    left, right = self._each[i], of_range(other, i, len(self._each))
+                    if isinstance(left, _Failed):
+                        raise left.error
+                    each.append(operation(right, left) if reflected else operation(left, right))
+                except Exception as error:
+                    each.append(_Failed(error))
+            return seen(current, [*each, current])
+
+        return apply
+
+    members: dict[str, Any] = {"__reduce__": lambda self: (kind, (self._each[-1],))}
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or", "xor"):
+        operation = getattr(operator, f"{name}_" if name in ("and", "or") else name)
+        if hasattr(kind, f"__{name}__"):
+            members[f"__{name}__"] = tracked(operation, reflected=False)
+        if hasattr(kind, f"__r{name}__"):
+            members[f"__r{name}__"] = tracked(operation, reflected=True)
+    return type(f"_{kind.__name__}", (kind,), members)
+
+
+_SCALARS.update({kind: _tracking(kind) for kind in (int, float, str)})

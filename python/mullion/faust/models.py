@@ -1,0 +1,345 @@
+"""Records: what the values of a topic are, as classes with typed fields.
+
+>>> class Withdrawal(Record):
+...     account: str
+...     amount: float
+...     country: str = "AT"
+>>> Withdrawal.loads(b'{"account": "a", "amount": 12.5}')
+<Withdrawal: account='a', amount=12.5, country='AT'>
+>>> Withdrawal.country
+<FieldDescriptor: Withdrawal.country (str)>
+>>> Withdrawal("a", 1.0).derive(amount=2.0).dumps()
+b'{"account":"a","amount":2.0,"country":"AT"}'
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, Self, TypeAlias, final
+
+from mullion.errors import InvalidArgumentError
+from mullion.faust import _json
+from mullion.faust._reading import Reader, Reading, ValidationError, reader_of
+
+__all__ = ["FieldDescriptor", "Record", "ValidationError"]
+
+_METADATA = "__faust"
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+_REQUIRED: Any = _Required()
+
+
+_Model: TypeAlias = "type[Record]"
+
+
+@final
+class FieldDescriptor:
+    """A field as the class shows it: to name it in ``group_by(Withdrawal.country)``, and to ask what it is."""
+
+    def __init__(self, model: _Model, field: str, default: Any) -> None:
+        self.model = model
+        self.field = field
+        self._default = default
+
+    @property
+    def type(self) -> Any:
+        """The type that is declared."""
+        return self.model._types()[self.field]
+
+    @property
+    def required(self) -> bool:
+        """Whether a value must be given."""
+        return self._default is _REQUIRED
+
+    @property
+    def default(self) -> Any:
+        """What stands in for a value that is not given; ``None`` for a field that is required."""
+        return None if self.required else self._default
+
+    @property
+    def ident(self) -> str:
+        """The field with its model, ``Withdrawal.country``."""
+        return f"{self.model.__name__}.{self.field}"
+
+    def getattr(self, record: Record) -> Any:
+        """The field's value in a record."""
+        return getattr(record, self.field)
+
+    def __get__(self, record: Record | None, owner: _Model) -> Any:
+        # Fields are in the record's own dict, which comes first: with a record, this is one that is not there.
+        if record is None:
+            return self
+        raise AttributeError(f"{owner.__name__} has lost its field {self.field!r}: it was deleted.")
+
+    def __repr__(self) -> str:
+        kind = self.type
+        return f"<FieldDescriptor: {self.ident} ({kind.__name__ if isinstance(kind, type) else kind})>"
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What is said in the line of ``class``; a model has those of the models it is derived from, but ``abstract``."""
+
+    reading: Reading
+    include_metadata: bool = False
+    namespace: str | None = None
+
+
+class Record:
+    """The base of records. Fields are annotations of the class; a value after one is its default.
+
+    A field that may be ``None`` need not be given. Options stand in the line of ``class``, as in
+    ``class Order(Record, coerce=True)``, and are inherited:
+
+    - ``validation=True`` refuses values of another type than the field's, also when a record is made in Python.
+    - ``coerce=True`` makes a value one of the field's type where that can be done; ``coercions={type: function}`` says
+      how for types of your own.
+    - ``isodates=False`` leaves dates as they came; ``date_parser=function`` reads them in another way.
+    - ``include_metadata=True`` writes the model's ``namespace`` along, as Faust does; it is never read.
+
+    Raises :class:`ValidationError`, which says the field and the reason, for data that does not fit, and ``TypeError``
+    when a record is made in Python without a field that it must have, or with one that it has not.
+    """
+
+    _fields: ClassVar[Mapping[str, FieldDescriptor]] = types.MappingProxyType({})
+    _known_types: ClassVar[Mapping[str, Any]]
+    _known_readers: ClassVar[Mapping[str, Reader]]
+    _options: ClassVar[_Options] = _Options(Reading())
+
+    def __init_subclass__(
+        cls,
+        *,
+        serializer: str | None = None,
+        namespace: str | None = None,
+        include_metadata: bool | None = None,
+        isodates: bool | None = None,
+        coerce: bool | None = None,
+        coercions: Mapping[Any, Callable[[Any], Any]] | None = None,
+        validation: bool | None = None,
+        date_parser: Callable[[Any], datetime] | None = None,
+        decimals: bool | None = None,
+        abstract: bool = False,
+        **unknown: Any,
+    ) -> None:
+        super().__init_subclass__()
+        if unknown:
+            raise InvalidArgumentError(
+                f"{cls.__name__} has the option {next(iter(unknown))!r}, which records have not. They have: "
+                "serializer, namespace, include_metadata, isodates, coerce, coercions, validation, date_parser, "
+                "decimals, abstract."
+            )
+        if serializer not in (None, "json"):
+            raise InvalidArgumentError(f"serializer={serializer!r} of {cls.__name__} is not served: write 'json'.")
+        above = cls._options.reading
+        cls._options = _Options(
+            Reading(
+                above.validation if validation is None else validation,
+                above.coerce if coerce is None else coerce,
+                above.isodates if isodates is None else isodates,
+                above.date_parser if date_parser is None else date_parser,
+                above.coercions if coercions is None else {**above.coercions, **coercions},
+            ),
+            cls._options.include_metadata if include_metadata is None else include_metadata,
+            namespace or (None if abstract else f"{cls.__module__}.{cls.__qualname__}"),
+        )
+        cls._fields = types.MappingProxyType(_fields_of(cls))
+        for name, field in cls._fields.items():
+            setattr(cls, name, field)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        fields, name = self._fields, type(self).__name__
+        if len(args) > len(fields):
+            raise TypeError(f"{name}() takes {len(fields)} fields, and got {len(args)}.")
+        given = dict(zip(fields, args, strict=False))
+        for field, value in kwargs.items():
+            if field not in fields:
+                raise TypeError(f"{name}() has no field {field!r}. Its fields are: {', '.join(fields) or 'none'}.")
+            if field in given:
+                raise TypeError(f"{name}() got the field {field!r} twice.")
+            given[field] = value
+        missing = [field for field, one in fields.items() if one.required and field not in given]
+        if missing:
+            raise TypeError(f"{name}() lacks the field{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}.")
+        reading = self._options.reading
+        if reading.coerce or reading.validation:
+            given = {field: self._readers()[field](value, f"{name}.{field}") for field, value in given.items()}
+        self._set(given)
+
+    def _set(self, given: Mapping[str, Any]) -> None:
+        held = self.__dict__
+        for name, field in self._fields.items():
+            held[name] = given[name] if name in given else _own_copy(field._default)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Called once the fields are there; for models to override."""
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """A record of what JSON gave, its fields read as their types say. What the model does not name is left out.
+
+        Raises :class:`ValidationError`.
+        """
+        return cls._read(data, cls.__name__)
+
+    @classmethod
+    def loads(cls, text: bytes | str) -> Self:
+        """A record of JSON, in UTF-8. Raises :class:`ValidationError`."""
+        try:
+            data = json.loads(text)
+        except (ValueError, UnicodeDecodeError) as error:
+            raise ValidationError(cls.__name__, f"it is not JSON: {error}.") from error
+        return cls.from_data(data)
+
+    @classmethod
+    def _read(cls, data: Any, path: str) -> Self:
+        if isinstance(data, cls):
+            return data
+        if not isinstance(data, Mapping):
+            raise ValidationError(path, f"{data!r} ({type(data).__name__}) is not an object with fields.")
+        readers, given = cls._readers(), {}
+        for name, field in cls._fields.items():
+            if name in data:
+                value = data[name]
+                # Faust takes a null for a value that is not there, where the field has a default.
+                if value is None and not field.required:
+                    continue
+                given[name] = readers[name](value, f"{path}.{name}")
+            elif field.required:
+                raise ValidationError(f"{path}.{name}", "it is missing, and has no default.")
+        made = cls.__new__(cls)
+        made._set(given)
+        return made
+
+    @classmethod
+    def _types(cls) -> Mapping[str, Any]:
+        # Not known before they are asked for: a field may be of a class that is defined further down.
+        if "_known_types" not in cls.__dict__:
+            cls._known_types = _types_of(cls)
+        return cls._known_types
+
+    @classmethod
+    def _readers(cls) -> Mapping[str, Reader]:
+        if "_known_readers" not in cls.__dict__:
+            how = cls._options.reading
+            cls._known_readers = {name: reader_of(kind, how) for name, kind in cls._types().items()}
+        return cls._known_readers
+
+    def asdict(self) -> dict[str, Any]:
+        """The fields by name; records within stay records."""
+        return {name: getattr(self, name) for name in self._fields}
+
+    def to_representation(self) -> dict[str, Any]:
+        """The fields by name, as JSON can hold them."""
+        name = type(self).__name__
+        held = {field: _json.plain(getattr(self, field), f"{name}.{field}") for field in self._fields}
+        if self._options.include_metadata:
+            held[_METADATA] = {"ns": self._options.namespace}
+        return held
+
+    def dumps(self) -> bytes:
+        """The record as JSON, in UTF-8. Raises :class:`InvalidArgumentError` when a value cannot be written so."""
+        return _json.dumps(self)
+
+    def derive(self, *others: Record, **fields: Any) -> Self:
+        """A copy with the fields of ``others``, then ``fields``, in the place of its own."""
+        held = self.asdict()
+        for other in others:
+            held.update({name: value for name, value in other.asdict().items() if name in held})
+        return type(self)(**{**held, **fields})
+
+    def validate(self) -> list[ValidationError]:
+        """What is wrong with the fields as they now stand, each by its type; an empty list if nothing is."""
+        how, wrong = self._options.reading, []
+        strict = Reading(True, False, True, how.date_parser, how.coercions)
+        for name, kind in self._types().items():
+            try:
+                reader_of(kind, strict)(getattr(self, name), f"{type(self).__name__}.{name}")
+            except ValidationError as refused:
+                wrong.append(refused)
+        return wrong
+
+    def is_valid(self) -> bool:
+        """Whether every field holds what its type says."""
+        return not self.validate()
+
+    def validate_or_raise(self) -> None:
+        """Raises the first of what :meth:`validate` finds."""
+        for wrong in self.validate():
+            raise wrong
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and isinstance(other, Record) and self.asdict() == other.asdict()
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self.asdict().values()))
+
+    def __repr__(self) -> str:
+        held = ", ".join(f"{name}={value!r}" for name, value in self.asdict().items())
+        return f"<{type(self).__name__}: {held}>" if held else f"<{type(self).__name__}>"
+
+
+def _fields_of(cls: type[Record]) -> dict[str, FieldDescriptor]:
+    """The fields of the models above, then those that the class itself declares, in order."""
+    found: dict[str, FieldDescriptor] = {}
+    for base in reversed(cls.__mro__[1:]):
+        for name, field in base.__dict__.get("_fields", {}).items():
+            found[name] = FieldDescriptor(cls, name, cls.__dict__.get(name, field._default))
+    for name, annotation in inspect.get_annotations(cls).items():
+        if name.startswith("_") or _is_class_variable(annotation):
+            continue
+        default = cls.__dict__.get(name, None if _may_be_none(annotation) else _REQUIRED)
+        found[name] = FieldDescriptor(cls, name, default)
+    late = None
+    for name, field in found.items():
+        if not field.required:
+            late = name
+        elif late is not None:
+            raise TypeError(
+                f"{cls.__name__}.{name} has no default and follows {late}, which has one. Give it a default, or put it "
+                "before."
+            )
+    return found
+
+
+def _is_class_variable(annotation: Any) -> bool:
+    if isinstance(annotation, str):
+        return annotation.startswith(("ClassVar", "typing.ClassVar"))
+    return typing.get_origin(annotation) is ClassVar or annotation is ClassVar
+
+
+def _may_be_none(annotation: Any) -> bool:
+    """Whether a field need not be given: asked when its class is made, when names may not be known yet."""
+    if isinstance(annotation, str):
+        text = annotation.replace(" ", "")
+        return text.startswith(("Optional[", "typing.Optional[")) or text.endswith("|None") or text.startswith("None|")
+    origin = typing.get_origin(annotation)
+    return origin in (typing.Union, types.UnionType) and type(None) in typing.get_args(annotation)
+
+
+def _types_of(cls: type[Record]) -> Mapping[str, Any]:
+    try:
+        known = typing.get_type_hints(cls, localns={cls.__name__: cls}, include_extras=True)
+    except NameError as error:
+        raise InvalidArgumentError(
+            f"{cls.__name__} has a field of a type that is not known: {error}. Define it in the same module, outside "
+            "of functions, or leave out 'from __future__ import annotations'."
+        ) from error
+    return {name: known[name] for name in cls._fields}
+
+
+def _own_copy(default: Any) -> Any:
+    """A default that can be changed is not shared between records."""
+    return copy.deepcopy(default) if isinstance(default, (list, dict, set, Record)) else default

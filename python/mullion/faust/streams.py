@@ -1,0 +1,155 @@
+"""Streams: the events of a topic as an agent's code goes through them.
+
+A body runs over one batch of events of one shard at a time, and begins anew with each batch: what it keeps from event
+to event belongs in a table. When the events of a batch are through, the body is closed where it waits for the next.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias, final
+
+from mullion.errors import InvalidArgumentError
+from mullion.faust._context import Event
+from mullion.faust._seconds import Seconds, positive_us
+from mullion.faust.models import FieldDescriptor
+
+GroupKey: TypeAlias = FieldDescriptor | str | Callable[[Any], Any]
+"""What events are grouped by: a record's field, an item of a dict by name, or a function of the value."""
+
+
+class Source(Protocol):
+    """Where a stream gets its events."""
+
+    async def next(self, steps: tuple[Step, ...]) -> Event:
+        """The next event; waits for ever where there is none. ``steps`` are what the stream does to it."""
+
+    def has_next(self) -> bool:
+        """Whether there is another event in this batch."""
+
+    def becomes(self, event: Event) -> None:
+        """The event that is processed is this one, as a stream made it of its own."""
+
+
+@final
+@dataclass(frozen=True)
+class Filter:
+    """Leaves out events whose value does not pass."""
+
+    passes: Callable[[Any], Any]
+
+
+@final
+@dataclass(frozen=True)
+class GroupBy:
+    """Gives events another key, by which they are in shards."""
+
+    key: GroupKey
+
+    def of(self, value: Any) -> Any:
+        """The key of an event with a value."""
+        if isinstance(self.key, FieldDescriptor):
+            return self.key.getattr(value)
+        if isinstance(self.key, str):
+            return value[self.key]
+        return self.key(value)
+
+    def __str__(self) -> str:
+        if isinstance(self.key, FieldDescriptor):
+            return self.key.ident
+        return repr(self.key) if isinstance(self.key, str) else getattr(self.key, "__qualname__", repr(self.key))
+
+
+Step: TypeAlias = Filter | GroupBy
+
+
+class Stream:
+    """The events of a topic. ``async for value in stream`` goes through their values.
+
+    - :meth:`events` goes through the events themselves, :meth:`items` through keys and values.
+    - :meth:`filter`, :meth:`group_by` and :meth:`take` make streams of it.
+    """
+
+    def __init__(self, source: Source, steps: tuple[Step, ...] = ()) -> None:
+        self._source = source
+        self._steps = steps
+
+    def filter(self, passes: Callable[[Any], Any]) -> Stream:
+        """The events whose value ``passes`` (a function or a coroutine) says yes to."""
+        if not callable(passes):
+            raise InvalidArgumentError(f"filter({passes!r}) is not a function. Write filter(lambda value: ...).")
+        return Stream(self._source, (*self._steps, Filter(passes)))
+
+    def group_by(
+        self, key: GroupKey, *, name: str | None = None, topic: Any = None, partitions: int | None = None
+    ) -> Stream:
+        """The events by another key, so that all of one key are in one shard.
+
+        ``key`` is a record's field (``Withdrawal.country``), the name of an item of a dict, or a function of the value.
+        ``name``, ``topic`` and ``partitions`` of the topic that Faust would send them through are accepted.
+        """
+        if not isinstance(key, (FieldDescriptor, str)) and not callable(key):
+            raise InvalidArgumentError(
+                f"group_by({key!r}) says no key. Give a record's field, as group_by(Withdrawal.country), a name, or a "
+                "function of the value."
+            )
+        if any(isinstance(step, GroupBy) for step in self._steps):
+            raise InvalidArgumentError(
+                f"group_by({GroupBy(key)}) groups a stream that is grouped already. Group it once, by the key that "
+                "tables are of; two tables of different keys need two agents."
+            )
+        return Stream(self._source, (*self._steps, GroupBy(key)))
+
+    async def events(self) -> AsyncIterator[Event]:
+        """The events: with key, value, time and headers."""
+        while True:
+            yield await self._next()
+
+    async def items(self) -> AsyncIterator[tuple[Any, Any]]:
+        """The events' keys and values."""
+        while True:
+            event = await self._next()
+            yield event.key, event.value
+
+    async def take(self, max_: int, within: Seconds | None = None) -> AsyncIterator[list[Any]]:
+        """Lists of up to ``max_`` values. A list ends with the batch of events, which is what bounds its wait.
+
+        Raises :class:`InvalidArgumentError` when ``max_`` is no number above zero, or ``within`` no length of time.
+        """
+        if not isinstance(max_, int) or isinstance(max_, bool) or max_ < 1:
+            raise InvalidArgumentError(f"take({max_!r}) is not a number of events above 0. Write take(100).")
+        if within is not None:
+            positive_us(within, "within")
+        while True:
+            taken = [(await self._next()).value]
+            while len(taken) < max_ and self._source.has_next():
+                found = await self._passing(await self._source.next(self._steps))
+                if found is not None:
+                    taken.append(found.value)
+            yield taken
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        while True:
+            yield (await self._next()).value
+
+    async def _next(self) -> Event:
+        while True:
+            found = await self._passing(await self._source.next(self._steps))
+            if found is not None:
+                return found
+
+    async def _passing(self, event: Event) -> Event | None:
+        """An event as the stream's steps make it; ``None`` if it is left out."""
+        made = event
+        for step in self._steps:
+            if isinstance(step, GroupBy):
+                made = replace(made, key=step.of(made.value))
+                continue
+            passes = step.passes(made.value)
+            if not (await passes if inspect.isawaitable(passes) else passes):
+                return None
+        if made is not event:
+            self._source.becomes(made)
+        return made

@@ -1,0 +1,379 @@
+"""Which ranges of time an event falls into, and when they are too old to keep.
+
+Times are float seconds since the epoch, lengths are seconds or ``timedelta``. A range is half-open, ``[start, end)``,
+so the ranges of a :class:`TumblingWindow` touch; faust-streaming ends one 0.1 seconds early, and leaves a hole there.
+Within, all arithmetic is over whole microseconds: it is exact for fractional sizes and for times before the epoch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol, final, runtime_checkable
+
+from mullion.errors import InvalidArgumentError
+from mullion.faust import _seconds
+from mullion.faust._seconds import Seconds
+
+
+@final
+class WindowRange(NamedTuple):
+    """A half-open range of time, ``[start, end)``, in seconds since the epoch. It equals the plain tuple.
+
+    >>> WindowRange(0.0, 10.0) == (0.0, 10.0), WindowRange(0.0, 10.0).contains(10.0)
+    (True, False)
+    """
+
+    start: float
+    end: float
+
+    def contains(self, timestamp: float) -> bool:
+        """Whether a time falls within the range: from its start on, and before its end."""
+        return self.start <= timestamp < self.end
+
+    def overlaps(self, other: tuple[float, float]) -> bool:
+        """Whether some time falls within both ranges; ranges that only touch do not overlap."""
+        start, end = other
+        return max(self.start, start) < min(self.end, end)
+
+    @property
+    def duration(self) -> float:
+        """How long the range is, in seconds."""
+        return _seconds.seconds(_seconds.time_us(self.end) - _seconds.time_us(self.start))
+
+    @property
+    def midpoint(self) -> float:
+        """The time half way between start and end."""
+        return (_seconds.time_us(self.start) + _seconds.time_us(self.end)) / 2_000_000
+
+
+@runtime_checkable
+class WindowT(Protocol):
+    """What a table asks of a window. ``expires`` and ``ident`` may be plain attributes."""
+
+    @property
+    def expires(self) -> float | None:
+        """How long a range is kept, in seconds; ``None`` for ever."""
+
+    @property
+    def ident(self) -> str:
+        """What tells this window from others."""
+
+    def ranges(self, timestamp: float) -> Sequence[tuple[float, float]]:
+        """The ranges that an event at ``timestamp`` falls into, the earliest first."""
+
+    def stale(self, timestamp: float, latest_timestamp: float) -> bool:
+        """Whether a range that ends at ``timestamp`` is too old, when the latest event was at ``latest_timestamp``."""
+
+    def current(self, timestamp: float) -> tuple[float, float] | None:
+        """The range that is read for ``timestamp``; ``None`` where it falls into none."""
+
+
+@runtime_checkable
+class TumblingWindowT(WindowT, Protocol):
+    """What is asked of a tumbling window."""
+
+    @property
+    def size(self) -> float:
+        """How long a range is, in seconds."""
+
+
+@runtime_checkable
+class HoppingWindowT(WindowT, Protocol):
+    """What is asked of a hopping window."""
+
+    @property
+    def size(self) -> float:
+        """How long a range is, in seconds."""
+
+    @property
+    def step(self) -> float:
+        """From one range's start to the next one's, in seconds."""
+
+
+@runtime_checkable
+class SlidingWindowT(WindowT, Protocol):
+    """What is asked of a sliding window."""
+
+    @property
+    def before(self) -> float:
+        """How far a range reaches back from the event, in seconds."""
+
+    @property
+    def after(self) -> float:
+        """How far a range reaches on from the event, in seconds."""
+
+    @property
+    def total_size(self) -> float:
+        """``before + after``, in seconds."""
+
+
+class Window(ABC):
+    """The base of windows. One of your own says its :meth:`ranges`; the rest follows from them.
+
+    >>> class Mornings(Window):
+    ...     def ranges(self, timestamp):
+    ...         day = timestamp // 86_400 * 86_400
+    ...         return [(day, day + 43_200)] if timestamp < day + 43_200 else []
+    >>> Mornings().current(86_401.0), Mornings().current(86_400.0 + 50_000)
+    (WindowRange(start=86400.0, end=129600.0), None)
+
+    ``expires`` is how long a range is kept after its end, in seconds or as a ``timedelta``: for ever unless given.
+    """
+
+    _expires_us: int | None = None
+
+    def __init__(self, *, expires: Seconds | None = None, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self._expires_us = _seconds.expires_us(expires, None)
+
+    @abstractmethod
+    def ranges(self, timestamp: float) -> Sequence[tuple[float, float]]:
+        """The ranges that an event at ``timestamp`` falls into, ``[(start, end)]``; none keeps it out of the table."""
+
+    def current(self, timestamp: float) -> WindowRange | None:
+        """The range that starts last of those that ``timestamp`` falls into; ``None`` where it falls into none."""
+        return max(_ranges(self.ranges(timestamp)), default=None)
+
+    def earliest(self, timestamp: float) -> WindowRange | None:
+        """The range that starts first of those that ``timestamp`` falls into; ``None`` where it falls into none."""
+        return min(_ranges(self.ranges(timestamp)), default=None)
+
+    def delta(self, timestamp: float, d: Seconds) -> WindowRange | None:
+        """The current range of ``d`` before ``timestamp``."""
+        return self.current(_back(timestamp, d))
+
+    def stale(self, timestamp: float, latest_timestamp: float) -> bool:
+        """Whether a range that ends at ``timestamp`` is too old, when the latest event was at ``latest_timestamp``.
+
+        It is when it ends no later than the range starts that was current ``expires`` ago; never without ``expires``.
+        """
+        if self._expires_us is None:
+            return False
+        before = _back(latest_timestamp, _seconds.seconds(self._expires_us))
+        current = self.current(before)
+        return timestamp <= (before if current is None else current.start)
+
+    @property
+    def expires(self) -> float | None:
+        """How long a range is kept, in seconds; ``None`` for ever."""
+        return None if self._expires_us is None else _seconds.seconds(self._expires_us)
+
+    @property
+    def ident(self) -> str:
+        """What tells this window from others: the class and the attributes that it has been given."""
+        given = [str(value) for name, value in vars(self).items() if not name.startswith("_")]
+        return "_".join([type(self).__name__, *given])
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.ident))
+
+    def __repr__(self) -> str:
+        given = [f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_")]
+        if self._expires_us is not None:
+            given.append(f"expires={_seconds.short(self._expires_us)}")
+        return f"{type(self).__name__}({', '.join(given)})"
+
+
+class _Grid(Window):
+    """Ranges of one size that end at multiples of ``step``, as faust-streaming's do.
+
+    ::
+
+        size 10, step 4     |---------|          [-6, 4)
+                                |---------|      [-2, 8)
+                                    |---------|  [2, 12)
+                                0   4   8   12
+    """
+
+    _size_us: int
+    _step_us: int
+
+    def ranges(self, timestamp: float) -> list[WindowRange]:
+        """The ranges that hold ``timestamp``, the earliest first."""
+        us = _seconds.time_us(timestamp)
+        last = self._last_start(us)
+        first = last - (self._size_us - 1 - (us - last)) // self._step_us * self._step_us
+        return [self._range(start) for start in range(first, last + 1, self._step_us)]
+
+    def current(self, timestamp: float) -> WindowRange | None:
+        """The range that starts last of those that hold ``timestamp``; ``None`` in a gap, where ``step > size``."""
+        us = _seconds.time_us(timestamp)
+        start = self._last_start(us)
+        return self._range(start) if us < start + self._size_us else None
+
+    def earliest(self, timestamp: float) -> WindowRange | None:
+        """The range that starts first of those that hold ``timestamp``; ``None`` in a gap, where ``step > size``."""
+        return next(iter(self.ranges(timestamp)), None)
+
+    def stale(self, timestamp: float, latest_timestamp: float) -> bool:
+        """Whether a range that ends at ``timestamp`` is too old, when the latest event was at ``latest_timestamp``.
+
+        It is when it ends no later than the last range starts that had started ``expires`` ago.
+        """
+        if self._expires_us is None:
+            return False
+        before = self._last_start(_seconds.time_us(latest_timestamp, "latest_timestamp") - self._expires_us)
+        return _seconds.time_us(timestamp) <= before
+
+    @property
+    def size(self) -> float:
+        """How long a range is, in seconds."""
+        return _seconds.seconds(self._size_us)
+
+    @property
+    def step(self) -> float:
+        """From one range's start to the next one's, in seconds."""
+        return _seconds.seconds(self._step_us)
+
+    def _last_start(self, us: int) -> int:
+        """When the last range starts that has started by a time."""
+        return us - (us + self._size_us) % self._step_us
+
+    def _range(self, start_us: int) -> WindowRange:
+        return WindowRange(_seconds.seconds(start_us), _seconds.seconds(start_us + self._size_us))
+
+
+class TumblingWindow(_Grid):
+    """Ranges that follow one another without overlap or gap, aligned to the epoch: an event falls into exactly one.
+
+    ``size`` is how long a range is; ``expires`` how long it is kept, by default ``size * 2``, and 0 for ever.
+
+    >>> TumblingWindow(300).ranges(1000.0)
+    [WindowRange(start=900.0, end=1200.0)]
+
+    Raises :class:`InvalidArgumentError` when ``size`` is not a length of time above zero.
+    """
+
+    def __init__(self, size: Seconds, expires: Seconds | None = None) -> None:
+        super().__init__()
+        self._size_us = self._step_us = _seconds.positive_us(size, "size")
+        self._expires_us = _seconds.expires_us(expires, self._size_us * 2)
+
+    @property
+    def ident(self) -> str:
+        """``tumbling_{size}``."""
+        return f"tumbling_{_seconds.short(self._size_us)}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({_seconds.short(self._size_us)}{_expires(self._expires_us, self._size_us * 2)})"
+
+
+class HoppingWindow(_Grid):
+    """Ranges of one size that start every ``step``: an event falls into each one that holds it.
+
+    Ranges end at multiples of ``step``, so where ``step`` does not divide ``size`` they do not start at them. A
+    ``step`` longer than ``size`` leaves gaps, and events in them are in no range. ``expires`` is how long a range is
+    kept, by default ``size * 2``, and 0 for ever.
+
+    >>> HoppingWindow(size=10, step=5).ranges(7.0)
+    [WindowRange(start=0.0, end=10.0), WindowRange(start=5.0, end=15.0)]
+
+    Raises :class:`InvalidArgumentError` when ``size`` or ``step`` is not a length of time above zero.
+    """
+
+    def __init__(self, size: Seconds, step: Seconds, expires: Seconds | None = None) -> None:
+        super().__init__()
+        self._size_us = _seconds.positive_us(size, "size")
+        self._step_us = _seconds.positive_us(step, "step")
+        self._expires_us = _seconds.expires_us(expires, self._size_us * 2)
+
+    @property
+    def ident(self) -> str:
+        """``hopping_{size}_{step}``."""
+        return f"hopping_{_seconds.short(self._size_us)}_{_seconds.short(self._step_us)}"
+
+    def __repr__(self) -> str:
+        size, step = _seconds.short(self._size_us), _seconds.short(self._step_us)
+        return f"{type(self).__name__}(size={size}, step={step}{_expires(self._expires_us, self._size_us * 2)})"
+
+
+class SlidingWindow(Window):
+    """A range about each event: from ``before`` its time to ``after`` it.
+
+    ``expires`` is how long what an event contributed is kept, by default ``before + after + 60`` seconds, and 0 for
+    ever.
+
+    >>> SlidingWindow(before=300, after=120).current(1000.0)
+    WindowRange(start=700.0, end=1120.0)
+
+    Raises :class:`InvalidArgumentError` when ``before`` or ``after`` is not a length of time of zero or more.
+    """
+
+    _before_us: int
+    _after_us: int
+
+    def __init__(self, before: Seconds, after: Seconds, expires: Seconds | None = None) -> None:
+        super().__init__()
+        self._before_us = _seconds.not_negative_us(before, "before")
+        self._after_us = _seconds.not_negative_us(after, "after")
+        self._expires_us = _seconds.expires_us(expires, self._kept_us)
+
+    def ranges(self, timestamp: float) -> list[WindowRange]:
+        """The one range about ``timestamp``."""
+        return [self.current(timestamp)]
+
+    def current(self, timestamp: float) -> WindowRange:
+        """The range about ``timestamp``."""
+        us = _seconds.time_us(timestamp)
+        return WindowRange(_seconds.seconds(us - self._before_us), _seconds.seconds(us + self._after_us))
+
+    def earliest(self, timestamp: float) -> WindowRange:
+        """The range about ``timestamp``."""
+        return self.current(timestamp)
+
+    def stale(self, timestamp: float, latest_timestamp: float) -> bool:
+        """Whether ``timestamp`` is ``expires`` or more before ``latest_timestamp``."""
+        if self._expires_us is None:
+            return False
+        latest = _seconds.time_us(latest_timestamp, "latest_timestamp")
+        return _seconds.time_us(timestamp) <= latest - self._expires_us
+
+    @property
+    def before(self) -> float:
+        """How far a range reaches back from the event, in seconds."""
+        return _seconds.seconds(self._before_us)
+
+    @property
+    def after(self) -> float:
+        """How far a range reaches on from the event, in seconds."""
+        return _seconds.seconds(self._after_us)
+
+    @property
+    def total_size(self) -> float:
+        """``before + after``, in seconds."""
+        return _seconds.seconds(self._before_us + self._after_us)
+
+    @property
+    def ident(self) -> str:
+        """``sliding_{before}_{after}``."""
+        return f"sliding_{_seconds.short(self._before_us)}_{_seconds.short(self._after_us)}"
+
+    @property
+    def _kept_us(self) -> int:
+        return self._before_us + self._after_us + 60_000_000
+
+    def __repr__(self) -> str:
+        before, after = _seconds.short(self._before_us), _seconds.short(self._after_us)
+        return f"{type(self).__name__}(before={before}, after={after}{_expires(self._expires_us, self._kept_us)})"
+
+
+def _back(timestamp: float, d: Seconds) -> float:
+    return _seconds.seconds(_seconds.time_us(timestamp) - _seconds.length_us(d, "d"))
+
+
+def _expires(us: int | None, otherwise: int) -> str:
+    return "" if us == otherwise else f", expires={_seconds.short(us or 0)}"
+
+
+def _ranges(given: Iterable[tuple[float, float]]) -> list[WindowRange]:
+    """What a window of one's own gave, checked."""
+    found = []
+    for start, end in given:
+        if not start < end:
+            raise InvalidArgumentError(f"ranges() gave ({start!r}, {end!r}), which does not end after it starts.")
+        found.append(WindowRange(start, end))
+    return found

@@ -1,0 +1,76 @@
+"""Topics: named, ordered streams of rows, in a folder or in Kafka.
+
+``broker="dir:PATH"`` is a broker without a server: a topic is a folder of Parquet files, which Spark reads and writes
+exactly once. ``broker="kafka://host:port"`` is Kafka, with JSON values. What is here is for tests, examples and
+notebooks; programs that process topics are written with an ``App``.
+
+>>> import tempfile
+>>> broker = f"dir:{tempfile.mkdtemp()}"
+>>> produce(broker, "orders", [{"region": "north", "amount": 5}, {"region": "south"}], timestamps=[0.5, 1.0])
+>>> read(broker, "orders").to_pylist()[0]
+{'region': 'north', 'amount': 5, '_key': None, '_timestamp': 0.5}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from mullion._app.clock import Clock
+from mullion.topics._brokers import Broker, Publisher, broker, has_columns
+from mullion.topics._dir_broker import DirBroker
+from mullion.topics._kafka_broker import KafkaBroker
+from mullion.topics._outputs import OUTPUTS, decoded, encoded
+from mullion.topics._records import Data
+
+__all__ = [
+    "OUTPUTS",
+    "Broker",
+    "DirBroker",
+    "KafkaBroker",
+    "Publisher",
+    "broker",
+    "decoded",
+    "encoded",
+    "has_columns",
+    "produce",
+    "read",
+]
+
+
+def produce(
+    broker: str | Broker,
+    topic: str,
+    data: Data,
+    timestamps: Iterable[float] | None = None,
+    keys: Sequence[str | None] | None = None,
+    *,
+    clock: Clock | None = None,
+) -> None:
+    """Appends rows to a topic, which is made if it is not there.
+
+    - ``broker``: ``"dir:PATH"`` or ``"kafka://host:port"``, or what :func:`broker` makes of it.
+    - ``data``: rows as dicts, or an Arrow RecordBatch or Table. What is no record, such as a number or a text, is a row
+      with the one column ``value``.
+    - ``timestamps``: of each row, in seconds since the epoch; all of them now if left out, by ``clock``.
+    - ``keys``: of each row, text or ``None``.
+
+    One call is one micro-batch of a ``dir:`` topic, whose schema is the union over all calls: ints and floats of one
+    column are floats, a column of nulls fits any type, and a column that a call does not have is null there.
+
+    Raises :class:`InvalidArgumentError` for no rows, for keys or timestamps that are not as many, for values of a
+    column that are of two types, in the call or in the topic, and for names that are the topic's own.
+    """
+    _broker(broker).produce(topic, data, timestamps, keys, clock=clock)
+
+
+def read(broker: str | Broker, topic: str) -> pa.Table:
+    """All rows of a topic, in order: the fields of the values, ``_key`` (string), ``_timestamp`` (seconds, double).
+
+    A value that is no record is in the column ``value``. A topic that nobody wrote to is empty.
+    """
+    return _broker(broker).read(topic)
+
+
+_broker = broker

@@ -1,0 +1,130 @@
+"""What a broker is, and which one a URL names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from mullion._app.clock import Clock
+from mullion.errors import InvalidArgumentError
+from mullion.topics._records import Data
+
+SchemaLike: TypeAlias = StructType | pa.Schema | str
+"""A schema as Spark's type, as Arrow's, or as DDL text such as ``"region string, amount double"``."""
+
+
+class Publisher(Protocol):
+    """Puts what a query's batches return into topics, with ``DataStreamWriter.foreachBatch``. Not shared by queries."""
+
+    @property
+    def published(self) -> Mapping[str, int]:
+        """How many rows each topic got from this publisher, since it was made."""
+
+    def publish(self, outputs: DataFrame, batch_id: int) -> None:
+        """Publishes a batch of rows ``OUTPUTS``: topic, key, and an Arrow RecordBatch as :func:`encoded` makes it.
+
+        Each row's RecordBatch becomes rows of its topic; a null in its place is none. ``outputs`` is evaluated once,
+        whatever was published before, so that the state of operators in it is saved.
+        """
+
+
+@runtime_checkable
+class Broker(Protocol):
+    """Where topics are. Frozen and comparable."""
+
+    @property
+    def url(self) -> str:
+        """The text that :func:`broker` takes."""
+
+    def produce(
+        self,
+        topic: str,
+        data: Data,
+        timestamps: Iterable[float] | None = None,
+        keys: Sequence[str | None] | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        """See :func:`mullion.topics.produce`."""
+
+    def read(self, topic: str) -> pa.Table:
+        """See :func:`mullion.topics.read`."""
+
+    def stream(
+        self,
+        spark: SparkSession,
+        topic: str,
+        schema: SchemaLike | None = None,
+        remembered: str | os.PathLike[str] | None = None,
+    ) -> DataFrame:
+        """A topic as a stream: the columns of its values, ``_key`` string, ``_timestamp`` timestamp, ``_columns``.
+
+        - ``schema``: of the values. Left out, it is the topic's when the query first starts.
+        - ``remembered``: a file beside the checkpoint, which a schema that was left out is written to, and kept in.
+
+        ``_columns`` says which columns there were; see :func:`has_columns`. The schema is fixed when a query starts:
+        columns that come later are not seen.
+
+        Raises :class:`InvalidArgumentError` where there is no schema yet, and where the topic's does not fit the one
+        given or remembered. A topic whose column becomes wider (ints, then floats) while the query runs fails it.
+        """
+
+    def session_options(self) -> dict[str, str]:
+        """What a Spark session needs to read and write its topics, as options of its builder."""
+
+    def publisher(self, clock: Clock | None = None) -> Publisher:
+        """What one query publishes with; ``clock`` gives the rows' timestamps."""
+
+
+def broker(url: str | Broker) -> Broker:
+    """The broker that a URL names: a ``DirBroker`` for ``dir:PATH``, a ``KafkaBroker`` for ``kafka://host:port``.
+
+    >>> broker("dir:/tmp/topics")
+    DirBroker('/tmp/topics')
+
+    Raises :class:`InvalidArgumentError` for anything else.
+    """
+    from mullion.topics._dir_broker import DirBroker
+    from mullion.topics._kafka_broker import KafkaBroker
+
+    if isinstance(url, str):
+        if url.startswith("dir:") and url != "dir:":
+            return DirBroker(url.removeprefix("dir:"))
+        if url.startswith("kafka://") and url != "kafka://":
+            return KafkaBroker(url.removeprefix("kafka://"))
+    elif isinstance(url, Broker):
+        return url
+    raise InvalidArgumentError(
+        f"broker={url!r} is not a broker. Write 'dir:PATH' for topics in a folder, or 'kafka://host:port' for Kafka."
+    )
+
+
+def has_columns(*names: str) -> Column:
+    """Whether a row came with all of these columns, null or not: a condition on a stream's ``_columns``.
+
+    In a ``dir:`` topic a row has the columns of its call of ``produce``, in Kafka those of its own record.
+    """
+    had = F.lit(True)
+    for name in names:
+        had = had & F.col("_columns").contains(column_mark(name))
+    return had
+
+
+SEPARATOR = "\n"
+"""Around each name in ``_columns``. No column's name has it."""
+
+
+def column_mark(name: str) -> str:
+    """What ``_columns`` holds for a column."""
+    return f"{SEPARATOR}{name}{SEPARATOR}"
+
+
+def columns_text(names: Iterable[str]) -> str:
+    """What ``_columns`` holds for several."""
+    return "".join(column_mark(name) for name in names)

@@ -1,0 +1,281 @@
+"""A topic as a folder: Parquet files in the order in which they came, and a note of its columns.
+
+::
+
+    orders/
+      _topic.json                        columns, their types, how often one of them became wider
+      _lock
+      000000000000-000000-9f3c2a.parquet     number, revision, origin
+      000000000001-000000-5d20c1.parquet
+      .staged-...                        on its way; a name that no reader looks at
+
+A file appears whole, by a rename, under the lock: its number and its time of modification are greater than those of all
+before it. Spark's file source goes by the time, :meth:`DirTopic.files` by the number.
+
+A column that became wider cannot be read from old files under its new type, so each is stored under its name *and*
+type, ``amount:bigint`` and ``amount:double``, and a reader puts the pieces together. A column whose pieces were not all
+known to a query when it started would read as null there. So the note counts such changes, and a file's name bears the
+count: a query stops at a file of a later revision than it knows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pyspark.sql.types as T
+
+from mullion.errors import InvalidArgumentError, MullionError
+from mullion.topics import _types
+from mullion.topics._brokers import columns_text
+from mullion.topics._records import COLUMNS, KEY, TIMESTAMP, TIMESTAMP_TYPE
+
+_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,248}")
+_FORMAT = 1
+_MOST_ROWS_IN_A_GROUP = 1 << 26
+
+REVISION_AT, REVISION_DIGITS = 13, 6
+"""Where a file's name bears its revision."""
+
+
+@dataclass(frozen=True)
+class TopicColumn:
+    """A column: its type, and the types that files have it in."""
+
+    name: str
+    type: T.DataType
+    stored: tuple[T.DataType, ...]
+
+    @property
+    def pieces(self) -> tuple[T.DataType, ...]:
+        """The types that a reader looks for: before there are rows, the one that was announced."""
+        return self.stored or (self.type,)
+
+    def joined(self, topic: str, other: T.DataType) -> TopicColumn:
+        """With what a call brought; raises :class:`InvalidArgumentError` where that is of another type."""
+        try:
+            kind = _types.union(self.name, self.type, other)
+        except _types.ConflictError as conflict:
+            raise InvalidArgumentError(
+                f"Topic {topic!r}: column {conflict.path!r} is {conflict.right.simpleString()} here, and "
+                f"{conflict.left.simpleString()} in the topic. A column keeps its type: send it as "
+                f"{conflict.left.simpleString()}, under another name, or to another topic."
+            ) from None
+        stored = self.stored
+        if not isinstance(other, T.NullType) and other not in stored:
+            stored = (*stored, other)
+        return TopicColumn(self.name, kind, stored)
+
+
+@dataclass(frozen=True)
+class About:
+    """What the note of a topic says."""
+
+    columns: tuple[TopicColumn, ...] = ()
+    revision: int = 0
+    next: int = 0
+    last_ms: int = 0
+
+    @property
+    def schema(self) -> T.StructType:
+        """The columns of the values."""
+        return T.StructType([T.StructField(column.name, column.type) for column in self.columns])
+
+    def joined(self, topic: str, schema: T.StructType, *, rows: bool = True) -> About:
+        """With the columns of a call, or without ``rows``, with columns that are only announced."""
+        known = {column.name: column for column in self.columns}
+        alike = {name.lower(): name for name in known}
+        revision = self.revision
+        for field in schema:
+            old = known.get(field.name)
+            other = alike.setdefault(field.name.lower(), field.name)
+            if other != field.name:
+                raise InvalidArgumentError(
+                    f"Topic {topic!r}: columns {other!r} and {field.name!r} differ in case alone, and Spark takes them "
+                    "for one. Write both alike."
+                )
+            new = (old or TopicColumn(field.name, T.NullType(), ())).joined(topic, field.dataType)
+            if not rows:
+                new = replace(new, stored=old.stored if old else ())
+            if old is not None and (new.type != old.type or set(new.stored) - set(old.pieces)):
+                revision += 1
+            known[field.name] = new
+        return replace(self, columns=tuple(known.values()), revision=revision)
+
+    def json(self) -> str:
+        """The note's text."""
+        columns = [
+            {"name": c.name, "type": c.type.jsonValue(), "stored": [kind.jsonValue() for kind in c.stored]}
+            for c in self.columns
+        ]
+        rest = {"revision": self.revision, "next": self.next, "last_ms": self.last_ms}
+        return json.dumps({"format": _FORMAT, "columns": columns, **rest}, indent=1)
+
+    @staticmethod
+    def of_json(text: str, where: Path) -> About:
+        """What :meth:`json` wrote."""
+        said: dict[str, Any] = json.loads(text)
+        if said["format"] != _FORMAT:
+            raise MullionError(f"{where} is of format {said['format']}: a later Mullion wrote it. Use that one.")
+        columns = tuple(
+            TopicColumn(c["name"], _type_of(c["type"]), tuple(map(_type_of, c["stored"]))) for c in said["columns"]
+        )
+        return About(columns, said["revision"], said["next"], said["last_ms"])
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A file that is written and not yet in its topic. Its columns are in types that topics have."""
+
+    file: Path
+    columns: T.StructType
+
+
+class DirTopic:
+    """One topic of a ``dir:`` broker."""
+
+    def __init__(self, home: Path, name: str) -> None:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InvalidArgumentError(
+                f"topic={name!r} is not a topic's name. Use letters, digits, '.', '_' and '-', a letter or digit "
+                "first, 249 at most."
+            )
+        self.name = name
+        self.folder = home / name
+
+    @property
+    def exists(self) -> bool:
+        """Whether anybody wrote to it, or announced its columns."""
+        return self._note.exists()
+
+    def about(self) -> About:
+        """The note as it stands."""
+        try:
+            return About.of_json(self._note.read_text("utf-8"), self._note)
+        except FileNotFoundError:
+            return About()
+
+    def files(self) -> list[Path]:
+        """The files in order."""
+        return sorted(self.folder.glob("[0-9]*.parquet"))
+
+    def announce(self, schema: T.StructType) -> About:
+        """Gives the topic columns before rows with them; calls of ``produce`` store them in these types then."""
+        with self._locked():
+            about = self.about()
+            joined = about.joined(self.name, schema, rows=False)
+            if joined != about:
+                self._write_note(joined)
+            return joined
+
+    def append(self, staged: Sequence[Staged], origins: Sequence[str] | None = None) -> None:
+        """Puts files into the topic, in order; ``origins`` end their names, and are random if left out."""
+        with self._locked():
+            about = self.about()
+            for one in staged:
+                about = about.joined(self.name, one.columns)
+            first = about.next
+            # Milliseconds, for that is what Spark sees of a file's time.
+            base = max(time.time_ns() // 1_000_000, about.last_ms + 1)
+            self._write_note(replace(about, next=first + len(staged), last_ms=base + len(staged) - 1))
+            for index, one in enumerate(staged):
+                at = (base + index) * 1_000_000
+                os.utime(one.file, ns=(at, at))
+                bears = f"{first + index:012}-{about.revision:0{REVISION_DIGITS}}"
+                origin = origins[index] if origins else uuid.uuid4().hex[:8]
+                one.file.rename(self.folder / f"{bears}-{origin}.parquet")
+
+    def stage(self, values: pa.Table, keys: pa.Array, timestamps: pa.Array) -> Staged:
+        """Writes rows to a file that can be appended."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = self.folder / f".staged-{uuid.uuid4().hex}"
+        return write_rows(file, values, keys, timestamps, pa.nulls(len(keys), pa.string()), self.about().schema)
+
+    def _write_note(self, about: About) -> None:
+        replace_text(self._note, about.json())
+
+    @property
+    def _note(self) -> Path:
+        return self.folder / "_topic.json"
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "_lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def write_rows(
+    file: Path, values: pa.Table, keys: pa.Array, timestamps: pa.Array, columns: pa.Array, known: T.StructType
+) -> Staged:
+    """Writes rows as the files of topics have them.
+
+    ``columns`` says of each row which columns it came with, null for all of them. Columns that ``known`` has a wider
+    type for are written in it.
+    """
+    kinds = {field.name: field.dataType for field in known}
+    stored: dict[str, Any] = {}
+    fields = []
+    for name, array in zip(values.column_names, values.columns, strict=True):
+        kind = _types.of_arrow(array.type)
+        wanted = kinds.get(name, kind)
+        if not isinstance(kind, T.NullType) and _types.fits(kind, wanted):
+            kind = wanted
+        fields.append(T.StructField(name, kind))
+        if not isinstance(kind, T.NullType):
+            stored[stored_name(name, kind)] = _types.fit_array(array, _types.arrow_of(_types.stored(kind)))
+    stored[KEY] = keys
+    stored[TIMESTAMP] = timestamps.cast(TIMESTAMP_TYPE)
+    stored[COLUMNS] = columns.fill_null(columns_text(values.column_names))
+    # A row group is read by one task, so its rows stay in order.
+    pq.write_table(pa.table(stored), file, row_group_size=_MOST_ROWS_IN_A_GROUP)
+    return Staged(file, T.StructType(fields))
+
+
+def read_rows(file: Path, about: About) -> pa.Table:
+    """The rows of a file, in the topic's columns."""
+    table = pq.read_table(file, partitioning=None)
+    there = set(table.column_names)
+    read: dict[str, Any] = {}
+    for column in about.columns:
+        want = _types.arrow_of(column.type)
+        read[column.name] = pa.chunked_array([pa.nulls(table.num_rows, want)], want)
+        for kind in column.stored:
+            # A file has each row of a column in one type, or in several if several batches made it.
+            if stored_name(column.name, kind) in there:
+                piece = _types.fit_array(table[stored_name(column.name, kind)], want)
+                read[column.name] = pc.coalesce(read[column.name], piece)
+    read[KEY] = table[KEY]
+    read[TIMESTAMP] = pc.divide(table[TIMESTAMP].cast(pa.int64()).cast(pa.float64(), safe=False), 1e6)
+    return pa.table(read)
+
+
+def stored_name(name: str, kind: T.DataType) -> str:
+    """What a column of a type is called in files."""
+    return f"{name}:{kind.simpleString()}"
+
+
+def replace_text(file: Path, text: str) -> None:
+    """Writes a small file so that a reader sees the old one or the new one."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    hidden = file.with_name(f".{file.name}-{uuid.uuid4().hex[:8]}")
+    hidden.write_text(text, "utf-8")
+    hidden.replace(file)
+
+
+def _type_of(said: Any) -> T.DataType:
+    field = {"name": "of", "type": said, "nullable": True, "metadata": {}}
+    return T.StructType.fromJson({"type": "struct", "fields": [field]})["of"].dataType

@@ -1,0 +1,197 @@
+"""Kafka as a broker: topics with JSON values."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyspark
+import pyspark.sql.types as T
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mullion._app.clock import Clock
+from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.topics import _json, _kafka_client, _types
+from mullion.topics._brokers import SEPARATOR, Publisher, SchemaLike
+from mullion.topics._records import (
+    COLUMNS,
+    KEY,
+    TIMESTAMP,
+    VALUE,
+    Data,
+    keys_of,
+    normal,
+    table_of_values,
+    timestamps_of,
+    values_of,
+)
+from mullion.topics._schemas import remember, remembered_schema, spark_schema
+
+_SERVERS = re.compile(r"[^\s,/:]+:\d+(,[^\s,/:]+:\d+)*")
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+LOOKED_AT = 1000
+"""How many records of each partition a schema is inferred from, its last ones."""
+
+
+@final
+@dataclass(frozen=True, slots=True, repr=False)
+class KafkaBroker:
+    """Topics of Kafka; see :func:`mullion.topics.broker`. ``servers`` are ``host:port``, several with commas between.
+
+    Needs the extra ``kafka`` of this package, and Spark's connector, ``spark-sql-kafka-0-10``, for streams.
+
+    >>> KafkaBroker("localhost:9092").url
+    'kafka://localhost:9092'
+    """
+
+    servers: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.servers, str) or not _SERVERS.fullmatch(self.servers):
+            raise InvalidArgumentError(
+                f"servers={self.servers!r} is not where Kafka is. Write 'host:port', or several with commas between."
+            )
+
+    def __repr__(self) -> str:
+        return f"KafkaBroker({self.servers!r})"
+
+    @property
+    def url(self) -> str:
+        """The text that :func:`mullion.topics.broker` takes."""
+        return f"kafka://{self.servers}"
+
+    def produce(
+        self,
+        topic: str,
+        data: Data,
+        timestamps: Iterable[float] | None = None,
+        keys: Sequence[str | None] | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        """See :func:`mullion.topics.produce`. Times are whole milliseconds. At its end all rows are acknowledged."""
+        _require_name(topic)
+        values = values_of(topic, data)
+        times = timestamps_of(timestamps, len(values), clock).cast(pa.int64()).to_pylist()
+        names = keys_of(keys, len(values)).to_pylist()
+        _kafka_client.produce(self.servers, topic, zip(names, _json.written(values), times, strict=True))
+
+    def read(self, topic: str) -> pa.Table:
+        """See :func:`mullion.topics.read`. Partitions are in order; rows of several are in order of their times."""
+        _require_name(topic)
+        return _table(topic, _kafka_client.read(self.servers, topic))
+
+    def stream(
+        self,
+        spark: SparkSession,
+        topic: str,
+        schema: SchemaLike | None = None,
+        remembered: str | os.PathLike[str] | None = None,
+    ) -> DataFrame:
+        """See :meth:`mullion.topics.Broker.stream`. It begins with the topic's first row that is still there.
+
+        A ``schema`` that is left out is inferred from the last 1,000 records of each partition. A record that does not
+        fit the schema, or is no JSON, fails the query.
+        """
+        _require_name(topic)
+        if schema is not None:
+            wanted = spark_schema(schema)
+        else:
+            wanted = remembered_schema(remembered) or self._inferred(topic)
+            remember(remembered, wanted)
+        return _parsed(self._source(spark, topic), wanted)
+
+    def session_options(self) -> dict[str, str]:
+        """Spark's connector, of the Spark that is installed."""
+        return {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"}
+
+    def publisher(self, clock: Clock | None = None) -> Publisher:
+        """What one query publishes with: at least once; its rows have the time at which they are sent."""
+        from mullion.topics._kafka_publisher import KafkaPublisher
+
+        return KafkaPublisher(self.servers)
+
+    def _inferred(self, topic: str) -> T.StructType:
+        table = _table(topic, _kafka_client.read(self.servers, topic, last=LOOKED_AT))
+        values = table.drop_columns([KEY, TIMESTAMP])
+        if not values.num_columns:
+            raise InvalidArgumentError(
+                f"Topic {topic!r} of {self.url} has no rows yet, and so no columns. Say which it will have with "
+                "schema='region string, amount double', or produce the first rows before the query starts."
+            )
+        return _types.schema_of(values.schema)
+
+    def _source(self, spark: SparkSession, topic: str) -> DataFrame:
+        # The source asks for a topic's partitions when it starts, and fails where there is no topic.
+        _kafka_client.make(self.servers, topic)
+        try:
+            return (
+                spark.readStream.format("kafka")
+                .option("kafka.bootstrap.servers", self.servers)
+                .option("subscribe", topic)
+                .option("startingOffsets", "earliest")
+                .load()
+            )
+        except PySparkException as theirs:
+            if "kafka" not in str(theirs) or "find" not in str(theirs):
+                raise
+            raise UnsupportedError(
+                "This Spark session has not got Spark's connector to Kafka. Start it with --packages "
+                f"{self.session_options()['spark.jars.packages']}, or under that name in spark.jars.packages."
+            ) from theirs
+
+
+def _parsed(records: DataFrame, wanted: T.StructType) -> DataFrame:
+    """Kafka's records as rows of a topic."""
+    text = F.col("value").cast("string")
+    plain = wanted.names == [VALUE]
+    if plain:
+        # As the field of a record, for what from_json reads begins with a bracket.
+        text = F.concat(F.lit(f'{{"{VALUE}":'), text, F.lit("}"))
+        had = F.lit(f"{SEPARATOR}{VALUE}{SEPARATOR}")
+    else:
+        mark = F.lit(SEPARATOR)
+        names = F.array_join(F.json_object_keys(text), 2 * SEPARATOR)
+        had = F.when(F.length(names) > 0, F.concat(mark, names, mark)).otherwise("")
+    rows = records.select(
+        F.from_json(text, wanted, {"mode": "FAILFAST"}).alias("_parsed"),
+        F.col("key").cast("string").alias(KEY),
+        F.col("timestamp").alias(TIMESTAMP),
+        had.alias(COLUMNS),
+    )
+    columns = [F.col("_parsed").getField(name).alias(name) for name in wanted.names]
+    return rows.select(*columns, KEY, TIMESTAMP, COLUMNS)
+
+
+def _table(topic: str, records: Sequence[_kafka_client.Record]) -> pa.Table:
+    values = []
+    for record in records:
+        try:
+            values.append(_json.read(record.value))
+        except ValueError as no_json:
+            raise InvalidArgumentError(
+                f"Topic {topic!r}: the value at offset {record.offset} of partition {record.partition} is no JSON: "
+                f"{(record.value or b'')[:80]!r}. What is read here must be JSON."
+            ) from no_json
+    if any(isinstance(value, dict) for value in values):
+        # A record that was deleted has no value, and so no fields.
+        values = [{} if value is None else value for value in values]
+    table = normal(topic, table_of_values(topic, values))
+    return table.append_column(KEY, pa.array([record.key for record in records], pa.string())).append_column(
+        TIMESTAMP, pc.divide(pa.array([record.ms for record in records], pa.float64()), 1000.0)
+    )
+
+
+def _require_name(topic: object) -> None:
+    if not isinstance(topic, str) or not _NAME.fullmatch(topic) or topic in (".", ".."):
+        raise InvalidArgumentError(
+            f"topic={topic!r} is not a topic's name. Use letters, digits, '.', '_' and '-', 249 at most."
+        )

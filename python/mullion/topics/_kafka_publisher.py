@@ -1,0 +1,76 @@
+"""Publishing to Kafka, with Spark's sink for it: at least once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import final
+
+import pyarrow as pa
+from pyspark import AccumulatorParam
+from pyspark.sql import DataFrame
+
+from mullion.topics import _json
+from mullion.topics._outputs import decoded, require_outputs
+from mullion.topics._records import normal
+
+_RECORDS = "topic string, key string, value binary"
+
+
+@final
+class KafkaPublisher:
+    """Publishes the batches of one query; see :class:`mullion.topics.Publisher`.
+
+    A batch that is done again is published again: Spark's sink does not take part in Kafka's transactions. Rows have
+    the time at which they are sent, for the sink takes none.
+    """
+
+    def __init__(self, servers: str) -> None:
+        self._servers = servers
+        self._published: Counter[str] = Counter()
+
+    @property
+    def published(self) -> Mapping[str, int]:
+        """How many rows each topic got."""
+        return self._published
+
+    def publish(self, outputs: DataFrame, batch_id: int) -> None:
+        """Publishes a batch."""
+        require_outputs(outputs)
+        # Counted as they are written: to evaluate the batch once more would run its operators again.
+        counted = outputs.sparkSession.sparkContext.accumulator(Counter(), _Counts())
+
+        def records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for rows in batches:
+                for topic, key, batch in zip(
+                    *(rows[name].to_pylist() for name in ("topic", "key", "batch")), strict=True
+                ):
+                    if batch is not None:
+                        table = normal(topic, pa.Table.from_batches([decoded(batch)]))
+                        counted.add(Counter({topic: table.num_rows}))
+                        yield _records(topic, key, table)
+
+        sent = outputs.mapInArrow(records, _RECORDS)
+        sent.write.format("kafka").option("kafka.bootstrap.servers", self._servers).save()
+        self._published.update(counted.value)
+
+
+def _records(topic: str, key: str | None, values: pa.Table) -> pa.RecordBatch:
+    count = values.num_rows
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.repeat(topic, count),
+            pa.repeat(pa.scalar(key, pa.string()), count),
+            pa.array(_json.written(values), pa.binary()),
+        ],
+        names=["topic", "key", "value"],
+    )
+
+
+class _Counts(AccumulatorParam["Counter[str]"]):
+    def zero(self, value: Counter[str]) -> Counter[str]:
+        return Counter()
+
+    def addInPlace(self, value1: Counter[str], value2: Counter[str]) -> Counter[str]:  # noqa: N802
+        value1.update(value2)
+        return value1

@@ -1,0 +1,176 @@
+"""What a caller of ``produce`` gives, as an Arrow table of the types that topics have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from mullion._app.clock import Clock, system
+from mullion.errors import InvalidArgumentError
+from mullion.topics import _types
+
+Data: TypeAlias = Iterable[Any] | pa.RecordBatch | pa.Table
+"""Rows as dicts, values that are no records, or an Arrow RecordBatch or Table."""
+
+KEY, TIMESTAMP, COLUMNS = "_key", "_timestamp", "_columns"
+RESERVED = (KEY, TIMESTAMP, COLUMNS)
+"""What every row of a topic has beside the columns of its value."""
+
+VALUE = "value"
+"""The column of values that are no records."""
+
+TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")
+
+
+def values_of(topic: str, data: Data) -> pa.Table:
+    """The columns of the values, in types that Spark has; raises :class:`InvalidArgumentError` for what is none."""
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    table = data if isinstance(data, pa.Table) else _table_of_rows(topic, data)
+    if table.num_rows == 0:
+        raise InvalidArgumentError(
+            f"There are no rows for topic {topic!r}. A call of produce is a batch of one or more."
+        )
+    return normal(topic, table)
+
+
+def normal(topic: str, table: pa.Table) -> pa.Table:
+    """A table with its columns in the types that topics have."""
+    columns: dict[str, Any] = {}
+    for name, values in zip(table.column_names, table.columns, strict=True):
+        _require_name(topic, name, columns)
+        try:
+            kind = _types.of_arrow(values.type)
+        except _types.UnstorableError as no_type:
+            raise InvalidArgumentError(
+                f"Topic {topic!r}: column {name!r} has the Arrow type {values.type}, and {no_type} is no type that "
+                "Spark reads from Parquet. Cast it, for instance to int64 or string."
+            ) from None
+        columns[name] = _types.fit_array(values, _types.arrow_of(kind))
+    return pa.table(columns)
+
+
+def timestamps_of(timestamps: Iterable[float] | None, count: int, clock: Clock | None) -> pa.Array:
+    """The rows' times, as instants in microseconds, from seconds since the epoch."""
+    if timestamps is None:
+        return pa.array([(clock or system()).time_us()] * count, TIMESTAMP_TYPE)
+    if isinstance(timestamps, (pa.Array, pa.ChunkedArray)):
+        timestamps = timestamps.to_pylist()
+    if isinstance(timestamps, (int, float, str)) or not isinstance(timestamps, Iterable):
+        raise InvalidArgumentError(
+            f"timestamps={timestamps!r} is not a list with the time of each row. Write, for all the same, "
+            f"timestamps=[{timestamps!r}] * len(data)."
+        )
+    given = list(timestamps)
+    _require_as_many("timestamps", given, count)
+    micros = []
+    for index, seconds in enumerate(given):
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not math.isfinite(seconds):
+            raise InvalidArgumentError(
+                f"timestamps[{index}]={seconds!r} ({type(seconds).__name__}) is not a time in seconds since the epoch. "
+                "Of a datetime with a time zone, give .timestamp()."
+            )
+        micros.append(round(seconds * 1_000_000))
+    return pa.array(micros, TIMESTAMP_TYPE)
+
+
+def keys_of(keys: Sequence[str | None] | None, count: int) -> pa.Array:
+    """The rows' keys, as text."""
+    if keys is None:
+        return pa.nulls(count, pa.string())
+    if isinstance(keys, (pa.Array, pa.ChunkedArray)):
+        keys = keys.to_pylist()
+    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
+        raise InvalidArgumentError(
+            f"keys={keys!r} is not a list with each row's key. For all the same, write keys=[{keys!r}] * len(data)."
+        )
+    given = list(keys)
+    _require_as_many("keys", given, count)
+    for index, key in enumerate(given):
+        if key is not None and not isinstance(key, str):
+            raise InvalidArgumentError(
+                f"keys[{index}]={key!r} ({type(key).__name__}) is not text. Write str(key), or None for none."
+            )
+    return pa.array(given, pa.string())
+
+
+def _table_of_rows(topic: str, data: object) -> pa.Table:
+    if isinstance(data, (Mapping, str, bytes)) or not isinstance(data, Iterable):
+        raise InvalidArgumentError(
+            f"data={data!r} ({type(data).__name__}) is not a list of rows. Write produce(broker, {topic!r}, [data]); "
+            "of a pandas DataFrame, give pa.Table.from_pandas(df)."
+        )
+    return table_of_values(topic, list(data))
+
+
+def table_of_values(topic: str, rows: list[Any]) -> pa.Table:
+    """Values as a table: of the fields of records, or of what are none in the column ``value``."""
+    records = [isinstance(row, Mapping) for row in rows]
+    if not any(records):
+        return pa.table({VALUE: _array(topic, VALUE, rows)} if rows else {})
+    if not all(records):
+        odd = records.index(False)
+        raise InvalidArgumentError(
+            f"data[{odd}]={rows[odd]!r} is no record, and data[{records.index(True)}] is one. Give dicts alone, or "
+            "values alone, which go into the column 'value'."
+        )
+    names = dict.fromkeys(name for row in rows for name in row)
+    for name in names:
+        _require_name(topic, name, ())
+    if not names:
+        raise InvalidArgumentError(f"The rows for topic {topic!r} have no columns: they are all {{}}.")
+    return pa.table({name: _array(topic, name, [row.get(name) for row in rows]) for name in names})
+
+
+def _array(topic: str, name: str, values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as theirs:
+        raise InvalidArgumentError(f"Topic {topic!r}: {_why_no_column(name, values)}") from theirs
+
+
+def _why_no_column(name: str, values: list[Any]) -> str:
+    """The two rows that have no common type, or the one value that has none."""
+    first: Any = None
+    where = 0
+    for index, value in enumerate(values):
+        try:
+            alone = pa.array([value]).type
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            return (
+                f"data[{index}][{name!r}]={value!r} ({type(value).__name__}) has no column type. Convert it, for "
+                "instance with str() or float()."
+            )
+        if first is None and value is not None:
+            first, where = alone, index
+        elif value is not None:
+            try:
+                pa.array([values[where], value])
+            except (pa.ArrowException, OverflowError, TypeError, ValueError):
+                return (
+                    f"column {name!r} has one type, and data[{where}] has {values[where]!r} ({first}) where "
+                    f"data[{index}] has {value!r} ({alone}). Send all as one of them."
+                )
+    return f"the values of column {name!r} have no type in common."
+
+
+def _require_name(topic: str, name: object, taken: Iterable[str]) -> None:
+    if not isinstance(name, str) or not name or "\n" in name:
+        raise InvalidArgumentError(f"Topic {topic!r}: {name!r} is not a column's name. Use one line of text.")
+    if name in RESERVED:
+        raise InvalidArgumentError(
+            f"Topic {topic!r}: the name {name!r} is the topic's own, which has {', '.join(RESERVED)} of every row. "
+            "Rename the column; for keys and times there are keys= and timestamps=."
+        )
+    if name in taken:
+        raise InvalidArgumentError(f"Topic {topic!r}: the column {name!r} is there twice. Rename one of them.")
+
+
+def _require_as_many(what: str, given: Sequence[object], count: int) -> None:
+    if len(given) != count:
+        raise InvalidArgumentError(
+            f"{what} has {len(given)} entries for {count} rows. Give as many as there are rows, or leave {what} out."
+        )

@@ -1,0 +1,62 @@
+"""The schema of a stream: as it is given, and as it is remembered from one start of a query to the next."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql.types import DataType, StructType
+
+from mullion.errors import InvalidArgumentError
+from mullion.topics import _types
+from mullion.topics._records import RESERVED
+
+
+def spark_schema(schema: object) -> StructType:
+    """A schema that was given, as Spark's type, nullable throughout; raises :class:`InvalidArgumentError`."""
+    if isinstance(schema, str):
+        try:
+            parsed: DataType = StructType.fromDDL(schema)
+        except PySparkException as theirs:
+            raise InvalidArgumentError(
+                f"schema={schema!r} is no schema as DDL. Write, for instance, schema='region string, amount double'."
+            ) from theirs
+    elif isinstance(schema, pa.Schema):
+        try:
+            parsed = _types.schema_of(schema)
+        except _types.UnstorableError as no_type:
+            raise InvalidArgumentError(f"schema= has the Arrow type {no_type}, which Spark has none for.") from None
+    elif isinstance(schema, StructType):
+        parsed = schema
+    else:
+        raise InvalidArgumentError(
+            f"schema={schema!r} ({type(schema).__name__}) is no schema. Give DDL, as in 'region string, amount "
+            "double', a StructType or a pyarrow Schema."
+        )
+    assert isinstance(parsed, StructType)
+    for name in parsed.names:
+        if name in RESERVED:
+            raise InvalidArgumentError(f"schema= has the column {name!r}, which is the topic's own. Leave it out.")
+    if not parsed.names:
+        raise InvalidArgumentError("schema= has no columns. Name those of the topic's values.")
+    fitted = _types.nullable(parsed)
+    assert isinstance(fitted, StructType)
+    return fitted
+
+
+def remembered_schema(file: str | os.PathLike[str] | None) -> StructType | None:
+    """The schema that an earlier start wrote, if there was one."""
+    if file is None or not Path(file).exists():
+        return None
+    return StructType.fromJson(json.loads(Path(file).read_text("utf-8")))
+
+
+def remember(file: str | os.PathLike[str] | None, schema: StructType) -> None:
+    """Writes a schema for later starts."""
+    from mullion.topics._dir_topic import replace_text
+
+    if file is not None:
+        replace_text(Path(file), schema.json())

@@ -1,0 +1,199 @@
+"""The type of a topic's column: one that holds all that calls of ``produce`` brought under its name.
+
+Types are Spark's. The union of two of them widens numbers, lets nulls (``void``) be anything, goes into arrays, maps
+and structs, and is refused where no value of one could be seen as one of the other::
+
+    bigint + double          -> double
+    void   + string          -> string
+    struct<a> + struct<b>    -> struct<a, b>
+    string + bigint          -> a conflict
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyspark.sql.types as T
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+
+_INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+_DIGITS: dict[type[T.DataType], int] = {T.ByteType: 3, T.ShortType: 5, T.IntegerType: 10, T.LongType: 19}
+_MOST_DIGITS = 38
+
+
+@dataclass
+class ConflictError(Exception):
+    """Two types that have no union; ``path`` is what is inside of what."""
+
+    path: str
+    left: T.DataType
+    right: T.DataType
+
+
+class UnstorableError(Exception):
+    """An Arrow type that Spark, or Parquet, has none for."""
+
+
+def union(path: str, left: T.DataType, right: T.DataType) -> T.DataType:
+    """The narrowest type that values of both fit into; raises :class:`ConflictError`."""
+    if left == right or isinstance(right, T.NullType):
+        return left
+    if isinstance(left, T.NullType):
+        return right
+    if isinstance(left, T.StructType) and isinstance(right, T.StructType):
+        others = {field.name: field.dataType for field in right}
+        fields = [
+            T.StructField(f.name, union(f"{path}.{f.name}", f.dataType, others.pop(f.name, f.dataType))) for f in left
+        ]
+        return T.StructType(fields + [T.StructField(name, kind) for name, kind in others.items()])
+    if isinstance(left, T.ArrayType) and isinstance(right, T.ArrayType):
+        return T.ArrayType(union(f"{path}[]", left.elementType, right.elementType))
+    if isinstance(left, T.MapType) and isinstance(right, T.MapType):
+        keys = union(f"{path}.key", left.keyType, right.keyType)
+        return T.MapType(keys, union(f"{path}.value", left.valueType, right.valueType))
+    wider = _wider_number(left, right)
+    if wider is None:
+        raise ConflictError(path, left, right)
+    return wider
+
+
+def _wider_number(left: T.DataType, right: T.DataType) -> T.DataType | None:
+    if isinstance(left, _INTEGERS) and isinstance(right, _INTEGERS):
+        return max(left, right, key=lambda kind: _DIGITS[type(kind)])
+    a, b = _as_decimal(left), _as_decimal(right)
+    if a and b:
+        scale = max(a.scale, b.scale)
+        precision = max(a.precision - a.scale, b.precision - b.scale) + scale
+        return T.DecimalType(precision, scale) if precision <= _MOST_DIGITS else None
+    if isinstance(left, T.NumericType) and isinstance(right, T.NumericType):
+        return T.DoubleType()
+    return None
+
+
+def _as_decimal(kind: T.DataType) -> T.DecimalType | None:
+    if isinstance(kind, T.DecimalType):
+        return kind
+    digits = _DIGITS.get(type(kind))
+    return None if digits is None else T.DecimalType(digits, 0)
+
+
+def fits(have: T.DataType, want: T.DataType) -> bool:
+    """Whether a column of the type ``want`` can hold all values of ``have``."""
+    try:
+        return union("", want, have) == want
+    except ConflictError:
+        return False
+
+
+def nullable(kind: T.DataType) -> T.DataType:
+    """The type with nulls allowed everywhere, as a topic's columns have it."""
+    match kind:
+        case T.StructType():
+            return T.StructType([T.StructField(f.name, nullable(f.dataType)) for f in kind])
+        case T.ArrayType():
+            return T.ArrayType(nullable(kind.elementType))
+        case T.MapType():
+            return T.MapType(nullable(kind.keyType), nullable(kind.valueType))
+        case T.CharType() | T.VarcharType():
+            return T.StringType()
+    return kind
+
+
+def stored(kind: T.DataType) -> T.DataType:
+    """The type as it is in Parquet, which has no nulls without a type: booleans stand for them."""
+    match kind:
+        case T.NullType():
+            return T.BooleanType()
+        case T.StructType():
+            return T.StructType([T.StructField(f.name, stored(f.dataType)) for f in kind])
+        case T.ArrayType():
+            return T.ArrayType(stored(kind.elementType))
+        case T.MapType():
+            return T.MapType(stored(kind.keyType), stored(kind.valueType))
+    return kind
+
+
+def of_arrow(kind: pa.DataType) -> T.DataType:
+    """Spark's type for Arrow's; raises :class:`UnstorableError`."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return of_arrow(kind.value_type)
+    if types.is_struct(kind):
+        # A struct without fields has no place in Parquet, and says as little as a null.
+        fields = [T.StructField(f.name, of_arrow(f.type)) for f in kind]
+        return T.StructType(fields) if fields else T.NullType()
+    if types.is_map(kind):
+        return T.MapType(of_arrow(kind.key_type), of_arrow(kind.item_type))
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return T.ArrayType(of_arrow(kind.value_type))
+    if types.is_unsigned_integer(kind):
+        return {8: T.ShortType(), 16: T.IntegerType(), 32: T.LongType()}.get(kind.bit_width, T.DecimalType(20, 0))
+    if types.is_float16(kind):
+        return T.FloatType()
+    if types.is_decimal(kind) and kind.precision <= _MOST_DIGITS and kind.scale >= 0:
+        return T.DecimalType(kind.precision, kind.scale)
+    if types.is_string_view(kind) or types.is_large_string(kind):
+        return T.StringType()
+    if types.is_binary_view(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return T.BinaryType()
+    if types.is_duration(kind) or types.is_interval(kind) or types.is_time(kind) or types.is_decimal(kind):
+        raise UnstorableError(str(kind))
+    try:
+        return from_arrow_type(kind, prefer_timestamp_ntz=True)
+    except Exception as theirs:
+        raise UnstorableError(str(kind)) from theirs
+
+
+def schema_of(schema: pa.Schema) -> T.StructType:
+    """Spark's types for a schema's; raises :class:`UnstorableError`."""
+    return T.StructType([T.StructField(field.name, of_arrow(field.type)) for field in schema])
+
+
+@functools.cache
+def arrow_of(kind: T.DataType) -> pa.DataType:
+    """Arrow's type for Spark's, with instants in UTC."""
+    return to_arrow_type(kind, timezone="UTC", error_on_duplicated_field_names_in_struct=True)
+
+
+def fit_array(values: pa.ChunkedArray, want: pa.DataType) -> pa.ChunkedArray:
+    """The values in a type that they fit into."""
+    have = values.type
+    if have.equals(want):
+        return values
+    if pa.types.is_null(have) or (pa.types.is_struct(have) and have.num_fields == 0):
+        return pa.chunked_array([pa.nulls(len(values), want)], want)
+    if pa.types.is_dictionary(have):
+        return fit_array(values.cast(have.value_type), want)
+    if pa.types.is_nested(have):
+        return pa.chunked_array([pa.array(values.to_pylist(), want)], want)
+    # Ints beyond 2**53 lose digits as floats, and nanoseconds theirs.
+    return values.cast(want, safe=False)
+
+
+def fit_column(column: Column, have: T.DataType, want: T.DataType) -> Column:
+    """The same on Spark's side."""
+    if have == want:
+        return column
+    match have, want:
+        case T.NullType(), _:
+            return F.lit(None).cast(want)
+        case T.StructType(), T.StructType():
+            fields = []
+            for field in want:
+                if field.name in have.names:
+                    inner = fit_column(column.getField(field.name), have[field.name].dataType, field.dataType)
+                else:
+                    inner = F.lit(None).cast(field.dataType)
+                fields.append(inner.alias(field.name))
+            return F.when(column.isNotNull(), F.struct(*fields))
+        case T.ArrayType(), T.ArrayType():
+            return F.transform(column, lambda x: fit_column(x, have.elementType, want.elementType))
+        case T.MapType(), T.MapType():
+            if have.keyType != want.keyType:
+                column = F.transform_keys(column, lambda k, _: fit_column(k, have.keyType, want.keyType))
+            return F.transform_values(column, lambda _, v: fit_column(v, have.valueType, want.valueType))
+    return column.cast(want)

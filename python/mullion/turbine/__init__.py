@@ -1,0 +1,301 @@
+"""Turbine's windowing API: subscriptions to topics, six windows, callbacks over Arrow.
+
+A program is a class for each subscription. ``process`` gets the batches of a topic and gives rows to windows; callbacks
+get panes and return what is published::
+
+    import pyarrow as pa
+
+    import mullion.turbine as turbine
+    from mullion.turbine import aggregates as agg
+    from mullion.turbine import windowing as win
+
+    app = turbine.App("shop", broker="dir:/tmp/shop")
+
+    @app.subscribe("orders", publish_to="revenue_5m")
+    class revenue:
+        def __init__(self) -> None:
+            self._win = win.PersistentTumbling(
+                self, name="revenue_5m", size_ms=5 * 60_000, key=["region"],
+                value=agg.Sum("amount"), time_column="event_ts_ms", on_close_each=self._commit,
+            )
+
+        def _commit(self, state, window, value):
+            row = {**window.group, "revenue": float(value), "window_start_ms": window.start_ms}
+            return pa.RecordBatch.from_pylist([row])
+
+        def process(self, batch, state):
+            self._win.update(batch, state)
+            return None
+
+    app.run()
+
+Windows always run in the JVM. A ``process`` that only updates windows does not run in Python at all; ``app.explain()``
+says what does, and which line decided it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from pyarrow import RecordBatch
+from pyspark.sql import DataFrame, SparkSession
+
+from mullion._app.app import DEFAULT_BROKER
+from mullion._app.app import App as _App
+from mullion._app.clock import Clock
+from mullion._app.jobs import Job
+from mullion._app.names import Named, folder_name
+from mullion._app.report import Part, shown, where_of
+from mullion._panes import read_panes
+from mullion._recovery import recover
+from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.topics import Broker
+from mullion.turbine import _plan
+from mullion.turbine._plan import Plan, ProcessPlan, ShardPlan, WindowPlan
+from mullion.turbine._process import Place
+from mullion.turbine._subscription import Subscription, options_of
+from mullion.turbine.state import TurbineState
+from mullion.turbine.windowing import TurbineWindow, Window
+
+__all__ = ["App", "RecordBatch", "TurbineState", "Window", "WindowHandle"]
+
+Kind = TypeVar("Kind", bound=type)
+
+
+class App(_App):
+    """A Turbine program: subscriptions are added with :meth:`subscribe`, and :meth:`run` runs them.
+
+    - ``name``: of the program; letters, digits, '.', '_' and '-'.
+    - ``broker``: where its topics are, ``"dir:PATH"`` or ``"kafka://host:port"``.
+    - ``checkpoint``: where its state is. Left out: beside the topics of a ``dir:`` broker, in ``PATH/_apps/NAME``, and
+      in ``.mullion/NAME`` for Kafka.
+    - ``clock``: what tells the time; the machine's if left out.
+    - ``spark``: the session; the active one if left out, or else one that is made when it is needed.
+    """
+
+    api: ClassVar[str] = "turbine"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        broker: str | Broker = DEFAULT_BROKER,
+        checkpoint: str | os.PathLike[str] | None = None,
+        clock: Clock | None = None,
+        spark: SparkSession | None = None,
+    ) -> None:
+        super().__init__(name, broker=broker, checkpoint=checkpoint, clock=clock, spark=spark)
+        self.subscriptions: list[Subscription] = []
+        self._plans: dict[str, Plan] = {}
+
+    def subscribe(
+        self,
+        topic: str,
+        *,
+        publish_to: str | Mapping[str, str] | None = None,
+        partition_key: str | None = None,
+        parallelism: int | None = None,
+        with_kafka_timestamp: bool = False,
+        schema: Any = None,
+        on_error: str = "stop",
+        dead_letter: str | None = None,
+    ) -> Callable[[Kind], Kind]:
+        """A decorator of a class with ``__init__(self)``, which makes windows, and ``process(self, batch, state)``.
+
+        - ``topic``: what it reads.
+        - ``publish_to``: the topic of what ``process`` and the callbacks return, or a dict with some of the keys
+          ``"process"``, ``"early"`` and ``"close"`` and a topic for each. What is returned and has no topic is an
+          error.
+        - ``partition_key``: the column by which rows are sharded. It is in the key of every window.
+        - ``parallelism``: the number of shards; the session's ``spark.sql.shuffle.partitions`` if left out. A
+          checkpoint keeps the number that it began with.
+        - ``with_kafka_timestamp``: gives every batch the Int64 column ``_kafka_ts_ms``: when a row came to the topic,
+          in milliseconds since the epoch; in a ``dir:`` topic its timestamp in ``produce``.
+        - ``schema``: of the topic's values, as DDL, a ``StructType`` or a ``pyarrow.Schema``; the topic's own if left
+          out, which must have rows then when the program first runs.
+        - ``on_error``: ``"stop"`` fails the query when a callback or ``process`` raises: nothing of the batch is
+          published, and after the fix it goes on from there. ``"skip"`` leaves out what the call was about, and counts
+          it: a pane, all panes of the tick in the batch form, a batch of ``process``.
+        - ``dead_letter``: a topic that is told of what ``"skip"`` leaves out: ``callback``, ``error`` and ``panes``.
+
+        The class is made once, here, so that its windows are checked at once; it is copied to the workers.
+
+        Raises :class:`InvalidArgumentError` for what cannot be right, here or in the windows.
+        """
+        options = options_of(
+            topic, publish_to, partition_key, parallelism, with_kafka_timestamp, schema, on_error, dead_letter
+        )
+
+        def subscribed(kind: Kind) -> Kind:
+            if not isinstance(kind, type):
+                raise InvalidArgumentError(
+                    f"@app.subscribe({topic!r}) is for a class with __init__ and process, and {kind!r} is none."
+                )
+            where = where_of(kind)
+            subscription = Subscription(options, kind)
+            parts = [Named("window", name, where, folder_name(name)) for name in subscription.windows]
+            if subscription.state is not None or subscription.process.returns:
+                parts.append(Named("process", subscription.job, where, folder_name(subscription.job)))
+            for part in parts:
+                self.names.register(part)
+            self.subscriptions.append(subscription)
+            return kind
+
+        return subscribed
+
+    def window(self, name: str) -> WindowHandle:
+        """A window by its name, to look into.
+
+        Raises :class:`InvalidArgumentError` where no window has this name.
+        """
+        for subscription in self.subscriptions:
+            if name in subscription.windows:
+                return WindowHandle(self, subscription.windows[name])
+        known = ", ".join(sorted(repr(name) for each in self.subscriptions for name in each.windows)) or "none"
+        raise InvalidArgumentError(f"There is no window {name!r} in {self.name}. Its windows are: {known}.")
+
+    def _jobs(self) -> Sequence[Job]:
+        jobs = []
+        self._plans.clear()
+        for subscription in self.subscriptions:
+            for plan in _plans_of(self, subscription):
+                self._plans |= dict.fromkeys(plan.windows, plan)
+                jobs.append(self._job(plan))
+        return jobs
+
+    def _job(self, plan: Plan) -> Job:
+        options = plan.subscription.options
+        topics = sorted({*options.publish_to.values(), *filter(None, [options.dead_letter])})
+
+        def built(spark: SparkSession) -> DataFrame:
+            checkpoint = self.checkpoint_of(plan.name)
+            if "memory" in map(plan.store, plan.windows.values()) and _plan.has_run(checkpoint):
+                # What was not in a snapshot is read again.
+                recover(checkpoint, spark=spark)
+            return plan.rows(spark)
+
+        return Job(plan.name, (options.topic,), tuple(topics), built, partial(_plan.publish, plan))
+
+    def checkpoint_of(self, name: str) -> Path:
+        """The checkpoint of the query of a window, or of a ``process``."""
+        return self.folder_of(name).absolute() / "query"
+
+    def _parts(self) -> Sequence[Part]:
+        return [part for subscription in self.subscriptions for part in _parts_of(subscription)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A class that names its App goes to workers, which have no use for it.
+        return _AppOfWorker, (self.name,)
+
+
+class WindowHandle:
+    """A window of a program, to look into; made by :meth:`App.window`."""
+
+    def __init__(self, app: App, window: TurbineWindow) -> None:
+        self._app = app
+        self._window = window
+
+    def read(self) -> DataFrame:
+        """The panes that are open: the key, ``window_start_ms``, ``window_end_ms``, and the values so far.
+
+        They are those of the last committed batch; the program may be running. Of a window in memory they are those of
+        the newest snapshot, up to 10 batches old.
+
+        Raises :class:`InvalidArgumentError` for a window that has not run yet.
+        """
+        subscription = next(each for each in self._app.subscriptions if self.name in each.windows)
+        if subscription.state is not None:
+            raise UnsupportedError(
+                f"The window {self.name!r} shares its task with the state of {subscription.name}, and panes of such "
+                "windows "
+                "cannot be read while they are open yet. Publish them by an early callback."
+            )
+        checkpoint = self._app.checkpoint_of(self.name)
+        if not _plan.has_run(checkpoint):
+            raise InvalidArgumentError(
+                f"The window {self.name!r} has not run yet: there is nothing in {checkpoint}. Run the App first."
+            )
+        return _plan.in_words(read_panes(checkpoint, spark=self._app.spark), self._window.spec)
+
+    @property
+    def skipped(self) -> int:
+        """How many rows of batches that lacked a column it left out, since the program was started here."""
+        plan = self._app._plans.get(self.name)
+        return 0 if plan is None else plan.skipped(self.name)
+
+    @property
+    def failed(self) -> int:
+        """How many panes ``on_error="skip"`` left out, since the program was started here.
+
+        Where ``process`` itself failed, how many calls of it.
+        """
+        plan = self._app._plans.get(self.name)
+        return 0 if plan is None else plan.failed(self.name)
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self._window.name
+
+    def __repr__(self) -> str:
+        return repr(self._window)
+
+
+class _AppOfWorker:
+    """What stands for an App in a worker."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getattr__(self, name: str) -> Any:
+        raise UnsupportedError(f"The App is not there in process and the callbacks, which run in workers: app.{name}.")
+
+
+def _plans_of(app: App, subscription: Subscription) -> Iterator[Plan]:
+    if subscription.state is not None:
+        yield ShardPlan(app, subscription, subscription.job)
+        return
+    for window in subscription.windows.values():
+        if subscription.process.python is not None or window.name in subscription.process.updates:
+            yield WindowPlan(app, subscription, window)
+    if subscription.process.returns:
+        yield ProcessPlan(app, subscription, subscription.job)
+
+
+def _parts_of(subscription: Subscription) -> Iterable[Part]:
+    name, process, state = subscription.name, subscription.process, subscription.state
+    where = where_of(subscription.function)
+    if state is not None:
+        reader, place = state
+        key = subscription.partition_key
+        shards = "one shard, for there is no partition_key" if key is None else f"shards by {key}"
+        yield Part(f"{name}.process", "Python", f"{reader} uses the state: {place.says}; {shards}", _where(place))
+    elif process.python is None:
+        yield Part(f"{name}.process", "JVM", "it only updates windows, and is not called", where)
+    else:
+        yield Part(f"{name}.process", "Python", f"over Arrow batches: {process.python.says}", _where(process.python))
+    for window in subscription.windows.values():
+        spec = window.spec
+        clock = f"event time {spec.time_column}" if spec.time_column is not None else "processing time"
+        store = "memory" if spec.in_memory and state is None else "RocksDB"
+        if state is not None:
+            store += ", in the task of the state"
+        idle = ""
+        if spec.time_column is None and spec.allowed_lateness_ms:
+            idle = "; no row is late on processing time, so allowed_lateness_ms does nothing"
+        if state is None and process.python is None and window.name not in process.updates:
+            idle = "; process never updates it, so it does not run"
+        yield Part(window.name, "JVM", f"{spec.kind} on {clock}, panes in {store}{idle}", where_of(subscription.kind))
+        callbacks = spec.callbacks
+        form = "called for each pane" if callbacks.each else "called once for all panes of a tick and shard"
+        for kind, function in (("early", callbacks.early), ("close", callbacks.close)):
+            if function is not None:
+                yield Part(f"{window.name}.{kind}", "Python", f"over Arrow: {form}", where_of(function))
+
+
+def _where(place: Place) -> str:
+    return f"{shown(place.file)}:{place.line}" if place.line else place.file

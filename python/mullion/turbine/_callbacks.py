@@ -1,0 +1,318 @@
+"""The callbacks of a window, over Arrow: panes in, the batches that they return out.
+
+A task has the panes of one shard that fired in one tick. The batch form is called once with all of them; the other form
+once for each, with no more work a pane than a :class:`Window`, its group and its value::
+
+    firing  key…  window_start_ms  window_end_ms  value…      ->   callback  topic  key  batch  schema
+    early   …                                                      early callback first: an early firing precedes
+    close   …                                                      the close
+
+What a callback returns is checked here against what it returned before, so that nothing of a batch is published when
+one pane of it is wrong.
+"""
+
+from __future__ import annotations
+
+import datetime
+import traceback
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mullion.errors import FunctionError
+from mullion.topics import encoded
+from mullion.turbine import _schemas
+from mullion.turbine._process import place_of
+from mullion.turbine.state import NoState
+from mullion.turbine.windowing import END, START, Window, called
+
+EARLY: Final = "early"
+CLOSE: Final = "close"
+PROCESS: Final = "process"
+FIRING: Final = "firing"
+FAILED: Final = "failed"
+SKIPPED: Final = "skipped"
+
+OUT: Final = "callback string, topic string, key string, batch binary, schema binary"
+"""What comes of a callback, as DDL: of which callback, where to, and the batch as Arrow IPC with its schema."""
+
+_OUT_SCHEMA: Final = pa.schema(
+    [
+        ("callback", pa.string()),
+        ("topic", pa.string()),
+        ("key", pa.string()),
+        ("batch", pa.binary()),
+        ("schema", pa.binary()),
+    ]
+)
+
+_MOST_BYTES: Final = 64 << 20
+"""About how large a batch may be that crosses Spark in one row."""
+
+
+@final
+@dataclass(frozen=True)
+class Called:
+    """One callback: the function, where what it returns goes to, and what it returned before."""
+
+    kind: str
+    parameter: str
+    function: Callable[..., Any]
+    topic: str | None
+    of: str
+    schema: pa.Schema | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is counted and noted under: of which window or subscription, and its kind."""
+        return f"{self.of}.{self.kind}"
+
+
+Count = Callable[[str, int], None]
+"""What counts, by name, from a worker."""
+
+
+@final
+@dataclass
+class Outputs:
+    """What callbacks returned in one task, in order, checked."""
+
+    on_error: str
+    dead_letter: str | None
+    count: Count
+    _rows: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def add(self, callback: Called, what: str, batches: Iterable[Any]) -> None:
+        """Takes what the calls of a callback returned: batches and ``None``."""
+        schema, run = callback.schema, list[pa.RecordBatch]()
+        for returned in batches:
+            if returned is None:
+                continue
+            checked = _record_batch(callback, what, returned)
+            if callback.topic is None:
+                raise FunctionError(
+                    f"{what} returned a batch, and there is no topic to publish it to. "
+                    f"({place_of(callback.function)}) Add "
+                    f"publish_to= to @app.subscribe, with the key {callback.kind!r} if it is a dict, or return None."
+                )
+            if schema is None:
+                schema = checked.schema.remove_metadata()
+            if not checked.schema.equals(schema):
+                differs = _schemas.difference(schema, checked.schema)
+                if differs is not None:
+                    raise FunctionError(
+                        f"{what} returned another schema than before: {differs}. ({place_of(callback.function)}) "
+                        "What it "
+                        "returns has one schema; a column without values may be null."
+                    )
+                wider = _schemas.merged(schema, checked.schema)
+                if not wider.equals(schema):
+                    run = [_schemas.fitted(each, wider) for each in run]
+                    schema = wider
+                checked = _schemas.fitted(checked, schema)
+            run.append(checked)
+        if run:
+            assert schema is not None
+            self._write(callback, schema, run)
+
+    def failed(self, callback: Called, what: str, message: str, panes: int) -> None:
+        """A call that failed and is left out, as the policy says."""
+        self.count(f"{callback.of}.{FAILED}", panes)
+        if self.dead_letter is not None:
+            letter = {"callback": what, "error": message, "panes": panes}
+            batch = pa.RecordBatch.from_pylist([letter])
+            self._rows.append((callback.name, self.dead_letter, None, encoded(batch), None))
+
+    def _write(self, callback: Called, schema: pa.Schema, run: list[pa.RecordBatch]) -> None:
+        table = pa.Table.from_batches(run, schema).combine_chunks()
+        written = schema.serialize().to_pybytes()
+        rows = max(1, table.num_rows * _MOST_BYTES // max(table.nbytes, 1))
+        for batch in table.to_batches(max_chunksize=rows):
+            self._rows.append((callback.name, callback.topic, None, encoded(batch), written))
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """All of it, as rows of :data:`OUT`."""
+        if self._rows:
+            columns = zip(*self._rows, strict=True)
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(list(c), f.type) for c, f in zip(columns, _OUT_SCHEMA, strict=True)], schema=_OUT_SCHEMA
+            )
+
+
+@final
+@dataclass(frozen=True)
+class PaneCallbacks:
+    """The callbacks of one window, as a worker runs them.
+
+    - ``whole``: the columns that are sums of whole numbers: decimals here, ints for the callbacks.
+    - ``multi``: whether ``value`` has attributes.
+    """
+
+    window: str
+    key: tuple[str, ...]
+    parts: tuple[str, ...]
+    multi: bool
+    whole: frozenset[str]
+    each: bool
+    close: Called
+    early: Called | None
+    on_error: str
+    dead_letter: str | None
+    count: Count
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The panes of a shard that fired in a tick; gives rows of :data:`OUT`."""
+        there = [batch for batch in batches if batch.num_rows]
+        if there:
+            outputs = Outputs(self.on_error, self.dead_letter, self.count)
+            self.run(pa.Table.from_batches(there), NoState(), outputs)
+            yield from outputs.rows()
+
+    def run(self, panes: pa.Table, state: Any, outputs: Outputs) -> None:
+        """Calls what is to be called of these panes: early firings, then closes."""
+        if self.early is None:
+            self.fire(CLOSE, panes, state, outputs)
+            return
+        for kind in (EARLY, CLOSE):
+            self.fire(kind, panes.filter(pc.equal(panes[FIRING], kind)), state, outputs)
+
+    def fire(self, kind: str, panes: pa.Table, state: Any, outputs: Outputs) -> None:
+        """Calls what is to be called of panes that all fired in one way."""
+        callback = self.close if kind == CLOSE else self.early
+        if callback is not None and panes.num_rows:
+            call = self._each if self.each else self._all
+            outputs.add(callback, self._what(callback), call(callback, self._table(panes), state, outputs))
+
+    def of_engine(self, panes: pa.Table) -> pa.Table:
+        """Firings as the operator makes them, with the columns that callbacks have; times are microseconds there."""
+        window = panes["window"].combine_chunks()
+        columns = {name: panes[key_column(i)] for i, name in enumerate(self.key)}
+        for name, field_name in ((START, "start"), (END, "end")):
+            micros = pc.struct_field(window, field_name).cast(pa.int64())
+            # Towards the past, also before the epoch.
+            rest = pc.subtract(micros, pc.multiply(pc.divide(micros, 1000), 1000))
+            columns[name] = pc.subtract(pc.divide(micros, 1000), pc.less(rest, 0).cast(pa.int64()))
+        columns |= {name: panes[part_column(i)] for i, name in enumerate(self.parts)}
+        return pa.table(columns)
+
+    def _table(self, panes: pa.Table) -> pa.Table:
+        panes = panes.select([*self.key, START, END, *self.parts])
+        for name in self.whole:
+            values = panes[name]
+            try:
+                narrow = values.cast(pa.int64())
+            except pa.ArrowInvalid:
+                continue
+            panes = panes.set_column(panes.schema.get_field_index(name), name, narrow)
+        return panes
+
+    def _all(self, callback: Called, table: pa.Table, state: Any, outputs: Outputs) -> Iterator[Any]:
+        count = table.num_rows
+        try:
+            returned = callback.function(state, table)
+        except Exception as error:
+            starts = pc.min_max(table[START])
+            about = (
+                f"{count} panes that begin from {_time(starts['min'].as_py())} to {_time(starts['max'].as_py())}"
+                if count > 1
+                else self._pane(Window(table[START][0].as_py(), table[END][0].as_py(), self._group(table, 0)))
+            )
+            self._fail(callback, about, error, count, outputs)
+            return
+        yield returned
+
+    def _each(self, callback: Called, table: pa.Table, state: Any, outputs: Outputs) -> Iterator[Any]:
+        values: list[Any] = [self._values(table, part) for part in self.parts]
+        if self.multi:
+            made = namedtuple("Multi", self.parts)  # type: ignore[misc]  # noqa: PYI024
+            values = [list(map(made._make, zip(*values, strict=True)))]
+        names = self.key
+        keys = zip(*(table[name].to_pylist() for name in names), strict=True) if names else iter([()] * table.num_rows)
+        function = callback.function
+        starts, ends = table[START].to_pylist(), table[END].to_pylist()
+        for start, end, key, value in zip(starts, ends, keys, values[0], strict=True):
+            window = Window(start, end, dict(zip(names, key, strict=True)))
+            try:
+                returned = function(state, window, value)
+            except Exception as error:
+                self._fail(callback, self._pane(window), error, 1, outputs)
+                continue
+            if returned is not None and type(returned) is not pa.RecordBatch:
+                # In words of the pane.
+                _record_batch(callback, f"{self._what(callback)} for {self._pane(window)}", returned)
+            yield returned
+
+    def _values(self, table: pa.Table, part: str) -> list[Any]:
+        column = table[part]
+        listed: list[Any] = column.to_pylist()
+        if part in self.whole and not pa.types.is_integer(column.type):
+            return [None if each is None else int(each) for each in listed]
+        return listed
+
+    def _group(self, table: pa.Table, row: int) -> dict[str, Any]:
+        return {name: table[name][row].as_py() for name in self.key}
+
+    def _what(self, callback: Called) -> str:
+        return f"{callback.parameter}={called(callback.function)} of the window {self.window!r}"
+
+    def _pane(self, window: Window) -> str:
+        of = f" of {window.group!r}" if window.group else ""
+        return f"the pane [{_time(window.start_ms)}, {_time(window.end_ms)}){of}"
+
+    def _fail(self, callback: Called, about: str, error: Exception, panes: int, outputs: Outputs) -> None:
+        message = f"{self._what(callback)} failed for {about}: {told(error, callback.function)}"
+        if outputs.on_error == "stop":
+            raise FunctionError(message) from error
+        outputs.failed(callback, self._what(callback), message, panes)
+
+
+def key_column(index: int) -> str:
+    """What the operator calls a column of the key, whatever its own name is."""
+    return f"key_{index}"
+
+
+def part_column(index: int) -> str:
+    """What the operator calls an aggregate, whatever its own name is."""
+    return f"value_{index}"
+
+
+def told(error: Exception, function: Callable[..., Any]) -> str:
+    """An error of the user's code, with the line of theirs that it came from; all in one line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    theirs = [frame for frame in frames if code is not None and frame.filename == code.co_filename] or [
+        frame for frame in frames if "/mullion/" not in frame.filename
+    ]
+    where = place_of(function)
+    if theirs:
+        last = theirs[-1]
+        where = f"{last.filename}:{last.lineno}" + (f": {last.line}" if last.line else "")
+    says = " ".join(str(error).split())
+    return f"{type(error).__name__}{': ' if says else ''}{says} ({where})"
+
+
+def _record_batch(callback: Called, what: str, returned: Any) -> pa.RecordBatch:
+    if isinstance(returned, pa.RecordBatch):
+        return returned
+    if isinstance(returned, pa.Table):
+        fix = "Of a Table, return table.combine_chunks().to_batches()[0]."
+    elif isinstance(returned, (list, dict)):
+        fix = "Of rows as dicts, return pa.RecordBatch.from_pylist(rows)."
+    else:
+        fix = "Return pa.RecordBatch.from_pylist([{...}]), or None for nothing."
+    raise FunctionError(
+        f"{what} returned {type(returned).__name__}, which is no pyarrow.RecordBatch. "
+        f"({place_of(callback.function)}) {fix}"
+    )
+
+
+def _time(ms: int) -> str:
+    try:
+        moment = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(milliseconds=ms)
+    except OverflowError:
+        return f"{ms} ms"
+    return moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds").replace("+00:00", "Z")

@@ -1,0 +1,516 @@
+"""From a window and its subscription to a query: the topic's rows, the window in the JVM, its callbacks over Arrow.
+
+::
+
+    topic -> [process in Python] -> panes in the JVM -> callbacks in Python -> topics
+              only if it does        keyed, on the        over Arrow, once a
+              more than update       window's clock       batch and shard
+
+One query for each window, with a checkpoint under the window's name: windows can be added, removed and reordered, and
+one that fails says so by its name. A subscription with state is one query: ``process``, its windows and their callbacks
+share the state of a shard in one task. The schema of what callbacks return is kept beside the checkpoint.
+"""
+
+from __future__ import annotations
+
+import base64
+import difflib
+import json
+import pickle
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.accumulators import AccumulatorParam
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from mullion import _jvm, windowed
+from mullion._stateful import Branch, staged, stateful_map
+from mullion.errors import FunctionError, InvalidArgumentError, UnknownColumnError
+from mullion.topics import Publisher, has_columns
+from mullion.topics._dir_topic import replace_text
+from mullion.topics._records import COLUMNS, TIMESTAMP
+from mullion.turbine import _schemas
+from mullion.turbine._callbacks import (
+    CLOSE,
+    EARLY,
+    FAILED,
+    FIRING,
+    OUT,
+    PROCESS,
+    SKIPPED,
+    Called,
+    Outputs,
+    PaneCallbacks,
+    key_column,
+    part_column,
+    told,
+)
+from mullion.turbine._process import place_of
+from mullion.turbine._subscription import Subscription
+from mullion.turbine._worker import CallbacksOfShard, Needed, Process, ProcessOfShard, Returned, RowsForWindow
+from mullion.turbine.aggregates import ARRIVAL, Aggregate, Multi, Sum
+from mullion.turbine.functions import Expression, column_of
+from mullion.turbine.state import TurbineState
+from mullion.turbine.windowing import END, KAFKA_TIME, START, UPDATING, Spec, TurbineWindow
+from mullion.windows import Early
+
+if TYPE_CHECKING:
+    from mullion.turbine import App
+
+QUIET_MS: Final = 250
+"""After how long without rows a persistent window's event clock goes on with the wall clock."""
+
+_TIME: Final = "__mullion_time"
+_LONGEST_MS: Final = (2**63 - 1) // 1000
+
+
+class Counts:
+    """What is counted in workers, by name."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._all: Any = spark.sparkContext.accumulator(Counter(), _Adding())
+
+    def __call__(self, name: str, by: int) -> None:
+        """Counts so many, in a worker."""
+        self._all.add(Counter({name: by}))
+
+    def __getitem__(self, name: str) -> int:
+        return int(self._all.value[name])
+
+
+class _Adding(AccumulatorParam[Counter[str]]):
+    def zero(self, value: Counter[str]) -> Counter[str]:
+        return Counter()
+
+    def addInPlace(self, value1: Counter[str], value2: Counter[str]) -> Counter[str]:  # noqa: N802
+        value1.update(value2)
+        return value1
+
+
+@final
+class Returns:
+    """The schemas of what the callbacks of a query return, kept beside its checkpoint."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        noted = json.loads(file.read_text("utf-8")) if file.exists() else {}
+        self._known = {kind: _schema_of(base64.b64decode(text)) for kind, text in noted.items()}
+
+    def __getitem__(self, name: str) -> pa.Schema | None:
+        return self._known.get(name)
+
+    def take(self, name: str, what: str, found: bytes) -> None:
+        """A schema that a callback returned; raises :class:`FunctionError` for one that does not fit what was known."""
+        was, now = self._known.get(name), _schema_of(found)
+        if was is not None:
+            differs = _schemas.difference(was, now)
+            if differs is not None:
+                raise FunctionError(
+                    f"{what} returned another schema than before: {differs}. What it returns has one schema; a column "
+                    "without values may be null."
+                )
+            now = _schemas.merged(was, now)
+        if was is None or not now.equals(was):
+            self._known[name] = now
+            noted = {k: base64.b64encode(s.serialize().to_pybytes()).decode() for k, s in self._known.items()}
+            replace_text(self._file, json.dumps(noted, indent=1))
+
+    def is_known(self, name: str) -> bool:
+        """Whether the types of all columns that a callback returns are known."""
+        return name in self._known and not _has_null(self._known[name])
+
+
+class Plan:
+    """One query: what it is called, what it counts, and what its callbacks return."""
+
+    def __init__(self, app: App, subscription: Subscription, name: str, windows: Sequence[TurbineWindow]) -> None:
+        self.app = app
+        self.subscription = subscription
+        self.name = name
+        self.windows = {window.name: window for window in windows}
+        self.counts = Counts(app.spark)
+        self.returns = Returns(app.folder_of(name) / "returns.json")
+        self.whole: dict[str, frozenset[str]] = {}
+        self._skipped: dict[tuple[str, int], int] = {}
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """What the query streams."""
+        raise NotImplementedError
+
+    def outputs(self, batch: DataFrame) -> DataFrame:
+        """What callbacks return for a batch of :meth:`rows`: rows of ``OUT``."""
+        raise NotImplementedError
+
+    @property
+    def steady(self) -> bool:
+        """Whether workers know the schemas of all that callbacks return, and need not be looked after."""
+        return all(self.returns.is_known(name) for name in self.callbacks())
+
+    def callbacks(self) -> dict[str, str]:
+        """The callbacks of the query by name, each in words."""
+        found = {}
+        for window in self.windows.values():
+            for called in filter(None, self.called(window)):
+                found[called.name] = f"{called.parameter}= of the window {window.name!r} ({place_of(called.function)})"
+        return found
+
+    def called(self, window: TurbineWindow) -> tuple[Called | None, Called]:
+        """The early callback and the one of the close."""
+        callbacks = window.spec.callbacks
+        suffix = "_each" if callbacks.each else ""
+        early = None
+        if callbacks.early is not None:
+            early = self._called(EARLY, window.name, f"on_early_fire{suffix}", callbacks.early)
+        return early, self._called(CLOSE, window.name, f"on_close{suffix}", callbacks.close)
+
+    def process(self) -> Process:
+        """``process`` as workers run it."""
+        options, subscription = self.subscription.options, self.subscription
+        injected = (KAFKA_TIME,) if options.with_kafka_timestamp else ()
+        called = self._called(PROCESS, subscription.name, PROCESS, subscription.function)
+        return Process(subscription.name, called, injected, options.on_error, options.dead_letter, self.counts)
+
+    def pane_callbacks(self, window: TurbineWindow) -> PaneCallbacks:
+        """The callbacks of a window as workers run them."""
+        spec, options = window.spec, self.subscription.options
+        early, close = self.called(window)
+        return PaneCallbacks(
+            spec.name,
+            spec.key,
+            tuple(spec.parts),
+            isinstance(spec.value, Multi),
+            self.whole.get(spec.name, frozenset()),
+            spec.callbacks.each,
+            close,
+            early,
+            options.on_error,
+            options.dead_letter,
+            self.counts,
+        )
+
+    def panes(self, window: TurbineWindow, rows: DataFrame) -> DataFrame:
+        """The panes of a window over the rows that it is given, as the operator makes them."""
+        spec = window.spec
+        early = spec.early_fire_interval_ms
+        asked: dict[str, Any] = {
+            "by": [column_of(name).alias(key_column(i)) for i, name in enumerate(spec.key)],
+            "early": None if early is None else Early(every=f"{early} milliseconds", unchanged=True),
+            "state": self.store(window),
+        }
+        if spec.time_column is None:
+            asked["time"] = None
+        else:
+            rows = rows.withColumn(_TIME, _event_time(rows, spec)).withWatermark(_TIME, "0 seconds")
+            asked |= {
+                "time": _TIME,
+                "allowed_lateness": f"{spec.allowed_lateness_ms} milliseconds",
+                "late": "reopen",
+                "idle_after": f"{spec.idle_tick_ms or QUIET_MS} milliseconds",
+            }
+        if any(part.by_arrival for part in spec.parts.values()):
+            # Of batches that follow one another, and within one of the order in which it is read.
+            row = _jvm.row_in_batch(rows.sparkSession)
+            rows = rows.withColumn(ARRIVAL, sf.struct(sf.current_timestamp().alias("batch"), row.alias("row")))
+
+        def type_of(expression: Expression) -> T.DataType:
+            return rows.select(expression.to_column()).schema[0].dataType
+
+        self.whole[spec.name] = frozenset(name for name, part in spec.parts.items() if _is_whole(part, type_of))
+        aggregates = [part.to_column(type_of).alias(part_column(i)) for i, part in enumerate(spec.parts.values())]
+        return windowed(rows, spec.native(), **asked).agg(*aggregates)
+
+    def store(self, window: TurbineWindow) -> str:
+        """Where the panes of a window are."""
+        return "memory" if window.spec.in_memory else "rocksdb"
+
+    def failed(self, window: str) -> int:
+        """How many panes of a window were left out because a callback failed."""
+        return self.counts[f"{window}.{FAILED}"]
+
+    def skipped(self, window: str) -> int:
+        """How many rows were left out of a window because their batch lacked a column."""
+        self.note(None)
+        return self.counts[f"{window}.{SKIPPED}"] + sum(self._skipped.values())
+
+    def note(self, last: int | None) -> None:
+        """Takes in what the latest batches of the query counted in the JVM, at most so many of them."""
+        query = self.app.queries.get(self.name)
+        if query is not None:
+            for report in query.progress[-(last or 0) :]:
+                observed = report.get("observedMetrics", {}).get(SKIPPED)
+                if observed is not None:
+                    self._skipped[(report["runId"], report["batchId"])] = int(observed[SKIPPED] or 0)
+
+    def _called(self, kind: str, of: str, parameter: str, function: Callable[..., Any]) -> Called:
+        known = self.returns[f"{of}.{kind}"]
+        return Called(kind, parameter, function, self.subscription.topic_of(kind), of, known)
+
+
+@final
+class WindowPlan(Plan):
+    """The query of one window."""
+
+    def __init__(self, app: App, subscription: Subscription, window: TurbineWindow) -> None:
+        super().__init__(app, subscription, window.name, [window])
+        self.window = window
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """The window's firings: the key, ``firing``, ``window_start_ms``, ``window_end_ms`` and the values."""
+        spec = self.window.spec
+        topic = topic_rows(self.app, self.subscription, sharded(spark, self.subscription), self.name)
+        given = self._as_they_are(topic) if self.subscription.process.python is None else self._of_process(topic)
+        return in_words(self.panes(self.window, given), spec, sf.col("pane.firing").alias(FIRING))
+
+    def outputs(self, batch: DataFrame) -> DataFrame:
+        """What the callbacks return for a batch of firings: rows of ``OUT``."""
+        return batch.mapInArrow(self.pane_callbacks(self.window), OUT)
+
+    def _as_they_are(self, topic: DataFrame) -> DataFrame:
+        spec, options = self.window.spec, self.subscription.options
+        require_columns(topic, spec, options.topic)
+        came = has_columns(*(name for name in spec.needs if name != KAFKA_TIME or not options.with_kafka_timestamp))
+        counted = topic.observe(SKIPPED, sf.count_if(~came).alias(SKIPPED))
+        return counted.where(came).select(*(column_of(name) for name in spec.needs))
+
+    def _of_process(self, topic: DataFrame) -> DataFrame:
+        schema = rows_given(self.subscription, topic)[self.name]
+        process = self.process()
+        rows = RowsForWindow(process, Needed(process, self.name, schema))
+        return topic.mapInArrow(rows, from_arrow_schema(schema))
+
+
+@final
+class ProcessPlan(Plan):
+    """The query that publishes what ``process`` of a subscription returns."""
+
+    def __init__(self, app: App, subscription: Subscription, name: str) -> None:
+        super().__init__(app, subscription, name, [])
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """The topic's rows."""
+        return topic_rows(self.app, self.subscription, sharded(spark, self.subscription), self.name)
+
+    def outputs(self, batch: DataFrame) -> DataFrame:
+        """What ``process`` returns for a batch: rows of ``OUT``."""
+        return batch.mapInArrow(Returned(self.process()), OUT)
+
+    def callbacks(self) -> dict[str, str]:
+        """``process`` alone."""
+        return _of_process(self.subscription)
+
+
+@final
+class ShardPlan(Plan):
+    """The one query of a subscription with state: ``process``, its windows and their callbacks in one task a shard."""
+
+    def __init__(self, app: App, subscription: Subscription, name: str) -> None:
+        # Their state is found again by their order, and is kept under their names.
+        windows = sorted(subscription.windows.values(), key=lambda window: window.name)
+        super().__init__(app, subscription, name, windows)
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """What ``process`` and the callbacks return: rows of ``OUT``."""
+        subscription = self.subscription
+        topic = topic_rows(self.app, subscription, sharded(spark, subscription), self.name)
+        schemas = rows_given(subscription, topic)
+        process, options = self.process(), subscription.options
+        first = ProcessOfShard(process, tuple(Needed(process, name, schemas[name]) for name in self.windows))
+        shard_by = [] if subscription.partition_key is None else [column_of(subscription.partition_key)]
+        if not self.windows:
+            return stateful_map(topic, first, OUT, shard_by=shard_by)
+        second = CallbacksOfShard(partial(Outputs, options.on_error, options.dead_letter, self.counts), {})
+
+        def panes(name: str, given: DataFrame) -> DataFrame:
+            made = self.panes(self.windows[name], given)
+            # Which of its values are whole numbers is known now, before the callbacks go to workers.
+            second.windows[name] = self.pane_callbacks(self.windows[name])
+            return made
+
+        branches = {name: Branch(from_arrow_schema(schemas[name]), partial(panes, name)) for name in self.windows}
+        return staged(topic, first, branches, second, OUT, shard_by=shard_by)
+
+    def outputs(self, batch: DataFrame) -> DataFrame:
+        """They are there."""
+        return batch
+
+    @property
+    def steady(self) -> bool:
+        """Never: what workers know of earlier batches is as old as the query."""
+        return False
+
+    def callbacks(self) -> dict[str, str]:
+        """Those of all windows, and ``process``."""
+        return {**super().callbacks(), **_of_process(self.subscription)}
+
+    def store(self, window: TurbineWindow) -> str:
+        """All that is in one task is in one store."""
+        return "rocksdb"
+
+
+def sharded(spark: SparkSession, subscription: Subscription) -> SparkSession:
+    """The session, with as many shuffle partitions as the subscription asks for."""
+    shards = subscription.options.parallelism
+    return spark if shards is None else _jvm.session_with(spark, {"spark.sql.shuffle.partitions": str(shards)})
+
+
+def topic_rows(app: App, subscription: Subscription, spark: SparkSession, job: str) -> DataFrame:
+    """The topic of a subscription: its columns, ``_columns``, and ``_kafka_ts_ms`` where that is asked for."""
+    options = subscription.options
+    rows = app.stream(job, options.topic, options.schema, spark)
+    if options.with_kafka_timestamp:
+        if KAFKA_TIME in rows.columns:
+            raise InvalidArgumentError(
+                f"with_kafka_timestamp=True adds the column {KAFKA_TIME!r}, and the topic {options.topic!r} has one of "
+                "that name already. Leave with_kafka_timestamp out, or rename the topic's."
+            )
+        rows = rows.withColumn(KAFKA_TIME, sf.unix_millis(TIMESTAMP))
+    return rows
+
+
+def require_columns(topic: DataFrame, spec: Spec, name: str) -> None:
+    """Raises :class:`UnknownColumnError` for a column that a window needs and its topic has not."""
+    known = [column for column in topic.columns if column not in (COLUMNS, TIMESTAMP, "_key")]
+    for needed in spec.needs:
+        if needed in known:
+            continue
+        if needed == KAFKA_TIME:
+            raise UnknownColumnError(
+                f"The window {spec.name!r} reads {KAFKA_TIME!r}, which its subscription does not ask for. Write "
+                f"@app.subscribe({name!r}, with_kafka_timestamp=True, ...)."
+            )
+        meant = difflib.get_close_matches(needed, known, 1)
+        raise UnknownColumnError(
+            f"The window {spec.name!r} reads the column {needed!r}, which no row of the topic {name!r} has. "
+            f"{f'Did you mean {meant[0]!r}?' if meant else 'It has ' + ', '.join(map(repr, known)) + '.'} Where it "
+            "comes "
+            "later, say so with schema= of @app.subscribe."
+        )
+
+
+def rows_given(subscription: Subscription, topic: DataFrame) -> dict[str, pa.Schema]:
+    """The columns that each window needs, in the types in which ``process`` gives them to it.
+
+    Found by one call of ``process`` with a batch of the topic's columns and no rows, on a copy of the subscription. A
+    ``process`` that gives such a batch to no window, or that fails, is taken to give the topic's own columns.
+    """
+    columns = [name for name in topic.columns if name not in (COLUMNS, TIMESTAMP, "_key")]
+    whole = to_arrow_schema(topic.select(*map(column_of, columns)).schema, timezone="UTC")
+    given: dict[str, pa.Schema] = {}
+    failed = ""
+    token = UPDATING.set(lambda updated, batch: given.setdefault(updated.name, batch.schema) and None)
+    try:
+        copy = pickle.loads(cloudpickle.dumps(subscription.instance))  # type: ignore[no-untyped-call]  # noqa: S301
+        copy.process(pa.RecordBatch.from_pylist([], schema=whole), TurbineState())
+    except Exception as error:
+        failed = f" A call with no rows failed with {told(error, subscription.function)}."
+    finally:
+        UPDATING.reset(token)
+    return {
+        name: pa.schema([_needed_field(subscription, name, each, given, whole, failed) for each in window.spec.needs])
+        for name, window in subscription.windows.items()
+    }
+
+
+def _needed_field(
+    subscription: Subscription, window: str, needed: str, given: dict[str, pa.Schema], whole: pa.Schema, failed: str
+) -> pa.Field:
+    for schema in (given.get(window, pa.schema([])), whole):
+        if needed in schema.names:
+            return schema.field(needed).with_nullable(True).remove_metadata()
+    raise UnknownColumnError(
+        f"The window {window!r} needs the column {needed!r}, whose type is not known: the topic "
+        f"{subscription.options.topic!r} has none, and process, called with a batch of no rows, gave the window "
+        f"none.{failed} Have process treat a batch of no rows like any other, or name the column with schema= of "
+        "@app.subscribe."
+    )
+
+
+def _event_time(rows: DataFrame, spec: Spec) -> Column:
+    assert spec.time_column is not None
+    kind = rows.select(column_of(spec.time_column)).schema[0].dataType
+    if not isinstance(kind, T.LongType):
+        fix = {
+            T.TimestampType: "Give the instant in milliseconds, as in pc.cast(ts, pa.int64()) in process",
+            T.StringType: "Parse it in process",
+            T.DoubleType: "Give whole milliseconds, not seconds as a float",
+        }.get(type(kind), "Cast it to int64 in process")
+        raise InvalidArgumentError(
+            f"time_column={spec.time_column!r} of the window {spec.name!r} is {_arrow_name(kind)}, and has to be "
+            "Int64: "
+            f"milliseconds since the epoch. {fix}, or where it is produced."
+        )
+    column = column_of(spec.time_column)
+    limits = sf.lit(_LONGEST_MS), sf.lit(-_LONGEST_MS)
+    saturated = sf.least(sf.greatest(column, limits[1]), limits[0])
+    return sf.when(column.isNotNull(), sf.timestamp_millis(saturated))
+
+
+def _of_process(subscription: Subscription) -> dict[str, str]:
+    if not subscription.process.returns:
+        return {}
+    return {f"{subscription.name}.{PROCESS}": f"process of {subscription.name} ({place_of(subscription.function)})"}
+
+
+def _is_whole(part: Aggregate, type_of: Callable[[Expression], T.DataType]) -> bool:
+    return isinstance(part, Sum) and isinstance(type_of(part.inputs[0]), T.LongType)
+
+
+def publish(plan: Plan, publisher: Publisher, batch: DataFrame, number: int) -> None:
+    """Calls the callbacks for a batch, and publishes what they return.
+
+    Until each of them has returned something, with no column all null, the types of what they return are not known, and
+    a batch's are compared before any of it is published. From then on workers compare with what is known.
+    """
+    # Spark keeps the reports of some batches only.
+    plan.note(last=1)
+    outputs, plain = plan.outputs(batch), ("topic", "key", "batch")
+    if plan.steady:
+        publisher.publish(outputs.select(*plain), number)
+        return
+    outputs = outputs.persist()
+    try:
+        callbacks = plan.callbacks()
+        found = outputs.where("schema is not null").select("callback", "schema").collect()
+        for name, schema in dict.fromkeys((row.callback, bytes(row.schema)) for row in found):
+            plan.returns.take(name, callbacks[name], schema)
+        publisher.publish(outputs.select(*plain), number)
+    finally:
+        outputs.unpersist()
+
+
+def has_run(checkpoint: Path) -> bool:
+    """Whether a query has committed a batch in a checkpoint."""
+    return any((checkpoint / "commits").glob("[0-9]*"))
+
+
+def in_words(panes: DataFrame, spec: Spec, *more: Column) -> DataFrame:
+    """The operator's panes with the columns that callbacks have."""
+    return panes.select(
+        *(sf.col(key_column(i)).alias(name) for i, name in enumerate(spec.key)),
+        *more,
+        sf.unix_millis("window.start").alias(START),
+        sf.unix_millis("window.end").alias(END),
+        *(sf.col(part_column(i)).alias(name) for i, name in enumerate(spec.parts)),
+    )
+
+
+def _schema_of(written: bytes) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(written))
+
+
+def _has_null(schema: pa.Schema) -> bool:
+    return any(pa.types.is_null(field.type) for field in schema)
+
+
+def _arrow_name(kind: T.DataType) -> str:
+    names = {T.IntegerType: "Int32", T.ShortType: "Int16", T.ByteType: "Int8", T.StringType: "String"}
+    names |= {T.DoubleType: "Float64", T.FloatType: "Float32", T.TimestampType: "Timestamp", T.NullType: "Null"}
+    return names.get(type(kind), kind.simpleString())

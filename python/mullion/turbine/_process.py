@@ -1,0 +1,227 @@
+"""What ``process`` and the callbacks do, read from their code: so that what only updates windows never runs in Python.
+
+    def process(self, batch, state):        ->  JVM: the rows of the topic go to the window, and Python is not asked
+        self._win.update(batch, state)
+        return None
+
+Anything else in ``process``, be it a filter, a print or a second batch, runs it in Python over Arrow batches, and the
+line that decided so is told. Whether a function reads its ``state`` is read from its compiled code, which lambdas have
+too.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import inspect
+import linecache
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any, final
+
+from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.turbine import windowing
+from mullion.turbine.windowing import TurbineWindow, called
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of the user's code, and what about it."""
+
+    file: str
+    line: int
+    says: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.says}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What ``process`` does.
+
+    - ``updates``: the names of the windows that get the topic's rows as they are; of one that runs in Python, none.
+    - ``python``: the line that has it run in Python; ``None`` when it does not.
+    - ``state``: the line that reads ``state``; ``None`` when none does.
+    - ``returns``: whether it may return something to publish.
+    """
+
+    updates: tuple[str, ...]
+    python: Place | None
+    state: Place | None
+    returns: bool
+
+
+def read(instance: object, function: Callable[..., Any]) -> Process:
+    """What ``process`` of a subscription does; ``function`` is its bound method."""
+    whole = _plain_function(function)
+    if whole is None:
+        somewhere = Place(called(function), 0, "it is no plain method, and is not looked into")
+        return Process((), somewhere, somewhere, True)
+    parameters = list(inspect.signature(function).parameters)
+    state = reads(function, 1)
+    tree = _tree(whole)
+    for call in ast.walk(tree) if tree is not None else ():
+        if isinstance(call, ast.Call) and _called_by(call) in windowing.__all__[:-1]:
+            raise UnsupportedError(
+                f"process of {type(instance).__name__} makes a window, {_called_by(call)}(...) "
+                f"({whole.__code__.co_filename}:{_line(whole, call)}). Windows that are made from data are not served "
+                "yet: make it in __init__."
+            )
+    if tree is None:
+        return Process((), Place(*_where(whole), "its source cannot be read"), state, True)
+    myself = next(iter(inspect.signature(whole).parameters), "")
+    updates: list[str] = []
+    for statement in tree.body:
+        window = _updated(statement, myself, parameters, instance)
+        if window is not None and window not in updates:
+            updates.append(window)
+        elif window is not None:
+            decided = f"the window {window!r} is updated a second time"
+            return _in_python(whole, statement, decided, state, tree)
+        elif isinstance(statement, ast.Return) and _is_none(statement.value):
+            break
+        elif not _says_nothing(statement):
+            text = linecache.getline(whole.__code__.co_filename, _line(whole, statement)).split("  #")[0].strip()
+            return _in_python(whole, statement, text or ast.unparse(statement), state, tree)
+    return Process(tuple(updates), None, None, False)
+
+
+def reads(function: Callable[..., Any], position: int) -> Place | None:
+    """The line in which a function reads its parameter at ``position``; ``None`` if it surely never does.
+
+    Handing ``state`` on to ``update`` of a window reads nothing. What cannot be looked into reads it.
+    """
+    whole = _plain_function(function)
+    if whole is None:
+        return Place(called(function), 0, "it is no plain function, and is not looked into")
+    names = list(inspect.signature(function).parameters.values())
+    positional = [each for each in names if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    if len(positional) <= position:
+        return Place(*_where(whole), "it takes *args, and is not looked into")
+    name = positional[position].name
+    tree = _tree(whole)
+    return _reads_in_source(whole, tree, name) if tree is not None else _reads_in_code(whole.__code__, name)
+
+
+def _reads_in_source(whole: Any, tree: ast.FunctionDef, name: str) -> Place | None:
+    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call) and _is_update(each)]
+    handed = {id(each) for call in calls for each in _state_given(call)}
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Name) and each.id == name and id(each) not in handed:
+            return Place(whole.__code__.co_filename, _line(whole, each), f"reads {name}")
+    return None
+
+
+def _reads_in_code(code: CodeType, name: str) -> Place | None:
+    if name in code.co_cellvars:
+        return Place(code.co_filename, code.co_firstlineno, f"reads {name}")
+    for instruction in dis.get_instructions(code):
+        names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+        if instruction.opname.startswith("LOAD_FAST") and name in names:
+            positions = instruction.positions
+            line = positions.lineno if positions is not None and positions.lineno is not None else code.co_firstlineno
+            return Place(code.co_filename, line, f"reads {name}")
+    return None
+
+
+def _tree(whole: Any) -> ast.FunctionDef | None:
+    """The syntax tree of a function that is written with ``def`` and whose source is there."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(whole))).body[0]
+    except (OSError, TypeError, SyntaxError, IndexError):
+        return None
+    return tree if isinstance(tree, ast.FunctionDef) and tree.name == whole.__name__ else None
+
+
+def _line(whole: Any, node: ast.stmt | ast.expr) -> int:
+    return int(whole.__code__.co_firstlineno) - 1 + node.lineno
+
+
+def _called_by(call: ast.Call) -> str:
+    """The last word of what is called."""
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+def _is_update(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "update"
+
+
+def _state_given(call: ast.Call) -> list[ast.expr]:
+    return [*call.args[1:2], *(each.value for each in call.keywords if each.arg == "state")]
+
+
+def require_process(instance: object) -> Callable[..., Any]:
+    """The bound ``process`` of a subscription; an error that says what it has to be."""
+    function: Callable[..., Any] | None = getattr(instance, "process", None)
+    kind = type(instance).__name__
+    if function is None or not callable(function):
+        raise InvalidArgumentError(
+            f"The subscription {kind} has no process. Write def process(self, batch: RecordBatch, state: TurbineState) "
+            "-> RecordBatch | None, which is called with each batch of the topic."
+        )
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        raise InvalidArgumentError(
+            f"process of the subscription {kind} takes {inspect.signature(function)} and is called with (batch, "
+            "state). "
+            "Write def process(self, batch, state)."
+        ) from None
+    return function
+
+
+def _in_python(whole: Any, statement: ast.stmt, text: str, state: Place | None, tree: ast.FunctionDef) -> Process:
+    returns = any(
+        isinstance(each, (ast.Yield, ast.YieldFrom)) or (isinstance(each, ast.Return) and not _is_none(each.value))
+        for each in ast.walk(tree)
+    )
+    return Process((), Place(whole.__code__.co_filename, _line(whole, statement), text), state, returns)
+
+
+def _updated(statement: ast.stmt, myself: str, parameters: list[str], instance: object) -> str | None:
+    """The window that a statement ``self.<window>.update(batch, state)`` is about."""
+    match statement:
+        case ast.Expr(
+            ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr=attribute))) as call
+        ) if owner == myself and _is_update(call):
+            given = [*call.args, *(each.value for each in call.keywords)]
+            if [each.id for each in given if isinstance(each, ast.Name)] == parameters[:2] and len(given) == 2:
+                window = getattr(instance, attribute, None)
+                if isinstance(window, TurbineWindow) and [each.arg for each in call.keywords] in ([], ["state"]):
+                    return window.name
+    return None
+
+
+def _is_none(value: ast.expr | None) -> bool:
+    return value is None or (isinstance(value, ast.Constant) and value.value is None)
+
+
+def _says_nothing(statement: ast.stmt) -> bool:
+    """A docstring, ``...`` or ``pass``."""
+    return isinstance(statement, ast.Pass) or (
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    )
+
+
+def _plain_function(function: Callable[..., Any]) -> Any:
+    """The function behind a function, lambda or bound method; ``None`` for anything else that is called."""
+    whole = getattr(function, "__func__", function)
+    return whole if isinstance(getattr(whole, "__code__", None), CodeType) else None
+
+
+def _where(whole: Any) -> tuple[str, int]:
+    return whole.__code__.co_filename, whole.__code__.co_firstlineno
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """Where a function is written: ``file:line``; for what is no plain function, its name."""
+    whole = _plain_function(function)
+    return called(function) if whole is None else ":".join(map(str, _where(whole)))

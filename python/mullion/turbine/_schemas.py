@@ -1,0 +1,61 @@
+"""What a callback returns has one schema, from its first batch on: else what it publishes could not be read together.
+
+A column that is all null has no type of its own, and fits any: it is taken to have the type that it had, or will have.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+
+def difference(was: pa.Schema, now: pa.Schema) -> str | None:
+    """Which column of ``now`` does not fit ``was``, in words; ``None`` if all do."""
+    for field in was:
+        if field.name not in now.names:
+            return f"the column {field.name!r} ({field.type}) is missing"
+    for field in now:
+        if field.name not in was.names:
+            return f"the column {field.name!r} ({field.type}) is new"
+        before = was.field(field.name).type
+        if not _fits(before, field.type):
+            return f"the column {field.name!r} is {field.type}, and was {before}"
+    return None
+
+
+def merged(was: pa.Schema, now: pa.Schema) -> pa.Schema:
+    """``was``, with the types that ``now`` gives to columns that were all null; the two must fit."""
+    return pa.schema([pa.field(field.name, _merged(field.type, now.field(field.name).type)) for field in was])
+
+
+def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch in a schema that it fits."""
+    arrays = [batch.column(field.name) for field in schema]
+    return pa.RecordBatch.from_arrays(
+        [a if a.type == field.type else a.cast(field.type) for a, field in zip(arrays, schema, strict=True)],
+        schema=schema,
+    )
+
+
+def _fits(a: pa.DataType, b: pa.DataType) -> bool:
+    if a == b or pa.types.is_null(a) or pa.types.is_null(b):
+        return True
+    if _is_list(a) and _is_list(b):
+        return _fits(a.value_type, b.value_type)
+    if pa.types.is_struct(a) and pa.types.is_struct(b):
+        names = [field.name for field in a]
+        return names == [field.name for field in b] and all(_fits(a.field(n).type, b.field(n).type) for n in names)
+    return False
+
+
+def _merged(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    if pa.types.is_null(a):
+        return b
+    if _is_list(a) and _is_list(b):
+        return pa.list_(_merged(a.value_type, b.value_type))
+    if pa.types.is_struct(a) and pa.types.is_struct(b):
+        return pa.struct([pa.field(f.name, _merged(f.type, b.field(f.name).type)) for f in a])
+    return a
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))

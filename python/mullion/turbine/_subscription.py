@@ -1,0 +1,166 @@
+"""A subscription: one class under ``@app.subscribe``, the topic it reads, its windows, and where its outputs go."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+from mullion.errors import InvalidArgumentError
+from mullion.turbine import _process
+from mullion.turbine._callbacks import CLOSE, EARLY, PROCESS
+from mullion.turbine._process import Place, Process
+from mullion.turbine.windowing import BUILDING, TurbineWindow, called
+
+ON_ERROR: Final = ("stop", "skip")
+
+
+@final
+@dataclass(frozen=True)
+class Options:
+    """What ``@app.subscribe`` was given."""
+
+    topic: str
+    publish_to: Mapping[str, str]
+    partition_key: str | None
+    parallelism: int | None
+    with_kafka_timestamp: bool
+    schema: Any
+    on_error: str
+    dead_letter: str | None
+
+
+@final
+class Subscription:
+    """A class whose ``process`` gets the batches of a topic, and the windows that it made in ``__init__``."""
+
+    def __init__(self, options: Options, kind: type) -> None:
+        self.options = options
+        self.name = kind.__name__
+        self.kind = kind
+        self.windows: dict[str, TurbineWindow] = {}
+        self.instance: Any = object.__new__(kind)
+        token = BUILDING.set((self.instance, self))
+        try:
+            self.instance.__init__()
+        finally:
+            BUILDING.reset(token)
+        self.function = _process.require_process(self.instance)
+        self.process: Process = _process.read(self.instance, self.function)
+        self.state = self._state_read_at()
+        """The function that reads the state, and its line; ``None`` if none does."""
+        self.job = f"{self.name}.state" if self.state is not None else f"{self.name}.process"
+        """What the query is called that is not one of a window."""
+
+    @property
+    def partition_key(self) -> str | None:
+        """The column that its rows are sharded by."""
+        return self.options.partition_key
+
+    def add(self, window: TurbineWindow) -> None:
+        """Takes a window in; refuses one whose name is taken."""
+        if window.name in self.windows:
+            raise InvalidArgumentError(
+                f"{self.name} makes two windows of the name {window.name!r}. State is kept under the name: give each "
+                "its "
+                "own."
+            )
+        self.windows[window.name] = window
+
+    def topic_of(self, kind: str) -> str | None:
+        """Where what a callback returns is published; ``None`` for nowhere."""
+        return self.options.publish_to.get(kind)
+
+    def _state_read_at(self) -> tuple[str, Place] | None:
+        if self.process.state is not None:
+            return "process", self.process.state
+        for window in self.windows.values():
+            callbacks = window.spec.callbacks
+            for function in (callbacks.early, callbacks.close):
+                place = None if function is None else _process.reads(function, 0)
+                if function is not None and place is not None:
+                    return called(function), place
+        return None
+
+
+def options_of(
+    topic: object,
+    publish_to: object,
+    partition_key: object,
+    parallelism: object,
+    with_kafka_timestamp: object,
+    schema: object,
+    on_error: object,
+    dead_letter: object,
+) -> Options:
+    """What ``@app.subscribe`` was given, checked."""
+    if isinstance(topic, type) or callable(topic):
+        raise InvalidArgumentError(
+            "@app.subscribe needs the topic that it subscribes to. Write @app.subscribe('orders', "
+            "publish_to='revenue')."
+        )
+    _require_name("topic", topic, "'orders'")
+    if partition_key is not None:
+        _require_name("partition_key", partition_key, "'customer'")
+    if dead_letter is not None:
+        _require_name("dead_letter", dead_letter, "'failed'")
+    if parallelism is not None and (
+        isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1
+    ):
+        raise InvalidArgumentError(
+            f"parallelism={parallelism!r} is not a number of shards above 0. Write, for instance, parallelism=4."
+        )
+    if not isinstance(with_kafka_timestamp, bool):
+        raise InvalidArgumentError(f"with_kafka_timestamp={with_kafka_timestamp!r} is neither True nor False.")
+    if on_error not in ON_ERROR:
+        raise InvalidArgumentError(
+            f"on_error={on_error!r} is not what is done when a callback fails. Use 'stop', which fails the query and "
+            "goes on from the checkpoint after the fix, or 'skip', which leaves the pane out and counts it."
+        )
+    if dead_letter is not None and on_error != "skip":
+        raise InvalidArgumentError(
+            f"dead_letter={dead_letter!r} is where panes are told of that on_error='skip' leaves out. Add "
+            "on_error='skip'."
+        )
+    assert isinstance(topic, str)
+    assert isinstance(on_error, str)
+    return Options(
+        topic,
+        _publish_to(publish_to),
+        partition_key,  # type: ignore[arg-type]
+        parallelism,
+        with_kafka_timestamp,
+        schema,
+        on_error,
+        dead_letter,  # type: ignore[arg-type]
+    )
+
+
+def _publish_to(publish_to: object) -> dict[str, str]:
+    callbacks = (PROCESS, EARLY, CLOSE)
+    if publish_to is None:
+        return {}
+    if isinstance(publish_to, str) and publish_to:
+        return dict.fromkeys(callbacks, publish_to)
+    if not isinstance(publish_to, Mapping):
+        raise InvalidArgumentError(
+            f"publish_to={publish_to!r} is neither a topic nor a dict. Write publish_to='revenue', or "
+            "publish_to={'early': 'live', 'close': 'ledger'}."
+        )
+    for callback, topic in publish_to.items():
+        if callback not in callbacks:
+            meant = difflib.get_close_matches(str(callback), callbacks, 1)
+            raise InvalidArgumentError(
+                f"publish_to= has the key {callback!r}. Its keys are 'process', 'early' and 'close'"
+                f"{f': did you mean {meant[0]!r}?' if meant else '.'}"
+            )
+        _require_name(f"publish_to[{callback!r}]", topic, "'revenue'")
+    return dict(publish_to)
+
+
+def _require_name(parameter: str, value: object, example: str) -> None:
+    if not isinstance(value, str) or not value:
+        raise InvalidArgumentError(
+            f"{parameter}={value!r} ({type(value).__name__}) is not a name. Write, for instance, {parameter}={example}."
+        )

@@ -1,0 +1,208 @@
+"""``process`` in a worker: the batches of the topic in, the rows for one window, or what it returns, out.
+
+A batch is what one call of ``produce`` brought, or a part of it, with the columns of that call: one that the topic has
+and the call had not is not in the batch.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mullion._stage import Firings
+from mullion._state import State
+from mullion.errors import FunctionError
+from mullion.topics._brokers import SEPARATOR
+from mullion.topics._records import COLUMNS
+from mullion.turbine._callbacks import FAILED, SKIPPED, Called, Count, Outputs, PaneCallbacks, told
+from mullion.turbine.state import NoState, TurbineState
+from mullion.turbine.windowing import UPDATING, TurbineWindow
+
+
+@final
+@dataclass(frozen=True)
+class Process:
+    """``process`` of a subscription, as a worker runs it. ``injected`` are columns that every batch has."""
+
+    subscription: str
+    called: Called
+    injected: tuple[str, ...]
+    on_error: str
+    dead_letter: str | None
+    count: Count
+
+    def batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The topic's rows as ``process`` gets them."""
+        for batch in rows:
+            if batch.num_rows:
+                yield from _with_their_columns(batch, self.injected)
+
+    def call(self, batch: pa.RecordBatch, state: Any, updated: Callable[[TurbineWindow, pa.RecordBatch], None]) -> Any:
+        """One call; ``updated`` takes what it gives to windows. An error names the line that it came from."""
+        token = UPDATING.set(updated)
+        try:
+            return self.called.function(batch, state)
+        except FunctionError:
+            raise
+        except Exception as error:
+            raise FunctionError(
+                f"process of {self.subscription} failed for a batch of {batch.num_rows} rows: "
+                f"{told(error, self.called.function)}"
+            ) from error
+        finally:
+            UPDATING.reset(token)
+
+
+@final
+@dataclass(frozen=True)
+class Needed:
+    """What one window takes of a batch that ``process`` gives it: the columns that it needs, in their types."""
+
+    process: Process
+    window: str
+    schema: pa.Schema
+
+    def of(self, given: pa.RecordBatch) -> pa.RecordBatch | None:
+        """``None`` for a batch that lacks one of them, which is counted."""
+        if any(field.name not in given.schema.names for field in self.schema):
+            self.process.count(f"{self.window}.{SKIPPED}", given.num_rows)
+            return None
+        return pa.RecordBatch.from_arrays([self._column(given, field) for field in self.schema], schema=self.schema)
+
+    def _column(self, given: pa.RecordBatch, field: pa.Field) -> pa.Array:
+        column = given.column(field.name)
+        if column.type == field.type:
+            return column
+        try:
+            return column.cast(field.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise FunctionError(
+                f"process of {self.process.subscription} gave the window {self.window!r} a batch whose column "
+                f"{field.name!r} is {column.type}, and it has to be {field.type}: {error} Cast it in process."
+            ) from error
+
+
+@final
+@dataclass(frozen=True)
+class RowsForWindow:
+    """``process`` for one window: the rows that it gives to that one."""
+
+    process: Process
+    needed: Needed
+
+    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The topic's rows in, the window's out."""
+        for batch in self.process.batches(rows):
+            taken: list[pa.RecordBatch] = []
+
+            def update(window: TurbineWindow, given: pa.RecordBatch, taken: list[pa.RecordBatch] = taken) -> None:
+                rows = self.needed.of(given) if window.name == self.needed.window else None
+                if rows is not None:
+                    taken.append(rows)
+
+            try:
+                self.process.call(batch, NoState(), update)
+            except FunctionError:
+                if self.process.on_error == "stop":
+                    raise
+                # All of the call or nothing of it.
+                self.process.count(f"{self.needed.window}.{FAILED}", 1)
+                continue
+            yield from taken
+
+
+@final
+@dataclass(frozen=True)
+class ProcessOfShard:
+    """``process`` of a shard that has state: the topic's rows in; rows for windows, and what it returns, out."""
+
+    process: Process
+    windows: tuple[Needed, ...]
+
+    def __call__(self, rows: Iterator[pa.RecordBatch], records: State) -> Iterator[Any]:
+        """Rows of :data:`mullion.turbine._callbacks.OUT`, and pairs of a window's name and its rows."""
+        needed = {each.window: each for each in self.windows}
+        outputs = Outputs(self.process.on_error, self.process.dead_letter, self.process.count)
+        state, what = TurbineState(records), f"process of {self.process.subscription}"
+        taken: list[tuple[str, pa.RecordBatch]] = []
+
+        def update(window: TurbineWindow, given: pa.RecordBatch) -> None:
+            fitted = needed[window.name].of(given)
+            if fitted is not None:
+                taken.append((window.name, fitted))
+
+        def returned() -> Iterator[Any]:
+            for batch in self.process.batches(rows):
+                before = len(taken)
+                try:
+                    yield self.process.call(batch, state, update)
+                except FunctionError as error:
+                    if self.process.on_error == "stop":
+                        raise
+                    # All of the call or nothing of it; but what it wrote into the state stays.
+                    del taken[before:]
+                    outputs.failed(self.process.called, what, str(error), 1)
+
+        outputs.add(self.process.called, what, returned())
+        yield from taken
+        yield from outputs.rows()
+
+
+@final
+@dataclass(frozen=True)
+class CallbacksOfShard:
+    """The callbacks of all windows of a shard that has state, which is as ``process`` left it."""
+
+    outputs: Callable[[], Outputs]
+    windows: dict[str, PaneCallbacks]
+
+    def __call__(self, firings: Iterator[Firings], records: State) -> Iterator[pa.RecordBatch]:
+        """The firings of all windows, early ones first; rows of :data:`mullion.turbine._callbacks.OUT` out."""
+        outputs, state = self.outputs(), TurbineState(records)
+        for (name, firing), run in itertools.groupby(firings, key=lambda each: (each.window, each.firing)):
+            window = self.windows[name]
+            panes = pa.Table.from_batches([each.batch for each in run])
+            window.fire(firing, window.of_engine(panes), state, outputs)
+        yield from outputs.rows()
+
+
+@final
+@dataclass(frozen=True)
+class Returned:
+    """What ``process`` returns, to be published: rows of :data:`mullion.turbine._callbacks.OUT`."""
+
+    process: Process
+
+    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The topic's rows in, outputs out."""
+        outputs = Outputs(self.process.on_error, self.process.dead_letter, self.process.count)
+        what = f"process of {self.process.subscription}"
+
+        def returned() -> Iterator[Any]:
+            for batch in self.process.batches(rows):
+                try:
+                    yield self.process.call(batch, NoState(), lambda window, given: None)
+                except FunctionError as error:
+                    if self.process.on_error == "stop":
+                        raise
+                    outputs.failed(self.process.called, what, str(error), 1)
+
+        outputs.add(self.process.called, what, returned())
+        yield from outputs.rows()
+
+
+def _with_their_columns(batch: pa.RecordBatch, injected: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch in runs that came with the same columns, and with no others."""
+    marks = batch.column(COLUMNS)
+    encoded = pc.run_end_encode(marks)
+    start = 0
+    for end, mark in zip(encoded.run_ends.to_pylist(), encoded.values.to_pylist(), strict=True):
+        there = {name for name in (mark or "").split(SEPARATOR) if name}
+        names = [name for name in batch.schema.names if name in there or name in injected]
+        yield batch.slice(start, end - start).select(names)
+        start = end

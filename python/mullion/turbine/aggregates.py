@@ -1,0 +1,547 @@
+"""What a window computes: ``agg.Sum("amount")``, ``agg.Multi(n=agg.Count(), mean=agg.Mean("latency_ms"))``.
+
+An aggregate is a frozen value. It becomes an aggregate of Spark's, is merged from batch to batch in the JVM, and
+reaches the callbacks finished: as the scalar ``value`` or the column ``value``, and a :class:`Multi` as the
+attributes or columns that it names. Whole numbers never wrap: a sum that no 64 bits hold is an ``int`` in ``value``
+all the same, and a decimal in a column.
+
+>>> from mullion.turbine import aggregates as agg
+>>> agg.Multi(err_sum=agg.Sum("is_error"), n=agg.Count())
+Multi(err_sum=Sum('is_error'), n=Count())
+>>> agg.Sum("amount") == agg.Sum("amount")
+True
+"""
+
+from __future__ import annotations
+
+import difflib
+import keyword
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final, final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DecimalType,
+    IntegralType,
+    LongType,
+    NullType,
+    NumericType,
+    StringType,
+)
+
+from mullion.errors import InvalidArgumentError
+from mullion.turbine.functions import Expression, expression_of
+
+__all__ = [
+    "Aggregate",
+    "ApproxDistinct",
+    "ApproxTop",
+    "Collect",
+    "CollectSet",
+    "Count",
+    "CountIf",
+    "First",
+    "Last",
+    "Max",
+    "MaxBy",
+    "Mean",
+    "Median",
+    "Min",
+    "MinBy",
+    "Multi",
+    "Percentile",
+    "Percentiles",
+    "StdDev",
+    "Sum",
+    "Variance",
+]
+
+ARRIVAL: Final = "__mullion_arrival"
+"""The column by which rows are in order of arrival, where an aggregate asks for it."""
+
+TypeOf = Callable[[Expression], DataType]
+"""The type that an expression has over the rows of a window."""
+
+
+class Aggregate:
+    """What a window computes of the rows of a pane. Equal when they say the same."""
+
+    __slots__ = ("_given", "_text", "columns", "inputs")
+
+    _given: tuple[Any, ...]
+    _text: str
+
+    columns: frozenset[str]
+    """The names of the columns that it reads."""
+
+    inputs: tuple[Expression, ...]
+    """The expressions that it reads."""
+
+    by_arrival: ClassVar[bool] = False
+    """Whether it asks for rows in order of arrival."""
+
+    def __init__(self, text: str, *inputs: Expression, given: tuple[Any, ...] = ()) -> None:
+        object.__setattr__(self, "_text", text)
+        object.__setattr__(self, "_given", given)
+        object.__setattr__(self, "inputs", inputs)
+        object.__setattr__(self, "columns", frozenset().union(*(of.columns for of in inputs)))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{self._text} is a value and does not change; make another one")
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Aggregate) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        slots = [slot for kind in type(self).__mro__ for slot in getattr(kind, "__slots__", ())]
+        return _restored, (type(self), {slot: getattr(self, slot) for slot in slots})
+
+    def to_column(self, type_of: TypeOf) -> Column:
+        """The aggregate as Spark computes it."""
+        return self._column(type_of)
+
+    def _column(self, type_of: TypeOf) -> Column:
+        raise NotImplementedError
+
+
+def _one(of: object, name: str) -> tuple[str, Expression]:
+    expression = expression_of(of, f"agg.{name}(...)")
+    return (repr(of) if isinstance(of, str) else repr(expression)), expression
+
+
+@final
+class Count(Aggregate):
+    """How many rows, an int; of a column or expression, how many that are not null."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression | None = None) -> None:
+        if of is None:
+            super().__init__("Count()")
+        else:
+            text, expression = _one(of, "Count")
+            super().__init__(f"Count({text})", expression)
+
+    def _column(self, type_of: TypeOf) -> Column:
+        return sf.count(self.inputs[0].to_column()) if self.inputs else sf.count(sf.lit(1))
+
+
+@final
+class CountIf(Aggregate):
+    """For how many rows a condition is true: ``agg.CountIf(fn.col("status") >= 500)``."""
+
+    __slots__ = ()
+
+    def __init__(self, condition: str | Expression) -> None:
+        text, expression = _one(condition, "CountIf")
+        super().__init__(f"CountIf({text})", expression)
+
+    def _column(self, type_of: TypeOf) -> Column:
+        condition = self.inputs[0]
+        if not isinstance(type_of(condition), (BooleanType, NullType)):
+            raise _wrong_type(self, type_of(condition), "a condition, as in agg.CountIf(fn.col('status') >= 500)")
+        return sf.count_if(condition.to_column())
+
+
+@final
+class Sum(Aggregate):
+    """The sum; nulls do not count, and of nothing but nulls it is 0. Of a bool it is how often it is true.
+
+    Of whole numbers it is exact, however large. Of floats it is a float, to within 1e-9 of Python's own sum.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression) -> None:
+        text, expression = _one(of, "Sum")
+        super().__init__(f"Sum({text})", expression)
+
+    def _column(self, type_of: TypeOf) -> Column:
+        column, kind = _numeric(self, type_of)
+        if isinstance(kind, LongType):
+            # Two halves that no window can make overflow: 2^31 rows would have to be in one pane.
+            high = sf.sum(sf.shiftright(column, 32)).cast("decimal(20, 0)") * sf.lit(2**32).cast("decimal(11, 0)")
+            low = sf.sum(column.bitwiseAND(sf.lit(2**32 - 1))).cast("decimal(20, 0)")
+            return sf.coalesce((high + low).cast("decimal(38, 0)"), sf.lit(0).cast("decimal(38, 0)"))
+        return sf.coalesce(sf.sum(column), sf.lit(0))
+
+
+@final
+class Mean(Aggregate):
+    """The mean, a float; nulls do not count, and of nothing but nulls it is ``None``."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression) -> None:
+        text, expression = _one(of, "Mean")
+        super().__init__(f"Mean({text})", expression)
+
+    def _column(self, type_of: TypeOf) -> Column:
+        return sf.avg(_numeric(self, type_of)[0])
+
+
+@final
+class Max(Aggregate):
+    """The greatest value, of numbers, texts or times; nulls do not count. NaN is greater than any number."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression) -> None:
+        text, expression = _one(of, "Max")
+        super().__init__(f"Max({text})", expression)
+
+    def _column(self, type_of: TypeOf) -> Column:
+        return sf.max(self.inputs[0].to_column())
+
+
+@final
+class Min(Aggregate):
+    """The least value, of numbers, texts or times; nulls do not count."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression) -> None:
+        text, expression = _one(of, "Min")
+        super().__init__(f"Min({text})", expression)
+
+    def _column(self, type_of: TypeOf) -> Column:
+        return sf.min(self.inputs[0].to_column())
+
+
+@final
+class First(Aggregate):
+    """The value of the row that came first, null or not."""
+
+    __slots__ = ()
+
+    by_arrival = True
+
+    def __init__(self, of: str | Expression) -> None:
+        text, expression = _one(of, "First")
+        super().__init__(f"First({text})", expression)
+
+    def _column(self, type_of: TypeOf) -> Column:
+        return sf.min_by(self.inputs[0].to_column(), sf.col(ARRIVAL))
+
+
+@final
+class Last(Aggregate):
+    """The value of the row that came last, null or not."""
+
+    __slots__ = ()
+
+    by_arrival = True
+
+    def __init__(self, of: str | Expression) -> None:
+        text, expression = _one(of, "Last")
+        super().__init__(f"Last({text})", expression)
+
+    def _column(self, type_of: TypeOf) -> Column:
+        return sf.max_by(self.inputs[0].to_column(), sf.col(ARRIVAL))
+
+
+@final
+class MaxBy(Aggregate):
+    """The value of the row in which another column is greatest: ``agg.MaxBy("price", "event_ts_ms")``."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression, by: str | Expression) -> None:
+        text, expression = _one(of, "MaxBy")
+        by_text, by_expression = _one(by, "MaxBy")
+        super().__init__(f"MaxBy({text}, {by_text})", expression, by_expression)
+
+    def _column(self, type_of: TypeOf) -> Column:
+        return sf.max_by(self.inputs[0].to_column(), self.inputs[1].to_column())
+
+
+@final
+class MinBy(Aggregate):
+    """The value of the row in which another column is least: ``agg.MinBy("price", "event_ts_ms")``."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression, by: str | Expression) -> None:
+        text, expression = _one(of, "MinBy")
+        by_text, by_expression = _one(by, "MinBy")
+        super().__init__(f"MinBy({text}, {by_text})", expression, by_expression)
+
+    def _column(self, type_of: TypeOf) -> Column:
+        return sf.min_by(self.inputs[0].to_column(), self.inputs[1].to_column())
+
+
+@final
+class StdDev(Aggregate):
+    """The standard deviation of the rows, dividing by ``n``; with ``sample=True`` by ``n - 1``."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression, *, sample: bool = False) -> None:
+        text, expression = _one(of, "StdDev")
+        super().__init__(f"StdDev({text}{', sample=True' if sample else ''})", expression, given=(sample,))
+
+    def _column(self, type_of: TypeOf) -> Column:
+        column, _ = _numeric(self, type_of)
+        return sf.stddev_samp(column) if self._given[0] else sf.stddev_pop(column)
+
+
+@final
+class Variance(Aggregate):
+    """The variance of the rows, dividing by ``n``; with ``sample=True`` by ``n - 1``."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression, *, sample: bool = False) -> None:
+        text, expression = _one(of, "Variance")
+        super().__init__(f"Variance({text}{', sample=True' if sample else ''})", expression, given=(sample,))
+
+    def _column(self, type_of: TypeOf) -> Column:
+        column, _ = _numeric(self, type_of)
+        return sf.var_samp(column) if self._given[0] else sf.var_pop(column)
+
+
+@final
+class Percentile(Aggregate):
+    """One percentile by a mergeable sketch: ``agg.Percentile("latency_ms", 0.95)``.
+
+    It is a value that some row has, whose rank is off by at most ``1 / accuracy`` of the rows (the sketch is Greenwald
+    and Khanna's, Spark's ``percentile_approx``); with no more rows than ``accuracy`` it is exact.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression, percentage: float, accuracy: int = 10_000) -> None:
+        text, expression = _one(of, "Percentile")
+        checked = _percentage(percentage, "agg.Percentile('latency_ms', {})")
+        told = f"Percentile({text}, {percentage!r}{_accuracy(accuracy)})"
+        super().__init__(told, expression, given=(checked, accuracy))
+
+    def _column(self, type_of: TypeOf) -> Column:
+        return sf.percentile_approx(_numeric(self, type_of)[0], *self._given)
+
+
+@final
+class Percentiles(Aggregate):
+    """Several percentiles by one mergeable sketch, a list: ``agg.Percentiles("latency_ms", [0.5, 0.95, 0.99])``."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression, percentages: Sequence[float], accuracy: int = 10_000) -> None:
+        text, expression = _one(of, "Percentiles")
+        listed = list(percentages)
+        if not listed:
+            raise InvalidArgumentError(
+                "agg.Percentiles() lists no percentile. Write agg.Percentiles('latency_ms', [0.5, 0.95])."
+            )
+        checked = [_percentage(each, "agg.Percentiles('latency_ms', [{}])") for each in listed]
+        told = f"Percentiles({text}, {listed!r}{_accuracy(accuracy)})"
+        super().__init__(told, expression, given=(checked, accuracy))
+
+    def _column(self, type_of: TypeOf) -> Column:
+        return sf.percentile_approx(_numeric(self, type_of)[0], *self._given)
+
+
+@final
+class Median(Aggregate):
+    """The middle value by a mergeable sketch: ``agg.Percentile(of, 0.5)``."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression) -> None:
+        text, expression = _one(of, "Median")
+        super().__init__(f"Median({text})", expression)
+
+    def _column(self, type_of: TypeOf) -> Column:
+        return sf.percentile_approx(_numeric(self, type_of)[0], 0.5, 10_000)
+
+
+@final
+class ApproxDistinct(Aggregate):
+    """How many different values there are, by a HyperLogLog++ sketch, an int; off by ``error`` (0.05) or so."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression, error: float = 0.05) -> None:
+        text, expression = _one(of, "ApproxDistinct")
+        if isinstance(error, bool) or not isinstance(error, (int, float)) or not 0.001 <= error <= 0.39:
+            raise InvalidArgumentError(
+                f"error={error!r} is not a number from 0.001 to 0.39. Write, for instance, "
+                "agg.ApproxDistinct('user', error=0.02)."
+            )
+        told = f"ApproxDistinct({text}{'' if error == 0.05 else f', error={error!r}'})"
+        super().__init__(told, expression, given=(float(error),))
+
+    def _column(self, type_of: TypeOf) -> Column:
+        return sf.approx_count_distinct(self.inputs[0].to_column(), *self._given)
+
+
+@final
+class ApproxTop(Aggregate):
+    """The most frequent values by a mergeable sketch: a list of ``{"item", "count"}``, the most frequent first."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression, k: int = 5) -> None:
+        text, expression = _one(of, "ApproxTop")
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise InvalidArgumentError(f"k={k!r} is not a whole number above 0. Write agg.ApproxTop('page', 5).")
+        super().__init__(f"ApproxTop({text}, {k})", expression, given=(k,))
+
+    def _column(self, type_of: TypeOf) -> Column:
+        return sf.call_function("approx_top_k", self.inputs[0].to_column(), sf.lit(self._given[0]))
+
+
+@final
+class Collect(Aggregate):
+    """All values that are not null, as a list in no order: for panes that are small."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression) -> None:
+        text, expression = _one(of, "Collect")
+        super().__init__(f"Collect({text})", expression)
+
+    def _column(self, type_of: TypeOf) -> Column:
+        return sf.collect_list(self.inputs[0].to_column())
+
+
+@final
+class CollectSet(Aggregate):
+    """The different values that are not null, as a list in no order: for panes that are small."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression) -> None:
+        text, expression = _one(of, "CollectSet")
+        super().__init__(f"CollectSet({text})", expression)
+
+    def _column(self, type_of: TypeOf) -> Column:
+        return sf.collect_set(self.inputs[0].to_column())
+
+
+@final
+class Multi:
+    """Several aggregates of one window: attributes of ``value`` for a callback per pane, columns for one per batch.
+
+    A batch that lacks a column of any of them leaves the whole window as it is: they stay in step.
+    """
+
+    __slots__ = ("parts",)
+
+    parts: dict[str, Aggregate]
+
+    def __init__(self, **parts: Any) -> None:
+        if not parts:
+            raise InvalidArgumentError(
+                "agg.Multi() names no aggregate. Write, for instance, agg.Multi(total=agg.Sum('amount'), "
+                "n=agg.Count())."
+            )
+        for name, part in parts.items():
+            if isinstance(part, Multi):
+                raise InvalidArgumentError(
+                    f"agg.Multi({name}=Multi(...)): a Multi holds no other one. Write its aggregates beside the others."
+                )
+            require_aggregate(part, f"agg.Multi({name}=...)")
+            if keyword.iskeyword(name) or name.startswith("_"):
+                raise InvalidArgumentError(
+                    f"agg.Multi({name}=...): {name!r} cannot be an attribute of a pane's value. Call it otherwise."
+                )
+        object.__setattr__(self, "parts", dict(parts))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{self!r} is a value and does not change; make another one")
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of the columns that its aggregates read."""
+        return frozenset().union(*(part.columns for part in self.parts.values()))
+
+    def __repr__(self) -> str:
+        return f"Multi({', '.join(f'{name}={part!r}' for name, part in self.parts.items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Multi) and list(self.parts.items()) == list(other.parts.items())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.parts.items()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _multi, (self.parts,)
+
+
+def _restored(kind: type[Aggregate], fields: dict[str, Any]) -> Aggregate:
+    made = object.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def _multi(parts: dict[str, Aggregate]) -> Multi:
+    return Multi(**parts)
+
+
+def require_aggregate(value: object, what: str) -> None:
+    """An error that names ``what`` unless ``value`` is an aggregate."""
+    if isinstance(value, Aggregate):
+        return
+    if isinstance(value, type) and issubclass(value, Aggregate):
+        raise InvalidArgumentError(
+            f"{what} is the class agg.{value.__name__} and not an aggregate. Call it, as in "
+            f"agg.{value.__name__}({'' if value is Count else repr('amount')})."
+        )
+    meant = difflib.get_close_matches(str(value).capitalize(), __all__, 1) if isinstance(value, str) else []
+    raise InvalidArgumentError(
+        f"{what} is {value!r} ({type(value).__name__}), which is no aggregate. Write, for instance, "
+        f"agg.{meant[0] if meant else 'Sum'}('amount') or agg.Count()."
+    )
+
+
+def _numeric(aggregate: Aggregate, type_of: TypeOf) -> tuple[Column, DataType]:
+    expression = aggregate.inputs[0]
+    column, kind = expression.to_column(), type_of(expression)
+    if isinstance(kind, BooleanType):
+        return column.cast("int"), kind
+    if isinstance(kind, NullType):
+        return column.cast("double"), kind
+    if not isinstance(kind, NumericType):
+        raise _wrong_type(aggregate, kind, "a column of numbers")
+    return column, kind
+
+
+def _wrong_type(aggregate: Aggregate, kind: DataType, wanted: str) -> InvalidArgumentError:
+    text = " Cast it, as in fn.cast(fn.col('amount'), 'float64')." if isinstance(kind, StringType) else ""
+    return InvalidArgumentError(
+        f"agg.{aggregate!r} reads {aggregate.inputs[0]!r}, which is {kind.simpleString()}: it needs {wanted}.{text}"
+    )
+
+
+def _percentage(percentage: object, example: str) -> float:
+    if isinstance(percentage, bool) or not isinstance(percentage, (int, float)) or not 0 <= percentage <= 1:
+        fix = percentage / 100 if isinstance(percentage, (int, float)) and 1 < percentage <= 100 else 0.95
+        raise InvalidArgumentError(
+            f"{percentage!r} is not a percentile from 0 to 1. Write, for instance, {example.format(fix)}."
+        )
+    return float(percentage)
+
+
+def _accuracy(accuracy: object) -> str:
+    if isinstance(accuracy, bool) or not isinstance(accuracy, int) or accuracy < 1:
+        raise InvalidArgumentError(
+            f"accuracy={accuracy!r} is not a whole number above 0. Leave it out for 10,000, or give a larger one for "
+            "ranks that are closer."
+        )
+    return "" if accuracy == 10_000 else f", accuracy={accuracy}"
+
+
+def is_whole(kind: DataType) -> bool:
+    """Whether values of this type are whole numbers."""
+    return isinstance(kind, IntegralType) or (isinstance(kind, DecimalType) and kind.scale == 0)

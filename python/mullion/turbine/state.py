@@ -1,0 +1,188 @@
+"""``TurbineState``: what ``process`` and the callbacks of a shard keep from call to call, and over restarts.
+
+It is a mapping from text to plain values. Within a tick ``process`` comes first, then the early callbacks, then those
+of panes that close, and each sees what the ones before it wrote. It is saved in Spark's state store with the
+micro-batch: a batch that is tried again starts from what was before it.
+
+Values are what JSON holds (``None``, bool, int, float, str, lists and dicts with text for keys; tuples come back as
+lists) and Arrow's RecordBatches and Tables. What is read is a copy: change it, and assign it again to save it::
+
+    seen = state.get("seen", {})
+    seen[window.group["host"]] = window.end_ms
+    state["seen"] = seen
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, MutableMapping
+from typing import Any, Final, Protocol, final
+
+import pyarrow as pa
+
+from mullion.errors import InvalidArgumentError, UnsupportedError
+
+__all__ = ["TurbineState"]
+
+_KEY: Final = b"turbine:"
+_JSON, _BATCH, _TABLE = b"j", b"b", b"t"
+_PLAIN: Final = (bool, int, float, str, type(None))
+
+
+class Records(Protocol):
+    """What holds the bytes."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of ``key``; ``None`` if there is none."""
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Sets it."""
+
+    def delete(self, key: bytes) -> None:
+        """Removes it, if it is there."""
+
+    def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """The records whose keys begin with ``prefix``."""
+
+
+@final
+class TurbineState(MutableMapping[str, Any]):
+    """The state of one shard; see the module. Made without records it is a plain one, for unit tests of callbacks."""
+
+    __slots__ = ("_records",)
+
+    def __init__(self, records: Records | None = None) -> None:
+        self._records = Scratch() if records is None else records
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value under ``key``, or ``default``."""
+        value = self._records.get(_key(key))
+        return default if value is None else _decoded(value)
+
+    def __getitem__(self, key: str) -> Any:
+        value = self._records.get(_key(key))
+        if value is None:
+            raise KeyError(key)
+        return _decoded(value)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._records.put(_key(key), _encoded(key, value))
+
+    def __delitem__(self, key: str) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._records.delete(_key(key))
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._records.get(_key(key)) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        for key, _ in self._records.scan(_KEY):
+            yield key[len(_KEY) :].decode()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._records.scan(_KEY))
+
+    def __repr__(self) -> str:
+        return f"TurbineState({dict(self)!r})"
+
+
+@final
+class Scratch:
+    """Records in a dict."""
+
+    def __init__(self) -> None:
+        self._records: dict[bytes, bytes] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of ``key``; ``None`` if there is none."""
+        return self._records.get(key)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Sets it."""
+        self._records[key] = value
+
+    def delete(self, key: bytes) -> None:
+        """Removes it, if it is there."""
+        self._records.pop(key, None)
+
+    def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """The records whose keys begin with ``prefix``."""
+        return iter([record for record in self._records.items() if record[0].startswith(prefix)])
+
+
+@final
+class NoState:
+    """What stands for the state where the code was seen not to read it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise self._refused()
+
+    def __getitem__(self, key: object) -> Any:
+        raise self._refused()
+
+    def __setitem__(self, key: object, value: object) -> None:
+        raise self._refused()
+
+    def __delitem__(self, key: object) -> None:
+        raise self._refused()
+
+    def __contains__(self, key: object) -> bool:
+        raise self._refused()
+
+    def _refused(self) -> UnsupportedError:
+        return UnsupportedError(
+            "The state is used here in a way that cannot be seen in the code. Use it by its parameter's name, as in "
+            "state.get('count', 0)."
+        )
+
+
+def _key(key: object) -> bytes:
+    if not isinstance(key, str):
+        raise InvalidArgumentError(
+            f"state[{key!r}] ({type(key).__name__}): the keys of the state are text. Write state[str(...)]."
+        )
+    return _KEY + key.encode()
+
+
+def _encoded(key: str, value: Any) -> bytes:
+    if isinstance(value, (pa.RecordBatch, pa.Table)):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, value.schema) as writer:
+            writer.write(value)
+        return (_BATCH if isinstance(value, pa.RecordBatch) else _TABLE) + bytes(sink.getvalue().to_pybytes())
+    _require_plain(key, value)
+    return _JSON + json.dumps(value, separators=(",", ":")).encode()
+
+
+def _decoded(value: bytes) -> Any:
+    kind, data = value[:1], value[1:]
+    if kind == _JSON:
+        return json.loads(data)
+    table = pa.ipc.open_stream(data).read_all()
+    if kind == _TABLE:
+        return table
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def _require_plain(key: str, value: Any) -> None:
+    if isinstance(value, _PLAIN):
+        return
+    if isinstance(value, (list, tuple)):
+        for each in value:
+            _require_plain(key, each)
+        return
+    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        for each in value.values():
+            _require_plain(key, each)
+        return
+    odd = f"{value!r} ({type(value).__name__})"
+    if isinstance(value, dict):
+        odd = f"a dict with the key {next(name for name in value if not isinstance(name, str))!r}"
+    raise InvalidArgumentError(
+        f"state[{key!r}] = {odd}: the state holds what JSON does (None, bool, int, float, str, lists, dicts with text "
+        "for keys) and Arrow's batches and tables. Convert it first."
+    )

@@ -1,0 +1,141 @@
+"""Unit tests of Turbine programs: rows in, a clock that the test moves, outputs out. Nothing sleeps.
+
+The program runs as it is, in Spark, over topics in a folder of the test's own::
+
+    from mullion.turbine import testing
+    from shop import app
+
+    def test_revenue_is_live_every_ten_seconds_and_final_at_the_close():
+        with testing.run(app) as t:
+            t.feed("orders", [{"region": "north", "amount": 5.0, "event_ts_ms": 1_000}])
+            t.feed("orders", [{"region": "north", "amount": 7.0, "event_ts_ms": 301_000}])
+            assert t.outputs("revenue_5m") == [...]
+            t.advance(300_000)
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, final
+
+from pyspark import cloudpickle
+
+from mullion import topics
+from mullion._app.clock import ManualClock
+from mullion._app.runner import Running
+from mullion.errors import InvalidArgumentError
+from mullion.topics._records import Data
+from mullion.turbine import App
+
+__all__ = ["Trial", "run"]
+
+
+@contextmanager
+def run(app: App, *, start_ms: int = 0) -> Iterator[Trial]:
+    """Runs ``app`` with empty topics and no state, until the end of the ``with``; the App is then as it was.
+
+    ``start_ms``: where its clock starts, milliseconds since the epoch.
+
+    The App's own broker, checkpoint and clock are put aside. Its classes are sent to the workers by value, so that a
+    test's own module need not be importable there.
+    """
+    if not isinstance(app, App):
+        raise InvalidArgumentError(f"testing.run({app!r}) runs a mullion.turbine.App.")
+    home = Path(tempfile.mkdtemp(prefix="mullion-test-"))
+    aside = app.broker, app.checkpoint, app.clock
+    app.broker, app.checkpoint, app.clock = (
+        topics.broker(f"dir:{home}"),
+        home / "_apps" / app.name,
+        ManualClock(start_ms),
+    )
+    modules = {each.kind.__module__ for each in app.subscriptions} - {"__main__"}
+    for module in modules:
+        cloudpickle.register_pickle_by_value(sys.modules[module])  # type: ignore[no-untyped-call]
+    trial = Trial(app)
+    try:
+        yield trial
+    finally:
+        trial.stop()
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(sys.modules[module])  # type: ignore[no-untyped-call]
+        app.broker, app.checkpoint, app.clock = aside
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@final
+class Trial:
+    """A program under test; made by :func:`run`.
+
+    Rows are processed, and errors of the program raised, when outputs are asked for or the clock is moved. A part of
+    the program starts when its topic has rows.
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._running: list[Running] = []
+        self._waiting = list(app._checked_jobs())
+        self._read: dict[str, int] = {}
+
+    def feed(self, topic: str, data: Data, timestamps: Sequence[float] | None = None) -> None:
+        """Rows for a topic, as dicts or an Arrow batch: one batch of the program.
+
+        ``timestamps`` are those of the rows in the topic, in seconds since the epoch; the clock's if left out.
+        """
+        self._app.broker.produce(topic, data, timestamps, clock=self._app.clock)
+
+    def advance(self, ms: int) -> None:
+        """Processes the rows that are there, and then moves the clock by so many milliseconds."""
+        self.settle()
+        clock = self._app.clock
+        assert isinstance(clock, ManualClock)
+        clock.advance(f"{ms} milliseconds")
+
+    def outputs(self, topic: str) -> list[dict[str, Any]]:
+        """All rows that were published to a topic so far, in order, as dicts."""
+        self.settle()
+        rows: list[dict[str, Any]] = (
+            topics.read(self._app.broker, topic).drop_columns(["_key", "_timestamp"]).to_pylist()
+        )
+        return rows
+
+    def fresh(self, topic: str) -> list[dict[str, Any]]:
+        """Those rows that were published since this was last asked."""
+        rows = self.outputs(topic)
+        seen, self._read[topic] = self._read.get(topic, 0), len(rows)
+        return rows[seen:]
+
+    def settle(self) -> None:
+        """Runs every batch that rows and clock ask for."""
+        while True:
+            due = [job for job in self._waiting if self._has_rows(job.reads)]
+            if due:
+                self._waiting = [job for job in self._waiting if job not in due]
+                self._running.append(Running(self._app, due))
+            before = self._published
+            for running in self._running:
+                running.settle()
+            if self._published == before and not due:
+                return
+
+    def restart(self) -> None:
+        """Stops the program; it goes on from its checkpoint with what comes next."""
+        self.stop()
+        self._waiting = list(self._app._checked_jobs())
+        self._running.clear()
+
+    def stop(self) -> None:
+        """Stops the program."""
+        for running in self._running:
+            running.stop()
+
+    @property
+    def _published(self) -> int:
+        return sum(sum(query.published.values()) for running in self._running for query in running.queries)
+
+    def _has_rows(self, names: Sequence[str]) -> bool:
+        return all(topics.read(self._app.broker, name).num_rows for name in names)

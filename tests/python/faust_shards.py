@@ -1,0 +1,46 @@
+"""A shard of Faust tables in memory, on a clock that tests move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mullion.faust._context import Event, Shard
+from mullion.faust._store import MemoryStore
+from mullion.faust.tables import Table
+
+
+class Clock:
+    """Stands still until a test moves it."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.us = round(seconds * 1_000_000)
+
+    def time_us(self) -> int:
+        return self.us
+
+
+class Shards:
+    """One shard; ``at`` is an event at a time, ``timer`` is no event."""
+
+    def __init__(self, *tables: Table, now: float = 0.0) -> None:
+        self.store = MemoryStore()
+        self.clock = Clock(now)
+        self.tables = tables
+        self.shard = Shard(self.store, self.clock, tables)
+
+    @contextmanager
+    def at(self, timestamp: float, value: Any = None, key: Any = None) -> Iterator[Event]:
+        event = Event.of(value, timestamp, key)
+        with self.shard.event(event):
+            yield event
+
+    @contextmanager
+    def timer(self) -> Iterator[None]:
+        with self.shard.outside():
+            yield
+
+    def restarted(self) -> None:
+        """What is kept is what the store has."""
+        self.shard = Shard(self.store, self.clock, self.tables)

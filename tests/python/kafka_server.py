@@ -1,0 +1,95 @@
+"""A Kafka broker for tests: one process in KRaft mode, from the JARs that ``make kafka`` gets."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+ROOT = Path(__file__).parents[2]
+
+SETTINGS = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@localhost:{controller}
+listeners=PLAINTEXT://localhost:{port},CONTROLLER://localhost:{controller}
+advertised.listeners=PLAINTEXT://localhost:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={home}/log
+num.partitions=2
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+# Rows here are of 1970.
+log.retention.ms=-1
+# After a kill it is taken for dead soon, and may come back.
+broker.session.timeout.ms=2000
+broker.heartbeat.interval.ms=500
+"""
+
+
+def jars(which: str) -> list[Path]:
+    return sorted((ROOT / ".build" / "kafka" / which).glob("*.jar"))
+
+
+class KafkaServer:
+    def __init__(self, home: Path) -> None:
+        port, controller = free_ports()
+        self.servers = f"localhost:{port}"
+        self.url = f"kafka://{self.servers}"
+        self._home = home
+        self._settings = home / "server.properties"
+        self._settings.write_text(SETTINGS.format(port=port, controller=controller, home=home))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it, again after a kill, and waits until it answers."""
+        if not (self._home / "log").exists():
+            self._java("kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c").wait()
+        self._process = self._java("kafka.Kafka")
+        quiet: dict[str, Any] = {"bootstrap.servers": self.servers, "log_level": 0, "error_cb": lambda _: None}
+        admin = AdminClient(quiet)
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                admin.list_topics(timeout=1)
+                return
+            except KafkaException:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise AssertionError((self._home / "out").read_text()[-4000:]) from None
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _java(self, *arguments: str) -> subprocess.Popen[bytes]:
+        found = jars("broker")
+        assert found, "The JARs of Kafka are not there. Get them: make kafka"
+        home = os.environ.get("JAVA_HOME")
+        java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+        assert java is not None
+        options = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", os.pathsep.join(map(str, found))]
+        with (self._home / "out").open("ab") as out:
+            return subprocess.Popen(
+                [java, *options, *arguments, str(self._settings)], stdout=out, stderr=out, stdin=subprocess.DEVNULL
+            )
+
+
+def free_ports() -> tuple[int, int]:
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("localhost", 0))
+        other.bind(("localhost", 0))
+        return one.getsockname()[1], other.getsockname()[1]

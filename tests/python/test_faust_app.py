@@ -1,0 +1,183 @@
+"""``faust.App``: programs over topics in a folder, run by Spark in Python workers, with their tables in its state."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+import faust_programs as programs
+import mullion.faust as faust
+from mullion import InvalidArgumentError, topics
+from mullion._app.clock import ManualClock
+from mullion.faust._local import LocalRun
+from mullion.faust._program import Program
+
+pytestmark = pytest.mark.usefixtures("spark")
+# Workers do not have the folder of the tests on their path.
+for module in (sys.modules[__name__], programs):
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+DAY = 86_400.0
+
+
+def app_in(folder: Path, **given: Any) -> faust.App:
+    return faust.App("shop", broker=f"dir:{folder}/topics", processing_guarantee="exactly_once", **given)
+
+
+def kept(app: faust.App, table: str) -> Any:
+    """What a table holds: by key, or by key and the start of the range."""
+    rows = app.table(table).read().collect()
+    if app.tables[table].window is None:
+        return {json.loads(row.key): json.loads(row.value) for row in rows}
+    return {(json.loads(row.key), row.window.start.timestamp()): json.loads(row.value) for row in rows}
+
+
+def put(app: faust.App, topic: str, *events: tuple[Any, float]) -> None:
+    topics.produce(app.broker, topic, [value for value, _ in events], timestamps=[at for _, at in events])
+
+
+def test_the_programs_of_the_documents_run_and_go_on(tmp_path: Path, spark: SparkSession) -> None:
+    def made() -> faust.App:
+        app = app_in(tmp_path, spark=spark)
+        for make in (programs.tumbling_counts, programs.hopping_averages, programs.by_country, programs.page_views):
+            make(app)
+        return app
+
+    app = made()
+    put(app, "events", ({"category": "a"}, 10.0), ({"category": "b"}, 299.0), ({"category": "a"}, 300.0))
+    put(app, "metrics", ({"name": "cpu", "value": 10}, 100.0), ({"name": "cpu", "value": 20}, 400.0))
+    put(app, "withdrawals", ({"user": "u", "country": "AT", "amount": 5.0}, 1.0))
+    put(app, "page_views", ("/", 5.0), ("/", 6.0), ("/x", 7.0))
+    app.run(until="drained")
+    assert kept(app, "event-counts") == {("a", 0.0): 1, ("b", 0.0): 1, ("a", 300.0): 1}
+    assert kept(app, "sliding-averages") == {
+        ("cpu", -300.0): {"sum": 10, "count": 1},
+        ("cpu", 0.0): {"sum": 30, "count": 2},
+        ("cpu", 300.0): {"sum": 20, "count": 1},
+    }
+    assert kept(app, "country_to_total") == {("AT", 0.0): 5.0}
+    assert kept(app, "views") == {("/", 0.0): 2, ("/x", 0.0): 1}
+
+    put(app, "events", ({"category": "a"}, 301.0))
+    put(app, "withdrawals", ({"user": "v", "country": "AT", "amount": 1.5}, 2.0))
+    app = made()
+    app.run(until="drained")
+    assert kept(app, "event-counts")[("a", 300.0)] == 2
+    assert kept(app, "country_to_total") == {("AT", 0.0): 6.5}
+
+
+def test_messages_dead_letters_timers_and_closed_windows_of_a_program(tmp_path: Path) -> None:
+    clock = ManualClock(start_ms=0)
+    app = app_in(tmp_path, clock=clock)
+    closed, out = app.topic("closed"), app.topic("out", value_type=dict)
+
+    def on_close(key: Any, value: Any) -> None:
+        closed.send(key=key[0], value={"n": value, "start": key[1][0]})
+
+    views = app.Table("views", default=int, on_window_close=on_close).tumbling(10, expires=10, key_index=True)
+    ticks = app.topic("ticks")
+
+    @app.agent(app.topic("in", value_type=programs.Withdrawal), sink=[out], on_error="dead_letter")
+    async def count(stream: Any) -> Any:
+        async for event in stream.group_by(programs.Withdrawal.user):
+            views[event.user] += 1
+            yield {"user": event.user, "share": 1 / event.amount}
+
+    @app.timer(60)
+    async def tell() -> None:
+        for user, n in views.items():
+            await ticks.send(key=user, value={"n": n})
+
+    with pytest.raises(InvalidArgumentError, match=r"'shop' has no table 'view'. Its tables are: views"):
+        app.table("view")
+    good = {"user": "u", "country": "AT", "amount": 2.0}
+    put(app, "in", (good, 1.0), ({**good, "amount": 0.0}, 2.0), (good, 3.0), ({**good, "user": None}, 4.0))
+    with app.start() as running:
+        running.settle()
+        assert topics.read(app.broker, "out")["share"].to_pylist() == [0.5, 0.5]
+        letters = topics.read(app.broker, "shop-dead-letters").to_pylist()
+        assert sorted(letter["reason"].split(":")[0] for letter in letters) == [
+            "InvalidArgumentError",
+            "ZeroDivisionError",
+        ]
+        assert {letter["agent"] for letter in letters} == {"count"}
+        assert kept(app, "views") == {("u", 0.0): 2}
+        running.advance("60 seconds")
+        running.settle()
+        assert topics.read(app.broker, "ticks")["n"].to_pylist() == [2]
+        put(app, "in", (good, 25.0))
+        running.settle()
+        assert topics.read(app.broker, "closed").to_pylist()[0]["n"] == 2
+    assert kept(app, "views") == {("u", 20.0): 1}
+    assert "agent count  Python" in str(app.explain())
+
+
+def test_an_agent_that_fails_stops_the_program_and_what_was_committed_stays(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    totals = app.Table("totals", default=int)
+
+    @app.agent(app.topic("in", value_type=dict))
+    async def fold(stream: Any) -> None:
+        async for event in stream:
+            totals[event["k"]] += 6 // event["n"]
+
+    put(app, "in", ({"k": "a", "n": 1}, 1.0))
+    put(app, "in", ({"k": "a", "n": 2}, 2.0), ({"k": "a", "n": 0}, 3.0))
+    with pytest.raises(
+        faust.MullionError, match=r"The agent 'fold' failed on the event \{'k': 'a', 'n': 0\}.*test_faust_app"
+    ):
+        app.run(until="drained")
+    assert kept(app, "totals") == {"a": 6}
+
+
+def test_random_events_give_the_same_answers_as_in_this_process(tmp_path: Path) -> None:
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+
+    def make(app: Program) -> None:
+        views = app.Table("views", default=int).hopping(30, 10, expires=0, key_index=True)
+        lists = app.Table("lists", default=list)
+
+        @app.agent(app.topic("in", value_type=dict))
+        async def fold(stream: Any) -> Any:
+            async for event in stream:
+                views[event["k"]] += event["n"]
+                held = lists[event["k"]]
+                held.append(views[event["k"]].value())
+                lists[event["k"]] = held
+
+    app, program = app_in(tmp_path), Program("shop")
+    make(app)
+    make(program)
+    run = LocalRun(program, ManualClock())
+    for _ in range(4):
+        events = [
+            ({"k": chance.choice("abcdefgh"), "n": chance.randrange(-5, 50)}, float(chance.randrange(0, 200)))
+            for _ in range(50)
+        ]
+        put(app, "in", *events)
+        run.produce("in", [(None, value, at) for value, at in events])
+    app.run(until="drained")
+    (lists,) = run.read(lambda: dict(program.tables["lists"].items()))
+    assert kept(app, "lists") == lists
+    windowed = program.tables["views"].using_window(program.tables["views"].window)  # type: ignore[arg-type]
+    (ranges,) = run.read(lambda: {(k, one.start): n for k in lists for one, n in windowed.windows_for_key(k)})
+    assert kept(app, "views") == ranges
+
+
+def test_what_cannot_be_run_is_refused_when_it_starts(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="has nothing to run"):
+        app.run(until="drained")
+    programs.wrongly_sharded(app)
+    put(app, "withdrawals", ({"user": "u", "country": "AT", "amount": 5.0}, 1.0))
+    with pytest.raises(InvalidArgumentError, match=r"'process_withdrawal' uses tables by different keys: .*group_by"):
+        app.run(until="drained")

@@ -1,0 +1,491 @@
+"""Faust's records: typed fields, what JSON makes of them, and the reason when a value does not fit."""
+
+import json
+import pickle
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from typing import Any, ClassVar, Literal, Optional
+
+import faust as original
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mullion.faust as faust
+from mullion import InvalidArgumentError, MullionError
+from mullion.faust import Record, ValidationError
+
+
+class Kind(Enum):
+    CASH = "cash"
+    CARD = "card"
+
+
+class Place(Record):
+    name: str
+    point: tuple[float, float] = (0.0, 0.0)
+
+
+class Withdrawal(Record):
+    account: str
+    amount: float
+    country: str = "AT"
+
+
+class Order(Record):
+    number: int
+    at: datetime
+    items: list[Withdrawal]
+    place: Place | None = None
+    total: Decimal = Decimal("0")
+    tags: set[str] = set()  # noqa: RUF012
+    kind: Kind = Kind.CASH
+    by_day: dict[date, list[int]] = {}  # noqa: RUF012
+    note: Optional[str] = None  # noqa: UP045
+    known: ClassVar[int] = 7
+
+
+class Tree(Record):
+    name: str
+    children: list["Tree"] = []  # noqa: RUF012
+
+
+class Strict(Record, validation=True):
+    n: int
+    x: float = 0.0
+    s: str = ""
+    flag: bool = False
+    either: int | str = 0
+    one: Literal["a", 1] = "a"
+
+
+class Loose(Record, coerce=True):
+    n: int
+    x: float = 0.0
+    s: str = ""
+    flag: bool = False
+
+
+ORDER = Order(
+    number=1,
+    at=datetime(2024, 1, 10, 12, tzinfo=UTC),
+    items=[Withdrawal("a", 1.5), Withdrawal("b", 2.0, country="DE")],
+    place=Place("Graz", (47.07, 15.44)),
+    total=Decimal("3.50"),
+    tags={"x", "y"},
+    kind=Kind.CARD,
+    by_day={date(2024, 1, 10): [1, 2]},
+)
+
+
+# -- in Python
+
+
+def test_fields_are_given_by_position_or_by_name_and_defaults_stand_in() -> None:
+    assert Withdrawal("a", 1.0) == Withdrawal(account="a", amount=1.0, country="AT")
+    assert Withdrawal("a", amount=1.0).country == "AT"
+    assert Order(1, datetime(2024, 1, 1), []).note is None
+    assert Order.known == 7
+    assert "known" not in ORDER.asdict()
+
+
+def test_a_field_that_is_missing_unknown_or_given_twice_is_a_type_error_that_names_it() -> None:
+    with pytest.raises(TypeError, match=r"Withdrawal\(\) lacks the fields 'account', 'amount'"):
+        Withdrawal()
+    with pytest.raises(TypeError, match=r"has no field 'amout'\. Its fields are: account, amount, country"):
+        Withdrawal("a", amout=1.0)
+    with pytest.raises(TypeError, match="got the field 'account' twice"):
+        Withdrawal("a", account="b", amount=1.0)
+    with pytest.raises(TypeError, match="takes 3 fields, and got 4"):
+        Withdrawal("a", 1.0, "AT", "more")
+
+
+def test_a_default_that_can_be_changed_is_not_shared() -> None:
+    one, other = Tree("a"), Tree("b")
+    one.children.append(other)
+    assert other.children == []
+    assert Tree("c").children == []
+
+
+def test_records_are_equal_by_class_and_fields_and_show_them() -> None:
+    assert repr(Withdrawal("a", 1.0)) == "<Withdrawal: account='a', amount=1.0, country='AT'>"
+    assert Withdrawal("a", 1.0) != Withdrawal("a", 2.0)
+
+    class Deposit(Withdrawal):
+        pass
+
+    assert Withdrawal("a", 1.0) != Deposit("a", 1.0)
+    assert len({Withdrawal("a", 1.0), Withdrawal("a", 1.0), Withdrawal("b", 1.0)}) == 2
+
+
+def test_derive_copies_with_other_fields() -> None:
+    assert Withdrawal("a", 1.0).derive(amount=2.0) == Withdrawal("a", 2.0)
+    assert Withdrawal("a", 1.0).derive(Withdrawal("b", 3.0, "DE"), amount=2.0) == Withdrawal("b", 2.0, "DE")
+    with pytest.raises(TypeError, match="has no field 'nothing'"):
+        Withdrawal("a", 1.0).derive(nothing=1)
+
+
+def test_a_model_derived_from_another_has_its_fields_first() -> None:
+    class Foreign(Withdrawal):
+        rate: float = 1.0
+        country: str = "US"
+
+    assert list(Foreign("a", 1.0).asdict()) == ["account", "amount", "country", "rate"]
+    assert Foreign("a", 1.0).country == "US"
+    account: Any = Foreign.account
+    assert account.ident == "Foreign.account"
+    with pytest.raises(TypeError, match="rate has no default and follows country, which has one"):
+
+        class Wrong(Withdrawal):
+            rate: float
+
+
+def test_a_model_may_do_something_once_its_fields_are_there() -> None:
+    class Squared(Record):
+        n: int
+        square: int = 0
+
+        def __post_init__(self) -> None:
+            self.square = self.n**2
+
+    assert Squared(3).square == Squared.loads(b'{"n": 3}').square == 9
+
+
+def test_the_class_shows_its_fields() -> None:
+    field: Any = Withdrawal.country
+    amount: Any = Withdrawal.amount
+    assert repr(field) == "<FieldDescriptor: Withdrawal.country (str)>"
+    assert (field.field, field.type, field.required, field.default) == ("country", str, False, "AT")
+    assert (amount.required, amount.default) == (True, None)
+    assert field.getattr(Withdrawal("a", 1.0, "DE")) == "DE"
+    assert repr(Order.items).startswith("<FieldDescriptor: Order.items (list[")
+    gone = Withdrawal("a", 1.0)
+    del gone.amount
+    with pytest.raises(AttributeError, match="Withdrawal has lost its field 'amount'"):
+        gone.amount  # noqa: B018
+
+
+def test_a_record_survives_pickling() -> None:
+    assert pickle.loads(pickle.dumps(ORDER)) == ORDER
+
+
+@pytest.mark.parametrize("option", [{"serializer": "pickle"}, {"isodate": True}])
+def test_an_option_that_is_not_served_is_refused(option: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"serializer='pickle'|option 'isodate'"):
+        type("Wrong", (Record,), {}, **option)
+
+
+# -- to JSON and back
+
+
+def test_what_json_holds_reads_back_as_an_equal_record() -> None:
+    assert Order.loads(ORDER.dumps()) == ORDER
+    assert json.loads(ORDER.dumps()) == {
+        "number": 1,
+        "at": "2024-01-10T12:00:00+00:00",
+        "items": [
+            {"account": "a", "amount": 1.5, "country": "AT"},
+            {"account": "b", "amount": 2.0, "country": "DE"},
+        ],
+        "place": {"name": "Graz", "point": [47.07, 15.44]},
+        "total": "3.50",
+        "tags": ["x", "y"],
+        "kind": "card",
+        "by_day": {"2024-01-10": [1, 2]},
+        "note": None,
+    }
+
+
+@given(
+    st.recursive(st.builds(Tree, st.text()), lambda inner: st.builds(Tree, st.text(), st.lists(inner)), max_leaves=8)
+)
+def test_a_model_may_hold_itself(tree: Tree) -> None:
+    assert Tree.loads(tree.dumps()) == tree
+
+
+class Scalars(Record):
+    u: uuid.UUID
+    d: timedelta
+    b: bytes
+    t: time
+    f: frozenset[int]
+    pair: tuple[int, str]
+    many: tuple[int, ...]
+    deep: Mapping[str, list[Decimal]]
+    anything: Any = None
+
+
+@given(
+    st.builds(
+        Scalars,
+        u=st.uuids(),
+        d=st.timedeltas(timedelta(days=-1000), timedelta(days=1000)),
+        b=st.binary(),
+        t=st.times(),
+        f=st.frozensets(st.integers()),
+        pair=st.tuples(st.integers(), st.text()),
+        many=st.lists(st.integers()).map(tuple),
+        deep=st.dictionaries(st.text(), st.lists(st.decimals(allow_nan=False))),
+        anything=st.dictionaries(st.text(), st.lists(st.none() | st.booleans() | st.floats(-1e300, 1e300))),
+    )
+)
+def test_values_of_every_kind_read_back(record: Scalars) -> None:
+    assert Scalars.loads(record.dumps()) == record
+
+
+def test_as_a_dict_records_stay_and_as_json_they_are_dicts() -> None:
+    assert ORDER.asdict()["place"] is ORDER.place
+    assert ORDER.to_representation()["place"] == {"name": "Graz", "point": [47.07, 15.44]}
+
+
+def test_metadata_is_written_where_it_is_asked_for_and_never_read() -> None:
+    class Tagged(Record, include_metadata=True, namespace="shop.Tagged"):
+        n: int
+
+    assert json.loads(Tagged(1).dumps()) == {"n": 1, "__faust": {"ns": "shop.Tagged"}}
+    assert Tagged.loads(Tagged(1).dumps()) == Tagged(1)
+
+
+def test_what_the_model_does_not_name_is_left_out() -> None:
+    assert Withdrawal.loads(b'{"account": "a", "amount": 1, "more": 2}').asdict() == {
+        "account": "a",
+        "amount": 1,
+        "country": "AT",
+    }
+
+
+def test_a_null_is_the_default_where_there_is_one() -> None:
+    assert Withdrawal.loads(b'{"account": "a", "amount": 1, "country": null}').country == "AT"
+    assert Withdrawal.loads(b'{"account": null, "amount": 1}').account is None
+
+
+@pytest.mark.parametrize(
+    ("value", "where"),
+    [
+        (object(), "Tree.name="),
+        ({"k": [1, lambda: 1]}, r"Tree.name\['k'\]\[1\]="),
+        ({(1, 2): 3}, r"Tree.name has the key \(1, 2\)"),
+        (float("nan"), "Tree.name=nan"),
+    ],
+)
+def test_a_value_that_json_cannot_hold_is_refused_with_its_place(value: Any, where: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"^{where}"):
+        Tree(value).dumps()
+
+
+# -- what does not fit
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "reason"),
+    [
+        (b'{"number": 1', "Order", "it is not JSON"),
+        (b"\xff", "Order", "it is not JSON"),
+        (b"[1]", "Order", r"\[1\] \(list\) is not an object with fields"),
+        (b'{"number": 1, "at": "2024-01-10"}', "Order.items", "it is missing, and has no default"),
+        (b'{"number": 1, "at": "soon", "items": []}', "Order.at", "'soon' is not a datetime"),
+        (b'{"number": 1, "at": [], "items": []}', "Order.at", "ISO 8601 text is expected"),
+        (b'{"number": 1, "at": 0, "items": 5}', "Order.items", r"5 \(int\) is not a list"),
+        (b'{"number": 1, "at": 0, "items": [{"account": "a"}]}', r"Order.items\[0\].amount", "it is missing"),
+        (b'{"number": 1, "at": 0, "items": [], "total": "much"}', "Order.total", r"'much' \(str\) is not a Decimal"),
+        (b'{"number": 1, "at": 0, "items": [], "kind": "gold"}', "Order.kind", "'gold' is none of 'cash', 'card'"),
+        (b'{"number": 1, "at": 0, "items": [], "by_day": {"x": []}}', r"Order.by_day\['x'\]", "'x' is not a date"),
+        (b'{"number": 1, "at": 0, "items": [], "by_day": []}', "Order.by_day", "is not a dict"),
+        (
+            b'{"number": 1, "at": 0, "items": [], "place": {"name": "x", "point": [1]}}',
+            "Order.place.point",
+            "is to have 2",
+        ),
+    ],
+)
+def test_data_that_does_not_fit_is_refused_with_the_field_and_the_reason(text: bytes, field: str, reason: str) -> None:
+    with pytest.raises(ValidationError, match=f"^{field}: .*{reason}") as refused:
+        Order.loads(text)
+    assert isinstance(refused.value, MullionError)
+    assert isinstance(refused.value, ValueError)
+    assert str(refused.value) == f"{refused.value.field}: {refused.value.reason}"
+    assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("n", "1"),
+        ("n", True),
+        ("n", 1.0),
+        ("n", None),
+        ("x", "1.5"),
+        ("s", 1),
+        ("flag", 1),
+        ("either", 1.5),
+        ("either", None),
+        ("one", "b"),
+        ("one", True),
+    ],
+)
+def test_a_model_that_validates_takes_no_other_type(field: str, value: Any) -> None:
+    given = {"n": 1, field: value}
+    with pytest.raises(ValidationError, match=f"^Strict.{field}: "):
+        Strict(**given)
+    if value is not None:
+        with pytest.raises(ValidationError, match=f"^Strict.{field}: "):
+            Strict.from_data(given)
+
+
+def test_a_model_that_validates_takes_what_fits() -> None:
+    assert Strict(1, 2, "s", True, "either", 1) == Strict.from_data(
+        {"n": 1, "x": 2, "s": "s", "flag": True, "either": "either", "one": 1}
+    )
+    assert isinstance(Strict(1, 2).x, float)
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "value"),
+    [
+        ({"n": "12"}, "n", 12),
+        ({"n": 12.0}, "n", 12),
+        ({"n": 1, "x": "1.5"}, "x", 1.5),
+        ({"n": 1, "x": 1}, "x", 1.0),
+        ({"n": 1, "s": 5}, "s", "5"),
+        ({"n": 1, "flag": "true"}, "flag", True),
+        ({"n": 1, "flag": "No"}, "flag", False),
+        ({"n": 1, "flag": 0}, "flag", False),
+    ],
+)
+def test_a_model_that_coerces_makes_values_of_the_type(given: dict[str, Any], field: str, value: Any) -> None:
+    for made in (Loose(**given), Loose.from_data(given)):
+        assert getattr(made, field) == value
+        assert type(getattr(made, field)) is type(value)
+
+
+@pytest.mark.parametrize(
+    "given", [{"n": "x"}, {"n": 1.5}, {"n": None}, {"n": []}, {"n": 1, "flag": "maybe"}, {"n": 1, "x": {}}]
+)
+def test_what_cannot_be_coerced_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=r"^Loose\.\w+: "):
+        Loose.from_data(given)
+
+
+def test_without_either_plain_values_stay_as_they_came() -> None:
+    assert Withdrawal.loads(b'{"account": 1, "amount": "2"}').asdict() == {"account": 1, "amount": "2", "country": "AT"}
+
+
+def test_a_value_of_several_types_stays_what_it_is() -> None:
+    class Either(Record, coerce=True):
+        v: int | str | Place
+
+    assert Either.from_data({"v": "1"}).v == "1"
+    assert Either.from_data({"v": 1}).v == 1
+    assert Either.from_data({"v": {"name": "Graz"}}).v == Place("Graz")
+    with pytest.raises(ValidationError, match=r"^Either\.v: it is none of the types it may be"):
+        Either.from_data({"v": []})
+
+
+def test_dates_are_read_as_the_model_says() -> None:
+    class Raw(Record, isodates=False):
+        at: datetime
+
+    class German(Record, date_parser=lambda text: datetime.strptime(text, "%d.%m.%Y").replace(tzinfo=UTC)):
+        at: datetime
+
+    class Plain(Record):
+        at: datetime
+
+    assert Raw.from_data({"at": "2024-01-10"}).at == "2024-01-10"
+    assert German.from_data({"at": "10.01.2024"}).at == datetime(2024, 1, 10, tzinfo=UTC)
+    with pytest.raises(ValidationError, match=r"^German\.at: '2024-01-10' is not a datetime"):
+        German.from_data({"at": "2024-01-10"})
+    assert Plain.from_data({"at": 86_400.5}).at == datetime(1970, 1, 2, 0, 0, 0, 500_000, UTC)
+    east = timezone(timedelta(hours=2))
+    assert Plain.from_data({"at": "2024-01-10T12:00:00+02:00"}).at == datetime(2024, 1, 10, 12, tzinfo=east)
+    assert Plain.from_data({"at": "2024-01-10T12:00:00Z"}).at == datetime(2024, 1, 10, 12, tzinfo=UTC)
+
+
+class Metres:
+    def __init__(self, n: float) -> None:
+        self.n = n
+
+
+def test_types_of_ones_own_are_coerced_by_functions_of_ones_own() -> None:
+    class Walk(Record, coercions={Metres: lambda n: Metres(float(n))}):
+        far: Metres
+
+    assert Walk.from_data({"far": "5"}).far.n == 5.0
+    with pytest.raises(ValidationError, match=r"^Walk\.far: 'x' could not be coerced: ValueError"):
+        Walk.from_data({"far": "x"})
+
+
+def test_a_record_can_be_asked_what_is_wrong_with_it() -> None:
+    fine, wrong = Withdrawal("a", 1.0), Withdrawal(1, "x")
+    assert fine.is_valid()
+    assert fine.validate() == []
+    fine.validate_or_raise()
+    assert [error.field for error in wrong.validate()] == ["Withdrawal.account", "Withdrawal.amount"]
+    assert not wrong.is_valid()
+    with pytest.raises(ValidationError, match=r"^Withdrawal\.account: 1 \(int\) is not a str"):
+        wrong.validate_or_raise()
+
+
+def test_a_type_that_is_not_known_is_named() -> None:
+    class Lost(Record):
+        v: "Nowhere"  # type: ignore[name-defined]  # noqa: F821
+
+    with pytest.raises(InvalidArgumentError, match="Lost has a field of a type that is not known: name 'Nowhere'"):
+        Lost.from_data({"v": 1})
+
+
+# -- faust-streaming itself
+
+
+class TheirPlace(original.Record):
+    name: str
+
+
+class TheirOrder(original.Record, coerce=True, include_metadata=False):
+    account: str
+    amount: float
+    at: datetime
+    total: Decimal
+    places: list[TheirPlace]
+    country: str = "AT"
+    note: Optional[str] = None  # noqa: UP045
+
+
+class OurPlace(Record):
+    name: str
+
+
+class OurOrder(Record, coerce=True):
+    account: str
+    amount: float
+    at: datetime
+    total: Decimal
+    places: list[OurPlace]
+    country: str = "AT"
+    note: str | None = None
+
+
+@given(
+    account=st.text(),
+    amount=st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**40), 2**40),
+    at=st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1)),
+    total=st.decimals(-(10**6), 10**6, places=2),
+    places=st.lists(st.text(), max_size=3),
+    rest=st.fixed_dictionaries({}, optional={"country": st.none() | st.text(), "note": st.none() | st.text()}),
+)
+def test_fields_are_what_faust_streaming_reads(places: list[str], at: datetime, total: Decimal, **data: Any) -> None:
+    given = {
+        **{name: value for name, value in data.items() if name != "rest"},
+        **data["rest"],
+        "at": at.isoformat(),
+        "total": str(total),
+        "places": [{"name": name} for name in places],
+    }
+    ours, theirs = OurOrder.from_data(given), TheirOrder.from_data(dict(given))
+    for field in ("account", "amount", "at", "total", "country", "note"):
+        assert getattr(ours, field) == getattr(theirs, field), field
+    assert [place.name for place in ours.places] == [place.name for place in theirs.places]
+    assert faust.Record.__name__ == "Record"

@@ -1,0 +1,183 @@
+"""Topics in a Kafka that runs: the same rows, read and published, through a kill of the broker."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from kafka_server import KafkaServer
+from mullion import topics
+from mullion._app.clock import ManualClock
+from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError
+from mullion.topics import _kafka_client
+from relay import Relay, Rows
+
+# One broker: under several workers all of these go to one.
+pytestmark = pytest.mark.xdist_group("kafka")
+
+
+def values(table: pa.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.drop_columns(["_key", "_timestamp"]).to_pylist()
+    return rows
+
+
+def test_rows_come_back_with_their_keys_and_times(kafka: KafkaServer) -> None:
+    at = datetime.datetime(2024, 2, 29, 12, 0, tzinfo=datetime.UTC)
+    rows = [{"n": 1, "at": at, "price": decimal.Decimal("1.5"), "raw": b"\x00"}, {"n": 2.5, "tags": ["a", None]}]
+    topics.produce(kafka.url, "rows", rows, keys=["k", "k"], timestamps=[5.25, 4])
+    topics.produce(kafka.url, "rows", [{"n": 3}], keys=["k"], clock=ManualClock(start_ms=6000))
+
+    none = dict.fromkeys(("n", "at", "price", "raw", "tags"))
+    table = topics.read(kafka.url, "rows")
+    assert values(table) == [
+        none | {"n": 1.0, "at": "2024-02-29T12:00:00Z", "price": 1.5, "raw": "AA=="},
+        none | {"n": 2.5, "tags": ["a", None]},
+        none | {"n": 3.0},
+    ]
+    assert table["_key"].to_pylist() == ["k"] * 3
+    assert table["_timestamp"].to_pylist() == [5.25, 4.0, 6.0]
+
+
+def test_rows_of_several_partitions_are_read_in_order_of_their_times(kafka: KafkaServer) -> None:
+    topics.produce(kafka.url, "spread", range(100), keys=[str(n) for n in range(100)], timestamps=range(1, 101))
+    assert values(topics.read(kafka.url, "spread")) == [{"value": n} for n in range(100)]
+    partitions = {record.partition for record in _kafka_client.read(kafka.servers, "spread")}
+    assert partitions == {0, 1}
+    assert topics.read(kafka.url, "nothing").column_names == ["_key", "_timestamp"]
+
+
+def shown(spark: SparkSession, broker: topics.Broker, topic: str, *columns: Any, **given: Any) -> list[tuple[Any, ...]]:
+    stream = broker.stream(spark, topic, **given).select(*columns)
+    seen: list[tuple[Any, ...]] = []
+    query = (
+        stream.writeStream.foreachBatch(lambda rows, _: seen.extend(map(tuple, rows.collect())))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return seen
+
+
+def test_a_stream_has_the_columns_of_its_records_and_says_which_each_record_had(
+    kafka: KafkaServer, spark: SparkSession, tmp_path: Path
+) -> None:
+    broker = topics.broker(kafka.url)
+    topics.produce(broker, "stream", [{"n": 1, "who": None}], keys=["a"], timestamps=[1.5])
+    # A record has the fields that its own call gave it.
+    topics.produce(broker, "stream", [{"n": 2, "at": {"x": 0.5}}], keys=["a"], timestamps=[2])
+    _kafka_client.produce(kafka.servers, "stream", [("a", b"{}", 3_000_000)])
+
+    had = [topics.has_columns("n", "who").alias("both"), topics.has_columns("n").alias("n_alone")]
+    remembered = tmp_path / "schema.json"
+    assert shown(spark, broker, "stream", "n", "who", "at.x", "_key", *had, remembered=remembered) == [
+        (1, None, None, "a", True, True),
+        (2, None, 0.5, "a", False, True),
+        (None, None, None, "a", False, False),
+    ]
+    topics.produce(broker, "stream", [{"n": 4, "more": 1}], keys=["a"])
+    kept = broker.stream(spark, "stream", remembered=remembered)
+    assert kept.columns == ["n", "who", "at", "_key", "_timestamp", "_columns"]
+
+    given = "n double, who string, `_missing` date"
+    times = shown(spark, broker, "stream", "n", "_missing", "_timestamp", schema=given)
+    assert [(n, missing, at.timestamp()) for n, missing, at in times][:3] == [
+        (1.0, None, 1.5),
+        (2.0, None, 2.0),
+        (None, None, 3.0),
+    ]
+    topics.produce(broker, "plain", [3, None, 4.5], keys=["a"] * 3)
+    assert shown(spark, broker, "plain", "value") == [(3.0,), (None,), (4.5,)]
+
+
+def test_a_record_that_does_not_fit_fails_the_query_and_one_that_is_no_json_the_reader(
+    kafka: KafkaServer, spark: SparkSession
+) -> None:
+    broker = topics.broker(kafka.url)
+    topics.produce(broker, "unfit", [{"n": "text"}])
+    with pytest.raises(Exception, match="MALFORMED_RECORD_IN_PARSING"):
+        shown(spark, broker, "unfit", "n", schema="n bigint")
+    _kafka_client.produce(kafka.servers, "unfit", [("a", b"no json", 3_000_000)])
+    with pytest.raises(InvalidArgumentError, match=r"offset \d of partition \d is no JSON: b'no json'"):
+        topics.read(broker, "unfit")
+
+
+def test_a_topic_without_rows_has_no_schema_unless_it_is_given(kafka: KafkaServer, spark: SparkSession) -> None:
+    broker = topics.broker(kafka.url)
+    with pytest.raises(InvalidArgumentError, match=r"no rows yet, .* schema='region string, amount double'"):
+        broker.stream(spark, "empty")
+    assert shown(spark, broker, "empty", "n", schema="n bigint") == []
+
+
+def double(rows: Rows) -> dict[str, Rows]:
+    return {"app-doubled": [{"n": 2 * row["n"]} for row in rows]}
+
+
+def total(rows: Rows) -> dict[str, Rows]:
+    return {"app-totals": [{"total": row["n"]} for row in rows]}
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_program_drains_what_it_publishes_for_itself_and_goes_on_after_the_broker_was_killed(
+    kafka: KafkaServer, tmp_path: Path
+) -> None:
+    app = Relay("relay", broker=kafka.url, checkpoint=tmp_path)
+    app.relay("app-doubled", ["app-totals"], total, schema="n bigint")
+    app.relay("app-numbers", ["app-doubled"], double)
+    topics.produce(app.broker, "app-numbers", [{"n": n} for n in range(5)])
+    app.run(until="drained")
+    doubled = topics.read(app.broker, "app-doubled")
+    assert sorted(doubled["n"].to_pylist()) == [0, 2, 4, 6, 8]
+    assert set(doubled["_key"].to_pylist()) == {"to app-doubled"}
+    assert sorted(topics.read(app.broker, "app-totals")["total"].to_pylist()) == [0, 2, 4, 6, 8]
+
+    kafka.kill()
+    kafka.start()
+    topics.produce(app.broker, "app-numbers", [{"n": 5}])
+    app.run(until="drained")
+    # At least once; nothing was cut off here, so exactly.
+    assert sorted(topics.read(app.broker, "app-totals")["total"].to_pylist()) == [0, 2, 4, 6, 8, 10]
+
+
+@pytest.mark.parametrize("servers", ["", "host", "host:", "host:port", "a:1,b", "http://a:1"])
+def test_what_is_no_address_is_refused(servers: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="Write 'host:port'"):
+        topics.KafkaBroker(servers)
+    assert topics.broker("kafka://a:1,b:2") == topics.KafkaBroker("a:1,b:2")
+    assert repr(topics.broker("kafka://a:1")) == "KafkaBroker('a:1')"
+
+
+def test_a_session_without_the_connector_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoConnector:
+        @property
+        def readStream(self) -> Any:
+            raise AnalysisException("Failed to find the data source: kafka. Make sure the provider name is correct.")
+
+    broker = topics.KafkaBroker("localhost:1")
+    monkeypatch.setattr(_kafka_client, "make", lambda *_: None)
+    with pytest.raises(UnsupportedError, match=r"--packages org.apache.spark:spark-sql-kafka-0-10_2.13:4\.\d\.\d, or"):
+        broker._source(NoConnector(), "rows")  # type: ignore[arg-type]
+    assert broker.session_options()["spark.jars.packages"].startswith("org.apache.spark:spark-sql-kafka-0-10_2.13:")
+
+
+def test_what_kafka_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = topics.KafkaBroker("localhost:1")
+    with pytest.raises(InvalidArgumentError, match=r"timestamps has 0.0, which Kafka's client takes for no time"):
+        topics.produce(broker, "rows", [1], timestamps=[0])
+    with pytest.raises(InvalidArgumentError, match="'a/b' is not a topic's name"):
+        topics.read(broker, "a/b")
+    monkeypatch.setattr(_kafka_client, "_WAIT_SECONDS", 0.1)
+    with pytest.raises(MullionError, match=r"Kafka at localhost:1 does not answer: .* Is it running"):
+        topics.read(broker, "rows")
+    with pytest.raises(MullionError, match=r"1 of 1 rows were not acknowledged by Kafka at localhost:1"):
+        topics.produce(broker, "rows", [1])
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(UnsupportedError, match=r"pip install 'mullion\[kafka\]'"):
+        topics.read(broker, "rows")

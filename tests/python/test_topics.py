@@ -1,0 +1,412 @@
+"""Topics in a folder: what is produced is read, in order, with the columns that the topic has by then."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+import os
+import random
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from mullion import topics
+from mullion._app.clock import ManualClock
+from mullion.errors import InvalidArgumentError, MullionError
+from mullion.topics._dir_topic import DirTopic
+
+SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
+
+UTC = datetime.UTC
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> topics.DirBroker:
+    return topics.DirBroker(tmp_path / "topics")
+
+
+def values(table: pa.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.drop_columns(["_key", "_timestamp"]).to_pylist()
+    return rows
+
+
+def test_rows_come_back_in_the_order_of_the_calls_with_their_keys_and_times(broker: topics.DirBroker) -> None:
+    topics.produce(broker, "orders", [{"n": 1}, {"n": 2}], timestamps=[5, 1.25], keys=["a", None])
+    topics.produce(broker.url, "orders", [{"n": 0}], timestamps=[0.000001])
+
+    assert topics.read(broker, "orders").to_pylist() == [
+        {"n": 1, "_key": "a", "_timestamp": 5.0},
+        {"n": 2, "_key": None, "_timestamp": 1.25},
+        {"n": 0, "_key": None, "_timestamp": 0.000001},
+    ]
+
+
+def test_a_row_without_a_time_has_that_of_the_clock(broker: topics.DirBroker) -> None:
+    clock = ManualClock(start_ms=1500)
+    topics.produce(broker, "orders", [{"n": 1}], clock=clock)
+    clock.advance("2 seconds")
+    topics.produce(broker, "orders", [{"n": 2}], clock=clock)
+
+    assert topics.read(broker, "orders")["_timestamp"].to_pylist() == [1.5, 3.5]
+
+
+def test_values_that_are_no_records_are_in_the_column_value(broker: topics.DirBroker) -> None:
+    topics.produce(broker, "numbers", [3, 4.5, None])
+
+    assert values(topics.read(broker, "numbers")) == [{"value": 3.0}, {"value": 4.5}, {"value": None}]
+
+
+def test_a_topic_that_nobody_wrote_to_is_empty(broker: topics.DirBroker) -> None:
+    table = topics.read(broker, "nothing")
+
+    assert table.schema == pa.schema([("_key", pa.string()), ("_timestamp", pa.float64())])
+    assert table.num_rows == 0
+    assert not broker.path.exists()
+
+
+def test_arrow_batches_and_tables_keep_types_that_spark_has_and_take_the_nearest_for_others(
+    broker: topics.DirBroker,
+) -> None:
+    instant = datetime.datetime(2024, 2, 29, 12, 30, 0, 123456, UTC)
+    columns: dict[str, tuple[pa.DataType, Any, pa.DataType, Any]] = {
+        "int": (pa.int32(), 7, pa.int32(), 7),
+        "unsigned": (pa.uint32(), 2**32 - 1, pa.int64(), 2**32 - 1),
+        "largest": (pa.uint64(), 2**64 - 1, pa.decimal128(20, 0), 2**64 - 1),
+        "half": (pa.float16(), 0.5, pa.float32(), 0.5),
+        "date": (pa.date32(), instant.date(), pa.date32(), instant.date()),
+        "instant": (pa.timestamp("ns", "Europe/Vienna"), instant, pa.timestamp("us", "UTC"), instant),
+        "local": (pa.timestamp("ms"), instant.replace(tzinfo=None, microsecond=0), pa.timestamp("us"), None),
+        "bytes": (pa.large_binary(), b"\x00\xff", pa.binary(), b"\x00\xff"),
+        "word": (pa.dictionary(pa.int8(), pa.string()), "north", pa.string(), "north"),
+        "list": (pa.large_list(pa.uint8()), [1, 2], pa.list_(pa.int16()), [1, 2]),
+        "map": (pa.map_(pa.string(), pa.int64()), [("a", 1)], pa.map_(pa.string(), pa.int64()), [("a", 1)]),
+        "struct": (pa.struct({"a": pa.null(), "b": pa.int8()}), {"a": None, "b": 1}, None, {"a": None, "b": 1}),
+    }
+    batch = pa.RecordBatch.from_pydict({name: pa.array([given[1]], given[0]) for name, given in columns.items()})
+    topics.produce(broker, "types", batch)
+    topics.produce(broker, "types", pa.Table.from_batches([batch]))
+
+    table = topics.read(broker, "types")
+    for name, (_, given, kind, expected) in columns.items():
+        assert kind is None or table.schema.field(name).type == kind, name
+        assert table[name].to_pylist() == [given if expected is None else expected] * 2, name
+
+
+def test_a_column_is_the_union_of_what_calls_bring(broker: topics.DirBroker) -> None:
+    calls: tuple[list[dict[str, Any]], ...] = (
+        [{"amount": 5, "who": None, "tags": [], "at": {"x": 1}, "meta": {}}],
+        [{"amount": 2.5, "who": "me", "tags": [1], "at": {"y": "far"}, "meta": {"a": [None]}}],
+        [{"amount": 7}, {"tags": [0.5, None]}],
+        [{"meta": {"a": ["b"]}}],
+    )
+    for call in calls:
+        topics.produce(broker, "orders", call)
+
+    none = dict.fromkeys(("amount", "who", "tags", "at", "meta"))
+    assert values(topics.read(broker, "orders")) == [
+        none | {"amount": 5.0, "tags": [], "at": {"x": 1, "y": None}},
+        none | {"amount": 2.5, "who": "me", "tags": [1.0], "at": {"x": None, "y": "far"}, "meta": {"a": [None]}},
+        none | {"amount": 7.0},
+        none | {"tags": [0.5, None]},
+        none | {"meta": {"a": ["b"]}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "There are no rows for topic 'orders'"),
+        (pa.table({"a": pa.array([], pa.int64())}), "There are no rows"),
+        ({"a": 1}, r"data=\{'a': 1\} \(dict\) is not a list of rows. Write produce\(broker, 'orders', \[data\]\)"),
+        ("text", "is not a list of rows"),
+        (5, "is not a list of rows"),
+        ([{"a": 1}, 2], r"data\[1\]=2 is no record, and data\[0\] is one"),
+        ([{}, {}], "have no columns"),
+        ([{"a": 1}, {"a": "x"}], r"column 'a' has one type, and data\[0\] has 1 \(int64\) where data\[1\] has 'x'"),
+        ([{"a": object()}], r"data\[0\]\['a'\]=<object .*> \(object\) has no column type"),
+        ([{"a": 2**70}], r"data\[0\]\['a'\]=1180591620717411303424 \(int\) has no column type"),
+        ([{1: 1}], "1 is not a column's name"),
+        ([{"a\nb": 1}], "is not a column's name. Use one line of text"),
+        ([{"_timestamp": 1}], "the name '_timestamp' is the topic's own"),
+        ([{"a": 1, "A": 1}], "columns 'a' and 'A' differ in case alone"),
+        ([{"n": "text"}], "column 'n' is string here, and bigint in the topic. .* send it as bigint"),
+        ([{"at": {"x": "text"}}], "column 'at.x' is string here, and bigint in the topic"),
+        ([{"tags": ["text"]}], r"column 'tags\[\]' is string here, and bigint in the topic"),
+        ([{"a": datetime.timedelta(1)}], r"column 'a' has the Arrow type duration\[us\]"),
+    ],
+)
+def test_rows_that_cannot_be_of_the_topic_are_refused_and_nothing_is_written(
+    broker: topics.DirBroker, data: Any, message: str
+) -> None:
+    topics.produce(broker, "orders", [{"n": 1, "at": {"x": 1}, "tags": [1]}])
+
+    with pytest.raises(InvalidArgumentError, match=message):
+        topics.produce(broker, "orders", data)
+    assert topics.read(broker, "orders").num_rows == 1
+    assert DirTopic(broker.path, "orders").about().schema.names == ["n", "at", "tags"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"timestamps": [1.0]}, "timestamps has 1 entries for 2 rows"),
+        (
+            {"timestamps": 1.0},
+            r"timestamps=1.0 is not a list .* write timestamps=\[1.0\] \* len\(data\)|Write, for all",
+        ),
+        ({"timestamps": [1.0, "2"]}, r"timestamps\[1\]='2' \(str\) is not a time in seconds"),
+        ({"timestamps": [1.0, math.nan]}, r"timestamps\[1\]=nan"),
+        ({"timestamps": [datetime.datetime(2024, 1, 1, tzinfo=UTC)] * 2}, r"give .timestamp\(\)"),
+        ({"keys": ["a"]}, "keys has 1 entries for 2 rows"),
+        ({"keys": "ab"}, "keys='ab' is not a list"),
+        ({"keys": ["a", 1]}, r"keys\[1\]=1 \(int\) is not text"),
+    ],
+)
+def test_keys_and_times_that_are_none_are_refused(broker: topics.DirBroker, given: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        topics.produce(broker, "orders", [1, 2], **given)
+    assert not broker.path.exists()
+
+
+@pytest.mark.parametrize("name", ["", "_orders", ".", "..", "a/b", "a b", "x" * 250, None])
+def test_what_is_no_name_of_a_topic_is_refused(broker: topics.DirBroker, name: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="is not a topic's name"):
+        topics.produce(broker, name, [1])
+    with pytest.raises(InvalidArgumentError, match="is not a topic's name"):
+        topics.read(broker, name)
+
+
+@pytest.mark.parametrize("url", ["", "dir:", "/tmp/topics", "kafka", "kafka:host:9092", "kafka://", 5, None])
+def test_what_is_no_broker_is_refused_with_both_forms(url: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"Write 'dir:PATH' .* or 'kafka://host:port'"):
+        topics.broker(url)
+
+
+def test_brokers_are_values() -> None:
+    assert topics.broker("dir:/a/b") == topics.DirBroker("/a/b") == topics.broker(topics.DirBroker("/a/b"))
+    assert repr(topics.broker("dir:/a/b")) == "DirBroker('/a/b')"
+    assert topics.broker("dir:a").url == f"dir:{Path.cwd() / 'a'}"
+    with pytest.raises(AttributeError):
+        topics.DirBroker("/a").path = Path("/b")  # type: ignore[misc]
+
+
+def test_producers_at_once_each_write_whole_calls_in_their_order(broker: topics.DirBroker) -> None:
+    def produce(who: int) -> None:
+        for call in range(20):
+            # Their columns differ, so that they also write the note at once.
+            topics.produce(
+                broker, "shared", [{"who": who, "call": call, "row": row, f"own_{who}": 1} for row in (0, 1)]
+            )
+
+    script = f"from test_topics import *; [topics.produce({broker.url!r}, 'shared', [dict(who=9, call=c, row=r)"
+    script += " for r in (0, 1)]) for c in range(20)]"
+    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    other = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": path})
+    threads = [threading.Thread(target=produce, args=(who,)) for who in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert other.wait() == 0
+
+    rows = topics.read(broker, "shared").select(["who", "call", "row"]).to_pylist()
+    assert [row["row"] for row in rows] == [0, 1] * 80, "calls are not mixed"
+    for who in (0, 1, 2, 9):
+        assert [row["call"] for row in rows if row["who"] == who and not row["row"]] == list(range(20))
+    assert {"own_0", "own_1", "own_2"} < set(DirTopic(broker.path, "shared").about().schema.names)
+    files = DirTopic(broker.path, "shared").files()
+    times = [file.stat().st_mtime_ns // 1_000_000 for file in files]
+    assert all(a < b for a, b in itertools.pairwise(times)), "Spark takes files by their times"
+
+
+def test_a_file_that_a_killed_producer_left_is_not_seen(broker: topics.DirBroker, spark: SparkSession) -> None:
+    topic = DirTopic(broker.path, "orders")
+    topics.produce(broker, "orders", [{"n": 1}])
+    topic.stage(pa.table({"n": [2]}), pa.nulls(1, pa.string()), pa.array([0], pa.timestamp("us", "UTC")))
+
+    assert values(topics.read(broker, "orders")) == [{"n": 1}]
+    assert [[row.n for row in batch] for batch in batches(broker.stream(spark, "orders"), broker.path)] == [[1]]
+
+
+def batches(stream: DataFrame, checkpoint: Path) -> list[list[Row]]:
+    """The rows of each micro-batch that there is, in order."""
+    seen: list[list[Row]] = []
+    query = (
+        stream.writeStream.foreachBatch(lambda rows, _: seen.append(rows.collect()))
+        .option("checkpointLocation", str(checkpoint / "_checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return seen
+
+
+def test_each_call_is_a_micro_batch_with_its_rows_in_order_and_says_which_columns_it_had(
+    broker: topics.DirBroker, spark: SparkSession
+) -> None:
+    topics.produce(broker, "orders", [{"n": i, "amount": 1} for i in range(1000)], timestamps=range(1000))
+    topics.produce(broker, "orders", [{"n": 0, "amount": None}], keys=["k"])
+    topics.produce(broker, "orders", [{"n": 1}])
+    topics.produce(broker, "orders", [{"n": 2, "amount": 0.5, "why:not": "x"}])
+
+    stream = broker.stream(spark, "orders")
+    assert stream.columns == ["n", "amount", "why:not", "_key", "_timestamp", "_columns"]
+    had = [topics.has_columns("n", "amount").alias("both"), topics.has_columns("why").alias("why")]
+    first, *rest = batches(stream.select("*", *had), broker.path)
+
+    assert [(row.n, row.amount, row._timestamp.timestamp()) for row in first] == [(i, 1.0, i) for i in range(1000)]
+    assert [[(row.n, row.amount, row["why:not"], row._key, row.both, row.why) for row in batch] for batch in rest] == [
+        [(0, None, None, "k", True, False)],
+        [(1, None, None, None, False, False)],
+        [(2, 0.5, "x", None, True, False)],
+    ]
+
+
+def random_value(rng: random.Random, kind: str) -> Any:
+    """A value of one of the shapes that a column may have."""
+    if rng.random() < 0.2:
+        return None
+    match kind:
+        case "number":
+            return rng.choice([rng.randrange(-(2**40), 2**40), rng.uniform(-1, 1)])
+        case "text":
+            return rng.choice(["", "a", "ö"])
+        case "list":
+            return [random_value(rng, "number") for _ in range(rng.randrange(3))]
+        case "record":
+            return {name: random_value(rng, "number") for name in "abc" if rng.random() < 0.5}
+    raise AssertionError(kind)
+
+
+def told(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: told(inner) for name, inner in value.items() if told(inner) is not None} or None
+    return value
+
+
+def test_a_stream_has_what_a_read_has_for_random_calls(broker: topics.DirBroker, spark: SparkSession) -> None:
+    rng = random.Random(SEED)
+    kinds = ["number", "text", "list", "record"]
+    expected = []
+    for _call in range(30):
+        names = rng.sample([f"{kind}_{i}" for kind in kinds for i in range(2)], rng.randrange(1, 6))
+        rows = [{name: random_value(rng, name.split("_")[0]) for name in names} for _ in range(rng.randrange(1, 4))]
+        topics.produce(broker, "random", rows)
+        expected += rows
+
+    read = values(topics.read(broker, "random"))
+    about = DirTopic(broker.path, "random").about()
+    for row, given in zip(read, expected, strict=True):
+        for name, value in row.items():
+            wanted = given.get(name)
+            # A record without values says as little as none.
+            assert told(value) == pytest.approx(told(wanted)), f"{name}, MULLION_TEST_SEED={SEED}"
+
+    streamed = [row for batch in batches(broker.stream(spark, "random"), broker.path) for row in batch]
+    shown = [{name: row.asDict(recursive=True)[name] for name in about.schema.names} for row in streamed]
+    assert shown == read, f"MULLION_TEST_SEED={SEED}"
+
+
+def test_the_schema_is_fixed_at_the_first_start_and_kept(
+    broker: topics.DirBroker, spark: SparkSession, tmp_path: Path
+) -> None:
+    remembered = tmp_path / "state" / "orders.schema.json"
+    topics.produce(broker, "orders", [{"n": 1, "who": None}])
+    first = broker.stream(spark, "orders", remembered=remembered)
+    topics.produce(broker, "orders", [{"n": 2, "more": 1}])
+    assert [[(row.n, row.who) for row in batch] for batch in batches(first, broker.path)] == [[(1, None)], [(2, None)]]
+
+    again = broker.stream(spark, "orders", remembered=remembered)
+    assert again.columns == first.columns
+    assert broker.stream(spark, "orders").columns == ["n", "who", "more", "_key", "_timestamp", "_columns"]
+
+    topics.produce(broker, "orders", [{"n": 0.5}])
+    with pytest.raises(InvalidArgumentError, match="'n' the query began with bigint, and the topic has double"):
+        broker.stream(spark, "orders", remembered=remembered)
+    topics.produce(broker, "other", [{"x": 1}])
+    with pytest.raises(InvalidArgumentError, match="'n' the query began with bigint, and the topic has none"):
+        broker.stream(spark, "other", remembered=remembered)
+
+
+def test_a_column_that_becomes_wider_under_a_running_query_stops_it_before_a_row_is_misread(
+    broker: topics.DirBroker, spark: SparkSession
+) -> None:
+    topics.produce(broker, "orders", [{"n": 1}])
+    stream = broker.stream(spark, "orders")
+    topics.produce(broker, "orders", [{"n": 2}])
+    topics.produce(broker, "orders", [{"n": 2.5}])
+    topics.produce(broker, "orders", [{"n": 3}])
+
+    seen: list[int] = []
+    query = (
+        stream.writeStream.foreachBatch(lambda rows, _: seen.extend(row.n for row in rows.collect()))
+        .trigger(availableNow=True)
+        .start()
+    )
+    with pytest.raises(Exception, match="Topic 'orders': a column became wider since this query started"):
+        query.awaitTermination()
+    assert seen == [1, 2]
+
+
+def test_a_schema_that_is_given_is_announced_to_producers_who_then_keep_to_it(
+    broker: topics.DirBroker, spark: SparkSession
+) -> None:
+    given = "amount double, who string, at struct<x: bigint>, `when` timestamp"
+    stream = broker.stream(spark, "orders", schema=given)
+    topics.produce(broker, "orders", [{"amount": 1, "when": datetime.datetime(2024, 1, 1, tzinfo=UTC)}])
+    topics.produce(broker, "orders", [{"who": None, "at": {"x": 3}, "more": True}])
+
+    shown = [[tuple(row) for row in batch] for batch in batches(stream.drop("_timestamp", "_columns"), broker.path)]
+    at = datetime.datetime(2024, 1, 1)
+    assert shown == [[(1.0, None, None, at, None)], [(None, None, Row(x=3), None, None)]]
+    with pytest.raises(InvalidArgumentError, match="column 'amount' is string here, and double in the topic"):
+        topics.produce(broker, "orders", [{"amount": "1"}])
+    with pytest.raises(InvalidArgumentError, match="'amount' schema= says bigint, and the topic has double"):
+        broker.stream(spark, "orders", schema="amount bigint")
+    with pytest.raises(InvalidArgumentError, match="'amount' is string here, and double in the topic"):
+        broker.stream(spark, "orders", schema="amount string")
+    same = pa.schema({"amount": pa.float64(), "at": pa.struct({"x": pa.int64()})})
+    assert broker.stream(spark, "orders", schema=same).columns[:2] == ["amount", "at"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (None, "has no rows yet, and so no columns. .* schema='region string, amount double'"),
+        ("", "schema= has no columns"),
+        ("amount dubble", "schema='amount dubble' is no schema as DDL"),
+        (5, r"schema=5 \(int\) is no schema"),
+        ("_key string", "schema= has the column '_key', which is the topic's own"),
+        (pa.schema({"a": pa.duration("s")}), "Arrow type duration"),
+        (pa.schema({}), "schema= has no columns"),
+    ],
+)
+def test_a_stream_without_a_schema_is_refused_with_the_fix(
+    broker: topics.DirBroker, spark: SparkSession, schema: Any, message: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        broker.stream(spark, "orders", schema=schema)
+
+
+def test_a_note_of_a_later_format_is_refused(broker: topics.DirBroker) -> None:
+    topics.produce(broker, "orders", [{"n": 1}])
+    note = broker.path / "orders" / "_topic.json"
+    note.write_text(note.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(MullionError, match="is of format 2: a later Mullion wrote it"):
+        topics.read(broker, "orders")
+
+
+def test_the_files_can_be_read_by_others(broker: topics.DirBroker, spark: SparkSession) -> None:
+    topics.produce(broker, "orders", [{"n": 1}], keys=["k"], timestamps=[2])
+    folder = broker.path / "orders"
+    assert spark.read.parquet(str(folder)).select("n:bigint", F.unix_micros("_timestamp")).first() == (1, 2_000_000)
+    assert pq.read_table(next(folder.glob("*.parquet")))["_key"].to_pylist() == ["k"]

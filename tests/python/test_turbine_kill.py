@@ -1,0 +1,114 @@
+"""Turbine programs that are killed: what they publish is what they would have published undisturbed."""
+
+# Programs are written as users write them.
+# ruff: noqa: N801
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from mullion import topics, turbine
+from mullion.turbine import aggregates as agg
+from mullion.turbine import windowing as win
+from test_kill import kill_after, session_of_its_own, somewhere_in_a_batch
+
+SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
+LAST_MS = 10**12
+
+
+def program(broker: str, spark: SparkSession) -> turbine.App:
+    """Windows in the JVM with early firings, and windows that share the state of their shard."""
+    app = turbine.App("shop", broker=broker, spark=spark)
+
+    @app.subscribe("orders", publish_to={"early": "live", "close": "revenue"})
+    class revenue:
+        def __init__(self) -> None:
+            self._win = win.PersistentSliding(
+                self,
+                name="revenue",
+                size_ms=10_000,
+                slide_ms=5_000,
+                key=["region"],
+                value=agg.Multi(total=agg.Sum("amount"), n=agg.Count(), top=agg.Max("amount")),
+                time_column="ts",
+                allowed_lateness_ms=2_000,
+                on_close=self._panes,
+                early_fire_interval_ms=3_000,
+                on_early_fire=self._panes,
+            )
+
+        def _panes(self, state, panes):
+            return panes.combine_chunks().to_batches()[0]
+
+        def process(self, batch, state):
+            self._win.update(batch, state)
+
+    @app.subscribe("orders", publish_to="visits", partition_key="region", parallelism=2)
+    class visits:
+        def __init__(self) -> None:
+            self._win = win.PersistentSession(
+                self, name="visits", gap_ms=1_500, value=agg.Count(), time_column="ts", on_close_each=self._over
+            )
+
+        def process(self, batch, state):
+            for region in batch["region"].to_pylist():
+                state[region] = state.get(region, 0) + 1
+            self._win.update(batch, state)
+
+        def _over(self, state, window, value):
+            state["closed"] = state.get("closed", 0) + 1
+            region = window.group["region"]
+            row = {"region": region, "rows": value, "seen": state[region], "closed": state["closed"]}
+            return pa.RecordBatch.from_pylist([{**row, "start": window.start_ms, "end": window.end_ms}])
+
+    return app
+
+
+def published(broker: str) -> dict[str, Counter[str]]:
+    """What there is in each topic, whatever the order in which shards came."""
+    found = {}
+    for topic in ("live", "revenue", "visits"):
+        rows = topics.read(broker, topic).drop_columns(["_key", "_timestamp"]).to_pylist()
+        found[topic] = Counter(map(repr, rows))
+    return found
+
+
+def test_a_program_that_is_killed_in_mid_run_and_started_again_publishes_what_it_would_have_undisturbed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rng = random.Random(SEED)
+    killed, undisturbed = f"dir:{tmp_path / 'killed'}", f"dir:{tmp_path / 'undisturbed'}"
+    number = 0
+
+    def feed(batches: int) -> None:
+        nonlocal number
+        for _ in range(batches):
+            times = [2_000 * number + rng.randrange(-8_000, 2_000) for _ in range(20)]
+            rows = [{"region": rng.choice("abc"), "amount": rng.randrange(100), "ts": time} for time in times]
+            for broker in (killed, undisturbed):
+                topics.produce(broker, "orders", rows)
+            number += 1
+
+    feed(6)
+    checkpoint = tmp_path / "killed" / "_apps" / "shop" / rng.choice(("revenue", "visits.state")) / "query"
+    kill_after(tmp_path, somewhere_in_a_batch(checkpoint, rng), script=__file__)
+
+    for broker in (killed, undisturbed):
+        topics.produce(broker, "orders", [{"region": "z", "amount": 0, "ts": LAST_MS}])
+        program(broker, spark).run(until="drained")
+    expected = published(undisturbed)
+    assert published(killed) == expected, f"MULLION_TEST_SEED={SEED}"
+    assert all(rows.total() > 5 for rows in expected.values())
+
+
+if __name__ == "__main__":
+    home = Path(sys.argv[1])
+    program(f"dir:{home / 'killed'}", session_of_its_own(home)).run(until="drained")

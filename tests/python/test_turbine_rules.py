@@ -1,0 +1,358 @@
+"""Every rule of Turbine's windows is checked when they are built; what code does is read from the code."""
+
+# ruff: noqa: N801
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+
+from mullion import turbine
+from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.turbine import _process
+from mullion.turbine import aggregates as agg
+from mullion.turbine import functions as fn
+from mullion.turbine import windowing as win
+
+KINDS: dict[Any, dict[str, int]] = {
+    win.PersistentTumbling: {"size_ms": 1_000},
+    win.PersistentSliding: {"size_ms": 1_000, "slide_ms": 500},
+    win.PersistentSession: {"gap_ms": 1_000},
+    win.InMemoryTumbling: {"size_ms": 1_000},
+    win.InMemorySliding: {"size_ms": 1_000, "slide_ms": 500},
+    win.InMemorySession: {"gap_ms": 1_000},
+}
+
+
+def each(state: Any, window: Any, value: Any) -> None:
+    """A callback for each pane."""
+
+
+def whole(state: Any, panes: Any) -> None:
+    """A callback for all panes."""
+
+
+def subscribed(make: Callable[[Any], object], **options: Any) -> turbine.App:
+    """An App with a subscription that makes its windows with ``make``."""
+    app = turbine.App("rules")
+
+    @app.subscribe("orders", **options)
+    class orders:
+        def __init__(self) -> None:
+            self.made = make(self)
+
+        def process(self, batch: pa.RecordBatch, state: object) -> None:
+            return None
+
+    return app
+
+
+def made(kind: Any = win.PersistentTumbling, *, options: dict[str, Any] | None = None, **given: Any) -> Any:
+    """A window, as a subscription makes it."""
+    arguments = {"name": "w", "value": agg.Count(), **KINDS[kind], **given}
+    if not any(name.startswith("on_close") for name in given):
+        arguments["on_close_each"] = each
+    app = subscribed(lambda me: kind(me, **arguments), **(options or {}))
+    return app.window(arguments["name"])._window
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("close", ["on_close_each", "on_close"])
+def test_each_of_the_six_windows_takes_either_form_of_callbacks_and_fires_early(kind: Any, close: str) -> None:
+    callback = each if close == "on_close_each" else whole
+    early = close.replace("close", "early_fire")
+    callbacks: dict[str, Any] = {close: callback, early: callback}
+    window = made(kind, **callbacks, early_fire_interval_ms=10, key=["region"])
+    assert window.spec.callbacks.each == (close == "on_close_each")
+    assert window.spec.key == ("region",)
+    assert repr(window).startswith(f"{kind.__name__}(name='w', ")
+    assert f"{close}={callback.__name__}, {early}={callback.__name__})" in repr(window)
+    assert window.spec.in_memory == kind.__name__.startswith("InMemory")
+    assert window == made(kind, **callbacks, early_fire_interval_ms=10, key="region")
+    assert window != made(kind, **callbacks, early_fire_interval_ms=11, key="region")
+
+
+MIXED = {"on_close_each": each, "early_fire_interval_ms": 10}
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("no close callback", {"on_close": None}, "'w' has no close callback.*on_close_each=.*on_close="),
+    ("both close callbacks", {"on_close": whole, "on_close_each": each}, "has both on_close_each= and on_close="),
+    ("early in the other form", {**MIXED, "on_early_fire": whole}, "on_close_each= goes with on_early_fire_each="),
+    (
+        "early for each pane beside a close for all",
+        {"on_close": whole, "early_fire_interval_ms": 10, "on_early_fire_each": each},
+        "on_close= goes with on_early_fire=, and it has on_early_fire_each=",
+    ),
+    (
+        "both early callbacks",
+        {**MIXED, "on_early_fire": whole, "on_early_fire_each": each},
+        "has both on_early_fire_each=",
+    ),
+    ("an interval alone", MIXED, "early_fire_interval_ms=10 and no early callback.*on_early_fire_each="),
+    ("an early callback alone", {"on_early_fire_each": each, "on_close_each": each}, "no early_fire_interval_ms="),
+    ("an interval of zero", {**MIXED, "on_early_fire_each": each, "early_fire_interval_ms": 0}, "above 0"),
+    ("an interval below zero", {**MIXED, "on_early_fire_each": each, "early_fire_interval_ms": -1}, "above 0"),
+    ("an interval that is no int", {**MIXED, "on_early_fire_each": each, "early_fire_interval_ms": 1.5}, "above 0"),
+    ("a size of zero", {"size_ms": 0}, "size_ms=0 of the window 'w' is not a whole number of milliseconds above 0"),
+    ("a size that is a bool", {"size_ms": True}, "size_ms=True"),
+    ("a size that is text", {"size_ms": "5 minutes"}, "size_ms='5 minutes'"),
+    ("a lateness below zero", {"allowed_lateness_ms": -1}, "allowed_lateness_ms=-1.*0 or more"),
+    ("a time that is no name", {"time_column": 3}, "time_column=3 .* does not name a column"),
+    ("a key that is no list", {"key": 3}, "key=3 .* is not a list of columns"),
+    ("a key that is there twice", {"key": ["a", "a"]}, "names 'a' twice"),
+    ("a value that is no aggregate", {"value": "sum"}, "value= of the window 'w' is 'sum'.*agg.Sum"),
+    ("a value that is a class", {"value": agg.Sum}, "the class agg.Sum and not an aggregate. Call it"),
+    ("a key called as the value", {"key": ["value"]}, "both called 'value'.*agg.Multi"),
+    ("a key called as a time", {"key": ["window_start_ms"]}, "'window_start_ms', as the column of a pane's time"),
+    ("a name that is empty", {"name": " "}, "name=' ' does not name the PersistentTumbling"),
+    ("a callback that cannot be called", {"on_close_each": "emit"}, "on_close_each='emit' .* cannot be called"),
+    (
+        "a callback of the other form",
+        {"on_close_each": whole},
+        "is called with \\(state, window, value\\).*give it as on_close=",
+    ),
+    (
+        "a table's callback of the other form",
+        {"on_close": each},
+        "is called with \\(state, panes\\).*give it as on_close_each=",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "says"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_what_cannot_be_right_is_refused_when_the_window_is_built(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=says):
+        made(**given)
+
+
+def test_a_slide_longer_than_the_size_a_gap_and_an_idle_tick_of_zero_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="slide_ms=2000 of the window 'w' is longer than size_ms=1000"):
+        made(win.PersistentSliding, slide_ms=2_000)
+    with pytest.raises(InvalidArgumentError, match="gap_ms=0"):
+        made(win.InMemorySession, gap_ms=0)
+    with pytest.raises(InvalidArgumentError, match="idle_tick_ms=0"):
+        made(win.InMemoryTumbling, idle_tick_ms=0)
+    with pytest.raises(TypeError, match="idle_tick_ms"):
+        made(win.PersistentTumbling, idle_tick_ms=10)
+
+
+def test_two_windows_of_one_name_are_refused_in_a_subscription_and_in_an_app() -> None:
+    def two(me: Any) -> None:
+        for _ in range(2):
+            win.PersistentTumbling(me, name="w", size_ms=1, value=agg.Count(), on_close=whole)
+
+    with pytest.raises(InvalidArgumentError, match="makes two windows of the name 'w'"):
+        subscribed(two)
+    app = subscribed(lambda me: win.PersistentTumbling(me, name="w", size_ms=1, value=agg.Count(), on_close=whole))
+    with pytest.raises(InvalidArgumentError, match=r"Two parts have the name 'w'.*test_turbine_rules\.py"):
+
+        @app.subscribe("others")
+        class others:
+            def __init__(self) -> None:
+                win.PersistentTumbling(self, name="w", size_ms=1, value=agg.Count(), on_close=whole)
+
+            def process(self, batch: pa.RecordBatch, state: object) -> None: ...
+
+    assert len(app.subscriptions) == 1
+    with pytest.raises(InvalidArgumentError, match=r"There is no window 'v'.*Its windows are: 'w'"):
+        app.window("v")
+
+
+def test_the_partition_key_is_in_the_key_of_every_window() -> None:
+    options = {"options": {"partition_key": "customer"}}
+    assert made(**options).spec.key == ("customer",)
+    assert made(**options, key=["region", "customer"]).spec.key == ("region", "customer")
+    with pytest.raises(InvalidArgumentError, match=r"key=\['region'\] of the window 'w' lacks 'customer'.*key"):
+        made(**options, key=["region"])
+    assert made().spec.key == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"publish_to": 3}, "publish_to=3 is neither a topic nor a dict"),
+        ({"publish_to": {"closed": "a"}}, "the key 'closed'.*did you mean 'close'"),
+        ({"publish_to": {"close": ""}}, r"publish_to\['close'\]='' .* is not a name"),
+        ({"partition_key": ["a"]}, r"partition_key=\['a'\]"),
+        ({"parallelism": 0}, "parallelism=0"),
+        ({"with_kafka_timestamp": 1}, "with_kafka_timestamp=1"),
+        ({"on_error": "ignore"}, "on_error='ignore'.*'stop'.*'skip'"),
+        ({"dead_letter": "failed"}, "Add on_error='skip'"),
+    ],
+)
+def test_what_a_subscription_cannot_be_given_is_refused(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=says):
+        subscribed(lambda me: None, **options)
+
+
+def test_a_subscription_without_a_topic_without_a_class_or_without_process_is_refused() -> None:
+    app = turbine.App("rules")
+    with pytest.raises(InvalidArgumentError, match="needs the topic"):
+        app.subscribe(object)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="is for a class"):
+        app.subscribe("orders")(3)  # type: ignore[type-var]
+    with pytest.raises(InvalidArgumentError, match="has no process"):
+        app.subscribe("orders")(type("empty", (), {}))
+    with pytest.raises(InvalidArgumentError, match=r"process .* is called with \(batch, state\)"):
+        app.subscribe("orders")(type("short", (), {"process": lambda self, batch: None}))
+
+
+def test_a_window_is_made_in_init_of_its_subscription_and_updated_in_process() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"The first argument of win\.PersistentTumbling.* is str"):
+        win.PersistentTumbling("orders", name="w", size_ms=1, value=agg.Count(), on_close=whole)
+    window = made()
+    with pytest.raises(InvalidArgumentError, match=r"called outside of process\(self, batch, state\)"):
+        window.update(pa.RecordBatch.from_pylist([{"a": 1}]), None)
+    with pytest.raises(AttributeError, match="does not change"):
+        window.name = "v"
+
+
+def test_aggregates_and_expressions_are_values_that_say_what_they_are() -> None:
+    multi = agg.Multi(rate=agg.Sum(fn.col("a") / (fn.col("b") + 1)), n=agg.Count(), p=agg.Percentile("ms", 0.95))
+    assert repr(multi) == "Multi(rate=Sum(fn.col('a') / (fn.col('b') + 1)), n=Count(), p=Percentile('ms', 0.95))"
+    assert multi == agg.Multi(
+        rate=agg.Sum(fn.col("a") / (fn.col("b") + 1)), n=agg.Count(), p=agg.Percentile("ms", 0.95)
+    )
+    assert multi != agg.Multi(n=agg.Count())
+    assert multi.columns == {"a", "b", "ms"}
+    assert hash(agg.Sum("a")) == hash(agg.Sum("a"))
+    copy = pickle.loads(cloudpickle.dumps(multi))  # type: ignore[no-untyped-call]
+    assert copy == multi
+    assert copy.columns == multi.columns
+    with pytest.raises(AttributeError, match="is a value"):
+        agg.Count().columns = frozenset()
+    with pytest.raises(InvalidArgumentError, match="a Multi holds no other one"):
+        agg.Multi(inner=agg.Multi(n=agg.Count()))
+    with pytest.raises(InvalidArgumentError, match="names no aggregate"):
+        agg.Multi()
+    with pytest.raises(InvalidArgumentError, match=r"is not a percentile from 0 to 1.*0.95\)"):
+        agg.Percentile("ms", 95)
+    with pytest.raises(InvalidArgumentError, match=r"agg.Sum\(...\) takes a column's name or an expression"):
+        agg.Sum(3)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="is not true or false"):
+        bool(fn.col("a") > 1)
+    with pytest.raises(InvalidArgumentError, match="there is no such type"):
+        fn.cast("a", "integer")
+
+
+class Shapes:
+    """Ways to write ``process``; ``win`` and ``other`` are windows."""
+
+    def only_updates(self, batch: Any, state: Any) -> Any:
+        """Two windows."""
+        self.win.update(batch, state)  # type: ignore[attr-defined]
+        self.other.update(batch, state=state)  # type: ignore[attr-defined]
+        return None
+
+    def nothing(self, batch: Any, state: Any) -> Any: ...
+
+    def filters(self, batch: Any, state: Any) -> Any:
+        batch = batch.slice(1)
+        self.win.update(batch, state)  # type: ignore[attr-defined]
+
+    def another_batch(self, batch: Any, state: Any) -> Any:
+        self.win.update(batch.slice(1), state)  # type: ignore[attr-defined]
+
+    def twice(self, batch: Any, state: Any) -> Any:
+        self.win.update(batch, state)  # type: ignore[attr-defined]
+        self.win.update(batch, state)  # type: ignore[attr-defined]
+
+    def prints(self, batch: Any, state: Any) -> Any:
+        self.win.update(batch, state)  # type: ignore[attr-defined]
+        print(batch)
+
+    def returns(self, batch: Any, state: Any) -> Any:
+        self.win.update(batch, state)  # type: ignore[attr-defined]
+        return batch
+
+    def counts(self, batch: Any, state: Any) -> Any:
+        state["n"] = state.get("n", 0) + 1
+        self.win.update(batch, state)  # type: ignore[attr-defined]
+
+    def other_names(self, rows: Any, kept: Any) -> Any:
+        self.win.update(rows, kept)  # type: ignore[attr-defined]
+
+    def no_window(self, batch: Any, state: Any) -> Any:
+        self.shop.update(batch, state)  # type: ignore[attr-defined]
+
+
+def test_a_process_that_only_updates_windows_is_told_from_any_other_with_the_line_that_decided() -> None:
+    shapes = Shapes()
+    shapes.win, shapes.other, shapes.shop = made(), made(name="other"), {}  # type: ignore[attr-defined]
+
+    def read(function: Any) -> tuple[tuple[str, ...], str | None, bool, bool]:
+        found = _process.read(shapes, function)
+        if found.python is not None:
+            assert found.python.file == __file__
+            lines = Path(__file__).read_text("utf-8").splitlines()
+            assert found.python.says.startswith("the window") or found.python.says in lines[found.python.line - 1]
+        return found.updates, found.python and found.python.says, found.state is not None, found.returns
+
+    assert read(shapes.only_updates) == (("w", "other"), None, False, False)
+    assert read(shapes.nothing) == ((), None, False, False)
+    assert read(shapes.other_names) == (("w",), None, False, False)
+    assert read(shapes.filters) == ((), "batch = batch.slice(1)", False, False)
+    assert read(shapes.another_batch) == ((), "self.win.update(batch.slice(1), state)", False, False)
+    assert read(shapes.twice) == ((), "the window 'w' is updated a second time", False, False)
+    assert read(shapes.prints) == ((), "print(batch)", False, False)
+    assert read(shapes.returns) == ((), "return batch", False, True)
+    assert read(shapes.counts) == ((), 'state["n"] = state.get("n", 0) + 1', True, False)
+    assert read(shapes.no_window) == ((), "self.shop.update(batch, state)", False, False)
+
+
+def test_whether_a_callback_reads_its_state_is_seen_in_lambdas_too_and_doubted_where_it_cannot_be_seen() -> None:
+    def closes_over(state: Any, window: Any, value: Any) -> Any:
+        return lambda: state
+
+    assert _process.reads(each, 0) is None
+    assert _process.reads(lambda state, window, value: value, 0) is None
+    reading = _process.reads(lambda state, window, value: state["n"], 0)
+    assert reading is not None
+    assert reading.says == "reads state"
+    assert _process.reads(closes_over, 0) is not None
+    assert _process.reads(lambda *args: None, 0) is not None
+    assert _process.reads(partial(each, None), 0) is not None
+
+
+def test_windows_that_are_made_in_process_are_refused_with_their_line() -> None:
+    app = turbine.App("rules")
+    with pytest.raises(UnsupportedError, match=r"process of late makes a window, Persist.* \(.*rules.py:\d+\)"):
+
+        @app.subscribe("orders")
+        class late:
+            def process(self, batch: pa.RecordBatch, state: object) -> None:
+                win.PersistentTumbling(self, name="w", size_ms=1, value=agg.Count(), on_close=whole).update(
+                    batch, state
+                )
+
+
+def test_explain_says_of_each_part_where_it_runs_and_why() -> None:
+    app = turbine.App("rules")
+
+    @app.subscribe("orders", publish_to="out")
+    class shop:
+        def __init__(self) -> None:
+            self._used = win.InMemoryTumbling(
+                self, name="used", size_ms=1, value=agg.Count(), on_close=whole, allowed_lateness_ms=5
+            )
+            win.PersistentSession(self, name="unused", gap_ms=1, value=agg.Count(), time_column="t", on_close_each=each)
+
+        def process(self, batch: pa.RecordBatch, state: object) -> None:
+            self._used.update(batch, state)
+
+    said = {part.name: (part.runs, part.why) for part in app.explain().parts}
+    assert said["shop.process"] == ("JVM", "it only updates windows, and is not called")
+    lateness = "no row is late on processing time, so allowed_lateness_ms does nothing"
+    assert said["used"] == ("JVM", f"InMemoryTumbling on processing time, panes in memory; {lateness}")
+    assert said["used.close"] == ("Python", "over Arrow: called once for all panes of a tick and shard")
+    never = "process never updates it, so it does not run"
+    assert said["unused"] == ("JVM", f"PersistentSession on event time t, panes in RocksDB; {never}")
+    assert [part.where.split(":")[0].endswith("test_turbine_rules.py") for part in app.explain().parts] == [True] * 5
+    assert [line.split()[:2] for line in app.windows().splitlines()[1:]] == [["window", "used"], ["window", "unused"]]

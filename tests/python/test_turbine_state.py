@@ -1,0 +1,132 @@
+"""The state that ``process`` and the callbacks of a shard share."""
+
+# Programs are written as users write them.
+# ruff: noqa: N801
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import itertools
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from mullion import turbine
+from mullion.errors import FunctionError, InvalidArgumentError
+from mullion.turbine import aggregates as agg
+from mullion.turbine import testing
+from mullion.turbine import windowing as win
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def app(spark: SparkSession) -> turbine.App:
+    return turbine.App(f"state-{next(_numbers)}", spark=spark)
+
+
+def test_process_and_the_callbacks_of_all_windows_see_what_the_others_wrote_and_so_after_a_restart(
+    app: turbine.App,
+) -> None:
+    @app.subscribe("orders", publish_to="out", partition_key="customer", parallelism=2)
+    class alerts:
+        def __init__(self) -> None:
+            self._sum = win.PersistentTumbling(
+                self,
+                name="sum",
+                size_ms=10_000,
+                value=agg.Sum("amount"),
+                time_column="ts",
+                on_close_each=self._closed,
+                early_fire_interval_ms=1_000,
+                on_early_fire_each=self._live,
+            )
+            self._pause = win.InMemorySession(
+                self, name="pause", gap_ms=60_000, key=["customer"], value=agg.Count(), on_close=self._paused
+            )
+
+        def process(self, batch: pa.RecordBatch, state: turbine.TurbineState) -> pa.RecordBatch | None:
+            for customer in batch["customer"].to_pylist():
+                said = state.get(customer, [])
+                state[customer] = [*said, "row"]
+            self._sum.update(batch, state)
+            self._pause.update(batch, state)
+            return None
+
+        def _live(self, state, window, value):
+            state[window.group["customer"]] += [f"early {value}"]
+
+        def _closed(self, state, window, value):
+            customer = window.group["customer"]
+            state[customer] += [f"close {value}"]
+            return pa.RecordBatch.from_pylist([{"customer": customer, "said": state[customer], "of": "sum"}])
+
+        def _paused(self, state, panes):
+            said = [len(state.get(customer)) for customer in panes["customer"].to_pylist()]
+            return pa.record_batch(
+                {"customer": panes["customer"].combine_chunks(), "n": said, "of": ["pause"] * len(said)}
+            )
+
+    report = str(app.explain())
+    assert "process uses the state: reads state; shards by customer" in report
+
+    with testing.run(app) as t:
+        t.feed("orders", [{"customer": c, "amount": 2, "ts": 1_000} for c in ("a", "b", "a")])
+        t.feed("orders", [{"customer": "a", "amount": 5, "ts": 2_500}, {"customer": "b", "ts": 9_000, "amount": None}])
+        assert t.outputs("out") == []
+        t.restart()
+        t.feed("orders", [{"customer": "c", "amount": 1, "ts": 10_000}])
+        t.feed("orders", [{"customer": "c", "ts": 99_000}])
+        said = {row["customer"]: row["said"] for row in t.outputs("out")}
+        assert said == {
+            "a": ["row", "row", "row", "early 9", "early 9", "close 9"],
+            "b": ["row", "row", "early 2", "early 2", "close 2"],
+        }, "early, of 2.5 s and of 9 s on the event clock, then the close"
+        assert app.window("sum").skipped == 1
+        t.advance(61_000)
+        paused = sorted((row["customer"], row["n"]) for row in t.outputs("out") if row["of"] == "pause")
+        assert paused == [("a", 6), ("b", 5), ("c", 4)]
+
+
+def test_state_without_a_partition_key_is_in_one_shard_and_a_wrong_value_names_its_key(app: turbine.App) -> None:
+    @app.subscribe("orders", publish_to="out")
+    class orders:
+        def process(self, batch: pa.RecordBatch, state: turbine.TurbineState) -> pa.RecordBatch | None:
+            state["n"] = state.get("n", 0) + batch.num_rows
+            if state["n"] > 3:
+                state["when"] = {1: 2}
+            return pa.RecordBatch.from_pylist([{"n": state["n"]}])
+
+    assert "one shard, for there is no partition_key" in str(app.explain())
+    with testing.run(app) as t:
+        t.feed("orders", [{"x": 1}, {"x": 2}])
+        t.feed("orders", [{"x": 3}])
+        assert [row["n"] for row in t.outputs("out")] == [2, 3]
+        t.feed("orders", [{"x": 4}])
+        with pytest.raises(FunctionError, match=r"state\['when'\] = a dict with the key 1.*test_turbine_state.py"):
+            t.settle()
+
+
+def test_a_state_is_a_mapping_of_plain_values_and_arrow_and_refuses_anything_else() -> None:
+    state = turbine.TurbineState()
+    state["a"] = {"deep": [1, 2.5, None, True, "é"]}
+    state["batch"] = pa.RecordBatch.from_pylist([{"x": 1}])
+    state["none"] = pa.table({"x": pa.array([], pa.int64())})
+    assert state["a"] == {"deep": [1, 2.5, None, True, "é"]}
+    assert state["batch"].equals(pa.RecordBatch.from_pylist([{"x": 1}]))
+    assert state["none"].equals(pa.table({"x": pa.array([], pa.int64())}))
+    assert ("a" in state, "b" in state, len(state), sorted(state)) == (True, False, 3, ["a", "batch", "none"])
+    assert state.get("b", 7) == 7
+    assert dict(state.items())["a"] == state["a"]
+    del state["a"]
+    with pytest.raises(KeyError):
+        state["a"]
+    with pytest.raises(KeyError):
+        del state["a"]
+    with pytest.raises(InvalidArgumentError, match=r"state\['x'\] = \{1\} \(set\).*what JSON does"):
+        state["x"] = {1}
+    with pytest.raises(InvalidArgumentError, match=r"state\[3\] \(int\): the keys of the state are text"):
+        state[3] = 1  # type: ignore[index]
+    state["big"] = 2**80
+    assert state["big"] == 2**80
