@@ -252,6 +252,8 @@ def started(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tu
     feed.write([(SECOND, "a", 1, 2, 3)])
     with ClockedQuery(together(**two(stream)), checkpoint=folder / "checkpoint") as query:
         query.settle()
+    # State is looked at when a batch has rows.
+    feed.write([(2 * SECOND, "a", 1, 2, 3)])
     return stream, folder / "checkpoint"
 
 

@@ -88,7 +88,8 @@ object TogetherBuilder {
         val results = if (node.lateRow.isDefined) columns.init else columns
         node.child match {
           case rows: Project => Part(name, node, rows, ticks = false, results)
-          case Union(Seq(rows: Project, ticks), _, _) if Tick.isAll(ticks) => Part(name, node, rows, ticks = true, results)
+          case Union(Seq(rows: Project, ticks), _, _) if Tick.isAll(ticks) =>
+            Part(name, node, rows, ticks = true, results)
           case other => throw new IllegalStateException(s"a window over ${other.nodeName}")
         }
       case other =>
@@ -206,8 +207,8 @@ object TogetherBuilder {
 
   /** Why a window cannot share an operator, if it cannot. */
   private def whyAlone(part: Part): Option[String] = part.node.rules match {
-    case _ if !part.node.isStreaming   => Some("its rows are a batch")
-    case _ if part.node.rows.isDefined => Some("its rows are taken in order of arrival")
+    case _ if !part.node.isStreaming               => Some("its rows are a batch")
+    case _ if part.node.rows.isDefined             => Some("its rows are taken in order of arrival")
     case _ if ProcessedRows.areIn(part.node.child) => Some("a stage before it has distributed its rows")
     case rules: AlignedRules if rules.window.overlaps && !rules.sharesSlices =>
       Some("its firings take away what they show")
