@@ -67,6 +67,7 @@ class KeyPanes:
         self.panes: list[Pane] = []
         self.clock: int | None = None
         self.late = 0
+        self.reopened: list[Pane] = []
 
     def batch(self, rows: Sequence[Row], before: int | None) -> Iterator[Shown]:
         """The rows of one batch, by the stream's clock before it."""
@@ -79,6 +80,9 @@ class KeyPanes:
             else:
                 yield from self._timed(row, before, bounds)
         yield from self._early()
+        for pane in self.reopened:
+            yield self._shown(pane, "close")
+        self.reopened = []
 
     def close(self, clock: int | None) -> Iterator[Shown]:
         """What closes by a clock."""
@@ -145,7 +149,10 @@ class KeyPanes:
             if rules.late == "emit":
                 yield Shown(self.key, None, None, "late", None, (row.id,))
             for pane in alone if rules.late == "reopen" else []:
-                yield Shown(self.key, pane.start, pane.end, "close", 0, (row.id,))
+                if rules.per_key:
+                    yield Shown(self.key, pane.start, pane.end, "close", 0, (row.id,))
+                else:
+                    self._reopen(pane, row)
         for pane in panes:
             pane.rows.append(row)
             pane.changed = True
@@ -154,6 +161,21 @@ class KeyPanes:
                 pane.fired += 1
         if rules.per_key:
             yield from self.close(self.clock)
+
+    def _reopen(self, pane: Pane, row: Row) -> None:
+        """By the stream's clock late rows of one batch are together in the panes that they open."""
+        session = self.rules.kind == "session"
+        same = [
+            known
+            for known in self.reopened
+            if known.start == pane.start or (session and known.start <= pane.end and pane.start <= known.end)
+        ]
+        for known in same:
+            self.reopened.remove(known)
+        of_one = [*same, pane]
+        pane.rows = sorted([row, *(row for known in same for row in known.rows)], key=lambda row: row.id)
+        pane.start, pane.end = min(known.start for known in of_one), max(known.end for known in of_one)
+        self.reopened.append(pane)
 
     def _alone(self, time: int) -> list[Pane]:
         rules = self.rules

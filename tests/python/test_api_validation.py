@@ -361,8 +361,6 @@ def test_collecting_rows_goes_with_no_firing_before_the_close(make: Make) -> Non
         make(running=True).collect()
     with pytest.raises(UnsupportedError, match=r"early= with collect\(\)"):
         make(early=Early("1 minute")).collect()
-    with pytest.raises(UnsupportedError, match=r"late='reopen' with collect\(\)"):
-        make(late="reopen").collect()
 
 
 def test_the_watermark_is_the_streams_or_each_keys(make: Make) -> None:

@@ -47,6 +47,10 @@ CASES = {
     "sessions, collect by time, emit": Arrival(
         kind="session", size=4 * SECOND, delay=4 * SECOND, late="emit", collect="time"
     ),
+    "sliding, collect by arrival, reopen": Arrival(
+        kind="aligned", size=TEN, slide=4 * SECOND, late="reopen", collect="arrival"
+    ),
+    "sessions, collect by time, reopen": Arrival(kind="session", size=2 * SECOND, late="reopen", collect="time"),
     "tumbling, running, emit": Arrival(kind="aligned", size=TEN, slide=TEN, delay=SECOND, late="emit", running=True),
     "sliding, running, lateness": Arrival(
         kind="aligned", size=TEN, slide=3 * SECOND, lateness=5 * SECOND, running=True

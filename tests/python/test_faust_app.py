@@ -247,7 +247,9 @@ def test_messages_keep_their_order_and_their_fields() -> None:
         list(outputs([Sent("t", None, {"a": 1}, 0.0), Sent("t", None, {"a": "x"}, 0.0)], [], "dead"))
 
 
-def test_the_command_of_faust_runs_an_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_of_faust_runs_an_app(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "shop_of_the_command.py").write_text(
         "import mullion.faust as faust\n"
         f"app = faust.App('shop', broker='dir:{tmp_path}/topics')\n"
@@ -264,4 +266,9 @@ def test_the_command_of_faust_runs_an_app(tmp_path: Path, monkeypatch: pytest.Mo
     assert _cli.main(["faust", "worker", "-A", "shop_of_the_command:app", "-l", "info"]) == 0
     assert _cli.main(["faust", "worker", "-A", "shop_of_the_command:app", "--until", "drained"]) == 0
     assert ran == [("shop", None), ("shop", "drained")]
+    assert _cli.main(["faust", "explain", "-A", "shop_of_the_command:app"]) == 0
+    assert _cli.main(["faust", "tables", "-A", "shop_of_the_command:app"]) == 0
+    told = capsys.readouterr().out
+    assert "agent count  Python  its events are in shards by value; it only updates windowed tables" in told
+    assert "table  views  " in told
     assert _cli.main(["turbine", "run", "shop_of_the_command:app"]) == _cli.REFUSED

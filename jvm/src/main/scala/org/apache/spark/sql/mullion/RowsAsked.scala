@@ -75,9 +75,9 @@ object RowsAsked {
       )
     if (options.running && options.early.isDefined)
       refuse("running=True with early=", "each row fires its panes already. Leave early out.")
-    if (options.late == LatePolicy.Reopen && !options.perKey && (options.running || options.collect.isDefined))
+    if (options.late == LatePolicy.Reopen && !options.perKey && options.running)
       refuse(
-        s"late='reopen' with ${if (options.running) "running=True" else "collect()"}",
+        "late='reopen' with running=True",
         "late rows cannot open panes of their own there. Use late='emit', which gives them out whole, or late='drop'."
       )
     if (options.collect.isDefined && options.early.isDefined && !options.perKey)

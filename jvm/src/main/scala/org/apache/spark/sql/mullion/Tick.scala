@@ -5,6 +5,7 @@ import java.util.{Collections, Set => JavaSet}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Alias, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, Union}
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapability, TableProvider}
 import org.apache.spark.sql.connector.expressions.Transform
@@ -29,6 +30,12 @@ final class TickProvider extends TableProvider {
 
 private[mullion] object Tick {
 
+  /** Whether a plan is such a source, and nothing else. */
+  def isAll(plan: LogicalPlan): Boolean = plan.collectLeaves().forall {
+    case relation: StreamingRelationV2 => relation.table == TickTable
+    case _                             => false
+  }
+
   /** The rows, with a source beside theirs that asks for a batch when the query starts again. */
   def beside(spark: SparkSession, rows: LogicalPlan): LogicalPlan = {
     val ticks = spark.readStream.format(classOf[TickProvider].getName).load().queryExecution.analyzed
@@ -36,7 +43,7 @@ private[mullion] object Tick {
   }
 }
 
-private[mullion] object TickTable extends Table with SupportsRead {
+private object TickTable extends Table with SupportsRead {
   override val schema: StructType = new StructType().add("tick", LongType)
 
   override def name(): String = "mullion ticks"

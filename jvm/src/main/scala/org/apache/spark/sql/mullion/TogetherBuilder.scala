@@ -6,9 +6,9 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
+import org.apache.spark.sql.mullion.stateful.ProcessedRows
 import org.apache.spark.sql.types.{DataType, StringType}
 
 import dev.mullion.MullionException
@@ -88,7 +88,8 @@ object TogetherBuilder {
         val results = if (node.lateRow.isDefined) columns.init else columns
         node.child match {
           case rows: Project => Part(name, node, rows, ticks = false, results)
-          case Union(Seq(rows: Project, ticks), _, _) if isTicks(ticks) => Part(name, node, rows, ticks = true, results)
+          case Union(Seq(rows: Project, ticks), _, _) if Tick.isAll(ticks) =>
+            Part(name, node, rows, ticks = true, results)
           case other => throw new IllegalStateException(s"a window over ${other.nodeName}")
         }
       case other =>
@@ -96,11 +97,6 @@ object TogetherBuilder {
           s"'$name' is no result of windowed(...).agg(...) or .collect(), or something was done to it (its plan ends in " +
             s"${other.nodeName}). Put the windows together first, and work on the result: each row has its window's name."
         )
-    }
-
-    private def isTicks(plan: LogicalPlan): Boolean = plan.collectLeaves().exists {
-      case relation: StreamingRelationV2 => relation.table == TickTable
-      case _                             => false
     }
   }
 
@@ -211,8 +207,9 @@ object TogetherBuilder {
 
   /** Why a window cannot share an operator, if it cannot. */
   private def whyAlone(part: Part): Option[String] = part.node.rules match {
-    case _ if !part.node.isStreaming   => Some("its rows are a batch")
-    case _ if part.node.rows.isDefined => Some("its rows are taken in order of arrival")
+    case _ if !part.node.isStreaming               => Some("its rows are a batch")
+    case _ if part.node.rows.isDefined             => Some("its rows are taken in order of arrival")
+    case _ if ProcessedRows.areIn(part.node.child) => Some("a stage before it has distributed its rows")
     case rules: AlignedRules if rules.window.overlaps && !rules.sharesSlices =>
       Some("its firings take away what they show")
     case _ => None

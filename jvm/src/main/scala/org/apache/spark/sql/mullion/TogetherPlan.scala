@@ -168,7 +168,7 @@ final class TogetherPlan private (node: WindowsTogether) {
       gap.map(byWindow(_)(part => part.gap.filter(_ => isSession(part))))
     val lateColumns = emitting.head._1.lateColumns
     val taken = TakeUpLateRowsExec(program.id, input.output :+ number, lateColumns, lateRow, known, aggregated)
-    PutAsideLateRowsExec(WindowExec.shuffled(program.id), Some(shuffledBy), lateRow, partitions = None, taken)
+    PutAsideLateRowsExec(WindowExec.shuffled(program.id), program.distributed, lateRow, partitions = None, taken)
   }
 }
 

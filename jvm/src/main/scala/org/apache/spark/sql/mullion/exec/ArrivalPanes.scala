@@ -127,9 +127,13 @@ private[exec] final class ArrivalPanes(
       case Fate.Late =>
         counts.rowsLate += 1
         program.rules.late match {
-          case LatePolicy.Drop   => Iterator.empty
-          case LatePolicy.Emit   => sentOut(row)
-          case LatePolicy.Reopen => book.panes.reopened(arriving).map(reopen(book, _, row))
+          case LatePolicy.Drop                    => Iterator.empty
+          case LatePolicy.Emit                    => sentOut(row)
+          case LatePolicy.Reopen if closesByBatch =>
+            val kept = numberedRow(row, number).copy()
+            book.panes.reopened(arriving).foreach(book.reopened.add(_, kept))
+            Iterator.empty
+          case LatePolicy.Reopen => book.panes.reopened(arriving).map(reopen(book, _, Seq(numberedRow(row, number))))
         }
       case Fate.InNoWindow =>
         counts.rowsInNoWindow += 1
@@ -158,10 +162,11 @@ private[exec] final class ArrivalPanes(
   private def sentOut(row: InternalRow): Iterator[InternalRow] =
     late.fold(Iterator.empty[InternalRow])(out => Iterator.single(out(row)))
 
-  /** A pane of a late row, by its key's own clock due at once. */
-  private def reopen(book: Open, pane: ArrivalPane, row: InternalRow): InternalRow = {
+  /** A pane of late rows, due at once: by its key's own clock of one row, by the stream's of those of a batch. */
+  private def reopen(book: Open, pane: ArrivalPane, late: Seq[InternalRow]): InternalRow = {
+    rows.asked.collect.filter(late.length > _.maxRows).foreach(collected => throw book.tooMany(collected, pane))
     val work = accumulators.blank()
-    update(work, numberedRow(row, number))
+    late.foreach(update(work, _))
     counts.firedClose += 1
     output.fire(book.key, pane.start, pane.end, Firing.Close, 0, work)
   }
@@ -197,7 +202,7 @@ private[exec] final class ArrivalPanes(
     if (leaving.isEmpty) Iterator.empty
     else
       leaving.valuesIterator.flatMap { book =>
-        firedEarly(book) ++ {
+        firedEarly(book) ++ book.reopened.panes.iterator.map { case (pane, late) => reopen(book, pane, late) } ++ {
           store(book)
           Iterator.empty
         }
@@ -302,6 +307,9 @@ private[exec] final class ArrivalPanes(
     private val slots = mutable.LongMap.empty[Slot]
     private lazy val fold = new WindowFold[UnsafeRow](accumulators.combine)
     private var folded = Long.MinValue
+
+    /** What late rows of this batch open by the stream's clock. */
+    lazy val reopened: ReopenedPanes[InternalRow] = new ReopenedPanes(program.isSession)
 
     val openAtFirst: Long = if (isNew) 0L else panes.countOpen
 

@@ -17,7 +17,7 @@ trait OperatorProgram extends Product with Serializable {
   def keys: Seq[Attribute]
 
   /** What rows are distributed by; none where a stage before has done it. */
-  def distributed: Option[Seq[Attribute]] = Some(keys)
+  def distributed: Option[Seq[Attribute]]
 
   def state: StateChoice
 

@@ -37,6 +37,8 @@ final case class TogetherProgram(
 ) extends OperatorProgram {
   private def first: WindowProgram = windows.head.program
 
+  override def distributed: Option[Seq[Attribute]] = Some(keys)
+
   override def state: StateChoice = first.state
 
   override val families: Seq[FamilySpec] = windows.flatMap(_.families) :+ PartitionTotals.family

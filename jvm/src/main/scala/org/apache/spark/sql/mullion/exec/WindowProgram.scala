@@ -68,7 +68,7 @@ final case class WindowProgram(
       .map(_.toAttribute)
       .map(a => a.withNullability(a.nullable || lateRow.isDefined)) ++ lateRow
 
-  override def distributed: Option[Seq[Attribute]] = Option.unless(byShard)(keys)
+  def distributed: Option[Seq[Attribute]] = Option.unless(byShard)(keys)
 
   /** What the partial aggregate groups by. */
   def grouping: Seq[Attribute] = (keys :+ slice) ++ marked ++ gap ++ start
