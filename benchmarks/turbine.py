@@ -9,6 +9,7 @@ batch, until it is drained.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -91,6 +92,7 @@ def program(spark: SparkSession, broker: str, home: Path, each: bool) -> None:
 
 
 def main(rows: int, keys: int) -> None:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = session()
     spark.conf.set("spark.sql.shuffle.partitions", CORES)
     with tempfile.TemporaryDirectory() as folder:
