@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
+import org.apache.spark.sql.mullion.stateful.ProcessedRows
 import org.apache.spark.sql.types.{DataType, StringType}
 
 import dev.mullion.MullionException
@@ -211,8 +212,9 @@ object TogetherBuilder {
 
   /** Why a window cannot share an operator, if it cannot. */
   private def whyAlone(part: Part): Option[String] = part.node.rules match {
-    case _ if !part.node.isStreaming   => Some("its rows are a batch")
-    case _ if part.node.rows.isDefined => Some("its rows are taken in order of arrival")
+    case _ if !part.node.isStreaming               => Some("its rows are a batch")
+    case _ if part.node.rows.isDefined             => Some("its rows are taken in order of arrival")
+    case _ if ProcessedRows.areIn(part.node.child) => Some("a stage before it has distributed its rows")
     case rules: AlignedRules if rules.window.overlaps && !rules.sharesSlices =>
       Some("its firings take away what they show")
     case _ => None
