@@ -16,6 +16,7 @@ from __future__ import annotations
 import difflib
 import json
 import pickle
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -121,7 +122,7 @@ class Returns:
         return name in self._known and not any(pa.types.is_null(field.type) for field in self._known[name])
 
 
-class Plan:
+class Plan(ABC):
     """One query: what it is called, what it counts, and what its callbacks return."""
 
     def __init__(self, app: App, subscription: Subscription, name: str, windows: Sequence[TurbineWindow]) -> None:
@@ -134,13 +135,13 @@ class Plan:
         self.whole: dict[str, frozenset[str]] = {}
         self._skipped: dict[tuple[str, int], int] = {}
 
+    @abstractmethod
     def rows(self, spark: SparkSession) -> DataFrame:
         """What the query streams."""
-        raise NotImplementedError
 
+    @abstractmethod
     def outputs(self, batch: DataFrame) -> DataFrame:
         """What callbacks return for a batch of :meth:`rows`: rows of ``OUT``."""
-        raise NotImplementedError
 
     @property
     def steady(self) -> bool:

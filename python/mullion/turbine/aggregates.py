@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import difflib
 import keyword
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, final
 
@@ -64,7 +65,7 @@ TypeOf = Callable[[Expression], DataType]
 """The type that an expression has over the rows of a window."""
 
 
-class Aggregate:
+class Aggregate(ABC):
     """What a window computes of the rows of a pane. Equal when they say the same."""
 
     __slots__ = ("_given", "_text", "columns", "inputs")
@@ -107,8 +108,8 @@ class Aggregate:
         """The aggregate as Spark computes it."""
         return self._column(type_of)
 
-    def _column(self, type_of: TypeOf) -> Column:
-        raise NotImplementedError
+    @abstractmethod
+    def _column(self, type_of: TypeOf) -> Column: ...
 
 
 def _one(of: object, name: str) -> tuple[str, Expression]:
