@@ -12,6 +12,9 @@ from pyspark.sql import SparkSession
 import kafka_server
 import mullion
 
+# They look at what came out, and say what they saw as a test does.
+pytest.register_assert_rewrite("checked", "stores", "story", "story_run", "told")
+
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")

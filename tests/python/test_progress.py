@@ -114,3 +114,31 @@ def test_the_plan_says_the_window_the_keys_the_lateness_and_the_firings(
     assert "WindowedAggregate tumbling 1 day, closes at its end, late rows reopen panes, by []" in text
     assert "state in hdfs" in text
     assert "mullion_no_key" not in text.split("WindowedAggregate")[1].split("\n")[0]
+
+
+def test_a_quiet_stream_beside_one_that_is_behind_asks_for_no_batch_until_that_one_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    quiet, behind = Feed(tmp_path / "quiet", "k string"), Feed(tmp_path / "behind", "k string")
+
+    def counts(feed: Feed, idle_after: str | None) -> DataFrame:
+        rows = feed.stream(spark)
+        return windowed(rows, Tumbling("10 seconds"), by="k", time="ts", idle_after=idle_after).agg(
+            F.count("*").alias("n")
+        )
+
+    both = counts(quiet, "5 seconds").unionByName(counts(behind, None))
+    with ClockedQuery(both, checkpoint=tmp_path / "checkpoint", start_ms=1_000_000) as query:
+        quiet.write([(3 * SECOND, "a")])
+        behind.write([(4 * SECOND, "b")])
+        assert query.settle() == []
+        ran = len(batches_of(query))
+        # The query's watermark is the least of its streams': it goes to 4 s, where the other stream holds it.
+        query.advance("1 minute")
+        assert query.settle() == []
+        assert len(batches_of(query)) == ran + 2
+        query.advance("1 minute")
+        assert query.settle() == []
+        assert len(batches_of(query)) == ran + 2
+        behind.write([(12 * SECOND, "b")])
+        assert sorted((row.k, row.n) for row in query.settle()) == [("a", 1), ("b", 1)]

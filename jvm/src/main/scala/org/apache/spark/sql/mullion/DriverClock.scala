@@ -18,6 +18,7 @@ private[mullion] final class DriverClock private (latestBefore: Long => Long) {
   private var before = BatchClock.BeforeAllTime
   private var now = BatchClock.BeforeAllTime
   private var idle = Option.empty[IdleClock]
+  private var putFrom = Option.empty[Long]
 
   /** Processing time before a batch and in it, in microseconds. It never goes back, even if the machine's clock does:
     * else a pane that has closed would get rows again.
@@ -35,7 +36,18 @@ private[mullion] final class DriverClock private (latestBefore: Long => Long) {
   }
 
   /** Rows came: the stream is not idle. */
-  def rowsCame(): Unit = synchronized { idle = None }
+  def rowsCame(): Unit = synchronized {
+    idle = None
+    putFrom = None
+  }
+
+  /** The event clock has been put forward from `watermarkMs`. */
+  def put(watermarkMs: Long): Unit = synchronized { putFrom = Some(watermarkMs) }
+
+  /** Whether it stands where it was put forward from: another stream of the query holds it, whose watermark is behind
+    * and not idle, and more batches would not move it.
+    */
+  def isHeld(watermarkMs: Long): Boolean = synchronized(putFrom.exists(watermarkMs <= _))
 
   /** Where the event clock may be put at `nowMs`, if the source has been seen to be empty for so long: in milliseconds,
     * and `watermarkMs` itself if not.

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.metric.SQLMetric
 
 /** The function that splits windows of stories: a row with 0 in a column is the last of a window, and one with less the
-  * first. `test_transcripts.py` has it in Python.
+  * first. `story.py` has it in Python.
   */
 final case class StorySplit(column: String) extends SplitBy {
   override def name: String = "split"

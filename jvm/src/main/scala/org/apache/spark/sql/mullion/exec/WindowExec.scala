@@ -214,10 +214,9 @@ final class WindowExec(
     else
       dueBy(newInputWatermark) || wallMs.exists { now =>
         // Always asked: it counts from when it is first asked.
-        val idle = program.idleAfter.map { after =>
-          driverClock(getStateInfo).whenIdle(now, newInputWatermark, TimeMath.toMillis(after))
-        }
-        idle.exists(dueBy) || dueEarly(now)
+        val clock = driverClock(getStateInfo)
+        val idle = program.idleAfter.map(after => clock.whenIdle(now, newInputWatermark, TimeMath.toMillis(after)))
+        idle.exists(dueBy) && !clock.isHeld(newInputWatermark) || dueEarly(now)
       }
   }
 
@@ -233,9 +232,12 @@ final class WindowExec(
     else {
       val watermark = eventTimeWatermarkForEviction.get
       val to = clock.whenIdle(batchTimestampMs.get, watermark, TimeMath.toMillis(after))
-      if (to > watermark) plan.foreach {
-        case node: EventTimeWatermarkExec => node.eventTimeStats.add(to + node.delayMs)
-        case _                            =>
+      if (to > watermark) {
+        clock.put(watermark)
+        plan.foreach {
+          case node: EventTimeWatermarkExec => node.eventTimeStats.add(to + node.delayMs)
+          case _                            =>
+        }
       }
     }
   }
