@@ -98,8 +98,8 @@ object PanesReader {
     val opener = state.opener(spark, program.state, program.families)
     val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
     val output: Seq[Attribute] = program.output
-    val hidden = Seq("pane", "late_row", WindowedBuilder.noKey)
-    val shown = output.filterNot(a => hidden.contains(a.name))
+    val hidden = (program.lateRow.toSeq :+ program.pane).map(_.exprId)
+    val shown = output.filterNot(a => hidden.contains(a.exprId) || a.name == WindowedBuilder.noKey)
     val rows = spark.sparkContext.parallelize(0 until state.partitions, state.partitions).mapPartitions { partitions =>
       val project = UnsafeProjection.create(shown, output)
       partitions.flatMap { partition =>

@@ -67,7 +67,9 @@ final class TogetherPlan private (node: WindowsTogether) {
     number,
     shuffledBy,
     partial,
-    node.output
+    node.output,
+    node.pane,
+    node.lateRow
   )
 
   private def together(name: String, window: Int): TogetherWindow = {

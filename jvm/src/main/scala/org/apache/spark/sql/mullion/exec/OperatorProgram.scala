@@ -23,6 +23,12 @@ trait OperatorProgram extends Product with Serializable {
 
   def output: Seq[Attribute]
 
+  /** Of the output, which firing of a pane a row is. */
+  def pane: Attribute
+
+  /** Of the output, the whole row where one is late, if late rows come out. */
+  def lateRow: Option[Attribute]
+
   /** The kinds of record in state; the first is the one that Spark is told of. */
   def families: Seq[FamilySpec]
 

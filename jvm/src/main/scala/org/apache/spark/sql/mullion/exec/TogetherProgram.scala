@@ -33,7 +33,9 @@ final case class TogetherProgram(
     number: Attribute,
     keys: Seq[Attribute],
     partial: Seq[Attribute],
-    output: Seq[Attribute]
+    output: Seq[Attribute],
+    pane: Attribute,
+    lateRow: Option[Attribute]
 ) extends OperatorProgram {
   private def first: WindowProgram = windows.head.program
 
