@@ -12,11 +12,14 @@ import org.apache.spark.sql.streaming.Trigger
 /** What the driver knows of a query that runs. Spark tells an operator its run's id and nothing else of its query. */
 private[mullion] object RunningQuery {
 
-  /** The query's own clock, in milliseconds, which the timestamp of its next batch will be read from; none if its
-    * trigger ends the query once all input is read, so that it does not wait for time to pass.
+  /** The timestamp that the query's next batch would have, in milliseconds, as of when Spark asks whether to run it;
+    * none if its trigger ends the query once all input is read, so that it does not wait for time to pass. Not the
+    * clock's own time: that may have moved since the timestamp was read, and a batch would run with nothing due by its
+    * own.
     */
-  def timeMs(session: SparkSession, runId: UUID): Option[Long] =
-    find(session, runId).collect { case query if !ends(query.trigger) => query.triggerClock.getTimeMillis() }
+  def timeMs(session: SparkSession, runId: UUID): Option[Long] = find(session, runId).collect {
+    case query if !ends(query.trigger) => query.getLatestExecutionContext().offsetSeqMetadata.batchTimestampMs
+  }
 
   def find(session: SparkSession, runId: UUID): Option[StreamExecution] =
     session.sharedState.activeStreamingQueries.values.asScala.find(_.runId == runId)
