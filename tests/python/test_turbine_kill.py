@@ -15,10 +15,10 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from killing import kill_after, session_of_its_own, somewhere_in_a_batch
 from mullion import topics, turbine
 from mullion.turbine import aggregates as agg
 from mullion.turbine import windowing as win
-from test_kill import kill_after, session_of_its_own, somewhere_in_a_batch
 
 SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 LAST_MS = 10**12
@@ -99,7 +99,7 @@ def test_a_program_that_is_killed_in_mid_run_and_started_again_publishes_what_it
 
     feed(6)
     checkpoint = tmp_path / "killed" / "_apps" / "shop" / rng.choice(("revenue", "visits.state")) / "query"
-    kill_after(tmp_path, somewhere_in_a_batch(checkpoint, rng), script=__file__)
+    kill_after(tmp_path, somewhere_in_a_batch(checkpoint, rng), __file__)
 
     for broker in (killed, undisturbed):
         topics.produce(broker, "orders", [{"region": "z", "amount": 0, "ts": LAST_MS}])
