@@ -1,107 +1,102 @@
-"""``make bench``: Mullion against Spark's own ``window()``, on the same rows in one run, with the answers compared.
+"""``make bench`` and ``make bench-full``: Mullion and its peers over the same rows in one run, answers compared.
 
-Each side of a workload runs in a process of its own, one after the other, on two cores: Mullion with state in RocksDB
-and in memory, Spark with RocksDB. Times are of warm batches: medians after the first ones, each with the batch without
-rows in which what it made due comes out.
+    run.py [--full] [--only WORD]... [--share PART] [--rounds N] [--keep]
+
+``--full`` takes millions of keys, the slow peers and the curves. ``--only`` takes the workloads and contenders whose
+names have the words. ``--share`` takes a part of each batch's rows, to try things out. ``--keep`` writes what is found
+to ``benchmarks/results``, which no part of a run does.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import platform
+import argparse
 import re
-import statistics
-import subprocess
-import sys
 import tempfile
+import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import pyspark
 from rich.console import Console
-from rich.table import Table
 
-from workloads import ALL, Workload, write
+import report
+import workloads
+from environments import CONTENDERS, Unavailable
+from measured import Figures, measure
+from rows import write
+from workloads import Workload
 
-HERE = Path(__file__).parent
-SIDES = ("mullion", "memory", "spark")
-
-
-def measure(side: str, workload: Workload, folder: Path) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, HERE / "side.py", side, workload.name, folder], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise SystemExit(f"{side} failed on {workload.name}:\n{done.stderr[-4000:]}")
-    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    figures["times"] = times(workload, figures["batches"])[workload.warm :]
-    figures["state_rows"] = max(batch["state_rows"] for batch in figures["batches"])
-    return figures
+JUDGE = "duckdb"
+CURVES_BY = "full"
 
 
-def times(workload: Workload, batches: list[dict[str, int]]) -> list[int]:
-    """Milliseconds for each file of rows, with the batch without rows in which what it made due came out."""
-    if workload.idle:
-        return [batch["ms"] for batch in batches if not batch["rows"]]
-    took: list[int] = []
-    for batch in batches:
-        if batch["rows"]:
-            took.append(0)
-        took[-1] += batch["ms"]
-    return took
+def judged(workload: Workload) -> bool:
+    """Whether DuckDB answers the same question. Others are compared with one another."""
+    return workload.kind in ("tumbling", "sliding", "session") and workload.rows_of != "open" and workload.rows > 100
 
 
-def together(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The figures of a side over all its runs."""
-    took = [ms for run in runs for ms in run["times"]]
-    peak = statistics.median(run["peak_mb"] for run in runs)
-    return {**runs[0], "ms": statistics.median(took), "spread": (min(took), max(took)), "peak_mb": round(peak)}
+def run(workload: Workload, scratch: Path, rounds: int, console: Console) -> dict[str, Figures]:
+    """What each contender did, in turns, round by round. Raises ``SystemExit`` where answers differ."""
+    found: dict[str, Figures] = {}
+    answers: dict[int, dict[str, dict[str, int]]] = {}
+    home = scratch / re.sub(r"\W+", "-", workload.name)
+    for turn in range(rounds):
+        for name, rows in sorted(workload.takes.items(), key=lambda taken: taken[1]):
+            folder = home / str(rows)
+            if not folder.exists():
+                write(workload, rows, folder)
+                if judged(workload):
+                    answers.setdefault(rows, {})["judge"] = measure(JUDGE, workload, rows, folder).answer
+            with console.status(f"{workload.name}: {CONTENDERS[name].title}"):
+                try:
+                    figures = measure(name, workload, rows, folder)
+                except Unavailable as why:
+                    console.print(str(why))
+                    continue
+            found[name] = found[name].joined(figures) if turn else figures
+            if name != "ceiling" and figures.answer:
+                answers.setdefault(rows, {})[name] = figures.answer
+            console.print(
+                f"{workload.name}: {CONTENDERS[name].title}: {figures.median_ms:,.0f} ms a batch of {figures.rows:,} "
+                f"rows, {figures.whole_s:,.1f} s in all, {figures.cpu_s:,.0f} s of processors, {figures.peak_mb:,} MB"
+            )
+    for rows, said in answers.items():
+        if len({tuple(answer.items()) for answer in said.values()}) > 1:
+            raise SystemExit(f"The answers differ on {workload.name}, {rows:,} rows: {said}")
+    return found
+
+
+def chosen(words: list[str], full: bool, share: float) -> list[Workload]:
+    """The workloads, those with the words if there are any, with a share of their rows."""
+    found = []
+    for workload in workloads.FULL if full else workloads.BENCH:
+        if any(word in workload.name for word in words) or not words:
+            rows = max(100, int(workload.rows * share)) if workload.rows_of != "open" else workload.rows
+            part = rows / workload.rows
+            takes = {name: int(taken * part) for name, taken in workload.takes.items()}
+            found.append(replace(workload, rows=rows, takes=takes))
+    return found
 
 
 def main() -> None:
-    console = Console(width=140)
-    console.print(
-        f"Spark {pyspark.__version__}, {os.cpu_count()} cores, {platform.machine()}; state in RocksDB, and in memory. "
-        "Medians of warm batches; the least and the most in brackets."
-    )
-    table = Table("workload", "", "Mullion", "in memory", "Spark's window()", "ratio (in memory)")
+    asked = argparse.ArgumentParser()
+    asked.add_argument("--full", action="store_true")
+    asked.add_argument("--only", action="append", default=[])
+    asked.add_argument("--by", action="append", default=[])
+    asked.add_argument("--share", type=float, default=1.0)
+    asked.add_argument("--rounds", type=int, default=1)
+    asked.add_argument("--keep", action="store_true")
+    options = asked.parse_args()
+    console = Console(width=150)
+    start = time.monotonic()
+    found: dict[str, dict[str, Figures]] = {}
     with tempfile.TemporaryDirectory() as scratch:
-        for workload in ALL:
-            folder = Path(scratch) / re.sub(r"\W+", "-", workload.name)
-            write(workload, folder)
-            with console.status(workload.name):
-                runs = [{side: measure(side, workload, folder) for side in SIDES} for _ in range(workload.rounds)]
-            answers = {(run[side]["panes"], run[side]["checksum"]) for run in runs for side in SIDES}
-            if len(answers) > 1:
-                raise SystemExit(f"The answers differ on {workload.name}: {answers}.")
-            add_rows(table, workload, *(together([run[side] for run in runs]) for side in SIDES))
-    console.print(table)
-    console.print("All sides gave the same panes on every workload.")
-
-
-def add_rows(
-    table: Table, workload: Workload, ours: dict[str, Any], memory: dict[str, Any], theirs: dict[str, Any]
-) -> None:
-    sides = (ours, memory, theirs)
-
-    def ms(figures: dict[str, Any]) -> str:
-        low, high = figures["spread"]
-        return f"{figures['ms']:,.0f} ms ({low:,}-{high:,})"
-
-    def rate(figures: dict[str, Any]) -> str:
-        return f"{workload.rows / figures['ms'] * 1000:,.0f}"
-
-    faster, faster_in_memory = (theirs["ms"] / side["ms"] for side in (ours, memory))
-    table.add_row(workload.name, "batch", *map(ms, sides), f"{faster:.2f}x faster ({faster_in_memory:.2f}x)")
-    if not workload.idle:
-        table.add_row("", "rows/s", *map(rate, sides), "")
-    table.add_row("", "panes out", *(f"{side['panes']:,}" for side in sides), "equal")
-    for name, key, unit in (("state rows", "state_rows", ""), ("peak memory", "peak_mb", " MB")):
-        shares = [side[key] / theirs[key] for side in (ours, memory)] if theirs[key] else []
-        ratio = "{:.2f}x of Spark's ({:.2f}x)".format(*shares) if shares else ""
-        table.add_row("", name, *(f"{side[key]:,}{unit}" for side in sides), ratio)
-    table.add_section()
+        for workload in chosen(options.only, options.full, options.share):
+            if options.by:
+                takes = {name: rows for name, rows in workload.takes.items() if name in options.by}
+                workload = replace(workload, takes=takes)
+            found[workload.name] = run(workload, Path(scratch), options.rounds, console)
+    minutes = (time.monotonic() - start) / 60
+    report.show(found, console, minutes, options.keep)
 
 
 if __name__ == "__main__":
