@@ -19,6 +19,10 @@ HERTZ = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
+class Failed(Exception):  # noqa: N818
+    """A contender's process ended with an error; the message has its last words."""
+
+
 @dataclass(frozen=True, slots=True)
 class Figures:
     """What a contender did on a workload. Milliseconds are those of its warm batches, ``rows`` what a batch has."""
@@ -85,7 +89,7 @@ class Watch(threading.Thread):
 
 
 def measure(name: str, workload: Workload, rows: int, folder: Path) -> Figures:
-    """Runs a contender over a folder with so many rows. Raises ``Unavailable`` where it cannot be had."""
+    """Runs a contender over a folder with so many rows. Raises ``Failed``, or ``Unavailable`` where it cannot be had."""
     contender = CONTENDERS[name]
     script = ROOT / "benchmarks" / "contenders" / contender.script
     command = [str(contender.python()), str(script), name, json.dumps(asdict(workload)), str(folder)]
@@ -109,7 +113,7 @@ def measure(name: str, workload: Workload, rows: int, folder: Path) -> Figures:
         out.seek(0)
         err.seek(0)
         if child.returncode:
-            raise SystemExit(f"{contender.title} failed on {workload.name}:\n{err.read()[-4000:]}")
+            raise Failed(f"{contender.title} failed on {workload.name}:\n{err.read()[-4000:]}")
         said = json.loads(out.read().splitlines()[-1])
     return figures(contender, workload, rows, said, watch)
 

@@ -1,4 +1,4 @@
-"""What was found, as one table with the goals beside, one plot, and ``results/latest.json``."""
+"""What was found: a table with the goals beside, one of all figures, plots, and ``results/latest.json``."""
 
 from __future__ import annotations
 
@@ -14,73 +14,78 @@ import pyspark
 from rich.console import Console
 from rich.table import Table
 
-from environments import CONTENDERS
+from curves import CURVES, Curve
+from environments import CONTENDERS, ROOT
 from goals import COMPARISONS, UNITS, Comparison
 from measured import Figures
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "performance.md"
+BEGIN, END = "<!-- begin: as produced -->", "<!-- end: as produced -->"
+
 Found = dict[str, dict[str, Figures]]
+Rows = list[list[str]]
+
+COMPARED = ["workload", "against", "unit", "ours", "theirs", "ratio", "goal", ""]
+MEASURED = ["workload", "contender", "warm batch (least - most)", "rows/s", "whole run", "processors", "peak memory"]
 
 
 def show(found: Found, console: Console, minutes: float, keep: bool) -> None:
-    console.print(machine(found))
-    console.print(everything(found))
-    rows = compared(found)
-    console.print(goals(rows))
-    console.print(f"All contenders gave the same answers to the same rows. {minutes:.0f} minutes in all.")
+    comparisons = compared(found)
+    for heads, rows in ((MEASURED, measured(found)), (COMPARED, shown(comparisons))):
+        table = Table(*heads)
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+    console.print(f"{machine(found)}. {minutes:.0f} minutes in all.")
     if keep:
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "latest.json").write_text(json.dumps([said for _, said in rows], indent=1) + "\n")
+        (RESULTS / "latest.json").write_text(json.dumps([said for _, said in comparisons], indent=1) + "\n")
         raw = {name: {who: asdict(figures) for who, figures in sides.items()} for name, sides in found.items()}
         (RESULTS / "runs.json").write_text(json.dumps({"machine": machine(found), "runs": raw}) + "\n")
-        with (RESULTS / "latest.txt").open("w") as file:
-            plain = Console(file=file, width=150)
-            plain.print(machine(found))
-            plain.print(everything(found))
-            plain.print(goals(rows))
-        plot(found, RESULTS / "latest.png")
+        bars(found, RESULTS / "latest.png")
+        drawn = [curve for curve in CURVES if sum(point.name in found for point in curve.points.values()) > 1]
+        if drawn:
+            lines(found, drawn, RESULTS / "curves.png")
+        write_page(
+            f"{machine(found)}.\n\n{markdown(COMPARED, shown(comparisons))}\n\n{markdown(MEASURED, measured(found))}"
+        )
 
 
 def machine(found: Found) -> str:
-    model = next(
-        (
-            line.split(":")[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        platform.machine(),
-    )
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 30
-    others = {name for sides in found.values() for name in sides if CONTENDERS[name].group}
-    versions = [f"{CONTENDERS[name].title} {CONTENDERS[name].version()}" for name in sorted(others)]
+    cpu = [
+        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
+    peers = sorted({name for sides in found.values() for name in sides if CONTENDERS[name].group})
     return ", ".join(
         [
-            f"{os.cpu_count()} cores ({model}), {memory} GB, Python {platform.python_version()}",
+            f"{os.cpu_count()} cores ({cpu[0] if cpu else platform.machine()}), {memory:.0f} GB",
+            f"Python {platform.python_version()}",
             f"Spark {pyspark.__version__}",
-            *versions,
+            *(f"{CONTENDERS[name].title} {CONTENDERS[name].version()}" for name in peers),
         ]
     )
 
 
-def everything(found: Found) -> Table:
-    table = Table("workload", "contender", "warm batch (least - most)", "rows/s", "whole run", "processors", "peak")
-    for workload, sides in found.items():
-        for name, figures in sides.items():
-            table.add_row(
-                workload,
-                CONTENDERS[name].title,
-                f"{figures.median_ms:,.0f} ms ({min(figures.ms):,.0f} - {max(figures.ms):,.0f})",
-                f"{figures.rate:,.0f}" if figures.rows else "",
-                f"{figures.whole_s:,.1f} s",
-                f"{figures.cpu_s:,.0f} s",
-                f"{figures.peak_mb:,} MB",
-            )
-            workload = ""
-        table.add_section()
-    return table
+def measured(found: Found) -> Rows:
+    """Every figure. A contender's rows are fewer where it is slow; the rate is that of what it took."""
+    return [
+        [
+            workload,
+            CONTENDERS[name].title,
+            f"{figures.median_ms:,.0f} ms ({min(figures.ms):,.0f} - {max(figures.ms):,.0f})",
+            f"{figures.rate:,.0f}" if figures.rows else "",
+            f"{figures.whole_s:,.1f} s",
+            f"{figures.cpu_s:,.0f} s",
+            f"{figures.peak_mb:,} MB",
+        ]
+        for workload, sides in found.items()
+        for name, figures in sides.items()
+    ]
 
 
 def compared(found: Found) -> list[tuple[Comparison, dict[str, Any]]]:
@@ -93,30 +98,23 @@ def compared(found: Found) -> list[tuple[Comparison, dict[str, Any]]]:
         if ours is None or theirs is None:
             continue
         mine, other = (UNITS[comparison.unit](figures) for figures in (ours, theirs))
-        against = CONTENDERS[comparison.theirs].title
-        memory = ", state in memory" if comparison.ours == "memory" else ""
-        rows.append(
-            (
-                comparison,
-                {
-                    "workload": comparison.workload.name + memory,
-                    "against": against if beside is comparison.workload else f"{against}, {beside.name}",
-                    "unit": comparison.unit,
-                    "ours": round(mine),
-                    "theirs": round(other),
-                    "ratio": round(mine / other, 3),
-                    "goal": comparison.said(),
-                },
-            )
-        )
+        said = {
+            "workload": comparison.workload.name + (", state in memory" if comparison.ours == "memory" else ""),
+            "against": CONTENDERS[comparison.theirs].title + (f", {beside.name}" if comparison.beside else ""),
+            "unit": comparison.unit,
+            "ours": round(mine),
+            "theirs": round(other),
+            "ratio": round(mine / other, 3),
+            "goal": comparison.said(),
+        }
+        rows.append((comparison, said))
     return rows
 
 
-def goals(rows: list[tuple[Comparison, dict[str, Any]]]) -> Table:
-    table = Table("workload", "against", "unit", "ours", "theirs", "ratio", "goal", "")
-    for comparison, said in rows:
-        met = comparison.met(said["ratio"])
-        table.add_row(
+def shown(comparisons: list[tuple[Comparison, dict[str, Any]]]) -> Rows:
+    met = {None: "", True: "met", False: "missed"}
+    return [
+        [
             said["workload"],
             said["against"],
             said["unit"],
@@ -124,29 +122,37 @@ def goals(rows: list[tuple[Comparison, dict[str, Any]]]) -> Table:
             f"{said['theirs']:,}",
             f"{said['ratio']:.2f}",
             said["goal"] or "",
-            "" if met is None else "met" if met else "missed",
-        )
-    return table
+            met[comparison.met(said["ratio"])],
+        ]
+        for comparison, said in comparisons
+    ]
 
 
-def plot(found: Found, file: Path) -> None:
-    """Rows a second of each contender on each workload, on a logarithmic scale."""
-    shown = {name: sides for name, sides in found.items() if any(figures.rows for figures in sides.values())}
-    figure, axes = plt.subplots(figsize=(11, 1 + 0.32 * sum(len(sides) + 1 for sides in shown.values())))
-    place, ticks = 0.0, []
-    for workload, sides in shown.items():
+def markdown(heads: list[str], rows: Rows) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *rows])
+
+
+def write_page(produced: str) -> None:
+    """Puts what was produced between the marks of the page."""
+    text = PAGE.read_text()
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    PAGE.write_text(f"{before}{BEGIN}\n{produced}\n{END}{after}")
+
+
+def bars(found: Found, file: Path) -> None:
+    """Rows a second of each contender on each workload, on a logarithmic scale, from the least to the most."""
+    sides = {name: sides for name, sides in found.items() if any(figures.rows for figures in sides.values())}
+    figure, axes = plt.subplots(figsize=(11, 1 + 0.3 * sum(len(each) + 1.5 for each in sides.values())))
+    place = 0.0
+    ticks: list[tuple[float, str, bool]] = []
+    for workload, contenders in sides.items():
         ticks.append((place, workload, True))
-        for name, figures in sides.items():
+        for name, figures in contenders.items():
             place += 1
-            ours = name in ("mullion", "memory")
             rates = [figures.rows / ms * 1000 for ms in figures.ms]
-            axes.barh(
-                place,
-                figures.rate,
-                color="tab:blue" if ours else "lightgrey",
-                xerr=[[figures.rate - min(rates)], [max(rates) - figures.rate]],
-                ecolor="grey",
-            )
+            spread = [[figures.rate - min(rates)], [max(rates) - figures.rate]]
+            color = "tab:blue" if CONTENDERS[name].title.startswith("Mullion") else "silver"
+            axes.barh(place, figures.rate, color=color, xerr=spread, ecolor="dimgrey")
             ticks.append((place, CONTENDERS[name].title, False))
         place += 1.5
     axes.set_xscale("log")
@@ -156,4 +162,24 @@ def plot(found: Found, file: Path) -> None:
     axes.invert_yaxis()
     axes.set_xlabel("rows a second in a warm batch")
     figure.tight_layout()
-    figure.savefig(file, dpi=110)
+    figure.savefig(file, dpi=100)
+
+
+def lines(found: Found, curves: list[Curve], file: Path) -> None:
+    figure, grid = plt.subplots(1, len(curves), figsize=(5 * len(curves), 4), squeeze=False)
+    for axes, curve in zip(grid[0], curves, strict=True):
+        for name, contender in CONTENDERS.items():
+            drawn = {
+                at: UNITS[curve.unit](found[point.name][name])
+                for at, point in curve.points.items()
+                if name in found.get(point.name, {})
+            }
+            if drawn:
+                axes.plot(list(drawn), list(drawn.values()), marker="o", label=contender.title)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel(curve.along)
+        axes.set_ylabel(curve.unit)
+        axes.legend(fontsize="small")
+    figure.tight_layout()
+    figure.savefig(file, dpi=100)

@@ -29,18 +29,21 @@ Longs = npt.NDArray[np.int64]
 def write(workload: Workload, rows: int, folder: Path) -> None:
     """Writes the first so many rows of a workload, in batches of its size, or in four where that would be one."""
     folder.mkdir(parents=True)
-    size = workload.rows if rows > workload.rows or workload.rows_of == "open" else max(1, rows // 4)
+    if workload.rows_of == "open":
+        for position, table in enumerate(tables(workload)):
+            put(table, folder, position)
+        return
+    size = workload.rows if rows > workload.rows else max(1, rows // 4)
     taken = 0
     for table in tables(workload):
-        for first in range(0, len(table), size) if len(table) > size else (0,):
+        for first in range(0, len(table), size):
             piece = table.slice(first, min(size, rows - taken))
             if taken < rows:
                 put(piece, folder, taken)
             taken += len(piece)
         if taken >= rows:
             break
-    if workload.rows_of != "open":
-        put(end(table), folder, taken, "end")
+    put(end(table), folder, taken, "end")
 
 
 def put(table: pa.Table, folder: Path, position: int, name: str = "") -> None:

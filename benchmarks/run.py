@@ -1,16 +1,17 @@
 """``make bench`` and ``make bench-full``: Mullion and its peers over the same rows in one run, answers compared.
 
-    run.py [--full] [--only WORD]... [--share PART] [--rounds N] [--keep]
+    run.py [--full] [--rounds N] [--keep] [--only WORDS]... [--by CONTENDER]... [--share PART]
 
-``--full`` takes millions of keys, the slow peers and the curves. ``--only`` takes the workloads and contenders whose
-names have the words. ``--share`` takes a part of each batch's rows, to try things out. ``--keep`` writes what is found
-to ``benchmarks/results``, which no part of a run does.
+``--full`` takes millions of keys, the slow peers and the curves. ``--keep`` writes what is found to
+``benchmarks/results`` and into ``docs/performance.md``. The rest is for trying things out: ``--only`` takes the
+workloads whose names have the words, ``--by`` a contender, ``--share`` a part of each batch's rows.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import tempfile
 import time
 from dataclasses import replace
@@ -18,15 +19,15 @@ from pathlib import Path
 
 from rich.console import Console
 
+import curves
 import report
 import workloads
 from environments import CONTENDERS, Unavailable
-from measured import Figures, measure
+from measured import Failed, Figures, measure
 from rows import write
 from workloads import Workload
 
 JUDGE = "duckdb"
-CURVES_BY = "full"
 
 
 def judged(workload: Workload) -> bool:
@@ -34,46 +35,77 @@ def judged(workload: Workload) -> bool:
     return workload.kind in ("tumbling", "sliding", "session") and workload.rows_of != "open" and workload.rows > 100
 
 
-def run(workload: Workload, scratch: Path, rounds: int, console: Console) -> dict[str, Figures]:
-    """What each contender did, in turns, round by round. Raises ``SystemExit`` where answers differ."""
-    found: dict[str, Figures] = {}
-    answers: dict[int, dict[str, dict[str, int]]] = {}
-    home = scratch / re.sub(r"\W+", "-", workload.name)
-    for turn in range(rounds):
-        for name, rows in sorted(workload.takes.items(), key=lambda taken: taken[1]):
-            folder = home / str(rows)
-            if not folder.exists():
-                write(workload, rows, folder)
-                if judged(workload):
-                    answers.setdefault(rows, {})["judge"] = measure(JUDGE, workload, rows, folder).answer
-            with console.status(f"{workload.name}: {CONTENDERS[name].title}"):
-                try:
-                    figures = measure(name, workload, rows, folder)
-                except Unavailable as why:
-                    console.print(str(why))
-                    continue
-            found[name] = found[name].joined(figures) if turn else figures
-            if name != "ceiling" and figures.answer:
-                answers.setdefault(rows, {})[name] = figures.answer
-            console.print(
-                f"{workload.name}: {CONTENDERS[name].title}: {figures.median_ms:,.0f} ms a batch of {figures.rows:,} "
-                f"rows, {figures.whole_s:,.1f} s in all, {figures.cpu_s:,.0f} s of processors, {figures.peak_mb:,} MB"
-            )
-    for rows, said in answers.items():
-        if len({tuple(answer.items()) for answer in said.values()}) > 1:
-            raise SystemExit(f"The answers differ on {workload.name}, {rows:,} rows: {said}")
-    return found
+class Run:
+    """What each contender did on each workload, and what went wrong."""
+
+    def __init__(self, scratch: Path, console: Console) -> None:
+        self.scratch, self.console = scratch, console
+        self.found: dict[str, dict[str, Figures]] = {}
+        self.wrong: list[str] = []
+
+    def take(self, workload: Workload, rounds: int) -> None:
+        """All contenders in turns, round by round."""
+        found = self.found.setdefault(workload.name, {})
+        answers: dict[int, dict[str, dict[str, int]]] = {}
+        folder = self.scratch / re.sub(r"\W+", "-", workload.name)
+        for _ in range(rounds):
+            for name, rows in workload.takes.items():
+                if rows not in answers:
+                    write(workload, rows, folder / str(rows))
+                    answers[rows] = {}
+                    if judged(workload):
+                        self.measure(JUDGE, workload, rows, folder / str(rows), answers[rows])
+                figures = self.measure(name, workload, rows, folder / str(rows), answers[rows])
+                if figures:
+                    found[name] = found[name].joined(figures) if name in found else figures
+                    self.console.print(
+                        f"{workload.name}: {CONTENDERS[name].title}: {figures.median_ms:,.0f} ms a batch of "
+                        f"{figures.rows:,} rows, {figures.whole_s:,.1f} s in all, {figures.peak_mb:,} MB"
+                    )
+        for rows, said in answers.items():
+            if len({tuple(answer.items()) for answer in said.values()}) > 1:
+                self.note(f"The answers differ on {workload.name}, {rows:,} rows: {said}")
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def measure(
+        self, name: str, workload: Workload, rows: int, folder: Path, answers: dict[str, dict[str, int]]
+    ) -> Figures | None:
+        try:
+            with self.console.status(f"{workload.name}: {CONTENDERS[name].title}"):
+                figures = measure(name, workload, rows, folder)
+        except Unavailable as why:
+            self.console.print(str(why))
+            return None
+        except Failed as why:
+            self.note(str(why))
+            return None
+        # The ceiling has parts of panes, and what is of the wall clock is for chance to say.
+        if figures.answer and name != "ceiling" and workload.kind != "q12":
+            answers[name] = figures.answer
+        return figures
+
+    def note(self, wrong: str) -> None:
+        self.console.print(wrong, style="red")
+        self.wrong.append(wrong)
 
 
-def chosen(words: list[str], full: bool, share: float) -> list[Workload]:
-    """The workloads, those with the words if there are any, with a share of their rows."""
+def chosen(full: bool, only: list[str], by: list[str], share: float) -> list[Workload]:
+    """The workloads and contenders with the words, or all where there are none, with a share of their rows."""
     found = []
-    for workload in workloads.FULL if full else workloads.BENCH:
-        if any(word in workload.name for word in words) or not words:
-            rows = max(100, int(workload.rows * share)) if workload.rows_of != "open" else workload.rows
-            part = rows / workload.rows
-            takes = {name: int(taken * part) for name, taken in workload.takes.items()}
-            found.append(replace(workload, rows=rows, takes=takes))
+    for workload in [*workloads.FULL, *curves.points()] if full else workloads.BENCH:
+        if only and not any(word in workload.name for word in only):
+            continue
+        takes = {**workload.takes, **(workload.more if full else {})}
+        # Fewer rows of panes that stay open would be fewer panes, and of small batches, none.
+        part = share if workload.rows_of != "open" and workload.rows > 100 else 1.0
+        found.append(
+            replace(
+                workload,
+                rows=int(workload.rows * part),
+                takes={name: int(rows * part) for name, rows in takes.items() if not by or name in by},
+                more={},
+            )
+        )
     return found
 
 
@@ -88,15 +120,13 @@ def main() -> None:
     options = asked.parse_args()
     console = Console(width=150)
     start = time.monotonic()
-    found: dict[str, dict[str, Figures]] = {}
     with tempfile.TemporaryDirectory() as scratch:
-        for workload in chosen(options.only, options.full, options.share):
-            if options.by:
-                takes = {name: rows for name, rows in workload.takes.items() if name in options.by}
-                workload = replace(workload, takes=takes)
-            found[workload.name] = run(workload, Path(scratch), options.rounds, console)
-    minutes = (time.monotonic() - start) / 60
-    report.show(found, console, minutes, options.keep)
+        run = Run(Path(scratch), console)
+        for workload in chosen(options.full, options.only, options.by, options.share):
+            run.take(workload, options.rounds)
+    report.show(run.found, console, (time.monotonic() - start) / 60, options.keep and not run.wrong)
+    if run.wrong:
+        raise SystemExit(f"{len(run.wrong)} things went wrong, and nothing was written:\n" + "\n".join(run.wrong))
 
 
 if __name__ == "__main__":
