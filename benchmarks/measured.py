@@ -89,7 +89,7 @@ class Watch(threading.Thread):
 
 
 def measure(name: str, workload: Workload, rows: int, folder: Path) -> Figures:
-    """Runs a contender over a folder with so many rows. Raises ``Failed``, or ``Unavailable`` where it cannot be had."""
+    """Runs a contender over a folder with so many rows. Raises ``Failed``, or ``Unavailable`` where it cannot run."""
     contender = CONTENDERS[name]
     script = ROOT / "benchmarks" / "contenders" / contender.script
     command = [str(contender.python()), str(script), name, json.dumps(asdict(workload)), str(folder)]

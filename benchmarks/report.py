@@ -23,7 +23,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "performance.md"
+PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
 BEGIN, END = "<!-- begin: as produced -->", "<!-- end: as produced -->"
 
 Found = dict[str, dict[str, Figures]]
@@ -50,9 +50,9 @@ def show(found: Found, console: Console, minutes: float, keep: bool) -> None:
         drawn = [curve for curve in CURVES if sum(point.name in found for point in curve.points.values()) > 1]
         if drawn:
             lines(found, drawn, RESULTS / "curves.png")
-        write_page(
-            f"{machine(found)}.\n\n{markdown(COMPARED, shown(comparisons))}\n\n{markdown(MEASURED, measured(found))}"
-        )
+        head, goals = f"{machine(found)}.", markdown(COMPARED, shown(comparisons))
+        write_into(README, f"{head}\n\n{goals}")
+        write_into(PAGE, f"{head}\n\n{goals}\n\n{markdown(MEASURED, measured(found))}")
 
 
 def machine(found: Found) -> str:
@@ -132,11 +132,11 @@ def markdown(heads: list[str], rows: Rows) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *rows])
 
 
-def write_page(produced: str) -> None:
-    """Puts what was produced between the marks of the page."""
-    text = PAGE.read_text()
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n{produced}\n{END}{after}")
+def write_into(page: Path, produced: str) -> None:
+    """Puts what was produced between the marks of a page."""
+    before, rest = page.read_text().split(BEGIN)
+    _, after = rest.split(END)
+    page.write_text(f"{before}{BEGIN}\n{produced}\n{END}{after}")
 
 
 def bars(found: Found, file: Path) -> None:
