@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import statistics
 import subprocess
 import tempfile
@@ -107,9 +108,14 @@ def measure(name: str, workload: Workload, rows: int, folder: Path) -> Figures:
         )
         watch = Watch(child.pid)
         watch.start()
-        child.wait()
-        watch.over.set()
-        watch.join()
+        try:
+            child.wait()
+        finally:
+            # Those of its own session do not hear that a run is interrupted.
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+            watch.over.set()
+            watch.join()
         out.seek(0)
         err.seek(0)
         if child.returncode:

@@ -43,7 +43,8 @@ def write(workload: Workload, rows: int, folder: Path) -> None:
             taken += len(piece)
         if taken >= rows:
             break
-    put(end(table), folder, taken, "end")
+    if workload.ends:
+        put(end(table), folder, taken, "end")
 
 
 def put(table: pa.Table, folder: Path, position: int, name: str = "") -> None:

@@ -25,6 +25,7 @@ class Workload:
     - ``late``: the share of rows that come up to ``lateness`` after the watermark has passed them.
     - ``early``: how often open panes fire before they close; 0 for not.
     - ``cores``: how many the contenders may use.
+    - ``ends``: whether a last row closes all panes; not where that would be all that is measured.
     - ``takes``: for each contender the rows that it goes through, from the first on: all, or as many as it can in half
       a minute. Its answers are compared with those to the same rows. ``more`` has those of the full benchmark alone.
     """
@@ -46,10 +47,16 @@ class Workload:
     lateness: int = 0
     early: int = 0
     cores: int = CORES
+    ends: bool = True
 
     @property
     def all_rows(self) -> int:
         return self.rows * self.batches
+
+    @property
+    def overlaps(self) -> int:
+        """In how many windows a row is."""
+        return self.size // self.slide if self.slide else 1
 
 
 def everyone(rows: int, *names: str) -> dict[str, int]:
@@ -101,6 +108,7 @@ HOUR_1K = Workload(
     # Spark makes 3,600 rows of each, and keeps as many for each key.
     {"memory": 8 * M, "spark": 400_000},
     slide=1,
+    span=5,
 )
 VISITS = Workload(
     "sessions, many short",
@@ -174,16 +182,22 @@ TUMBLING_3M = Workload(
 SLIDING_100K = replace(
     SLIDING_1K,
     name="sliding 60 s / 1 s, 100k keys",
-    takes={**everyone(4 * M, "mullion", "memory", "ceiling", "duckdb"), "spark": 2 * M},
+    takes=everyone(5 * M, "mullion", "memory", "spark", "ceiling"),
     more={},
     keys=100_000,
+    rows=500_000,
+    batches=10,
+    span=10,
+    # Panes of a minute close from the seventh on.
+    warm=6,
 )
 HOUR_100K = replace(
     HOUR_1K,
     name="sliding 1 h / 1 s, 100k keys",
-    takes=everyone(4 * M, "mullion", "memory"),
+    takes=everyone(8 * M, "mullion", "memory"),
     more={},
     keys=100_000,
+    ends=False,
 )
 BURSTS = Workload(
     "sessions, few long",
