@@ -47,6 +47,8 @@ class Subscription:
         finally:
             BUILDING.reset(token)
         self.function = _process.require_process(self.instance)
+        self.makes_windows = _process.recovery_of(self.instance) is not None
+        """Whether ``process`` may make windows, from data."""
         self.process: Process = _process.read(self.instance, self.function)
         self.state = self._state_read_at()
         """The function that reads the state, and its line; ``None`` if none does."""

@@ -9,6 +9,8 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection, U
 import org.apache.spark.sql.mullion.{BatchLimits, PythonFrames, SparkLineShim, SpillLimits}
 import org.apache.spark.sql.types.StructType
 
+import dev.mullion.MullionException
+
 /** What one task of the stages does in one batch.
   *
   * {{{
@@ -141,9 +143,10 @@ object StatefulTask {
     try body
     catch {
       case e: Throwable if PythonFrames.isOfPython(e) =>
-        throw server.failure.fold(e) { failure =>
-          if (failure.getCause eq null) failure.initCause(e)
-          failure
+        throw server.failure.fold(e) {
+          case ours: MullionException if ours.getCause eq null =>
+            new MullionException(ours.condition, ours.getMessage, Some(e))
+          case failure => failure
         }
     }
 }
