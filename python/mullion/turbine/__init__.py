@@ -60,6 +60,7 @@ from mullion.turbine._kept import WindowSpec, specs_of
 from mullion.turbine._plan import Plan, ProcessPlan, ShardPlan, WindowPlan
 from mullion.turbine._process import Place
 from mullion.turbine._subscription import Subscription, options_of
+from mullion.turbine._together import TogetherPlan, shared_by, shared_with, why_alone_or_not
 from mullion.turbine.state import TurbineState
 from mullion.turbine.windowing import Window
 
@@ -105,6 +106,7 @@ class App(_App):
         schema: Any = None,
         on_error: str = "stop",
         dead_letter: str | None = None,
+        together: bool = False,
     ) -> Callable[[Kind], Kind]:
         """A decorator of a class with ``__init__(self)``, which makes windows, and ``process(self, batch, state)``.
 
@@ -123,13 +125,16 @@ class App(_App):
           published, and after the fix it goes on from there. ``"skip"`` leaves out what the call was about, and counts
           it: a pane, all panes of the tick in the batch form, a batch of ``process``.
         - ``dead_letter``: a topic that is told of what ``"skip"`` leaves out: ``callback``, ``error`` and ``panes``.
+        - ``together``: windows with one ``time_column`` and one store share a query: they read the topic, run
+          ``process`` and shuffle once, and have one event clock, that of the rows of all of them. Their state is in one
+          checkpoint, so none is added or taken out without a new one. ``explain()`` says which windows do.
 
         The class is made once, here, so that its windows are checked at once; it is copied to the workers.
 
         Raises :class:`InvalidArgumentError` for what cannot be right, here or in the windows.
         """
         options = options_of(
-            topic, publish_to, partition_key, parallelism, with_kafka_timestamp, schema, on_error, dead_letter
+            topic, publish_to, partition_key, parallelism, with_kafka_timestamp, schema, on_error, dead_letter, together
         )
 
         def subscribed(kind: Kind) -> Kind:
@@ -140,6 +145,7 @@ class App(_App):
             where = where_of(kind)
             subscription = Subscription(options, kind)
             parts = [Named("window", name, where, _folder_of(subscription, name)) for name in subscription.windows]
+            parts += [Named("windows", each.name, where, folder_name(each.name)) for each in shared_by(subscription)]
             if subscription.state is not None or subscription.process.returns:
                 parts.append(Named("process", subscription.job, where, folder_name(subscription.job)))
             for part in parts:
@@ -245,13 +251,16 @@ class WindowHandle:
         """
         subscription, spark = self._subscription, self._app.spark
         alone = subscription.state is None
-        checkpoint = self._app.checkpoint_of(self.name if alone else subscription.job)
+        shared = shared_with(subscription, self.name)
+        query = subscription.job if not alone else self.name if shared is None else shared.name
+        checkpoint = self._app.checkpoint_of(query)
         if not _plan.has_run(checkpoint):
             raise InvalidArgumentError(
                 f"The window {self.name!r} has not run yet: there is nothing in {checkpoint}. Run the App first."
             )
         if alone:
             panes = read_panes(checkpoint, spark=spark)
+            panes = panes if shared is None else shared.panes_of(self.name, panes)
         elif not self._made:
             panes = read_panes(checkpoint, window=self.name, spark=spark)
         else:
@@ -298,7 +307,11 @@ def _plans_of(app: App, subscription: Subscription) -> Iterator[Plan]:
     if subscription.state is not None:
         yield ShardPlan(app, subscription, subscription.job)
         return
+    for shared in shared_by(subscription):
+        yield TogetherPlan(app, subscription, shared)
     for window in subscription.windows.values():
+        if shared_with(subscription, window.name) is not None:
+            continue
         if subscription.process.python is not None or window.name in subscription.process.updates:
             yield WindowPlan(app, subscription, window)
     if subscription.process.returns:
@@ -332,6 +345,8 @@ def _parts_of(subscription: Subscription) -> Iterable[Part]:
             idle = "; no row is late on processing time, so allowed_lateness_ms does nothing"
         if state is None and process.python is None and window.name not in process.updates:
             idle = "; process never updates it, so it does not run"
+        elif subscription.options.together and state is None:
+            idle += f"; {why_alone_or_not(subscription, window)}"
         yield Part(window.name, "JVM", f"{spec.kind} on {clock}, panes in {store}{idle}", where_of(subscription.kind))
         callbacks = spec.callbacks
         form = "called for each pane" if callbacks.each else "called once for all panes of a tick and shard"
@@ -340,8 +355,10 @@ def _parts_of(subscription: Subscription) -> Iterable[Part]:
                 yield Part(f"{window.name}.{kind}", "Python", f"over Arrow: {form}", where_of(function))
 
 
-def _folder_of(subscription: Subscription, window: str) -> str:
-    """Where the state of a window is, that is dropped when the window is."""
+def _folder_of(subscription: Subscription, window: str) -> str | None:
+    """Where the state of a window is, that is dropped when the window is; ``None`` where it is not its own."""
+    if shared_with(subscription, window) is not None:
+        return None
     if subscription.state is None:
         return folder_name(window)
     # Beside the others of the subscription's one operator.

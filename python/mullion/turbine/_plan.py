@@ -56,7 +56,7 @@ from mullion.turbine._callbacks import (
 from mullion.turbine._kept import WindowSpec
 from mullion.turbine._made import GAP, NAME, SIZE, SLIDE, FromData, Shape, note, shapes_in
 from mullion.turbine._process import place_of
-from mullion.turbine._subscription import Subscription
+from mullion.turbine._subscription import Options, Subscription
 from mullion.turbine._worker import (
     ROW,
     CallbacksOfMade,
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 QUIET_MS: Final = 250
 """After how long without rows a persistent window's event clock goes on with the wall clock."""
 
-_TIME: Final = "__mullion_time"
+TIME: Final = "__mullion_time"
 _LONGEST_MS: Final = (2**63 - 1) // 1000
 
 
@@ -145,7 +145,7 @@ class Plan(ABC):
         self.counts = Counts(app.spark)
         self.returns = Returns()
         self.whole: dict[str, frozenset[str]] = {}
-        self._skipped: dict[tuple[str, int], int] = {}
+        self._skipped: dict[tuple[str, int], dict[str, int]] = {}
 
     @abstractmethod
     def rows(self, spark: SparkSession) -> DataFrame:
@@ -210,17 +210,18 @@ class Plan(ABC):
         """The panes of a window over the rows that it is given, as the operator makes them."""
         spec = window.spec
         keys = [column_of(name).alias(key_column(i)) for i, name in enumerate(spec.key)]
-        asked = self._asked(spec.early_fire_interval_ms, self.store(window))
+        asked = self.asked(spec.early_fire_interval_ms, self.store(window))
         if spec.time_column is not None:
-            rows = _timed(rows, spec.time_column, f"the window {spec.name!r}")
-            asked |= _on_event_time(spec.allowed_lateness_ms, spec.idle_tick_ms or QUIET_MS)
-        return self._aggregated(rows, spec.name, spec.parts, spec.native(), keys, asked)
+            rows = timed(rows, spec.time_column, f"the window {spec.name!r}")
+            asked |= on_event_time(spec.allowed_lateness_ms, spec.idle_tick_ms or QUIET_MS)
+        return self.aggregated(rows, spec.name, spec.parts, spec.native(), keys, asked)
 
-    def _asked(self, early_ms: int | None, store: str) -> dict[str, Any]:
+    def asked(self, early_ms: int | None, store: str) -> dict[str, Any]:
+        """What all windows are asked for, as options of ``windowed``."""
         early = None if early_ms is None else Early(every=f"{early_ms} milliseconds", unchanged=True)
         return {"time": None, "early": early, "state": store}
 
-    def _aggregated(
+    def aggregated(
         self,
         rows: DataFrame,
         name: str,
@@ -228,17 +229,17 @@ class Plan(ABC):
         window: Window,
         keys: list[Column],
         asked: dict[str, Any],
+        part_name: Callable[[int], str] = part_column,
     ) -> DataFrame:
+        """The panes of rows by keys; ``part_name`` says what the aggregates are called, by their places."""
         if any(part.by_arrival for part in parts.values()):
-            # Of batches that follow one another, and within one of the order in which it is read.
-            row = _jvm.row_in_batch(rows.sparkSession)
-            rows = rows.withColumn(ARRIVAL, sf.struct(sf.current_timestamp().alias("batch"), row.alias("row")))
+            rows = with_arrival(rows)
 
         def type_of(expression: Expression) -> T.DataType:
             return rows.select(expression.to_column()).schema[0].dataType
 
         self.whole[name] = frozenset(each for each, part in parts.items() if _is_whole(part, type_of))
-        aggregates = [part.to_column(type_of).alias(part_column(i)) for i, part in enumerate(parts.values())]
+        aggregates = [part.to_column(type_of).alias(part_name(i)) for i, part in enumerate(parts.values())]
         return windowed(rows, window, by=keys, **asked).agg(*aggregates)
 
     def store(self, window: TurbineWindow) -> str:
@@ -253,7 +254,7 @@ class Plan(ABC):
         """How many rows were left out of a window because their batch lacked a column."""
         query = self.app.queries.get(self.name)
         self._note([] if query is None else query.progress)
-        return self.counts[f"{window}.{SKIPPED}"] + sum(self._skipped.values())
+        return self.counts[f"{window}.{SKIPPED}"] + sum(batch.get(window, 0) for batch in self._skipped.values())
 
     def note_last(self) -> None:
         """Takes in what the last batch counted in the JVM: of many batches Spark keeps no reports."""
@@ -265,7 +266,7 @@ class Plan(ABC):
         for report in reports:
             observed = report.get("observedMetrics", {}).get(SKIPPED)
             if observed is not None:
-                self._skipped[(report["runId"], report["batchId"])] = int(observed[SKIPPED] or 0)
+                self._skipped[(report["runId"], report["batchId"])] = {of: n or 0 for of, n in observed.items()}
 
     def _called(self, kind: str, of: str, parameter: str, function: Callable[..., Any]) -> Called:
         known = self.returns[f"{of}.{kind}"]
@@ -293,9 +294,8 @@ class WindowPlan(Plan):
 
     def _as_they_are(self, topic: DataFrame) -> DataFrame:
         spec, options = self.window.spec, self.subscription.options
-        require_columns(topic, spec, options.topic)
-        came = has_columns(*(name for name in spec.needs if name != KAFKA_TIME or not options.with_kafka_timestamp))
-        counted = topic.observe(SKIPPED, sf.count_if(~came).alias(SKIPPED))
+        came = came_whole(topic, spec, options)
+        counted = topic.observe(SKIPPED, sf.count_if(~came).alias(spec.name))
         return counted.where(came).select(*(column_of(name) for name in spec.needs))
 
     def _of_process(self, topic: DataFrame) -> DataFrame:
@@ -391,11 +391,11 @@ class ShardPlan(Plan):
         """The panes of all windows of a shape; ``key_0`` is the window's name."""
         keys = [sf.col(NAME).alias(key_column(0))]
         keys += [column_of(name).alias(key_column(i)) for i, name in enumerate(shape.key, start=1)]
-        asked = self._asked(shape.early_fire_interval_ms, "rocksdb")
+        asked = self.asked(shape.early_fire_interval_ms, "rocksdb")
         if shape.time_column is not None:
-            rows = _timed(rows, shape.time_column, f"a window of {self.subscription.name}")
-            asked |= _on_event_time(shape.allowed_lateness_ms, QUIET_MS)
-        return self._aggregated(rows, shape.name, shape.parts, _window_of(shape), keys, asked)
+            rows = timed(rows, shape.time_column, f"a window of {self.subscription.name}")
+            asked |= on_event_time(shape.allowed_lateness_ms, QUIET_MS)
+        return self.aggregated(rows, shape.name, shape.parts, _window_of(shape), keys, asked)
 
     def outputs(self, batch: DataFrame) -> DataFrame:
         """They are there."""
@@ -433,6 +433,21 @@ def topic_rows(app: App, subscription: Subscription, spark: SparkSession, job: s
             )
         rows = rows.withColumn(KAFKA_TIME, sf.unix_millis(TIMESTAMP))
     return rows
+
+
+def with_arrival(rows: DataFrame) -> DataFrame:
+    """The rows with their order of arrival."""
+    if ARRIVAL in rows.columns:
+        return rows
+    # Of batches that follow one another, and within one of the order in which it is read.
+    row = _jvm.row_in_batch(rows.sparkSession)
+    return rows.withColumn(ARRIVAL, sf.struct(sf.current_timestamp().alias("batch"), row.alias("row")))
+
+
+def came_whole(topic: DataFrame, spec: Spec, options: Options) -> Column:
+    """Whether a row of the topic came with all columns that a window needs, which the topic must have."""
+    require_columns(topic, spec, options.topic)
+    return has_columns(*(name for name in spec.needs if name != KAFKA_TIME or not options.with_kafka_timestamp))
 
 
 def require_columns(topic: DataFrame, spec: Spec, name: str) -> None:
@@ -516,27 +531,29 @@ def _window_of(shape: Shape) -> Window:
         return Tumbling(size) if slide is None else Sliding(size, slide)
     if shape.session:
         return Session(sf.expr("INTERVAL '0.001' SECOND") * sf.col(GAP))
-    at, size_ms, slide_ms = sf.unix_millis(_TIME), sf.col(SIZE), sf.col(SLIDE)
+    at, size_ms, slide_ms = sf.unix_millis(TIME), sf.col(SIZE), sf.col(SLIDE)
     last = at - sf.pmod(at, slide_ms)
     first = at - size_ms - sf.pmod(at - size_ms, slide_ms) + slide_ms
 
     def window(start: Column) -> Column:
         return sf.struct(_moment(start).alias("start"), _moment(start + size_ms).alias("end"))
 
-    return Custom(sf.when(sf.col(_TIME).isNotNull(), sf.transform(sf.sequence(first, last, slide_ms), window)))
+    return Custom(sf.when(sf.col(TIME).isNotNull(), sf.transform(sf.sequence(first, last, slide_ms), window)))
 
 
 def _moment(ms: Column) -> Column:
     return sf.timestamp_millis(sf.least(sf.greatest(ms, sf.lit(-_LONGEST_MS)), sf.lit(_LONGEST_MS)))
 
 
-def _timed(rows: DataFrame, time_column: str, what: str) -> DataFrame:
-    return rows.withColumn(_TIME, _event_time(rows, time_column, what)).withWatermark(_TIME, "0 seconds")
+def timed(rows: DataFrame, time_column: str, what: str) -> DataFrame:
+    """The rows with their event time, which carries the watermark."""
+    return rows.withColumn(TIME, _event_time(rows, time_column, what)).withWatermark(TIME, "0 seconds")
 
 
-def _on_event_time(allowed_lateness_ms: int, idle_ms: int) -> dict[str, Any]:
+def on_event_time(allowed_lateness_ms: int, idle_ms: int) -> dict[str, Any]:
+    """What a window on event time is asked for beside."""
     return {
-        "time": _TIME,
+        "time": TIME,
         "allowed_lateness": f"{allowed_lateness_ms} milliseconds",
         "late": "reopen",
         "idle_after": f"{idle_ms} milliseconds",
