@@ -54,7 +54,8 @@ object StatefulBuilder {
       options.callbacks,
       options.windows.map(_.name),
       if (options.shards.isEmpty) Nil else shards.map(s => WindowedBuilder.plain(s.child).sql),
-      options.state
+      options.state,
+      options.folds
     )
     val node = StatefulFunction(
       input.map(a => inDistributed(a.exprId)),

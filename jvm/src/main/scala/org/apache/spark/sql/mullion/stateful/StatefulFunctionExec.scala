@@ -260,7 +260,8 @@ final class StatefulFunctionExec(
       eventUs = TimeMath.fromMillis(eventTimeWatermarkForEviction.get),
       wallUs,
       BatchLimits(conf),
-      SparkLineShim.spillLimits(conf).copy(rowsInMemory = StatefulFunctionExec.framesInMemory)
+      SparkLineShim.spillLimits(conf).copy(rowsInMemory = StatefulFunctionExec.framesInMemory),
+      SparkLineShim.spillLimits(conf)
     )
     val choice = program.state
     val due = nextDue

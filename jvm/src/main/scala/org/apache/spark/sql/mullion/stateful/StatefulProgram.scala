@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.classic.{DataFrame => ClassicDataFrame}
 import org.apache.spark.sql.execution.python.UserDefinedPythonFunction
 import org.apache.spark.sql.mullion.{PythonFrames, Session, StateChoice}
+import org.apache.spark.sql.mullion.stateful.folds.FoldProgram
 import org.apache.spark.sql.types.StructType
 
 /** What is asked of functions with state, apart from where in a plan they stand.
@@ -13,13 +14,16 @@ import org.apache.spark.sql.types.StructType
   *   what rows are distributed by, as SQL
   * @param windows
   *   the names of the windows between, in their order
+  * @param folds
+  *   what is done here of what `process` would do
   */
 final case class StatefulProgram(
     process: PythonFrames.Code,
     callbacks: Option[PythonFrames.Code],
     windows: Seq[String],
     shards: Seq[String],
-    state: StateChoice
+    state: StateChoice,
+    folds: Option[FoldProgram] = None
 ) {
   def describe: String = {
     val by = if (shards.isEmpty) "in one shard" else shards.mkString("by [", ", ", "]")
@@ -56,7 +60,8 @@ final case class StatefulOptions(
     windows: Seq[StatefulOptions.Window] = Nil,
     shards: Seq[Column] = Nil,
     state: StateChoice = StateChoice.RocksDb,
-    wallTimers: Boolean = false
+    wallTimers: Boolean = false,
+    folds: Option[FoldProgram] = None
 ) {
   def withCallbacks(udf: UserDefinedPythonFunction): StatefulOptions = copy(callbacks = Some(PythonFrames.Code(udf)))
 
@@ -68,6 +73,9 @@ final case class StatefulOptions(
   def withState(name: String): StatefulOptions = copy(state = StateChoice.named(name))
 
   def withWallTimers(): StatefulOptions = copy(wallTimers = true)
+
+  /** Has agents that have been read run here: see `FoldProgram`. */
+  def withFolds(json: String): StatefulOptions = copy(folds = Some(new FoldProgram(json)))
 }
 
 object StatefulOptions {
