@@ -181,3 +181,270 @@ def test_random_bodies_give_the_same_answers_on_both_paths(tmp_path: Path) -> No
     both = Both(tmp_path, make)
     found = both.run({"orders": given, "dicts": given}, {f"agent{number}" for number in range(8)})
     both.agree(found, *(f"out{number}" for number in range(8)))
+
+
+def folded(app: faust.App) -> int:
+    """How many rows the JVM took in the last run."""
+    return sum(
+        operator["customMetrics"]["rowsFolded"]
+        for report in app.queries["agents"].progress
+        # One of no batch repeats what the batch before it counted.
+        if report["numInputRows"]
+        for operator in report["stateOperators"]
+    )
+
+
+# -- from the one path to the other
+
+
+def test_a_program_goes_on_in_python_where_it_was_in_the_jvm_and_back(tmp_path: Path) -> None:
+    def make(app: faust.App) -> None:
+        totals = app.Table("totals", default=int).hopping(20, 10, expires=30, key_index=True)
+
+        @app.agent(app.topic("in", value_type=dict), sink=[app.topic("large")])
+        async def add(events: Any) -> Any:
+            async for e in events:
+                if e["n"] is not None:
+                    totals[e["k"]] += e["n"]
+                if totals[e["k"]].current() > 50:
+                    yield min(totals[e["k"]].current(), 1000)
+
+    chance = random.Random(11)
+    given = [
+        [
+            ({"k": f"k{chance.randrange(40)}", "n": chance.randrange(30)}, 20.0 * at + chance.random() * 20)
+            for _ in range(60)
+        ]
+        for at in range(6)
+    ]
+    # What the JVM leaves to Python: an int that no longer fits, a null that is none, and a float.
+    given[2][5] = ({"k": "k1", "n": 2**63 - 1}, 59.0)
+    given[3][7] = ({"k": "k2", "n": None}, 61.0)
+    both = Both(tmp_path, make)
+    taken = []
+    for at, compiled in enumerate([True, False, True, True, False, True]):
+        app, other = both.made(compiled, of=True), both.made(False)
+        for one in (app, other):
+            produce(one, "in", given[at])
+            one.run(until="drained")
+        taken.append(folded(app))
+        both.agree({True: app, False: other}, "large")
+    assert taken[0] == taken[5] == 60
+    assert taken[1] == taken[4] == 0
+    assert taken[2] + taken[3] < 120
+
+
+def test_ints_that_do_not_fit_missing_items_and_other_kinds_are_left_to_python(tmp_path: Path) -> None:
+    def make(app: faust.App) -> None:
+        sums = app.Table("sums", default=int).tumbling(10, expires=0)
+        ratios = app.Table("ratios", default=float).tumbling(10, expires=0)
+
+        @app.agent(app.topic("in", value_type=dict), on_error="dead_letter")
+        async def add(events: Any) -> None:
+            async for e in events:
+                sums[e["k"]] += e["n"]
+
+        @app.agent(app.topic("in", value_type=dict), on_error="dead_letter")
+        async def divide(events: Any) -> None:
+            async for e in events:
+                ratios[e["k"]] += 1 / e["n"]
+
+    rows: list[Any] = [{"k": f"k{n}", "n": n} for n in range(30)]
+    both = Both(tmp_path, make)
+    given = [
+        [(row, 1.0) for row in rows[1:]],
+        [({"k": "k1", "n": 2**63 - 1}, 1.0), ({"k": "k2", "n": 1}, 1.0)],
+        # A division by zero, and an item that is not there.
+        [(row, 2.0) for row in rows],
+        [({"k": "k3"}, 1.0), ({"k": "k4"}, 1.0)],
+        [({"k": None, "n": 1}, 1.0), ({"k": "k3", "n": None}, 1.0)],
+        [(row, 3.0) for row in rows[1:]],
+    ]
+    found = both.run({"in": given}, {"add", "divide"})
+    both.agree(found)
+    assert kept(found[True], "sums")[("k1", 0.0)] == 2**63 + 2
+    reasons = topics.read(found[True].broker, "both-dead-letters")["reason"].to_pylist()
+    assert sorted(reason.split(":")[0] for reason in reasons) == [
+        "InvalidArgumentError",
+        "InvalidArgumentError",
+        "KeyError",
+        "KeyError",
+        "KeyError",
+        "KeyError",
+        "TypeError",
+        "TypeError",
+        "ZeroDivisionError",
+    ]
+    assert 0 < folded(found[True]) < sum(2 * len(batch) for batch in given)
+
+
+def test_an_agent_in_the_jvm_that_fails_names_the_event_and_the_line(tmp_path: Path) -> None:
+    def make(app: faust.App) -> None:
+        sums = app.Table("sums", default=int).tumbling(10)
+
+        @app.agent(app.topic("in", value_type=dict))
+        async def divide(events: Any) -> None:
+            async for e in events:
+                sums[e["k"]] += 6 // e["n"]
+
+    both = Both(tmp_path, make)
+    app = both.app
+    produce(app, "in", [({"k": "a", "n": 2}, 1.0)])
+    produce(app, "in", [({"k": "a", "n": 3}, 2.0), ({"k": "a", "n": 0}, 3.0)])
+    with pytest.raises(
+        faust.MullionError, match=r"The agent 'divide' failed on the event \{'k': 'a', 'n': 0\}.*test_faust_compiled"
+    ):
+        app.run(until="drained")
+    assert kept(app, "sums") == {("a", 0.0): 3}
+
+
+# -- who else sees the tables
+
+
+def test_timers_and_windows_that_close_see_what_an_agent_in_the_jvm_wrote(tmp_path: Path) -> None:
+    def make(app: faust.App) -> None:
+        ticks, closed = app.topic("ticks"), app.topic("closed")
+
+        def on_close(key: Any, value: Any) -> None:
+            closed.send(value={"k": key[0], "start": key[1][0], "n": value})
+
+        views = app.Table("views", default=int, on_window_close=on_close).tumbling(10, expires=10, key_index=True)
+
+        @app.agent(app.topic("in", value_type=str))
+        async def count(pages: Any) -> None:
+            async for page in pages:
+                views[page] += 1
+
+        @app.timer(60)
+        async def tell() -> None:
+            for page, n in views.items():
+                await ticks.send(value={"page": page, "n": n})
+
+    both = Both(tmp_path, make)
+    apps = {compiled: both.made(compiled) for compiled in both.folders}
+    assert [part.runs for part in apps[True].explain().parts] == ["JVM"]
+    for app in apps.values():
+        topics.produce(app.broker, "in", ["a", "b", "a", "c"], timestamps=[1.0, 2.0, 3.0, 4.0])
+        with app.start() as running:
+            running.settle()
+            running.advance("60 seconds")
+            running.settle()
+            topics.produce(app.broker, "in", [*"abcabcdefgh"], timestamps=[25.0] * 11)
+            running.settle()
+    found = both.agree(apps, "ticks", "closed")
+    assert {(row["page"], row["n"]) for row in topics.read(apps[True].broker, "ticks").to_pylist()} == {
+        ("a", 2),
+        ("b", 1),
+        ("c", 1),
+    }
+    assert len(topics.read(apps[True].broker, "closed")) == 3
+    assert found
+    assert folded(apps[True]) == 15
+
+
+# -- which agents
+
+
+def reasons(make: Callable[[faust.App], None], folder: Path, **given: Any) -> dict[str, str]:
+    app = faust.App("reasons", broker=f"dir:{folder}", **given)
+    make(app)
+    for part in app.explain().parts:
+        assert "test_faust_compiled.py:" in part.where
+    return {part.name.removeprefix("agent "): f"{part.runs}: {part.why}" for part in app.explain().parts}
+
+
+def test_explain_says_why_an_agent_that_was_read_is_left_to_python(tmp_path: Path) -> None:
+    class Dated(faust.Record):
+        k: str
+        at: list[int]
+
+    class Own(faust.Record):
+        k: str
+
+        def __post_init__(self) -> None:
+            self.k = self.k.lower()
+
+    topics.produce(f"dir:{tmp_path}", "nested", [{"k": "a", "list": [1]}], timestamps=[1.0])
+
+    def make(app: faust.App) -> None:
+        tables = [app.Table(f"t{n}", default=int).tumbling(10) for n in range(12)]
+        t0, t1, t2, t3, t4, t5, t6, t7, t8 = tables[:9]
+        shared = tables[9]
+        large = app.Table("large", default=lambda: 2**70).tumbling(10)
+
+        def write(value: Any) -> None:
+            shared["all"] += 1
+
+        @app.agent(app.topic("a", value_type=Dated))
+        async def dated(events: Any) -> None:
+            async for e in events:
+                t0[e.k] += 1
+
+        @app.agent(app.topic("b", value_type=Own))
+        async def own(events: Any) -> None:
+            async for e in events:
+                t1[e.k] += 1
+
+        @app.agent(app.topic("c", value_type=dict), on_error="dead_letter")
+        async def aside(events: Any) -> Any:
+            async for e in events:
+                t2[e["k"]] += 1
+                yield 1
+
+        @app.agent(app.topic("d", value_type=dict), sink=[write])
+        async def function(events: Any) -> Any:
+            async for e in events:
+                t3[e["k"]] += 1
+                yield 1
+
+        @app.agent(app.topic("e", value_type=dict))
+        async def used(events: Any) -> None:
+            async for e in events:
+                shared[e["k"]] += 1
+
+        @app.agent(app.topic("f", value_type=dict))
+        async def power(events: Any) -> None:
+            async for e in events:
+                t4[e["k"]] += e["n"] ** 2
+
+        @app.agent(app.topic("g", value_type=dict, key_type=int))
+        async def keyed(events: Any) -> None:
+            async for e in events:
+                t5[e["k"]] += 1
+
+        @app.agent(app.topic("nested", value_type=dict))
+        async def nested(events: Any) -> None:
+            async for e in events:
+                t6[e["k"]] += len(e["list"])
+
+        @app.agent(app.topic("h", value_type=list[int]))
+        async def listed(events: Any) -> None:
+            async for e in events:
+                t7["all"] += len(e)
+
+        @app.agent(app.topic("i", value_type=dict))
+        async def whole(events: Any) -> None:
+            async for e in events:
+                t8[e["k"]] += len(e)
+
+        @app.agent(app.topic("j", value_type=dict))
+        async def high(events: Any) -> None:
+            async for e in events:
+                large[e["k"]] += 1
+
+    found = reasons(make, tmp_path)
+    for name, why in {
+        "dated": "Dated.at is read as list",
+        "own": "Own makes its values in its own way",
+        "aside": "what it prints and yields is not undone where an event is put aside",
+        "function": "a sink is a function",
+        "used": "the agent 'function' may use the table 't9' too",
+        "power": "the operator '**'",
+        "keyed": "keys of the topic 'g' are read as <class 'int'>",
+        "nested": "the field 'list' is array<bigint>",
+        "listed": "values of the topic 'h' are read as list[int]",
+        "whole": "it uses the event's value as a whole",
+        "high": "the default of the table 'large' is the constant 1180591620717411303424",
+    }.items():
+        assert found[name].startswith("Python: ")
+        assert found[name].endswith(why), found[name]

@@ -294,6 +294,7 @@ final class StatefulFunctionExec(
             commit(partition, state)
             longMetric("callsProcess") += calls.process
             longMetric("callsCallbacks") += calls.callbacks
+            longMetric("rowsFolded") += calls.folded
             longMetric("commitTimeMs") += (System.nanoTime() - ended) / 1000000L
           }
         )
@@ -358,7 +359,8 @@ object StatefulFunctionExec {
   private val metrics: Seq[StatefulOperatorCustomMetric] = Seq(
     StatefulOperatorCustomSumMetric("stateRowsRead", "state rows read"),
     StatefulOperatorCustomSumMetric("callsProcess", "calls of the function"),
-    StatefulOperatorCustomSumMetric("callsCallbacks", "calls of the callbacks")
+    StatefulOperatorCustomSumMetric("callsCallbacks", "calls of the callbacks"),
+    StatefulOperatorCustomSumMetric("rowsFolded", "rows of agents in the JVM")
   )
 }
 

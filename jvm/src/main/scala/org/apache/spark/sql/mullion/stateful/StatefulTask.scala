@@ -64,7 +64,7 @@ final class StatefulTask(
       context: TaskContext
   ): Iterator[InternalRow] = {
     val Folds.Left(left, isCalled) = stages.program.folds match {
-      case Some(program) => new Folds(program, layout, stages.input, state, wallUs, rowSpill).over(input)
+      case Some(program) => new Folds(program, layout, stages.input, state, wallUs, rowSpill).over(input, calls)
       case None          =>
         val project = UnsafeProjection.create(stages.input, layout)
         Folds.Left(input.map(project(_)), input.hasNext || state.isDue)
@@ -140,6 +140,9 @@ object StatefulTask {
   final class Calls {
     var process = 0L
     var callbacks = 0L
+
+    /** How many rows needed no call, for the JVM did what it would have done. */
+    var folded = 0L
   }
 
   private def frame(kind: Int, data: Array[Byte]): InternalRow = InternalRow(kind, data)

@@ -2,7 +2,6 @@ package org.apache.spark.sql.mullion.stateful.folds
 
 import java.nio.ByteBuffer
 
-
 import org.apache.spark.sql.mullion.stateful.{KeyedState, TimerClock}
 
 import dev.mullion.windows.KeptRanges

@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.stateful.folds
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression => CatalystExpression, _}
 import org.apache.spark.sql.mullion.{SparkLineShim, SpillLimits}
-import org.apache.spark.sql.mullion.stateful.KeyedState
+import org.apache.spark.sql.mullion.stateful.{KeyedState, StatefulTask}
 import org.apache.spark.sql.types.{IntegerType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -39,7 +39,7 @@ private[stateful] final class Folds(
   private val positionAt = layout.indexWhere(_.name == "_position")
 
   /** The rows that are left to Python, as it is given them. */
-  def over(rows: Iterator[InternalRow]): Left = {
+  def over(rows: Iterator[InternalRow], calls: StatefulTask.Calls): Left = {
     val toPython = UnsafeProjection.create(input, layout)
     val left = SparkLineShim.spillable(spill)
     val mine = agents.map(_.number -> Array.newBuilder[UnsafeRow]).toMap
@@ -55,8 +55,10 @@ private[stateful] final class Folds(
       val own = mine(agent.number).result()
       java.util.Arrays.sort(own, byPosition)
       agent.run(own) match {
-        case Some(told) => told.foreach(one => left.add(telling(one)))
-        case None       => own.foreach(row => left.add(toPython(row)))
+        case Some(told) =>
+          calls.folded += own.length
+          told.foreach(one => left.add(telling(one)))
+        case None => own.foreach(row => left.add(toPython(row)))
       }
     }
     tables.foreach(_.save())
