@@ -15,8 +15,6 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
   EventTimeWatermarkExec,
   StatefulOperatorCustomMetric
 }
-import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.{DriverClock, RunningQuery, SparkLineShim, StateChoice}
 import org.apache.spark.sql.mullion.state._
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode}
@@ -82,7 +80,8 @@ final class WindowExec(
       hasInitialState,
       skipEmittingInitialStateKeys,
       child
-    ) {
+    )
+    with OwnStateExec {
   override protected def otherCopyArgs: Seq[AnyRef] = Seq(program)
 
   /** Called by Spark's planning with what it knows of the batch. */
@@ -163,13 +162,9 @@ final class WindowExec(
 
   override def shortName: String = WindowExec.operatorName
 
-  // The operator's own provider, wherever the base and its traits ask for the session's.
-  @transient private lazy val ownConf: SQLConf = PartitionOpener.confOf(program.state, super.conf)
+  override protected def choice: StateChoice = program.state
 
-  // In tasks there is no session, and nothing to replace: the opener carries the settings there.
-  override def conf: SQLConf = if (session == null) super.conf else ownConf
-
-  override val stateStoreNames: Seq[String] = PartitionOpener.storeNames(program.state, program.families)
+  override protected def families: Seq[FamilySpec] = program.families
 
   override def requiredChildDistribution: Seq[Distribution] = Seq(
     ByKey.distribution(program.distributed, getStateInfo.numPartitions, conf),
@@ -247,12 +242,7 @@ final class WindowExec(
     else if (program.onProcessingTime) Some(inputWatermarkMs)
     else Some(TimeMath.toMillis(program.outputWatermark(TimeMath.fromMillis(inputWatermarkMs))))
 
-  override def validateAndMaybeEvolveStateSchema(
-      hadoopConf: Configuration,
-      batchId: Long,
-      stateSchemaVersion: Int
-  ): List[StateSchemaValidationResult] = {
-    // Ours first: Spark compares neither names nor what an aggregate is.
+  override protected def checkState(hadoopConf: Configuration): Unit = {
     OperatorHeader.check(program, getStateInfo, hadoopConf)
     if (program.state == StateChoice.Memory) {
       val n = MemorySnapshots.checkStart(getStateInfo, conf, hadoopConf)
@@ -263,25 +253,6 @@ final class WindowExec(
           "tasks wait for the one that has their state."
       )
     }
-    val main = program.families.head
-    val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, main.key, 0, main.value)
-    List(
-      StateSchemaCompatibilityChecker.validateAndMaybeEvolveStateSchema(
-        getStateInfo,
-        hadoopConf,
-        List(schema),
-        session.sessionState,
-        stateSchemaVersion
-      )
-    )
-  }
-
-  override def operatorStateMetadata(stateSchemaPaths: List[List[String]]): OperatorStateMetadata = {
-    val info = getStateInfo
-    OperatorStateMetadataV1(
-      OperatorInfoV1(info.operatorId, shortName),
-      stateStoreNames.map(StateStoreMetadataV1(_, 0, info.numPartitions)).toArray
-    )
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
@@ -362,10 +333,7 @@ final class WindowExec(
     longMetric("firingsClose") += counts.firedClose
     longMetric("numUpdatedStateRows") += counts.panesOpened
     longMetric("numRemovedStateRows") += counts.panesClosed
-    partition.stores.zipWithIndex.foreach { case (store, i) => setStoreMetrics(store, setCheckpointInfo = i == 0) }
-    // In place of what the stores counted: HDFS-backed ones count their lists of leading columns too, RocksDB nothing.
-    longMetric("numTotalStateRows").set(total)
-    setOperatorMetrics(partition.stores.length)
+    countStores(partition, total)
   }
 }
 

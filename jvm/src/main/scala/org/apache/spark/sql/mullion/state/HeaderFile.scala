@@ -11,6 +11,9 @@ import org.json4s.{Formats, JValue}
 import org.json4s.jackson.{JsonMethods, Serialization}
 
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.mullion.SparkLineShim
+
+import dev.mullion.MullionException
 
 /** A small file of JSON beside an operator's state that says what it means. It is written once.
   *
@@ -29,7 +32,32 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
     }
   }
 
-  def write(operatorRoot: Path, hadoopConf: Configuration, header: T): Unit = {
+  /** Compares an operator with the state that it is about to use, and fails before anything is written if they differ;
+    * in a new checkpoint, writes what the state will mean.
+    *
+    * @param others
+    *   whose the state is if it is not the operator's
+    * @param differences
+    *   between what was and what is, in words
+    */
+  def check(info: SparkLineShim.StateInfo, hadoopConf: Configuration, now: T, others: String)(
+      differences: (T, T) => Seq[String]
+  ): Unit = {
+    val root = new Path(info.checkpointLocation, info.operatorId.toString)
+    read(root, hadoopConf) match {
+      case Some(was) =>
+        val found = differences(was, now)
+        if (found.nonEmpty)
+          throw MullionException.incompatibleState(
+            s"The checkpoint ${new Path(info.checkpointLocation).getParent} holds state of $others (operator " +
+              s"${info.operatorId}). ${found.mkString("; ")}. Nothing was overwritten. Start the changed query with a " +
+              "new checkpointLocation, or change it back."
+          )
+      case None => write(root, hadoopConf, now)
+    }
+  }
+
+  private def write(operatorRoot: Path, hadoopConf: Configuration, header: T): Unit = {
     val file = path(operatorRoot)
     val files = CheckpointFileManager.create(operatorRoot, hadoopConf)
     files.mkdirs(file.getParent)

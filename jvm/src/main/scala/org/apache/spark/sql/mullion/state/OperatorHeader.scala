@@ -7,8 +7,6 @@ import org.json4s._
 import org.apache.spark.sql.mullion.SparkLineShim
 import org.apache.spark.sql.mullion.exec.OperatorProgram
 
-import dev.mullion.MullionException
-
 /** What an operator's state means, written beside it once: of one window, or of several that share the operator. */
 trait OperatorHeader {
 
@@ -65,21 +63,8 @@ object OperatorHeader {
   /** Compares the operator with the state that it is about to read, and fails before anything is written if they
     * differ; in a new checkpoint, writes what the state will mean.
     */
-  def check(program: OperatorProgram, info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit = {
-    val root = new Path(info.checkpointLocation, info.operatorId.toString)
-    val now = program.header
-    read(root, hadoopConf) match {
-      case Some(was) =>
-        val differences = was.differences(now)
-        if (differences.nonEmpty)
-          throw MullionException.incompatibleState(
-            s"The checkpoint ${new Path(info.checkpointLocation).getParent} holds state of another query (operator " +
-              s"${info.operatorId}). ${differences.mkString("; ")}. Nothing was overwritten. Start the changed query with a " +
-              "new checkpointLocation, or change it back."
-          )
-      case None => file.write(root, hadoopConf, now)
-    }
-  }
+  def check(program: OperatorProgram, info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit =
+    file.check(info, hadoopConf, program.header, "another query")(_.differences(_))
 
   def read(operatorRoot: Path, hadoopConf: Configuration): Option[OperatorHeader] = file.read(operatorRoot, hadoopConf)
 }

@@ -20,8 +20,6 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
   StatefulOperatorCustomSumMetric,
   StatefulOperatorPartitioning
 }
-import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion._
 import org.apache.spark.sql.mullion.exec.{MinAccumulator, Sources, WindowExec}
 import org.apache.spark.sql.mullion.state._
@@ -91,7 +89,8 @@ final class StatefulFunctionExec(
       hasInitialState,
       skipEmittingInitialStateKeys,
       child
-    ) {
+    )
+    with OwnStateExec {
   import stages.program
 
   override protected def otherCopyArgs: Seq[AnyRef] = Seq(stages)
@@ -172,14 +171,9 @@ final class StatefulFunctionExec(
 
   override def shortName: String = StatefulFunctionExec.operatorName
 
-  // The operator's own provider, as in WindowExec.
-  @transient private lazy val ownConf: SQLConf = PartitionOpener.confOf(program.state, super.conf)
+  override protected def choice: StateChoice = program.state
 
-  override def conf: SQLConf = if (session == null) super.conf else ownConf
-
-  private val families = KeyedState.families(program.state)
-
-  override val stateStoreNames: Seq[String] = PartitionOpener.storeNames(program.state, families)
+  override protected def families: Seq[FamilySpec] = KeyedState.families(choice)
 
   override def requiredChildDistribution: Seq[Distribution] = Seq(
     StatefulOperatorPartitioning.getCompatibleDistribution(stages.shards, getStateInfo, conf),
@@ -205,35 +199,12 @@ final class StatefulFunctionExec(
   // What functions make carries no watermark.
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] = None
 
-  override def validateAndMaybeEvolveStateSchema(
-      hadoopConf: Configuration,
-      batchId: Long,
-      stateSchemaVersion: Int
-  ): List[StateSchemaValidationResult] = {
+  override protected def checkState(hadoopConf: Configuration): Unit = {
     StatefulHeader.check(program, getStateInfo, hadoopConf)
     if (program.state == StateChoice.Memory) {
       MemorySnapshots.checkStart(getStateInfo, conf, hadoopConf)
       ()
     }
-    val main = families.head
-    val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, main.key, 0, main.value)
-    List(
-      StateSchemaCompatibilityChecker.validateAndMaybeEvolveStateSchema(
-        getStateInfo,
-        hadoopConf,
-        List(schema),
-        session.sessionState,
-        stateSchemaVersion
-      )
-    )
-  }
-
-  override def operatorStateMetadata(stateSchemaPaths: List[List[String]]): OperatorStateMetadata = {
-    val info = getStateInfo
-    OperatorStateMetadataV1(
-      OperatorInfoV1(info.operatorId, shortName),
-      stateStoreNames.map(StateStoreMetadataV1(_, 0, info.numPartitions)).toArray
-    )
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
@@ -263,7 +234,7 @@ final class StatefulFunctionExec(
       SparkLineShim.spillLimits(conf).copy(rowsInMemory = StatefulFunctionExec.framesInMemory),
       SparkLineShim.spillLimits(conf)
     )
-    val choice = program.state
+    val kept = choice
     val due = nextDue
     metrics // made on the driver, used in the tasks
     new StagesRDD(
@@ -275,7 +246,7 @@ final class StatefulFunctionExec(
       (index, partition, input, panes, context) => {
         val state = new KeyedState(
           partition,
-          choice,
+          kept,
           {
             case TimerClock.Event => task.eventUs
             case TimerClock.Wall  => task.wallUs
@@ -315,10 +286,7 @@ final class StatefulFunctionExec(
     longMetric("stateRowsRead") += state.rowsRead
     longMetric("numUpdatedStateRows") += state.recordsWritten
     longMetric("numRemovedStateRows") += state.recordsRemoved
-    partition.stores.zipWithIndex.foreach { case (store, i) => setStoreMetrics(store, setCheckpointInfo = i == 0) }
-    // In place of what the stores counted, as in WindowExec.
-    longMetric("numTotalStateRows").set(total)
-    setOperatorMetrics(partition.stores.length)
+    countStores(partition, total)
   }
 }
 

@@ -7,8 +7,6 @@ import org.json4s._
 import org.apache.spark.sql.mullion.SparkLineShim
 import org.apache.spark.sql.mullion.state.HeaderFile
 
-import dev.mullion.MullionException
-
 /** What functions' state means, as far as it is known outside of them, written beside it once. What is in a record is
   * the functions' own.
   *
@@ -45,20 +43,8 @@ object StatefulHeader {
   /** Compares the functions with the state that they are about to use, before anything is written; in a new checkpoint,
     * writes what it will mean.
     */
-  def check(program: StatefulProgram, info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit = {
-    val root = new Path(info.checkpointLocation, info.operatorId.toString)
-    file.read(root, hadoopConf) match {
-      case Some(was) =>
-        val differences = was.differences(program.header)
-        if (differences.nonEmpty)
-          throw MullionException.incompatibleState(
-            s"The checkpoint ${new Path(info.checkpointLocation).getParent} holds state of other functions (operator " +
-              s"${info.operatorId}). ${differences.mkString("; ")}. Nothing was overwritten. Start the changed query with a " +
-              "new checkpointLocation, or change it back."
-          )
-      case None => file.write(root, hadoopConf, program.header)
-    }
-  }
+  def check(program: StatefulProgram, info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit =
+    file.check(info, hadoopConf, program.header, "other functions")(_.differences(_))
 
   def read(operatorRoot: Path, hadoopConf: Configuration): Option[StatefulHeader] = file.read(operatorRoot, hadoopConf)
 }
