@@ -1,6 +1,6 @@
 # make demo   real flights through windows, early firings and late rows
 # make test   every check and test, Scala and Python
-# make bench  against Spark's own window()
+# make bench  against Spark's own windows and other engines; make bench-full also with millions of keys
 #
 # Each sets up what it needs in this folder (.venv, .build, dist, target) and starts at once when that is there.
 
@@ -29,7 +29,7 @@ CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 # $(call quietly,LOG,COMMAND): the command's output, only if it fails.
 quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; exit 1; }
 
-.PHONY: demo test bench venv jar wheel kafka lint lint-python fmt clean
+.PHONY: demo test bench bench-full venv jar wheel kafka lint lint-python fmt clean
 .DELETE_ON_ERROR:
 
 demo: venv
@@ -44,8 +44,12 @@ test: lint-python venv kafka $(SBT_LAUNCH)
 	@echo "Python tests ..."
 	@$(IN)/pytest -n 2 --dist loadgroup
 
-bench: venv
-	@$(IN)/python benchmarks/run.py
+# On a machine with nothing else to do. KEEP=1 writes what is found to benchmarks/results.
+bench: venv kafka .venv/.bench
+	@$(IN)/python benchmarks/run.py $(if $(KEEP),--keep)
+
+bench-full: venv kafka .venv/.bench .build/flink/.got
+	@$(IN)/python benchmarks/run.py --full --rounds 2 $(if $(KEEP),--keep)
 
 # The environment, with the wheel in it as a user would have it.
 venv: .venv/.installed
@@ -85,6 +89,11 @@ clean:
 	@$(call quietly,pip,$(IN)/python -m pip install --disable-pip-version-check -r .build/requirements.txt)
 	@touch $@
 
+.venv/.bench: pyproject.toml .venv/.requirements
+	@$(IN)/python scripts/requirements.py bench > .build/bench-requirements.txt
+	@$(call quietly,pip-bench,$(IN)/python -m pip install --disable-pip-version-check -r .build/bench-requirements.txt)
+	@touch $@
+
 # PySpark's JARs hold an Ivy, which gets the launcher from Maven Central; the launcher gets everything else.
 $(SBT_LAUNCH): project/build.properties | .venv/.requirements .build
 	@echo "Getting sbt $(SBT_VERSION) ..."
@@ -99,6 +108,14 @@ $(SBT_LAUNCH): project/build.properties | .venv/.requirements .build
 	@$(call quietly,ivy-kafka,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
 		org.apache.ivy.Main -ivy scripts/kafka.ivy.xml -types jar bundle \
 		-retrieve '.build/kafka/[conf]/[artifact]-[revision](-[classifier]).[ext]')
+	@touch $@
+
+# What PyFlink reads Parquet with.
+.build/flink/.got: scripts/flink.ivy.xml | .venv/.requirements .build
+	@echo "Getting Flink's Parquet ..."
+	@rm -rf .build/flink
+	@$(call quietly,ivy-flink,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
+		org.apache.ivy.Main -ivy scripts/flink.ivy.xml -types jar bundle -retrieve '.build/flink/[artifact]-[revision].[ext]')
 	@touch $@
 
 $(JAR): $(SCALA) python/mullion/_version.py | $(SBT_LAUNCH)

@@ -1,107 +1,142 @@
-"""``make bench``: Mullion against Spark's own ``window()``, on the same rows in one run, with the answers compared.
+"""``make bench`` and ``make bench-full``: Mullion and its peers over the same rows in one run, answers compared.
 
-Each side of a workload runs in a process of its own, one after the other, on two cores: Mullion with state in RocksDB
-and in memory, Spark with RocksDB. Times are of warm batches: medians after the first ones, each with the batch without
-rows in which what it made due comes out.
+    run.py [--full] [--rounds N] [--keep] [--only WORDS]... [--by CONTENDER]... [--share PART]
+
+``--full`` takes millions of keys, the slow peers and the curves. ``--keep`` writes what is found to
+``benchmarks/results`` and into ``docs/performance.md``. The rest is for trying things out: ``--only`` takes the
+workloads whose names have the words, ``--by`` a contender, ``--share`` a part of each batch's rows.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import platform
+import argparse
 import re
-import statistics
-import subprocess
-import sys
+import shutil
 import tempfile
+import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import pyspark
 from rich.console import Console
-from rich.table import Table
 
-from workloads import ALL, Workload, write
+import curves
+import report
+import workloads
+from environments import CONTENDERS, Unavailable
+from measured import Failed, Figures, measure
+from rows import write
+from workloads import Workload
 
-HERE = Path(__file__).parent
-SIDES = ("mullion", "memory", "spark")
-
-
-def measure(side: str, workload: Workload, folder: Path) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, HERE / "side.py", side, workload.name, folder], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise SystemExit(f"{side} failed on {workload.name}:\n{done.stderr[-4000:]}")
-    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    figures["times"] = times(workload, figures["batches"])[workload.warm :]
-    figures["state_rows"] = max(batch["state_rows"] for batch in figures["batches"])
-    return figures
+JUDGE = "duckdb"
 
 
-def times(workload: Workload, batches: list[dict[str, int]]) -> list[int]:
-    """Milliseconds for each file of rows, with the batch without rows in which what it made due came out."""
-    if workload.idle:
-        return [batch["ms"] for batch in batches if not batch["rows"]]
-    took: list[int] = []
-    for batch in batches:
-        if batch["rows"]:
-            took.append(0)
-        took[-1] += batch["ms"]
-    return took
+# It makes a row of each slice for each of its windows.
+MOST_FOR_THE_JUDGE = 200_000_000
 
 
-def together(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The figures of a side over all its runs."""
-    took = [ms for run in runs for ms in run["times"]]
-    peak = statistics.median(run["peak_mb"] for run in runs)
-    return {**runs[0], "ms": statistics.median(took), "spread": (min(took), max(took)), "peak_mb": round(peak)}
+def judged(workload: Workload, rows: int) -> bool:
+    """Whether DuckDB answers the same question. Where it does not, contenders are compared with one another."""
+    if workload.rows_of in ("open", "nexmark") or workload.rows <= 100 or not workload.ends:
+        return False
+    seconds = workload.span * rows // workload.rows
+    return min(rows, seconds * workload.keys) * workload.overlaps <= MOST_FOR_THE_JUDGE
+
+
+class Run:
+    """What each contender did on each workload, and what went wrong."""
+
+    def __init__(self, scratch: Path, console: Console) -> None:
+        self.scratch, self.console = scratch, console
+        self.found: dict[str, dict[str, Figures]] = {}
+        self.wrong: list[str] = []
+
+    def take(self, workload: Workload, rounds: int) -> None:
+        """All contenders in turns, round by round."""
+        found = self.found.setdefault(workload.name, {})
+        answers: dict[int, dict[str, dict[str, int]]] = {}
+        judge: dict[int, Figures | None] = {}
+        folder = self.scratch / re.sub(r"\W+", "-", workload.name)
+        for _ in range(rounds):
+            for name, rows in workload.takes.items():
+                files = folder / str(rows)
+                if rows not in answers:
+                    write(workload, rows, files)
+                    answers[rows] = {}
+                    if judged(workload, rows):
+                        judge[rows] = self.measure(JUDGE, workload, rows, files, answers[rows])
+                again = name != JUDGE or rows not in judge
+                figures = self.measure(name, workload, rows, files, answers[rows]) if again else judge[rows]
+                if figures:
+                    found[name] = found[name].joined(figures) if name in found else figures
+                    self.console.print(
+                        f"{workload.name}: {CONTENDERS[name].title}: {figures.median_ms:,.0f} ms a batch of "
+                        f"{figures.rows:,} rows, {figures.whole_s:,.1f} s in all, {figures.peak_mb:,} MB"
+                    )
+        for rows, said in answers.items():
+            if len({tuple(answer.items()) for answer in said.values()}) > 1:
+                self.note(f"The answers differ on {workload.name}, {rows:,} rows: {said}")
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def measure(
+        self, name: str, workload: Workload, rows: int, folder: Path, answers: dict[str, dict[str, int]]
+    ) -> Figures | None:
+        try:
+            with self.console.status(f"{workload.name}: {CONTENDERS[name].title}"):
+                figures = measure(name, workload, rows, folder)
+        except Unavailable as why:
+            self.console.print(str(why))
+            return None
+        except Failed as why:
+            self.note(str(why))
+            return None
+        # The ceiling has parts of panes, and what is of the wall clock is for chance to say.
+        if figures.answer and name != "ceiling" and workload.kind != "q12":
+            answers[name] = figures.answer
+        return figures
+
+    def note(self, wrong: str) -> None:
+        self.console.print(wrong, style="red")
+        self.wrong.append(wrong)
+
+
+def chosen(full: bool, only: list[str], by: list[str], share: float) -> list[Workload]:
+    """The workloads and contenders with the words, or all where there are none, with a share of their rows."""
+    found = []
+    for workload in [*workloads.FULL, *curves.points()] if full else workloads.BENCH:
+        if only and not any(word in workload.name for word in only):
+            continue
+        takes = {**workload.takes, **(workload.more if full else {})}
+        # Fewer rows of panes that stay open would be fewer panes, and of small batches, none.
+        part = share if workload.rows_of != "open" and workload.rows > 100 else 1.0
+        found.append(
+            replace(
+                workload,
+                rows=int(workload.rows * part),
+                takes={name: int(rows * part) for name, rows in takes.items() if not by or name in by},
+                more={},
+            )
+        )
+    return found
 
 
 def main() -> None:
-    console = Console(width=140)
-    console.print(
-        f"Spark {pyspark.__version__}, {os.cpu_count()} cores, {platform.machine()}; state in RocksDB, and in memory. "
-        "Medians of warm batches; the least and the most in brackets."
-    )
-    table = Table("workload", "", "Mullion", "in memory", "Spark's window()", "ratio (in memory)")
+    asked = argparse.ArgumentParser()
+    asked.add_argument("--full", action="store_true")
+    asked.add_argument("--only", action="append", default=[])
+    asked.add_argument("--by", action="append", default=[])
+    asked.add_argument("--share", type=float, default=1.0)
+    asked.add_argument("--rounds", type=int, default=1)
+    asked.add_argument("--keep", action="store_true")
+    options = asked.parse_args()
+    console = Console(width=150)
+    start = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
-        for workload in ALL:
-            folder = Path(scratch) / re.sub(r"\W+", "-", workload.name)
-            write(workload, folder)
-            with console.status(workload.name):
-                runs = [{side: measure(side, workload, folder) for side in SIDES} for _ in range(workload.rounds)]
-            answers = {(run[side]["panes"], run[side]["checksum"]) for run in runs for side in SIDES}
-            if len(answers) > 1:
-                raise SystemExit(f"The answers differ on {workload.name}: {answers}.")
-            add_rows(table, workload, *(together([run[side] for run in runs]) for side in SIDES))
-    console.print(table)
-    console.print("All sides gave the same panes on every workload.")
-
-
-def add_rows(
-    table: Table, workload: Workload, ours: dict[str, Any], memory: dict[str, Any], theirs: dict[str, Any]
-) -> None:
-    sides = (ours, memory, theirs)
-
-    def ms(figures: dict[str, Any]) -> str:
-        low, high = figures["spread"]
-        return f"{figures['ms']:,.0f} ms ({low:,}-{high:,})"
-
-    def rate(figures: dict[str, Any]) -> str:
-        return f"{workload.rows / figures['ms'] * 1000:,.0f}"
-
-    faster, faster_in_memory = (theirs["ms"] / side["ms"] for side in (ours, memory))
-    table.add_row(workload.name, "batch", *map(ms, sides), f"{faster:.2f}x faster ({faster_in_memory:.2f}x)")
-    if not workload.idle:
-        table.add_row("", "rows/s", *map(rate, sides), "")
-    table.add_row("", "panes out", *(f"{side['panes']:,}" for side in sides), "equal")
-    for name, key, unit in (("state rows", "state_rows", ""), ("peak memory", "peak_mb", " MB")):
-        shares = [side[key] / theirs[key] for side in (ours, memory)] if theirs[key] else []
-        ratio = "{:.2f}x of Spark's ({:.2f}x)".format(*shares) if shares else ""
-        table.add_row("", name, *(f"{side[key]:,}{unit}" for side in sides), ratio)
-    table.add_section()
+        run = Run(Path(scratch), console)
+        for workload in chosen(options.full, options.only, options.by, options.share):
+            run.take(workload, options.rounds)
+    report.show(run.found, console, (time.monotonic() - start) / 60, options.keep and not run.wrong)
+    if run.wrong:
+        raise SystemExit(f"{len(run.wrong)} things went wrong, and nothing was written:\n" + "\n".join(run.wrong))
 
 
 if __name__ == "__main__":

@@ -18,8 +18,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from mullion import Session, windowed
-from side import session
-from workloads import CORES, SECOND
+from rows import SECOND
+from spark_session import session
+from workloads import CORES
 
 BATCH = 1_000_000
 BASE = 1_700_000_000 * SECOND

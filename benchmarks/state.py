@@ -9,7 +9,6 @@ others is shown, with what a row costs beyond ``none``.
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from mullion._stateful import Function, State, stateful_map
-from side import session
+from spark_session import session
 
 KEYS = (1_000, 100_000)
 BATCHES = 4
@@ -74,8 +73,6 @@ def micros_per_row(spark: SparkSession, function: Function, rows: int, keys: int
 
 
 def main(rows: int) -> None:
-    # Workers have the packages that this process has.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = session()
     # Once for nothing: the first query of a JVM pays for what all of them use.
     micros_per_row(spark, one_by_one, rows, KEYS[0], "rocksdb")

@@ -9,7 +9,6 @@ batch, until it is drained.
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 import time
@@ -27,7 +26,7 @@ import mullion.turbine as turbine
 from mullion import Tumbling, topics, windowed
 from mullion.turbine import aggregates as agg
 from mullion.turbine import windowing as win
-from side import session
+from spark_session import session
 from workloads import CORES
 
 BATCHES = 8
@@ -92,7 +91,6 @@ def program(spark: SparkSession, broker: str, home: Path, each: bool) -> None:
 
 
 def main(rows: int, keys: int) -> None:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = session()
     spark.conf.set("spark.sql.shuffle.partitions", CORES)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,82 +1,249 @@
-"""What is measured: rows as files of Parquet, one micro-batch each, and the same question asked of each side.
+"""What is asked: windows over streams of rows, and how far each contender goes through them.
 
-Times of rows are microseconds of event time; a workload's rows are the same for all sides, from a seed.
+A stream is files of Parquet, a micro-batch each. Times are seconds of event time unless a name says otherwise. A
+workload's rows come from a seed, and are the same for all.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-SECOND = 1_000_000
 CORES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A stream and a window over it.
+    """A stream, a question to it, and who answers.
 
-    ``batch_us`` is how much event time a batch spans; ``delay`` the watermark's delay; ``warm`` the number of first
-    batches that no median counts. With ``idle`` the first batch holds all the rows, in panes that stay open, and every
-    later one holds a single row that makes one small pane close in the batch without rows that follows: what that batch
-    takes is what is measured. Both sides run ``rounds`` times, in turns, for machines have slow minutes.
+    - ``kind``: ``tumbling``, ``sliding`` or ``session`` over the keys ``k``; or a query of Nexmark, ``q5`` and so on.
+    - ``size``, ``slide``: of a window; for sessions ``size`` is the gap.
+    - ``keys``, ``rows``, ``batches``, ``span``: how many keys there are, how many rows a batch has, how many batches
+      there are, and how much event time each spans.
+    - ``rows_of``: how the rows are made (see ``rows.py``): ``keys`` at random, ``visits`` of many keys that come and
+      go, ``bursts`` of a few that stay long, ``open`` panes that nothing happens to, or ``nexmark``.
+    - ``warm``: how many first batches no median counts.
+    - ``late``: the share of rows that come up to ``lateness`` after the watermark has passed them.
+    - ``early``: how often open panes fire before they close; 0 for not.
+    - ``cores``: how many the contenders may use.
+    - ``ends``: whether a last row closes all panes; not where that would be all that is measured.
+    - ``takes``: for each contender the rows that it goes through, from the first on: all, or as many as it can in half
+      a minute. Its answers are compared with those to the same rows. ``more`` has those of the full benchmark alone.
     """
 
     name: str
-    size: str
-    slide: str | None
-    keys: int
-    rows: int
-    batches: int
-    batch_us: int
-    delay: str = "5 seconds"
-    warm: int = 2
-    idle: bool = False
-    rounds: int = 1
+    kind: str
+    size: int
+    takes: dict[str, int]
+    more: dict[str, int] = field(default_factory=dict)
+    slide: int = 0
+    keys: int = 1_000
+    rows: int = 1_000_000
+    batches: int = 8
+    span: int = 10
+    delay: int = 5
+    warm: int = 3
+    rows_of: str = "keys"
+    late: float = 0.0
+    lateness: int = 0
+    early: int = 0
+    cores: int = CORES
+    ends: bool = True
+
+    @property
+    def all_rows(self) -> int:
+        return self.rows * self.batches
+
+    @property
+    def overlaps(self) -> int:
+        """In how many windows a row is."""
+        return self.size // self.slide if self.slide else 1
 
 
-TUMBLING = Workload(
-    "tumbling 10 s, 100k keys", "10 seconds", None, 100_000, 1_000_000, 12, 10 * SECOND, warm=5, rounds=2
+def everyone(rows: int, *names: str) -> dict[str, int]:
+    return dict.fromkeys(names, rows)
+
+
+ALL_ON_SPARK = ("mullion", "memory", "spark", "spark hdfs", "ceiling")
+M = 1_000_000
+
+TUMBLING_1K = Workload(
+    "tumbling 10 s, 1k keys",
+    "tumbling",
+    10,
+    {**everyone(8 * M, "mullion", "ceiling", "duckdb"), "pandas": 3 * M, "bytewax": 400_000, "quix": 100_000},
+    everyone(8 * M, "memory", "spark", "pyflink"),
 )
-SLIDING = Workload("sliding 60 s / 1 s, 1k keys", "60 seconds", "1 second", 1_000, 1_000_000, 12, 100 * SECOND, warm=8)
-IDLE = Workload(
-    "a batch without rows, 1M open panes", "10 seconds", None, 1_000_000, 1_000_000, 8, 10 * SECOND, "1 hour", 2, True
+TUMBLING_100K = Workload(
+    "tumbling 10 s, 100k keys",
+    "tumbling",
+    10,
+    {**everyone(10 * M, *ALL_ON_SPARK, "duckdb"), "pandas": 200_000},
+    keys=100_000,
+    batches=10,
+    warm=5,
 )
-ALL = (TUMBLING, SLIDING, IDLE)
+ONE_CORE = replace(
+    TUMBLING_100K,
+    name="one core, tumbling, 100k keys",
+    takes={"mullion": 8 * M},
+    more={"memory": 8 * M},
+    cores=1,
+    batches=8,
+    warm=4,
+)
+SLIDING_1K = Workload(
+    "sliding 60 s / 1 s, 1k keys",
+    "sliding",
+    60,
+    {**everyone(8 * M, "mullion", "memory", "ceiling", "duckdb"), "spark": 3 * M, "bytewax": 40_000},
+    {"pyflink": 4 * M},
+    slide=1,
+    span=100,
+)
+HOUR_1K = Workload(
+    "sliding 1 h / 1 s, 1k keys",
+    "sliding",
+    3600,
+    {"mullion": 8 * M},
+    # Spark makes 3,600 rows of each, and keeps as many for each key.
+    {"memory": 8 * M, "spark": 400_000},
+    slide=1,
+    span=5,
+)
+VISITS = Workload(
+    "sessions, many short",
+    "session",
+    10,
+    everyone(8 * M, "mullion", "memory", "spark", "ceiling", "duckdb"),
+    {"spark hdfs": 8 * M},
+    keys=300_000,
+    span=20,
+    rows_of="visits",
+)
+NOTHING_10K = Workload(
+    "a batch without rows, 10k open panes",
+    "tumbling",
+    10,
+    everyone(10_000, "mullion", "spark"),
+    everyone(10_000, "memory"),
+    keys=10_000,
+    rows=10_000,
+    batches=12,
+    warm=4,
+    rows_of="open",
+)
+NOTHING_300K = replace(
+    NOTHING_10K,
+    name="a batch without rows, 300k open panes",
+    keys=300_000,
+    rows=300_000,
+    takes=everyone(300_000, "mullion", "spark"),
+    more=everyone(300_000, "memory"),
+)
+FEW_ROWS = Workload(
+    "micro-batches of 100 rows",
+    "tumbling",
+    10,
+    everyone(8_000, "mullion", "memory", "stateless"),
+    {"spark": 8_000},
+    keys=100,
+    rows=100,
+    batches=80,
+    span=1,
+    warm=40,
+)
+EARLY = replace(
+    TUMBLING_100K,
+    name="tumbling 10 s, 100k keys, early every 2 s",
+    takes=everyone(8 * M, "mullion", "memory"),
+    rows=500_000,
+    batches=16,
+    span=4,
+    early=2,
+)
+LATE = replace(
+    TUMBLING_100K,
+    name="tumbling 10 s, 100k keys, 5% late within 30 s",
+    takes=everyone(10 * M, "mullion", "memory", "spark"),
+    late=0.05,
+    lateness=30,
+)
+TUMBLING_3M = Workload(
+    "tumbling 1 h, 3M keys open",
+    "tumbling",
+    3600,
+    everyone(8 * M, *ALL_ON_SPARK, "duckdb"),
+    keys=3_000_000,
+    rows=500_000,
+    batches=16,
+    span=60,
+    warm=10,
+)
+SLIDING_100K = replace(
+    SLIDING_1K,
+    name="sliding 60 s / 1 s, 100k keys",
+    takes=everyone(5 * M, "mullion", "memory", "spark", "ceiling"),
+    more={},
+    keys=100_000,
+    rows=500_000,
+    batches=10,
+    span=10,
+    # Panes of a minute close from the seventh on.
+    warm=6,
+)
+HOUR_100K = replace(
+    HOUR_1K,
+    name="sliding 1 h / 1 s, 100k keys",
+    takes=everyone(8 * M, "mullion", "memory"),
+    more={},
+    keys=100_000,
+    ends=False,
+)
+BURSTS = Workload(
+    "sessions, few long",
+    "session",
+    10,
+    everyone(8 * M, *ALL_ON_SPARK, "duckdb"),
+    keys=100,
+    span=20,
+    rows_of="bursts",
+)
+NOTHING = {
+    panes: replace(
+        NOTHING_10K,
+        name=f"a batch without rows, {said} open panes",
+        keys=panes,
+        rows=panes,
+        more={},
+        takes=everyone(panes, "mullion", "memory", "spark"),
+    )
+    for panes, said in ((100_000, "100k"), (M, "1M"), (10 * M, "10M"))
+}
+NOTHING_10M = NOTHING[10 * M]
+NEXMARK = tuple(
+    Workload(
+        f"Nexmark {query}",
+        query,
+        size,
+        everyone(6 * M, "mullion", "memory", "spark", "spark hdfs"),
+        slide=slide,
+        batches=6,
+        span=100,
+        delay=4,
+        rows_of="nexmark",
+    )
+    for query, size, slide in (("q5", 10, 2), ("q7", 10, 0), ("q8", 10, 0), ("q11", 10, 0), ("q12", 10, 0))
+)
 
-
-def write(workload: Workload, folder: Path) -> None:
-    """Writes the batches of a workload as Parquet files, named by their order."""
-    folder.mkdir(parents=True)
-    random = np.random.default_rng(7)
-    base = 1_700_000_000 * SECOND
-    for batch in range(workload.batches):
-        if workload.idle and batch > 0:
-            rows = 1
-            keys = np.array([-1])
-            times = np.array([base + batch * workload.batch_us])
-        elif workload.idle:
-            # The panes of key -1 are an hour back: with each later row one of them falls due.
-            rows = workload.rows + workload.batches
-            keys = np.concatenate([np.arange(workload.rows) % workload.keys, np.full(workload.batches, -1)])
-            old = base - 3600 * SECOND + np.arange(workload.batches) * workload.batch_us
-            times = np.concatenate([np.full(workload.rows, base), old])
-        else:
-            rows = workload.rows
-            keys = random.integers(0, workload.keys, rows)
-            times = base + batch * workload.batch_us + np.sort(random.integers(0, workload.batch_us, rows))
-            # Out of order by up to two seconds: within the delay, so that both sides keep every row.
-            times = times - random.integers(0, 2 * SECOND, rows)
-        table = pa.table(
-            {
-                "ts": pa.array(times, pa.timestamp("us", "UTC")),
-                "k": pa.array(keys, pa.int64()),
-                "v": pa.array(random.integers(0, 1000, rows), pa.int64()),
-            }
-        )
-        # A row group for each core, so that the scan is not what limits.
-        pq.write_table(table, folder / f"{batch:04}.parquet", row_group_size=max(1, rows // CORES))
+BENCH = (
+    TUMBLING_1K,
+    TUMBLING_100K,
+    ONE_CORE,
+    SLIDING_1K,
+    HOUR_1K,
+    VISITS,
+    NOTHING_10K,
+    NOTHING_300K,
+    FEW_ROWS,
+)
+FULL = (*BENCH, TUMBLING_3M, SLIDING_100K, HOUR_100K, BURSTS, *NOTHING.values(), EARLY, LATE, *NEXMARK)

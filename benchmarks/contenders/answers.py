@@ -1,0 +1,31 @@
+"""What contenders say of the panes that they gave: how many, of how many rows, and a sum over all that they say.
+
+The sum takes integers that every engine has, costs little beside what is measured, and does not depend on order. A
+pane is ``k``, ``start_ms`` and ``end_ms`` since the epoch, and the aggregates ``n``, ``total``, ``least``, ``most``.
+"""
+
+from __future__ import annotations
+
+MODULUS = 65521
+# For Spark, DuckDB and Flink alike. A remainder has the type of the modulus in Flink, and would overflow as INT.
+_MODULUS = f"CAST({MODULUS} AS BIGINT)"
+_PANE = f"MOD(k * 31 + start_ms * 7 + end_ms, {_MODULUS}) * MOD(n * 131 + total * 31 + least * 17 + most, {_MODULUS})"
+COLUMNS = ("COUNT(*) AS panes", "COALESCE(SUM(n), 0) AS of_rows", f"COALESCE(SUM({_PANE}), 0) AS checksum")
+ANSWER_SQL = ", ".join(COLUMNS)
+
+
+class Answer:
+    """The same for engines whose panes come one by one."""
+
+    def __init__(self) -> None:
+        self.panes = self.of_rows = self.checksum = 0
+
+    def add(self, k: int, start_ms: int, end_ms: int, n: int, total: int, least: int, most: int) -> None:
+        self.panes += 1
+        self.of_rows += n
+        self.checksum += (
+            (k * 31 + start_ms * 7 + end_ms) % MODULUS * ((n * 131 + total * 31 + least * 17 + most) % MODULUS)
+        )
+
+    def values(self) -> dict[str, int]:
+        return {"panes": self.panes, "of_rows": self.of_rows, "checksum": self.checksum}

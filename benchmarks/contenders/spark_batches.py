@@ -1,0 +1,146 @@
+"""Contenders on Spark, one in a process: ``spark_batches.py CONTENDER WORKLOAD FOLDER`` prints its figures as JSON.
+
+Mullion with state in RocksDB and in memory, Spark's own windows over both its state stores, the same written with
+``transformWithStateInPandas``, and two without state: the ``ceiling``, which aggregates each batch as if there were no
+other, and ``stateless``, which hands its rows on.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from contenders import answers, nexmark_queries
+from contenders.pandas_processor import pandas_panes
+from mullion import Early, Session, Sliding, Tumbling, windowed
+from spark_session import session
+from workloads import Workload
+
+STATE = {"mullion": "rocksdb", "memory": "memory", "spark": "rocksdb", "spark hdfs": "hdfs"}
+COLUMNS = "ts timestamp, k bigint, v bigint"
+
+
+def aggregates() -> tuple[Column, ...]:
+    return (
+        F.count("*").alias("n"),
+        F.sum("v").alias("total"),
+        F.min("v").alias("least"),
+        F.max("v").alias("most"),
+    )
+
+
+def mullion_panes(rows: DataFrame, workload: Workload, state: str) -> DataFrame:
+    size, slide = f"{workload.size} seconds", f"{workload.slide} seconds"
+    panes = windowed(
+        rows.withWatermark("ts", f"{workload.delay} seconds"),
+        Sliding(size, slide) if workload.slide else Session(size) if workload.kind == "session" else Tumbling(size),
+        by="k",
+        time="ts",
+        allowed_lateness=f"{workload.lateness} seconds",
+        early=Early(f"{workload.early} seconds") if workload.early else None,
+        state=state,
+    ).agg(*aggregates())
+    return panes.where("pane.firing = 'close'") if workload.early else panes
+
+
+def spark_panes(rows: DataFrame, workload: Workload) -> DataFrame:
+    """Its watermark waits for what is late as well, for it has no lateness apart from that."""
+    waiting = rows.withWatermark("ts", f"{workload.delay + workload.lateness} seconds")
+    return waiting.groupBy("k", spark_window(workload)).agg(*aggregates())
+
+
+def spark_window(workload: Workload) -> Column:
+    size = f"{workload.size} seconds"
+    if workload.kind == "session":
+        return F.session_window("ts", size).alias("window")
+    return F.window("ts", size, f"{workload.slide} seconds" if workload.slide else None).alias("window")
+
+
+def ceiling_panes(batch: DataFrame, workload: Workload) -> DataFrame:
+    """What no stateful operator can pass: groups of one batch, by slices, or by the gap where windows are sessions."""
+    return batch.groupBy("k", F.window("ts", f"{workload.slide or workload.size} seconds")).agg(*aggregates())
+
+
+def answer_of(panes: DataFrame) -> DataFrame:
+    times = {"start_ms": F.unix_millis("window.start"), "end_ms": F.unix_millis("window.end")}
+    if "window" in panes.columns:
+        panes = panes.withColumns(times)
+    return panes.selectExpr(*answers.COLUMNS)
+
+
+class Run:
+    """A contender's query over a workload's files, one a micro-batch, and what it answered."""
+
+    def __init__(self, contender: str, workload: Workload, folder: Path) -> None:
+        self.contender, self.workload, self.folder = contender, workload, folder
+        self.spark = session("hdfs" if contender == "spark hdfs" else "rocksdb", workload.cores)
+        self.answer = {"panes": 0, "of_rows": 0, "checksum": 0}
+
+    def panes(self, rows: DataFrame) -> DataFrame:
+        if self.workload.rows_of == "nexmark":
+            ours = self.contender in ("mullion", "memory")
+            return nexmark_queries.panes(rows, self.workload, STATE[self.contender] if ours else "")
+        if self.contender in ("mullion", "memory"):
+            return mullion_panes(rows, self.workload, STATE[self.contender])
+        if self.contender in ("spark", "spark hdfs"):
+            return spark_panes(rows, self.workload)
+        if self.contender == "pandas":
+            return pandas_panes(rows, self.workload)
+        return rows
+
+    def add(self, batch: DataFrame, _: int) -> None:
+        found = answer_of(ceiling_panes(batch, self.workload) if self.contender == "ceiling" else batch).head()
+        assert found is not None
+        for name in self.answer:
+            self.answer[name] += found[name]
+
+    def figures(self) -> dict[str, Any]:
+        one_by_one = self.workload.rows_of == "open"
+        with tempfile.TemporaryDirectory(dir=self.folder.parent) as home:
+            source = Path(home, "in") if one_by_one else self.folder
+            source.mkdir(exist_ok=True)
+            columns = nexmark_queries.COLUMNS if self.workload.rows_of == "nexmark" else COLUMNS
+            rows = self.spark.readStream.schema(columns).option("maxFilesPerTrigger", 1).parquet(str(source))
+            writer = self.panes(rows).writeStream.option("checkpointLocation", str(Path(home, "checkpoint")))
+            # What a small batch costs is more than to add up an answer, which takes a job of its own.
+            writer = writer.format("noop") if self.workload.rows <= 100 else writer.foreachBatch(self.add)
+            start = time.perf_counter()
+            if one_by_one:
+                # So that the batches without rows, in which panes close, come between.
+                query = writer.start()
+                for file in sorted(self.folder.iterdir()):
+                    hidden = source / f".{file.name}"
+                    shutil.copy(file, hidden)
+                    hidden.rename(source / file.name)
+                    query.processAllAvailable()
+            else:
+                query = writer.trigger(availableNow=True).start()
+                query.awaitTermination()
+            whole = time.perf_counter() - start
+            progress = [json.loads(report.json()) for report in query._jsq.recentProgress()]
+            query.stop()
+        self.spark.stop()
+        batches = [
+            {
+                "rows": report["numInputRows"],
+                "ms": report["durationMs"]["triggerExecution"],
+                "state_rows": sum(operator["numRowsTotal"] for operator in report["stateOperators"]),
+            }
+            for report in progress
+            if "addBatch" in report["durationMs"]
+        ]
+        answer = {} if self.workload.rows <= 100 else self.answer
+        return {"batches": batches, "whole_s": whole, "answer": answer}
+
+
+if __name__ == "__main__":
+    _, wanted, workload, folder = sys.argv
+    print(json.dumps(Run(wanted, Workload(**json.loads(workload)), Path(folder)).figures()))

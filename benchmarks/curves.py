@@ -1,0 +1,67 @@
+"""What a row or a batch costs as one thing grows: keys, overlaps, cores, state. Points are workloads of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import workloads as w
+from workloads import Workload, everyone
+
+M = w.M
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Points of workloads at values of ``along``, and the unit (see ``goals.UNITS``) that is drawn."""
+
+    along: str
+    unit: str
+    points: dict[int, Workload]
+
+
+def keys(count: int) -> Workload:
+    return replace(
+        w.TUMBLING_100K,
+        name=f"keys: {count:,}",
+        keys=count,
+        takes=everyone(6 * M, "mullion", "memory", "spark", "ceiling"),
+        batches=6,
+    )
+
+
+def overlaps(count: int) -> Workload:
+    taken = everyone(2 * M, "mullion", "memory")
+    # What Spark takes grows with the overlaps.
+    return replace(
+        w.SLIDING_1K,
+        name=f"overlaps: {count:,}",
+        size=count,
+        rows=500_000,
+        batches=4,
+        more={},
+        takes=taken | ({"spark": 2 * M} if count <= 60 else {}),
+        warm=2,
+    )
+
+
+def cores(count: int) -> Workload:
+    takes = everyone(6 * M, "mullion", "memory", "spark", "ceiling")
+    return replace(w.TUMBLING_100K, name=f"cores: {count}", cores=count, batches=6, takes=takes)
+
+
+CURVES = (
+    Curve("keys", "rows/s", {count: keys(count) for count in (1_000, 10_000, 100_000, 300_000, M)}),
+    Curve("overlaps", "rows/s", {count: overlaps(count) for count in (1, 10, 60, 600, 3600)}),
+    Curve("cores", "rows/s", {count: cores(count) for count in (1, 2)}),
+    Curve(
+        "open panes, batch without rows",
+        "ms",
+        {10_000: w.NOTHING_10K, **w.NOTHING},
+    ),
+)
+
+
+def points() -> list[Workload]:
+    """Those that are not measured anyway."""
+    found = [point for curve in CURVES for point in curve.points.values()]
+    return [point for point in found if point not in w.FULL]

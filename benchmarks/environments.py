@@ -1,0 +1,66 @@
+"""The contenders: their names, what runs them, and an environment for each that is not on Spark.
+
+Environments are made under ``.build/bench`` when they are first needed, from the ``[dependency-groups]`` of
+``pyproject.toml``, which pin all versions.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+class Unavailable(Exception):  # noqa: N818
+    """An environment cannot be made here; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """``group`` names its dependencies: none is the project's own environment."""
+
+    title: str
+    script: str = "spark_batches.py"
+    group: str = ""
+
+    def python(self) -> Path:
+        if not self.group:
+            return Path(sys.executable)
+        home = ROOT / ".build" / "bench" / self.group
+        wanted = "\n".join(requirements(self.group))
+        done = home / "requirements.txt"
+        if not done.exists() or done.read_text() != wanted:
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+            pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            made = subprocess.run([*pip, *requirements(self.group)], capture_output=True, text=True, check=False)
+            if made.returncode:
+                raise Unavailable(f"{self.title} does not install here: {made.stderr.strip().splitlines()[-1]}")
+            done.write_text(wanted)
+        return home / "bin" / "python"
+
+    def version(self) -> str:
+        return requirements(self.group)[0].split("==")[1] if self.group else ""
+
+
+def requirements(group: str) -> list[str]:
+    pinned: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"][group]
+    return pinned
+
+
+CONTENDERS = {
+    "mullion": Contender("Mullion"),
+    "memory": Contender("Mullion, memory"),
+    "spark": Contender("Spark"),
+    "spark hdfs": Contender("Spark, HDFS-backed"),
+    "ceiling": Contender("ceiling"),
+    "stateless": Contender("stateless query"),
+    "pandas": Contender("transformWithStateInPandas"),
+    "bytewax": Contender("Bytewax", "bytewax_fold.py", "bench-bytewax"),
+    "quix": Contender("Quix Streams", "quix_windows.py", "bench-quix"),
+    "pyflink": Contender("PyFlink", "pyflink_sql.py", "bench-pyflink"),
+    "duckdb": Contender("DuckDB", "duckdb_sql.py", "bench-duckdb"),
+}

@@ -1,0 +1,95 @@
+"""What is compared with what, and the ratio to reach.
+
+A ratio is Mullion's figure over the other's: of rows a second it is to be at least, of milliseconds and of memory at
+most, what the goal says. Comparisons without a goal are shown all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import workloads as w
+from measured import Figures
+from workloads import Workload
+
+UNITS: dict[str, Callable[[Figures], float]] = {
+    "rows/s": lambda figures: figures.rate,
+    "ms": lambda figures: figures.median_ms,
+    "MB": lambda figures: figures.peak_mb,
+    "rows/s, whole run": lambda figures: figures.all_rows / figures.whole_s,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``ours`` on ``workload`` against ``theirs`` on ``beside``, which is the same workload unless said."""
+
+    workload: Workload
+    theirs: str
+    goal: float | None = None
+    ours: str = "mullion"
+    unit: str = "rows/s"
+    beside: Workload | None = None
+
+    @property
+    def more_is_better(self) -> bool:
+        return self.unit.startswith("rows/s")
+
+    def met(self, ratio: float) -> bool | None:
+        if self.goal is None:
+            return None
+        return ratio >= self.goal if self.more_is_better else ratio <= self.goal
+
+    def said(self) -> str | None:
+        return None if self.goal is None else f"{'>=' if self.more_is_better else '<='} {self.goal:g}"
+
+
+COMPARISONS = (
+    Comparison(w.TUMBLING_100K, "ceiling", 0.8),
+    Comparison(w.TUMBLING_100K, "ceiling", 0.95, "memory"),
+    Comparison(w.TUMBLING_3M, "ceiling", 0.6),
+    Comparison(w.TUMBLING_3M, "ceiling", 0.85, "memory"),
+    Comparison(w.TUMBLING_100K, "spark", 2),
+    Comparison(w.TUMBLING_100K, "spark hdfs"),
+    Comparison(w.TUMBLING_3M, "spark", 4),
+    Comparison(w.SLIDING_1K, "spark", 18),
+    Comparison(w.SLIDING_1K, "ceiling", 0.8),
+    Comparison(w.SLIDING_100K, "spark"),
+    Comparison(w.SLIDING_100K, "ceiling"),
+    Comparison(w.HOUR_1K, "spark", 500),
+    # 1 / 1.3 of the rows a second: a row costs at most 1.3 times as much.
+    Comparison(w.HOUR_1K, "mullion", 0.77, beside=w.TUMBLING_1K),
+    Comparison(w.HOUR_100K, "mullion", beside=w.TUMBLING_100K),
+    Comparison(w.VISITS, "spark", 3),
+    Comparison(w.VISITS, "ceiling", 0.7),
+    Comparison(w.BURSTS, "spark", 3),
+    Comparison(w.BURSTS, "ceiling", 0.7),
+    Comparison(w.NOTHING_300K, "mullion", 1.2, unit="ms", beside=w.NOTHING_10K),
+    Comparison(w.NOTHING_300K, "spark", unit="ms"),
+    Comparison(w.NOTHING_10M, "mullion", 1.2, unit="ms", beside=w.NOTHING_10K),
+    Comparison(w.NOTHING_10M, "spark", unit="ms"),
+    Comparison(w.TUMBLING_1K, "pandas", 20),
+    Comparison(w.TUMBLING_100K, "pandas", 20),
+    Comparison(w.TUMBLING_1K, "bytewax", 10),
+    Comparison(w.SLIDING_1K, "bytewax", 80),
+    Comparison(w.TUMBLING_1K, "quix"),
+    Comparison(w.TUMBLING_1K, "pyflink"),
+    Comparison(w.SLIDING_1K, "pyflink"),
+    Comparison(w.TUMBLING_1K, "duckdb"),
+    Comparison(w.TUMBLING_100K, "duckdb"),
+    Comparison(w.SLIDING_1K, "duckdb"),
+    Comparison(w.VISITS, "duckdb"),
+    Comparison(w.FEW_ROWS, "stateless", 1.1, unit="ms"),
+    Comparison(w.FEW_ROWS, "stateless", 1.1, "memory", unit="ms"),
+    Comparison(w.FEW_ROWS, "spark", unit="ms"),
+    Comparison(w.TUMBLING_100K, "spark", 1, unit="MB"),
+    Comparison(w.SLIDING_1K, "spark", 1, unit="MB"),
+    Comparison(w.TUMBLING_3M, "spark", 1, unit="MB"),
+    Comparison(w.TUMBLING_100K, "mullion", 1.8, beside=w.ONE_CORE),
+    Comparison(w.TUMBLING_100K, "memory", 1.8, "memory", beside=w.ONE_CORE),
+    Comparison(w.LATE, "spark"),
+    Comparison(w.EARLY, "mullion", beside=w.TUMBLING_100K),
+    *(Comparison(query, "spark") for query in w.NEXMARK),
+    *(Comparison(query, "spark hdfs") for query in w.NEXMARK),
+)

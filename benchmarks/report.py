@@ -1,0 +1,185 @@
+"""What was found: a table with the goals beside, one of all figures, plots, and ``results/latest.json``."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pyspark
+from rich.console import Console
+from rich.table import Table
+
+from curves import CURVES, Curve
+from environments import CONTENDERS, ROOT
+from goals import COMPARISONS, UNITS, Comparison
+from measured import Figures
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
+BEGIN, END = "<!-- begin: as produced -->", "<!-- end: as produced -->"
+
+Found = dict[str, dict[str, Figures]]
+Rows = list[list[str]]
+
+COMPARED = ["workload", "against", "unit", "ours", "theirs", "ratio", "goal", ""]
+MEASURED = ["workload", "contender", "warm batch (least - most)", "rows/s", "whole run", "processors", "peak memory"]
+
+
+def show(found: Found, console: Console, minutes: float, keep: bool) -> None:
+    comparisons = compared(found)
+    for heads, rows in ((MEASURED, measured(found)), (COMPARED, shown(comparisons))):
+        table = Table(*heads)
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+    console.print(f"{machine(found)}. {minutes:.0f} minutes in all.")
+    if keep:
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / "latest.json").write_text(json.dumps([said for _, said in comparisons], indent=1) + "\n")
+        raw = {name: {who: asdict(figures) for who, figures in sides.items()} for name, sides in found.items()}
+        (RESULTS / "runs.json").write_text(json.dumps({"machine": machine(found), "runs": raw}) + "\n")
+        bars(found, RESULTS / "latest.png")
+        drawn = [curve for curve in CURVES if sum(point.name in found for point in curve.points.values()) > 1]
+        if drawn:
+            lines(found, drawn, RESULTS / "curves.png")
+        head, goals = f"{machine(found)}.", markdown(COMPARED, shown(comparisons))
+        write_into(README, f"{head}\n\n{goals}")
+        write_into(PAGE, f"{head}\n\n{goals}\n\n{markdown(MEASURED, measured(found))}")
+
+
+def machine(found: Found) -> str:
+    cpu = [
+        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
+    peers = sorted({name for sides in found.values() for name in sides if CONTENDERS[name].group})
+    return ", ".join(
+        [
+            f"{os.cpu_count()} cores ({cpu[0] if cpu else platform.machine()}), {memory:.0f} GB",
+            f"Python {platform.python_version()}",
+            f"Spark {pyspark.__version__}",
+            *(f"{CONTENDERS[name].title} {CONTENDERS[name].version()}" for name in peers),
+        ]
+    )
+
+
+def measured(found: Found) -> Rows:
+    """Every figure. A contender's rows are fewer where it is slow; the rate is that of what it took."""
+    return [
+        [
+            workload,
+            CONTENDERS[name].title,
+            f"{figures.median_ms:,.0f} ms ({min(figures.ms):,.0f} - {max(figures.ms):,.0f})",
+            f"{figures.rate:,.0f}" if figures.rows else "",
+            f"{figures.whole_s:,.1f} s",
+            f"{figures.cpu_s:,.0f} s",
+            f"{figures.peak_mb:,} MB",
+        ]
+        for workload, sides in found.items()
+        for name, figures in sides.items()
+    ]
+
+
+def compared(found: Found) -> list[tuple[Comparison, dict[str, Any]]]:
+    """Each comparison of which both sides ran, with what ``latest.json`` says of it."""
+    rows = []
+    for comparison in COMPARISONS:
+        beside = comparison.beside or comparison.workload
+        ours = found.get(comparison.workload.name, {}).get(comparison.ours)
+        theirs = found.get(beside.name, {}).get(comparison.theirs)
+        if ours is None or theirs is None:
+            continue
+        mine, other = (UNITS[comparison.unit](figures) for figures in (ours, theirs))
+        said = {
+            "workload": comparison.workload.name + (", state in memory" if comparison.ours == "memory" else ""),
+            "against": CONTENDERS[comparison.theirs].title + (f", {beside.name}" if comparison.beside else ""),
+            "unit": comparison.unit,
+            "ours": round(mine),
+            "theirs": round(other),
+            "ratio": round(mine / other, 3),
+            "goal": comparison.said(),
+        }
+        rows.append((comparison, said))
+    return rows
+
+
+def shown(comparisons: list[tuple[Comparison, dict[str, Any]]]) -> Rows:
+    met = {None: "", True: "met", False: "missed"}
+    return [
+        [
+            said["workload"],
+            said["against"],
+            said["unit"],
+            f"{said['ours']:,}",
+            f"{said['theirs']:,}",
+            f"{said['ratio']:.2f}",
+            said["goal"] or "",
+            met[comparison.met(said["ratio"])],
+        ]
+        for comparison, said in comparisons
+    ]
+
+
+def markdown(heads: list[str], rows: Rows) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *rows])
+
+
+def write_into(page: Path, produced: str) -> None:
+    """Puts what was produced between the marks of a page."""
+    before, rest = page.read_text().split(BEGIN)
+    _, after = rest.split(END)
+    page.write_text(f"{before}{BEGIN}\n{produced}\n{END}{after}")
+
+
+def bars(found: Found, file: Path) -> None:
+    """Rows a second of each contender on each workload, on a logarithmic scale, from the least to the most."""
+    sides = {name: sides for name, sides in found.items() if any(figures.rows for figures in sides.values())}
+    figure, axes = plt.subplots(figsize=(11, 1 + 0.3 * sum(len(each) + 1.5 for each in sides.values())))
+    place = 0.0
+    ticks: list[tuple[float, str, bool]] = []
+    for workload, contenders in sides.items():
+        ticks.append((place, workload, True))
+        for name, figures in contenders.items():
+            place += 1
+            rates = [figures.rows / ms * 1000 for ms in figures.ms]
+            spread = [[figures.rate - min(rates)], [max(rates) - figures.rate]]
+            color = "tab:blue" if CONTENDERS[name].title.startswith("Mullion") else "silver"
+            axes.barh(place, figures.rate, color=color, xerr=spread, ecolor="dimgrey")
+            ticks.append((place, CONTENDERS[name].title, False))
+        place += 1.5
+    axes.set_xscale("log")
+    axes.set_yticks([at for at, _, _ in ticks], [said for _, said, _ in ticks])
+    for label, (_, _, heading) in zip(axes.get_yticklabels(), ticks, strict=True):
+        label.set_fontweight("bold" if heading else "normal")
+    axes.invert_yaxis()
+    axes.set_xlabel("rows a second in a warm batch")
+    figure.tight_layout()
+    figure.savefig(file, dpi=100)
+
+
+def lines(found: Found, curves: list[Curve], file: Path) -> None:
+    figure, grid = plt.subplots(1, len(curves), figsize=(5 * len(curves), 4), squeeze=False)
+    for axes, curve in zip(grid[0], curves, strict=True):
+        for name, contender in CONTENDERS.items():
+            drawn = {
+                at: UNITS[curve.unit](found[point.name][name])
+                for at, point in curve.points.items()
+                if name in found.get(point.name, {})
+            }
+            if drawn:
+                axes.plot(list(drawn), list(drawn.values()), marker="o", label=contender.title)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel(curve.along)
+        axes.set_ylabel(curve.unit)
+        axes.legend(fontsize="small")
+    figure.tight_layout()
+    figure.savefig(file, dpi=100)

@@ -1,0 +1,130 @@
+"""The rows of workloads: files of Parquet, named by their order, a micro-batch each.
+
+Columns are ``ts``, a timestamp in microseconds, ``k``, an integer key, and ``v``, an integer below 1000. All come from
+a seed. Rows are out of order by up to two seconds, within the watermark's delay. A last file, ``end``, has one row
+of a day later, that makes all panes before it close.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import nexmark
+from workloads import CORES, Workload
+
+SECOND = 1_000_000
+BASE = 1_700_000_000 * SECOND
+DISORDER = 2 * SECOND
+
+Longs = npt.NDArray[np.int64]
+
+
+def write(workload: Workload, rows: int, folder: Path) -> None:
+    """Writes the first so many rows of a workload, in batches of its size, or in four where that would be one."""
+    folder.mkdir(parents=True)
+    if workload.rows_of == "open":
+        for position, table in enumerate(tables(workload)):
+            put(table, folder, position)
+        return
+    size = workload.rows if rows > workload.rows else max(1, rows // 4)
+    taken = 0
+    for table in tables(workload):
+        for first in range(0, len(table), size):
+            piece = table.slice(first, min(size, rows - taken))
+            if taken < rows:
+                put(piece, folder, taken)
+            taken += len(piece)
+        if taken >= rows:
+            break
+    if workload.ends:
+        put(end(table), folder, taken, "end")
+
+
+def put(table: pa.Table, folder: Path, position: int, name: str = "") -> None:
+    file = folder / f"{position:012}{name}.parquet"
+    # A row group for each core, so that the scan is not what limits.
+    pq.write_table(table, file, row_group_size=max(1, -(-len(table) // CORES)))
+    # Spark takes files by their age, in milliseconds.
+    os.utime(file, (BASE // SECOND, BASE // SECOND + len(list(folder.iterdir()))))
+
+
+def end(table: pa.Table) -> pa.Table:
+    """The last row again, a day later."""
+    last = table.slice(len(table) - 1)
+    later = pa.array([last["ts"][0].value + 86_400 * SECOND], table.schema.field("ts").type)
+    return last.set_column(last.schema.get_field_index("ts"), "ts", later)
+
+
+def tables(workload: Workload) -> Iterator[pa.Table]:
+    if workload.rows_of == "nexmark":
+        yield from nexmark.tables(workload.rows, workload.batches, BASE)
+        return
+    random = np.random.default_rng(7)
+    maker = {"keys": keys, "visits": visits, "bursts": bursts, "open": still_open}[workload.rows_of]
+    for batch in range(workload.batches):
+        key, times = maker(workload, batch, random)
+        if workload.rows_of != "open":
+            times = times - random.integers(0, DISORDER, len(times))
+        if workload.late:
+            late = random.random(len(times)) < workload.late
+            # Behind the watermark, which stands at the end of the batch before, and within the lateness.
+            behind = (workload.delay + workload.size + random.integers(0, workload.lateness // 2, len(times))) * SECOND
+            times = np.where(late & (batch > workload.lateness // workload.span), times - behind, times)
+        values = random.integers(0, 1000, len(times))
+        yield pa.table(
+            {
+                "ts": pa.array(times, pa.timestamp("us", "UTC")),
+                "k": pa.array(key, pa.int64()),
+                "v": pa.array(values, pa.int64()),
+            }
+        )
+
+
+def keys(workload: Workload, batch: int, random: np.random.Generator) -> tuple[Longs, Longs]:
+    """Any key at any time."""
+    span = workload.span * SECOND
+    times = BASE + batch * span + np.sort(random.integers(0, span, workload.rows))
+    return random.integers(0, workload.keys, workload.rows), times
+
+
+def visits(workload: Workload, batch: int, random: np.random.Generator) -> tuple[Longs, Longs]:
+    """Visits of five rows, a second or so apart, each of the next key."""
+    span = workload.span * SECOND
+    count = workload.rows // 5
+    starts = np.sort(random.integers(0, span, count))
+    times = starts[:, None] + np.cumsum(random.integers(0, 2 * SECOND, (count, 5)), axis=1)
+    key = np.repeat((batch * count + np.arange(count)) % workload.keys, 5)
+    # Those that begin near the end go on into the time of the next batch, as they would be seen to.
+    order = np.argsort(times.ravel(), kind="stable")
+    within = np.minimum(times.ravel(), span - 1)
+    return key[order], BASE + batch * span + within[order]
+
+
+def bursts(workload: Workload, batch: int, random: np.random.Generator) -> tuple[Longs, Longs]:
+    """Each key has rows for a minute, and none for twenty seconds."""
+    key, times = keys(workload, batch, random)
+    cycle = 80 * SECOND
+    into = (times + key * SECOND) % cycle
+    # A row of the quiet time comes as much earlier.
+    return key, np.where(into < 60 * SECOND, times, times - (into - 60 * SECOND) - 1)
+
+
+def still_open(workload: Workload, batch: int, random: np.random.Generator) -> tuple[Longs, Longs]:
+    """All panes come first; then single rows, each of which makes one small pane close.
+
+    The small panes are those of one more key, and an hour back: with each later row one of them falls due.
+    """
+    span = workload.size * SECOND
+    small = workload.keys
+    if batch:
+        return np.array([small]), np.array([BASE + batch * span])
+    old = BASE - 3600 * SECOND + np.arange(workload.batches) * span
+    key = np.concatenate([np.arange(workload.rows) % workload.keys, np.full(workload.batches, small)])
+    return key, np.concatenate([np.full(workload.rows, BASE), old])

@@ -1,0 +1,42 @@
+"""The Spark session of a benchmark: local, small in partitions, with state in RocksDB, and Mullion added."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from mullion import configure
+from workloads import CORES
+
+_STATE = "org.apache.spark.sql.execution.streaming.state."
+STORES = {"rocksdb": f"{_STATE}RocksDBStateStoreProvider", "hdfs": f"{_STATE}HDFSBackedStateStoreProvider"}
+
+
+def session(store: str = "rocksdb", cores: int = CORES) -> SparkSession:
+    # Workers have the packages that this process has.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # ... and the modules.
+    here = str(Path(__file__).parent)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+    builder = (
+        SparkSession.builder.master(f"local[{cores}]")
+        .config("spark.driver.memory", "8g")
+        .config("spark.sql.shuffle.partitions", str(CORES))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.streaming.stateStore.providerClass", STORES[store])
+        .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
+        # Without Hadoop's native library the usual manager starts a process for each small file of a checkpoint.
+        .config(
+            "spark.sql.streaming.checkpointFileManagerClass",
+            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+        )
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+    )
+    spark: SparkSession = configure(builder).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark

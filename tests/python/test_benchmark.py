@@ -1,0 +1,116 @@
+"""What the benchmark rests on: its rows, its answers, and what it says of a ratio."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import curves
+import nexmark
+import rows
+import workloads
+from contenders import answers
+from goals import COMPARISONS, Comparison
+from workloads import Workload
+
+SMALL = replace(workloads.TUMBLING_1K, rows=1_000, batches=3)
+
+
+def times_and_keys(folder: Path) -> list[tuple[int, int]]:
+    tables = [pq.read_table(file) for file in sorted(folder.iterdir())[:-1]]
+    columns = [(table["ts"].cast("int64").to_pylist(), table["k"].to_pylist()) for table in tables]
+    return [row for times, keys in columns for row in zip(times, keys, strict=True)]
+
+
+def test_who_takes_fewer_rows_takes_the_first_of_the_same(tmp_path: Path) -> None:
+    for taken in (3_000, 2_000, 400):
+        rows.write(SMALL, taken, tmp_path / str(taken))
+    whole = times_and_keys(tmp_path / "3000")
+    assert len(whole) == 3_000
+    assert times_and_keys(tmp_path / "2000") == whole[:2_000]
+    assert times_and_keys(tmp_path / "400") == whole[:400]
+    assert len(list((tmp_path / "400").iterdir())) == 5, "four batches, and the row that closes all panes"
+
+
+def test_rows_are_late_for_no_more_than_the_lateness_allows() -> None:
+    late = replace(workloads.LATE, rows=10_000)
+    clock, behind = 0, 0
+    for table in rows.tables(late):
+        times = np.array(table["ts"].cast("int64").to_pylist())
+        ends = times // (late.size * rows.SECOND) * late.size * rows.SECOND + late.size * rows.SECOND
+        assert clock < ends.min() + late.lateness * rows.SECOND, "its pane is still open"
+        behind += int((ends <= clock).sum())
+        clock = max(clock, int(times.max()) - late.delay * rows.SECOND)
+    assert behind > 0.02 * late.all_rows
+
+
+def test_all_rows_of_a_visit_are_one_session_and_those_of_the_next_another() -> None:
+    visits = replace(workloads.VISITS, rows=1_000, batches=3, keys=100)
+    seen: dict[int, list[int]] = {}
+    for table in rows.tables(visits):
+        for time, key in zip(table["ts"].cast("int64").to_pylist(), table["k"].to_pylist(), strict=True):
+            seen.setdefault(key, []).append(time)
+    gaps = [later - time for times in seen.values() for time, later in pairwise(sorted(times))]
+    sessions = len(seen) + sum(gap > visits.size * rows.SECOND for gap in gaps)
+    assert len(seen) < sessions <= 3 * 200
+
+
+def test_events_of_nexmark_are_distributed_as_published() -> None:
+    (table,) = nexmark.tables(200_000, 1, rows.BASE)
+    kind = table["kind"].to_numpy()
+    counts = {each: int((kind == each).sum()) for each in (nexmark.PERSON, nexmark.AUCTION, nexmark.BID)}
+    assert counts == {nexmark.PERSON: 4_000, nexmark.AUCTION: 12_000, nexmark.BID: 184_000}
+    person, auction = table["person"].to_numpy(), table["auction"].to_numpy()
+    assert (np.diff(person[kind == nexmark.PERSON]) == 1).all()
+    assert (np.diff(auction[kind == nexmark.AUCTION]) == 1).all()
+    bids = kind == nexmark.BID
+    hot_auctions = (auction[bids] - nexmark.FIRST_AUCTION) % nexmark.HOT == 0
+    assert hot_auctions.mean() == pytest.approx(0.5, abs=0.02)
+    hot_bidders = (person[bids] - nexmark.FIRST_PERSON) % nexmark.HOT == 1
+    assert hot_bidders.mean() == pytest.approx(0.75, abs=0.02)
+    prices = table["price"].to_numpy()[bids]
+    assert prices.min() >= 100
+    assert np.median(prices) == pytest.approx(100_000, rel=0.1)
+
+
+def test_panes_have_one_checksum_in_sql_and_in_python(spark: SparkSession) -> None:
+    panes = [(7, 1_700_000_000_000, 1_700_000_010_000, 3, 600, 100, 300), (10**9, 0, 3_600_000, 10**6, 10**9, 0, 999)]
+    names = ["k", "start_ms", "end_ms", "n", "total", "least", "most"]
+    found = spark.createDataFrame(panes, [*names]).selectExpr(*answers.COLUMNS).collect()
+    expected = answers.Answer()
+    for pane in reversed(panes):
+        expected.add(*pane)
+    assert [row.asDict() for row in found] == [expected.values()]
+    swapped = answers.Answer()
+    swapped.add(*panes[0][:3], *panes[1][3:])
+    swapped.add(*panes[1][:3], *panes[0][3:])
+    assert swapped.values() != expected.values(), "panes that swapped their rows"
+
+
+def test_a_ratio_is_to_be_more_of_rows_a_second_and_less_of_time_and_memory() -> None:
+    faster = Comparison(SMALL, "spark", 2)
+    assert (faster.met(2.1), faster.met(1.9), faster.said()) == (True, False, ">= 2")
+    shorter = Comparison(SMALL, "spark", 1.2, unit="ms")
+    assert (shorter.met(1.1), shorter.met(1.3), shorter.said()) == (True, False, "<= 1.2")
+    assert (Comparison(SMALL, "spark").met(1.0), Comparison(SMALL, "spark").said()) == (None, None)
+
+
+@pytest.mark.parametrize("comparison", COMPARISONS, ids=lambda each: f"{each.workload.name}: {each.theirs}")
+def test_all_that_is_compared_is_measured(comparison: Comparison) -> None:
+    def takes(workload: Workload) -> dict[str, int]:
+        assert workload in workloads.FULL
+        return {**workload.takes, **workload.more}
+
+    assert comparison.ours in takes(comparison.workload)
+    assert comparison.theirs in takes(comparison.beside or comparison.workload)
+
+
+def test_workloads_have_names_of_their_own() -> None:
+    names = [workload.name for workload in [*workloads.FULL, *curves.points()]]
+    assert len(set(names)) == len(names)
