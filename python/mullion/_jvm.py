@@ -182,6 +182,10 @@ class Stateful:
         if wall_timers:
             self._asked = self._asked.withWallTimers()
 
+    def add_folds(self, folds: str) -> None:
+        """What is done in the JVM of what ``process`` would do."""
+        self._asked = self._asked.withFolds(folds)
+
     def rows_of(self, window: int, schema: StructType) -> DataFrame:
         """The rows that ``process`` makes for a window, by its number from 1."""
         session = _internal(self._spark, "_jsparkSession")

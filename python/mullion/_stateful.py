@@ -75,6 +75,7 @@ def stateful_map(
     shard_by: ColumnOrName | Sequence[ColumnOrName] = (),
     state: str = "rocksdb",
     wall_timers: bool = False,
+    folds: str | None = None,
 ) -> DataFrame:
     """Runs ``function`` over the rows of each shard partition, with state that outlives the batch.
 
@@ -86,6 +87,7 @@ def stateful_map(
       Nothing for one shard: all rows in one task.
     - ``state``: ``"rocksdb"``, ``"hdfs"`` or ``"memory"``, as in :func:`mullion.windowed`.
     - ``wall_timers``: whether timers by the wall clock are used.
+    - ``folds``: what the JVM does of it first, for ``mullion.faust``; the function gets the rows that are left.
 
     Raises :class:`InvalidArgumentError` and :class:`UnknownColumnError` for what cannot be right, and
     :class:`UnsupportedError` for a batch DataFrame.
@@ -94,6 +96,8 @@ def stateful_map(
     rows = _schema(schema, "schema")
     stage = _stage(function, "function", "the function", rows)
     asked = _jvm.Stateful(df.sparkSession, stage, rows, shards, state, wall_timers)
+    if folds is not None:
+        asked.add_folds(folds)
     return asked.over(df)
 
 

@@ -74,8 +74,6 @@ def program(broker: str, spark: SparkSession) -> turbine.App:
                 "time_column": "ts",
                 "on_close_each": self._over,
             }
-            if region == "c":
-                return win.PersistentSession(self, gap_ms=2_500, **common)
             return win.PersistentTumbling(self, size_ms=1_000 * ord(region), **common)
 
         def on_recover(self, name, spec):

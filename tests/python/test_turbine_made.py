@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,12 +17,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mullion import turbine
-from mullion.errors import FunctionError, InvalidArgumentError
+from mullion.errors import FunctionError, InvalidArgumentError, NewWindowsError
+from mullion.topics._records import COLUMNS
 from mullion.turbine import aggregates as agg
 from mullion.turbine import functions as fn
 from mullion.turbine import testing
 from mullion.turbine import windowing as win
+from mullion.turbine._callbacks import Called
 from mullion.turbine._kept import value_of
+from mullion.turbine._made import FromData, Shape, note, shapes_in, specs_in
+from mullion.turbine._worker import Process, ProcessOfShard
+from mullion.turbine.state import Scratch
 
 _numbers = itertools.count()
 
@@ -268,6 +274,47 @@ def test_what_is_kept_of_a_window_is_all_of_it(value: Any) -> None:
     spec = turbine.WindowSpec("InMemorySliding", "é", value, size_ms=4, slide_ms=2, key=("k",), idle_tick_ms=7)
     assert turbine.WindowSpec.from_json(spec.to_json()) == spec
     assert eval(repr(spec), {"WindowSpec": turbine.WindowSpec, "fn": fn, "datetime": datetime} | vars(agg)) == spec
+
+
+class counting:
+    """Makes a window that needs no column, or one that needs ``x``."""
+
+    def process(self, batch, state):
+        value = agg.Sum("x") if "x" in batch.schema.names else agg.Count()
+        window = win.InMemoryTumbling(self, name="n", size_ms=5, value=value, on_close=lambda state, panes: None)
+        window.update(batch, state)
+
+    def on_recover(self, name, spec):
+        return spec.window(self, on_close=lambda state, panes: None)
+
+
+def process_of(shapes: dict[str, Shape]) -> ProcessOfShard:
+    instance = counting()
+    called = Called("process", "process", instance.process, None, "counting")
+    process = Process("counting", called, (), "stop", None, lambda name, by: None)
+    return ProcessOfShard(process, (), FromData("counting", instance, None, frozenset(), shapes))
+
+
+def test_a_worker_tells_the_driver_of_a_new_kind_of_window_and_hands_on_all_of_its_rows(tmp_path: Path) -> None:
+    rows = pa.RecordBatch.from_pylist([{"y": y, COLUMNS: "y"} for y in (1, 2, 3)])
+    records = Scratch()
+    with pytest.raises(NewWindowsError, match="made windows of a kind that is new to it") as met:
+        list(process_of({})(iter([rows]), records))
+    assert list(records.scan()) == [], "the batch is done again"
+    assert note(tmp_path, met.value)
+    assert not note(tmp_path, met.value), "it has been noted"
+    assert not note(tmp_path, ValueError("another error"))
+    (shape,) = shapes_in(tmp_path)
+    process = process_of({shape.name: shape})
+    ((name, given),) = process(iter([rows]), records)
+    assert (name, given.num_rows, given.schema) == (shape.name, 3, shape.rows)
+    (spec,) = specs_in(records).values()
+    assert (spec.name, spec.size_ms, spec.value) == ("n", 5, agg.Count())
+    nothing = pa.RecordBatch.from_pylist([{"x": None, COLUMNS: "x"}])
+    with pytest.raises(FunctionError, match="'n' was made before, and is another one now: value was Count"):
+        list(process(iter([nothing]), records))
+    with pytest.raises(FunctionError, match=r"'n' is of a kind that is new.* the column 'x' has no value and no type"):
+        list(process(iter([nothing]), Scratch()))
 
 
 def test_nothing_but_aggregates_is_read_from_what_is_kept_of_a_window() -> None:

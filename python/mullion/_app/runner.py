@@ -155,15 +155,22 @@ class Running:
         while any(query.query.isActive for query in self.queries) and not asked_to_stop():
             self.raise_failure()
             time.sleep(_POLL_SECONDS)
-        self.raise_failure()
+        # One that failed meanwhile may have been mended, and runs again.
+        if self.raise_failure():
+            self.wait(asked_to_stop)
 
-    def raise_failure(self) -> None:
-        """Stops all and raises the error of a query that failed, if one did."""
+    def raise_failure(self) -> bool:
+        """Stops all and raises the error of a query that failed, if one did; whether one has been started again."""
+        mended = False
         for query in self.queries:
             if not query.query.isActive:
                 failure = query.failure()
-                if failure is not None and not query.mended(failure):
+                if failure is None:
+                    continue
+                if not query.mended(failure):
                     self._fail(failure)
+                mended = True
+        return mended
 
     def _fail(self, failure: Exception) -> None:
         self.stop()

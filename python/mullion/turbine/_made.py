@@ -107,13 +107,12 @@ class Shape:
         lengths = [GAP] if self.session else [SIZE, SLIDE]
         return pa.schema([(NAME, pa.string()), *((each, pa.int64()) for each in lengths), *self.schema])
 
-    def rows_of(self, spec: WindowSpec, given: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of a window, as its operator is given them."""
-        count = given.num_rows
+    def rows_of(self, spec: WindowSpec, columns: list[pa.Array], count: int) -> pa.RecordBatch:
+        """So many rows of a window, with the columns that it needs, as its operator is given them."""
         lengths = [spec.gap_ms] if self.session else [spec.size_ms, spec.slide_ms or spec.size_ms]
         arrays = [pa.repeat(pa.scalar(spec.name, pa.string()), count)]
         arrays += [pa.repeat(pa.scalar(length, pa.int64()), count) for length in lengths]
-        return pa.RecordBatch.from_arrays([*arrays, *given.columns], schema=self.rows)
+        return pa.RecordBatch.from_arrays([*arrays, *columns], schema=self.rows)
 
     def to_json(self) -> dict[str, Any]:
         """The shape as the driver notes it."""
@@ -244,6 +243,13 @@ class Maker:
         shape = Shape.of(self._specs[window.name], schema)
         known = self._known.shapes.get(shape.name)
         if known is None:
+            untyped = [each.name for each in schema if pa.types.is_null(each.type)]
+            if untyped:
+                raise InvalidArgumentError(
+                    f"The window {window.name!r} is of a kind that is new, and in the first rows that it is given the "
+                    f"column {untyped[0]!r} has no value and no type. Give it one, as in "
+                    "pa.RecordBatch.from_pylist(rows, schema=batch.schema)."
+                )
             self._missing[shape.name] = shape
         return known
 

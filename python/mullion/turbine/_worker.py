@@ -35,7 +35,7 @@ from mullion.turbine._callbacks import (
 from mullion.turbine._kept import WindowSpec
 from mullion.turbine._made import FromData, Maker, by_window
 from mullion.turbine.aggregates import Multi
-from mullion.turbine.state import NoState, TurbineState
+from mullion.turbine.state import NoState, Records, TurbineState
 from mullion.turbine.windowing import UPDATING, TurbineWindow
 
 ROW: Final = pa.schema([("__mullion_row", pa.bool_())])
@@ -145,7 +145,7 @@ class ProcessOfShard:
     windows: tuple[Needed, ...]
     made: FromData | None = None
 
-    def __call__(self, rows: Iterator[pa.RecordBatch], records: State) -> Iterator[Any]:
+    def __call__(self, rows: Iterator[pa.RecordBatch], records: Records) -> Iterator[Any]:
         """Rows of :data:`mullion.turbine._callbacks.OUT`, and pairs of a window's name and its rows."""
         needed = {each.window: each for each in self.windows}
         outputs = Outputs(self.process.on_error, self.process.dead_letter, self.process.count)
@@ -197,7 +197,7 @@ class ProcessOfShard:
         shape = maker.take(window, plain)
         fitted = None if shape is None else Needed(self.process, window.name, shape.schema).of(given)
         if shape is not None and fitted is not None:
-            taken.append((shape.name, shape.rows_of(WindowSpec.of(spec), fitted)))
+            taken.append((shape.name, shape.rows_of(WindowSpec.of(spec), fitted.columns, given.num_rows)))
 
 
 @final

@@ -55,7 +55,8 @@ object StatefulBuilder {
       options.windows.map(_.name),
       options.windows.map(_.clock),
       if (options.shards.isEmpty) Nil else shards.map(s => WindowedBuilder.plain(s.child).sql),
-      options.state
+      options.state,
+      options.folds
     )
     val node = StatefulFunction(
       input.map(a => inDistributed(a.exprId)),

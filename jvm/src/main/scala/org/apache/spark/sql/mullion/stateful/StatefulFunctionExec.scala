@@ -281,7 +281,8 @@ final class StatefulFunctionExec(
       eventUs = TimeMath.fromMillis(eventTimeWatermarkForEviction.get),
       wallUs,
       BatchLimits(conf),
-      SparkLineShim.spillLimits(conf).copy(rowsInMemory = StatefulFunctionExec.framesInMemory)
+      SparkLineShim.spillLimits(conf).copy(rowsInMemory = StatefulFunctionExec.framesInMemory),
+      SparkLineShim.spillLimits(conf)
     )
     val kept = choice
     val due = nextDue
@@ -315,6 +316,7 @@ final class StatefulFunctionExec(
             commit(partition, state)
             longMetric("callsProcess") += calls.process
             longMetric("callsCallbacks") += calls.callbacks
+            longMetric("rowsFolded") += calls.folded
             longMetric("commitTimeMs") += (System.nanoTime() - ended) / 1000000L
           }
         )
@@ -376,7 +378,8 @@ object StatefulFunctionExec {
   private val metrics: Seq[StatefulOperatorCustomMetric] = Seq(
     StatefulOperatorCustomSumMetric("stateRowsRead", "state rows read"),
     StatefulOperatorCustomSumMetric("callsProcess", "calls of the function"),
-    StatefulOperatorCustomSumMetric("callsCallbacks", "calls of the callbacks")
+    StatefulOperatorCustomSumMetric("callsCallbacks", "calls of the callbacks"),
+    StatefulOperatorCustomSumMetric("rowsFolded", "rows of agents in the JVM")
   )
 }
 

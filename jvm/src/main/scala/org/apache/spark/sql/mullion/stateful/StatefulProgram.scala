@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.classic.{DataFrame => ClassicDataFrame}
 import org.apache.spark.sql.execution.python.UserDefinedPythonFunction
 import org.apache.spark.sql.mullion.{PythonFrames, Session, StateChoice}
+import org.apache.spark.sql.mullion.stateful.folds.FoldProgram
 import org.apache.spark.sql.types.StructType
 
 /** What is asked of functions with state, apart from where in a plan they stand.
@@ -15,6 +16,8 @@ import org.apache.spark.sql.types.StructType
   *   the names of the windows between, in their order
   * @param clocks
   *   what the event clock of each is called, if it shares one with others
+  * @param folds
+  *   what is done here of what `process` would do
   */
 final case class StatefulProgram(
     process: PythonFrames.Code,
@@ -22,7 +25,8 @@ final case class StatefulProgram(
     windows: Seq[String],
     clocks: Seq[Option[String]],
     shards: Seq[String],
-    state: StateChoice
+    state: StateChoice,
+    folds: Option[FoldProgram] = None
 ) {
   def describe: String = {
     val by = if (shards.isEmpty) "in one shard" else shards.mkString("by [", ", ", "]")
@@ -59,7 +63,8 @@ final case class StatefulOptions(
     windows: Seq[StatefulOptions.Window] = Nil,
     shards: Seq[Column] = Nil,
     state: StateChoice = StateChoice.RocksDb,
-    wallTimers: Boolean = false
+    wallTimers: Boolean = false,
+    folds: Option[FoldProgram] = None
 ) {
   def withCallbacks(udf: UserDefinedPythonFunction): StatefulOptions = copy(callbacks = Some(PythonFrames.Code(udf)))
 
@@ -74,6 +79,9 @@ final case class StatefulOptions(
   def withState(name: String): StatefulOptions = copy(state = StateChoice.named(name))
 
   def withWallTimers(): StatefulOptions = copy(wallTimers = true)
+
+  /** Has agents that have been read run here: see `FoldProgram`. */
+  def withFolds(json: String): StatefulOptions = copy(folds = Some(new FoldProgram(json)))
 }
 
 object StatefulOptions {

@@ -1,8 +1,8 @@
 package org.apache.spark.sql.mullion.stateful
 
-import org.scalatest.funsuite.AnyFunSuite
+import munit.FunSuite
 
-class WindowPlaceSuite extends AnyFunSuite {
+class WindowPlaceSuite extends FunSuite {
   private val place = WindowPlace("slow", number = 7, since = 3, partitions = 2)
 
   test("a window's versions are counted from the batch in which it came") {
