@@ -26,8 +26,9 @@ def session(spark: SparkSession) -> SparkSession:
     own.conf.set("spark.sql.session.timeZone", "UTC")
     # A file of a few rows is read by several tasks.
     own.conf.set("spark.sql.files.maxPartitionBytes", "64")
-    # The Scala suite has RocksDB write changelogs.
+    # The Scala suite has RocksDB write changelogs, and what is in it in memory too.
     own.conf.set(CHANGELOGS, "false")
+    own.conf.set("spark.sql.streaming.stateStore.mullion.hotBytes", "0")
     return own
 
 
