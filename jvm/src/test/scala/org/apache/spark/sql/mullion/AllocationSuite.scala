@@ -19,8 +19,8 @@ import dev.mullion.windows.WindowSpec
 
 /** The bytes that tasks allocate for a row, and for a pane: counted by the JVM for each thread, whatever a clock says.
   *
-  * Two streams are run that differ in one thing alone, and what a batch of the one allocates beyond a batch of the other
-  * is what that thing costs. A row that boxes one number more is 16 bytes over.
+  * Two streams are run that differ in one thing alone, and what a batch of the one allocates beyond a batch of the
+  * other is what that thing costs. A row that boxes one number more is 16 bytes over.
   */
 class AllocationSuite extends FunSuite {
   import AllocationSuite._
@@ -39,10 +39,12 @@ class AllocationSuite extends FunSuite {
 
   override def afterAll(): Unit = spark.stop()
 
-  for ((name, window, perRow, perPane) <- Seq(
+  for (
+    (name, window, perRow, perPane) <- Seq(
       ("tumbling", Facade.tumbling(10 * Second, 0), 8L, TumblingPane),
       ("sliding", Facade.sliding(20 * Second, Second, 0), 8L, SlidingPane)
-    )) {
+    )
+  ) {
     test(s"a row allocates nothing on its way into its partial aggregate: $name") {
       // Of a few keys: ten more rows for each group.
       val few = allocated(window, rows = 20000, keys = 10)

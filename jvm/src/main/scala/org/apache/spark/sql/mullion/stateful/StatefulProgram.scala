@@ -14,6 +14,8 @@ import org.apache.spark.sql.types.StructType
   *   what rows are distributed by, as SQL
   * @param windows
   *   the names of the windows between, in their order
+  * @param clocks
+  *   what the event clock of each is called, if it shares one with others
   * @param folds
   *   what is done here of what `process` would do
   */
@@ -21,6 +23,7 @@ final case class StatefulProgram(
     process: PythonFrames.Code,
     callbacks: Option[PythonFrames.Code],
     windows: Seq[String],
+    clocks: Seq[Option[String]],
     shards: Seq[String],
     state: StateChoice,
     folds: Option[FoldProgram] = None
@@ -33,7 +36,7 @@ final case class StatefulProgram(
   }
 
   def header: StatefulHeader =
-    StatefulHeader(StatefulHeader.currentFormat, shards.toList, windows.toList, state.name)
+    StatefulHeader(StatefulHeader.currentFormat, shards.toList, state.name)
 }
 
 /** The same with its columns.
@@ -65,8 +68,11 @@ final case class StatefulOptions(
 ) {
   def withCallbacks(udf: UserDefinedPythonFunction): StatefulOptions = copy(callbacks = Some(PythonFrames.Code(udf)))
 
-  def withWindow(name: String, panes: DataFrame): StatefulOptions =
-    copy(windows = windows :+ StatefulOptions.Window(name, Session.classic(panes)))
+  /** @param clock
+    *   what its event clock is called, if it shares one; empty for one of its own
+    */
+  def withWindow(name: String, panes: DataFrame, clock: String): StatefulOptions =
+    copy(windows = windows :+ StatefulOptions.Window(name, Session.classic(panes), Option.when(clock.nonEmpty)(clock)))
 
   def withShards(columns: Array[Column]): StatefulOptions = copy(shards = columns.toSeq)
 
@@ -79,7 +85,7 @@ final case class StatefulOptions(
 }
 
 object StatefulOptions {
-  final case class Window(name: String, panes: ClassicDataFrame)
+  final case class Window(name: String, panes: ClassicDataFrame, clock: Option[String])
 
   def apply(process: UserDefinedPythonFunction, schema: StructType): StatefulOptions =
     StatefulOptions(PythonFrames.Code(process), schema)

@@ -10,6 +10,8 @@ import org.apache.spark.sql.mullion.{BatchLimits, PythonFrames, SparkLineShim, S
 import org.apache.spark.sql.mullion.stateful.folds.Folds
 import org.apache.spark.sql.types.StructType
 
+import dev.mullion.MullionException
+
 /** What one task of the stages does in one batch.
   *
   * {{{
@@ -155,9 +157,10 @@ object StatefulTask {
     try body
     catch {
       case e: Throwable if PythonFrames.isOfPython(e) =>
-        throw server.failure.fold(e) { failure =>
-          if (failure.getCause eq null) failure.initCause(e)
-          failure
+        throw server.failure.fold(e) {
+          case ours: MullionException if ours.getCause eq null =>
+            new MullionException(ours.condition, ours.getMessage, Some(e))
+          case failure => failure
         }
     }
 }
