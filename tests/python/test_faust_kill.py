@@ -12,8 +12,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import mullion.faust as faust
+from killing import kill_after, session_of_its_own, somewhere_in_a_batch
 from mullion import topics
-from test_kill import kill_after, session_of_its_own, somewhere_in_a_batch
 
 SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 
