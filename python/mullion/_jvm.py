@@ -182,14 +182,18 @@ class Stateful:
         if wall_timers:
             self._asked = self._asked.withWallTimers()
 
+    def add_folds(self, folds: str) -> None:
+        """What is done in the JVM of what ``process`` would do."""
+        self._asked = self._asked.withFolds(folds)
+
     def rows_of(self, window: int, schema: StructType) -> DataFrame:
         """The rows that ``process`` makes for a window, by its number from 1."""
         session = _internal(self._spark, "_jsparkSession")
         return _dataframe(self._facade.statefulRows(session, window, schema.json()), self._spark)
 
-    def add_window(self, name: str, panes: DataFrame) -> None:
-        """The next window."""
-        self._asked = self._asked.withWindow(name, _internal(panes, "_jdf"))
+    def add_window(self, name: str, panes: DataFrame, clock: str | None) -> None:
+        """The next window; those of one ``clock`` share it."""
+        self._asked = self._asked.withWindow(name, _internal(panes, "_jdf"), clock or "")
 
     def add_callbacks(self, callbacks: Callable[..., Any]) -> None:
         """What gets the firings of all windows."""
@@ -229,9 +233,13 @@ def together(windows: Mapping[str, DataFrame]) -> DataFrame:
     return _dataframe(jvm.together(names, _array(spark, "org.apache.spark.sql.Dataset", frames)), spark)
 
 
-def read_panes(spark: SparkSession, checkpoint: str, which: int, panes: DataFrame | None) -> DataFrame:
+def read_panes(
+    spark: SparkSession, checkpoint: str, which: int, panes: DataFrame | None, window: str | None
+) -> DataFrame:
     """The open panes of a checkpoint; the aggregates' code comes from ``panes`` where it is given."""
     jvm = facade(spark)
+    if window is not None:
+        return _dataframe(jvm.readPanesBetween(_internal(spark, "_jsparkSession"), checkpoint, which, window), spark)
     if panes is None:
         return _dataframe(jvm.readPanes(_internal(spark, "_jsparkSession"), checkpoint, which), spark)
     return _dataframe(jvm.readPanesOf(_internal(panes, "_jdf"), checkpoint, which), spark)

@@ -15,6 +15,7 @@ def read_panes(
     *,
     operator: int | None = None,
     panes: DataFrame | None = None,
+    window: str | None = None,
     spark: SparkSession | None = None,
 ) -> DataFrame:
     """The panes that a query has open, as of its last committed batch: keys, ``window``, and the aggregates so far.
@@ -23,6 +24,8 @@ def read_panes(
       memory the newest snapshot is read, up to 10 batches old.
     - ``operator``: which of the query's stateful operators, by Spark's id; ``None`` when only one is Mullion's.
     - ``panes``: the query's own DataFrame, where its aggregates cannot be rebuilt from their SQL text (Scala UDAFs).
+    - ``window``: of windows that share an operator with functions, as those of a ``mullion.turbine`` subscription with
+      state do, which one.
     - ``spark``: the session to read in; the active one where none is given.
 
     Raises :class:`InvalidArgumentError` when there is no such checkpoint, operator or session, and
@@ -35,4 +38,8 @@ def read_panes(
         if not isinstance(panes, DataFrame):
             raise InvalidArgumentError(f"panes={panes!r} is not a DataFrame. Give what windowed(...).agg() made.")
     session = _checkpoints.session_of(spark or (panes.sparkSession if panes is not None else None))
-    return _jvm.read_panes(session, path, number, panes)
+    if window is not None and (panes is not None or not isinstance(window, str)):
+        raise InvalidArgumentError(
+            f"window={window!r} is the name of a window between functions, whose panes are read without panes=."
+        )
+    return _jvm.read_panes(session, path, number, panes, window)

@@ -57,13 +57,14 @@ class Branch:
     - ``schema``: of the rows that ``process`` gives it, a ``StructType`` or DDL.
     - ``panes``: makes panes of them: given a streaming DataFrame of ``schema`` it returns what ``windowed(...)`` with
       ``.agg(...)`` or ``.collect(...)`` makes of it. Between the two it may only do what needs no shuffle, such as
-      ``withWatermark``, ``withColumn`` and ``where``. A query has one event clock, the least of its watermarks: a
-      window with one of its own whose rows do not come holds those of the others too, unless
-      ``spark.sql.streaming.multipleWatermarkPolicy`` is ``max``.
+      ``withWatermark``, ``withColumn`` and ``where``.
+    - ``clock``: windows that give the same name share an event clock, the latest of their watermarks; with ``None`` a
+      window has its own. The query's is the least of all clocks: one whose rows do not come holds the others.
     """
 
     schema: StructType | str
     panes: Callable[[DataFrame], DataFrame]
+    clock: str | None = None
 
 
 def stateful_map(
@@ -74,6 +75,7 @@ def stateful_map(
     shard_by: ColumnOrName | Sequence[ColumnOrName] = (),
     state: str = "rocksdb",
     wall_timers: bool = False,
+    folds: str | None = None,
 ) -> DataFrame:
     """Runs ``function`` over the rows of each shard partition, with state that outlives the batch.
 
@@ -85,6 +87,7 @@ def stateful_map(
       Nothing for one shard: all rows in one task.
     - ``state``: ``"rocksdb"``, ``"hdfs"`` or ``"memory"``, as in :func:`mullion.windowed`.
     - ``wall_timers``: whether timers by the wall clock are used.
+    - ``folds``: what the JVM does of it first, for ``mullion.faust``; the function gets the rows that are left.
 
     Raises :class:`InvalidArgumentError` and :class:`UnknownColumnError` for what cannot be right, and
     :class:`UnsupportedError` for a batch DataFrame.
@@ -93,6 +96,8 @@ def stateful_map(
     rows = _schema(schema, "schema")
     stage = _stage(function, "function", "the function", rows)
     asked = _jvm.Stateful(df.sparkSession, stage, rows, shards, state, wall_timers)
+    if folds is not None:
+        asked.add_folds(folds)
     return asked.over(df)
 
 
@@ -111,13 +116,14 @@ def staged(
 
     - ``process(batches, state)``: as the function of :func:`stateful_map`. What it yields is output, of ``schema``, or
       a pair of a window's name and rows for that window, of its ``schema``. Both may come in any order.
-    - ``windows``: by their names. Their state is found again by their order, so it must not change.
+    - ``windows``: by their names, by which their state is found again: they may change places, new ones may come, and
+      the state of one that is gone is kept for when it is back.
     - ``callbacks(firings, state)``: gets an iterator of :class:`Firings`, first the early ones of all windows and last
       their closes, and the state as ``process`` left it; yields batches of ``schema``.
 
     The rest as in :func:`stateful_map`. The output of a batch is that of ``process``, then that of ``callbacks``.
 
-    The clock of ``state`` is the least of the watermarks of ``df`` and of the windows' results, where they have any.
+    The clock of ``state`` is the least of the watermarks of ``df`` and of the windows' rows, where they have any.
     """
     shards = _checked(df, shard_by, state, wall_timers)
     rows = _schema(schema, "schema")
@@ -135,7 +141,7 @@ def staged(
     for number, (name, branch) in enumerate(windows.items(), start=1):
         panes = branch.panes(asked.rows_of(number, given[name]))
         require_dataframe(panes, f"the window {name!r} gave")
-        asked.add_window(name, panes)
+        asked.add_window(name, panes, branch.clock)
     asked.add_callbacks(_stage(callbacks, "callbacks", "callbacks", rows, of_firings=tuple(windows)))
     return asked.over(df)
 

@@ -62,6 +62,12 @@ class FunctionError(MullionError):
     condition = "FUNCTION_FAILED"
 
 
+class NewWindowsError(MullionError):
+    """A program made windows from data that its query has no operator for. It starts again by itself, with one."""
+
+    condition = "NEW_WINDOWS"
+
+
 class VersionMismatchError(MullionError):
     """A JAR, a Python package and a Spark that do not belong together."""
 
@@ -78,6 +84,7 @@ _BY_CONDITION: dict[str, type[MullionError]] = {
         StateLostError,
         QueryFailedError,
         FunctionError,
+        NewWindowsError,
         VersionMismatchError,
     )
 }

@@ -28,6 +28,8 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 SESSION_STATE_IN_ROCKSDB = {PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"}
 SESSION_STATE_IN_HDFS = {PROVIDER: "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"}
 CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+SNAPSHOTS = {CHANGELOGS: "false"}
+"""So that what a query left in RocksDB is all in its snapshot, where it can be looked at."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +256,7 @@ class CheckedQuery:
 
     def _started(self) -> ClockedQuery:
         self._reported = 0
-        with settings(self.spark, self.case.conf):
+        with settings(self.spark, {**SNAPSHOTS, **self.case.conf}):
             panes = self.case.panes(self.feed.stream(self.spark, f"{self.case.rules.delay // 1000} milliseconds"))
             return ClockedQuery(
                 panes, checkpoint=self.checkpoint, output_mode=self.case.output_mode, start_ms=self.wall // 1000

@@ -38,11 +38,17 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.codegen.cache.maxEntries", "5000")
         # Code that does not compile is a failure, and nothing to work round in silence.
         .config("spark.sql.codegen.fallback", "false")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        # Where all is compiled so, the JVM reserves little room: full after a few minutes, code would be compiled
+        # again and again. A collector that works beside the tests takes their time.
+        .config(
+            "spark.driver.extraJavaOptions",
+            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:MetaspaceSize=512m -XX:+UseSerialGC",
+        )
+        .config("spark.driver.memory", "2g")
         # So that what a query left in memory can be looked at, and it can go on, after any batch.
         .config("spark.sql.streaming.stateStore.mullion.snapshotEvery", "1")
-        # So that what a query left in RocksDB is all in its snapshot, where it can be looked at.
-        .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "false")
+        # The cheaper way; tests that look into files of RocksDB have it write snapshots.
+        .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
         # Without Hadoop's native library the usual manager starts a process for each small file of a checkpoint.
         .config(
             "spark.sql.streaming.checkpointFileManagerClass",

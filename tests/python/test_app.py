@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from killing import committed
 from mullion import topics
 from mullion._app.clock import ManualClock
 from mullion._app.names import Named
 from mullion._app.report import Part, Report, where_of
 from mullion.errors import InvalidArgumentError, QueryFailedError, UnsupportedError
 from relay import Relay, Rows
-from test_kill import committed
 
 
 def double(rows: Rows) -> dict[str, Rows]:

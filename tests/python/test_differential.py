@@ -34,9 +34,11 @@ LISTS = (
     ((5 * SECOND, 6 * SECOND), (-SECOND, 6 * SECOND), (0, 6 * SECOND), (0, 2 * SECOND)),
 )
 """The ranges that rows bring to custom windows, by the unit that their time is in."""
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false"}
-STATE_IN_CHANGELOGS = {**SESSION_STATE_IN_ROCKSDB, CHANGELOGS: "true"}
-STATE_WITH_CHECKPOINT_IDS = {**STATE_IN_CHANGELOGS, "spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}
+HOT = "spark.sql.streaming.stateStore.mullion.hotBytes"
+# And with room in memory for what few keys have: what is in RocksDB is there too, or is not, as batches go by.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", HOT: "40k"}
+ROCKSDB_ALONE = {**SESSION_STATE_IN_ROCKSDB, HOT: "0"}
+STATE_WITH_CHECKPOINT_IDS = {**SESSION_STATE_IN_ROCKSDB, CHANGELOGS: "true", "spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}
 
 CASES = [
     Case("tumbling", Rules(TEN, TEN), aggregates="figures"),
@@ -48,10 +50,10 @@ CASES = [
         restart_after=5,
     ),
     Case(
-        "tumbling, early, lateness, changelogs, restarted",
+        "tumbling, early, lateness, rocksdb alone, restarted",
         Rules(TEN, TEN, delay=5 * SECOND, lateness=SECOND, early=4 * SECOND),
         aggregates="figures",
-        conf=STATE_IN_CHANGELOGS,
+        conf=ROCKSDB_ALONE,
         restart_after=4,
     ),
     Case(
@@ -179,10 +181,10 @@ CASES = [
         restart_after=4,
     ),
     Case(
-        "custom, early, lateness, reopen, update mode, changelogs, restarted",
+        "custom, early, lateness, reopen, update mode, rocksdb alone, restarted",
         CustomRules(unit=6 * SECOND, lists=LISTS, delay=SECOND, lateness=2 * SECOND, early=3 * SECOND, late="reopen"),
         output_mode="update",
-        conf=STATE_IN_CHANGELOGS,
+        conf=ROCKSDB_ALONE,
         restart_after=3,
     ),
     Case(
@@ -297,7 +299,7 @@ CASES = [
         restart_after=3,
     ),
     Case(
-        "around, early unchanged, nothing after, hdfs, changelogs, restarted",
+        "around, early unchanged, nothing after, hdfs, rocksdb alone, restarted",
         AroundRules(before=6 * SECOND, after=0, delay=4 * SECOND, early=5 * SECOND, unchanged=True),
         state="hdfs",
         restart_after=5,
@@ -317,9 +319,9 @@ CASES = [
     ),
     Case("sessions, reopen, odd microseconds", SessionRules(gap=7_000_003, delay=18 * SECOND, late="reopen")),
     Case(
-        "sessions, early, lateness, emit, changelogs, restarted",
+        "sessions, early, lateness, emit, rocksdb alone, restarted",
         SessionRules(gap=5 * SECOND, delay=15 * SECOND, lateness=3 * SECOND, early=4 * SECOND, late="emit"),
-        conf=STATE_IN_CHANGELOGS,
+        conf=ROCKSDB_ALONE,
         restart_after=3,
     ),
     Case(

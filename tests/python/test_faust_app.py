@@ -269,6 +269,6 @@ def test_the_command_of_faust_runs_an_app(
     assert _cli.main(["faust", "explain", "-A", "shop_of_the_command:app"]) == 0
     assert _cli.main(["faust", "tables", "-A", "shop_of_the_command:app"]) == 0
     told = capsys.readouterr().out
-    assert "agent count  Python  its events are in shards by value; it only updates windowed tables" in told
+    assert "agent count  JVM   its events are in shards by value; it only updates windowed tables" in told
     assert "table  views  " in told
     assert _cli.main(["turbine", "run", "shop_of_the_command:app"]) == _cli.REFUSED

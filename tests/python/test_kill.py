@@ -1,22 +1,21 @@
-"""Queries that are killed: what was committed stands, and what was not comes out once."""
+"""Queries that are killed: what was committed stands, and what was not comes out, and is published, once."""
 
 from __future__ import annotations
 
 import json
 import os
 import random
-import signal
-import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-import mullion
+import published
 from checked import Case, shown, shown_row
+from killing import committed, kill_after, session_of_its_own, somewhere_in_a_batch
 from model import Row, Rules
+from mullion import topics
 from session_model import model_of
 from streams import FLOOD, Feed
 
@@ -38,7 +37,9 @@ CASES = [
 
 
 def run(spark: SparkSession, folder: Path) -> None:
-    """Runs each query over all rows there are, into files; a second run goes on where the first ended."""
+    """Runs each query over all rows there are, into files, and one that publishes; a second run goes on where the first
+    ended.
+    """
     stream = Feed(folder / "in", COLUMNS).stream(spark, "1 hour")
     running = [
         case.panes(stream)
@@ -49,8 +50,14 @@ def run(spark: SparkSession, folder: Path) -> None:
         .start()
         for case in CASES
     ]
+    broker = broker_in(folder)
+    running.append(published.start(spark, broker, broker.publisher(), broker.path / "_checkpoint"))
     for query in running:
         query.awaitTermination()
+
+
+def broker_in(folder: Path) -> topics.DirBroker:
+    return topics.DirBroker(folder / "topics")
 
 
 def write(feed: Feed, rng: random.Random, batches: list[list[Row]], more: int) -> None:
@@ -60,46 +67,6 @@ def write(feed: Feed, rng: random.Random, batches: list[list[Row]], more: int) -
         rows = [Row(1000 * number + i, f"key {rng.randrange(40)}", time) for i, time in enumerate(times)]
         feed.write((row.time, row.key, row.id) for row in rows)
         batches.append(rows)
-
-
-def kill_after(folder: Path, moment: Iterator[None], script: str = __file__) -> None:
-    """Runs the queries of a script in a process of their own, and kills it and its JVM once ``moment`` ends."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    process = subprocess.Popen(
-        [sys.executable, script, str(folder)],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        for _ in moment:
-            try:
-                process.wait(timeout=0.005)
-            except subprocess.TimeoutExpired:
-                continue
-            raise AssertionError(f"the queries ended with {process.returncode} and were not killed")
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def somewhere_in_a_batch(checkpoint: Path, rng: random.Random) -> Iterator[None]:
-    """Ends some files after the next batch: each leaves dozens, some in each of its phases."""
-    batch, more = committed(checkpoint) + 1, rng.randrange(50)
-    while committed(checkpoint) < batch:
-        yield
-    before = files(checkpoint.parent)
-    while files(checkpoint.parent) < before + more:
-        yield
-
-
-def files(folder: Path) -> int:
-    return sum(len(names) for _, _, names in os.walk(folder))
-
-
-def committed(checkpoint: Path) -> int:
-    return len(list((checkpoint / "commits").glob("[0-9]*")))
 
 
 def undisturbed(case: Case, checkpoint: Path, batches: list[list[Row]]) -> Counter[str]:
@@ -124,15 +91,21 @@ def undisturbed(case: Case, checkpoint: Path, batches: list[list[Row]]) -> Count
     return fired
 
 
-def test_queries_killed_again_and_again_put_out_each_firing_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_queries_killed_again_and_again_put_out_each_firing_and_publish_each_row_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     rng = random.Random(SEED)
     feed = Feed(tmp_path / "in", COLUMNS)
     batches: list[list[Row]] = []
+    broker = broker_in(tmp_path)
+    publishing = broker.path / "_checkpoint"
 
-    for _life in range(3):
+    for life, killed_in in enumerate((tmp_path / "sliding-checkpoint", publishing, tmp_path / "sliding-checkpoint")):
         # So many batches that it is killed before it comes to the end of them.
         write(feed, rng, batches, more=5)
-        kill_after(tmp_path, somewhere_in_a_batch(tmp_path / "sliding-checkpoint", rng))
+        published.feed(broker, range(6 * life, 6 * life + 6))
+        kill_after(tmp_path, somewhere_in_a_batch(killed_in, rng), __file__)
+    assert committed(publishing) < 18, "it was killed before it came to the end"
 
     feed.flood()
     run(spark, tmp_path)
@@ -141,16 +114,7 @@ def test_queries_killed_again_and_again_put_out_each_firing_once(spark: SparkSes
         out = Counter(shown_row(row) for row in spark.read.parquet(str(tmp_path / case.name)).collect())
         assert out == expected, f"{case.name}, MULLION_TEST_SEED={SEED}"
         assert out.total() > 100
-
-
-def session_of_its_own(home: Path, master: str = "local[2]") -> SparkSession:
-    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC")
-    # A short life: little is gained by compiling well. What a killed JVM leaves behind goes with the test's folder.
-    builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
-    # A task waits for the executor that has its state.
-    builder = builder.config("spark.locality.wait", "10m")
-    return mullion.configure(builder.config("spark.local.dir", str(home / "local"))).getOrCreate()
+    published.is_whole(broker, 180)
 
 
 if __name__ == "__main__":

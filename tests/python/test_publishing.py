@@ -2,77 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import random
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
+from killing import committed
 from mullion import topics
 from mullion._app.clock import ManualClock
 from mullion.errors import InvalidArgumentError
 from mullion.topics._dir_topic import DirTopic
-from test_kill import committed, kill_after, session_of_its_own, somewhere_in_a_batch
-
-SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
-
-
-def outputs_of(stream: DataFrame) -> DataFrame:
-    """Each row's number to the topic that it names; of those that are threes another number to ``threes``."""
-
-    def publish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                yield rows_for(row["to"], [{"n": row["n"]}])
-                if row["n"] % 3 == 0:
-                    yield rows_for("threes", [{"half": row["n"] / 2, "note": None}])
-        yield rows_for("nothing", None)
-
-    # More than one task has rows.
-    return stream.select("n", "to").repartition(2, "n").mapInArrow(publish, topics.OUTPUTS)
-
-
-def rows_for(topic: str, rows: list[dict[str, Any]] | None) -> pa.RecordBatch:
-    batch = None if rows is None else topics.encoded(pa.RecordBatch.from_pylist(rows))
-    return pa.RecordBatch.from_arrays(
-        [pa.array([topic]), pa.array([None], pa.string()), pa.array([batch], pa.binary())],
-        names=["topic", "key", "batch"],
-    )
+from published import feed, is_whole, rows_of, start
 
 
 def run(spark: SparkSession, broker: topics.Broker, checkpoint: Path) -> topics.Publisher:
     publisher = broker.publisher(ManualClock(start_ms=7000))
-    outputs = outputs_of(broker.stream(spark, "in", schema="n bigint, to string"))
-    query = (
-        outputs.writeStream.foreachBatch(publisher.publish)
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    start(spark, broker, publisher, checkpoint).awaitTermination()
     return publisher
-
-
-def feed(broker: topics.Broker, calls: range) -> None:
-    for call in calls:
-        rows = range(10 * call, 10 * call + 10)
-        topics.produce(broker, "in", [{"n": n, "to": ["even", "odd"][n % 2]} for n in rows])
-
-
-def published(broker: topics.Broker, topic: str, column: str = "n") -> list[Any]:
-    table = topics.read(broker, topic)
-    return sorted(table[column].to_pylist()) if table.num_rows else []
-
-
-def is_whole(broker: topics.Broker, until: int) -> None:
-    assert published(broker, "even") == list(range(0, until, 2))
-    assert published(broker, "odd") == list(range(1, until, 2))
-    assert published(broker, "threes", "half") == [n / 2 for n in range(0, until, 3)]
 
 
 def test_what_a_query_publishes_is_there_once_with_the_clocks_time(spark: SparkSession, tmp_path: Path) -> None:
@@ -125,7 +72,7 @@ def test_a_batch_that_was_cut_off_half_way_is_published_to_its_end(
         patch.setattr(DirTopic, "append", cut_off)
         with pytest.raises(Exception, match="killed here"):
             run(spark, broker, tmp_path / "checkpoint")
-    assert len(published(broker, "even")) + len(published(broker, "odd")) < 20
+    assert len(rows_of(broker, "even")) + len(rows_of(broker, "odd")) < 20
 
     run(spark, broker, tmp_path / "checkpoint")
     is_whole(broker, 20)
@@ -140,7 +87,7 @@ def test_a_column_of_another_type_is_refused_before_anything_of_the_batch_is_pub
     with pytest.raises(Exception, match="Topic 'threes': column 'half' is double here, and string in the topic"):
         run(spark, broker, tmp_path / "checkpoint")
 
-    assert published(broker, "even") == published(broker, "odd") == []
+    assert rows_of(broker, "even") == rows_of(broker, "odd") == []
 
 
 def test_outputs_are_stored_in_the_types_that_their_topic_has(spark: SparkSession, tmp_path: Path) -> None:
@@ -162,22 +109,3 @@ def test_what_is_no_output_of_a_query_is_refused(spark: SparkSession, tmp_path: 
     rows = spark.createDataFrame([], topics.OUTPUTS)
     with pytest.raises(InvalidArgumentError, match="called outside a streaming query"):
         publisher.publish(rows, 0)
-
-
-def test_a_publishing_query_killed_again_and_again_publishes_each_row_once(spark: SparkSession, tmp_path: Path) -> None:
-    rng = random.Random(SEED)
-    broker = topics.DirBroker(tmp_path / "topics")
-    checkpoint = broker.path / "_checkpoint"
-    for life in range(2):
-        feed(broker, range(6 * life, 6 * life + 6))
-        kill_after(tmp_path, somewhere_in_a_batch(checkpoint, rng), script=__file__)
-
-    assert committed(checkpoint) < 12, "it was killed before it came to the end"
-    run(spark, broker, checkpoint)
-    is_whole(broker, 120)
-
-
-if __name__ == "__main__":
-    home = Path(sys.argv[1])
-    broker_here = topics.DirBroker(home / "topics")
-    run(session_of_its_own(home), broker_here, broker_here.path / "_checkpoint")

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from checked import settings
+from killing import committed, kill_after, session_of_its_own
 from mullion import (
     Early,
     InvalidArgumentError,
@@ -31,11 +32,11 @@ from mullion import (
 )
 from mullion.testing import ClockedQuery
 from streams import SECOND, Feed
-from test_kill import SEED, committed, kill_after, session_of_its_own
 
 EVERY = "spark.sql.streaming.stateStore.mullion.snapshotEvery"
 IDS = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 COLUMNS = "k string, id bigint"
+SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 
 
 def panes_of(rows: DataFrame, window: Any = None, **options: Any) -> DataFrame:
@@ -328,11 +329,11 @@ def write_out(spark: SparkSession, home: Path, panes: DataFrame) -> None:
     query.awaitTermination()
 
 
-def between_snapshots(checkpoint: Path) -> Iterator[None]:
+def between_snapshots(checkpoint: Path) -> Iterator[float]:
     """Ends some batches on, after one that leaves no snapshot behind: each fourth does."""
     until = committed(checkpoint) // 4 * 4 + 6
     while committed(checkpoint) < until:
-        yield
+        yield 0.02
 
 
 def test_a_killed_query_is_recovered_and_its_answers_are_right(spark: SparkSession, tmp_path: Path) -> None:

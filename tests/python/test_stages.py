@@ -118,8 +118,11 @@ def test_stages_run_in_order_and_each_sees_what_the_others_wrote(
         "3 fast close",
         "3 slow close",
     ]
-    slow = read_panes(tmp_path / "checkpoint", operator=2, spark=spark)
-    assert {(row.k, row.total) for row in slow.collect()} == {("a", 12), ("b", 16)}
+    if store != "memory":
+        slow = read_panes(tmp_path / "checkpoint", window="slow", spark=spark)
+        assert {(row.k, row.total) for row in slow.collect()} == {("a", 12), ("b", 16)}
+    with pytest.raises(InvalidArgumentError, match=r"There is no window 'other' in .* there is 'fast', 'slow'"):
+        read_panes(tmp_path / "checkpoint", window="other", spark=spark)
 
 
 def through(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[Any]:
@@ -200,13 +203,13 @@ def test_windows_between_stages_give_the_panes_of_windows_alone(spark: SparkSess
                 f"{row.window} {row.pane}" if name == "staged" else f"{name} {shown(row.asDict(recursive=True))}"
                 for row in rows
             )
-    late = batches_of(queries["staged"], 1)[-1]
+    (of_all,) = [report["customMetrics"] for report in batches_of(queries["staged"], 0)[-1:]]
     for query in queries.values():
         query.stop()
     alone = sum((found[name] for name in shapes), Counter[str]())
     assert found["staged"] == alone, f"MULLION_TEST_SEED={SEED}"
     assert alone.total() > 150
-    assert late["numRowsTotal"] > 0
+    assert of_all["tumbling.numRowsTotal"] > 0
 
 
 def test_windows_by_the_wall_clock_close_between_stages_with_no_row_coming(spark: SparkSession, tmp_path: Path) -> None:
@@ -338,11 +341,6 @@ def test_a_checkpoint_of_other_windows_is_refused(spark: SparkSession, tmp_path:
     with query(one=total(Tumbling("1 hour"))) as running:
         running.settle()
     feed.write([(0, "a", 1)])
-    with (
-        query(two=total(Tumbling("1 hour"))) as running,
-        pytest.raises(IncompatibleStateError, match=r"windows was \[one\] and is now \[two\]"),
-    ):
-        running.settle()
     with (
         query(one=total(Tumbling("2 hours"))) as running,
         pytest.raises(IncompatibleStateError, match=r"window was \[tumbling 1 hour\]"),

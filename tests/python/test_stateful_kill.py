@@ -15,10 +15,10 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from killing import committed, kill_after, session_of_its_own, somewhere_in_a_batch
 from mullion import Tumbling, windowed
 from mullion._stateful import Branch, Firings, State, read_state, staged
 from streams import SECOND, Feed
-from test_kill import committed, kill_after, session_of_its_own, somewhere_in_a_batch
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 

@@ -88,7 +88,7 @@ def test_windows_together_give_what_each_gives_alone(spark: SparkSession, tmp_pa
     chance = random.Random(seed)
     feed = Feed(tmp_path / "in", COLUMNS)
     stream = feed.stream(spark, "2 seconds")
-    alone = ClockedQuery(told(apart(windows(stream, "rocksdb"))), checkpoint=tmp_path / "alone")
+    alone = ClockedQuery(told(apart(windows(stream, "memory"))), checkpoint=tmp_path / "alone")
     shared: dict[str, ClockedQuery] = {}
 
     def start(state: str, reverse: bool = False) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from checked import CHANGELOGS
 from mullion import MullionError
 from story import STORES, Story, stories
 from story_run import Run, play
@@ -25,6 +26,9 @@ def session(spark: SparkSession) -> SparkSession:
     own.conf.set("spark.sql.session.timeZone", "UTC")
     # A file of a few rows is read by several tasks.
     own.conf.set("spark.sql.files.maxPartitionBytes", "64")
+    # The Scala suite has RocksDB write changelogs, and what is in it in memory too.
+    own.conf.set(CHANGELOGS, "false")
+    own.conf.set("spark.sql.streaming.stateStore.mullion.hotBytes", "0")
     return own
 
 

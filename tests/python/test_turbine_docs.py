@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "turbine.md").read_text("utf-8")
 TESTS = {
     name
-    for file in (ROOT / "tests" / "python").glob("test_turbine*.py")
+    for file in (ROOT / "tests" / "python").glob("test_*.py")
     for name in re.findall(r"^def (test_\w+)\(", file.read_text("utf-8"), re.MULTILINE)
 }
 

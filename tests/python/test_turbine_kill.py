@@ -2,7 +2,7 @@
 
 # Programs are written as users write them.
 # ruff: noqa: N801
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ import random
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from killing import kill_after, session_of_its_own, somewhere_in_a_batch
 from mullion import topics, turbine
 from mullion.turbine import aggregates as agg
 from mullion.turbine import windowing as win
-from test_kill import kill_after, session_of_its_own, somewhere_in_a_batch
 
 SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 LAST_MS = 10**12
 
 
 def program(broker: str, spark: SparkSession) -> turbine.App:
-    """Windows in the JVM with early firings, and windows that share the state of their shard."""
+    """Windows in the JVM with early firings, windows that share the state of their shard, and some made from data."""
     app = turbine.App("shop", broker=broker, spark=spark)
 
     @app.subscribe("orders", publish_to={"early": "live", "close": "revenue"})
@@ -62,6 +64,20 @@ def program(broker: str, spark: SparkSession) -> turbine.App:
             for region in batch["region"].to_pylist():
                 state[region] = state.get(region, 0) + 1
             self._win.update(batch, state)
+            for region in pc.unique(batch["region"]).to_pylist():
+                self._of(region).update(batch.filter(pc.equal(batch["region"], region)), state)
+
+        def _of(self, region):
+            common: Any = {
+                "name": f"of {region}",
+                "value": agg.Count(),
+                "time_column": "ts",
+                "on_close_each": self._over,
+            }
+            return win.PersistentTumbling(self, size_ms=1_000 * ord(region), **common)
+
+        def on_recover(self, name, spec):
+            return spec.window(self, on_close_each=self._over)
 
         def _over(self, state, window, value):
             state["closed"] = state.get("closed", 0) + 1
@@ -99,7 +115,7 @@ def test_a_program_that_is_killed_in_mid_run_and_started_again_publishes_what_it
 
     feed(6)
     checkpoint = tmp_path / "killed" / "_apps" / "shop" / rng.choice(("revenue", "visits.state")) / "query"
-    kill_after(tmp_path, somewhere_in_a_batch(checkpoint, rng), script=__file__)
+    kill_after(tmp_path, somewhere_in_a_batch(checkpoint, rng), __file__)
 
     for broker in (killed, undisturbed):
         topics.produce(broker, "orders", [{"region": "z", "amount": 0, "ts": LAST_MS}])

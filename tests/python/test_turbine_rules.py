@@ -60,7 +60,7 @@ def made(kind: Any = win.PersistentTumbling, *, options: dict[str, Any] | None =
     if not any(name.startswith("on_close") for name in given):
         arguments["on_close_each"] = each
     app = subscribed(lambda me: kind(me, **arguments), **(options or {}))
-    return app.window(arguments["name"])._window
+    return app.subscriptions[0].windows[arguments["name"]]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -321,9 +321,11 @@ def test_whether_a_callback_reads_its_state_is_seen_in_lambdas_too_and_doubted_w
     assert _process.reads(partial(each, None), 0) is not None
 
 
-def test_windows_that_are_made_in_process_are_refused_with_their_line() -> None:
+def test_windows_that_are_made_in_process_need_on_recover() -> None:
     app = turbine.App("rules")
-    with pytest.raises(UnsupportedError, match=r"process of late makes a window, Persist.* \(.*rules.py:\d+\)"):
+    with pytest.raises(
+        UnsupportedError, match=r"late makes a window, Persist.* \(.*rules.py:\d+\).*Write def on_recover"
+    ):
 
         @app.subscribe("orders")
         class late:
@@ -331,6 +333,14 @@ def test_windows_that_are_made_in_process_are_refused_with_their_line() -> None:
                 win.PersistentTumbling(self, name="w", size_ms=1, value=agg.Count(), on_close=whole).update(
                     batch, state
                 )
+
+    with pytest.raises(InvalidArgumentError, match=r"on_recover of the subscription odd is called with \(name, spec\)"):
+
+        @app.subscribe("orders")
+        class odd:
+            def process(self, batch: pa.RecordBatch, state: object) -> None: ...
+
+            def on_recover(self, name: str) -> None: ...
 
 
 def test_explain_says_of_each_part_where_it_runs_and_why() -> None:

@@ -7,17 +7,21 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mullion import turbine
-from mullion.errors import FunctionError, InvalidArgumentError
+from mullion import topics, turbine
+from mullion._app.clock import ManualClock
+from mullion.errors import FunctionError, IncompatibleStateError, InvalidArgumentError
 from mullion.turbine import aggregates as agg
 from mullion.turbine import testing
 from mullion.turbine import windowing as win
 
+SCHEMA = "k string, ts bigint, enters string"
 _numbers = itertools.count()
 
 
@@ -130,3 +134,85 @@ def test_a_state_is_a_mapping_of_plain_values_and_arrow_and_refuses_anything_els
         state[3] = 1  # type: ignore[index]
     state["big"] = 2**80
     assert state["big"] == 2**80
+
+
+def counting(app: turbine.App, sizes: dict[str, int]) -> None:
+    """Windows of so many seconds, in this order; a row enters those that it names, or all."""
+
+    @app.subscribe("rows", publish_to="out", partition_key="k", parallelism=2, schema=SCHEMA)
+    class rows:
+        def __init__(self) -> None:
+            self._windows = [
+                win.PersistentTumbling(
+                    self,
+                    name=name,
+                    size_ms=seconds * 1_000,
+                    value=agg.Count(),
+                    time_column="ts",
+                    on_close=partial(self._close, name),
+                )
+                for name, seconds in sizes.items()
+            ]
+
+        def process(self, batch, state):
+            state["rows"] = state.get("rows", 0) + batch.num_rows
+            for window in self._windows:
+                enters = [row["enters"] in (None, window.name) for row in batch.to_pylist()]
+                window.update(batch.filter(pa.array(enters)), state)
+
+        def _close(self, name, state, panes):
+            starts = panes["window_start_ms"].to_pylist()
+            found = [f"{name} {start} {n}" for start, n in zip(starts, panes["value"].to_pylist(), strict=True)]
+            return pa.record_batch({"closed": found})
+
+
+def _row(ts: int, enters: str | None = None) -> list[dict[str, object]]:
+    return [{"k": "a", "ts": ts, "enters": enters}]
+
+
+def test_windows_beside_state_come_go_and_change_places_and_their_panes_can_be_read(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = f"dir:{tmp_path}"
+
+    def started(**sizes: int) -> turbine.App:
+        app = turbine.App("shop", broker=broker, spark=spark, clock=ManualClock())
+        counting(app, sizes)
+        return app
+
+    def fed(app: turbine.App, *times: int) -> None:
+        with app.start() as running:
+            for ts in times:
+                topics.produce(broker, "rows", _row(ts))
+                running.settle()
+
+    topics.produce(broker, "rows", _row(1_000, "nobody"))
+    fed(started(a=10, b=20), 2_000)
+    second = started(c=10, b=20, a=10)
+    fed(second, 3_000)
+    (pane,) = second.window("b").read().collect()
+    assert (pane.k, pane.window_start_ms, pane.window_end_ms, pane.value) == ("a", 0, 20_000, 2)
+    third = started(b=20)
+    fed(third, 11_000)
+    assert "The window 'a' is no longer in shop. Its state is kept" in caplog.text
+    assert sorted(part.name for part in third.kept()) == ["a", "c"]
+    assert third.window("b").read().collect()[0].value == 3
+    third.drop("c")
+    with pytest.raises(IncompatibleStateError, match=r"window was \[tumbling 10 seconds\]"):
+        fed(started(a=15, b=20), 12_000)
+    fed(started(c=10, a=10, b=20), 25_000, 26_000)
+    closed = topics.read(broker, "out")["closed"].to_pylist()
+    # The rows of 11 and 12 seconds came to a window that was not there, or not until the size was put right.
+    assert sorted(closed) == ["a 0 2", "a 10000 1", "b 0 4", "c 10000 1"]
+
+
+def test_a_window_whose_rows_do_not_come_does_not_hold_the_others_open(app: turbine.App) -> None:
+    counting(app, {"loud": 5, "quiet": 10, "silent": 5})
+    with testing.run(app) as t:
+        t.feed("rows", _row(1_000, "quiet"))
+        t.feed("rows", _row(2_000, "loud"))
+        t.feed("rows", _row(6_000, "loud"))
+        assert [row["closed"] for row in t.outputs("out")] == ["loud 0 1"]
+        t.restart()
+        t.feed("rows", _row(12_000, "loud"))
+        assert sorted(row["closed"] for row in t.fresh("out")) == ["loud 0 1", "loud 5000 1", "quiet 0 1"]

@@ -101,9 +101,13 @@ class App(abc.ABC):
     def windows(self) -> str:
         """The named parts, as an aligned table: their kind, name and line, and what is in them."""
         lines = [("kind", "name", "state", "defined at")]
-        lines += [(part.kind, part.name, self._state_of(part), part.where) for part in self.names.all()]
+        lines += [(p.kind, p.name, self._state_of(p), p.where) for p in (*self.names.all(), *self._found())]
         lines += [(part.kind, part.name, "kept, for it was removed", part.where) for part in self.kept()]
         return table(lines)
+
+    def _found(self) -> Sequence[Named]:
+        """Parts that the program made while it ran."""
+        return ()
 
     def _state_of(self, part: Named) -> str:
         """What is in a part, in a few words."""

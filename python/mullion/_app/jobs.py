@@ -28,3 +28,6 @@ class Job:
 
     publish: Callable[[Publisher, DataFrame, int], None] | None = None
     """How a batch of what ``build`` made is published, where that is not :data:`mullion.topics.OUTPUTS` already."""
+
+    mend: Callable[[BaseException], bool] | None = None
+    """Whether a query that failed may be built anew and go on from its checkpoint, for its job has learned why."""

@@ -22,6 +22,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
 
 from mullion import _jvm
 from mullion._app.clock import ManualClock
@@ -45,15 +46,28 @@ class Query:
         self.job = job
         self.error: BaseException | None = None
         self._publisher = app.broker.publisher(app.clock)
+        self._app = app
+        self._drain = drain
+        self.query = self._start()
+
+    def _start(self) -> StreamingQuery:
+        app, job = self._app, self.job
         outputs = job.build(app.spark)
         name = f"{app.name}.{job.name}"
         checkpoint = str(app.folder_of(job.name).absolute() / "query")
         if isinstance(app.clock, ManualClock):
-            self.query = _jvm.start_on_clock(outputs, name, checkpoint, self._publish, app.clock, drain)
-        else:
-            writer = outputs.writeStream.queryName(name).option("checkpointLocation", checkpoint)
-            writer = writer.trigger(availableNow=True) if drain else writer
-            self.query = writer.foreachBatch(self._publish).start()
+            return _jvm.start_on_clock(outputs, name, checkpoint, self._publish, app.clock, self._drain)
+        writer = outputs.writeStream.queryName(name).option("checkpointLocation", checkpoint)
+        writer = writer.trigger(availableNow=True) if self._drain else writer
+        return writer.foreachBatch(self._publish).start()
+
+    def mended(self, failure: BaseException) -> bool:
+        """Whether it has been started again, for its job has learned from its failure."""
+        if self.job.mend is None or not self.job.mend(failure):
+            return False
+        self.error = None
+        self.query = self._start()
+        return True
 
     @property
     def published(self) -> dict[str, int]:
@@ -114,12 +128,19 @@ class Running:
         while True:
             before = self._published_within()
             for query in self.queries:
-                try:
-                    query.query.processAllAvailable()
-                except Exception as error:
-                    self._fail(query.failure() or error)
+                self._settle(query)
             if self._published_within() == before:
                 return
+
+    def _settle(self, query: Query) -> None:
+        while True:
+            try:
+                query.query.processAllAvailable()
+                return
+            except Exception as error:
+                failure = query.failure() or error
+                if not query.mended(failure):
+                    self._fail(failure)
 
     def advance(self, by: Duration) -> None:
         """Moves the program's clock, which must be a ``ManualClock``, by text or ``timedelta``; whole milliseconds."""
@@ -134,15 +155,22 @@ class Running:
         while any(query.query.isActive for query in self.queries) and not asked_to_stop():
             self.raise_failure()
             time.sleep(_POLL_SECONDS)
-        self.raise_failure()
+        # One that failed meanwhile may have been mended, and runs again.
+        if self.raise_failure():
+            self.wait(asked_to_stop)
 
-    def raise_failure(self) -> None:
-        """Stops all and raises the error of a query that failed, if one did."""
+    def raise_failure(self) -> bool:
+        """Stops all and raises the error of a query that failed, if one did; whether one has been started again."""
+        mended = False
         for query in self.queries:
             if not query.query.isActive:
                 failure = query.failure()
-                if failure is not None:
+                if failure is None:
+                    continue
+                if not query.mended(failure):
                     self._fail(failure)
+                mended = True
+        return mended
 
     def _fail(self, failure: Exception) -> None:
         self.stop()

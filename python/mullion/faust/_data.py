@@ -370,7 +370,8 @@ class TableData:
 
 
 def _hash(table: str, *parts: bytes) -> bytes:
-    return hashlib.blake2b(b"\0".join([table.encode(), *parts]), digest_size=8).digest()
+    # One that the JVM knows too.
+    return hashlib.sha256(b"\0".join([table.encode(), *parts])).digest()[:8]
 
 
 def take_due(shard: Shard, tables: dict[bytes, TableData]) -> None:

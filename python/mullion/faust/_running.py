@@ -15,13 +15,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn, final
+from typing import Any, NamedTuple, NoReturn, final
 
 from mullion.errors import MullionError
 from mullion.faust._context import Context, Event, Shard, enter
 from mullion.faust._journal import Journal
+from mullion.faust._syntax import Emit, Print
 from mullion.faust.agents import Agent, DeadLetter
 from mullion.faust.streams import GroupBy, Step, Stream
 
@@ -126,6 +128,40 @@ async def _run(agent: Agent, shard: Shard, journal: Journal, events: Sequence[Ev
     return aside
 
 
+class Told(NamedTuple):
+    """A statement that prints or yields, with what the JVM knows of it, for an event that an agent had there."""
+
+    statement: Print | Emit
+    values: list[Any]
+    event: Event
+
+
+def run_told(agent: Agent, shard: Shard, group: GroupBy | None, told: Iterable[Told]) -> None:
+    """Prints and yields what an agent in the JVM does, in order. Raises :class:`AgentError`."""
+    with asyncio.Runner() as runner:
+        runner.run(_tell(agent, shard, group, told))
+
+
+async def _tell(agent: Agent, shard: Shard, group: GroupBy | None, told: Iterable[Told]) -> None:
+    from mullion.faust._compiled import filled
+    from mullion.faust._interpreter import Interpreter
+
+    interpreter = Interpreter({}, shard.clock)
+    for statement, values, event in told:
+        try:
+            if group is not None:
+                event = replace(event, key=group.of(event.value))
+            enter(Context(shard, event))
+            whole = filled(statement, values)
+            if isinstance(whole, Emit):
+                await agent.deliver(interpreter.value(whole.value, event))
+            else:
+                print(*(interpreter.value(one, event) for one in whole.values))  # noqa: T201
+            shard.settled()
+        except Exception as error:
+            _fail(agent, event, error, f"{agent.function.__code__.co_filename}:{statement.line}")
+
+
 async def _body(agent: Agent, batch: _Batch) -> None:
     body = agent.function(Stream(batch))
     if not inspect.isasyncgen(body):
@@ -141,7 +177,7 @@ def _letter(agent: Agent, event: Event, error: BaseException) -> DeadLetter:
     return DeadLetter(message.topic, agent.name, reason, message.key, message.value, message.timestamp, message.headers)
 
 
-def _fail(agent: Agent, event: Event | None, error: Exception) -> NoReturn:
+def _fail(agent: Agent, event: Event | None, error: Exception, line: str | None = None) -> NoReturn:
     where = "before its first event"
     if event is not None:
         message = event.message
@@ -150,7 +186,7 @@ def _fail(agent: Agent, event: Event | None, error: Exception) -> NoReturn:
             f"time {message.timestamp})"
         )
     raise AgentError(
-        f"The agent {agent.name!r} failed {where}, at {_line(agent, error)}: {type(error).__name__}: {error}. "
+        f"The agent {agent.name!r} failed {where}, at {line or _line(agent, error)}: {type(error).__name__}: {error}. "
         "To put such events aside and go on, write on_error='dead_letter'."
     ) from error
 

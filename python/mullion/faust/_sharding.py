@@ -89,14 +89,32 @@ def hidden(agent: Agent) -> str | None:
     return None
 
 
+def reached(agent: Agent) -> set[str] | None:
+    """The names of the tables that an agent may use, itself or through what it names; ``None``: unknown."""
+    found: set[str] = set()
+    for function in (agent.function, *(sink for sink in agent.sinks if not isinstance(sink, (Agent, Channel)))):
+        try:
+            scope = inspect.getclosurevars(function)
+        except TypeError:
+            return None
+        for value in (*scope.globals.values(), *scope.nonlocals.values()):
+            found |= _tables_in(value, 4)
+    return found
+
+
 _WHOLE = frozenset({"items", "keys", "values", "expire_windows", "name", "window"})
 
 
 def _leads_to_table(value: Any, depth: int) -> bool:
+    return bool(_tables_in(value, depth))
+
+
+def _tables_in(value: Any, depth: int) -> set[str]:
+    """The names of the tables that a value is or leads to, by so many steps."""
     if isinstance(value, (Table, WindowedTable)):
-        return True
+        return {value.name}
     if depth == 0 or isinstance(value, (type, ModuleType, Agent, Channel, Program)):
-        return False
+        return set()
     within: Iterable[Any] = ()
     if isinstance(value, FunctionType):
         scope = inspect.getclosurevars(value)
@@ -111,7 +129,7 @@ def _leads_to_table(value: Any, depth: int) -> bool:
         within = value
     elif hasattr(value, "__dict__"):
         within = list(vars(value).values())
-    return any(_leads_to_table(one, depth - 1) for one in within)
+    return set().union(*(_tables_in(one, depth - 1) for one in within))
 
 
 class _Put(ast.NodeTransformer):

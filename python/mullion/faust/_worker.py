@@ -18,15 +18,16 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import pyarrow as pa
-from pyspark import TaskContext
 
 from mullion.errors import InvalidArgumentError
 from mullion.faust import _json
 from mullion.faust._context import Context, Event, Message, Sent, Shard, enter
 from mullion.faust._journal import Journal
 from mullion.faust._reading import ValidationError
-from mullion.faust._running import run_batch
+from mullion.faust._running import Told, run_batch, run_told
+from mullion.faust._syntax import Emit, Print
 from mullion.faust.agents import Agent, DeadLetter, Timer
+from mullion.faust.streams import GroupBy
 from mullion.faust.tables import Table
 from mullion.topics import OUTPUTS, encoded
 
@@ -37,11 +38,16 @@ _COLUMN = "\n{}\n"
 @final
 @dataclass(frozen=True)
 class Reads:
-    """An agent, and the column of the rows that holds its topic's values; whether a value is the one field of it."""
+    """An agent, and the column of the rows that holds its topic's values; whether a value is the one field of it.
+
+    ``tells`` are the statements of one that runs in the JVM that print or yield.
+    """
 
     agent: Agent
     column: str
     scalar: bool
+    group: GroupBy | None = None
+    tells: tuple[Print | Emit, ...] = ()
 
 
 @final
@@ -79,14 +85,18 @@ class Worker:
         aside: list[DeadLetter] = []
         rows = sorted((row for batch in batches for row in batch.to_pylist()), key=lambda row: row["_position"])
         for number, reads in enumerate(self._reads):
-            events = []
+            events, told = [], []
             for row in rows:
                 if row["_agent"] == number:
                     event = self._event(reads, row, aside)
-                    if event is not None:
+                    if event is not None and row.get("_statement") is None:
                         events.append(event)
+                    elif event is not None:
+                        told.append(Told(reads.tells[row["_statement"]], json.loads(row["_values"]), event))
             if events:
                 aside += run_batch(reads.agent, shard, journal, events)
+            if told:
+                run_told(reads.agent, shard, reads.group, told)
         if self._timers:
             self._run_timers(shard, state)
         shard.expire()
@@ -106,6 +116,10 @@ class Worker:
             aside.append(DeadLetter(channel.name, reads.agent.name, str(invalid), message.key, value, timestamp))
             return None
 
+    def begins(self) -> list[bytes]:
+        """The records that are there once timers have begun."""
+        return [_TIMER + str(number).encode() for number in range(len(self._timers))]
+
     def _run_timers(self, shard: Shard, state: Any) -> None:
         now = state.batch_time_us
         due = {int(key[len(_TIMER) :]) for _, key in state.due(clock="wall")}
@@ -117,16 +131,6 @@ class Worker:
             if begins or number in due:
                 state.put(key, b"")
                 state.put_timer(now + timer.interval_us, key, clock="wall")
-
-
-def in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Numbers rows in order of arrival, before a shuffle mixes them: by the partition of the source, then in it."""
-    context = TaskContext.get()
-    position = (0 if context is None else context.partitionId()) << 33
-    for batch in batches:
-        numbers = pa.array(range(position, position + batch.num_rows), pa.int64())
-        position += batch.num_rows
-        yield pa.RecordBatch.from_arrays([*batch.columns, numbers], names=[*batch.schema.names, "_position"])
 
 
 def call(shard: Shard, timer: Timer) -> None:
@@ -174,7 +178,7 @@ def outputs(sent: Iterable[Sent], aside: Iterable[DeadLetter], dead_letters: str
 def _encoded(topic: str, records: list[dict[str, Any]]) -> bytes:
     try:
         return encoded(pa.RecordBatch.from_pylist(records))
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as mixed:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as mixed:
         raise InvalidArgumentError(
             f"Messages for the topic {topic!r} do not fit one another: {mixed}. Give each field values of one type."
         ) from mixed

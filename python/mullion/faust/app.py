@@ -11,25 +11,29 @@ from typing import Any, ClassVar, Literal, get_origin
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import StructType
 
+from mullion import _jvm
 from mullion._app.app import DEFAULT_BROKER
 from mullion._app.app import App as SharedApp
 from mullion._app.clock import Clock, system
 from mullion._app.jobs import Job
-from mullion._app.names import Named
-from mullion._app.report import Part, where_of
+from mullion._app.names import Named, folder_name
+from mullion._app.report import Part, shown, where_of
 from mullion.errors import InvalidArgumentError
-from mullion.faust import _sharding, _syntax
+from mullion.faust import _compiled, _sharding, _syntax
+from mullion.faust._compiled import Decided
 from mullion.faust._context import Context, Shard, enter
 from mullion.faust._program import Program
 from mullion.faust._reader import TableReader
 from mullion.faust._running import grouped_by, steps_of
 from mullion.faust._store import MemoryStore
-from mullion.faust._worker import Reads, Worker, in_order
+from mullion.faust._worker import Reads, Worker
 from mullion.faust.agents import Agent
 from mullion.faust.models import FieldDescriptor, Record
-from mullion.topics import OUTPUTS, Broker
+from mullion.topics import OUTPUTS, Broker, DirBroker
+from mullion.topics._dir_topic import DirTopic
+from mullion.topics._schemas import remembered_schema
 
 _JOB = "agents"
 
@@ -40,10 +44,13 @@ class App(Program, SharedApp):
     - ``id``: of the program; letters, digits, '.', '_' and '-'.
     - ``broker``: where its topics are: ``"dir:PATH"``, a folder, or ``"kafka://host:port"``.
     - ``checkpoint``, ``clock``, ``spark``: see :class:`mullion.turbine.App`; what is left out is found.
+    - ``compiled``: whether agents that are folds over tables run in the JVM. With ``False`` all run in Python, with the
+      same answers; a program may go on with the one where it was with the other.
     - ``processing_guarantee``, ``store``, ``topic_partitions``, ``version``: Faust's, accepted; what is kept is kept
       exactly once, in Spark's state.
 
-    All agents run in one query, in Python workers, with all tables in its state. What an agent sends is published when
+    All agents run in one query, with all tables in its state: in the JVM where :meth:`explain` says so, or else in
+    Python workers. What an agent sends is published when
     the batch is done. Events that do not fit their topic's type, and those that an agent puts aside, are published to
     ``{id}-dead-letters``.
     """
@@ -58,6 +65,7 @@ class App(Program, SharedApp):
         checkpoint: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
         spark: SparkSession | None = None,
+        compiled: bool = True,
         processing_guarantee: str | None = None,
         store: str | None = None,
         topic_partitions: int | None = None,
@@ -65,6 +73,7 @@ class App(Program, SharedApp):
     ) -> None:
         Program.__init__(self, id)
         SharedApp.__init__(self, id, broker=broker, checkpoint=checkpoint, clock=clock, spark=spark)
+        self.compiled = compiled
 
     @property
     def dead_letters(self) -> str:
@@ -100,15 +109,26 @@ class App(Program, SharedApp):
         return [Job(_JOB, read, (), self._build)]
 
     def _parts(self) -> Sequence[Part]:
-        return [
-            Part(
-                f"agent {agent.name}",
-                "Python",
-                f"its events are in {self._shards_of(agent)[1]}; {_syntax.read(agent).why}",
-                where_of(agent.function),
-            )
-            for agent in self.agents.values()
-        ]
+        parts = []
+        for agent in self.agents.values():
+            decided = self._decided(agent, self._known_columns(agent.channel.name))
+            file, _, line = decided.where.rpartition(":")
+            where = f"{shown(file)}:{line}" if file else where_of(agent.function)
+            why = f"its events are in {self._shards_of(agent)[1]}; {decided.why}"
+            parts.append(Part(f"agent {agent.name}", "JVM" if decided.jvm else "Python", why, where))
+        return parts
+
+    def _decided(self, agent: Agent, columns: StructType | None) -> Decided:
+        if not self.compiled:
+            return Decided(False, "compiled=False", where_of(agent.function))
+        return _compiled.decide(agent, list(self.agents.values()), self.tables, columns)
+
+    def _known_columns(self, topic: str) -> StructType | None:
+        """The columns of a topic's values, where they are known without Spark."""
+        remembered = remembered_schema(self.folder_of(_JOB) / f"{folder_name(topic)}.schema.json")
+        if remembered is not None or not isinstance(self.broker, DirBroker):
+            return remembered
+        return DirTopic(self.broker.path, topic).about().schema or None
 
     # -- the query
 
@@ -122,6 +142,7 @@ class App(Program, SharedApp):
                 _sharding.check(agent, _group_of(agent))
         topics = list(dict.fromkeys(agent.channel.name for agent in agents))
         reads: list[Reads] = []
+        folds: dict[int, tuple[str, bool, Decided]] = {}
         rows: DataFrame | None = None
         for name in topics:
             channel = self.topics[name]
@@ -141,15 +162,24 @@ class App(Program, SharedApp):
                     number = F.lit(len(reads)).cast("int").alias("_agent")
                     mine = of_topic.select("*", number, shard.alias("_shard"))
                     rows = mine if rows is None else rows.unionByName(mine, allowMissingColumns=True)
-                    reads.append(Reads(agent, column, scalar))
+                    decided = self._decided(agent, of_topic.select(f"{column}.*").schema)
+                    if decided.jvm:
+                        folds[len(reads)] = (column, scalar, decided)
+                    reads.append(Reads(agent, column, scalar, decided.group, decided.tells))
         assert rows is not None
-        schema = StructType([*rows.schema, StructField("_position", LongType())])
-        numbered = rows.mapInArrow(in_order, schema)
+        # In order of arrival, before a shuffle mixes them.
+        numbered = rows.withColumn("_position", _jvm.row_in_batch(spark))
+        if folds:
+            nothing = {"_statement": F.lit(None).cast("int"), "_values": F.lit(None).cast("string")}
+            numbered = numbered.withColumns(nothing)
         # There is no watermark: a table goes by the largest time of its own shard, wherever other topics are. A task
         # takes times as microseconds, whole.
         timed = numbered.withColumn("_timestamp", F.unix_micros("_timestamp"))
         worker = Worker(reads, self.tables.values(), self.timers, self.dead_letters)
-        made: DataFrame = stateful_map(timed, worker, OUTPUTS, shard_by="_shard", wall_timers=bool(self.timers))
+        told = _compiled.program(folds, self.tables, worker.begins()) if folds else None
+        made: DataFrame = stateful_map(
+            timed, worker, OUTPUTS, shard_by="_shard", wall_timers=bool(self.timers), folds=told
+        )
         return made
 
     def _stream_of(self, topic: str, otherwise: str | None) -> DataFrame:

@@ -52,16 +52,19 @@ from mullion._app.names import Named, folder_name
 from mullion._app.report import Part, shown, where_of
 from mullion._panes import read_panes
 from mullion._recovery import recover
+from mullion._stateful import read_state
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.topics import Broker
 from mullion.turbine import _plan
+from mullion.turbine._kept import WindowSpec, specs_of
 from mullion.turbine._plan import Plan, ProcessPlan, ShardPlan, WindowPlan
 from mullion.turbine._process import Place
 from mullion.turbine._subscription import Subscription, options_of
+from mullion.turbine._together import TogetherPlan, shared_by, shared_with, why_alone_or_not
 from mullion.turbine.state import TurbineState
-from mullion.turbine.windowing import TurbineWindow, Window
+from mullion.turbine.windowing import Window
 
-__all__ = ["App", "RecordBatch", "TurbineState", "Window", "WindowHandle"]
+__all__ = ["App", "RecordBatch", "TurbineState", "Window", "WindowHandle", "WindowSpec"]
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -103,6 +106,7 @@ class App(_App):
         schema: Any = None,
         on_error: str = "stop",
         dead_letter: str | None = None,
+        together: bool = False,
     ) -> Callable[[Kind], Kind]:
         """A decorator of a class with ``__init__(self)``, which makes windows, and ``process(self, batch, state)``.
 
@@ -121,13 +125,16 @@ class App(_App):
           published, and after the fix it goes on from there. ``"skip"`` leaves out what the call was about, and counts
           it: a pane, all panes of the tick in the batch form, a batch of ``process``.
         - ``dead_letter``: a topic that is told of what ``"skip"`` leaves out: ``callback``, ``error`` and ``panes``.
+        - ``together``: windows with one ``time_column`` and one store share a query: they read the topic, run
+          ``process`` and shuffle once, and have one event clock, that of the rows of all of them. Their state is in one
+          checkpoint, so none is added or taken out without a new one. ``explain()`` says which windows do.
 
         The class is made once, here, so that its windows are checked at once; it is copied to the workers.
 
         Raises :class:`InvalidArgumentError` for what cannot be right, here or in the windows.
         """
         options = options_of(
-            topic, publish_to, partition_key, parallelism, with_kafka_timestamp, schema, on_error, dead_letter
+            topic, publish_to, partition_key, parallelism, with_kafka_timestamp, schema, on_error, dead_letter, together
         )
 
         def subscribed(kind: Kind) -> Kind:
@@ -137,7 +144,8 @@ class App(_App):
                 )
             where = where_of(kind)
             subscription = Subscription(options, kind)
-            parts = [Named("window", name, where, folder_name(name)) for name in subscription.windows]
+            parts = [Named("window", name, where, _folder_of(subscription, name)) for name in subscription.windows]
+            parts += [Named("windows", each.name, where, folder_name(each.name)) for each in shared_by(subscription)]
             if subscription.state is not None or subscription.process.returns:
                 parts.append(Named("process", subscription.job, where, folder_name(subscription.job)))
             for part in parts:
@@ -148,14 +156,18 @@ class App(_App):
         return subscribed
 
     def window(self, name: str) -> WindowHandle:
-        """A window by its name, to look into.
+        """A window by its name, to look into; also one that ``process`` made from data, once its batch is committed.
 
         Raises :class:`InvalidArgumentError` where no window has this name.
         """
         for subscription in self.subscriptions:
             if name in subscription.windows:
-                return WindowHandle(self, subscription.windows[name])
-        known = ", ".join(sorted(repr(name) for each in self.subscriptions for name in each.windows)) or "none"
+                window = subscription.windows[name]
+                return WindowHandle(self, subscription, name, WindowSpec.of(window.spec), repr(window))
+        made = {spec.name: (each, spec) for each in self.subscriptions for spec in self._made(each)}
+        if name in made:
+            return WindowHandle(self, *made[name][:1], name, made[name][1], repr(made[name][1]), made=True)
+        known = ", ".join(sorted(map(repr, [*(w for s in self.subscriptions for w in s.windows), *made]))) or "none"
         raise InvalidArgumentError(f"There is no window {name!r} in {self.name}. Its windows are: {known}.")
 
     def _jobs(self) -> Sequence[Job]:
@@ -163,7 +175,7 @@ class App(_App):
         self._plans.clear()
         for subscription in self.subscriptions:
             for plan in _plans_of(self, subscription):
-                self._plans |= dict.fromkeys(plan.windows, plan)
+                self._plans |= dict.fromkeys([*plan.windows, plan.name], plan)
                 jobs.append(self._job(plan))
         return jobs
 
@@ -178,20 +190,35 @@ class App(_App):
                 recover(checkpoint, spark=spark)
             return plan.rows(spark)
 
-        return Job(plan.name, (options.topic,), tuple(topics), built, partial(_plan.publish, plan))
+        return Job(plan.name, (options.topic,), tuple(topics), built, partial(_plan.publish, plan), plan.mend)
 
     def checkpoint_of(self, name: str) -> Path:
         """The checkpoint of the query of a window, or of a ``process``."""
         return self.folder_of(name).absolute() / "query"
 
     def _state_of(self, part: Named) -> str:
-        for subscription in self.subscriptions:
-            if part.name in subscription.windows and subscription.state is not None:
-                return f"with {subscription.job}"
-        if part.kind != "window" or not _plan.has_run(self.checkpoint_of(part.name)):
+        if part.kind != "window":
             return super()._state_of(part)
-        count = self.window(part.name).read().count()
+        try:
+            count = self.window(part.name).read().count()
+        except InvalidArgumentError:
+            return "none yet"
         return f"{count} open pane{'s' if count != 1 else ''}"
+
+    def _found(self) -> Sequence[Named]:
+        found = []
+        for subscription in self.subscriptions:
+            where = where_of(subscription.function)
+            found += [Named("window", spec.name, where) for spec in self._made(subscription)]
+        return found
+
+    def _made(self, subscription: Subscription) -> list[WindowSpec]:
+        """The windows that ``process`` of a subscription made, by their names."""
+        checkpoint = self.checkpoint_of(subscription.job)
+        if not subscription.makes_windows or not _plan.has_run(checkpoint):
+            return []
+        rows = read_state(checkpoint, spark=self._spark).select("key", "value").collect()
+        return list(specs_of((bytes(row.key), bytes(row.value)) for row in rows).values())
 
     def _parts(self) -> Sequence[Part]:
         return [part for subscription in self.subscriptions for part in _parts_of(subscription)]
@@ -204,9 +231,15 @@ class App(_App):
 class WindowHandle:
     """A window of a program, to look into; made by :meth:`App.window`."""
 
-    def __init__(self, app: App, window: TurbineWindow) -> None:
+    def __init__(
+        self, app: App, subscription: Subscription, name: str, spec: WindowSpec, shown: str, *, made: bool = False
+    ) -> None:
         self._app = app
-        self._window = window
+        self._subscription = subscription
+        self._name = name
+        self._spec = spec
+        self._shown = shown
+        self._made = made
 
     def read(self) -> DataFrame:
         """The panes that are open: the key, ``window_start_ms``, ``window_end_ms``, and the values so far.
@@ -216,24 +249,28 @@ class WindowHandle:
 
         Raises :class:`InvalidArgumentError` for a window that has not run yet.
         """
-        subscription = next(each for each in self._app.subscriptions if self.name in each.windows)
-        if subscription.state is not None:
-            raise UnsupportedError(
-                f"The window {self.name!r} shares its task with the state of {subscription.name}, and panes of such "
-                "windows cannot be read while they are open yet. Publish them by an early callback."
-            )
-        checkpoint = self._app.checkpoint_of(self.name)
+        subscription, spark = self._subscription, self._app.spark
+        alone = subscription.state is None
+        shared = shared_with(subscription, self.name)
+        query = subscription.job if not alone else self.name if shared is None else shared.name
+        checkpoint = self._app.checkpoint_of(query)
         if not _plan.has_run(checkpoint):
             raise InvalidArgumentError(
                 f"The window {self.name!r} has not run yet: there is nothing in {checkpoint}. Run the App first."
             )
-        return _plan.in_words(read_panes(checkpoint, spark=self._app.spark), self._window.spec)
+        if alone:
+            panes = read_panes(checkpoint, spark=spark)
+            panes = panes if shared is None else shared.panes_of(self.name, panes)
+        elif not self._made:
+            panes = read_panes(checkpoint, window=self.name, spark=spark)
+        else:
+            panes = _plan.panes_of_made(self._app.folder_of(subscription.job), checkpoint, self._spec, spark)
+        return _plan.in_words(panes, self._spec)
 
     @property
     def skipped(self) -> int:
         """How many rows of batches that lacked a column it left out, since the program was started here."""
-        plan = self._app._plans.get(self.name)
-        return 0 if plan is None else plan.skipped(self.name)
+        return 0 if self._plan is None else self._plan.skipped(self.name)
 
     @property
     def failed(self) -> int:
@@ -241,16 +278,19 @@ class WindowHandle:
 
         Where ``process`` itself failed, how many calls of it.
         """
-        plan = self._app._plans.get(self.name)
-        return 0 if plan is None else plan.failed(self.name)
+        return 0 if self._plan is None else self._plan.failed(self.name)
+
+    @property
+    def _plan(self) -> Plan | None:
+        return self._app._plans.get(self._subscription.job if self._made else self.name)
 
     @property
     def name(self) -> str:
         """What it is called."""
-        return self._window.name
+        return self._name
 
     def __repr__(self) -> str:
-        return repr(self._window)
+        return self._shown
 
 
 class _AppOfWorker:
@@ -267,7 +307,11 @@ def _plans_of(app: App, subscription: Subscription) -> Iterator[Plan]:
     if subscription.state is not None:
         yield ShardPlan(app, subscription, subscription.job)
         return
+    for shared in shared_by(subscription):
+        yield TogetherPlan(app, subscription, shared)
     for window in subscription.windows.values():
+        if shared_with(subscription, window.name) is not None:
+            continue
         if subscription.process.python is not None or window.name in subscription.process.updates:
             yield WindowPlan(app, subscription, window)
     if subscription.process.returns:
@@ -281,7 +325,11 @@ def _parts_of(subscription: Subscription) -> Iterable[Part]:
         reader, place = state
         key = subscription.partition_key
         shards = "one shard, for there is no partition_key" if key is None else f"shards by {key}"
-        yield Part(f"{name}.process", "Python", f"{reader} uses the state: {place.says}; {shards}", _where(place))
+        why = "it may make windows" if subscription.makes_windows else f"{reader} uses the state: {place.says}"
+        yield Part(f"{name}.process", "Python", f"{why}; {shards}", _where(place))
+        if subscription.makes_windows:
+            makes = "makes windows again that process made from data; their panes are in the JVM, in RocksDB"
+            yield Part(f"{name}.on_recover", "Python", makes, _where(place))
     elif process.python is None:
         yield Part(f"{name}.process", "JVM", "it only updates windows, and is not called", where)
     else:
@@ -297,12 +345,24 @@ def _parts_of(subscription: Subscription) -> Iterable[Part]:
             idle = "; no row is late on processing time, so allowed_lateness_ms does nothing"
         if state is None and process.python is None and window.name not in process.updates:
             idle = "; process never updates it, so it does not run"
+        elif subscription.options.together and state is None:
+            idle += f"; {why_alone_or_not(subscription, window)}"
         yield Part(window.name, "JVM", f"{spec.kind} on {clock}, panes in {store}{idle}", where_of(subscription.kind))
         callbacks = spec.callbacks
         form = "called for each pane" if callbacks.each else "called once for all panes of a tick and shard"
         for kind, function in (("early", callbacks.early), ("close", callbacks.close)):
             if function is not None:
                 yield Part(f"{window.name}.{kind}", "Python", f"over Arrow: {form}", where_of(function))
+
+
+def _folder_of(subscription: Subscription, window: str) -> str | None:
+    """Where the state of a window is, that is dropped when the window is; ``None`` where it is not its own."""
+    if shared_with(subscription, window) is not None:
+        return None
+    if subscription.state is None:
+        return folder_name(window)
+    # Beside the others of the subscription's one operator.
+    return f"{folder_name(subscription.job)}/query/state/0/_windows/{folder_name(window)}"
 
 
 def _where(place: Place) -> str:

@@ -32,6 +32,7 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from mullion import _jvm, windowed
+from mullion._panes import read_panes
 from mullion._stateful import Branch, staged, stateful_map
 from mullion.errors import FunctionError, InvalidArgumentError, UnknownColumnError
 from mullion.topics import Publisher, has_columns
@@ -52,14 +53,25 @@ from mullion.turbine._callbacks import (
     part_column,
     told,
 )
+from mullion.turbine._kept import WindowSpec
+from mullion.turbine._made import GAP, NAME, SIZE, SLIDE, FromData, Shape, note, shapes_in
 from mullion.turbine._process import place_of
-from mullion.turbine._subscription import Subscription
-from mullion.turbine._worker import CallbacksOfShard, Needed, Process, ProcessOfShard, Returned, RowsForWindow
+from mullion.turbine._subscription import Options, Subscription
+from mullion.turbine._worker import (
+    ROW,
+    CallbacksOfMade,
+    CallbacksOfShard,
+    Needed,
+    Process,
+    ProcessOfShard,
+    Returned,
+    RowsForWindow,
+)
 from mullion.turbine.aggregates import ARRIVAL, Aggregate, Multi, Sum
 from mullion.turbine.functions import Expression, column_of
 from mullion.turbine.state import TurbineState
-from mullion.turbine.windowing import END, KAFKA_TIME, START, UPDATING, Spec, TurbineWindow
-from mullion.windows import Early
+from mullion.turbine.windowing import BUILDING, END, KAFKA_TIME, START, UPDATING, Spec, TurbineWindow
+from mullion.windows import Custom, Early, Session, Sliding, Tumbling, Window
 
 if TYPE_CHECKING:
     from mullion.turbine import App
@@ -67,7 +79,7 @@ if TYPE_CHECKING:
 QUIET_MS: Final = 250
 """After how long without rows a persistent window's event clock goes on with the wall clock."""
 
-_TIME: Final = "__mullion_time"
+TIME: Final = "__mullion_time"
 _LONGEST_MS: Final = (2**63 - 1) // 1000
 
 
@@ -133,7 +145,7 @@ class Plan(ABC):
         self.counts = Counts(app.spark)
         self.returns = Returns()
         self.whole: dict[str, frozenset[str]] = {}
-        self._skipped: dict[tuple[str, int], int] = {}
+        self._skipped: dict[tuple[str, int], dict[str, int]] = {}
 
     @abstractmethod
     def rows(self, spark: SparkSession) -> DataFrame:
@@ -147,6 +159,10 @@ class Plan(ABC):
     def steady(self) -> bool:
         """Whether workers know the schemas of all that callbacks return, and need not be looked after."""
         return all(self.returns.is_known(name) for name in self.callbacks())
+
+    def mend(self, error: BaseException) -> bool:
+        """Whether the query may start again after an error, for what was wrong is no more."""
+        return False
 
     def callbacks(self) -> dict[str, str]:
         """The callbacks of the query by name, each in words."""
@@ -193,33 +209,38 @@ class Plan(ABC):
     def panes(self, window: TurbineWindow, rows: DataFrame) -> DataFrame:
         """The panes of a window over the rows that it is given, as the operator makes them."""
         spec = window.spec
-        early = spec.early_fire_interval_ms
-        asked: dict[str, Any] = {
-            "by": [column_of(name).alias(key_column(i)) for i, name in enumerate(spec.key)],
-            "early": None if early is None else Early(every=f"{early} milliseconds", unchanged=True),
-            "state": self.store(window),
-        }
-        if spec.time_column is None:
-            asked["time"] = None
-        else:
-            rows = rows.withColumn(_TIME, _event_time(rows, spec)).withWatermark(_TIME, "0 seconds")
-            asked |= {
-                "time": _TIME,
-                "allowed_lateness": f"{spec.allowed_lateness_ms} milliseconds",
-                "late": "reopen",
-                "idle_after": f"{spec.idle_tick_ms or QUIET_MS} milliseconds",
-            }
-        if any(part.by_arrival for part in spec.parts.values()):
-            # Of batches that follow one another, and within one of the order in which it is read.
-            row = _jvm.row_in_batch(rows.sparkSession)
-            rows = rows.withColumn(ARRIVAL, sf.struct(sf.current_timestamp().alias("batch"), row.alias("row")))
+        keys = [column_of(name).alias(key_column(i)) for i, name in enumerate(spec.key)]
+        asked = self.asked(spec.early_fire_interval_ms, self.store(window))
+        if spec.time_column is not None:
+            rows = timed(rows, spec.time_column, f"the window {spec.name!r}")
+            asked |= on_event_time(spec.allowed_lateness_ms, spec.idle_tick_ms or QUIET_MS)
+        return self.aggregated(rows, spec.name, spec.parts, spec.native(), keys, asked)
+
+    def asked(self, early_ms: int | None, store: str) -> dict[str, Any]:
+        """What all windows are asked for, as options of ``windowed``."""
+        early = None if early_ms is None else Early(every=f"{early_ms} milliseconds", unchanged=True)
+        return {"time": None, "early": early, "state": store}
+
+    def aggregated(
+        self,
+        rows: DataFrame,
+        name: str,
+        parts: dict[str, Aggregate],
+        window: Window,
+        keys: list[Column],
+        asked: dict[str, Any],
+        part_name: Callable[[int], str] = part_column,
+    ) -> DataFrame:
+        """The panes of rows by keys; ``part_name`` says what the aggregates are called, by their places."""
+        if any(part.by_arrival for part in parts.values()):
+            rows = with_arrival(rows)
 
         def type_of(expression: Expression) -> T.DataType:
             return rows.select(expression.to_column()).schema[0].dataType
 
-        self.whole[spec.name] = frozenset(name for name, part in spec.parts.items() if _is_whole(part, type_of))
-        aggregates = [part.to_column(type_of).alias(part_column(i)) for i, part in enumerate(spec.parts.values())]
-        return windowed(rows, spec.native(), **asked).agg(*aggregates)
+        self.whole[name] = frozenset(each for each, part in parts.items() if _is_whole(part, type_of))
+        aggregates = [part.to_column(type_of).alias(part_name(i)) for i, part in enumerate(parts.values())]
+        return windowed(rows, window, by=keys, **asked).agg(*aggregates)
 
     def store(self, window: TurbineWindow) -> str:
         """Where the panes of a window are."""
@@ -233,7 +254,7 @@ class Plan(ABC):
         """How many rows were left out of a window because their batch lacked a column."""
         query = self.app.queries.get(self.name)
         self._note([] if query is None else query.progress)
-        return self.counts[f"{window}.{SKIPPED}"] + sum(self._skipped.values())
+        return self.counts[f"{window}.{SKIPPED}"] + sum(batch.get(window, 0) for batch in self._skipped.values())
 
     def note_last(self) -> None:
         """Takes in what the last batch counted in the JVM: of many batches Spark keeps no reports."""
@@ -245,7 +266,7 @@ class Plan(ABC):
         for report in reports:
             observed = report.get("observedMetrics", {}).get(SKIPPED)
             if observed is not None:
-                self._skipped[(report["runId"], report["batchId"])] = int(observed[SKIPPED] or 0)
+                self._skipped[(report["runId"], report["batchId"])] = {of: n or 0 for of, n in observed.items()}
 
     def _called(self, kind: str, of: str, parameter: str, function: Callable[..., Any]) -> Called:
         known = self.returns[f"{of}.{kind}"]
@@ -273,9 +294,8 @@ class WindowPlan(Plan):
 
     def _as_they_are(self, topic: DataFrame) -> DataFrame:
         spec, options = self.window.spec, self.subscription.options
-        require_columns(topic, spec, options.topic)
-        came = has_columns(*(name for name in spec.needs if name != KAFKA_TIME or not options.with_kafka_timestamp))
-        counted = topic.observe(SKIPPED, sf.count_if(~came).alias(SKIPPED))
+        came = came_whole(topic, spec, options)
+        counted = topic.observe(SKIPPED, sf.count_if(~came).alias(spec.name))
         return counted.where(came).select(*(column_of(name) for name in spec.needs))
 
     def _of_process(self, topic: DataFrame) -> DataFrame:
@@ -310,9 +330,8 @@ class ShardPlan(Plan):
     """The one query of a subscription with state: ``process``, its windows and their callbacks in one task a shard."""
 
     def __init__(self, app: App, subscription: Subscription, name: str) -> None:
-        # Their state is found again by their order, and is kept under their names.
-        windows = sorted(subscription.windows.values(), key=lambda window: window.name)
-        super().__init__(app, subscription, name, windows)
+        super().__init__(app, subscription, name, list(subscription.windows.values()))
+        self.shapes: dict[str, Shape] = {}
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """What ``process`` and the callbacks return: rows of ``OUT``."""
@@ -320,11 +339,23 @@ class ShardPlan(Plan):
         topic = topic_rows(self.app, subscription, sharded(spark, subscription), self.name)
         schemas = rows_given(subscription, topic)
         process, options = self.process(), subscription.options
-        first = ProcessOfShard(process, tuple(Needed(process, name, schemas[name]) for name in self.windows))
+        self.shapes = {shape.name: shape for shape in shapes_in(self._folder)} if subscription.makes_windows else {}
+        known = None
+        if subscription.makes_windows:
+            taken = frozenset(part.name for part in self.app.names.all())
+            known = FromData(
+                subscription.name, subscription.instance, subscription.partition_key, taken, dict(self.shapes)
+            )
+        first = ProcessOfShard(process, tuple(Needed(process, name, schemas[name]) for name in self.windows), known)
         shard_by = [] if subscription.partition_key is None else [column_of(subscription.partition_key)]
-        if not self.windows:
-            return stateful_map(topic, first, OUT, shard_by=shard_by)
-        second = CallbacksOfShard(partial(Outputs, options.on_error, options.dead_letter, self.counts), {})
+        if not self.windows and not self.shapes:
+            return stateful_map(topic, first, OUT, shard_by=shard_by, wall_timers=True)
+        made = None
+        if known is not None:
+            made = CallbacksOfMade(
+                known, {}, dict(options.publish_to), options.on_error, options.dead_letter, self.counts
+            )
+        second = CallbacksOfShard(partial(Outputs, options.on_error, options.dead_letter, self.counts), {}, made)
 
         def panes(name: str, given: DataFrame) -> DataFrame:
             made = self.panes(self.windows[name], given)
@@ -332,8 +363,39 @@ class ShardPlan(Plan):
             second.windows[name] = self.pane_callbacks(self.windows[name])
             return made
 
-        branches = {name: Branch(from_arrow_schema(schemas[name]), partial(panes, name)) for name in self.windows}
-        return staged(topic, first, branches, second, OUT, shard_by=shard_by)
+        def panes_of(shape: Shape, given: DataFrame) -> DataFrame:
+            panes = self.panes_of(shape, given)
+            assert made is not None
+            made.wholes[shape.name] = self.whole[shape.name]
+            return panes
+
+        branches = {
+            name: Branch(from_arrow_schema(schemas[name]), partial(panes, name), window.spec.time_column)
+            for name, window in self.windows.items()
+        }
+        branches |= {
+            name: Branch(from_arrow_schema(shape.rows), partial(panes_of, shape), shape.time_column)
+            for name, shape in self.shapes.items()
+        }
+        return staged(topic, first, branches, second, OUT, shard_by=shard_by, wall_timers=True)
+
+    @property
+    def _folder(self) -> Path:
+        return self.app.folder_of(self.name)
+
+    def mend(self, error: BaseException) -> bool:
+        """Has the next start have operators for windows that were made from data, if that is what failed."""
+        return note(self._folder, error)
+
+    def panes_of(self, shape: Shape, rows: DataFrame) -> DataFrame:
+        """The panes of all windows of a shape; ``key_0`` is the window's name."""
+        keys = [sf.col(NAME).alias(key_column(0))]
+        keys += [column_of(name).alias(key_column(i)) for i, name in enumerate(shape.key, start=1)]
+        asked = self.asked(shape.early_fire_interval_ms, "rocksdb")
+        if shape.time_column is not None:
+            rows = timed(rows, shape.time_column, f"a window of {self.subscription.name}")
+            asked |= on_event_time(shape.allowed_lateness_ms, QUIET_MS)
+        return self.aggregated(rows, shape.name, shape.parts, _window_of(shape), keys, asked)
 
     def outputs(self, batch: DataFrame) -> DataFrame:
         """They are there."""
@@ -373,6 +435,21 @@ def topic_rows(app: App, subscription: Subscription, spark: SparkSession, job: s
     return rows
 
 
+def with_arrival(rows: DataFrame) -> DataFrame:
+    """The rows with their order of arrival."""
+    if ARRIVAL in rows.columns:
+        return rows
+    # Of batches that follow one another, and within one of the order in which it is read.
+    row = _jvm.row_in_batch(rows.sparkSession)
+    return rows.withColumn(ARRIVAL, sf.struct(sf.current_timestamp().alias("batch"), row.alias("row")))
+
+
+def came_whole(topic: DataFrame, spec: Spec, options: Options) -> Column:
+    """Whether a row of the topic came with all columns that a window needs, which the topic must have."""
+    require_columns(topic, spec, options.topic)
+    return has_columns(*(name for name in spec.needs if name != KAFKA_TIME or not options.with_kafka_timestamp))
+
+
 def require_columns(topic: DataFrame, spec: Spec, name: str) -> None:
     """Raises :class:`UnknownColumnError` for a column that a window needs and its topic has not."""
     known = [column for column in topic.columns if column not in (COLUMNS, TIMESTAMP, "_key")]
@@ -392,6 +469,16 @@ def require_columns(topic: DataFrame, spec: Spec, name: str) -> None:
         )
 
 
+class _Rehearsed:
+    """Where windows go that a call of ``process`` with no rows makes."""
+
+    def __init__(self, partition_key: str | None) -> None:
+        self.partition_key = partition_key
+
+    def add(self, window: TurbineWindow) -> None:
+        """Takes it in, and does nothing with it."""
+
+
 def rows_given(subscription: Subscription, topic: DataFrame) -> dict[str, pa.Schema]:
     """The columns that each window needs, in the types in which ``process`` gives them to it.
 
@@ -403,17 +490,21 @@ def rows_given(subscription: Subscription, topic: DataFrame) -> dict[str, pa.Sch
     given: dict[str, pa.Schema] = {}
     failed = ""
     token = UPDATING.set(lambda updated, batch: given.setdefault(updated.name, batch.schema) and None)
+    copy = pickle.loads(cloudpickle.dumps(subscription.instance))  # type: ignore[no-untyped-call]  # noqa: S301
+    making = BUILDING.set((copy, _Rehearsed(subscription.partition_key)) if subscription.makes_windows else None)
     try:
-        copy = pickle.loads(cloudpickle.dumps(subscription.instance))  # type: ignore[no-untyped-call]  # noqa: S301
         copy.process(pa.RecordBatch.from_pylist([], schema=whole), TurbineState())
     except Exception as error:
         failed = f" A call with no rows failed with {told(error, subscription.function)}."
     finally:
+        BUILDING.reset(making)
         UPDATING.reset(token)
-    return {
+    needed = {
         name: pa.schema([_needed_field(subscription, name, each, given, whole, failed) for each in window.spec.needs])
         for name, window in subscription.windows.items()
     }
+    # Rows without columns would be none.
+    return {name: schema if schema.names else ROW for name, schema in needed.items()}
 
 
 def _needed_field(
@@ -430,9 +521,47 @@ def _needed_field(
     )
 
 
-def _event_time(rows: DataFrame, spec: Spec) -> Column:
-    assert spec.time_column is not None
-    kind = rows.select(column_of(spec.time_column)).schema[0].dataType
+def _window_of(shape: Shape) -> Window:
+    """The window of a shape as the operator knows it: each row brings its lengths, where it has a time of its own."""
+    if shape.time_column is None:
+        size, slide, gap = (None if length is None else f"{length} milliseconds" for length in shape.lengths)
+        if gap is not None:
+            return Session(gap)
+        assert size is not None
+        return Tumbling(size) if slide is None else Sliding(size, slide)
+    if shape.session:
+        return Session(sf.expr("INTERVAL '0.001' SECOND") * sf.col(GAP))
+    at, size_ms, slide_ms = sf.unix_millis(TIME), sf.col(SIZE), sf.col(SLIDE)
+    last = at - sf.pmod(at, slide_ms)
+    first = at - size_ms - sf.pmod(at - size_ms, slide_ms) + slide_ms
+
+    def window(start: Column) -> Column:
+        return sf.struct(_moment(start).alias("start"), _moment(start + size_ms).alias("end"))
+
+    return Custom(sf.when(sf.col(TIME).isNotNull(), sf.transform(sf.sequence(first, last, slide_ms), window)))
+
+
+def _moment(ms: Column) -> Column:
+    return sf.timestamp_millis(sf.least(sf.greatest(ms, sf.lit(-_LONGEST_MS)), sf.lit(_LONGEST_MS)))
+
+
+def timed(rows: DataFrame, time_column: str, what: str) -> DataFrame:
+    """The rows with their event time, which carries the watermark."""
+    return rows.withColumn(TIME, _event_time(rows, time_column, what)).withWatermark(TIME, "0 seconds")
+
+
+def on_event_time(allowed_lateness_ms: int, idle_ms: int) -> dict[str, Any]:
+    """What a window on event time is asked for beside."""
+    return {
+        "time": TIME,
+        "allowed_lateness": f"{allowed_lateness_ms} milliseconds",
+        "late": "reopen",
+        "idle_after": f"{idle_ms} milliseconds",
+    }
+
+
+def _event_time(rows: DataFrame, time_column: str, what: str) -> Column:
+    kind = rows.select(column_of(time_column)).schema[0].dataType
     if not isinstance(kind, T.LongType):
         fix = {
             T.TimestampType: "Give the instant in milliseconds, as in pc.cast(ts, pa.int64()) in process",
@@ -440,10 +569,10 @@ def _event_time(rows: DataFrame, spec: Spec) -> Column:
             T.DoubleType: "Give whole milliseconds, not seconds as a float",
         }.get(type(kind), "Cast it to int64 in process")
         raise InvalidArgumentError(
-            f"time_column={spec.time_column!r} of the window {spec.name!r} is {_arrow_name(kind)}, and has to be "
+            f"time_column={time_column!r} of {what} is {_arrow_name(kind)}, and has to be "
             f"Int64: milliseconds since the epoch. {fix}, or where it is produced."
         )
-    column = column_of(spec.time_column)
+    column = column_of(time_column)
     limits = sf.lit(_LONGEST_MS), sf.lit(-_LONGEST_MS)
     saturated = sf.least(sf.greatest(column, limits[1]), limits[0])
     return sf.when(column.isNotNull(), sf.timestamp_millis(saturated))
@@ -475,7 +604,7 @@ def publish(plan: Plan, publisher: Publisher, batch: DataFrame, number: int) -> 
         callbacks = plan.callbacks()
         found = outputs.where("schema is not null").select("callback", "schema").collect()
         for name, schema in dict.fromkeys((row.callback, bytes(row.schema)) for row in found):
-            plan.returns.take(name, callbacks[name], schema)
+            plan.returns.take(name, callbacks.get(name, f"The callback {name} of a window made from data"), schema)
         publisher.publish(outputs.select(*plain), number)
     finally:
         outputs.unpersist()
@@ -486,7 +615,18 @@ def has_run(checkpoint: Path) -> bool:
     return any((checkpoint / "commits").glob("[0-9]*"))
 
 
-def in_words(panes: DataFrame, spec: Spec, *more: Column) -> DataFrame:
+def panes_of_made(folder: Path, checkpoint: Path, spec: WindowSpec, spark: SparkSession) -> DataFrame:
+    """The open panes of a window that was made from data, without its name."""
+    shape = Shape.of(spec, pa.schema([]))
+    if shape not in shapes_in(folder):
+        raise InvalidArgumentError(f"The window {spec.name!r} has been given no rows yet: it has no panes.")
+    panes = read_panes(checkpoint, window=shape.name, spark=spark).where(sf.col(key_column(0)) == spec.name)
+    keys = [sf.col(key_column(i + 1)).alias(key_column(i)) for i in range(len(spec.key))]
+    named = [key_column(i) for i in range(len(spec.key) + 1)]
+    return panes.select(*keys, *(each for each in panes.columns if each not in named))
+
+
+def in_words(panes: DataFrame, spec: Spec | WindowSpec, *more: Column) -> DataFrame:
     """The operator's panes with the columns that callbacks have."""
     return panes.select(
         *(sf.col(key_column(i)).alias(name) for i, name in enumerate(spec.key)),

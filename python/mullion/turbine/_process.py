@@ -63,15 +63,20 @@ def read(instance: object, function: Callable[..., Any]) -> Process:
         somewhere = Place(called(function), 0, "it is no plain method, and is not looked into")
         return Process((), somewhere, somewhere, True)
     parameters = list(inspect.signature(function).parameters)
-    state = reads(function, 1)
+    recovers = recovery_of(instance)
+    # Windows that are made from data are kept with the state.
+    state = reads(function, 1) if recovers is None else Place(*_where(recovers), "on_recover makes windows again")
     tree = _tree(whole)
-    for call in ast.walk(tree) if tree is not None else ():
+    for call in ast.walk(tree) if tree is not None and recovers is None else ():
         if isinstance(call, ast.Call) and _called_by(call) in windowing.__all__[:-1]:
             raise UnsupportedError(
                 f"process of {type(instance).__name__} makes a window, {_called_by(call)}(...) "
-                f"({whole.__code__.co_filename}:{_line(whole, call)}). Windows that are made from data are not served "
-                "yet: make it in __init__."
+                f"({whole.__code__.co_filename}:{_line(whole, call)}), and nothing would make it again after a "
+                "restart. Write def on_recover(self, name, spec), which returns spec.window(self, on_close_each=...), "
+                "or make the window in __init__."
             )
+    if recovers is not None:
+        return Process((), Place(*_where(whole), "it may make windows"), state, _returns(tree))
     if tree is None:
         return Process((), Place(*_where(whole), "its source cannot be read"), state, True)
     myself = next(iter(inspect.signature(whole).parameters), "")
@@ -178,11 +183,33 @@ def require_process(instance: object) -> Callable[..., Any]:
 
 
 def _in_python(whole: Any, statement: ast.stmt, text: str, state: Place | None, tree: ast.FunctionDef) -> Process:
-    returns = any(
+    return Process((), Place(whole.__code__.co_filename, _line(whole, statement), text), state, _returns(tree))
+
+
+def _returns(tree: ast.FunctionDef | None) -> bool:
+    return tree is None or any(
         isinstance(each, (ast.Yield, ast.YieldFrom)) or (isinstance(each, ast.Return) and not _is_none(each.value))
         for each in ast.walk(tree)
     )
-    return Process((), Place(whole.__code__.co_filename, _line(whole, statement), text), state, returns)
+
+
+def recovery_of(instance: object) -> Any:
+    """The function behind ``on_recover`` of a subscription; ``None`` if it has none.
+
+    Raises :class:`InvalidArgumentError` for one that cannot be called as it will be.
+    """
+    function = getattr(instance, "on_recover", None)
+    if function is None:
+        return None
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError as error:
+        raise InvalidArgumentError(
+            f"on_recover of the subscription {type(instance).__name__} is called with (name, spec): {error}. Write def "
+            "on_recover(self, name, spec), which returns the window made again, as in spec.window(self, "
+            "on_close_each=self._emit)."
+        ) from None
+    return getattr(function, "__func__", function)
 
 
 def _updated(statement: ast.stmt, myself: str, parameters: list[str], instance: object) -> str | None:

@@ -29,6 +29,7 @@ class Options:
     schema: Any
     on_error: str
     dead_letter: str | None
+    together: bool
 
 
 @final
@@ -47,6 +48,8 @@ class Subscription:
         finally:
             BUILDING.reset(token)
         self.function = _process.require_process(self.instance)
+        self.makes_windows = _process.recovery_of(self.instance) is not None
+        """Whether ``process`` may make windows, from data."""
         self.process: Process = _process.read(self.instance, self.function)
         self.state = self._state_read_at()
         """The function that reads the state, and its line; ``None`` if none does."""
@@ -92,6 +95,7 @@ def options_of(
     schema: object,
     on_error: object,
     dead_letter: object,
+    together: object,
 ) -> Options:
     """What ``@app.subscribe`` was given, checked."""
     if isinstance(topic, type) or callable(topic):
@@ -112,6 +116,8 @@ def options_of(
         )
     if not isinstance(with_kafka_timestamp, bool):
         raise InvalidArgumentError(f"with_kafka_timestamp={with_kafka_timestamp!r} is neither True nor False.")
+    if not isinstance(together, bool):
+        raise InvalidArgumentError(f"together={together!r} is neither True nor False.")
     if on_error not in ON_ERROR:
         raise InvalidArgumentError(
             f"on_error={on_error!r} is not what is done when a callback fails. Use 'stop', which fails the query and "
@@ -133,6 +139,7 @@ def options_of(
         schema,
         on_error,
         dead_letter,  # type: ignore[arg-type]
+        together,
     )
 
 

@@ -7,9 +7,10 @@ and the call had not is not in the batch.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Final, final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,9 +20,26 @@ from mullion._state import State
 from mullion.errors import FunctionError
 from mullion.topics._brokers import SEPARATOR
 from mullion.topics._records import COLUMNS
-from mullion.turbine._callbacks import FAILED, SKIPPED, Called, Count, Outputs, PaneCallbacks, told
-from mullion.turbine.state import NoState, TurbineState
+from mullion.turbine._callbacks import (
+    CLOSE,
+    EARLY,
+    FAILED,
+    SKIPPED,
+    Called,
+    Count,
+    Outputs,
+    PaneCallbacks,
+    key_column,
+    told,
+)
+from mullion.turbine._kept import WindowSpec
+from mullion.turbine._made import FromData, Maker, by_window
+from mullion.turbine.aggregates import Multi
+from mullion.turbine.state import NoState, Records, TurbineState
 from mullion.turbine.windowing import UPDATING, TurbineWindow
+
+ROW: Final = pa.schema([("__mullion_row", pa.bool_())])
+"""What a window is given that needs no column."""
 
 
 @final
@@ -69,6 +87,8 @@ class Needed:
 
     def of(self, given: pa.RecordBatch) -> pa.RecordBatch | None:
         """``None`` for a batch that lacks one of them, which is counted."""
+        if self.schema.equals(ROW):
+            return pa.RecordBatch.from_arrays([pa.nulls(given.num_rows, pa.bool_())], schema=ROW)
         if any(field.name not in given.schema.names for field in self.schema):
             self.process.count(f"{self.window}.{SKIPPED}", given.num_rows)
             return None
@@ -123,15 +143,23 @@ class ProcessOfShard:
 
     process: Process
     windows: tuple[Needed, ...]
+    made: FromData | None = None
 
-    def __call__(self, rows: Iterator[pa.RecordBatch], records: State) -> Iterator[Any]:
+    def __call__(self, rows: Iterator[pa.RecordBatch], records: Records) -> Iterator[Any]:
         """Rows of :data:`mullion.turbine._callbacks.OUT`, and pairs of a window's name and its rows."""
         needed = {each.window: each for each in self.windows}
         outputs = Outputs(self.process.on_error, self.process.dead_letter, self.process.count)
         state, what = TurbineState(records), f"process of {self.process.subscription}"
         taken: list[tuple[str, pa.RecordBatch]] = []
+        maker = None
+        if self.made is not None:
+            maker = Maker(self.made, records)
+            maker.recover_all()
 
         def update(window: TurbineWindow, given: pa.RecordBatch) -> None:
+            if maker is not None and window.name not in needed:
+                self._give(maker, window, given, taken)
+                return
             fitted = needed[window.name].of(given)
             if fitted is not None:
                 taken.append((window.name, fitted))
@@ -140,7 +168,9 @@ class ProcessOfShard:
             for batch in self.process.batches(rows):
                 before = len(taken)
                 try:
-                    yield self.process.call(batch, state, update)
+                    with maker.making() if maker is not None else nullcontext():
+                        made = self.process.call(batch, state, update)
+                    yield made
                 except FunctionError as error:
                     if self.process.on_error == "stop":
                         raise
@@ -149,8 +179,65 @@ class ProcessOfShard:
                     outputs.failed(self.process.called, what, str(error), 1)
 
         outputs.add(self.process.called, what, returned())
+        if maker is not None:
+            maker.finish()
         yield from taken
         yield from outputs.rows()
+
+    def _give(
+        self, maker: Maker, window: TurbineWindow, given: pa.RecordBatch, taken: list[tuple[str, pa.RecordBatch]]
+    ) -> None:
+        spec = window.spec
+        # Its types are those of the first rows that such a window was given.
+        first = pa.schema([given.schema.field(name) for name in spec.needs if name in given.schema.names])
+        if len(first) < len(spec.needs):
+            self.process.count(f"{window.name}.{SKIPPED}", given.num_rows)
+            return
+        plain = pa.schema([field.with_nullable(True).remove_metadata() for field in first])
+        shape = maker.take(window, plain)
+        fitted = None if shape is None else Needed(self.process, window.name, shape.schema).of(given)
+        if shape is not None and fitted is not None:
+            taken.append((shape.name, shape.rows_of(WindowSpec.of(spec), fitted.columns, given.num_rows)))
+
+
+@final
+@dataclass(frozen=True)
+class CallbacksOfMade:
+    """The callbacks of windows that were made from data, which ``on_recover`` gives.
+
+    - ``wholes``: of each shape, the columns that are sums of whole numbers.
+    - ``topics``: where what they return goes to.
+    """
+
+    known: FromData
+    wholes: dict[str, frozenset[str]]
+    topics: Mapping[str, str]
+    on_error: str
+    dead_letter: str | None
+    count: Count
+
+    def of(self, maker: Maker, shape: str, name: str) -> PaneCallbacks:
+        """Those of one window."""
+        spec = maker.recovered(name).spec
+        callbacks = spec.callbacks
+        suffix = "_each" if callbacks.each else ""
+
+        def called(kind: str, parameter: str, function: Callable[..., Any]) -> Called:
+            return Called(kind, f"{parameter}{suffix}", function, self.topics.get(kind), name)
+
+        return PaneCallbacks(
+            name,
+            spec.key,
+            tuple(spec.parts),
+            isinstance(spec.value, Multi),
+            self.wholes[shape],
+            callbacks.each,
+            called(CLOSE, "on_close", callbacks.close),
+            None if callbacks.early is None else called(EARLY, "on_early_fire", callbacks.early),
+            self.on_error,
+            self.dead_letter,
+            self.count,
+        )
 
 
 @final
@@ -160,15 +247,38 @@ class CallbacksOfShard:
 
     outputs: Callable[[], Outputs]
     windows: dict[str, PaneCallbacks]
+    made: CallbacksOfMade | None = None
 
     def __call__(self, firings: Iterator[Firings], records: State) -> Iterator[pa.RecordBatch]:
         """The firings of all windows, early ones first; rows of :data:`mullion.turbine._callbacks.OUT` out."""
         outputs, state = self.outputs(), TurbineState(records)
+        made, found = self.made, dict[str, PaneCallbacks]()
+        maker = None if made is None else Maker(made.known, records)
+
+        def recovered(shape: str, window: str) -> PaneCallbacks:
+            assert made is not None
+            assert maker is not None
+            if window not in found:
+                found[window] = made.of(maker, shape, window)
+            return found[window]
+
         for (name, firing), run in itertools.groupby(firings, key=lambda each: (each.window, each.firing)):
-            window = self.windows[name]
             panes = pa.Table.from_batches([each.batch for each in run])
-            window.fire(firing, window.of_engine(panes), state, outputs)
+            for window, fired in self._windows(name, panes, recovered):
+                window.fire(firing, window.of_engine(fired), state, outputs)
         yield from outputs.rows()
+
+    def _windows(
+        self, name: str, panes: pa.Table, recovered: Callable[[str, str], PaneCallbacks]
+    ) -> Iterator[tuple[PaneCallbacks, pa.Table]]:
+        if name in self.windows:
+            yield self.windows[name], panes
+            return
+        for window, fired in by_window(panes, key_column(0)):
+            callbacks = recovered(name, window)
+            # Its own key comes after its name.
+            names = {key_column(i + 1): key_column(i) for i in range(len(callbacks.key))}
+            yield callbacks, fired.rename_columns([names.get(each, each) for each in fired.schema.names])
 
 
 @final

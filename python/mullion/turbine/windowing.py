@@ -431,10 +431,11 @@ def _host(subscription: object, kind: str, name: str) -> Host:
     building = BUILDING.get()
     if building is not None and building[0] is subscription:
         return building[1]
-    if UPDATING.get() is not None:
+    if UPDATING.get() is not None and building is None:
         raise UnsupportedError(
-            f"The window {name!r} is made in process, from data. Windows that are made later are not served yet: make "
-            "it in __init__ of the subscription."
+            f"The window {name!r} is made in process, from data, and {type(subscription).__name__} has no on_recover, "
+            "which would make it again where its panes fire and after a restart. Write def on_recover(self, name, "
+            "spec), which returns spec.window(self, on_close_each=...), or make the window in __init__."
         )
     raise InvalidArgumentError(
         f"The first argument of win.{kind}(...) is the subscription that it belongs to, and for {name!r} it is "

@@ -91,6 +91,14 @@ object Facade {
   def readPanes(spark: SparkSession, checkpoint: String, operator: Int): DataFrame =
     PanesReader.read(Session.classic(spark), checkpoint, operator)
 
+  /** The same of a window between the stages of functions with state.
+    *
+    * @param operator
+    *   the number of the functions' operator, or -1 if there is one of these
+    */
+  def readPanesBetween(spark: SparkSession, checkpoint: String, operator: Int, window: String): DataFrame =
+    PanesReader.readBetween(Session.classic(spark), checkpoint, operator, window)
+
   /** The same, with the aggregates of the query's own DataFrame: for those that have no text in SQL. */
   def readPanesOf(panes: DataFrame, checkpoint: String, operator: Int): DataFrame =
     PanesReader.readOf(Session.classic(panes), checkpoint, operator)

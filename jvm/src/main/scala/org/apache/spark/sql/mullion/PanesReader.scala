@@ -7,6 +7,7 @@ import org.apache.spark.sql.classic.{DataFrame, SparkSession}
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.mullion.exec.{OperatorProgram, PaneCounts}
 import org.apache.spark.sql.mullion.state.{OperatorHeader, StateHeader}
+import org.apache.spark.sql.mullion.stateful.StateReader
 import org.apache.spark.sql.types.{DataType, StructField, StructType, TimestampType}
 import org.apache.spark.util.SerializableConfiguration
 
@@ -21,8 +22,14 @@ object PanesReader {
   /** Stands for the time of rows that there are none of. */
   private[mullion] val eventTime = "mullion_event_time"
 
-  def read(spark: SparkSession, checkpoint: String, operator: Int): DataFrame = {
-    val state = locate(spark, checkpoint, operator)
+  def read(spark: SparkSession, checkpoint: String, operator: Int): DataFrame =
+    read(spark, locate(spark, checkpoint, operator))
+
+  /** Of a window between the stages of functions with state. */
+  def readBetween(spark: SparkSession, checkpoint: String, operator: Int, window: String): DataFrame =
+    read(spark, StateReader.locateWindow(spark, checkpoint, operator, window))
+
+  private def read(spark: SparkSession, state: OperatorState[OperatorHeader]): DataFrame = {
     val programs = state.header.windows match {
       case Seq((None, one)) => programsOf(rebuilt(spark, one, inputOf(one)))
       case several          =>

@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileMan
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.execution.streaming.state.StateStoreId
 import org.apache.spark.sql.mullion.state.{MemorySnapshots, OperatorHeader}
-import org.apache.spark.sql.mullion.stateful.StatefulHeader
+import org.apache.spark.sql.mullion.stateful.{StatefulHeader, WindowPlace}
 
 import dev.mullion.MullionException
 
@@ -120,6 +120,13 @@ object Recovery {
       val state = OperatorHeader.read(operatorRoot, hadoopConf).map(_.state) orElse
         StatefulHeader.read(operatorRoot, hadoopConf).map(_.state)
       state.contains(StateChoice.Memory.name)
+    }
+    val between = ours.find(id => WindowPlace.all(new Path(root, id.toString), hadoopConf).nonEmpty)
+    between.foreach { id =>
+      throw MullionException.unsupported(
+        s"In $home operator $id has windows between functions, whose state in memory cannot go back with theirs. Start the " +
+          "query with a new checkpointLocation, and a new place for what it puts out."
+      )
     }
     if (ours.isEmpty)
       throw MullionException.invalid(

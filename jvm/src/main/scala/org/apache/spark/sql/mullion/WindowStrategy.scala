@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.exec._
-import org.apache.spark.sql.mullion.stateful.ProcessedRows
+import org.apache.spark.sql.mullion.stateful.{ProcessedRows, WindowBetweenExec}
 import org.apache.spark.sql.types.{BooleanType, LongType, TimestampType}
 
 import dev.mullion.MullionException
@@ -89,8 +89,11 @@ object WindowStrategy extends SparkStrategy {
   private def planRows(node: WindowedAggregate): SparkPlan = {
     checkSettings(node)
     val program = WindowStrategy.program(node)
-    WindowExec(program, arriving(node, program))
+    operator(program, arriving(node, program))
   }
+
+  private def operator(program: WindowProgram, rows: SparkPlan): SparkPlan =
+    if (program.byShard) WindowBetweenExec(program, told = None, rows) else WindowExec(program, rows)
 
   /** The rows of a node with their places in the order of arrival, which a shuffle would lose: a batch that is tried
     * again must find them in the same order.
@@ -186,7 +189,7 @@ object WindowStrategy extends SparkStrategy {
       program.partial.map(_.asInstanceOf[NamedExpression]),
       opened
     )
-    WindowExec(program, merged)
+    operator(program, merged)
   }
 
   private def planBatch(node: WindowedAggregate): SparkPlan = {

@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalGroupState
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning, UnspecifiedDistribution}
+import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{
@@ -17,6 +18,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
 }
 import org.apache.spark.sql.mullion.{DriverClock, RunningQuery, SparkLineShim, StateChoice}
 import org.apache.spark.sql.mullion.state._
+import org.apache.spark.sql.mullion.stateful.WindowBetweenExec
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode}
 import org.apache.spark.sql.types.IntegerType
 import org.apache.spark.util.{CompletionIterator, SerializableConfiguration}
@@ -34,6 +36,9 @@ import dev.mullion.windows.{BatchClock, TimeMath}
   * `IncrementalExecution` match by class, and call `copy`, which is overridden here. Everything else of the base is
   * replaced; of its parameters only `stateInfo`, the batch's timestamp, the two watermarks and `child` mean anything
   * here.
+  *
+  * @param since
+  *   the batch in which its state begins, if it stands between stages; see `WindowBetweenExec`
   */
 final class WindowExec(
     func: (Any, Iterator[Any], LogicalGroupState[Any]) => Iterator[Any],
@@ -57,7 +62,8 @@ final class WindowExec(
     hasInitialState: Boolean,
     skipEmittingInitialStateKeys: Boolean,
     child: SparkPlan,
-    val program: OperatorProgram
+    val program: OperatorProgram,
+    since: Option[Long]
 ) extends SparkLineShim.StatefulBase(
       func,
       keyDeserializer,
@@ -82,7 +88,7 @@ final class WindowExec(
       child
     )
     with OwnStateExec {
-  override protected def otherCopyArgs: Seq[AnyRef] = Seq(program)
+  override protected def otherCopyArgs: Seq[AnyRef] = Seq(program, since)
 
   /** Called by Spark's planning with what it knows of the batch. */
   override def copy(
@@ -108,19 +114,8 @@ final class WindowExec(
       skipEmittingInitialStateKeys: Boolean,
       child: SparkPlan
   ): WindowExec = {
-    val told = WindowExec.tell(
-      child,
-      program.id,
-      partitions = stateInfo.map(_.numPartitions),
-      before =
-        // On processing time no row is ever late.
-        if (program.onProcessingTime) Some(BatchClock.BeforeAllTime)
-        else eventTimeWatermarkForLateEvents.map(WindowExec.clockBefore(stateInfo, _)),
-      now = for {
-        info <- stateInfo if program.onProcessingTime
-        timestamp <- batchTimestampMs
-      } yield driverClock(info).processingTime(info.storeVersion, timestamp)._2
-    )
+    val told =
+      WindowExec.told(session, program, stateInfo, since, batchTimestampMs, eventTimeWatermarkForLateEvents, child)
     new WindowExec(
       func,
       keyDeserializer,
@@ -143,7 +138,8 @@ final class WindowExec(
       hasInitialState,
       skipEmittingInitialStateKeys,
       told,
-      program
+      program,
+      since
     )
   }
 
@@ -163,6 +159,8 @@ final class WindowExec(
   override def shortName: String = WindowExec.operatorName
 
   override protected def choice: StateChoice = program.state
+
+  override protected def isKnown: Boolean = since.isEmpty
 
   override protected def families: Seq[FamilySpec] = program.families
 
@@ -197,6 +195,8 @@ final class WindowExec(
 
   private def driverClock(info: SparkLineShim.StateInfo): DriverClock =
     DriverClock(session, info.queryRunId, info.operatorId)
+
+  private def batch(info: SparkLineShim.StateInfo): Long = info.storeVersion + since.getOrElse(0L)
 
   /** Another batch is worth its while once something is due by the clocks that it would have. */
   override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
@@ -242,6 +242,12 @@ final class WindowExec(
     else if (program.onProcessingTime) Some(inputWatermarkMs)
     else Some(TimeMath.toMillis(program.outputWatermark(TimeMath.fromMillis(inputWatermarkMs))))
 
+  /** What Spark would have an operator check that it knows of. */
+  def checkBetween(hadoopConf: Configuration): Unit = {
+    validateAndMaybeEvolveStateSchema(hadoopConf, batch(getStateInfo), stateSchemaVersion = 2)
+    ()
+  }
+
   override protected def checkState(hadoopConf: Configuration): Unit = {
     OperatorHeader.check(program, getStateInfo, hadoopConf)
     if (program.state == StateChoice.Memory) {
@@ -259,7 +265,7 @@ final class WindowExec(
     val rowsCame = Sources.gaveRows(child)
     val clock =
       if (program.onProcessingTime) {
-        val (before, now) = driverClock(getStateInfo).processingTime(getStateInfo.storeVersion, batchTimestampMs.get)
+        val (before, now) = driverClock(getStateInfo).processingTime(batch(getStateInfo), batchTimestampMs.get)
         BatchClock(before, now, wall = now, rowsCame)
       } else
         BatchClock(
@@ -342,7 +348,41 @@ object WindowExec {
   /** What Spark's checkpoints call this operator. */
   val operatorName = "mullionWindow"
 
-  def apply(program: OperatorProgram, child: SparkPlan): WindowExec = new WindowExec(
+  def apply(program: OperatorProgram, child: SparkPlan): WindowExec =
+    made(program, None, None, None, None, None, child)
+
+  /** One between stages, which has told the nodes below it already. */
+  def between(program: OperatorProgram, told: WindowBetweenExec.Told, child: SparkPlan): WindowExec = made(
+    program,
+    Some(told.info),
+    Some(told.since),
+    Some(told.batchTimestampMs),
+    Some(told.lateEventsMs),
+    Some(told.evictionMs),
+    child
+  )
+
+  /** What is below one between stages, told of the batch. */
+  def toldBetween(program: OperatorProgram, told: WindowBetweenExec.Told, child: SparkPlan): SparkPlan =
+    WindowExec.told(
+      child.session,
+      program,
+      Some(told.info),
+      Some(told.since),
+      Some(told.batchTimestampMs),
+      Some(told.lateEventsMs),
+      child
+    )
+
+  private def made(
+      program: OperatorProgram,
+      info: Option[SparkLineShim.StateInfo],
+      since: Option[Long],
+      batchTimestampMs: Option[Long],
+      lateEventsMs: Option[Long],
+      evictionMs: Option[Long],
+      child: SparkPlan
+  ): WindowExec = new WindowExec(
     func = (_, _, _) => Iterator.empty,
     keyDeserializer = Literal(0),
     valueDeserializer = Literal(0),
@@ -352,19 +392,43 @@ object WindowExec {
     dataAttributes = Nil,
     initialStateDataAttrs = Nil,
     outputObjAttr = AttributeReference("none", IntegerType)(),
-    stateInfo = None,
+    stateInfo = info,
     stateEncoder = ExpressionEncoder[Int]().asInstanceOf[ExpressionEncoder[Any]],
     stateFormatVersion = 2,
     outputMode = OutputMode.Append(),
     timeoutConf = GroupStateTimeout.NoTimeout,
-    batchTimestampMs = None,
-    eventTimeWatermarkForLateEvents = None,
-    eventTimeWatermarkForEviction = None,
+    batchTimestampMs = batchTimestampMs,
+    eventTimeWatermarkForLateEvents = lateEventsMs,
+    eventTimeWatermarkForEviction = evictionMs,
     initialState = SparkLineShim.emptyScan,
     hasInitialState = false,
     skipEmittingInitialStateKeys = false,
     child,
-    program
+    program,
+    since
+  )
+
+  private def told(
+      session: SparkSession,
+      program: OperatorProgram,
+      info: Option[SparkLineShim.StateInfo],
+      since: Option[Long],
+      batchTimestampMs: Option[Long],
+      lateEventsMs: Option[Long],
+      child: SparkPlan
+  ): SparkPlan = tell(
+    child,
+    program.id,
+    partitions = info.map(_.numPartitions),
+    before =
+      // On processing time no row is ever late.
+      if (program.onProcessingTime) Some(BatchClock.BeforeAllTime)
+      else lateEventsMs.map(clockBefore(info, _)),
+    now = for {
+      known <- info if program.onProcessingTime
+      timestamp <- batchTimestampMs
+      batch = known.storeVersion + since.getOrElse(0L)
+    } yield DriverClock(session, known.queryRunId, known.operatorId).processingTime(batch, timestamp)._2
   )
 
   /** The event clock of the batch before, in microseconds; batch 0 has none before it, and no late rows. */

@@ -57,7 +57,7 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
     }
   }
 
-  private def write(operatorRoot: Path, hadoopConf: Configuration, header: T): Unit = {
+  def write(operatorRoot: Path, hadoopConf: Configuration, header: T): Unit = {
     val file = path(operatorRoot)
     val files = CheckpointFileManager.create(operatorRoot, hadoopConf)
     files.mkdirs(file.getParent)

@@ -1,174 +1,21 @@
 package org.apache.spark.sql.mullion.state
 
-import org.apache.spark.sql.catalyst.expressions.{UnsafeRow, XXH64}
-import org.apache.spark.sql.execution.streaming.state.{StateStore, UnsafeRowPair}
-import org.apache.spark.unsafe.Platform
-import org.apache.spark.unsafe.array.ByteArrayMethods
+import org.apache.spark.sql.execution.streaming.state.StateStore
 
-/** State in memory: each kind of record in order of what it is scanned by, then of a hash of its key.
-  *
-  * {{{
-  *   Unordered    hash
-  *   ByFirst      time [, time], hash
-  *   ByLast       time, hash
-  *   WithinKey    hash of the key without its time, time
-  * }}}
-  */
+/** State in memory, see [[RecordsFamily]]. */
 final class MemoryPartition(store: MemoryStateStore, families: Seq[FamilySpec]) extends StatePartition {
-  private var read = 0L
-  private var added = 0L
+  private val counts = new RecordCounts
 
-  private val opened = families.map(spec => spec.name -> new MemoryFamily(spec, store.records(spec.name))).toMap
+  private val opened =
+    families.map(spec => spec.name -> new RecordsFamily(spec, store.records(spec.name), counts)).toMap
 
   override def family(spec: FamilySpec): Family = opened(spec.name)
 
-  override def rowsRead: Long = read
+  override def rowsRead: Long = counts.read
 
-  override def rowsAdded: Long = added
+  override def rowsAdded: Long = counts.added
 
   override def commit(): Unit = { store.commit(); () }
 
   override def stores: Seq[StateStore] = Seq(store)
-
-  private final class MemoryFamily(spec: FamilySpec, records: SortedRecords) extends Family {
-    private val columns = spec.key.length
-    private val valueColumns = spec.value.length
-    private val last = columns - 1
-    private val lastOffset = UnsafeRow.calculateBitSetWidthInBytes(columns) + 8 * last
-    private val kind = spec.order match {
-      case RecordOrder.Unordered  => MemoryPartition.Hash
-      case RecordOrder.WithinKey  => MemoryPartition.HashTime
-      case RecordOrder.ByLast     => MemoryPartition.TimeHash
-      case RecordOrder.ByFirst(1) => MemoryPartition.TimeHash
-      case RecordOrder.ByFirst(2) => MemoryPartition.TimeTimeHash
-      case RecordOrder.ByFirst(n) => throw new IllegalArgumentException(s"${spec.name} is in order of $n times")
-    }
-    private val timeAt = spec.times.headOption.getOrElse(last)
-
-    override def get(key: UnsafeRow): UnsafeRow = {
-      val value = records.get(first(key), second(key), third(key), key)
-      if (value eq null) None.orNull
-      else {
-        read += 1
-        MemoryPartition.row(value.clone(), valueColumns)
-      }
-    }
-
-    override def insert(key: UnsafeRow, value: UnsafeRow): Unit = {
-      update(key, value)
-      added += 1
-    }
-
-    override def update(key: UnsafeRow, value: UnsafeRow): Unit =
-      records.put(first(key), second(key), third(key), key, SortedRecords.bytesOf(value))
-
-    override def remove(key: UnsafeRow): Unit = {
-      records.remove(first(key), second(key), third(key), key)
-      added -= 1
-    }
-
-    override def scan(from: Long): FamilyScan = {
-      require(spec.times.nonEmpty, s"${spec.name} is kept in no order")
-      scanFrom(from)
-    }
-
-    override def all(): FamilyScan = scanFrom(Long.MinValue)
-
-    private def scanFrom(from: Long): FamilyScan = {
-      val cursor = records.version().from(from, Long.MinValue, Long.MinValue)
-      new Scan {
-        override def hasNext: Boolean = cursor.isOn
-
-        override protected def take(): UnsafeRowPair = {
-          val pair = rows(cursor.key, cursor.value)
-          cursor.move()
-          pair
-        }
-      }
-    }
-
-    // Taken out at once: it is little, and a version for each would have each key's first change copy.
-    override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = {
-      val hash = first(from)
-      val end = until.getLong(last)
-      val keys = new java.util.ArrayDeque[Array[Byte]]()
-      val values = new java.util.ArrayDeque[Array[Byte]]()
-      val cursor = records.cursor(hash, from.getLong(last), Long.MinValue)
-      while (cursor.isOn && cursor.a == hash && cursor.b < end) {
-        if (sameButLast(cursor.key, from)) {
-          keys.add(cursor.key)
-          values.add(cursor.value)
-        }
-        cursor.move()
-      }
-      new Scan {
-        override def hasNext: Boolean = !keys.isEmpty
-        override protected def take(): UnsafeRowPair = rows(keys.poll(), values.poll())
-      }
-    }
-
-    private abstract class Scan extends FamilyScan {
-      private val pair = new UnsafeRowPair()
-
-      protected def take(): UnsafeRowPair
-
-      override def next(): UnsafeRowPair = {
-        if (!hasNext) throw new NoSuchElementException(spec.name)
-        read += 1
-        take()
-      }
-
-      override def close(): Unit = ()
-
-      protected def rows(key: Array[Byte], value: Array[Byte]): UnsafeRowPair =
-        pair.withRows(MemoryPartition.row(key.clone(), columns), MemoryPartition.row(value.clone(), valueColumns))
-    }
-
-    private def first(key: UnsafeRow): Long = kind match {
-      case MemoryPartition.Hash     => hash(key, 0, key.getSizeInBytes, 42L)
-      case MemoryPartition.HashTime =>
-        val after = lastOffset + 8
-        hash(key, after, key.getSizeInBytes - after, hash(key, 0, lastOffset, 42L))
-      case _ => key.getLong(timeAt)
-    }
-
-    private def second(key: UnsafeRow): Long = kind match {
-      case MemoryPartition.Hash         => 0L
-      case MemoryPartition.HashTime     => key.getLong(last)
-      case MemoryPartition.TimeHash     => hash(key, 0, key.getSizeInBytes, 42L)
-      case MemoryPartition.TimeTimeHash => key.getLong(1)
-    }
-
-    private def third(key: UnsafeRow): Long =
-      if (kind == MemoryPartition.TimeTimeHash) hash(key, 0, key.getSizeInBytes, 42L) else 0L
-
-    private def hash(key: UnsafeRow, from: Int, length: Int, seed: Long): Long =
-      XXH64.hashUnsafeWords(key.getBaseObject, key.getBaseOffset + from, length, seed)
-
-    private def sameButLast(bytes: Array[Byte], key: UnsafeRow): Boolean = {
-      val after = lastOffset + 8
-      def same(from: Int, length: Int) = ByteArrayMethods.arrayEquals(
-        key.getBaseObject,
-        key.getBaseOffset + from,
-        bytes,
-        (Platform.BYTE_ARRAY_OFFSET + from).toLong,
-        length.toLong
-      )
-      bytes.length == key.getSizeInBytes && same(0, lastOffset) && same(after, bytes.length - after)
-    }
-  }
-}
-
-private[state] object MemoryPartition {
-  // What the numbers of a record are; matched for each row.
-  private final val Hash = 0
-  private final val HashTime = 1
-  private final val TimeHash = 2
-  private final val TimeTimeHash = 3
-
-  private def row(bytes: Array[Byte], columns: Int): UnsafeRow = {
-    val row = new UnsafeRow(columns)
-    row.pointTo(bytes, bytes.length)
-    row
-  }
 }

@@ -107,6 +107,12 @@ object MemoryStateStoreProvider {
   /** What a store holds, by kind of record. */
   final case class Contents(families: Map[String, SortedRecords.Version]) {
     def apply(family: String): SortedRecords.Version = families.getOrElse(family, SortedRecords.Version.empty)
+
+    /** How many records there are. */
+    def size: Long = families.valuesIterator.map(_.size).sum
+
+    /** What they take in memory. */
+    def bytes: Long = families.valuesIterator.map(f => SortedRecords.bytesOf(f.size, f.bytes)).sum
   }
 
   object Contents {
@@ -161,9 +167,8 @@ final class MemoryStateStore(
   override def hasCommitted: Boolean = committed.isDefined
 
   override def metrics: StateStoreMetrics = {
-    val kept = contents.families.values
-    val bytes = kept.map(f => f.bytes + f.size * SortedRecords.Overhead).sum
-    StateStoreMetrics(kept.map(_.size).sum, bytes, Map.empty)
+    val kept = contents
+    StateStoreMetrics(kept.size, kept.bytes, Map.empty)
   }
 
   override def getStateStoreCheckpointInfo(): StateStoreCheckpointInfo =

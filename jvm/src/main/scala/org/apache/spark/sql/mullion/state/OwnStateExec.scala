@@ -19,7 +19,14 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
   /** Fails if the state in the checkpoint is not what this operator would make of it, before anything is written. */
   protected def checkState(hadoopConf: Configuration): Unit
 
-  @transient private lazy val ownConf: SQLConf = PartitionOpener.confOf(choice, super.conf)
+  /** Whether Spark knows of this operator, and so may keep ids of its versions, if the session asks for them. */
+  protected def isKnown: Boolean = true
+
+  @transient private lazy val ownConf: SQLConf = {
+    val own = PartitionOpener.confOf(choice, super.conf)
+    if (!isKnown) own.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, 1)
+    own
+  }
 
   // In tasks there is no session, and nothing to replace: the opener carries the settings there.
   override def conf: SQLConf = if (session == null) super.conf else ownConf

@@ -48,7 +48,12 @@ final class PartitionOpener(
     TaskContext.get().addTaskCompletionListener[Unit] { _ =>
       opened.stores.filterNot(_.hasCommitted).foreach(_.abort())
     }
-    opened
+    opened match {
+      case rocks: RocksDbPartition =>
+        val id = providerId(partition, StateStoreId.DEFAULT_STORE_NAME)
+        HotPartition(rocks, families, id, version, checkpointIds.map(_(partition).head), HotRecords.limit(conf))
+      case other => other
+    }
   }
 
   /** Opens a partition for a look, outside of a query; `use` must not keep it. */

@@ -8,17 +8,16 @@ import org.apache.spark.sql.mullion.SparkLineShim
   * keys.
   */
 final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[FamilySpec]) extends StatePartition {
-  private var read = 0L
-  private var added = 0L
+  private val counts = new RecordCounts
 
   others.foreach(f => store.createColFamilyIfAbsent(f.name, f.key, f.value, RocksDbPartition.encoder(f)))
 
   override def family(spec: FamilySpec): Family =
     new RocksDbFamily(spec, if (spec == main) StateStore.DEFAULT_COL_FAMILY_NAME else spec.name)
 
-  override def rowsRead: Long = read
+  override def rowsRead: Long = counts.read
 
-  override def rowsAdded: Long = added
+  override def rowsAdded: Long = counts.added
 
   override def commit(): Unit = store.commit()
 
@@ -30,20 +29,20 @@ final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[Fa
 
     override def get(key: UnsafeRow): UnsafeRow = {
       val value = store.get(key, name)
-      if (value ne null) read += 1
+      if (value ne null) counts.read += 1
       value
     }
 
     override def insert(key: UnsafeRow, value: UnsafeRow): Unit = {
       store.put(key, value, name)
-      added += 1
+      counts.added += 1
     }
 
     override def update(key: UnsafeRow, value: UnsafeRow): Unit = store.put(key, value, name)
 
     override def remove(key: UnsafeRow): Unit = {
       store.remove(key, name)
-      added -= 1
+      counts.added -= 1
     }
 
     override def scan(first: Long): FamilyScan = {
@@ -65,7 +64,7 @@ final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[Fa
 
     private def counted(records: Iterator[UnsafeRowPair], underlying: AutoCloseable): FamilyScan = new FamilyScan {
       override def hasNext: Boolean = records.hasNext
-      override def next(): UnsafeRowPair = { read += 1; records.next() }
+      override def next(): UnsafeRowPair = { counts.read += 1; records.next() }
       override def close(): Unit = underlying.close()
     }
   }

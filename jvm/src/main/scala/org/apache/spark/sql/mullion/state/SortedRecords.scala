@@ -17,8 +17,11 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
   * (they are hashes, in part): then the bytes of the keys decide.
   *
   * One thread writes; versions may be read by any.
+  *
+  * @param marks
+  *   whether to mark what has changed since `from`, for `drain`
   */
-private[state] final class SortedRecords(from: SortedRecords.Version) {
+private[state] final class SortedRecords(from: SortedRecords.Version, marks: Boolean = false) {
   import SortedRecords._
 
   private var leaves = from.leaves
@@ -32,6 +35,7 @@ private[state] final class SortedRecords(from: SortedRecords.Version) {
   // Where the last search ended.
   private var leafAt = 0
   private var at = 0
+  private val removed = new java.util.ArrayList[Array[Byte]]
 
   def size: Long = records
 
@@ -61,6 +65,7 @@ private[state] final class SortedRecords(from: SortedRecords.Version) {
       val leaf = ownLeaf(leafAt)
       taken += value.length - leaf.values(at).length
       leaf.values(at) = value
+      if (marks && leaf.marks(at) == Clean) leaf.marks(at) = Changed
     } else insert(a, b, c, bytesOf(key), value)
 
   /** Puts a record that comes after all that are there, or before them. */
@@ -74,6 +79,7 @@ private[state] final class SortedRecords(from: SortedRecords.Version) {
     val leaf = ownLeaf(leafAt)
     taken -= leaf.keys(at).length + leaf.values(at).length
     records -= 1
+    if (marks && leaf.marks(at) != New) removed.add(leaf.keys(at))
     leaf.removeAt(at)
     if (leaf.size == 0) dropLeaf(leafAt)
     else if (leaf.size < Leaf.Capacity / 4 && leafAt + 1 < count) {
@@ -82,6 +88,30 @@ private[state] final class SortedRecords(from: SortedRecords.Version) {
         leaf.addAll(next)
         dropLeaf(leafAt + 1)
       }
+    }
+  }
+
+  /** Hands out what has changed since the version that these began with or were last drained, each record once however
+    * often it changed: first what was there and was removed, or was and is there anew, then what is there.
+    *
+    * @param put
+    *   with the bytes of key and value, and whether the record was not there
+    */
+  def drain(remove: Array[Byte] => Unit, put: (Array[Byte], Array[Byte], Boolean) => Unit): Unit = {
+    removed.forEach(key => remove(key))
+    removed.clear()
+    var l = 0
+    while (l < count) {
+      val leaf = leaves(l)
+      var i = 0
+      while (i < leaf.size && leaf.hasMarks) {
+        if (leaf.marks(i) != Clean) {
+          put(leaf.keys(i), leaf.values(i), leaf.marks(i) == New)
+          leaf.marks(i) = Clean
+        }
+        i += 1
+      }
+      l += 1
     }
   }
 
@@ -118,12 +148,12 @@ private[state] final class SortedRecords(from: SortedRecords.Version) {
   }
 
   private def insert(a: Long, b: Long, c: Long, key: Array[Byte], value: Array[Byte]): Unit = {
-    if (count == 0) insertLeaf(0, new Leaf(mine, a, b, c, 16))
+    if (count == 0) insertLeaf(0, new Leaf(mine, a, b, c, 16, marks))
     var leaf = ownLeaf(leafAt)
     if (leaf.size == Leaf.Capacity) {
       if (leafAt + 1 == count && at == leaf.size) {
         // At the very end a new leaf is begun: what comes in order fills its leaves.
-        insertLeaf(leafAt + 1, new Leaf(mine, a, b, c, Leaf.Capacity))
+        insertLeaf(leafAt + 1, new Leaf(mine, a, b, c, Leaf.Capacity, marks))
         leafAt += 1
         at = 0
       } else {
@@ -134,6 +164,7 @@ private[state] final class SortedRecords(from: SortedRecords.Version) {
       leaf = leaves(leafAt)
     }
     leaf.insertAt(at, a, b, c, key, value)
+    if (marks) leaf.marks(at) = New
     records += 1
     taken += key.length + value.length
   }
@@ -143,7 +174,7 @@ private[state] final class SortedRecords(from: SortedRecords.Version) {
     if (leaf.owner eq mine) leaf
     else {
       ownList()
-      val copy = leaf.copy(mine)
+      val copy = leaf.copy(mine, marks)
       leaves(i) = copy
       copy
     }
@@ -171,6 +202,10 @@ private[state] final class SortedRecords(from: SortedRecords.Version) {
 }
 
 private[state] object SortedRecords {
+  // What has become of a record since the version before.
+  private final val Clean: Byte = 0
+  private final val Changed: Byte = 1
+  private final val New: Byte = 2
 
   /** Records as they were, for ever. */
   final class Version private[SortedRecords] (
@@ -232,13 +267,21 @@ private[state] object SortedRecords {
     * @param firstA
     *   with the next two: numbers that none of the leaf's come before
     */
-  private final class Leaf(val owner: Object, firstA: Long, firstB: Long, firstC: Long, room: Int) {
+  private final class Leaf(
+      val owner: Object,
+      firstA: Long,
+      firstB: Long,
+      firstC: Long,
+      room: Int,
+      val hasMarks: Boolean
+  ) {
     var size = 0
     var a = new Array[Long](room)
     var b = new Array[Long](room)
     var c = new Array[Long](room)
     var keys = new Array[Array[Byte]](room)
     var values = new Array[Array[Byte]](room)
+    var marks = new Array[Byte](if (hasMarks) room else 0)
 
     def startsBefore(x: Long, y: Long, z: Long): Boolean =
       firstA < x || (firstA == x && (firstB < y || (firstB == y && firstC < z)))
@@ -277,7 +320,7 @@ private[state] object SortedRecords {
 
     /** Takes the records from `i` on out, into a leaf of their own. */
     def split(i: Int, owner: Object): Leaf = {
-      val right = new Leaf(owner, a(i), b(i), c(i), Leaf.Capacity)
+      val right = new Leaf(owner, a(i), b(i), c(i), Leaf.Capacity, hasMarks)
       right.take(this, i, size)
       forget(i, size)
       size = i
@@ -289,8 +332,9 @@ private[state] object SortedRecords {
       take(next, 0, next.size)
     }
 
-    def copy(owner: Object): Leaf = {
-      val copied = new Leaf(owner, firstA, firstB, firstC, Math.min(Leaf.Capacity, size + (size >> 2) + 4))
+    def copy(owner: Object, marks: Boolean): Leaf = {
+      val room = Math.min(Leaf.Capacity, size + (size >> 2) + 4)
+      val copied = new Leaf(owner, firstA, firstB, firstC, room, marks)
       copied.take(this, 0, size)
       copied
     }
@@ -302,6 +346,8 @@ private[state] object SortedRecords {
       System.arraycopy(other.c, from, c, size, n)
       System.arraycopy(other.keys, from, keys, size, n)
       System.arraycopy(other.values, from, values, size, n)
+      if (hasMarks && other.hasMarks) System.arraycopy(other.marks, from, marks, size, n)
+      else if (hasMarks) Arrays.fill(marks, size, size + n, Clean)
       size += n
     }
 
@@ -312,6 +358,7 @@ private[state] object SortedRecords {
       System.arraycopy(c, from, c, to, n)
       System.arraycopy(keys, from, keys, to, n)
       System.arraycopy(values, from, values, to, n)
+      if (hasMarks) System.arraycopy(marks, from, marks, to, n)
     }
 
     private def forget(from: Int, until: Int): Unit = {
@@ -325,6 +372,7 @@ private[state] object SortedRecords {
       c = Arrays.copyOf(c, room)
       keys = Arrays.copyOf(keys, room)
       values = Arrays.copyOf(values, room)
+      if (hasMarks) marks = Arrays.copyOf(marks, room)
     }
   }
 
@@ -332,8 +380,9 @@ private[state] object SortedRecords {
     val Capacity = 128
   }
 
-  /** What a record takes beside the bytes of its key and value: three numbers, two references, two arrays. */
-  val Overhead = 72L
+  /** What records take in memory: beside the bytes of keys and values, three numbers, two references, two arrays each.
+    */
+  def bytesOf(records: Long, bytes: Long): Long = bytes + records * 72L
 
   def bytesOf(row: UnsafeRow): Array[Byte] = {
     val bytes = new Array[Byte](row.getSizeInBytes)

@@ -1,10 +1,15 @@
 package org.apache.spark.sql.mullion.stateful
 
+import org.apache.hadoop.fs.Path
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
 import org.apache.spark.sql.mullion.{OperatorState, StateChoice}
+import org.apache.spark.sql.mullion.state.OperatorHeader
 import org.apache.spark.sql.types._
 import org.apache.spark.util.SerializableConfiguration
+
+import dev.mullion.MullionException
 
 /** Reads the records of functions' state out of a checkpoint, as they stand after its last committed batch. */
 object StateReader {
@@ -15,6 +20,32 @@ object StateReader {
     header => if (header.shards.isEmpty) "in one shard" else header.shards.mkString("by ", ", ", ""),
     _.state
   )
+
+  /** The state of a window between stages. */
+  def locateWindow(
+      spark: SparkSession,
+      checkpoint: String,
+      operator: Int,
+      window: String
+  ): OperatorState[OperatorHeader] = {
+    val of = OperatorState.locate(spark, checkpoint, operator, kind)
+    val hadoopConf = spark.sessionState.newHadoopConf()
+    val root = new Path(of.root, of.operator.toString)
+    val places = WindowPlace.all(root, hadoopConf)
+    val folder = WindowPlace.folderOf(root, window)
+    val found = for {
+      place <- places.find(_.name == window)
+      header <- OperatorHeader.read(new Path(folder, place.number.toString), hadoopConf)
+      version = place.versionAfter(of.version - 1) if version > 0
+    } yield OperatorState(folder.toString, place.number, header, place.partitions, version, None)
+    found.filter(_.header.state != StateChoice.Memory.name).getOrElse {
+      val known = if (places.isEmpty) "none" else places.map(place => s"'${place.name}'").mkString(", ")
+      throw MullionException.invalid(
+        s"There is no window '$window' in $checkpoint whose open panes could be read; there is $known. Those of windows that " +
+          "have not run yet or are in memory cannot be."
+      )
+    }
+  }
 
   private val schema = new StructType()
     .add("shard", IntegerType, nullable = false)

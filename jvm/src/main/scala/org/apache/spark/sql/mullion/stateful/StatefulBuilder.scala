@@ -53,8 +53,10 @@ object StatefulBuilder {
       options.process,
       options.callbacks,
       options.windows.map(_.name),
+      options.windows.map(_.clock),
       if (options.shards.isEmpty) Nil else shards.map(s => WindowedBuilder.plain(s.child).sql),
-      options.state
+      options.state,
+      options.folds
     )
     val node = StatefulFunction(
       input.map(a => inDistributed(a.exprId)),

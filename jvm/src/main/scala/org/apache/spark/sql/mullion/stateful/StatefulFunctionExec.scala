@@ -21,9 +21,9 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
   StatefulOperatorPartitioning
 }
 import org.apache.spark.sql.mullion._
-import org.apache.spark.sql.mullion.exec.{MinAccumulator, Sources, WindowExec}
+import org.apache.spark.sql.mullion.exec.{MinAccumulator, Sources}
 import org.apache.spark.sql.mullion.state._
-import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode}
+import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode, StateOperatorProgress}
 import org.apache.spark.sql.types.IntegerType
 import org.apache.spark.util.{CompletionIterator, SerializableConfiguration}
 
@@ -37,7 +37,7 @@ import dev.mullion.windows.TimeMath
   *   StatefulFunctionExec
   *    |- [shuffle by shard] - rows
   *    '- WindowsBetweenExec
-  *        |- WindowExec - merge - partial aggregate - AssignSlices - ProcessedRowsExec 1
+  *        |- WindowBetweenExec - merge - partial aggregate - AssignSlices - ProcessedRowsExec 1
   *        '- ...
   * }}}
   *
@@ -126,6 +126,12 @@ final class StatefulFunctionExec(
         case rows: ProcessedRowsExec if rows.stages == stages.id =>
           rows.copy(partitions = Some(info.numPartitions), rowsCame = rowsCame)
       }
+    } match {
+      case between: WindowsBetweenExec =>
+        between.copy(children = between.children.zip(program.windows).map { case (plan, name) =>
+          tell(plan, name, stateInfo, batchTimestampMs, eventTimeWatermarkForLateEvents, eventTimeWatermarkForEviction)
+        })
+      case other => other
     }
     new StatefulFunctionExec(
       func,
@@ -151,6 +157,35 @@ final class StatefulFunctionExec(
       child,
       stages
     )
+  }
+
+  /** Tells a window what Spark has told this operator, once that is all. */
+  private def tell(
+      plan: SparkPlan,
+      name: String,
+      info: Option[SparkLineShim.StateInfo],
+      timestampMs: Option[Long],
+      lateEventsMs: Option[Long],
+      evictionMs: Option[Long]
+  ): SparkPlan = {
+    val told = for {
+      of <- info
+      timestamp <- timestampMs
+      late <- lateEventsMs
+      eviction <- evictionMs
+      place <- WindowPlace.of(session, of.queryRunId, of.operatorId).get(name)
+    } yield WindowBetweenExec.Told(place.info(of), place.since, timestamp, late, eviction)
+    told.fold(plan)(batch => plan.transformUp { case w: WindowBetweenExec if w.told.isEmpty => w.tell(batch) })
+  }
+
+  /** The plans of the windows between, in the order of their names. */
+  private def windows: Seq[SparkPlan] = right match {
+    case between: WindowsBetweenExec => between.children
+    case _                           => Nil
+  }
+
+  private def between: Seq[(String, WindowBetweenExec)] = program.windows.zip(windows).flatMap { case (name, plan) =>
+    plan.collectFirst { case window: WindowBetweenExec => name -> window }
   }
 
   // The base would keep its initial state as it is, after the first batch.
@@ -193,7 +228,9 @@ final class StatefulFunctionExec(
     def isDue(clock: TimerClock, ms: Long) =
       nextDue(clock).value != KeyedState.Never && nextDue(clock).value <= TimeMath.fromMillis(ms)
 
-    isDue(TimerClock.Event, newInputWatermark) || wallMs.exists(isDue(TimerClock.Wall, _))
+    // Each is asked, for they count from when they are asked.
+    val ofWindows = between.map(_._2.window.shouldRunAnotherBatch(newInputWatermark))
+    ofWindows.contains(true) || isDue(TimerClock.Event, newInputWatermark) || wallMs.exists(isDue(TimerClock.Wall, _))
   }
 
   // What functions make carries no watermark.
@@ -201,24 +238,37 @@ final class StatefulFunctionExec(
 
   override protected def checkState(hadoopConf: Configuration): Unit = {
     StatefulHeader.check(program, getStateInfo, hadoopConf)
+    val plans = between.toMap
+    WindowPlace.settle(session, getStateInfo, program.windows, hadoopConf) { place =>
+      val told = WindowBetweenExec.Told(place.info(getStateInfo), place.since, 0L, 0L, 0L)
+      plans(place.name).copy(told = Some(told)).window.checkBetween(hadoopConf)
+    }
     if (program.state == StateChoice.Memory) {
       MemorySnapshots.checkStart(getStateInfo, conf, hadoopConf)
       ()
     }
   }
 
-  override protected def doExecute(): RDD[InternalRow] = {
-    val windows = right match {
-      case between: WindowsBetweenExec => between.children
-      case _                           => Nil
+  /** With what the windows between count, each under its name. */
+  override def getProgress(): StateOperatorProgress = {
+    val progress = super.getProgress()
+    for ((name, plan) <- between if plan.told.isDefined) {
+      val of = plan.window.getProgress()
+      progress.customMetrics.put(s"$name.numRowsTotal", of.numRowsTotal)
+      of.customMetrics.forEach { (metric, value) =>
+        progress.customMetrics.put(s"$name.$metric", value)
+        ()
+      }
     }
+    progress
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = {
     windows.zip(program.windows).foreach { case (plan, name) => checkInOneTask(plan, name) }
     // Of all that a window's clock waits for, its own plan has only a part.
     val rowsCame = Sources.gaveRows(child)
-    windows.foreach(_.foreach {
-      case window: WindowExec => window.followWallClock(rowsCame, this)
-      case _                  =>
-    })
+    between.foreach(_._2.window.followWallClock(rowsCame, this))
+    val clocks = SharedClock.of(windows, program.clocks)
     val info = getStateInfo
     val (_, wallUs) =
       DriverClock(session, info.queryRunId, info.operatorId).processingTime(info.storeVersion, batchTimestampMs.get)
@@ -231,7 +281,8 @@ final class StatefulFunctionExec(
       eventUs = TimeMath.fromMillis(eventTimeWatermarkForEviction.get),
       wallUs,
       BatchLimits(conf),
-      SparkLineShim.spillLimits(conf).copy(rowsInMemory = StatefulFunctionExec.framesInMemory)
+      SparkLineShim.spillLimits(conf).copy(rowsInMemory = StatefulFunctionExec.framesInMemory),
+      SparkLineShim.spillLimits(conf)
     )
     val kept = choice
     val due = nextDue
@@ -260,10 +311,12 @@ final class StatefulFunctionExec(
         CompletionIterator[InternalRow, Iterator[InternalRow]](
           counted, {
             val ended = System.nanoTime()
+            clocks.foreach(_.spread(context))
             due.foreach { case (clock, least) => least.add(state.nextDue(clock)) }
             commit(partition, state)
             longMetric("callsProcess") += calls.process
             longMetric("callsCallbacks") += calls.callbacks
+            longMetric("rowsFolded") += calls.folded
             longMetric("commitTimeMs") += (System.nanoTime() - ended) / 1000000L
           }
         )
@@ -325,7 +378,8 @@ object StatefulFunctionExec {
   private val metrics: Seq[StatefulOperatorCustomMetric] = Seq(
     StatefulOperatorCustomSumMetric("stateRowsRead", "state rows read"),
     StatefulOperatorCustomSumMetric("callsProcess", "calls of the function"),
-    StatefulOperatorCustomSumMetric("callsCallbacks", "calls of the callbacks")
+    StatefulOperatorCustomSumMetric("callsCallbacks", "calls of the callbacks"),
+    StatefulOperatorCustomSumMetric("rowsFolded", "rows of agents in the JVM")
   )
 }
 

@@ -14,15 +14,12 @@ import org.apache.spark.sql.mullion.state.HeaderFile
   *   the layout of the records
   * @param shards
   *   what rows are distributed by, as SQL: by something else, a shard would not find its records
-  * @param windows
-  *   the names of the windows between: their state is found by their order
   */
-final case class StatefulHeader(format: Int, shards: List[String], windows: List[String], state: String) {
+final case class StatefulHeader(format: Int, shards: List[String], state: String) {
 
   private def identity: Seq[(String, String)] = Seq(
     "state format" -> format.toString,
     "shard" -> shards.mkString(", "),
-    "windows" -> windows.mkString(", "),
     "state" -> state
   )
 
@@ -34,7 +31,7 @@ final case class StatefulHeader(format: Int, shards: List[String], windows: List
 object StatefulHeader {
 
   /** Raised when the layout of the records changes. */
-  val currentFormat = 1
+  val currentFormat = 2
 
   private implicit val formats: Formats = DefaultFormats
 

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.classic.{DataFrame => ClassicDataFrame}
 import org.apache.spark.sql.execution.python.UserDefinedPythonFunction
 import org.apache.spark.sql.mullion.{PythonFrames, Session, StateChoice}
+import org.apache.spark.sql.mullion.stateful.folds.FoldProgram
 import org.apache.spark.sql.types.StructType
 
 /** What is asked of functions with state, apart from where in a plan they stand.
@@ -13,13 +14,19 @@ import org.apache.spark.sql.types.StructType
   *   what rows are distributed by, as SQL
   * @param windows
   *   the names of the windows between, in their order
+  * @param clocks
+  *   what the event clock of each is called, if it shares one with others
+  * @param folds
+  *   what is done here of what `process` would do
   */
 final case class StatefulProgram(
     process: PythonFrames.Code,
     callbacks: Option[PythonFrames.Code],
     windows: Seq[String],
+    clocks: Seq[Option[String]],
     shards: Seq[String],
-    state: StateChoice
+    state: StateChoice,
+    folds: Option[FoldProgram] = None
 ) {
   def describe: String = {
     val by = if (shards.isEmpty) "in one shard" else shards.mkString("by [", ", ", "]")
@@ -29,7 +36,7 @@ final case class StatefulProgram(
   }
 
   def header: StatefulHeader =
-    StatefulHeader(StatefulHeader.currentFormat, shards.toList, windows.toList, state.name)
+    StatefulHeader(StatefulHeader.currentFormat, shards.toList, state.name)
 }
 
 /** The same with its columns.
@@ -56,22 +63,29 @@ final case class StatefulOptions(
     windows: Seq[StatefulOptions.Window] = Nil,
     shards: Seq[Column] = Nil,
     state: StateChoice = StateChoice.RocksDb,
-    wallTimers: Boolean = false
+    wallTimers: Boolean = false,
+    folds: Option[FoldProgram] = None
 ) {
   def withCallbacks(udf: UserDefinedPythonFunction): StatefulOptions = copy(callbacks = Some(PythonFrames.Code(udf)))
 
-  def withWindow(name: String, panes: DataFrame): StatefulOptions =
-    copy(windows = windows :+ StatefulOptions.Window(name, Session.classic(panes)))
+  /** @param clock
+    *   what its event clock is called, if it shares one; empty for one of its own
+    */
+  def withWindow(name: String, panes: DataFrame, clock: String): StatefulOptions =
+    copy(windows = windows :+ StatefulOptions.Window(name, Session.classic(panes), Option.when(clock.nonEmpty)(clock)))
 
   def withShards(columns: Array[Column]): StatefulOptions = copy(shards = columns.toSeq)
 
   def withState(name: String): StatefulOptions = copy(state = StateChoice.named(name))
 
   def withWallTimers(): StatefulOptions = copy(wallTimers = true)
+
+  /** Has agents that have been read run here: see `FoldProgram`. */
+  def withFolds(json: String): StatefulOptions = copy(folds = Some(new FoldProgram(json)))
 }
 
 object StatefulOptions {
-  final case class Window(name: String, panes: ClassicDataFrame)
+  final case class Window(name: String, panes: ClassicDataFrame, clock: Option[String])
 
   def apply(process: UserDefinedPythonFunction, schema: StructType): StatefulOptions =
     StatefulOptions(PythonFrames.Code(process), schema)

@@ -7,7 +7,10 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.mullion.{BatchLimits, PythonFrames, SparkLineShim, SpillLimits}
+import org.apache.spark.sql.mullion.stateful.folds.Folds
 import org.apache.spark.sql.types.StructType
+
+import dev.mullion.MullionException
 
 /** What one task of the stages does in one batch.
   *
@@ -30,6 +33,10 @@ import org.apache.spark.sql.types.StructType
   *   the event clock of the batch, microseconds
   * @param wallUs
   *   its wall clock
+  * @param spill
+  *   for frames, which may each be large
+  * @param rowSpill
+  *   for rows
   */
 final class StatefulTask(
     stages: StatefulStages,
@@ -40,7 +47,8 @@ final class StatefulTask(
     val eventUs: Long,
     val wallUs: Long,
     limits: BatchLimits,
-    spill: SpillLimits
+    spill: SpillLimits,
+    rowSpill: SpillLimits
 ) extends Serializable {
   import StatefulTask._
 
@@ -57,12 +65,17 @@ final class StatefulTask(
       calls: Calls,
       context: TaskContext
   ): Iterator[InternalRow] = {
+    val Folds.Left(left, isCalled) = stages.program.folds match {
+      case Some(program) => new Folds(program, layout, stages.input, state, wallUs, rowSpill).over(input, calls)
+      case None          =>
+        val project = UnsafeProjection.create(stages.input, layout)
+        Folds.Left(input.map(project(_)), input.hasNext || state.isDue)
+    }
     val frames =
-      if (!input.hasNext && !state.isDue) Iterator.empty
+      if (!isCalled) Iterator.empty
       else {
         calls.process += 1
-        val project = UnsafeProjection.create(stages.input, layout)
-        val rows = PythonFrames.encode(input.map(project), schemaOf(stages.input), limits).map(frame(Rows, _))
+        val rows = PythonFrames.encode(left, schemaOf(stages.input), limits).map(frame(Rows, _))
         called(process, partition, state, rows, context)
       }
     val windows = stages.panes.length
@@ -129,6 +142,9 @@ object StatefulTask {
   final class Calls {
     var process = 0L
     var callbacks = 0L
+
+    /** How many rows needed no call, for the JVM did what it would have done. */
+    var folded = 0L
   }
 
   private def frame(kind: Int, data: Array[Byte]): InternalRow = InternalRow(kind, data)
@@ -141,9 +157,10 @@ object StatefulTask {
     try body
     catch {
       case e: Throwable if PythonFrames.isOfPython(e) =>
-        throw server.failure.fold(e) { failure =>
-          if (failure.getCause eq null) failure.initCause(e)
-          failure
+        throw server.failure.fold(e) {
+          case ours: MullionException if ours.getCause eq null =>
+            new MullionException(ours.condition, ours.getMessage, Some(e))
+          case failure => failure
         }
     }
 }

@@ -1,0 +1,200 @@
+package org.apache.spark.sql.mullion.state
+
+import java.nio.file.{Files, Path}
+import java.util.UUID
+
+import scala.util.{Random, Using}
+
+import munit.FunSuite
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.StateChoice
+import org.apache.spark.sql.types.{LongType, StructType}
+
+import dev.mullion.MullionException
+
+/** What a partition in RocksDB gives with its records in memory too, without, and from one to the other. */
+class HotPartitionSuite extends FunSuite {
+  import HotPartitionSuite._
+
+  private lazy val spark = SparkSession.builder().master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+
+  // Here, for what it takes to start counts for no test.
+  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
+
+  override def afterAll(): Unit = spark.stop()
+
+  private val partition = FunFixture[Batches](
+    _ => {
+      spark.streams // stores report to it
+      new Batches(Files.createTempDirectory("hot"))
+    },
+    _.close()
+  )
+
+  partition.test("what memory and RocksDB hold is the same, with room for all, for some and for none") { batches =>
+    val seed = System.nanoTime()
+    val random = new Random(seed)
+    (1 to 25).foreach { batch =>
+      // Of a few thousand records some 100 bytes each.
+      val room = Seq(0L, 40000L, 1L << 30)(random.nextInt(3))
+      val size = 2000 * random.nextInt(3)
+      val clue = s"seed $seed, batch $batch, room $room, size $size"
+      batches.run(room) { opened =>
+        val records = opened.family(Main)
+        (1 to 1500).foreach { _ =>
+          val key = random.nextInt(2000).toLong
+          val was = batches.model.get(key)
+          assertEquals(Option(records.get(row(key % 7, key))).map(_.getLong(0)), was, clue)
+          if (batches.model.size > size) {
+            was.foreach(_ => records.remove(row(key % 7, key)))
+            batches.model -= key
+          } else {
+            val value = random.nextLong()
+            if (was.isEmpty) records.insert(row(key % 7, key), row(value))
+            else records.update(row(key % 7, key), row(value))
+            batches.model += key -> value
+          }
+        }
+        val from = random.nextInt(8).toLong
+        val expected = batches.model.filter(_._1 % 7 >= from).toSeq.sortBy(_._1)
+        val scanned = Using.resource(records.scan(from))(_.map { r =>
+          (r.key.getLong(0), r.key.getLong(1), r.value.getLong(0))
+        }.toSeq)
+        assertEquals(scanned.map(_._1), scanned.map(_._1).sorted, clue)
+        assertEquals(scanned.map(r => r._2 -> r._3).sortBy(_._1), expected, clue)
+      }
+    }
+  }
+
+  partition.test("what the batch before wrote is read from memory, and after a restart once from RocksDB") { batches =>
+    def sum(opened: StatePartition) = (0L until 100L).map(k => opened.family(Main).get(row(0, k)).getLong(0)).sum
+    batches.run()(opened => (0L until 100L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+    batches.run() { opened =>
+      assertEquals(sum(opened), 4950L)
+      assertEquals((opened.rowsRead, batches.readInStore), (100L, 0L))
+    }
+    batches.restart()
+    batches.run() { opened =>
+      assertEquals(sum(opened), 4950L)
+      assertEquals((opened.rowsRead, batches.readInStore), (100L, 100L))
+    }
+  }
+
+  partition.test("a batch that runs again starts from its own version, not from what it wrote") { batches =>
+    batches.run()(_.family(Main).insert(row(0, 1), row(1)))
+    batches.run()(_.family(Main).update(row(0, 1), row(2)))
+    batches.version -= 1
+    batches.run()(opened => assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L))
+  }
+
+  partition.test("a batch that fails leaves memory as it was") { batches =>
+    batches.run()(_.family(Main).insert(row(0, 1), row(1)))
+    batches.fail() { opened =>
+      opened.family(Main).update(row(0, 1), row(2))
+      opened.family(Main).insert(row(0, 2), row(2))
+    }
+    batches.run() { opened =>
+      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+      assertEquals(Option(opened.family(Main).get(row(0, 2))), None)
+      assertEquals(batches.readInStore, 0L)
+    }
+  }
+
+  partition.test("a partition that had too much for memory is there again once most of it is removed") { batches =>
+    val room = 400000L
+    batches.run(room)(opened => (0L until 6000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+    batches.run(room) { opened =>
+      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+      assertEquals(batches.readInStore, 1L)
+      (100L until 6000L).foreach(k => opened.family(Main).remove(row(0, k)))
+    }
+    batches.run(room)(opened => assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L))
+    batches.run(room) { opened =>
+      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+      assertEquals(batches.readInStore, 0L)
+    }
+  }
+
+  test("a setting that is no number of bytes is refused, with what to say") {
+    val conf = new SQLConf
+    conf.setConfString(HotRecords.Setting, "much")
+    val error = intercept[MullionException](HotRecords.limit(new StateStoreConf(conf)))
+    assert(error.getMessage.contains(s"${HotRecords.Setting}=much is not a number of bytes"), error.getMessage)
+  }
+}
+
+object HotPartitionSuite {
+  private val Long1 = new StructType().add("time", LongType, nullable = false)
+  private val Main =
+    FamilySpec("main", Long1.add("key", LongType, nullable = false), Long1, RecordOrder.ByFirst(1))
+  private val Other = FamilySpec("other", Long1, Long1, RecordOrder.Unordered)
+
+  private def row(values: Long*): UnsafeRow = {
+    val made = UnsafeRow.createFromByteArray(8 + 8 * values.length, values.length)
+    values.zipWithIndex.foreach { case (value, i) => made.setLong(i, value) }
+    made
+  }
+
+  /** One partition, batch after batch. */
+  private final class Batches(folder: Path) {
+    private val families = Seq(Main, Other)
+    private var id = newId
+    private var provider = newProvider
+    private var under = Option.empty[RocksDbPartition]
+    var version = 0L
+    var model: Map[Long, Long] = Map.empty
+
+    /** How many records this batch has read from RocksDB. */
+    def readInStore: Long = under.get.rowsRead
+
+    def run(room: Long = 1L << 30)(work: StatePartition => Unit): Unit = {
+      val opened = open(room)
+      try work(opened)
+      catch { case e: Throwable => opened.stores.foreach(_.abort()); throw e }
+      opened.commit()
+      version += 1
+    }
+
+    def fail()(work: StatePartition => Unit): Unit = {
+      val opened = open(1L << 30)
+      work(opened)
+      opened.stores.foreach(_.abort())
+    }
+
+    def restart(): Unit = {
+      provider.close()
+      id = newId
+      provider = newProvider
+    }
+
+    def close(): Unit = {
+      provider.close()
+      Using.resource(Files.walk(folder)) { files =>
+        files.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(Files.deleteIfExists(_): Unit)
+      }
+    }
+
+    private def open(room: Long) = {
+      val rocks = new RocksDbPartition(provider.getStore(version), Main, Seq(Other))
+      under = Some(rocks)
+      HotPartition(rocks, families, id, version, None, room)
+    }
+
+    private def newId = StateStoreProviderId(StateStoreId(folder.toUri.toString, 0, 0), UUID.randomUUID())
+
+    private def newProvider = {
+      val conf = PartitionOpener.confOf(StateChoice.RocksDb, new SQLConf)
+      val hadoop = new Configuration()
+      // What Spark sets for each run of a query.
+      hadoop.set("sql.streaming.runId", UUID.randomUUID().toString)
+      val encoder = RocksDbPartition.encoder(Main)
+      StateStoreProvider
+        .createAndInit(id, Main.key, Main.value, encoder, true, new StateStoreConf(conf), hadoop, false, None)
+    }
+  }
+}

@@ -1,0 +1,73 @@
+"""Queries in a process of their own, which is killed somewhere in a batch."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import mullion
+
+
+def environment() -> dict[str, str]:
+    """That of a process which imports what the tests do."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def kill_after(folder: Path, moment: Iterator[float], script: str) -> None:
+    """Runs the queries of a script in a process of their own, and kills it and its JVM once ``moment`` ends.
+
+    It gives the seconds until it wants to be asked again.
+    """
+    process = subprocess.Popen(
+        [sys.executable, script, str(folder)],
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        for pause in moment:
+            try:
+                process.wait(timeout=pause)
+            except subprocess.TimeoutExpired:
+                continue
+            raise AssertionError(f"the queries ended with {process.returncode} and were not killed")
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def somewhere_in_a_batch(checkpoint: Path, rng: random.Random) -> Iterator[float]:
+    """Ends some files after the next batch: each leaves dozens, some in each of its phases."""
+    batch, more = committed(checkpoint) + 1, rng.randrange(50)
+    while committed(checkpoint) < batch:
+        # Nobody waits for it, and looking often would slow down what is looked at.
+        yield 0.05
+    before = files(checkpoint.parent)
+    while files(checkpoint.parent) < before + more:
+        yield 0.005
+
+
+def files(folder: Path) -> int:
+    return sum(len(names) for _, _, names in os.walk(folder))
+
+
+def committed(checkpoint: Path) -> int:
+    return len(list((checkpoint / "commits").glob("[0-9]*")))
+
+
+def session_of_its_own(home: Path, master: str = "local[2]") -> SparkSession:
+    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC")
+    # A short life: little is gained by compiling well. What a killed JVM leaves behind goes with the test's folder.
+    builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+    # A task waits for the executor that has its state.
+    builder = builder.config("spark.locality.wait", "10m")
+    return mullion.configure(builder.config("spark.local.dir", str(home / "local"))).getOrCreate()

@@ -1,0 +1,60 @@
+"""A query that publishes to several topics, and what must be in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mullion import topics
+
+
+def outputs_of(stream: DataFrame) -> DataFrame:
+    """Each row's number to the topic that it names; of those that are threes another number to ``threes``."""
+
+    def publish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield rows_for(row["to"], [{"n": row["n"]}])
+                if row["n"] % 3 == 0:
+                    yield rows_for("threes", [{"half": row["n"] / 2, "note": None}])
+        yield rows_for("nothing", None)
+
+    # More than one task has rows.
+    return stream.select("n", "to").repartition(2, "n").mapInArrow(publish, topics.OUTPUTS)
+
+
+def rows_for(topic: str, rows: list[dict[str, Any]] | None) -> pa.RecordBatch:
+    batch = None if rows is None else topics.encoded(pa.RecordBatch.from_pylist(rows))
+    return pa.RecordBatch.from_arrays(
+        [pa.array([topic]), pa.array([None], pa.string()), pa.array([batch], pa.binary())],
+        names=["topic", "key", "batch"],
+    )
+
+
+def start(spark: SparkSession, broker: topics.Broker, publisher: topics.Publisher, checkpoint: Path) -> StreamingQuery:
+    """Publishes what there is in the topic ``in``."""
+    outputs = outputs_of(broker.stream(spark, "in", schema="n bigint, to string"))
+    writer = outputs.writeStream.foreachBatch(publisher.publish).option("checkpointLocation", str(checkpoint))
+    return writer.trigger(availableNow=True).start()
+
+
+def feed(broker: topics.Broker, calls: range) -> None:
+    for call in calls:
+        rows = range(10 * call, 10 * call + 10)
+        topics.produce(broker, "in", [{"n": n, "to": ["even", "odd"][n % 2]} for n in rows])
+
+
+def rows_of(broker: topics.Broker, topic: str, column: str = "n") -> list[Any]:
+    table = topics.read(broker, topic)
+    return sorted(table[column].to_pylist()) if table.num_rows else []
+
+
+def is_whole(broker: topics.Broker, until: int) -> None:
+    assert rows_of(broker, "even") == list(range(0, until, 2))
+    assert rows_of(broker, "odd") == list(range(1, until, 2))
+    assert rows_of(broker, "threes", "half") == [n / 2 for n in range(0, until, 3)]

@@ -1,0 +1,186 @@
+"""Windows of one subscription in one query: they share the read, ``process`` and the shuffle, and are as if alone."""
+
+# Programs are written as users write them.
+# ruff: noqa: N801
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+from mullion import turbine
+from mullion.errors import IncompatibleStateError, InvalidArgumentError
+from mullion.turbine import aggregates as agg
+from mullion.turbine import testing
+from mullion.turbine import windowing as win
+from mullion.turbine._together import engine_name
+
+_numbers = itertools.count()
+
+
+def program(spark: SparkSession, *, together: bool, windows: str = "abc") -> turbine.App:
+    """Windows that differ in kind, key, values and rows."""
+    app = turbine.App(f"together-{next(_numbers)}", spark=spark)
+
+    @app.subscribe("in", publish_to="out", partition_key="k", parallelism=2, together=together)
+    class shop:
+        def __init__(self) -> None:
+            common: dict[str, Any] = {"time_column": "ts"}
+            if "a" in windows:
+                self._a = win.PersistentTumbling(
+                    self,
+                    name="Totals of 10 s",
+                    size_ms=10_000,
+                    value=agg.Multi(total=agg.Sum("x"), n=agg.Count(), first=agg.First("page"), last=agg.Last("page")),
+                    allowed_lateness_ms=1_000,
+                    on_close=self._totals,
+                    **common,
+                )
+            if "b" in windows:
+                self._b = win.PersistentSession(
+                    self,
+                    name="visits",
+                    gap_ms=3_000,
+                    key=["page", "k"],
+                    value=agg.Count(),
+                    on_close_each=self._visit,
+                    early_fire_interval_ms=2_000,
+                    on_early_fire_each=self._visit_so_far,
+                    **common,
+                )
+            if "c" in windows:
+                self._c = win.PersistentSliding(
+                    self,
+                    name="prices",
+                    size_ms=8_000,
+                    slide_ms=4_000,
+                    value=agg.Max("price"),
+                    on_close_each=self._price,
+                    **common,
+                )
+
+        def _totals(self, state, panes):
+            return panes.select(["k", "total", "n", "first", "last"]).combine_chunks().to_batches()[0]
+
+        def _visit(self, state, window, value):
+            return pa.RecordBatch.from_pylist([{**window.group, "visit": value, "end": window.end_ms}])
+
+        def _visit_so_far(self, state, window, value):
+            return pa.RecordBatch.from_pylist([{**window.group, "so_far": value}])
+
+        def _price(self, state, window, value):
+            return pa.RecordBatch.from_pylist([{**window.group, "price": value, "start": window.start_ms}])
+
+        def process(self, batch, state):
+            self._a.update(batch, state)
+            self._b.update(batch.filter(pc.not_equal(batch["page"], "robots")), state)
+            self._c.update(batch, state)
+
+    return app
+
+
+def rows(at: int, **more: Any) -> list[dict[str, Any]]:
+    return [
+        {"k": k, "page": page, "x": i, "ts": at + 700 * i, **more}
+        for i, (k, page) in enumerate(itertools.product("uv", ("p", "robots", "q")))
+    ]
+
+
+def published(app: turbine.App, *, restarted: bool) -> tuple[Counter[str], list[Any]]:
+    with testing.run(app) as t:
+        t.feed("in", rows(0, price=5))
+        t.settle()
+        opened = app.window("Totals of 10 s").read().orderBy("k", "window_start_ms").collect()
+        if restarted:
+            t.restart()
+        for more in (rows(4_000), rows(21_000, price=7), rows(2_000, price=9)):
+            t.feed("in", more)
+            # The clock of windows together moves with the rows of each: what is due closes before the next rows come.
+            t.settle()
+        t.advance(60_000)
+        found = Counter(repr(sorted((k, v) for k, v in row.items() if v is not None)) for row in t.outputs("out"))
+        assert (app.window("prices").skipped, app.window("visits").skipped) == (6, 0)
+        assert app.window("visits").read().isEmpty()
+    return found, [tuple(pane) for pane in opened]
+
+
+def test_windows_together_publish_what_each_publishes_alone_in_one_query(spark: SparkSession) -> None:
+    alone, together = program(spark, together=False), program(spark, together=True)
+    (found, opened), (wanted, opened_alone) = published(together, restarted=True), published(alone, restarted=False)
+    # How often a pane fires early depends on how many batches there are.
+    early = {row for row in wanted if "so_far" in row}
+    assert {row for row in found if "so_far" in row} == early
+    assert len(early) > 2
+    for rows_of in (found, wanted):
+        for row in early:
+            del rows_of[row]
+    assert (found - wanted, wanted - found) == (Counter(), Counter())
+    assert found.total() > 15
+    assert opened == opened_alone
+    queries = [job.name for job in together._jobs()]
+    assert queries == ["shop.together on ts, persistent"]
+    says = str(together.explain())
+    assert "in one query with 'prices', 'visits'" in says
+
+
+def test_windows_together_that_change_are_refused_with_the_way_out(spark: SparkSession) -> None:
+    app, fewer = program(spark, together=True), program(spark, together=True, windows="ab")
+    with testing.run(app) as t:
+        t.feed("in", rows(0, price=5))
+        t.settle()
+        t.stop()
+        fewer.broker, fewer.checkpoint, fewer.clock = app.broker, app.checkpoint, app.clock
+        with pytest.raises(
+            IncompatibleStateError, match=r"were 'Totals of 10 s', 'prices', 'visits' and are now .*alone"
+        ):
+            fewer.start()
+
+
+def test_what_does_not_share_a_query_has_its_own_and_explain_says_why(spark: SparkSession) -> None:
+    app = turbine.App("apart", spark=spark)
+
+    @app.subscribe("in", publish_to="out", together=True)
+    class events:
+        def __init__(self) -> None:
+            common: dict[str, Any] = {"value": agg.Count(), "on_close_each": self._closed}
+            self._a = win.PersistentTumbling(self, name="a", size_ms=10, time_column="ts", **common)
+            self._b = win.InMemoryTumbling(self, name="b", size_ms=10, time_column="ts", **common)
+            self._c = win.PersistentTumbling(self, name="c", size_ms=10, **common)
+            self._d = win.PersistentSession(self, name="d", gap_ms=10, key="k", time_column="ts", **common)
+
+        def _closed(self, state, window, value):
+            return pa.RecordBatch.from_pylist([{"k": window.group.get("k"), "n": value, "start": window.start_ms}])
+
+        def process(self, batch, state):
+            self._a.update(batch, state)
+            self._b.update(batch, state)
+            self._c.update(batch, state)
+            self._d.update(batch, state)
+
+    assert [job.name for job in app._jobs()] == ["events.together on ts, persistent", "b", "c"]
+    why = {part.name: part.why for part in app.explain().parts}
+    assert why["a"].endswith("in one query with 'd'")
+    assert why["b"].endswith("a query of its own, for no other has its time_column and its store")
+    assert why["c"].endswith("a query of its own, for it is on processing time")
+    with testing.run(app, start_ms=7_000) as t:
+        t.feed("in", [{"k": "x", "ts": 1}, {"k": "x", "ts": 8}, {"k": None, "ts": 9}])
+        t.feed("in", [{"ts": 12}])
+        t.feed("in", [{"k": "y", "ts": 50}])
+        found = Counter((row["k"], row["n"], row["start"]) for row in t.outputs("out") if row["start"] < 7_000)
+        assert found == Counter({(None, 3, 0): 2, (None, 1, 10): 2, ("x", 2, 1): 1, (None, 1, 9): 1})
+        assert (app.window("a").skipped, app.window("d").skipped) == (0, 1)
+    with pytest.raises(InvalidArgumentError, match="together=1 is neither True nor False"):
+        app.subscribe("in", together=1)  # type: ignore[arg-type]
+
+
+def test_names_of_windows_are_told_apart_by_the_engine_whatever_they_are() -> None:
+    names = ["a", "A", "a b", "a_b", "ä", "5", ""]
+    assert len({engine_name(name).lower() for name in names}) == len(names)
+    assert all(engine_name(name).isascii() for name in names)
