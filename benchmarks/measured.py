@@ -26,7 +26,10 @@ class Failed(Exception):  # noqa: N818
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a contender did on a workload. Milliseconds are those of its warm batches, ``rows`` what a batch has."""
+    """What a contender did on a workload. Milliseconds are those of its warm batches, ``rows`` what a batch has.
+
+    ``parts`` are where a warm batch's time went, part by part the median, where the contender says so.
+    """
 
     ms: list[float]
     rows: int
@@ -36,6 +39,7 @@ class Figures:
     state_rows: int
     cpu_s: float
     peak_mb: int
+    parts: dict[str, float]
 
     @property
     def median_ms(self) -> float:
@@ -57,6 +61,7 @@ class Figures:
             max(self.state_rows, other.state_rows),
             statistics.mean((self.cpu_s, other.cpu_s)),
             max(self.peak_mb, other.peak_mb),
+            {part: (ms + other.parts[part]) / 2 for part, ms in self.parts.items()},
         )
 
 
@@ -140,4 +145,5 @@ def figures(contender: Contender, workload: Workload, rows: int, said: dict[str,
         max((batch.get("state_rows", 0) for batch in batches), default=0),
         round(sum(watch.cpu.values()), 1),
         watch.peak >> 20,
+        {part: statistics.median(batch["parts"][part] for batch in warm) for part in warm[0].get("parts", ())},
     )

@@ -26,6 +26,12 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
 BEGIN, END = "<!-- begin: as produced -->", "<!-- end: as produced -->"
 
+PARTS = ["workload", "contender", "batch", "source", "planning", "running", "logs", "updates", "removals", "commits"]
+
+SPENT = """Where the time of a warm batch goes, in milliseconds, the median of each part: finding what is new, planning,
+running the tasks, writing Spark's logs; then within the running, summed over tasks, what the operator says of its
+updates of state, its removals, and its commits."""
+
 Found = dict[str, dict[str, Figures]]
 Rows = list[list[str]]
 
@@ -52,7 +58,8 @@ def show(found: Found, console: Console, minutes: float, keep: bool) -> None:
             lines(found, drawn, RESULTS / "curves.png")
         head, goals = f"{machine(found)}.", markdown(COMPARED, shown(comparisons))
         write_into(README, f"{head}\n\n{goals}")
-        write_into(PAGE, f"{head}\n\n{goals}\n\n{markdown(MEASURED, measured(found))}")
+        tables = (goals, markdown(MEASURED, measured(found)), f"{SPENT}\n\n{markdown(PARTS, spent(found))}")
+        write_into(PAGE, "\n\n".join((head, *tables)))
 
 
 def machine(found: Found) -> str:
@@ -85,6 +92,15 @@ def measured(found: Found) -> Rows:
         ]
         for workload, sides in found.items()
         for name, figures in sides.items()
+    ]
+
+
+def spent(found: Found) -> Rows:
+    return [
+        [workload, CONTENDERS[name].title, *(f"{ms:,.0f}" for ms in (figures.median_ms, *figures.parts.values()))]
+        for workload, sides in found.items()
+        for name, figures in sides.items()
+        if figures.parts
     ]
 
 

@@ -22,7 +22,8 @@ COLUMNS = "kind int, ts timestamp, auction bigint, person bigint, price bigint"
 
 def panes(rows: DataFrame, workload: Workload, state: str) -> DataFrame:
     """``state`` is Mullion's, and nothing for Spark's own operators."""
-    rows = rows.withWatermark("ts", f"{workload.delay} seconds")
+    if workload.kind != "q12":
+        rows = rows.withWatermark("ts", f"{workload.delay} seconds")
     found: DataFrame = globals()[workload.kind](rows, workload, state)
     times = {"start_ms": F.unix_millis("window.start"), "end_ms": F.unix_millis("window.end")}
     zeros = {name: F.lit(0) for name in ("k", "n", "total", "least", "most") if name not in found.columns}
@@ -82,6 +83,6 @@ def q12(rows: DataFrame, workload: Workload, state: str) -> DataFrame:
     if state:
         counts = windowed(bids, Tumbling(size), by="person", time=None, state=state).agg(n)
     else:
-        now = bids.drop("ts").withColumn("ts", F.current_timestamp()).withWatermark("ts", "0 seconds")
+        now = bids.withColumn("ts", F.current_timestamp()).withWatermark("ts", "0 seconds")
         counts = now.groupBy("person", F.window("ts", size)).agg(n)
     return counts.select("window", F.col("person").alias("k"), "n")

@@ -76,6 +76,20 @@ def answer_of(panes: DataFrame) -> DataFrame:
     return panes.selectExpr(*answers.COLUMNS)
 
 
+def parts(report: dict[str, Any]) -> dict[str, int]:
+    """Where a batch's time went, in milliseconds; of the work on state the sum over its tasks."""
+    spent, operators = report["durationMs"], report["stateOperators"]
+    return {
+        "source": spent.get("latestOffset", 0) + spent.get("getBatch", 0),
+        "planning": spent.get("queryPlanning", 0),
+        "running": spent["addBatch"],
+        "logs": spent.get("walCommit", 0) + spent.get("commitOffsets", 0) + spent.get("commitBatch", 0),
+        "updates": sum(operator["allUpdatesTimeMs"] for operator in operators),
+        "removals": sum(operator["allRemovalsTimeMs"] for operator in operators),
+        "commits": sum(operator["commitTimeMs"] for operator in operators),
+    }
+
+
 class Run:
     """A contender's query over a workload's files, one a micro-batch, and what it answered."""
 
@@ -133,6 +147,7 @@ class Run:
                 "rows": report["numInputRows"],
                 "ms": report["durationMs"]["triggerExecution"],
                 "state_rows": sum(operator["numRowsTotal"] for operator in report["stateOperators"]),
+                "parts": parts(report),
             }
             for report in progress
             if "addBatch" in report["durationMs"]
