@@ -1,14 +1,20 @@
 """What Turbine's callbacks cost beside the native API, on the same rows: ``turbine.py [ROWS] [KEYS]``.
 
-The native side writes its panes away, with Spark's ``noop`` sink. Turbine's ``on_close`` gets them as one Arrow table
-a tick and shard and publishes a row for each; ``on_close_each`` is called for each. All read the same topic, batch by
-batch, until it is drained.
+All sides read the same topic batch by batch until it is drained, and close the same panes. The native side writes
+them away, with Spark's ``noop`` sink. Turbine's ``on_close`` gets them as one Arrow table a tick and shard, computes a
+column and publishes a row for each; ``on_close_each`` is called for each, on a tenth of the keys.
+
+The sides take turns, for machines have slow minutes: a ratio is the median of those of a round. What is published is
+compared with the native side's panes.
 """
 
 # ruff: noqa: N801
 
 from __future__ import annotations
 
+import os
+import platform
+import statistics
 import sys
 import tempfile
 import time
@@ -19,7 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import mullion.turbine as turbine
@@ -30,6 +36,7 @@ from spark_session import session
 from workloads import CORES
 
 BATCHES = 8
+ROUNDS = 2
 SIZE_MS = 10_000
 
 
@@ -43,26 +50,29 @@ def feed(broker: str, rows: int, keys: int) -> None:
             pa.table(
                 {
                     "k": rng.integers(0, keys, rows),
-                    "v": rng.random(rows),
+                    "v": rng.integers(0, 1000, rows),
                     "ts": batch * SIZE_MS + rng.integers(0, SIZE_MS, rows),
                 }
             ),
         )
 
 
-def native(spark: SparkSession, broker: str, home: Path) -> None:
+def panes_of(spark: SparkSession, broker: str) -> DataFrame:
     rows = topics.broker(broker).stream(spark, "events").withColumn("time", F.timestamp_millis("ts"))
-    panes = windowed(
+    return windowed(
         rows.withWatermark("time", "0 seconds"), Tumbling(f"{SIZE_MS} milliseconds"), by="k", time="time", late="reopen"
-    ).agg(F.sum("v").alias("value"), F.count("*").alias("n"))
-    query = panes.writeStream.format("noop").option("checkpointLocation", str(home / "native"))
+    ).agg(F.sum("v").alias("total"), F.count("*").alias("n"))
+
+
+def native(spark: SparkSession, broker: str, home: Path) -> None:
+    query = panes_of(spark, broker).writeStream.format("noop").option("checkpointLocation", str(home / "native"))
     query.trigger(availableNow=True).start().awaitTermination()
 
 
-def program(spark: SparkSession, broker: str, home: Path, each: bool) -> None:
-    app = turbine.App("each" if each else "whole", broker=broker, checkpoint=home / str(each), spark=spark)
+def program(spark: SparkSession, broker: str, home: Path, out: str, each: bool) -> None:
+    app = turbine.App("benchmark", broker=broker, checkpoint=home / "turbine", spark=spark)
 
-    @app.subscribe("events", publish_to=f"out-{each}", parallelism=CORES)
+    @app.subscribe("events", publish_to=out, parallelism=CORES)
     class benchmark:
         def __init__(self) -> None:
             callback: dict[str, Any] = {"on_close_each": self._each} if each else {"on_close": self._whole}
@@ -71,18 +81,18 @@ def program(spark: SparkSession, broker: str, home: Path, each: bool) -> None:
                 name="panes",
                 size_ms=SIZE_MS,
                 key="k",
-                value=agg.Multi(value=agg.Sum("v"), n=agg.Count()),
+                value=agg.Multi(total=agg.Sum("v"), n=agg.Count()),
                 time_column="ts",
                 **callback,
             )
 
         def _whole(self, state: object, panes: pa.Table) -> pa.RecordBatch:
-            mean = pc.divide(panes["value"], panes["n"].cast(pa.float64()))
+            mean = pc.divide(panes["total"].cast(pa.float64()), panes["n"].cast(pa.float64()))
             return panes.append_column("mean", mean).combine_chunks().to_batches()[0]
 
         def _each(self, state: object, window: win.Window, value: Any) -> pa.RecordBatch:
-            row = {**window.group, "mean": value.value / value.n, "window_start_ms": window.start_ms}
-            return pa.RecordBatch.from_pylist([row])
+            row = {**window.group, "total": value.total, "n": value.n, "mean": value.total / value.n}
+            return pa.RecordBatch.from_pylist([{**row, "window_start_ms": window.start_ms}])
 
         def process(self, batch: pa.RecordBatch, state: object) -> None:
             self._win.update(batch, state)
@@ -90,28 +100,91 @@ def program(spark: SparkSession, broker: str, home: Path, each: bool) -> None:
     app.run(until="drained")
 
 
+def answers_are_equal(spark: SparkSession, broker: str, home: Path, out: str) -> bool:
+    """Whether what was published is what the native side closes."""
+    panes = panes_of(spark, broker).select("k", F.unix_millis("window.start").alias("start"), "total", "n")
+    query = panes.writeStream.format("memory").queryName("answers").option("checkpointLocation", str(home / "answers"))
+    query.trigger(availableNow=True).start().awaitTermination()
+    wanted = spark.table("answers").toArrow()
+    found = topics.read(broker, out).select(["k", "window_start_ms", "total", "n"])
+    found = found.rename_columns(wanted.column_names)
+    order = [(name, "ascending") for name in wanted.column_names]
+    return bool(
+        wanted.num_rows
+        and found.num_rows == wanted.num_rows
+        and all(
+            found.sort_by(order)[name].cast(pa.int64()).equals(wanted.sort_by(order)[name].cast(pa.int64()))
+            for name in wanted.column_names
+        )
+    )
+
+
+def cpu_seconds() -> float:
+    """Of this process and of all that it started: the JVM and its Python workers."""
+    stats = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            # The parent, and the time of the process and of the children that it has waited for.
+            stats[int(folder.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    mine, total = {os.getpid()}, 0
+    while mine:
+        total += sum(stats[pid][1] for pid in mine)
+        mine = {pid for pid, (parent, _) in stats.items() if parent in mine}
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def measured(side: Callable[[], None]) -> tuple[float, float]:
+    """Seconds, and seconds of CPU."""
+    start, cpu = time.perf_counter(), cpu_seconds()
+    side()
+    return time.perf_counter() - start, cpu_seconds() - cpu
+
+
 def main(rows: int, keys: int) -> None:
     spark = session()
-    spark.conf.set("spark.sql.shuffle.partitions", CORES)
     with tempfile.TemporaryDirectory() as folder:
-        broker = f"dir:{folder}/topics"
-        feed(broker, rows, keys)
-        sides: dict[str, Callable[[Path], None]] = {
-            "native": lambda home: native(spark, broker, home),
-            "on_close": lambda home: program(spark, broker, home, each=False),
-            "on_close_each": lambda home: program(spark, broker, home, each=True),
-        }
-        figures: dict[str, float] = {}
-        for run in ("warm-up", "measured"):
+        whole, tenth = f"dir:{folder}/whole", f"dir:{folder}/tenth"
+        feed(whole, rows, keys)
+        feed(tenth, rows, keys // 10)
+        figures: dict[str, list[tuple[float, float]]] = {}
+        for turn in range(ROUNDS + 1):
+            home = Path(folder, str(turn))
+            sides: dict[str, Callable[[], None]] = {
+                "native": lambda home=home: native(spark, whole, home / "whole"),  # type: ignore[misc]
+                "on_close": lambda home=home: program(spark, whole, home / "on", f"on-{home.name}", each=False),  # type: ignore[misc]
+                "native, a tenth": lambda home=home: native(spark, tenth, home / "tenth"),  # type: ignore[misc]
+                "on_close_each, a tenth": lambda home=home: program(  # type: ignore[misc]
+                    spark, tenth, home / "each", f"each-{home.name}", each=True
+                ),
+            }
             for name, side in sides.items():
-                start = time.perf_counter()
-                side(Path(folder, run, name))
-                figures[name] = rows * BATCHES / (time.perf_counter() - start)
-    print(f"{BATCHES} batches of {rows:,} rows, {keys:,} keys, {CORES} cores; Spark {spark.version}")
-    for name, figure in figures.items():
-        print(f"{name:<14} {figure:>12,.0f} rows/s   {figure / figures['native']:.2f} of native")
+                took = measured(side)
+                # The first round is to warm up.
+                if turn:
+                    figures.setdefault(name, []).append(took)
+        for broker, out in ((whole, f"on-{ROUNDS}"), (tenth, f"each-{ROUNDS}")):
+            spark.sql("DROP VIEW IF EXISTS answers")
+            if not answers_are_equal(spark, broker, Path(folder, out), out):
+                raise SystemExit(f"The answers of {out} are not those of the native API.")
+    print(
+        f"{BATCHES} batches of {rows:,} rows, {keys:,} keys; Spark {spark.version}, {os.cpu_count()} cores, "
+        f"{platform.machine()}; medians of {ROUNDS} rounds"
+    )
+    for name, runs in figures.items():
+        base = figures["native, a tenth" if "tenth" in name else "native"]
+        seconds, cpu = (statistics.median(run[i] for run in runs) for i in (0, 1))
+        ratio, by_cpu = (statistics.median(b[i] / r[i] for r, b in zip(runs, base, strict=True)) for i in (0, 1))
+        print(
+            f"{name:<24} {rows * BATCHES / seconds:>10,.0f} rows/s  {cpu:>5.1f} s of CPU   "
+            f"{ratio:.2f} of native, {by_cpu:.2f} by CPU"
+        )
+    print("All sides gave the same panes.")
 
 
 if __name__ == "__main__":
     numbers = [int(argument) for argument in sys.argv[1:]]
-    main(*(numbers + [500_000, 20_000][len(numbers) :]))
+    main(*(numbers + [200_000, 20_000][len(numbers) :]))

@@ -91,7 +91,10 @@ class Bodies:
         if depth and kind < 0.32:
             return [f"if {self._test(tables)}:", "    continue"]
         if self._reads and kind < 0.5:
-            return [f"yield {self._value(tables)}"]
+            # A topic's column has one type, and a bool is none of numbers.
+            value = f"{self._value(tables)} + 0"
+            made = [value, "{'k': k, 'n': " + value + "}", "{'text': f'''{k}: {" + value + ":.3f} of {e}'''}"]
+            return [f"yield {self._chance.choice(made)}"]
         sign = self._chance.choice(["+=", "+=", "+=", "-=", "="])
         return [f"{self._chance.choice(tables)}[{self._key()}] {sign} {self._value(tables)}"]
 

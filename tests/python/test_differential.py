@@ -38,7 +38,11 @@ HOT = "spark.sql.streaming.stateStore.mullion.hotBytes"
 # And with room in memory for what few keys have: what is in RocksDB is there too, or is not, as batches go by.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", HOT: "40k"}
 ROCKSDB_ALONE = {**SESSION_STATE_IN_ROCKSDB, HOT: "0"}
-STATE_WITH_CHECKPOINT_IDS = {**SESSION_STATE_IN_ROCKSDB, CHANGELOGS: "true", "spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}
+STATE_WITH_CHECKPOINT_IDS = {
+    **SESSION_STATE_IN_ROCKSDB,
+    CHANGELOGS: "true",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+}
 
 CASES = [
     Case("tumbling", Rules(TEN, TEN), aggregates="figures"),

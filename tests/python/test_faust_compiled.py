@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -120,7 +121,7 @@ def test_the_folds_of_the_documents_run_in_the_jvm_with_the_same_answers(tmp_pat
 
 
 def test_random_bodies_give_the_same_answers_on_both_paths(tmp_path: Path) -> None:
-    seed = random.randrange(10**6)
+    seed = int(os.environ.get("MULLION_TEST_SEED", random.randrange(10**6)))
     print(f"seed {seed}")
     chance = random.Random(seed)
     plan = []
@@ -181,6 +182,7 @@ def test_random_bodies_give_the_same_answers_on_both_paths(tmp_path: Path) -> No
     both = Both(tmp_path, make)
     found = both.run({"orders": given, "dicts": given}, {f"agent{number}" for number in range(8)})
     both.agree(found, *(f"out{number}" for number in range(8)))
+    assert folded(found[True]) > len(plan) * len(given) * 120 // 4
 
 
 def folded(app: faust.App) -> int:
@@ -215,23 +217,23 @@ def test_a_program_goes_on_in_python_where_it_was_in_the_jvm_and_back(tmp_path: 
             ({"k": f"k{chance.randrange(40)}", "n": chance.randrange(30)}, 20.0 * at + chance.random() * 20)
             for _ in range(60)
         ]
-        for at in range(6)
+        for at in range(4)
     ]
     # What the JVM leaves to Python: an int that no longer fits, a null that is none, and a float.
     given[2][5] = ({"k": "k1", "n": 2**63 - 1}, 59.0)
-    given[3][7] = ({"k": "k2", "n": None}, 61.0)
+    given[2][7] = ({"k": "k2", "n": None}, 41.0)
     both = Both(tmp_path, make)
     taken = []
-    for at, compiled in enumerate([True, False, True, True, False, True]):
+    for at, compiled in enumerate([True, False, True, True]):
         app, other = both.made(compiled, of=True), both.made(False)
         for one in (app, other):
             produce(one, "in", given[at])
             one.run(until="drained")
         taken.append(folded(app))
-        both.agree({True: app, False: other}, "large")
-    assert taken[0] == taken[5] == 60
-    assert taken[1] == taken[4] == 0
-    assert taken[2] + taken[3] < 120
+    both.agree({True: app, False: other}, "large")
+    assert taken[0] == 60
+    assert taken[1] == 0
+    assert 0 < taken[2] + taken[3] < 120
 
 
 def test_ints_that_do_not_fit_missing_items_and_other_kinds_are_left_to_python(tmp_path: Path) -> None:

@@ -141,6 +141,19 @@ def test_what_is_read_is_a_small_tree() -> None:
     )
 
 
+def test_an_event_that_is_left_deep_within_is_left_altogether() -> None:
+    agent, _ = agent_of(body("if e > 1:", "    if e > 2:", "        continue", "    views[e] += 1", "hops[e] += 1"))
+    (outer,) = read(agent).statements
+    assert isinstance(outer, If)
+    (inner,) = outer.then
+    assert isinstance(inner, If)
+    assert inner.then == ()
+    assert [one.table for one in inner.otherwise if isinstance(one, Update)] == ["views", "hops"]
+    assert [one.table for one in outer.otherwise if isinstance(one, Update)] == ["hops"]
+    way = ["if e > 1:", "    if e > 2:", "        continue"]
+    assert "more than 200 ways through it" in read(agent_of(body(*way * 9))[0]).why
+
+
 def test_a_group_and_the_events_themselves_are_read() -> None:
     agent, _ = agent_of(body("views[e.k] += 1", stream="events.group_by(Order.k)"))
     assert read(agent).group == GroupBy(Order.k)
@@ -171,6 +184,9 @@ def test_a_group_and_the_events_themselves_are_read() -> None:
         (body("views[e] += len(e, *e)"), "a call of len", 4),
         (body("views[e] += 1 < e < 3"), "an expression that is not one of a fold: 1 < e < 3", 4),
         (body("views[e[1:]] += 1"), "an expression that is not one of a fold: e[1:]", 4),
+        (body("yield {**e}"), "an expression that is not one of a fold: {**e}", 4),
+        (body("yield f'{e!r}'"), "an expression that is not one of a fold: f'{e!r}'", 4),
+        (body("yield f'{e:{e}}'"), "an expression that is not one of a fold: f'{e:{e}}'", 4),
         (body("views[e] @= 1"), "a statement that is not one of a fold: views[e] @= 1", 4),
         (body("print(views[e].current(e))"), "a table is read for another event", 4),
         (body("print(e, end='')"), "a print with options", 4),
@@ -267,6 +283,8 @@ RUNNING = blocks(
         updates(NUMBERS | READS),
         READS.map(lambda text: [f"print({text}, k)"]),
         NUMBERS.map(lambda text: [f"yield {text}"]),
+        READS.map(lambda text: ['yield {"k": k, k: ' + text + "}"]),
+        READS.map(lambda text: ["yield f'{k}: {" + text + ":>5} {e}'"]),
         READS.map(lambda text: [f"r = {text}", "views[k] += 1", "yield r"]),
     ),
     TESTS | READS.map(lambda text: f"{text} > 2"),

@@ -222,41 +222,63 @@ def test_windows_made_from_data_follow_the_wall_clock_where_they_have_no_time_an
         assert [row for row in found() if row[0] == "over"] == [("over", "a", 2), ("over", "b", 2), ("over", "c", 1)]
 
 
+class wrong:
+    """Makes a window of a name and a size, which ``on_recover`` may not make again."""
+
+    def process(self, batch, state):
+        (row,) = batch.to_pylist()
+        value = agg.Count(fn.lower(fn.lit("a"))) if row["name"] == "text" else agg.Count()
+        window = win.PersistentTumbling(self, name=row["name"], size_ms=row["size"], value=value, on_close=self._over)
+        window.update(batch, state)
+
+    def on_recover(self, name, spec):
+        if name == "lost":
+            return None
+        if name == "broken":
+            raise KeyError(name)
+        return spec.window(self, on_close=self._over)
+
+    def _over(self, state, panes):
+        return pa.RecordBatch.from_pylist([{"n": sum(panes["value"].to_pylist())}])
+
+
 def test_what_windows_made_from_data_cannot_be_is_said_where_they_are_made(app: turbine.App) -> None:
+    for rows, says in (
+        ([("fixed", 10)], "makes a window 'fixed', and the App has a part of that name already"),
+        ([("text", 10)], r"value=Count\(fn.lower\('a'\)\) of the window 'text' cannot be kept as text"),
+        ([("lost", 10), ("w", 10)], "on_recover of wrong was asked for .*'lost' and returned None"),
+        ([("broken", 1), ("w", 1)], "on_recover of wrong failed for the window 'broken': KeyError.*made.py:"),
+    ):
+        records = Scratch()
+        shape = Shape.of(turbine.WindowSpec("PersistentTumbling", "w", agg.Count(), size_ms=rows[0][1]), pa.schema([]))
+        process = process_of(wrong(), {shape.name: shape})
+
+        def fed(records: Scratch = records, process: ProcessOfShard = process, rows: Any = rows) -> None:
+            for name, size in rows:
+                batch = pa.RecordBatch.from_pylist([{"name": name, "size": size, COLUMNS: "name\nsize"}])
+                list(process(iter([batch]), records))
+
+        with pytest.raises(FunctionError, match=says):
+            fed()
+
     @app.subscribe("rows", publish_to="out")
-    class wrong:
+    class late(wrong):
         def __init__(self) -> None:
+            # It needs no column.
             self._fixed = win.PersistentTumbling(self, name="fixed", size_ms=1, value=agg.Count(), on_close=self._over)
 
         def process(self, batch, state):
-            (row,) = batch.to_pylist()
-            value = agg.Count(fn.lower(fn.lit("a"))) if row["name"] == "text" else agg.Count()
-            window = win.PersistentTumbling(
-                self, name=row["name"], size_ms=row["size"], value=value, on_close=self._over
-            )
-            window.update(batch, state)
+            self._fixed.update(batch, state)
+            super().process(batch, state)
 
-        def on_recover(self, name, spec):
-            if name == "lost":
-                return None
-            if name == "broken":
-                raise KeyError(name)
-            return spec.window(self, on_close=self._over)
-
-        def _over(self, state, panes): ...
-
-    for rows, error, says in (
-        ([("w", 10), ("w", 20)], FunctionError, "'w' was made before, and is another.*: size_ms was 10 and is now 20"),
-        ([("fixed", 10)], FunctionError, "makes a window 'fixed', and the App has a part of that name already"),
-        ([("text", 10)], FunctionError, r"value=Count\(fn.lower\('a'\)\) of the window 'text' cannot be kept as text"),
-        ([("lost", 10), ("w", 10)], FunctionError, "on_recover of wrong was asked for .*'lost' and returned None"),
-        ([("broken", 1), ("w", 1)], FunctionError, "on_recover of wrong failed for the window 'broken': KeyError.*py:"),
-    ):
-        with testing.run(app) as t:
-            for name, size in rows:
-                t.feed("rows", [{"name": name, "size": size}])
-            with pytest.raises(error, match=says):
-                t.settle()
+    with testing.run(app) as t:
+        t.feed("rows", [{"name": "w", "size": 10}])
+        t.advance(5)
+        assert t.outputs("out") == [{"n": 1}]
+        t.feed("rows", [{"name": "w", "size": 20}])
+        says = "'w' was made before, and is another one now: size_ms was 10 and is now 20"
+        with pytest.raises(FunctionError, match=rf"process of late failed for a batch of 1 rows.*{says}"):
+            t.settle()
 
 
 @pytest.mark.parametrize(
@@ -288,24 +310,25 @@ class counting:
         return spec.window(self, on_close=lambda state, panes: None)
 
 
-def process_of(shapes: dict[str, Shape]) -> ProcessOfShard:
-    instance = counting()
-    called = Called("process", "process", instance.process, None, "counting")
-    process = Process("counting", called, (), "stop", None, lambda name, by: None)
-    return ProcessOfShard(process, (), FromData("counting", instance, None, frozenset(), shapes))
+def process_of(instance: Any, shapes: dict[str, Shape]) -> ProcessOfShard:
+    """``process`` as a worker runs it."""
+    name = type(instance).__name__
+    called = Called("process", "process", instance.process, None, name)
+    process = Process(name, called, (), "stop", None, lambda name, by: None)
+    return ProcessOfShard(process, (), FromData(name, instance, None, frozenset({"fixed"}), shapes))
 
 
 def test_a_worker_tells_the_driver_of_a_new_kind_of_window_and_hands_on_all_of_its_rows(tmp_path: Path) -> None:
     rows = pa.RecordBatch.from_pylist([{"y": y, COLUMNS: "y"} for y in (1, 2, 3)])
     records = Scratch()
     with pytest.raises(NewWindowsError, match="made windows of a kind that is new to it") as met:
-        list(process_of({})(iter([rows]), records))
+        list(process_of(counting(), {})(iter([rows]), records))
     assert list(records.scan()) == [], "the batch is done again"
     assert note(tmp_path, met.value)
     assert not note(tmp_path, met.value), "it has been noted"
     assert not note(tmp_path, ValueError("another error"))
     (shape,) = shapes_in(tmp_path)
-    process = process_of({shape.name: shape})
+    process = process_of(counting(), {shape.name: shape})
     ((name, given),) = process(iter([rows]), records)
     assert (name, given.num_rows, given.schema) == (shape.name, 3, shape.rows)
     (spec,) = specs_in(records).values()

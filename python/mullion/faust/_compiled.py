@@ -43,9 +43,11 @@ from mullion.faust._syntax import (
     Print,
     Read,
     Statement,
+    Text,
     Update,
     Value,
 )
+from mullion.faust._syntax import Record as Made
 from mullion.faust.agents import Agent, Channel
 from mullion.faust.models import FieldDescriptor, Record
 from mullion.faust.tables import Table
@@ -149,6 +151,11 @@ def _known(of: Expression, given: Iterator[Any]) -> Expression:
         return Call(of.name, tuple(_known(one, given) for one in of.arguments))
     if isinstance(of, Item):
         return Item(_known(of.of, given), _known(of.key, given))
+    if isinstance(of, Made):
+        keys = tuple(_known(one, given) for one in of.keys)
+        return Made(keys, tuple(_known(one, given) for one in of.values))
+    if isinstance(of, Text):
+        return Text(tuple(_known(one, given) for one in of.parts), of.formats)
     return replace(of, of=_known(of.of, given)) if isinstance(of, Field) else of
 
 
@@ -353,6 +360,8 @@ class _Teller:
             return ["call", of.name, *(self._expression(one) for one in of.arguments)]
         if isinstance(of, Read):
             return self._read(of)
+        if isinstance(of, (Made, Text)):
+            raise _Refused("it computes with a dict or a text that it makes", self._line)
         if of.sign in _PYTHONS:
             raise _Refused(f"the operator {of.sign!r}", self._line)
         return [of.sign, *(self._expression(one) for one in of.operands)]

@@ -27,7 +27,9 @@ from mullion.faust._syntax import (
     Operation,
     Print,
     Read,
+    Record,
     Statement,
+    Text,
     Update,
     Value,
 )
@@ -99,6 +101,12 @@ class Interpreter:
             return _CALLS[of.name](*(self.value(one, event) for one in of.arguments))
         if isinstance(of, Read):
             return self._read(of, event)
+        if isinstance(of, Record):
+            made = zip(of.keys, of.values, strict=True)
+            return {self.value(key, event): self.value(held, event) for key, held in made}
+        if isinstance(of, Text):
+            parts = zip(of.parts, of.formats, strict=True)
+            return "".join(format(self.value(part, event), spec) for part, spec in parts)
         return self._operation(of, event)
 
     def _operation(self, of: Operation, event: Event) -> Any:

@@ -114,7 +114,25 @@ class Read:
     ago: Expression | None = None
 
 
-Expression: TypeAlias = Value | About | Const | Local | Field | Item | Operation | Call | Read
+@final
+@dataclass(frozen=True)
+class Record:
+    """A dict that is made: ``{"page": page}``."""
+
+    keys: tuple[Expression, ...]
+    values: tuple[Expression, ...]
+
+
+@final
+@dataclass(frozen=True)
+class Text:
+    """A text that is made: ``f"{page}: {n:.1f}"``, each part with its format."""
+
+    parts: tuple[Expression, ...]
+    formats: tuple[str, ...]
+
+
+Expression: TypeAlias = Value | About | Const | Local | Field | Item | Operation | Call | Read | Record | Text
 
 
 # -- statements
@@ -234,6 +252,7 @@ _CALLS: Final[dict[str, Callable[..., Any]]] = {
     "bool": bool,
     "round": round,
 }
+_MOST_WAYS: Final = 200
 _SCALARS = (int, float, str, bytes, type(None), timedelta)
 
 
@@ -271,6 +290,7 @@ class _Reader:
         self.group: GroupBy | None = None
         self.decided: tuple[int, str] | None = None
         self.loop_line = definition.lineno
+        self._ways = 0
         stored = (one for one in ast.walk(definition) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
         self._set = {one.id for one in stored}
 
@@ -324,11 +344,15 @@ class _Reader:
         for i, node in enumerate(nodes):
             if isinstance(node, ast.Continue):
                 return tuple(found)
-            if isinstance(node, ast.If) and (_leaves(node.body) or _leaves(node.orelse)):
+            if isinstance(node, ast.If) and any(isinstance(one, ast.Continue) for one in ast.walk(node)):
+                # Somewhere within it leaves the event: what follows is done in each case that does not.
+                self._ways += 1
+                if self._ways > _MOST_WAYS:
+                    raise _Unknown(f"there are more than {_MOST_WAYS} ways through it", node)
                 test = self._expression(node.test, known)
                 rest = nodes[i + 1 :]
-                then = self._block(node.body if _leaves(node.body) else [*node.body, *rest], dict(known))
-                otherwise = self._block(node.orelse if _leaves(node.orelse) else [*node.orelse, *rest], dict(known))
+                then = self._block([*node.body, *rest], dict(known))
+                otherwise = self._block([*node.orelse, *rest], dict(known))
                 found.append(If(test, then, otherwise))
                 return tuple(found)
             found += self._statement(node, known)
@@ -444,7 +468,23 @@ class _Reader:
             return Operation("if", tuple(self._expression(one, known) for one in parts))
         if isinstance(node, ast.Call):
             return self._call(node, known)
+        if isinstance(node, ast.Dict) and all(node.keys):
+            keys = tuple(self._expression(one, known) for one in node.keys if one is not None)
+            return Record(keys, tuple(self._expression(one, known) for one in node.values))
+        if isinstance(node, ast.JoinedStr):
+            return self._text(node, known)
         raise _Unknown(f"an expression that is not one of a fold: {ast.unparse(node)}", node)
+
+    def _text(self, node: ast.JoinedStr, known: dict[str, Any]) -> Text:
+        parts, formats = [], []
+        for one in node.values:
+            spec = one.format_spec if isinstance(one, ast.FormattedValue) else None
+            plain = spec.values if isinstance(spec, ast.JoinedStr) else []
+            if getattr(one, "conversion", -1) != -1 or not all(isinstance(part, ast.Constant) for part in plain):
+                raise _Unknown(f"an expression that is not one of a fold: {ast.unparse(node)}", node)
+            formats.append("".join(str(part.value) for part in plain if isinstance(part, ast.Constant)))
+            parts.append(self._expression(one.value if isinstance(one, ast.FormattedValue) else one, known))
+        return Text(tuple(parts), tuple(formats))
 
     def _operation(self, sign: str, node: ast.BinOp, known: dict[str, Any]) -> Expression:
         if not sign:
@@ -534,10 +574,6 @@ class _Reader:
 
 def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _leaves(nodes: list[ast.stmt]) -> bool:
-    return bool(nodes) and isinstance(nodes[-1], ast.Continue)
 
 
 def _first_line(node: ast.AST) -> str:

@@ -80,6 +80,7 @@ QUIET_MS: Final = 250
 """After how long without rows a persistent window's event clock goes on with the wall clock."""
 
 TIME: Final = "__mullion_time"
+_CAME: Final = "__mullion_came"
 _LONGEST_MS: Final = (2**63 - 1) // 1000
 
 
@@ -294,9 +295,10 @@ class WindowPlan(Plan):
 
     def _as_they_are(self, topic: DataFrame) -> DataFrame:
         spec, options = self.window.spec, self.subscription.options
-        came = came_whole(topic, spec, options)
-        counted = topic.observe(SKIPPED, sf.count_if(~came).alias(spec.name))
-        return counted.where(came).select(*(column_of(name) for name in spec.needs))
+        needs, came = [column_of(name) for name in spec.needs], came_whole(topic, spec, options)
+        # Looked at once for each row: what counts rows takes them one by one, and this one of fixed width.
+        rows = topic.select(*needs, came.alias(_CAME)).observe(SKIPPED, sf.count_if(~sf.col(_CAME)).alias(spec.name))
+        return rows.where(_CAME).drop(_CAME)
 
     def _of_process(self, topic: DataFrame) -> DataFrame:
         schema = rows_given(self.subscription, topic)[self.name]

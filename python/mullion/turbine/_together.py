@@ -184,15 +184,11 @@ class TogetherPlan(Plan):
 
     def _as_they_are(self, topic: DataFrame) -> DataFrame:
         windows, options = self.shared.windows, self.subscription.options
-        came = [came_whole(topic, window.spec, options) for window in windows]
-        counted = topic.observe(
-            SKIPPED, *(sf.count_if(~each).alias(window.name) for each, window in zip(came, windows, strict=True))
-        )
         needed = dict.fromkeys(name for window in windows for name in window.spec.needs)
-        anyone: Column = reduce(Column.__or__, came)
-        return counted.where(anyone).select(
-            *map(column_of, needed), *(each.alias(_takes(i)) for i, each in enumerate(came))
-        )
+        marks = [came_whole(topic, window.spec, options).alias(_takes(i)) for i, window in enumerate(windows)]
+        skipped = [sf.count_if(~sf.col(_takes(i))).alias(window.name) for i, window in enumerate(windows)]
+        taken: Column = reduce(Column.__or__, (sf.col(_takes(i)) for i in range(len(windows))))
+        return topic.select(*map(column_of, needed), *marks).observe(SKIPPED, *skipped).where(taken)
 
     def _of_process(self, topic: DataFrame) -> DataFrame:
         given, process = rows_given(self.subscription, topic), self.process()
