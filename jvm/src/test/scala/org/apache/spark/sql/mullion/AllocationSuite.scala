@@ -1,0 +1,127 @@
+package org.apache.spark.sql.mullion
+
+import java.lang.management.ManagementFactory
+import java.nio.file.{Files, Path}
+
+import scala.concurrent.duration.{Duration, DurationInt}
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
+import com.sun.management.{ThreadMXBean => AllocatingThreads}
+import munit.FunSuite
+
+import org.apache.spark.sql.{Dataset, Row, SparkSession}
+import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streaming.Trigger
+
+import dev.mullion.{Facade, MullionExtensions}
+import dev.mullion.windows.WindowSpec
+
+/** The bytes that tasks allocate for a row, and for a key: counted by the JVM for each thread, whatever a clock says.
+  *
+  * Two streams are run that differ in one thing alone, and what a batch of the one allocates beyond a batch of the
+  * other is what that thing costs. A row that boxes one number more is 16 bytes over.
+  */
+class AllocationSuite extends FunSuite {
+  import AllocationSuite._
+
+  override val munitTimeout: Duration = 5.minutes
+
+  private lazy val spark: SparkSession = SparkSession
+    .builder()
+    .master("local[1]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.log.level", "ERROR")
+    .config("spark.sql.extensions", classOf[MullionExtensions].getName)
+    .config("spark.sql.shuffle.partitions", "1")
+    .config("spark.sql.streaming.checkpointFileManagerClass", classOf[FileSystemBasedCheckpointFileManager].getName)
+    .config("spark.hadoop.fs.file.impl", classOf[QuietLocalFileSystem].getName)
+    .getOrCreate()
+
+  override def afterAll(): Unit = spark.stop()
+
+  for (
+    (name, window, perKey) <- Seq(
+      ("tumbling", Facade.tumbling(10 * Second, 0), OfTumbling),
+      ("sliding", Facade.sliding(20 * Second, Second, 0), OfSliding)
+    )
+  ) {
+    test(s"a row allocates nothing on its way into its partial aggregate: $name windows") {
+      // The more rows are of the same few keys. Without windows they are read as well, and handed on.
+      def ofRows(window: Option[WindowSpec]): Long =
+        allocated(window, rows = 220000, keys = 10) - allocated(window, rows = 20000, keys = 10)
+      val each = (ofRows(Some(window)) - ofRows(None)) / 200000.0
+      assert(clue(each) <= OfRow - HandedOn)
+    }
+
+    test(s"what a key allocates is bounded: $name windows") {
+      val few = allocated(Some(window), rows = 20000, keys = 1000)
+      val each = (allocated(Some(window), rows = 20000, keys = 10000) - few) / 9000.0
+      assert(clue(each) > 0 && each <= perKey)
+    }
+  }
+
+  /** The bytes that tasks allocate in the median of the warm batches, of panes or of the rows alone. */
+  private def allocated(window: Option[WindowSpec], rows: Long, keys: Long): Long = within { folder =>
+    val source = folder.resolve("rows").toString
+    for (batch <- 0L until Batches) {
+      val times = expr(s"timestamp_micros((${batch * rows} + id) * ${10 * Second} div $rows) AS ts")
+      val made = spark.range(rows).select(times, pmod(col("id"), lit(keys)).as("k"), lit(1L).as("v"))
+      made.coalesce(1).write.mode("append").parquet(source)
+    }
+    val stream = spark.readStream.schema("ts timestamp, k bigint, v bigint").option("maxFilesPerTrigger", 1)
+    val timed = stream.parquet(source).withWatermark("ts", "0 seconds")
+    val panes = window.fold(timed.withColumn("total", col("v"))) { window =>
+      val options = Facade.options.withTime(col("ts")).withState("memory")
+      Facade.windowed(timed, window, Array(col("k")), options, Array(sum("v").as("total")))
+    }
+    val seen = Seq.newBuilder[Long]
+    val query = panes.writeStream
+      .foreachBatch { (batch: Dataset[Row], _: Long) =>
+        val before = byTasks()
+        batch.agg(sum("total")).collect()
+        seen += byTasks() - before
+        ()
+      }
+      .option("checkpointLocation", folder.resolve("checkpoint").toString)
+      .trigger(Trigger.AvailableNow())
+      .start()
+    query.awaitTermination()
+    // The first ones compile; one without rows may be the last.
+    val warm = seen.result().slice(2, Batches.toInt).sorted
+    warm(warm.size / 2)
+  }
+}
+
+private object AllocationSuite {
+  val Second = 1000000L
+  val Batches = 5L
+
+  /** Bytes that Spark allocates to hand a row on. */
+  val HandedOn = 24.0
+
+  /** Bytes that are too many. A row took none; a key, from its partial aggregate to the close of its panes, 730 of one
+    * tumbling pane and 10,900 of some forty sliding ones.
+    */
+  val OfRow = 8.0
+  val OfTumbling = 1500.0
+  val OfSliding = 20000.0
+
+  private val threads = ManagementFactory.getThreadMXBean.asInstanceOf[AllocatingThreads]
+
+  /** All bytes that the threads of tasks have allocated so far. */
+  def byTasks(): Long = {
+    val tasks = Thread.getAllStackTraces.keySet.asScala.filter(_.getName.startsWith("Executor task"))
+    tasks.toSeq.map(thread => threads.getThreadAllocatedBytes(thread.getId)).sum
+  }
+
+  def within[A](body: Path => A): A = {
+    val folder = Files.createTempDirectory("allocations")
+    try body(folder)
+    finally
+      Using.resource(Files.walk(folder)) { files =>
+        files.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(Files.deleteIfExists(_): Unit)
+      }
+  }
+}
