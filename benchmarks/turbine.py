@@ -1,8 +1,9 @@
 """What Turbine's callbacks cost beside the native API, on the same rows: ``turbine.py [ROWS] [KEYS]``.
 
-All sides read the same topic batch by batch until it is drained, and close the same panes. The native side writes
-them away, with Spark's ``noop`` sink. Turbine's ``on_close`` gets them as one Arrow table a tick and shard, computes a
-column and publishes a row for each; ``on_close_each`` is called for each, on a tenth of the keys.
+All sides read the same topic batch by batch until it is drained, and close the same panes. Turbine's ``on_close`` gets
+them as one Arrow table a tick and shard, computes a column and publishes a row for each; ``on_close_each`` is called
+for each, on a tenth of the keys. The native side does the same work in Spark's own words: ``mapInArrow`` with the same
+function, written as Parquet. ``noop`` is the native side without either: the panes are written away.
 
 The sides take turns, for machines have slow minutes: a ratio is the median of those of a round. What is published is
 compared with the native side's panes.
@@ -18,7 +19,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,24 @@ def panes_of(spark: SparkSession, broker: str) -> DataFrame:
     ).agg(F.sum("v").alias("total"), F.count("*").alias("n"))
 
 
-def native(spark: SparkSession, broker: str, home: Path) -> None:
-    query = panes_of(spark, broker).writeStream.format("noop").option("checkpointLocation", str(home / "native"))
+def noop(spark: SparkSession, broker: str, home: Path) -> None:
+    query = panes_of(spark, broker).writeStream.format("noop").option("checkpointLocation", str(home / "noop"))
     query.trigger(availableNow=True).start().awaitTermination()
+
+
+def native(spark: SparkSession, broker: str, home: Path) -> None:
+    def mean(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield with_mean(batch)
+
+    panes = panes_of(spark, broker).select("k", F.unix_millis("window.start").alias("window_start_ms"), "total", "n")
+    means = panes.mapInArrow(mean, "k bigint, window_start_ms bigint, total bigint, n bigint, mean double")
+    query = means.writeStream.format("parquet").option("checkpointLocation", str(home / "native"))
+    query.trigger(availableNow=True).start(str(home / "panes")).awaitTermination()
+
+
+def with_mean(panes: pa.RecordBatch) -> pa.RecordBatch:
+    return panes.append_column("mean", pc.divide(panes["total"].cast(pa.float64()), panes["n"].cast(pa.float64())))
 
 
 def program(spark: SparkSession, broker: str, home: Path, out: str, each: bool) -> None:
@@ -87,8 +103,7 @@ def program(spark: SparkSession, broker: str, home: Path, out: str, each: bool) 
             )
 
         def _whole(self, state: object, panes: pa.Table) -> pa.RecordBatch:
-            mean = pc.divide(panes["total"].cast(pa.float64()), panes["n"].cast(pa.float64()))
-            return panes.append_column("mean", mean).combine_chunks().to_batches()[0]
+            return with_mean(panes.combine_chunks().to_batches()[0])
 
         def _each(self, state: object, window: win.Window, value: Any) -> pa.RecordBatch:
             row = {**window.group, "total": value.total, "n": value.n, "mean": value.total / value.n}
@@ -154,6 +169,7 @@ def main(rows: int, keys: int) -> None:
         for turn in range(ROUNDS + 1):
             home = Path(folder, str(turn))
             sides: dict[str, Callable[[], None]] = {
+                "noop": lambda home=home: noop(spark, whole, home / "noop"),  # type: ignore[misc]
                 "native": lambda home=home: native(spark, whole, home / "whole"),  # type: ignore[misc]
                 "on_close": lambda home=home: program(spark, whole, home / "on", f"on-{home.name}", each=False),  # type: ignore[misc]
                 "native, a tenth": lambda home=home: native(spark, tenth, home / "tenth"),  # type: ignore[misc]
