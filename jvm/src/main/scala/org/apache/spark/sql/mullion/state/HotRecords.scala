@@ -62,7 +62,10 @@ private[state] object HotRecords {
     partitions.filterInPlace { case (other, _) => other == id || StateStore.isLoaded(other) }
     val room = limit - partitions.iterator.collect { case (other, kept) if other != id => kept.bytes }.sum
     partitions.get(id) match {
-      case _ if room <= 0                                              => NoRoom
+      case _ if room <= 0 =>
+        // What is held of it is of a version that no batch will ask for, and others may have use for the room.
+        partitions.remove(id)
+        NoRoom
       case Some(Whole(`version`, `checkpointId`, contents, _))         => Here(contents, room)
       case Some(TooLarge(records, each)) if !fits(records, each, room) => NoRoom
       case _ if version == 0 => Here(MemoryStateStoreProvider.Contents.empty, room)

@@ -120,6 +120,16 @@ class HotPartitionSuite extends FunSuite {
     }
   }
 
+  partition.test("a partition that has no room any more is not held on to") { batches =>
+    batches.run()(_.family(Main).insert(row(0, 1), row(1)))
+    batches.run(0L)(_.family(Main).update(row(0, 1), row(2)))
+    batches.version -= 1
+    batches.run() { opened =>
+      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+      assertEquals(batches.readInStore, 1L)
+    }
+  }
+
   test("a setting that is no number of bytes is refused, with what to say") {
     val conf = new SQLConf
     conf.setConfString(HotRecords.Setting, "much")
