@@ -49,6 +49,20 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
   override def update(key: UnsafeRow, value: UnsafeRow): Unit =
     records.put(first(key), second(key), third(key), key, SortedRecords.bytesOf(value))
 
+  /** Takes in a record as it is written. */
+  def read(key: UnsafeRow, value: UnsafeRow, place: Long): Unit =
+    records.append(
+      first(key),
+      second(key),
+      third(key),
+      SortedRecords.bytesOf(key),
+      SortedRecords.bytesOf(value),
+      place
+    )
+
+  /** Has a record written anew that has not changed. */
+  def writeAnew(key: UnsafeRow): Unit = records.writeAnew(first(key), second(key), third(key), key)
+
   override def remove(key: UnsafeRow): Unit = {
     records.remove(first(key), second(key), third(key), key)
     counts.added -= 1
