@@ -78,7 +78,7 @@ private[state] final class HotPartition(
 
   private final class HotFamily(spec: FamilySpec) extends Family {
     val segments: Segments = under.segments(spec, start.segmentsOf(spec.name))
-    val records = new SortedRecords(start.recordsOf(spec.name), Some(segments))
+    val records = new SortedRecords(start.recordsOf(spec.name), Some(segments), RecordsFamily.isExact(spec))
     private val inMemory = new RecordsFamily(spec, records, counts)
     private val inStore = under.family(spec)
 
@@ -182,7 +182,7 @@ private[state] object HotPartition {
     var left = room
     val read = families.map { spec =>
       val segments = under.segments(spec, Segments.Version.empty)
-      val records = new SortedRecords(SortedRecords.Version.empty, Some(segments))
+      val records = new SortedRecords(SortedRecords.Version.empty, Some(segments), RecordsFamily.isExact(spec))
       val inMemory = new RecordsFamily(spec, records, new RecordCounts)
       def take(key: UnsafeRow, value: UnsafeRow, place: Long) = {
         inMemory.read(key, value, place)

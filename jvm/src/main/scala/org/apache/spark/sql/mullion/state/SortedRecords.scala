@@ -20,8 +20,14 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
   *
   * @param segments
   *   where the records are written that have places; without them none has one
+  * @param exact
+  *   whether equal numbers always stand for the same key
   */
-private[state] final class SortedRecords(from: SortedRecords.Version, segments: Option[Segments] = None) {
+private[state] final class SortedRecords(
+    from: SortedRecords.Version,
+    segments: Option[Segments] = None,
+    exact: Boolean = false
+) {
   import SortedRecords._
 
   private var leaves = from.leaves
@@ -32,9 +38,13 @@ private[state] final class SortedRecords(from: SortedRecords.Version, segments: 
   private var mine = new Object
   private var ownsList = false
   private var lastLeaf = 0
-  // Where the last search ended.
+  // Where the last search ended, for a record is mostly looked up before it is changed.
   private var leafAt = 0
   private var at = 0
+  private var ended = Elsewhere
+  private var endedA = 0L
+  private var endedB = 0L
+  private var endedC = 0L
   private val written = segments.orNull
   private val hasPlaces = segments.isDefined
   // The keys of what lay alone and does so no more.
@@ -91,6 +101,7 @@ private[state] final class SortedRecords(from: SortedRecords.Version, segments: 
     records -= 1
     if (hasPlaces) leave(leaf)
     leaf.removeAt(at)
+    ended = Elsewhere
     if (leaf.size == 0) dropLeaf(leafAt)
     else if (leaf.size < Leaf.Capacity / 4 && leafAt + 1 < count) {
       val next = leaves(leafAt + 1)
@@ -154,23 +165,46 @@ private[state] final class SortedRecords(from: SortedRecords.Version, segments: 
 
   /** Finds the record of `key`; if there is none, where it belongs. */
   private def find(a: Long, b: Long, c: Long, key: UnsafeRow): Boolean = {
+    if (ended != Elsewhere && endedA == a && endedB == b && endedC == c) {
+      if (ended == AtNone) return false
+      if (exact || isKey(leaves(leafAt).keys(at), key)) return true
+    }
     lowerBound(a, b, c)
     var l = leafAt
     var i = at
+    var others = false
     while (l < count) {
       val leaf = leaves(l)
       while (i < leaf.size) {
-        if (!leaf.isAt(i, a, b, c)) return false
-        if (isKey(leaf.keys(i), key)) { leafAt = l; at = i; return true }
+        if (!leaf.isAt(i, a, b, c)) {
+          if (!others) endAt(AtNone, a, b, c)
+          return false
+        }
+        if (exact || isKey(leaf.keys(i), key)) {
+          leafAt = l
+          at = i
+          endAt(AtRecord, a, b, c)
+          return true
+        }
+        others = true
         i += 1
       }
       l += 1
       i = 0
     }
+    if (!others) endAt(AtNone, a, b, c)
     false
   }
 
+  private def endAt(what: Int, a: Long, b: Long, c: Long): Unit = {
+    ended = what
+    endedA = a
+    endedB = b
+    endedC = c
+  }
+
   private def lowerBound(a: Long, b: Long, c: Long): Unit = {
+    ended = Elsewhere
     leafAt = leafOf(a, b, c)
     at = if (count == 0) 0 else leaves(leafAt).lowerBound(a, b, c)
   }
@@ -201,6 +235,7 @@ private[state] final class SortedRecords(from: SortedRecords.Version, segments: 
       leaf = leaves(leafAt)
     }
     leaf.insertAt(at, a, b, c, key, value)
+    endAt(AtRecord, a, b, c)
     if (hasPlaces) leaf.place(at, place)
     records += 1
     taken += key.length + value.length
@@ -239,6 +274,10 @@ private[state] final class SortedRecords(from: SortedRecords.Version, segments: 
 }
 
 private[state] object SortedRecords {
+  // What is where a search ended: a record of its numbers, none of them, or nothing that is known any more.
+  private final val Elsewhere = 0
+  private final val AtNone = 1
+  private final val AtRecord = 2
 
   /** Where a record lies that has changed since it was written, or never was. */
   final val Unwritten = -1L
