@@ -3,7 +3,7 @@
 A batch's tasks write files that no topic has yet. One note says which files the batch publishes; to write it is what
 publishes them, all or none. Then they are renamed into their topics::
 
-    tasks:  stage files            killed here: the batch is done again, and stages again
+    tasks:  make and stage files   killed here: the batch is done again, and stages again
     driver: note {batch, files}    from here on the batch is published
             rename each            killed here: the next start renames those that are left
             note {applied}
