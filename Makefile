@@ -49,7 +49,7 @@ bench: venv kafka .venv/.bench
 	@$(IN)/python benchmarks/run.py $(if $(KEEP),--keep)
 
 bench-full: venv kafka .venv/.bench .build/flink/.got
-	@$(IN)/python benchmarks/run.py --full --rounds 2 $(if $(KEEP),--keep)
+	@$(IN)/python benchmarks/run.py --full $(if $(KEEP),--keep)
 
 # The environment, with the wheel in it as a user would have it.
 venv: .venv/.installed

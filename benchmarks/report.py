@@ -62,18 +62,32 @@ def show(found: Found, console: Console, minutes: float, keep: bool) -> None:
         write_into(PAGE, "\n\n".join((head, *tables)))
 
 
+def kept() -> Found:
+    """What was kept of workloads before, if it was on a machine like this one."""
+    file = RESULTS / "runs.json"
+    if not file.exists():
+        return {}
+    before: dict[str, Any] = json.loads(file.read_text())
+    if not before["machine"].startswith(here()):
+        return {}
+    return {name: {who: Figures(**said) for who, said in sides.items()} for name, sides in before["runs"].items()}
+
+
 def machine(found: Found) -> str:
+    peers = sorted({name for sides in found.values() for name in sides if CONTENDERS[name].group})
+    return ", ".join([here(), *(f"{CONTENDERS[name].title} {CONTENDERS[name].version()}" for name in peers)])
+
+
+def here() -> str:
     cpu = [
         line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
     ]
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
-    peers = sorted({name for sides in found.values() for name in sides if CONTENDERS[name].group})
     return ", ".join(
         [
             f"{os.cpu_count()} cores ({cpu[0] if cpu else platform.machine()}), {memory:.0f} GB",
             f"Python {platform.python_version()}",
             f"Spark {pyspark.__version__}",
-            *(f"{CONTENDERS[name].title} {CONTENDERS[name].version()}" for name in peers),
         ]
     )
 

@@ -3,8 +3,9 @@
     run.py [--full] [--rounds N] [--keep] [--only WORDS]... [--by CONTENDER]... [--share PART]
 
 ``--full`` takes millions of keys, the slow peers and the curves. ``--keep`` writes what is found to
-``benchmarks/results`` and into ``docs/performance.md``. The rest is for trying things out: ``--only`` takes the
-workloads whose names have the words, ``--by`` a contender, ``--share`` a part of each batch's rows.
+``benchmarks/results`` and into ``docs/performance.md``. ``--only`` takes the workloads whose names have the words; what
+is kept of the others then stays. The rest is for trying things out: ``--by`` takes a contender, ``--share`` a part of
+each batch's rows.
 """
 
 from __future__ import annotations
@@ -128,13 +129,19 @@ def main() -> None:
     asked.add_argument("--rounds", type=int, default=1)
     asked.add_argument("--keep", action="store_true")
     options = asked.parse_args()
+    if options.keep and (options.by or options.share != 1.0):
+        asked.error("--keep keeps whole workloads: leave --by and --share out.")
     console = Console(width=150)
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         run = Run(Path(scratch), console)
         for workload in chosen(options.full, options.only, options.by, options.share):
             run.take(workload, options.rounds)
-    report.show(run.found, console, (time.monotonic() - start) / 60, options.keep and not run.wrong)
+    # Workloads that were not asked for stay as they were found last: one that is has all its contenders anew.
+    others = report.kept() if options.keep and options.only else {}
+    in_order: report.Found = {workload.name: {} for workload in [*workloads.FULL, *curves.points()]}
+    found = {name: sides for name, sides in {**in_order, **others, **run.found}.items() if sides}
+    report.show(found, console, (time.monotonic() - start) / 60, options.keep and not run.wrong)
     if run.wrong:
         raise SystemExit(f"{len(run.wrong)} things went wrong, and nothing was written:\n" + "\n".join(run.wrong))
 
