@@ -217,6 +217,7 @@ def multi_window(app: Any) -> None:
 
 def by_country(app: Any) -> None:
     withdrawals_topic = app.topic("withdrawals", value_type=Withdrawal)
+    assert withdrawals_topic is not None
 
     country_to_total = app.Table("country_to_total", default=int).tumbling(10.0, expires=10.0)
 
@@ -224,8 +225,7 @@ def by_country(app: Any) -> None:
     withdrawals_by_country = withdrawals_stream.group_by(Withdrawal.country)
     assert withdrawals_by_country is not None
 
-    # In the document: @app.agent. Bare, it is fed by what is sent to it.
-    @app.agent(withdrawals_topic)
+    @app.agent
     async def process_withdrawal(withdrawals):  # type: ignore[no-untyped-def]
         async for withdrawal in withdrawals.group_by(Withdrawal.country):
             country_to_total[withdrawal.country] += withdrawal.amount

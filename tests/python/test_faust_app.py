@@ -46,36 +46,6 @@ def put(app: faust.App, topic: str, *events: tuple[Any, float]) -> None:
     topics.produce(app.broker, topic, [value for value, _ in events], timestamps=[at for _, at in events])
 
 
-def test_the_programs_of_the_documents_run_and_go_on(tmp_path: Path, spark: SparkSession) -> None:
-    def made() -> faust.App:
-        app = app_in(tmp_path, spark=spark)
-        for make in (programs.tumbling_counts, programs.hopping_averages, programs.by_country, programs.page_views):
-            make(app)
-        return app
-
-    app = made()
-    put(app, "events", ({"category": "a"}, 10.0), ({"category": "b"}, 299.0), ({"category": "a"}, 300.0))
-    put(app, "metrics", ({"name": "cpu", "value": 10}, 100.0), ({"name": "cpu", "value": 20}, 400.0))
-    put(app, "withdrawals", ({"user": "u", "country": "AT", "amount": 5.0}, 1.0))
-    put(app, "page_views", ("/", 5.0), ("/", 6.0), ("/x", 7.0))
-    app.run(until="drained")
-    assert kept(app, "event-counts") == {("a", 0.0): 1, ("b", 0.0): 1, ("a", 300.0): 1}
-    assert kept(app, "sliding-averages") == {
-        ("cpu", -300.0): {"sum": 10, "count": 1},
-        ("cpu", 0.0): {"sum": 30, "count": 2},
-        ("cpu", 300.0): {"sum": 20, "count": 1},
-    }
-    assert kept(app, "country_to_total") == {("AT", 0.0): 5.0}
-    assert kept(app, "views") == {("/", 0.0): 2, ("/x", 0.0): 1}
-
-    put(app, "events", ({"category": "a"}, 301.0))
-    put(app, "withdrawals", ({"user": "v", "country": "AT", "amount": 1.5}, 2.0))
-    app = made()
-    app.run(until="drained")
-    assert kept(app, "event-counts")[("a", 300.0)] == 2
-    assert kept(app, "country_to_total") == {("AT", 0.0): 6.5}
-
-
 def test_messages_dead_letters_timers_and_closed_windows_of_a_program(tmp_path: Path) -> None:
     clock = ManualClock(start_ms=0)
     app = app_in(tmp_path, clock=clock)

@@ -125,12 +125,17 @@ class App(abc.ABC):
         self.names.drop(self.checkpoint, name)
 
     def stream(
-        self, job: str, topic: str, schema: SchemaLike | None = None, spark: SparkSession | None = None
+        self,
+        job: str,
+        topic: str,
+        schema: SchemaLike | None = None,
+        spark: SparkSession | None = None,
+        *,
+        unfit: bool = False,
     ) -> DataFrame:
         """A topic as a stream for a job, which remembers its schema beside its checkpoint."""
-        return self.broker.stream(
-            spark or self.spark, topic, schema, self.folder_of(job) / f"{folder_name(topic)}.schema.json"
-        )
+        remembered = self.folder_of(job) / f"{folder_name(topic)}.schema.json"
+        return self.broker.stream(spark or self.spark, topic, schema, remembered, unfit=unfit)
 
     def folder_of(self, job: str) -> Path:
         """Where a job keeps what is its own; the checkpoint of its query is in ``query`` in there."""

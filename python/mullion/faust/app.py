@@ -26,12 +26,13 @@ from mullion.faust._compiled import Decided
 from mullion.faust._context import Context, Shard, enter
 from mullion.faust._program import Program
 from mullion.faust._reader import TableReader
-from mullion.faust._running import grouped_by, steps_of
+from mullion.faust._running import grouped_by, steps_of, type_by_groups
 from mullion.faust._store import MemoryStore
 from mullion.faust._worker import Reads, Worker
 from mullion.faust.agents import Agent
 from mullion.faust.models import FieldDescriptor, Record
 from mullion.topics import OUTPUTS, Broker, DirBroker
+from mullion.topics._brokers import UNFIT
 from mullion.topics._dir_topic import DirTopic
 from mullion.topics._schemas import remembered_schema
 
@@ -105,10 +106,12 @@ class App(Program, SharedApp):
     def _jobs(self) -> Sequence[Job]:
         if not self.agents:
             return []
+        type_by_groups(self.agents.values())
         read = tuple(dict.fromkeys(agent.channel.name for agent in self.agents.values()))
         return [Job(_JOB, read, (), self._build)]
 
     def _parts(self) -> Sequence[Part]:
+        type_by_groups(self.agents.values())
         parts = []
         for agent in self.agents.values():
             decided = self._decided(agent, self._known_columns(agent.channel.name))
@@ -155,6 +158,7 @@ class App(Program, SharedApp):
                 "_key",
                 "_timestamp",
                 "_columns",
+                *(field for field in stream.schema.fieldNames() if field == UNFIT),
             )
             for agent in agents:
                 if agent.channel.name == name:
@@ -185,11 +189,11 @@ class App(Program, SharedApp):
     def _stream_of(self, topic: str, otherwise: str | None) -> DataFrame:
         """A topic as a stream, by the columns that it has; one that nobody has written to by those of its type."""
         try:
-            return self.stream(_JOB, topic)
+            return self.stream(_JOB, topic, unfit=True)
         except InvalidArgumentError:
             if otherwise is None:
                 raise
-            return self.stream(_JOB, topic, otherwise)
+            return self.stream(_JOB, topic, otherwise, unfit=True)
 
     def _shards_of(self, agent: Agent) -> tuple[str | None, str]:
         """The field by which an agent's events are in shards, ``""`` for their keys, ``None`` for one; in words."""

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, final
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
@@ -32,7 +31,7 @@ from mullion._app.clock import Clock, system
 from mullion.topics import _types
 from mullion.topics._brokers import columns_text
 from mullion.topics._dir_topic import DirTopic, Staged, replace_text, write_rows
-from mullion.topics._outputs import decoded, query_id_of, require_outputs
+from mullion.topics._outputs import PRINTED, decoded, partition_of_task, query_id_of, require_outputs, show
 from mullion.topics._records import TIMESTAMP_TYPE, normal
 
 _STAGED = "partition int, topic string, file string, columns string, rows bigint"
@@ -100,17 +99,24 @@ class DirPublisher:
         if noted is not None and not noted.applied:
             self._apply(noted, note, again=True)
         shutil.rmtree(staging, ignore_errors=True)
-        batch = _Noted(batch_id, applied=False, files=self._stage(outputs, batch_id, query, staging))
-        if batch.files and (noted is None or noted.batch < batch_id):
-            self._require_fit(batch)
-            replace_text(note, batch.json())
-            self._apply(batch, note, again=False)
+        files, printed = self._stage(outputs, batch_id, query, staging)
+        batch = _Noted(batch_id, applied=False, files=files)
+        if noted is None or noted.batch < batch_id:
+            if files:
+                self._require_fit(batch)
+                replace_text(note, batch.json())
+                self._apply(batch, note, again=False)
+            show(printed)
         shutil.rmtree(staging, ignore_errors=True)
 
-    def _stage(self, outputs: DataFrame, batch: int, query: str, staging: Path) -> tuple[_File, ...]:
+    def _stage(
+        self, outputs: DataFrame, batch: int, query: str, staging: Path
+    ) -> tuple[tuple[_File, ...], list[tuple[int, str]]]:
+        """What the batch publishes, and what it prints."""
         stage = _Stage(str(self._home), str(staging), self._clock.time_us())
-        rows = sorted(outputs.mapInArrow(stage, _STAGED).collect(), key=lambda row: (row.topic, row.partition))
-        return tuple(
+        found = outputs.mapInArrow(stage, _STAGED).collect()
+        rows = sorted((row for row in found if row.topic != PRINTED), key=lambda row: (row.topic, row.partition))
+        files = tuple(
             _File(
                 row.topic,
                 Staged(Path(row.file), StructType.fromJson(json.loads(row.columns))),
@@ -119,6 +125,7 @@ class DirPublisher:
             )
             for row in rows
         )
+        return files, [(row.partition, row.file) for row in found if row.topic == PRINTED]
 
     def _require_fit(self, batch: _Noted) -> None:
         """Refuses columns that their topics have in another type, while nothing is published."""
@@ -158,12 +165,12 @@ class _Stage:
         topics: dict[str, list[tuple[pa.Table, str | None]]] = {}
         for rows in batches:
             for topic, key, batch in zip(*(rows[name].to_pylist() for name in ("topic", "key", "batch")), strict=True):
-                if batch is not None:
+                if topic == PRINTED:
+                    yield _staged(PRINTED, key)
+                elif batch is not None:
                     table = normal(topic, pa.Table.from_batches([decoded(batch)]))
                     if table.num_rows:
                         topics.setdefault(topic, []).append((table, key))
-        context = TaskContext.get()
-        partition = 0 if context is None else context.partitionId()
         Path(self._staging).mkdir(parents=True, exist_ok=True)
         for topic, tables in topics.items():
             # A task that is tried again has another file: the driver learns of the one that counts.
@@ -171,15 +178,7 @@ class _Stage:
             staged = self._write(file, topic, tables)
             rows_written = sum(table.num_rows for table, _ in tables)
             columns = json.dumps(staged.columns.jsonValue())
-            yield pa.RecordBatch.from_pydict(
-                {
-                    "partition": pa.array([partition], pa.int32()),
-                    "topic": [topic],
-                    "file": [str(file)],
-                    "columns": [columns],
-                    "rows": [rows_written],
-                }
-            )
+            yield _staged(topic, str(file), columns, rows_written)
 
     def _write(self, file: Path, topic: str, tables: list[tuple[pa.Table, str | None]]) -> Staged:
         known = DirTopic(Path(self._home), topic).about()
@@ -205,6 +204,13 @@ class _Stage:
         came = pa.concat_arrays([pa.repeat(columns_text(table.column_names), table.num_rows) for table, _ in tables])
         times = pa.repeat(pa.scalar(self._now_us, pa.int64()), values.num_rows).cast(TIMESTAMP_TYPE)
         return write_rows(file, values, keys, times, came, known.schema)
+
+
+def _staged(topic: str, file: str, columns: str = "", rows: int = 0) -> pa.RecordBatch:
+    partition = pa.array([partition_of_task()], pa.int32())
+    return pa.RecordBatch.from_pydict(
+        {"partition": partition, "topic": [topic], "file": [file], "columns": [columns], "rows": [rows]}
+    )
 
 
 def _piece(table: pa.Table, name: str, kind: pa.DataType) -> pa.ChunkedArray:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import final
 
 import pyarrow as pa
-from pyspark import AccumulatorParam
+from pyspark import Accumulator, AccumulatorParam
 from pyspark.sql import DataFrame
 
 from mullion.topics import _json
-from mullion.topics._outputs import decoded, require_outputs
+from mullion.topics._outputs import PRINTED, decoded, partition_of_task, require_outputs, show
 from mullion.topics._records import normal
 
 _RECORDS = "topic string, key string, value binary"
@@ -38,14 +38,18 @@ class KafkaPublisher:
         """Publishes a batch."""
         require_outputs(outputs)
         # Counted as they are written: to evaluate the batch once more would run its operators again.
-        counted = outputs.sparkSession.sparkContext.accumulator(Counter(), _Counts())
+        context = outputs.sparkSession.sparkContext
+        counted = context.accumulator(Counter(), _Counts())
+        printed: Accumulator[list[tuple[int, str]]] = context.accumulator([], _Texts())
 
         def records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for rows in batches:
                 for topic, key, batch in zip(
                     *(rows[name].to_pylist() for name in ("topic", "key", "batch")), strict=True
                 ):
-                    if batch is not None:
+                    if topic == PRINTED:
+                        printed.add([(partition_of_task(), key)])
+                    elif batch is not None:
                         table = normal(topic, pa.Table.from_batches([decoded(batch)]))
                         counted.add(Counter({topic: table.num_rows}))
                         yield _records(topic, key, table)
@@ -53,6 +57,7 @@ class KafkaPublisher:
         sent = outputs.mapInArrow(records, _RECORDS)
         sent.write.format("kafka").option("kafka.bootstrap.servers", self._servers).save()
         self._published.update(counted.value)
+        show(printed.value)
 
 
 def _records(topic: str, key: str | None, values: pa.Table) -> pa.RecordBatch:
@@ -73,4 +78,15 @@ class _Counts(AccumulatorParam["Counter[str]"]):
 
     def addInPlace(self, value1: Counter[str], value2: Counter[str]) -> Counter[str]:  # noqa: N802
         value1.update(value2)
+        return value1
+
+
+class _Texts(AccumulatorParam["list[tuple[int, str]]"]):
+    def zero(self, value: list[tuple[int, str]]) -> list[tuple[int, str]]:
+        return []
+
+    def addInPlace(  # noqa: N802
+        self, value1: list[tuple[int, str]], value2: list[tuple[int, str]]
+    ) -> list[tuple[int, str]]:
+        value1.extend(value2)
         return value1

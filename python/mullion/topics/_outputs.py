@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
+
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from mullion.errors import InvalidArgumentError
 
 OUTPUTS = "topic string, key string, batch binary"
 """The rows a publisher takes, as DDL: where to, the key of all rows of the batch or null, and the batch or null."""
+
+PRINTED = ""
+"""Where to of what the driver prints once the batch is published: a text, in the place of the key."""
+
+
+def show(printed: Iterable[tuple[int, str]]) -> None:
+    """Prints what tasks printed, each with its partition: in their order, whichever came first."""
+    for _, text in sorted(printed, key=lambda one: one[0]):
+        sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def partition_of_task() -> int:
+    """The partition that this process computes; 0 outside of a task."""
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
 
 
 def encoded(batch: pa.RecordBatch) -> bytes:
