@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import types
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +17,10 @@ from pyspark.sql import SparkSession
 
 import faust_programs as programs
 import mullion.faust as faust
-from mullion import InvalidArgumentError, topics
+from mullion import InvalidArgumentError, _cli, topics
 from mullion._app.clock import ManualClock
+from mullion._stateful import read_state
+from mullion.faust._reader import _Decode
 from mullion.topics import KafkaBroker, _kafka_client
 
 # Workers do not have the folder of the tests on their path.
@@ -70,12 +73,18 @@ def put(broker: topics.Broker, topic: str, *events: tuple[Any, float], key: str 
     topics.produce(broker, topic, [value for value, _ in events], [at for _, at in events], keys)
 
 
-def kept(app: faust.App, table: str) -> Any:
-    """What a table holds: by key, or by key and the start of the range."""
-    rows = app.table(table).read().collect()
-    if app.tables[table].window is None:
-        return {json.loads(row.key): json.loads(row.value) for row in rows}
-    return {(json.loads(row.key), row.window.start.timestamp()): json.loads(row.value) for row in rows}
+def kept(app: faust.App) -> dict[str, Any]:
+    """What each table holds: by key, or by key and the start of the range."""
+    records = [(bytes(row.key), bytes(row.value)) for row in read_state(app.folder_of("agents") / "query").collect()]
+    found: dict[str, Any] = {}
+    for name, table in app.tables.items():
+        decode = _Decode(name, table.window is not None)
+        rows: list[dict[str, Any]] = [row for record, value in records for row in decode._row(record, value)]
+        at = [row["window"]["start"].timestamp() if "window" in row else None for row in rows]
+        keys = [json.loads(row["key"]) for row in rows]
+        by = keys if table.window is None else list(zip(keys, at, strict=True))
+        found[name] = {key: json.loads(row["value"]) for key, row in zip(by, rows, strict=True)}
+    return found
 
 
 def ran(app: faust.App, capsys: pytest.CaptureFixture[str], *later: str) -> list[str]:
@@ -91,7 +100,11 @@ def ran(app: faust.App, capsys: pytest.CaptureFixture[str], *later: str) -> list
 
 
 def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
-    broker: topics.Broker, tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+    broker: topics.Broker,
+    tmp_path: Path,
+    spark: SparkSession,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def made(name: str, makes: tuple[Callable[[Any], None], ...], seconds: int) -> faust.App:
         clock = ManualClock(start_ms=seconds * 1000)
@@ -142,8 +155,13 @@ def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
         # No number of the kind that the topic's had when the program began.
         _kafka_client.produce(broker.servers, "metrics", [("all", b'{"name": "mem", "value": 0.5}', 400_000_000)])
     site = made("site", (*SITE, popular), 305)
-    assert ran(site, capsys) == ["Less popular compared to 30 minutes back"]
-    assert kept(site, "event-counts") == {("a", 0.0): 1, ("b", 0.0): 1, ("a", 300.0): 2}
+    module = types.ModuleType("site_of_the_documents")
+    module.app = site  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert _cli.main(["faust", "worker", "-A", f"{module.__name__}:app", "--until", "drained"]) == 0
+    assert capsys.readouterr().out == "Less popular compared to 30 minutes back\n"
+    tables = kept(site)
+    assert tables["event-counts"] == {("a", 0.0): 1, ("b", 0.0): 1, ("a", 300.0): 2}
     averages: dict[Any, Any] = {
         ("cpu", -300.0): {"sum": 10, "count": 1},
         ("cpu", 0.0): {"sum": 30, "count": 2},
@@ -155,17 +173,17 @@ def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
         averages |= {("mem", start): {"sum": 0.5, "count": 1} for start in (0.0, 300.0)}
         wrong["value of withdrawals: 'no JSON' is no JSON: Expecting value: line 1 column 1 (char 0)"] = 3
         wrong["value of withdrawals: [1] (list) is not an object with fields."] = 3
-    assert kept(site, "sliding-averages") == averages
-    sessions = {at: done[-1][1] for (_, at), done in kept(site, "user-sessions").items()}
+    assert tables["sliding-averages"] == averages
+    sessions = {at: done[-1][1] for (_, at), done in tables["user-sessions"].items()}
     assert {at: one["start_time"] for at, one in sessions.items()} == dict.fromkeys((1000.0, 2000.0, 2700.0), 1000.0)
     assert [event["timestamp"] for event in sessions[2700.0]["events"]] == [1000.0, 2000.0, 2700.0]
-    assert kept(site, "minute-counts") == {("x", 0.0): 1, ("x", 60.0): 2}
-    assert kept(site, "hour-counts") == {("x", 0.0): 3}
-    assert len(kept(site, "sliding-counts")) == 11
-    assert kept(site, "country_to_total") == {("AT", 0.0): 13.5, ("DE", 0.0): 1.0}
-    assert kept(site, "user_to_total") == {"u": 6.0, "v": 7.0, "w": 1.5}
-    assert kept(site, "user_withdrawals") == {"a": [5.0, 1.0, 1.5], "b": [7.0]}
-    assert kept(site, "views") == {("/", 0.0): 10_000, ("/x", 0.0): 2, ("/", 1800.0): 1}
+    assert tables["minute-counts"] == {("x", 0.0): 1, ("x", 60.0): 2}
+    assert tables["hour-counts"] == {("x", 0.0): 3}
+    assert len(tables["sliding-counts"]) == 11
+    assert tables["country_to_total"] == {("AT", 0.0): 13.5, ("DE", 0.0): 1.0}
+    assert tables["user_to_total"] == {"u": 6.0, "v": 7.0, "w": 1.5}
+    assert tables["user_withdrawals"] == {"a": [5.0, 1.0, 1.5], "b": [7.0]}
+    assert tables["views"] == {("/", 0.0): 10_000, ("/x", 0.0): 2, ("/", 1800.0): 1}
     told = topics.read(broker, "site-popular").select(["page", "since"]).to_pylist()
     assert told == [{"page": page, "since": 0.0} for page in ("/", "/", "/x")]
     letters = topics.read(broker, "site-dead-letters")["reason"].to_pylist()
@@ -184,13 +202,14 @@ def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
         *["['/a', '/b']", "[('/a', 1), ('/b', 1)]", "[1, 1]", "[]", "[('/a', 1), ('/b', 1)]"],
         "Expired 1 old windows",
     ]
-    assert kept(rest, "hourly-stats") == {}
-    assert kept(rest, "business-metrics") == {("m", NOON - 3 * 3600): 4}
-    assert kept(rest, "country_to_total") == {("AT", 0.0): 12.0, ("DE", 0.0): 1.0}
+    tables = kept(rest)
+    assert tables["hourly-stats"] == {}
+    assert tables["business-metrics"] == {("m", NOON - 3 * 3600): 4}
+    assert tables["country_to_total"] == {("AT", 0.0): 12.0, ("DE", 0.0): 1.0}
     # What was not written back.
-    assert kept(rest, "user_withdrawals") == {}
-    assert kept(rest, "by_field") == {("a", 0.0): 1, ("a", 60.0): 2}
-    assert kept(rest, "name") == {(page, start): 1 for page in ("/a", "/b") for start in (35.0, 40.0)}
+    assert tables["user_withdrawals"] == {}
+    assert tables["by_field"] == {("a", 0.0): 1, ("a", 60.0): 2}
+    assert tables["name"] == {(page, start): 1 for page in ("/a", "/b") for start in (35.0, 40.0)}
 
 
 def test_the_program_that_the_documents_warn_of_is_refused(broker: topics.Broker, tmp_path: Path) -> None:
