@@ -397,6 +397,17 @@ def test_the_other_programs_of_the_documents_are_sharded_right(make: Callable[[A
         check(agent, read(agent).group)
 
 
+def test_a_table_that_is_a_default_of_the_function_is_seen() -> None:
+    text = body("other[e.k] += 1", stream="events").replace("(events)", "(events, other=views, add=bump, views=views)")
+    agent, _ = agent_of(text, bump=lambda key: None)
+    assert [(one.table, one.key) for one in keys_of(agent)] == [("views", "_.k")]
+    assert hidden(agent) is None
+    program = Program("other")
+    table = program.Table("hidden", default=int)
+    agent, _ = agent_of(text.replace("other[e.k] += 1", "add(e)"), bump=lambda key: table[key])
+    assert "'add' at" in str(hidden(agent))
+
+
 @pytest.mark.parametrize(
     ("line", "name"),
     [

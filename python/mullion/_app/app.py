@@ -124,6 +124,10 @@ class App(abc.ABC):
         """
         self.names.drop(self.checkpoint, name)
 
+    def _rid_of(self, name: str) -> str:
+        """How the state of a part is deleted that is no longer in the program."""
+        return f"drop({name!r}) deletes it."
+
     def stream(
         self,
         job: str,
@@ -155,12 +159,12 @@ class App(abc.ABC):
             raise InvalidArgumentError(f"The App {self.name!r} has nothing to run: nothing in it reads a topic.")
         for part in self.names.remember(self.checkpoint):
             log.warning(
-                "The %s %r is no longer in %s. Its state is kept in %s; drop(%r) deletes it.",
+                "The %s %r is no longer in %s. Its state is kept in %s. %s",
                 part.kind,
                 part.name,
                 self.name,
                 self.checkpoint,
-                part.name,
+                self._rid_of(part.name),
             )
         return jobs
 
