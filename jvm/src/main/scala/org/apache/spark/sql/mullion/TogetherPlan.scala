@@ -108,7 +108,7 @@ final class TogetherPlan private (node: WindowsTogether) {
   def plan(planLater: LogicalPlan => SparkPlan): SparkPlan = {
     parts.foreach(WindowStrategy.checkSettings)
     val first = parts.head
-    val child = planLater(node.child)
+    val child = planLater(FusedWatermarkExec.mark(node.child))
     val timed = if (first.rules.onProcessingTime) StampTimeExec(program.id, first.time, now = None, child) else child
     val assigned = parts.zip(programs).map { case (part, own) =>
       AssignedWindow(part.rules, part.time, part.gap, part.ranges, own.marked.isDefined, keysFrom.map(has(part, _)))

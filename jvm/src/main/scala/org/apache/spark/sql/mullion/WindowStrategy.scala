@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.exec._
@@ -32,7 +32,9 @@ object WindowStrategy extends SparkStrategy {
     case node: WindowedAggregate if node.isStreaming                        => Seq(planStream(node))
     case node: WindowedAggregate if isNumbered(node)                        => Seq(planNumbered(node))
     case node: WindowedAggregate                                            => Seq(planBatch(numbered(node)))
-    case _                                                                  => Nil
+    case node: EventTimeWatermark if FusedWatermarkExec.isMarked(node)      =>
+      Seq(new FusedWatermarkExec(node.nodeId, node.eventTime, node.delay, planLater(node.child)))
+    case _ => Nil
   }
 
   /** What the operator of a node does. */
@@ -106,7 +108,7 @@ object WindowStrategy extends SparkStrategy {
 
   /** The rows of a node, with the time of their batch where they have none of their own. */
   private def timed(node: WindowedAggregate, program: WindowProgram): SparkPlan = {
-    val rows = planLater(node.child)
+    val rows = planLater(FusedWatermarkExec.mark(node.child))
     if (node.rules.onProcessingTime) StampTimeExec(program.id, node.time, now = None, rows) else rows
   }
 

@@ -21,7 +21,7 @@ import org.apache.spark.sql.mullion.state._
 import org.apache.spark.sql.mullion.stateful.WindowBetweenExec
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode}
 import org.apache.spark.sql.types.IntegerType
-import org.apache.spark.util.{CompletionIterator, SerializableConfiguration}
+import org.apache.spark.util.CompletionIterator
 
 import dev.mullion.windows.{BatchClock, TimeMath}
 
@@ -283,7 +283,7 @@ final class WindowExec(
     new StateRDD(
       child.execute(),
       PartitionOpener(program.state, program.families, getStateInfo, conf),
-      new SerializableConfiguration(session.sessionState.newHadoopConf()),
+      SettingsOfRun(getStateInfo.queryRunId, session),
       Some(session.streams.stateStoreCoordinator),
       (partition, input) => {
         val started = System.nanoTime()

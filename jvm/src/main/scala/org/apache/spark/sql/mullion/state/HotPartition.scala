@@ -10,12 +10,11 @@ import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStorePro
   * {{{
   *   open      the version is in memory, or is read from RocksDB once
   *   batch     get, scan  <-  memory        put, remove  ->  memory
-  *   no room   what has changed -> RocksDB; from here on all is there
-  *   commit    what has changed -> RocksDB, which commits; what is in memory is the next version
+  *   no room   all -> RocksDB, record by record; from here on all is there
+  *   commit    what has changed -> segments in RocksDB, which commits; what is in memory is the next version
   * }}}
   *
-  * Most lookups are of panes that the batch before wrote; and a pane that a batch adds to and closes is removed from
-  * RocksDB without being put there first.
+  * Most lookups are of panes that the batch before wrote; and a pane that a batch adds to and closes is never written.
   *
   * @param room
   *   how many bytes there are for the partition
@@ -25,57 +24,65 @@ private[state] final class HotPartition(
     families: Seq[FamilySpec],
     id: StateStoreProviderId,
     version: Long,
-    start: MemoryStateStoreProvider.Contents,
+    start: HotRecords.Contents,
     room: Long
 ) extends StatePartition {
   import HotPartition._
 
   private val counts = new RecordCounts
-  private val records = families.map(spec => spec.name -> new SortedRecords(start(spec.name), marks = true)).toMap
   private val opened = families.map(spec => spec.name -> new HotFamily(spec)).toMap
   private val readBefore = under.rowsRead
   private var isHot = true
   private var untilLook = LookEvery
-  // Once memory is let go: how many records there were before this batch, and what one takes.
-  private var recordsBefore = 0L
+  // Once memory is let go: how many records there were and had been added, less what RocksDB had been told.
+  private var recordsThen = 0L
+  private var addedThen = 0L
   private var recordBytes = 0L
 
   override def family(spec: FamilySpec): Family = opened(spec.name)
 
   override def rowsRead: Long = counts.read + under.rowsRead - readBefore
 
-  override def rowsAdded: Long = if (isHot) counts.added else under.rowsAdded
+  override def rowsAdded: Long = if (isHot) counts.added else addedThen + under.rowsAdded
 
   override def commit(): Unit = {
-    if (isHot) opened.valuesIterator.foreach(_.drain())
+    if (isHot) opened.valuesIterator.foreach(_.write())
     under.commit()
     if (isHot) {
       val info = under.stores.head.getStateStoreCheckpointInfo()
       HotRecords.keep(id, version + 1, info.stateStoreCkptId, contents)
-    } else HotRecords.letGo(id, Some(recordsBefore + under.rowsAdded), recordBytes)
+    } else HotRecords.letGo(id, Some(recordsThen + under.rowsAdded), recordBytes)
   }
 
   override def stores: Seq[StateStore] = under.stores
 
-  private def contents = MemoryStateStoreProvider.Contents(records.map { case (name, r) => name -> r.version() })
+  private def contents = HotRecords.Contents(
+    opened.map { case (name, family) => name -> family.records.version() },
+    opened.map { case (name, family) => name -> family.segments.version }
+  )
 
   private def grew(): Unit = {
     untilLook -= 1
     if (untilLook == 0) {
       untilLook = LookEvery
-      if (records.valuesIterator.map(r => SortedRecords.bytesOf(r.size, r.bytes)).sum > room) {
-        opened.valuesIterator.foreach(_.drain())
+      if (opened.valuesIterator.map(_.bytes).sum > room) {
         val all = contents
+        opened.valuesIterator.foreach(_.spread())
         isHot = false
-        recordsBefore = all.size - under.rowsAdded
+        addedThen = counts.added - under.rowsAdded
+        recordsThen = all.size - under.rowsAdded
         recordBytes = all.bytes / all.size
       }
     }
   }
 
   private final class HotFamily(spec: FamilySpec) extends Family {
-    private val inMemory = new RecordsFamily(spec, records(spec.name), counts)
+    val segments: Segments = under.segments(spec, start.segmentsOf(spec.name))
+    val records = new SortedRecords(start.recordsOf(spec.name), Some(segments), RecordsFamily.isExact(spec))
+    private val inMemory = new RecordsFamily(spec, records, counts)
     private val inStore = under.family(spec)
+
+    def bytes: Long = SortedRecords.bytesOf(records.size, records.bytes)
 
     private def read: Family = if (isHot) inMemory else inStore
 
@@ -95,24 +102,39 @@ private[state] final class HotPartition(
 
     override def remove(key: UnsafeRow): Unit = if (isHot) inMemory.remove(key) else inStore.remove(key)
 
-    /** Brings RocksDB to where memory is. */
-    def drain(): Unit = {
-      val (keyRow, valueRow) = (new UnsafeRow(spec.key.length), new UnsafeRow(spec.value.length))
-      def keyOf(bytes: Array[Byte]) = { keyRow.pointTo(bytes, bytes.length); keyRow }
-      records(spec.name).drain(
-        key => inStore.remove(keyOf(key)),
-        (key, value, isNew) => {
-          valueRow.pointTo(value, value.length)
-          if (isNew) inStore.insert(keyOf(key), valueRow) else inStore.update(keyOf(key), valueRow)
-        }
-      )
-    }
-
     override def scan(from: Long): FamilyScan = read.scan(from)
 
     override def all(): FamilyScan = read.all()
 
     override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = read.range(from, until)
+
+    /** Writes what has changed. */
+    def write(): Unit = {
+      segments.tidy(records.hasUnwritten)(inMemory.writeAnew)
+      removeLeft()
+      records.write()
+      segments.flush()
+    }
+
+    /** Writes all under keys of their own. */
+    def spread(): Unit = {
+      removeLeft()
+      val (keyRow, valueRow) = (new UnsafeRow(spec.key.length), new UnsafeRow(spec.value.length))
+      records.foreachNotAlone { (key, value) =>
+        keyRow.pointTo(key, key.length)
+        valueRow.pointTo(value, value.length)
+        inStore.insert(keyRow, valueRow)
+      }
+      segments.clear()
+    }
+
+    private def removeLeft(): Unit = {
+      val keyRow = new UnsafeRow(spec.key.length)
+      records.foreachLeft { key =>
+        keyRow.pointTo(key, key.length)
+        inStore.remove(keyRow)
+      }
+    }
   }
 }
 
@@ -135,43 +157,85 @@ private[state] object HotPartition {
         case Some(contents) => new HotPartition(under, families, id, version, contents, room)
         case None           =>
           HotRecords.letGo(id, None, 0L)
-          under
+          new ColdPartition(under, id, spread(under, families))
       }
-    case HotRecords.NoRoom => new ColdPartition(under, id)
+    case HotRecords.NoRoom => new ColdPartition(under, id, spread(under, families))
   }
+
+  /** A partition that is opened for a look, outside of a query: all of it in memory, for there segments are read. */
+  def look(
+      under: RocksDbPartition,
+      families: Seq[FamilySpec],
+      id: StateStoreProviderId,
+      version: Long
+  ): StatePartition =
+    readAll(under, families, Long.MaxValue).fold[StatePartition](under) {
+      new HotPartition(under, families, id, version, _, Long.MaxValue)
+    }
 
   /** All records, unless they take more than `room`. */
   private def readAll(
       under: RocksDbPartition,
       families: Seq[FamilySpec],
       room: Long
-  ): Option[MemoryStateStoreProvider.Contents] = {
+  ): Option[HotRecords.Contents] = {
     var left = room
     val read = families.map { spec =>
-      val records = new SortedRecords(SortedRecords.Version.empty)
+      val segments = under.segments(spec, Segments.Version.empty)
+      val records = new SortedRecords(SortedRecords.Version.empty, Some(segments), RecordsFamily.isExact(spec))
       val inMemory = new RecordsFamily(spec, records, new RecordCounts)
+      def take(key: UnsafeRow, value: UnsafeRow, place: Long) = {
+        inMemory.read(key, value, place)
+        left -= SortedRecords.bytesOf(1, key.getSizeInBytes.toLong + value.getSizeInBytes)
+        left > 0
+      }
+      if (left > 0) segments.readAll((place, key, value) => take(key, value, place))
       Using.resource(under.family(spec).all()) { scan =>
         while (left > 0 && scan.hasNext) {
           val record = scan.next()
-          inMemory.insert(record.key, record.value)
-          left -= SortedRecords.bytesOf(1, record.key.getSizeInBytes.toLong + record.value.getSizeInBytes)
+          take(record.key, record.value, SortedRecords.Alone)
         }
       }
-      spec.name -> records.version()
+      spec.name -> ((records.version(), segments.version))
+    }.toMap
+    Option.when(left > 0) {
+      HotRecords.Contents(read.map { case (name, of) => name -> of._1 }, read.map { case (name, of) => name -> of._2 })
     }
-    Option.when(left > 0)(MemoryStateStoreProvider.Contents(read.toMap))
   }
 
-  /** State in RocksDB alone, for want of room. */
-  private final class ColdPartition(under: RocksDbPartition, id: StateStoreProviderId) extends StatePartition {
+  /** Puts what was written in segments, while there was room, under keys of its own; how many records that is. */
+  private def spread(under: RocksDbPartition, families: Seq[FamilySpec]): Long = {
+    var spread = 0L
+    families.foreach { spec =>
+      val segments = under.segments(spec, Segments.Version.empty)
+      val family = under.family(spec)
+      segments.readAll { (_, key, value) =>
+        family.insert(key, value)
+        spread += 1
+        true
+      }
+      segments.clear()
+    }
+    spread
+  }
+
+  /** State in RocksDB alone, for want of room.
+    *
+    * @param spread
+    *   how many records were there before this batch that RocksDB has been told of as if they were new
+    */
+  private final class ColdPartition(under: RocksDbPartition, id: StateStoreProviderId, spread: Long)
+      extends StatePartition {
+    private val readBefore = under.rowsRead
+
     override def family(spec: FamilySpec): Family = under.family(spec)
-    override def rowsRead: Long = under.rowsRead
-    override def rowsAdded: Long = under.rowsAdded
+    override def rowsRead: Long = under.rowsRead - readBefore
+    override def rowsAdded: Long = under.rowsAdded - spread
     override def stores: Seq[StateStore] = under.stores
 
     override def commit(): Unit = {
       under.commit()
-      HotRecords.added(id, under.rowsAdded)
+      HotRecords.added(id, rowsAdded)
     }
   }
 }

@@ -25,6 +25,23 @@ private[state] object HotRecords {
 
   private val partitions = mutable.HashMap.empty[StateStoreProviderId, Kept]
 
+  /** What a partition holds, and how it is written, by kind of record. */
+  final case class Contents(records: Map[String, SortedRecords.Version], segments: Map[String, Segments.Version]) {
+    def recordsOf(family: String): SortedRecords.Version = records.getOrElse(family, SortedRecords.Version.empty)
+
+    def segmentsOf(family: String): Segments.Version = segments.getOrElse(family, Segments.Version.empty)
+
+    /** How many records there are. */
+    def size: Long = records.valuesIterator.map(_.size).sum
+
+    /** What they take in memory. */
+    def bytes: Long = records.valuesIterator.map(r => SortedRecords.bytesOf(r.size, r.bytes)).sum
+  }
+
+  object Contents {
+    val empty: Contents = Contents(Map.empty, Map.empty)
+  }
+
   private sealed trait Kept {
     def bytes: Long
   }
@@ -32,7 +49,7 @@ private[state] object HotRecords {
   private final case class Whole(
       version: Long,
       checkpointId: Option[String],
-      contents: MemoryStateStoreProvider.Contents,
+      contents: Contents,
       bytes: Long
   ) extends Kept
 
@@ -42,7 +59,7 @@ private[state] object HotRecords {
 
   /** What a task that opens a version finds. */
   sealed trait Found
-  final case class Here(contents: MemoryStateStoreProvider.Contents, room: Long) extends Found
+  final case class Here(contents: Contents, room: Long) extends Found
   final case class NotRead(room: Long) extends Found
   case object NoRoom extends Found
 
@@ -68,8 +85,8 @@ private[state] object HotRecords {
         NoRoom
       case Some(Whole(`version`, `checkpointId`, contents, _))         => Here(contents, room)
       case Some(TooLarge(records, each)) if !fits(records, each, room) => NoRoom
-      case _ if version == 0 => Here(MemoryStateStoreProvider.Contents.empty, room)
-      case _                 => NotRead(room)
+      case _ if version == 0                                           => Here(Contents.empty, room)
+      case _                                                           => NotRead(room)
     }
   }
 
@@ -80,7 +97,7 @@ private[state] object HotRecords {
       id: StateStoreProviderId,
       version: Long,
       checkpointId: Option[String],
-      contents: MemoryStateStoreProvider.Contents
+      contents: Contents
   ): Unit = synchronized { partitions(id) = Whole(version, checkpointId, contents, contents.bytes) }
 
   /** Remembers that a partition has too much, so that not each batch tries to read it.

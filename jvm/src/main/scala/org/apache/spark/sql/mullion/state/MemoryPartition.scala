@@ -7,7 +7,9 @@ final class MemoryPartition(store: MemoryStateStore, families: Seq[FamilySpec]) 
   private val counts = new RecordCounts
 
   private val opened =
-    families.map(spec => spec.name -> new RecordsFamily(spec, store.records(spec.name), counts)).toMap
+    families
+      .map(spec => spec.name -> new RecordsFamily(spec, store.records(spec.name, RecordsFamily.isExact(spec)), counts))
+      .toMap
 
   override def family(spec: FamilySpec): Family = opened(spec.name)
 

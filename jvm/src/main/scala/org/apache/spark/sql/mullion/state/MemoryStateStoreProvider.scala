@@ -143,9 +143,9 @@ final class MemoryStateStore(
   private val families = mutable.LinkedHashMap.empty[String, SortedRecords]
   private var committed = Option.empty[Option[String]]
 
-  /** The records of one kind, to read and change. */
-  private[state] def records(family: String): SortedRecords =
-    families.getOrElseUpdate(family, new SortedRecords(base(family)))
+  /** The records of one kind, to read and change; `exact` as in [[SortedRecords]]. */
+  private[state] def records(family: String, exact: Boolean = false): SortedRecords =
+    families.getOrElseUpdate(family, new SortedRecords(base(family), exact = exact))
 
   /** How many records there are, by kind. */
   def sizes: Map[String, Long] = contents.families.map { case (name, records) => name -> records.size }

@@ -75,7 +75,12 @@ final class PartitionOpener(
         providers += provider
         provider.getStore(version, checkpointIds.map(_(partition).head))
       }
-      try use(opened)
+      try
+        use(opened match {
+          case rocks: RocksDbPartition =>
+            HotPartition.look(rocks, families, providerId(partition, StateStoreId.DEFAULT_STORE_NAME), version)
+          case other => other
+        })
       finally opened.stores.foreach(_.abort())
     } finally providers.result().foreach(_.close())
   }

@@ -2,17 +2,22 @@ package org.apache.spark.sql.mullion.state
 
 import org.apache.spark.sql.catalyst.expressions.{UnsafeRow, XXH64}
 import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
+import org.apache.spark.sql.types.{DataType, Decimal, DecimalType, StringType}
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 
-/** A kind of record in memory, in order of what it is scanned by, then of a hash of its key.
+/** A kind of record in memory, in order of what it is scanned by, then of its key without times: what that begins with,
+  * and a hash of it.
   *
   * {{{
-  *   Unordered    hash
-  *   ByFirst      time [, time], hash
-  *   ByLast       time, hash
-  *   WithinKey    hash of the key without its time, time
+  *   Unordered    begin, hash
+  *   ByFirst      time, begin, hash      (of two times: time, time, hash)
+  *   ByLast       time, begin, hash
+  *   WithinKey    begin, hash, time
   * }}}
+  *
+  * What the key begins with is its first column: so rows that come sorted by key find neighbours next to each other.
+  * Where that is all there is of a key, it is the key, and nothing need be compared.
   */
 private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecords, counts: RecordCounts)
     extends Family {
@@ -23,14 +28,21 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
   private val last = columns - 1
   private val lastOffset = UnsafeRow.calculateBitSetWidthInBytes(columns) + 8 * last
   private val kind = spec.order match {
-    case RecordOrder.Unordered  => Hash
-    case RecordOrder.WithinKey  => HashTime
-    case RecordOrder.ByLast     => TimeHash
-    case RecordOrder.ByFirst(1) => TimeHash
-    case RecordOrder.ByFirst(2) => TimeTimeHash
+    case RecordOrder.Unordered  => Key
+    case RecordOrder.WithinKey  => KeyTime
+    case RecordOrder.ByLast     => TimeKey
+    case RecordOrder.ByFirst(1) => TimeKey
+    case RecordOrder.ByFirst(2) => TimeTimeKey
     case RecordOrder.ByFirst(n) => throw new IllegalArgumentException(s"${spec.name} is in order of $n times")
   }
   private val timeAt = spec.times.headOption.getOrElse(last)
+  private val exact = isExact(spec)
+  private val beginAt = beginOf(spec)
+  private val begin = spec.key(beginAt).dataType match {
+    case _: StringType          => Text
+    case fixed if isWord(fixed) => Word
+    case _                      => Other
+  }
 
   override def get(key: UnsafeRow): UnsafeRow = {
     val value = records.get(first(key), second(key), third(key), key)
@@ -48,6 +60,20 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
 
   override def update(key: UnsafeRow, value: UnsafeRow): Unit =
     records.put(first(key), second(key), third(key), key, SortedRecords.bytesOf(value))
+
+  /** Takes in a record as it is written. */
+  def read(key: UnsafeRow, value: UnsafeRow, place: Long): Unit =
+    records.append(
+      first(key),
+      second(key),
+      third(key),
+      SortedRecords.bytesOf(key),
+      SortedRecords.bytesOf(value),
+      place
+    )
+
+  /** Has a record written anew that has not changed. */
+  def writeAnew(key: UnsafeRow): Unit = records.writeAnew(first(key), second(key), third(key), key)
 
   override def remove(key: UnsafeRow): Unit = {
     records.remove(first(key), second(key), third(key), key)
@@ -76,13 +102,13 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
 
   // Taken out at once: it is little, and a version for each would have each key's first change copy.
   override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = {
-    val hash = first(from)
+    val (a, b) = (first(from), second(from))
     val end = until.getLong(last)
     val keys = new java.util.ArrayDeque[Array[Byte]]()
     val values = new java.util.ArrayDeque[Array[Byte]]()
-    val cursor = records.cursor(hash, from.getLong(last), Long.MinValue)
-    while (cursor.isOn && cursor.a == hash && cursor.b < end) {
-      if (sameButLast(cursor.key, from)) {
+    val cursor = records.cursor(a, b, from.getLong(last))
+    while (cursor.isOn && cursor.a == a && cursor.b == b && cursor.c < end) {
+      if (exact || sameButLast(cursor.key, from)) {
         keys.add(cursor.key)
         values.add(cursor.value)
       }
@@ -112,22 +138,36 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
   }
 
   private def first(key: UnsafeRow): Long = kind match {
-    case Hash     => hash(key, 0, key.getSizeInBytes, 42L)
-    case HashTime =>
-      val after = lastOffset + 8
-      hash(key, after, key.getSizeInBytes - after, hash(key, 0, lastOffset, 42L))
-    case _ => key.getLong(timeAt)
+    case Key | KeyTime => beginning(key)
+    case _             => key.getLong(timeAt)
   }
 
   private def second(key: UnsafeRow): Long = kind match {
-    case Hash         => 0L
-    case HashTime     => key.getLong(last)
-    case TimeHash     => hash(key, 0, key.getSizeInBytes, 42L)
-    case TimeTimeHash => key.getLong(1)
+    case Key         => rest(key)
+    case KeyTime     => rest(key)
+    case TimeKey     => beginning(key)
+    case TimeTimeKey => key.getLong(1)
   }
 
-  private def third(key: UnsafeRow): Long =
-    if (kind == TimeTimeHash) hash(key, 0, key.getSizeInBytes, 42L) else 0L
+  private def third(key: UnsafeRow): Long = kind match {
+    case Key     => 0L
+    case KeyTime => key.getLong(last)
+    case _       => rest(key)
+  }
+
+  private def beginning(key: UnsafeRow): Long = begin match {
+    case Word                           => key.getLong(beginAt)
+    case Text if !key.isNullAt(beginAt) => key.getUTF8String(beginAt).getPrefix
+    case _                              => 0L
+  }
+
+  /** What tells keys apart that begin alike. */
+  private def rest(key: UnsafeRow): Long =
+    if (exact) { if (key.isNullAt(beginAt)) 1L else 0L }
+    else if (kind == KeyTime) {
+      val after = lastOffset + 8
+      hash(key, after, key.getSizeInBytes - after, hash(key, 0, lastOffset, 42L))
+    } else hash(key, 0, key.getSizeInBytes, 42L)
 
   private def hash(key: UnsafeRow, from: Int, length: Int, seed: Long): Long =
     XXH64.hashUnsafeWords(key.getBaseObject, key.getBaseOffset + from, length, seed)
@@ -147,10 +187,35 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
 
 private[state] object RecordsFamily {
   // What the numbers of a record are; matched for each row.
-  private final val Hash = 0
-  private final val HashTime = 1
-  private final val TimeHash = 2
-  private final val TimeTimeHash = 3
+  private final val Key = 0
+  private final val KeyTime = 1
+  private final val TimeKey = 2
+  private final val TimeTimeKey = 3
+
+  // What a key begins with: eight bytes that are its value, text, or what is not looked at.
+  private final val Word = 0
+  private final val Text = 1
+  private final val Other = 2
+
+  /** Whether the numbers of a record tell its key, for it has one column, of eight bytes. */
+  def isExact(spec: FamilySpec): Boolean = {
+    val times = timesOf(spec)
+    times < 2 && spec.key.length == times + 1 && isWord(spec.key(beginOf(spec)).dataType)
+  }
+
+  private def timesOf(spec: FamilySpec): Int = if (spec.order == RecordOrder.WithinKey) 1 else spec.times.length
+
+  /** Where in the key its first column is that is no time. */
+  private def beginOf(spec: FamilySpec): Int = spec.order match {
+    case RecordOrder.ByFirst(times) => times
+    case _                          => 0
+  }
+
+  /** Whether all of a value is in a row's word of eight bytes. */
+  private def isWord(dataType: DataType): Boolean = UnsafeRow.isFixedLength(dataType) && (dataType match {
+    case wide: DecimalType => wide.precision <= Decimal.MAX_LONG_DIGITS
+    case _                 => true
+  })
 
   private def row(bytes: Array[Byte], columns: Int): UnsafeRow = {
     val row = new UnsafeRow(columns)

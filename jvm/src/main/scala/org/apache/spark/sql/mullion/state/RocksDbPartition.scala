@@ -15,6 +15,10 @@ final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[Fa
   override def family(spec: FamilySpec): Family =
     new RocksDbFamily(spec, if (spec == main) StateStore.DEFAULT_COL_FAMILY_NAME else spec.name)
 
+  /** What of a family is written in segments. */
+  private[state] def segments(spec: FamilySpec, from: Segments.Version): Segments =
+    new Segments(store, spec, from, counts)
+
   override def rowsRead: Long = counts.read
 
   override def rowsAdded: Long = counts.added

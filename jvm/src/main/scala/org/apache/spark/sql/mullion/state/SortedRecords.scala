@@ -18,10 +18,16 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
   *
   * One thread writes; versions may be read by any.
   *
-  * @param marks
-  *   whether to mark what has changed since `from`, for `drain`
+  * @param segments
+  *   where the records are written that have places; without them none has one
+  * @param exact
+  *   whether equal numbers always stand for the same key
   */
-private[state] final class SortedRecords(from: SortedRecords.Version, marks: Boolean = false) {
+private[state] final class SortedRecords(
+    from: SortedRecords.Version,
+    segments: Option[Segments] = None,
+    exact: Boolean = false
+) {
   import SortedRecords._
 
   private var leaves = from.leaves
@@ -32,10 +38,17 @@ private[state] final class SortedRecords(from: SortedRecords.Version, marks: Boo
   private var mine = new Object
   private var ownsList = false
   private var lastLeaf = 0
-  // Where the last search ended.
+  // Where the last search ended, for a record is mostly looked up before it is changed.
   private var leafAt = 0
   private var at = 0
-  private val removed = new java.util.ArrayList[Array[Byte]]
+  private var ended = Elsewhere
+  private var endedA = 0L
+  private var endedB = 0L
+  private var endedC = 0L
+  private val written = segments.orNull
+  private val hasPlaces = segments.isDefined
+  // The keys of what lay alone and does so no more.
+  private val alone = new java.util.ArrayList[Array[Byte]]
 
   def size: Long = records
 
@@ -65,22 +78,30 @@ private[state] final class SortedRecords(from: SortedRecords.Version, marks: Boo
       val leaf = ownLeaf(leafAt)
       taken += value.length - leaf.values(at).length
       leaf.values(at) = value
-      if (marks && leaf.marks(at) == Clean) leaf.marks(at) = Changed
-    } else insert(a, b, c, bytesOf(key), value)
+      if (hasPlaces) {
+        leave(leaf)
+        leaf.place(at, Unwritten)
+      }
+    } else insert(a, b, c, bytesOf(key), value, Unwritten)
 
-  /** Puts a record that comes after all that are there, or before them. */
-  def append(a: Long, b: Long, c: Long, key: Array[Byte], value: Array[Byte]): Unit = {
+  /** Puts a record that is not there. */
+  def append(a: Long, b: Long, c: Long, key: Array[Byte], value: Array[Byte], place: Long = Unwritten): Unit = {
     lowerBound(a, b, c)
-    insert(a, b, c, key, value)
+    insert(a, b, c, key, value, place)
   }
+
+  /** Has a record written anew that has not changed. */
+  def writeAnew(a: Long, b: Long, c: Long, key: UnsafeRow): Unit =
+    if (find(a, b, c, key)) ownLeaf(leafAt).place(at, Unwritten)
 
   /** Removes the record of `key`, if it is there. */
   def remove(a: Long, b: Long, c: Long, key: UnsafeRow): Unit = if (find(a, b, c, key)) {
     val leaf = ownLeaf(leafAt)
     taken -= leaf.keys(at).length + leaf.values(at).length
     records -= 1
-    if (marks && leaf.marks(at) != New) removed.add(leaf.keys(at))
+    if (hasPlaces) leave(leaf)
     leaf.removeAt(at)
+    ended = Elsewhere
     if (leaf.size == 0) dropLeaf(leafAt)
     else if (leaf.size < Leaf.Capacity / 4 && leafAt + 1 < count) {
       val next = leaves(leafAt + 1)
@@ -91,49 +112,99 @@ private[state] final class SortedRecords(from: SortedRecords.Version, marks: Boo
     }
   }
 
-  /** Hands out what has changed since the version that these began with or were last drained, each record once however
-    * often it changed: first what was there and was removed, or was and is there anew, then what is there.
-    *
-    * @param put
-    *   with the bytes of key and value, and whether the record was not there
-    */
-  def drain(remove: Array[Byte] => Unit, put: (Array[Byte], Array[Byte], Boolean) => Unit): Unit = {
-    removed.forEach(key => remove(key))
-    removed.clear()
+  /** Whether any record is not written. */
+  def hasUnwritten: Boolean = {
+    var l = 0
+    while (l < count && !leaves(l).isDirty) l += 1
+    l < count
+  }
+
+  /** Writes what is not written, in order. */
+  def write(): Unit = {
+    var l = 0
+    while (l < count) {
+      val leaf = leaves(l)
+      if (leaf.isDirty) {
+        var i = 0
+        while (i < leaf.size) {
+          if (leaf.places(i) == Unwritten) leaf.places(i) = written.write(leaf.keys(i), leaf.values(i))
+          i += 1
+        }
+        leaf.isDirty = false
+      }
+      l += 1
+    }
+  }
+
+  /** Hands out all that does not lie alone. */
+  def foreachNotAlone(put: (Array[Byte], Array[Byte]) => Unit): Unit = {
     var l = 0
     while (l < count) {
       val leaf = leaves(l)
       var i = 0
-      while (i < leaf.size && leaf.hasMarks) {
-        if (leaf.marks(i) != Clean) {
-          put(leaf.keys(i), leaf.values(i), leaf.marks(i) == New)
-          leaf.marks(i) = Clean
-        }
+      while (i < leaf.size) {
+        if (leaf.places(i) != Alone) put(leaf.keys(i), leaf.values(i))
         i += 1
       }
       l += 1
     }
   }
 
+  /** Hands out the keys of what lay alone, and is gone or to be written elsewhere; each once. */
+  def foreachLeft(remove: Array[Byte] => Unit): Unit = {
+    alone.forEach(key => remove(key))
+    alone.clear()
+  }
+
+  /** Says of a record that is changed or removed that it is not in its place any more. */
+  private def leave(leaf: Leaf): Unit = {
+    val place = leaf.places(at)
+    if (place >= 0) written.remove(place) else if (place == Alone) alone.add(leaf.keys(at))
+    ()
+  }
+
   /** Finds the record of `key`; if there is none, where it belongs. */
   private def find(a: Long, b: Long, c: Long, key: UnsafeRow): Boolean = {
+    if (ended != Elsewhere && endedA == a && endedB == b && endedC == c) {
+      if (ended == AtNone) return false
+      if (exact || isKey(leaves(leafAt).keys(at), key)) return true
+    }
     lowerBound(a, b, c)
     var l = leafAt
     var i = at
+    var others = false
     while (l < count) {
       val leaf = leaves(l)
       while (i < leaf.size) {
-        if (!leaf.isAt(i, a, b, c)) return false
-        if (isKey(leaf.keys(i), key)) { leafAt = l; at = i; return true }
+        if (!leaf.isAt(i, a, b, c)) {
+          if (!others) endAt(AtNone, a, b, c)
+          return false
+        }
+        if (exact || isKey(leaf.keys(i), key)) {
+          leafAt = l
+          at = i
+          endAt(AtRecord, a, b, c)
+          return true
+        }
+        others = true
         i += 1
       }
       l += 1
       i = 0
     }
+    if (!others) endAt(AtNone, a, b, c)
     false
   }
 
+  private def endAt(what: Int, a: Long, b: Long, c: Long): Unit = {
+    ended = what
+    endedA = a
+    endedB = b
+    endedC = c
+  }
+
   private def lowerBound(a: Long, b: Long, c: Long): Unit = {
+    ended = Elsewhere
     leafAt = leafOf(a, b, c)
     at = if (count == 0) 0 else leaves(leafAt).lowerBound(a, b, c)
   }
@@ -147,13 +218,13 @@ private[state] final class SortedRecords(from: SortedRecords.Version, marks: Boo
     lastLeaf
   }
 
-  private def insert(a: Long, b: Long, c: Long, key: Array[Byte], value: Array[Byte]): Unit = {
-    if (count == 0) insertLeaf(0, new Leaf(mine, a, b, c, 16, marks))
+  private def insert(a: Long, b: Long, c: Long, key: Array[Byte], value: Array[Byte], place: Long): Unit = {
+    if (count == 0) insertLeaf(0, new Leaf(mine, a, b, c, 16, hasPlaces))
     var leaf = ownLeaf(leafAt)
     if (leaf.size == Leaf.Capacity) {
       if (leafAt + 1 == count && at == leaf.size) {
         // At the very end a new leaf is begun: what comes in order fills its leaves.
-        insertLeaf(leafAt + 1, new Leaf(mine, a, b, c, Leaf.Capacity, marks))
+        insertLeaf(leafAt + 1, new Leaf(mine, a, b, c, Leaf.Capacity, hasPlaces))
         leafAt += 1
         at = 0
       } else {
@@ -164,7 +235,8 @@ private[state] final class SortedRecords(from: SortedRecords.Version, marks: Boo
       leaf = leaves(leafAt)
     }
     leaf.insertAt(at, a, b, c, key, value)
-    if (marks) leaf.marks(at) = New
+    endAt(AtRecord, a, b, c)
+    if (hasPlaces) leaf.place(at, place)
     records += 1
     taken += key.length + value.length
   }
@@ -174,7 +246,7 @@ private[state] final class SortedRecords(from: SortedRecords.Version, marks: Boo
     if (leaf.owner eq mine) leaf
     else {
       ownList()
-      val copy = leaf.copy(mine, marks)
+      val copy = leaf.copy(mine)
       leaves(i) = copy
       copy
     }
@@ -202,10 +274,16 @@ private[state] final class SortedRecords(from: SortedRecords.Version, marks: Boo
 }
 
 private[state] object SortedRecords {
-  // What has become of a record since the version before.
-  private final val Clean: Byte = 0
-  private final val Changed: Byte = 1
-  private final val New: Byte = 2
+  // What is where a search ended: a record of its numbers, none of them, or nothing that is known any more.
+  private final val Elsewhere = 0
+  private final val AtNone = 1
+  private final val AtRecord = 2
+
+  /** Where a record lies that has changed since it was written, or never was. */
+  final val Unwritten = -1L
+
+  /** Where a record lies that is in no segment, but under its own key. */
+  final val Alone = -2L
 
   /** Records as they were, for ever. */
   final class Version private[SortedRecords] (
@@ -273,7 +351,7 @@ private[state] object SortedRecords {
       firstB: Long,
       firstC: Long,
       room: Int,
-      val hasMarks: Boolean
+      val hasPlaces: Boolean
   ) {
     var size = 0
     var a = new Array[Long](room)
@@ -281,7 +359,14 @@ private[state] object SortedRecords {
     var c = new Array[Long](room)
     var keys = new Array[Array[Byte]](room)
     var values = new Array[Array[Byte]](room)
-    var marks = new Array[Byte](if (hasMarks) room else 0)
+    var places = new Array[Long](if (hasPlaces) room else 0)
+    // Whether a record may be unwritten.
+    var isDirty = false
+
+    def place(i: Int, at: Long): Unit = {
+      places(i) = at
+      isDirty |= at == Unwritten
+    }
 
     def startsBefore(x: Long, y: Long, z: Long): Boolean =
       firstA < x || (firstA == x && (firstB < y || (firstB == y && firstC < z)))
@@ -320,7 +405,7 @@ private[state] object SortedRecords {
 
     /** Takes the records from `i` on out, into a leaf of their own. */
     def split(i: Int, owner: Object): Leaf = {
-      val right = new Leaf(owner, a(i), b(i), c(i), Leaf.Capacity, hasMarks)
+      val right = new Leaf(owner, a(i), b(i), c(i), Leaf.Capacity, hasPlaces)
       right.take(this, i, size)
       forget(i, size)
       size = i
@@ -332,9 +417,9 @@ private[state] object SortedRecords {
       take(next, 0, next.size)
     }
 
-    def copy(owner: Object, marks: Boolean): Leaf = {
+    def copy(owner: Object): Leaf = {
       val room = Math.min(Leaf.Capacity, size + (size >> 2) + 4)
-      val copied = new Leaf(owner, firstA, firstB, firstC, room, marks)
+      val copied = new Leaf(owner, firstA, firstB, firstC, room, hasPlaces)
       copied.take(this, 0, size)
       copied
     }
@@ -346,8 +431,10 @@ private[state] object SortedRecords {
       System.arraycopy(other.c, from, c, size, n)
       System.arraycopy(other.keys, from, keys, size, n)
       System.arraycopy(other.values, from, values, size, n)
-      if (hasMarks && other.hasMarks) System.arraycopy(other.marks, from, marks, size, n)
-      else if (hasMarks) Arrays.fill(marks, size, size + n, Clean)
+      if (hasPlaces) {
+        System.arraycopy(other.places, from, places, size, n)
+        isDirty |= other.isDirty
+      }
       size += n
     }
 
@@ -358,7 +445,7 @@ private[state] object SortedRecords {
       System.arraycopy(c, from, c, to, n)
       System.arraycopy(keys, from, keys, to, n)
       System.arraycopy(values, from, values, to, n)
-      if (hasMarks) System.arraycopy(marks, from, marks, to, n)
+      if (hasPlaces) System.arraycopy(places, from, places, to, n)
     }
 
     private def forget(from: Int, until: Int): Unit = {
@@ -372,7 +459,7 @@ private[state] object SortedRecords {
       c = Arrays.copyOf(c, room)
       keys = Arrays.copyOf(keys, room)
       values = Arrays.copyOf(values, room)
-      if (hasMarks) marks = Arrays.copyOf(marks, room)
+      if (hasPlaces) places = Arrays.copyOf(places, room)
     }
   }
 
@@ -380,9 +467,10 @@ private[state] object SortedRecords {
     val Capacity = 128
   }
 
-  /** What records take in memory: beside the bytes of keys and values, three numbers, two references, two arrays each.
+  /** What records take in memory: beside the bytes of keys and values, three numbers, a place, two references, two
+    * arrays each.
     */
-  def bytesOf(records: Long, bytes: Long): Long = bytes + records * 72L
+  def bytesOf(records: Long, bytes: Long): Long = bytes + records * 80L
 
   def bytesOf(row: UnsafeRow): Array[Byte] = {
     val bytes = new Array[Byte](row.getSizeInBytes)

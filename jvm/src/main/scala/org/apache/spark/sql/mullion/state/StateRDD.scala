@@ -4,7 +4,6 @@ import org.apache.spark.{Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreId}
-import org.apache.spark.util.SerializableConfiguration
 
 /** Runs an operator's tasks against its state, where the state is already loaded if it can. Spark's own `StateStoreRDD`
   * takes the session's state store provider; this one takes the operator's.
@@ -12,12 +11,10 @@ import org.apache.spark.util.SerializableConfiguration
 private[mullion] final class StateRDD(
     data: RDD[InternalRow],
     opener: PartitionOpener,
-    hadoopConf: SerializableConfiguration,
+    hadoopConf: SettingsOfRun.Settings,
     @transient private val coordinator: Option[StateStoreCoordinatorRef],
     body: (StatePartition, Iterator[InternalRow]) => Iterator[InternalRow]
 ) extends RDD[InternalRow](data) {
-
-  private val broadcastConf = data.context.broadcast(hadoopConf)
 
   override protected def getPartitions: Array[Partition] = data.partitions
 
@@ -27,6 +24,6 @@ private[mullion] final class StateRDD(
   override def compute(partition: Partition, context: TaskContext): Iterator[InternalRow] = {
     // The input first, so that the store is not held while an upstream operator of this task still works.
     val input = data.iterator(partition, context)
-    body(opener.open(partition.index, broadcastConf.value.value), input)
+    body(opener.open(partition.index, hadoopConf.value.value), input)
   }
 }

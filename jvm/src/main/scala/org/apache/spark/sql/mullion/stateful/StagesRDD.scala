@@ -4,8 +4,7 @@ import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreId}
-import org.apache.spark.sql.mullion.state.{PartitionOpener, StatePartition}
-import org.apache.spark.util.SerializableConfiguration
+import org.apache.spark.sql.mullion.state.{PartitionOpener, SettingsOfRun, StatePartition}
 
 /** Runs all stages of a partition in one task: the rows first, and the windows when they are asked for, for these read
   * what the first stage makes of the rows.
@@ -14,14 +13,12 @@ private[stateful] final class StagesRDD(
     data: RDD[InternalRow],
     windows: Seq[RDD[InternalRow]],
     opener: PartitionOpener,
-    hadoopConf: SerializableConfiguration,
+    hadoopConf: SettingsOfRun.Settings,
     @transient private val coordinator: Option[StateStoreCoordinatorRef],
     body: (Int, StatePartition, Iterator[InternalRow], Int => Iterator[InternalRow], TaskContext) => Iterator[
       InternalRow
     ]
 ) extends RDD[InternalRow](data.context, (data +: windows).map(new OneToOneDependency(_))) {
-
-  private val broadcastConf = data.context.broadcast(hadoopConf)
 
   override protected def getPartitions: Array[Partition] = {
     val parts = (data +: windows).map(_.partitions)
@@ -38,7 +35,7 @@ private[stateful] final class StagesRDD(
   override def compute(partition: Partition, context: TaskContext): Iterator[InternalRow] = partition match {
     case stages: StagesPartition =>
       val input = firstParent[InternalRow].iterator(stages.parts.head, context)
-      val state = opener.open(partition.index, broadcastConf.value.value)
+      val state = opener.open(partition.index, hadoopConf.value.value)
       val panes = (window: Int) => parent[InternalRow](window + 1).iterator(stages.parts(window + 1), context)
       body(partition.index, state, input, panes, context)
     case other => throw new IllegalArgumentException(s"$other is no partition of stages")

@@ -25,7 +25,7 @@ import org.apache.spark.sql.mullion.exec.{MinAccumulator, Sources}
 import org.apache.spark.sql.mullion.state._
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode, StateOperatorProgress}
 import org.apache.spark.sql.types.IntegerType
-import org.apache.spark.util.{CompletionIterator, SerializableConfiguration}
+import org.apache.spark.util.CompletionIterator
 
 import dev.mullion.MullionException
 import dev.mullion.windows.TimeMath
@@ -291,7 +291,7 @@ final class StatefulFunctionExec(
       child.execute(),
       windows.map(_.execute()),
       PartitionOpener(choice, families, info, conf),
-      new SerializableConfiguration(session.sessionState.newHadoopConf()),
+      SettingsOfRun(info.queryRunId, session),
       Some(session.streams.stateStoreCoordinator),
       (index, partition, input, panes, context) => {
         val state = new KeyedState(

@@ -39,14 +39,23 @@ class HotPartitionSuite extends FunSuite {
   partition.test("what memory and RocksDB hold is the same, with room for all, for some and for none") { batches =>
     val seed = System.nanoTime()
     val random = new Random(seed)
-    (1 to 25).foreach { batch =>
+    (1 to 40).foreach { batch =>
       // Of a few thousand records some 100 bytes each.
-      val room = Seq(0L, 40000L, 1L << 30)(random.nextInt(3))
+      val room = Seq(0L, 40000L, 1L << 30)(Math.min(2, random.nextInt(6)))
       val size = 2000 * random.nextInt(3)
+      val changes = Seq(0, 1, 20, 1500)(random.nextInt(4))
       val clue = s"seed $seed, batch $batch, room $room, size $size"
+      random.nextInt(6) match {
+        case 0 => batches.restart()
+        case 1 =>
+          batches.fail(room)(opened => (3000L until 3300L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+        case 2 => batches.goBack()
+        case _ =>
+      }
       batches.run(room) { opened =>
         val records = opened.family(Main)
-        (1 to 1500).foreach { _ =>
+        val before = batches.model.size
+        (1 to changes).foreach { _ =>
           val key = random.nextInt(2000).toLong
           val was = batches.model.get(key)
           assertEquals(Option(records.get(row(key % 7, key))).map(_.getLong(0)), was, clue)
@@ -60,6 +69,7 @@ class HotPartitionSuite extends FunSuite {
             batches.model += key -> value
           }
         }
+        assertEquals(opened.rowsAdded, batches.model.size.toLong - before, clue)
         val from = random.nextInt(8).toLong
         val expected = batches.model.filter(_._1 % 7 >= from).toSeq.sortBy(_._1)
         val scanned = Using.resource(records.scan(from))(_.map { r =>
@@ -88,7 +98,7 @@ class HotPartitionSuite extends FunSuite {
   partition.test("a batch that runs again starts from its own version, not from what it wrote") { batches =>
     batches.run()(_.family(Main).insert(row(0, 1), row(1)))
     batches.run()(_.family(Main).update(row(0, 1), row(2)))
-    batches.version -= 1
+    batches.goBack()
     batches.run()(opened => assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L))
   }
 
@@ -123,11 +133,50 @@ class HotPartitionSuite extends FunSuite {
   partition.test("a partition that has no room any more is not held on to") { batches =>
     batches.run()(_.family(Main).insert(row(0, 1), row(1)))
     batches.run(0L)(_.family(Main).update(row(0, 1), row(2)))
-    batches.version -= 1
+    batches.goBack()
     batches.run() { opened =>
       assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
       assertEquals(batches.readInStore, 1L)
     }
+  }
+
+  partition.test("records are written many at once, and leave nothing behind") { batches =>
+    // So many fill a segment; each has a time of its own.
+    val full = 682
+    def keys(of: Range) = of.map(k => row(k.toLong / full, k.toLong))
+    batches.run()(opened => keys(0 until 9 * full).foreach(opened.family(Main).insert(_, row(1))))
+    assertEquals(batches.written, Written(alone = 0, segments = 9, marked = 0))
+    batches.run()(opened => keys(0 until 4 * full by 2).foreach(opened.family(Main).remove(_)))
+    assertEquals(batches.written, Written(alone = 0, segments = 9, marked = 4))
+    // Of the first two nothing is left.
+    batches.run()(opened => keys(1 until 2 * full by 2).foreach(opened.family(Main).remove(_)))
+    assertEquals(batches.written, Written(alone = 0, segments = 7, marked = 2))
+    // Of the others a twentieth, which goes into one.
+    val left = (2 * full until 9 * full).filter(_ % 20 == 1)
+    batches.run() { opened =>
+      val records = opened.family(Main)
+      keys(2 * full until 9 * full)
+        .filter(k => k.getLong(1) % 20 != 1 && (records.get(k) ne null))
+        .foreach(records.remove)
+    }
+    assertEquals(batches.written, Written(alone = 0, segments = 1, marked = 0))
+    batches.restart()
+    batches.run() { opened =>
+      assertEquals(Using.resource(opened.family(Main).all())(_.map(_.key.getLong(1)).toSet), left.map(_.toLong).toSet)
+      left.foreach(k => opened.family(Main).remove(row(k.toLong / full, k.toLong)))
+    }
+    assertEquals(batches.written, Written(alone = 0, segments = 0, marked = 0))
+  }
+
+  partition.test("small batches are written with the ones before them until a segment has some size") { batches =>
+    (0L until 100L).foreach { batch =>
+      batches.run()(opened =>
+        (0L until 10L).foreach(k => opened.family(Main).insert(row(batch, batch * 10 + k), row(k)))
+      )
+    }
+    assert(batches.written.segments <= 7, batches.written)
+    batches.restart()
+    batches.run()(opened => assertEquals(opened.family(Main).all().map(_.key.getLong(1)).toSet, (0L until 1000L).toSet))
   }
 
   test("a setting that is no number of bytes is refused, with what to say") {
@@ -150,13 +199,17 @@ object HotPartitionSuite {
     made
   }
 
+  /** What RocksDB has: records under keys of their own, segments, and segments of which some is known to be gone. */
+  private final case class Written(alone: Int, segments: Int, marked: Int)
+
   /** One partition, batch after batch. */
   private final class Batches(folder: Path) {
     private val families = Seq(Main, Other)
     private var id = newId
     private var provider = newProvider
     private var under = Option.empty[RocksDbPartition]
-    var version = 0L
+    private var version = 0L
+    private var modelBefore = Map.empty[Long, Long]
     var model: Map[Long, Long] = Map.empty
 
     /** How many records this batch has read from RocksDB. */
@@ -164,16 +217,32 @@ object HotPartitionSuite {
 
     def run(room: Long = 1L << 30)(work: StatePartition => Unit): Unit = {
       val opened = open(room)
+      modelBefore = model
       try work(opened)
       catch { case e: Throwable => opened.stores.foreach(_.abort()); throw e }
       opened.commit()
       version += 1
     }
 
-    def fail()(work: StatePartition => Unit): Unit = {
-      val opened = open(1L << 30)
+    def fail(room: Long = 1L << 30)(work: StatePartition => Unit): Unit = {
+      val opened = open(room)
       work(opened)
       opened.stores.foreach(_.abort())
+    }
+
+    /** The last batch is to run again. */
+    def goBack(): Unit = if (version > 0) {
+      version -= 1
+      model = modelBefore
+    }
+
+    def written: Written = {
+      val store = provider.getStore(version)
+      val rocks = new RocksDbPartition(store, Main, Seq(Other))
+      rocks.segments(Main, Segments.Version.empty)
+      def count(family: String) = Using.resource(store.iterator(family))(_.size)
+      try Written(Using.resource(rocks.family(Main).all())(_.size), count("main-segments"), count("main-gone"))
+      finally store.abort()
     }
 
     def restart(): Unit = {

@@ -1,0 +1,263 @@
+package org.apache.spark.sql.mullion.state
+
+import java.util.{ArrayList, Arrays}
+
+import scala.collection.immutable.LongMap
+import scala.util.Using
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.{NoPrefixKeyStateEncoderSpec, StateStore}
+import org.apache.spark.sql.types.{BinaryType, LongType, StructType}
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.array.ByteArrayMethods
+
+/** How the records of a family that are in memory lie in RocksDB: many in a segment, which is written once.
+  *
+  * {{{
+  *   segment 7   [k v][k v][k v][k v]      what a batch changed, in order, up to 32 KB of it
+  *   gone 7        .    x    .    x        which of them have since been removed, or written anew elsewhere
+  *   segment 8   [k v][k v]
+  * }}}
+  *
+  * So a batch puts hundreds of records with one call, and removes as many with none: what was written together mostly
+  * goes together, and of a segment that is all gone two keys are removed. Where less than a quarter is left of one,
+  * that is written anew with what the batch changed; so is the last one, if it is small.
+  *
+  * A place is a segment's number and a record's number in it. What lies in segments can be looked up in memory alone:
+  * where there is no room for that, records lie under keys of their own.
+  *
+  * @param from
+  *   what is written; segments are copied before they change, for attempts of one batch start from the same
+  */
+private[state] final class Segments(
+    store: StateStore,
+    spec: FamilySpec,
+    from: Segments.Version,
+    counts: RecordCounts
+) {
+  import Segments._
+
+  private val bodies = s"${spec.name}-segments"
+  private val marks = s"${spec.name}-gone"
+  private var alive = from.alive
+  private var next = from.next
+  private val touched = new ArrayList[Segment]
+  // Where the last record went.
+  private var last = new Segment(-1L, 0, this, marked = false)
+  private val idRow = UnsafeRow.createFromByteArray(16, 1)
+  private val dataRow = new UnsafeRow(1)
+  private val keyRow = new UnsafeRow(spec.key.length)
+  private val valueRow = new UnsafeRow(spec.value.length)
+  // The row of the segment that is being written, and how much of it there is.
+  private var buffer = new Array[Byte](Header + Full)
+  private var end = Header
+  private var count = 0
+
+  Seq(bodies, marks).foreach { name =>
+    store.createColFamilyIfAbsent(name, IdSchema, DataSchema, NoPrefixKeyStateEncoderSpec(IdSchema))
+  }
+
+  /** What is written, for the next batch to go on from. */
+  def version: Version = Version(alive, next)
+
+  /** Reads all records, with their places, until `take` says that it wants no more; whether it wanted all. */
+  def readAll(take: (Long, UnsafeRow, UnsafeRow) => Boolean): Boolean = {
+    val gone = Using.resource(store.iterator(marks))(_.map(row => row.key.getLong(0) -> longsOf(row.value)).toMap)
+    var wanted = true
+    Using.resource(store.iterator(bodies)) { rows =>
+      while (wanted && rows.hasNext) {
+        val row = rows.next()
+        val id = row.key.getLong(0)
+        val segment = new Segment(id, sizeOf(row.value), this, gone.contains(id))
+        gone.get(id).foreach(segment.gone = _)
+        val all = foreachLeft(row.value, segment) { slot =>
+          counts.read += 1
+          wanted &&= take(id << SlotBits | slot, keyRow, valueRow)
+        }
+        segment.holds(all)
+        alive = alive.updated(id, segment)
+        next = Math.max(next, id + 1)
+      }
+    }
+    wanted
+  }
+
+  /** Notes that a record is removed, or is to be written anew. */
+  def remove(place: Long): Unit = {
+    val id = place >> SlotBits
+    if (last.id != id) last = own(id)
+    last.remove((place & SlotMask).toInt)
+  }
+
+  /** Puts away what is gone, before anything is written. `anew` gets the keys of records in segments that are given up.
+    *
+    * @param more
+    *   whether records will be written, so that a last segment that is small can go with them
+    */
+  def tidy(more: Boolean)(anew: UnsafeRow => Unit): Unit = {
+    touched.forEach { segment =>
+      if (segment.left == 0) drop(segment)
+      else if (segment.left < segment.count / 4) giveUp(segment, anew)
+      else {
+        put(marks, segment.id, rowOf(segment.gone))
+        segment.isMarked = true
+      }
+    }
+    if (more) alive.get(next - 1).filter(_.bytes < Full / 4).foreach(giveUp(_, anew))
+  }
+
+  /** Writes a record; its place. */
+  def write(key: Array[Byte], value: Array[Byte]): Long = {
+    val size = 8 + key.length + value.length
+    if (count > 0 && (end + size > Header + Full || count > SlotMask)) flush()
+    if (end + size + 8 > buffer.length) buffer = Arrays.copyOf(buffer, end + size + 8)
+    Platform.putInt(buffer, at(end), key.length)
+    Platform.putInt(buffer, at(end + 4), value.length)
+    System.arraycopy(key, 0, buffer, end + 8, key.length)
+    System.arraycopy(value, 0, buffer, end + 8 + key.length, value.length)
+    end += size
+    count += 1
+    next << SlotBits | (count - 1)
+  }
+
+  /** Puts the last segment, once all is written. */
+  def flush(): Unit = if (count > 0) {
+    put(bodies, next, rowOf(buffer, end))
+    val segment = new Segment(next, end - Header, this, marked = false)
+    segment.holds(count)
+    alive = alive.updated(next, segment)
+    next += 1
+    count = 0
+    end = Header
+    // One large record is no reason to hold on to its room.
+    if (buffer.length > 2 * Full) buffer = new Array[Byte](Header + Full)
+  }
+
+  /** Removes all segments. */
+  def clear(): Unit = alive.valuesIterator.foreach(drop)
+
+  private def own(id: Long): Segment = {
+    val segment = alive(id)
+    if (segment.owner eq this) segment
+    else {
+      val copy = segment.copy(this)
+      alive = alive.updated(id, copy)
+      touched.add(copy)
+      copy
+    }
+  }
+
+  private def giveUp(segment: Segment, anew: UnsafeRow => Unit): Unit = {
+    foreachLeft(store.get(idOf(segment.id), bodies), segment)(_ => anew(keyRow))
+    drop(segment)
+  }
+
+  private def drop(segment: Segment): Unit = {
+    store.remove(idOf(segment.id), bodies)
+    if (segment.isMarked) store.remove(idOf(segment.id), marks)
+    alive = alive.removed(segment.id)
+  }
+
+  private def put(family: String, id: Long, data: UnsafeRow): Unit = store.put(idOf(id), data, family)
+
+  private def idOf(id: Long): UnsafeRow = {
+    idRow.setLong(0, id)
+    idRow
+  }
+
+  private def rowOf(longs: Array[Long]): UnsafeRow = {
+    val bytes = new Array[Byte](Header + 8 * longs.length)
+    Platform.copyMemory(longs, Platform.LONG_ARRAY_OFFSET.toLong, bytes, at(Header), 8L * longs.length)
+    rowOf(bytes, bytes.length)
+  }
+
+  /** A row of one column, whose bytes end at `end`. */
+  private def rowOf(bytes: Array[Byte], end: Int): UnsafeRow = {
+    Platform.putLong(bytes, at(8), Header.toLong << 32 | (end - Header))
+    dataRow.pointTo(bytes, ByteArrayMethods.roundNumberOfBytesToNearestWord(end))
+    dataRow
+  }
+
+  /** Goes through a segment's body with `keyRow` and `valueRow` on each record that is left; how many it has in all. */
+  private def foreachLeft(body: UnsafeRow, segment: Segment)(look: Int => Unit): Int = {
+    val base = body.getBaseObject
+    var from = body.getBaseOffset + (body.getLong(0) >>> 32)
+    val until = from + sizeOf(body)
+    var slot = 0
+    while (from < until) {
+      val (key, value) = (Platform.getInt(base, from), Platform.getInt(base, from + 4))
+      if (!segment.isGone(slot)) {
+        keyRow.pointTo(base, from + 8, key)
+        valueRow.pointTo(base, from + 8 + key, value)
+        look(slot)
+      }
+      from += 8 + key + value
+      slot += 1
+    }
+    slot
+  }
+}
+
+private[state] object Segments {
+  // A number of a record in its segment.
+  private final val SlotBits = 10
+  private final val SlotMask = (1 << SlotBits) - 1
+  // How many bytes of records fill a segment.
+  private final val Full = 32 * 1024
+  // Of a row of one column of bytes: its nulls, and where the bytes are.
+  private final val Header = 16
+
+  private val IdSchema = new StructType().add("segment", LongType, nullable = false)
+  private val DataSchema = new StructType().add("data", BinaryType, nullable = false)
+
+  /** All segments of a family, as a batch left them. */
+  final case class Version private[Segments] (alive: LongMap[Segment], next: Long)
+
+  object Version {
+    val empty: Version = Version(LongMap.empty, 0L)
+  }
+
+  private def at(position: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + position
+
+  private def sizeOf(data: UnsafeRow): Int = data.getLong(0).toInt
+
+  private def longsOf(data: UnsafeRow): Array[Long] = {
+    val longs = new Array[Long](sizeOf(data) / 8)
+    val from = data.getBaseOffset + (data.getLong(0) >>> 32)
+    Platform.copyMemory(data.getBaseObject, from, longs, Platform.LONG_ARRAY_OFFSET.toLong, 8L * longs.length)
+    longs
+  }
+
+  /** @param owner
+    *   who may change it
+    * @param marked
+    *   whether it is written which of its records are gone
+    */
+  private[state] final class Segment(val id: Long, val bytes: Int, val owner: Segments, marked: Boolean) {
+    var isMarked: Boolean = marked
+    var count = 0
+    var left = 0
+    var gone: Array[Long] = Array.emptyLongArray
+
+    def holds(all: Int): Unit = {
+      count = all
+      left = all - gone.map(java.lang.Long.bitCount).sum
+    }
+
+    def isGone(slot: Int): Boolean = gone.length > (slot >> 6) && (gone(slot >> 6) >> slot & 1L) == 1L
+
+    def remove(slot: Int): Unit = {
+      if (gone.isEmpty) gone = new Array[Long]((count + 63) >> 6)
+      gone(slot >> 6) |= 1L << slot
+      left -= 1
+    }
+
+    def copy(by: Segments): Segment = {
+      val copied = new Segment(id, bytes, by, isMarked)
+      copied.gone = gone.clone()
+      copied.count = count
+      copied.left = left
+      copied
+    }
+  }
+}
