@@ -202,6 +202,9 @@ def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
         *["['/a', '/b']", "[('/a', 1), ('/b', 1)]", "[1, 1]", "[]", "[('/a', 1), ('/b', 1)]"],
         "Expired 1 old windows",
     ]
+    why = {part.name: part.why for part in rest.explain().parts}
+    assert why["agent process"].startswith("its events are in one shard, for it may use tables through")
+    assert why["agent count_events"].startswith("its events are in one shard, as those of 'process' are; ")
     tables = kept(rest)
     assert tables["hourly-stats"] == {}
     assert tables["business-metrics"] == {("m", NOON - 3 * 3600): 4}

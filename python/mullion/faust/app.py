@@ -131,11 +131,16 @@ class App(Program, SharedApp):
     def _parts(self) -> Sequence[Part]:
         type_by_groups(self.agents.values())
         parts = []
+        shards = {agent.name: self._shards_of(agent) for agent in self.agents.values()}
+        alone = next((name for name, (field, _) in shards.items() if field is None), None)
         for agent in self.agents.values():
             decided = self._decided(agent, self._known_columns(agent.channel.name))
             file, _, line = decided.where.rpartition(":")
             where = f"{shown(file)}:{line}" if file else where_of(agent.function)
-            why = f"its events are in {self._shards_of(agent)[1]}; {decided.why}"
+            field, words = shards[agent.name]
+            if field is not None and alone is not None:
+                words = f"one shard, as those of {alone!r} are"
+            why = f"its events are in {words}; {decided.why}"
             parts.append(Part(f"agent {agent.name}", "JVM" if decided.jvm else "Python", why, where))
         return parts
 
@@ -227,8 +232,8 @@ class App(Program, SharedApp):
             if before != field:
                 raise IncompatibleStateError(
                     f"The events of the agent {agent!r} are in {_in_words(field)}, and were in {_in_words(before)} "
-                    f"when {self.name!r} began: the records of its tables are in those. Leave the shards as they were, "
-                    f"or {anew}."
+                    f"when {self.name!r} began: the records of its tables are in those. explain() says why. Leave "
+                    f"them as they were, or {anew}."
                 )
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_text(file, json.dumps({"topics": topics, "shards": {**known["shards"], **shards}}))
