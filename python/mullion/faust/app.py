@@ -30,9 +30,9 @@ from mullion.faust._reader import TableReader
 from mullion.faust._running import grouped_by, steps_of, type_by_groups
 from mullion.faust._store import MemoryStore
 from mullion.faust._worker import Reads, Worker
-from mullion.faust.agents import Agent
+from mullion.faust.agents import Agent, Channel
 from mullion.faust.models import FieldDescriptor, Record
-from mullion.topics import OUTPUTS, Broker, DirBroker
+from mullion.topics import OUTPUTS, Broker, DirBroker, KafkaBroker
 from mullion.topics._brokers import UNFIT
 from mullion.topics._dir_topic import DirTopic, replace_text
 from mullion.topics._schemas import remembered_schema
@@ -170,6 +170,10 @@ class App(Program, SharedApp):
         topics = sorted({agent.channel.name for agent in agents})
         shards = {agent.name: None if one_shard else self._shards_of(agent)[0] for agent in agents}
         self._require_begun_so(topics, shards)
+        if isinstance(self.broker, KafkaBroker):
+            # A cluster need not make topics by itself when the first message comes.
+            for name in (*self._sinks(), self.dead_letters):
+                self.broker.make(name)
         reads: dict[int, Reads] = {}
         folds: dict[int, tuple[str, bool, Decided]] = {}
         rows: DataFrame | None = None
@@ -214,6 +218,12 @@ class App(Program, SharedApp):
             timed, worker, OUTPUTS, shard_by="_shard", wall_timers=bool(self.timers), folds=told
         )
         return made
+
+    def _sinks(self) -> set[str]:
+        """The topics that agents are known to publish to."""
+        sinks = [sink for agent in self.agents.values() for sink in agent.sinks]
+        channels = [sink.channel if isinstance(sink, Agent) else sink for sink in sinks]
+        return {channel.name for channel in channels if isinstance(channel, Channel)}
 
     def _require_begun_so(self, topics: list[str], shards: dict[str, str | None]) -> None:
         """Refuses what the query did not begin with: other topics, and other shards than those of tables' records."""

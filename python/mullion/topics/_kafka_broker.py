@@ -111,6 +111,11 @@ class KafkaBroker:
             remember(remembered, wanted)
         return _parsed(self._source(spark, topic), wanted, unfit)
 
+    def make(self, topic: str) -> None:
+        """Makes a topic with the cluster's defaults, if it is not there."""
+        _require_name(topic)
+        _kafka_client.make(self.servers, topic)
+
     def session_options(self) -> dict[str, str]:
         """Spark's connector, of the Spark that is installed."""
         return {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"}
