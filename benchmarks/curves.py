@@ -25,7 +25,9 @@ def keys(count: int) -> Workload:
         name=f"keys: {count:,}",
         keys=count,
         takes=everyone(6 * M, "mullion", "memory", "spark", "ceiling"),
+        more={},
         batches=6,
+        heap=8,
     )
 
 
@@ -46,7 +48,7 @@ def overlaps(count: int) -> Workload:
 
 def cores(count: int) -> Workload:
     takes = everyone(6 * M, "mullion", "memory", "spark", "ceiling")
-    return replace(w.TUMBLING_100K, name=f"cores: {count}", cores=count, batches=6, takes=takes)
+    return replace(w.TUMBLING_100K, name=f"cores: {count}", cores=count, batches=6, takes=takes, more={})
 
 
 CURVES = (

@@ -82,6 +82,7 @@ COMPARISONS = (
     Comparison(w.VISITS, "duckdb"),
     Comparison(w.FEW_ROWS, "stateless", 1.1, unit="ms"),
     Comparison(w.FEW_ROWS, "stateless", 1.1, "memory", unit="ms"),
+    Comparison(w.FEW_ROWS, "ceiling", unit="ms"),
     Comparison(w.FEW_ROWS, "spark", unit="ms"),
     Comparison(w.TUMBLING_100K, "spark", 1, unit="MB"),
     Comparison(w.SLIDING_1K, "spark", 1, unit="MB"),

@@ -154,6 +154,32 @@ def row_in_batch(spark: SparkSession) -> Column:
     return ClassicColumn(facade(spark).rowInBatch())
 
 
+def per_text(spark: SparkSession, text: Column, condition: Column) -> Column:
+    """A condition on nothing but a text that is the same for many rows on end: it is asked when the text changes."""
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    return ClassicColumn(facade(spark).perText(_column(text), _column(condition)))
+
+
+class Counter:
+    """Counts rows in the JVM, on their way past."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._facade = facade(spark)
+        self._counter = self._facade.counter(_internal(spark, "_jsparkSession"))
+
+    def counted(self, condition: Column) -> Column:
+        """The condition; a row for which it is not true is counted, each time that a task to its end reads it."""
+        from pyspark.sql.classic.column import Column as ClassicColumn
+
+        return ClassicColumn(self._facade.counted(_column(condition), self._counter))
+
+    @property
+    def value(self) -> int:
+        """How many there were."""
+        return int(self._counter.value())
+
+
 def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A session like ``spark``, with other settings: queries that are started in it keep them."""
     facade(spark)
@@ -298,12 +324,6 @@ def last_batch_of(query: StreamingQuery) -> int | None:
     """
     progress = query._jsq.lastProgress()
     return None if progress is None else int(progress.batchId())
-
-
-def last_report_of(query: StreamingQuery) -> str | None:
-    """The progress report of a query's last batch, as JSON; ``None`` before the first."""
-    progress = query._jsq.lastProgress()
-    return None if progress is None else str(progress.json())
 
 
 def reports_of(query: StreamingQuery) -> list[str]:

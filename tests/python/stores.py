@@ -40,7 +40,10 @@ def records(spark: SparkSession, checkpoint: Path, state: str, operator: int = 0
 
 
 def _in_rocksdb(spark: SparkSession, store: Path, version: int) -> Counter[str]:
-    """Opens the snapshot of a version by RocksDB itself; the first two bytes of a key say which family it is of."""
+    """Opens the snapshot of a version by RocksDB itself; the first two bytes of a key say which family it is of.
+
+    A segment of records counts as one of their kind: where no record is, none is to be.
+    """
     found = Counter[str]()
     with tempfile.TemporaryDirectory() as scratch:
         with zipfile.ZipFile(store / f"{version}.zip") as snapshot:
@@ -53,7 +56,7 @@ def _in_rocksdb(spark: SparkSession, store: Path, version: int) -> Counter[str]:
         keys = db.newIterator()
         keys.seekToFirst()
         while keys.isValid():
-            found[families[int.from_bytes(keys.key()[:2], "little")]] += 1
+            found[families[int.from_bytes(keys.key()[:2], "little")].removesuffix("-segments")] += 1
             keys.next()
         keys.close()
         db.close()
@@ -67,7 +70,7 @@ def _in_memory(spark: SparkSession, store: Path, version: int) -> Counter[str]:
     codec = io.LZ4CompressionCodec(spark._jsc.sc().conf())
     (snapshot,) = [file for file in store.iterdir() if re.fullmatch(rf"{version}(_.*)?\.memory", file.name)]
     data = java.DataInputStream(codec.compressedInputStream(java.FileInputStream(str(snapshot))))
-    assert data.readInt() == 1, "the format"
+    assert data.readInt() == 2, "the format"
     for _ in range(data.readInt()):
         family = data.readUTF()
         while (length := data.readInt()) >= 0:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from killing import committed
 from mullion import topics
 from mullion._app.clock import ManualClock
 from mullion.errors import InvalidArgumentError
+from mullion.topics import _outputs
 from mullion.topics._dir_topic import DirTopic
 from published import feed, is_whole, rows_of, start
 
@@ -109,3 +112,56 @@ def test_what_is_no_output_of_a_query_is_refused(spark: SparkSession, tmp_path: 
     rows = spark.createDataFrame([], topics.OUTPUTS)
     with pytest.raises(InvalidArgumentError, match="called outside a streaming query"):
         publisher.publish(rows, 0)
+
+
+def test_what_is_carried_to_a_later_stage_is_what_was_made_in_pieces_that_fit_a_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_outputs, "_MOST_BYTES", 160)
+    large, small = pa.RecordBatch.from_pydict({"n": range(50)}), pa.RecordBatch.from_pydict({"s": ["x", None]})
+    note = _outputs.Note("w.close", b"schema")
+    made = [_outputs.Output("a", "k", large, note), _outputs.Output("b", None, small)]
+    (rows,) = _outputs.carried(made)
+    found = list(_outputs.outputs_in([rows]))
+    assert [(out.topic, out.key, out.note, out.batch.num_rows) for out in found] == [
+        *[("a", "k", note, 20)] * 2,
+        ("a", "k", note, 10),
+        ("b", None, None, 2),
+    ]
+    assert pa.Table.from_batches([out.batch for out in found[:3]]) == pa.Table.from_batches([large])
+    assert found[3].batch == small
+    assert list(_outputs.carried([])) == []
+
+    plain = rows.select(["topic", "key", "batch"])
+    nothing = pa.RecordBatch.from_arrays([pa.array([None], f.type) for f in plain.schema], schema=plain.schema)
+    assert list(_outputs.outputs_in([plain, nothing])) == [out._replace(note=None) for out in found]
+
+
+def test_what_the_driver_is_told_of_a_batch_may_stop_it_before_any_of_it_is_published(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    broker = topics.DirBroker(tmp_path / "topics")
+    feed(broker, range(1))
+    publisher = broker.publisher()
+    told: list[_outputs.Note] = []
+
+    def make(batches: Any) -> Any:
+        for batch in batches:
+            yield _outputs.Output("to", None, batch.select(["n"]), _outputs.Note("made", b"of n"))
+
+    def tell(notes: Any) -> None:
+        told.extend(dict.fromkeys(notes))
+        if len(told) == 1:
+            raise ValueError("not this one")
+
+    def run() -> None:
+        rows = broker.stream(spark, "in").writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        rows = rows.foreachBatch(lambda batch, number: publisher.publish_made(batch, number, make, tell))
+        rows.trigger(availableNow=True).start().awaitTermination()
+
+    with pytest.raises(StreamingQueryException, match="not this one"):
+        run()
+    assert rows_of(broker, "to") == []
+    run()
+    assert rows_of(broker, "to") == list(range(10))
+    assert told == [("made", b"of n")] * 2

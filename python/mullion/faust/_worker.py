@@ -198,7 +198,9 @@ def outputs(
             "timestamp": letter.timestamp,
         }
         records.append((dead_letters, _text(letter.key), record))
-    rows: list[tuple[str, str | None, bytes | None]] = [(PRINTED, printed, None)] if printed else []
+    rows: list[tuple[str, str | None, bytes]] = []
+    if printed:
+        rows.append((PRINTED, None, _encoded(PRINTED, [{"value": printed}])))
     # Arrow takes the fields of the first record for those of all.
     for (to, key, _), alike in itertools.groupby(records, lambda one: (one[0], one[1], list(one[2]))):
         rows.append((to, key, _encoded(to, [record for _, _, record in alike])))

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from mullion._app.clock import Clock
 from mullion.errors import InvalidArgumentError
+from mullion.topics._outputs import Make, Tell
 from mullion.topics._records import Data
 
 SchemaLike: TypeAlias = StructType | pa.Schema | str
@@ -32,6 +33,13 @@ class Publisher(Protocol):
         Each row's RecordBatch becomes rows of its topic; a null in its place is none. Texts for :data:`PRINTED` are
         printed once the batch is published, in the order of partitions. ``outputs`` is evaluated once,
         whatever was published before, so that the state of operators in it is saved.
+        """
+
+    def publish_made(self, rows: DataFrame, batch_id: int, make: Make, tell: Tell | None = None) -> None:
+        """Publishes what ``make`` makes of the rows of each task of a batch, in the worker that has them.
+
+        ``tell`` is given the notes of all tasks before anything is published, which its exception prevents; without it
+        nobody reads them. ``rows`` and ``make`` are evaluated once for each task, as in :meth:`publish`.
         """
 
 

@@ -13,6 +13,7 @@ import pyspark.sql.types as T
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from mullion import _jvm
 from mullion._app.clock import Clock
 from mullion.errors import InvalidArgumentError
 from mullion.topics import _types
@@ -130,12 +131,14 @@ def _stream(spark: SparkSession, folder: DirTopic, about: About, wanted: T.Struc
         .option("pathGlobFilter", "*.parquet")
         .parquet(str(folder.folder))
     )
-    revision = F.substring("_metadata.file_name", REVISION_AT + 1, REVISION_DIGITS)
+    file = F.col("_metadata.file_name")
+    revision = F.substring(file, REVISION_AT + 1, REVISION_DIGITS)
     later = F.raise_error(
         f"Topic '{folder.name}': a column became wider since this query started, such as from ints to floats. Start it "
         "again with a new checkpoint, or give the topic's columns with schema=."
     )
-    rows = rows.where(F.when(revision > f"{about.revision:0{REVISION_DIGITS}}", later.cast("boolean")).otherwise(True))
+    known_to_this = F.when(revision > f"{about.revision:0{REVISION_DIGITS}}", later.cast("boolean")).otherwise(True)
+    rows = rows.where(_jvm.per_text(spark, file, known_to_this))
     columns = []
     for field in wanted:
         pieces = [

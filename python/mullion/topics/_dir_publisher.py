@@ -3,7 +3,7 @@
 A batch's tasks write files that no topic has yet. One note says which files the batch publishes; to write it is what
 publishes them, all or none. Then they are renamed into their topics::
 
-    tasks:  stage files            killed here: the batch is done again, and stages again
+    tasks:  make and stage files   killed here: the batch is done again, and stages again
     driver: note {batch, files}    from here on the batch is published
             rename each            killed here: the next start renames those that are left
             note {applied}
@@ -20,6 +20,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, final
 
@@ -31,10 +32,33 @@ from mullion._app.clock import Clock, system
 from mullion.topics import _types
 from mullion.topics._brokers import columns_text
 from mullion.topics._dir_topic import DirTopic, Staged, replace_text, write_rows
-from mullion.topics._outputs import PRINTED, decoded, partition_of_task, query_id_of, require_outputs, show
+from mullion.topics._outputs import (
+    PRINTED,
+    Make,
+    Note,
+    Tell,
+    outputs_in,
+    partition_of_task,
+    query_id_of,
+    require_outputs,
+    show,
+)
 from mullion.topics._records import TIMESTAMP_TYPE, normal
 
-_STAGED = "partition int, topic string, file string, columns string, rows bigint"
+_STAGED = "partition int, topic string, file string, columns string, rows bigint, callback string, note binary"
+"""What a task tells the driver, as DDL: of a file, or a note."""
+
+_STAGED_SCHEMA = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("topic", pa.string()),
+        ("file", pa.string()),
+        ("columns", pa.string()),
+        ("rows", pa.int64()),
+        ("callback", pa.string()),
+        ("note", pa.binary()),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -93,16 +117,22 @@ class DirPublisher:
     def publish(self, outputs: DataFrame, batch_id: int) -> None:
         """Publishes a batch, once. A query that goes on from an earlier batch of its checkpoint repeats nothing."""
         require_outputs(outputs)
-        query = query_id_of(outputs)
+        self.publish_made(outputs, batch_id, outputs_in)
+
+    def publish_made(self, rows: DataFrame, batch_id: int, make: Make, tell: Tell | None = None) -> None:
+        """The same of what ``make`` makes; the files are staged where it is made."""
+        query = query_id_of(rows)
         note, staging = self._home / "_published" / f"{query}.json", self._home / "_staging" / query
         noted = _Noted.of_json(note.read_text("utf-8")) if note.exists() else None
         if noted is not None and not noted.applied:
             self._apply(noted, note, again=True)
         shutil.rmtree(staging, ignore_errors=True)
-        files, printed = self._stage(outputs, batch_id, query, staging)
+        files, notes, printed = self._stage(rows, batch_id, make, query, staging)
+        if tell is not None:
+            tell(notes)
         batch = _Noted(batch_id, applied=False, files=files)
         if noted is None or noted.batch < batch_id:
-            if files:
+            if batch.files:
                 self._require_fit(batch)
                 replace_text(note, batch.json())
                 self._apply(batch, note, again=False)
@@ -110,12 +140,11 @@ class DirPublisher:
         shutil.rmtree(staging, ignore_errors=True)
 
     def _stage(
-        self, outputs: DataFrame, batch: int, query: str, staging: Path
-    ) -> tuple[tuple[_File, ...], list[tuple[int, str]]]:
-        """What the batch publishes, and what it prints."""
-        stage = _Stage(str(self._home), str(staging), self._clock.time_us())
-        found = outputs.mapInArrow(stage, _STAGED).collect()
-        rows = sorted((row for row in found if row.topic != PRINTED), key=lambda row: (row.topic, row.partition))
+        self, rows: DataFrame, batch: int, make: Make, query: str, staging: Path
+    ) -> tuple[tuple[_File, ...], list[Note], list[tuple[int, str]]]:
+        """What the batch publishes, what is told of it, and what it prints."""
+        stage = _Stage(make, str(self._home), str(staging), self._clock.time_us())
+        told = rows.mapInArrow(stage, _STAGED).collect()
         files = tuple(
             _File(
                 row.topic,
@@ -123,9 +152,10 @@ class DirPublisher:
                 f"{query[:8]}.{batch}.{row.partition}",
                 row.rows,
             )
-            for row in rows
+            for row in sorted((row for row in told if row.topic), key=attrgetter("topic", "partition"))
         )
-        return files, [(row.partition, row.file) for row in found if row.topic == PRINTED]
+        notes = [Note(row.callback, bytes(row.note)) for row in told if row.note is not None]
+        return files, notes, [(row.partition, row.file) for row in told if row.topic == PRINTED]
 
     def _require_fit(self, batch: _Noted) -> None:
         """Refuses columns that their topics have in another type, while nothing is published."""
@@ -156,29 +186,45 @@ def batch_by_topic(files: Iterable[_File]) -> dict[str, list[_File]]:
 class _Stage:
     """What a task does: one file for each topic. It runs in a Python worker."""
 
-    def __init__(self, home: str, staging: str, now_us: int) -> None:
+    def __init__(self, make: Make, home: str, staging: str, now_us: int) -> None:
+        self._make = make
         self._home = home
         self._staging = staging
         self._now_us = now_us
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         topics: dict[str, list[tuple[pa.Table, str | None]]] = {}
-        for rows in batches:
-            for topic, key, batch in zip(*(rows[name].to_pylist() for name in ("topic", "key", "batch")), strict=True):
-                if topic == PRINTED:
-                    yield _staged(PRINTED, key)
-                elif batch is not None:
-                    table = normal(topic, pa.Table.from_batches([decoded(batch)]))
-                    if table.num_rows:
-                        topics.setdefault(topic, []).append((table, key))
+        notes: dict[Note, None] = {}
+        partition = partition_of_task()
+        printed: list[dict[str, Any]] = []
+        for topic, key, batch, note in self._make(batches):
+            if note is not None:
+                notes[note] = None
+            if topic == PRINTED:
+                texts = batch["value"].to_pylist()
+                printed += [{"partition": partition, "topic": PRINTED, "file": text} for text in texts]
+                continue
+            table = normal(topic, pa.Table.from_batches([batch]))
+            if table.num_rows:
+                topics.setdefault(topic, []).append((table, key))
+        told: list[dict[str, Any]] = [{"callback": note.callback, "note": note.says} for note in notes]
+        told += printed
         Path(self._staging).mkdir(parents=True, exist_ok=True)
         for topic, tables in topics.items():
             # A task that is tried again has another file: the driver learns of the one that counts.
             file = Path(self._staging) / uuid.uuid4().hex
             staged = self._write(file, topic, tables)
-            rows_written = sum(table.num_rows for table, _ in tables)
-            columns = json.dumps(staged.columns.jsonValue())
-            yield _staged(topic, str(file), columns, rows_written)
+            told.append(
+                {
+                    "partition": partition,
+                    "topic": topic,
+                    "file": str(file),
+                    "columns": json.dumps(staged.columns.jsonValue()),
+                    "rows": sum(table.num_rows for table, _ in tables),
+                }
+            )
+        if told:
+            yield pa.RecordBatch.from_pylist(told, schema=_STAGED_SCHEMA)
 
     def _write(self, file: Path, topic: str, tables: list[tuple[pa.Table, str | None]]) -> Staged:
         known = DirTopic(Path(self._home), topic).about()
@@ -204,13 +250,6 @@ class _Stage:
         came = pa.concat_arrays([pa.repeat(columns_text(table.column_names), table.num_rows) for table, _ in tables])
         times = pa.repeat(pa.scalar(self._now_us, pa.int64()), values.num_rows).cast(TIMESTAMP_TYPE)
         return write_rows(file, values, keys, times, came, known.schema)
-
-
-def _staged(topic: str, file: str, columns: str = "", rows: int = 0) -> pa.RecordBatch:
-    partition = pa.array([partition_of_task()], pa.int32())
-    return pa.RecordBatch.from_pydict(
-        {"partition": partition, "topic": [topic], "file": [file], "columns": [columns], "rows": [rows]}
-    )
 
 
 def _piece(table: pa.Table, name: str, kind: pa.DataType) -> pa.ChunkedArray:

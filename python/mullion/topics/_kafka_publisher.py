@@ -11,7 +11,18 @@ from pyspark import Accumulator, AccumulatorParam
 from pyspark.sql import DataFrame
 
 from mullion.topics import _json
-from mullion.topics._outputs import PRINTED, decoded, partition_of_task, require_outputs, show
+from mullion.topics._outputs import (
+    NOTED,
+    PRINTED,
+    Make,
+    Note,
+    Tell,
+    carried,
+    outputs_in,
+    partition_of_task,
+    require_outputs,
+    show,
+)
 from mullion.topics._records import normal
 
 _RECORDS = "topic string, key string, value binary"
@@ -37,24 +48,38 @@ class KafkaPublisher:
     def publish(self, outputs: DataFrame, batch_id: int) -> None:
         """Publishes a batch."""
         require_outputs(outputs)
+        self.publish_made(outputs, batch_id, outputs_in)
+
+    def publish_made(self, rows: DataFrame, batch_id: int, make: Make, tell: Tell | None = None) -> None:
+        """The same of what ``make`` makes, which is kept in Spark for as long as ``tell`` looks at its notes."""
+        if tell is None:
+            self._send(rows, make)
+            return
+        noted = rows.mapInArrow(lambda batches: carried(list(make(batches))), NOTED).persist()
+        try:
+            notes = noted.where("note IS NOT NULL").select("callback", "note").collect()
+            tell(Note(row.callback, bytes(row.note)) for row in notes)
+            self._send(noted, outputs_in)
+        finally:
+            noted.unpersist()
+
+    def _send(self, rows: DataFrame, make: Make) -> None:
         # Counted as they are written: to evaluate the batch once more would run its operators again.
-        context = outputs.sparkSession.sparkContext
+        context = rows.sparkSession.sparkContext
         counted = context.accumulator(Counter(), _Counts())
         printed: Accumulator[list[tuple[int, str]]] = context.accumulator([], _Texts())
 
         def records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for rows in batches:
-                for topic, key, batch in zip(
-                    *(rows[name].to_pylist() for name in ("topic", "key", "batch")), strict=True
-                ):
-                    if topic == PRINTED:
-                        printed.add([(partition_of_task(), key)])
-                    elif batch is not None:
-                        table = normal(topic, pa.Table.from_batches([decoded(batch)]))
-                        counted.add(Counter({topic: table.num_rows}))
-                        yield _records(topic, key, table)
+            for output in make(batches):
+                if output.topic == PRINTED:
+                    partition = partition_of_task()
+                    printed.add([(partition, text) for text in output.batch["value"].to_pylist()])
+                    continue
+                table = normal(output.topic, pa.Table.from_batches([output.batch]))
+                counted.add(Counter({output.topic: table.num_rows}))
+                yield _records(output.topic, output.key, table)
 
-        sent = outputs.mapInArrow(records, _RECORDS)
+        sent = rows.mapInArrow(records, _RECORDS)
         sent.write.format("kafka").option("kafka.bootstrap.servers", self._servers).save()
         self._published.update(counted.value)
         show(printed.value)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -15,7 +16,76 @@ OUTPUTS = "topic string, key string, batch binary"
 """The rows a publisher takes, as DDL: where to, the key of all rows of the batch or null, and the batch or null."""
 
 PRINTED = ""
-"""Where to of what the driver prints once the batch is published: a text, in the place of the key."""
+"""Where to of what the driver prints once the batch is published: RecordBatches with texts in the column ``value``."""
+
+NOTED = "callback string, topic string, key string, batch binary, note binary"
+"""The same with a note, as DDL, and what made it."""
+
+_NOTED_SCHEMA: Final = pa.schema(
+    [
+        ("callback", pa.string()),
+        ("topic", pa.string()),
+        ("key", pa.string()),
+        ("batch", pa.binary()),
+        ("note", pa.binary()),
+    ]
+)
+
+_MOST_BYTES: Final = 64 << 20
+"""About how large a batch may be that crosses Spark in one row."""
+
+
+class Note(NamedTuple):
+    """What a worker has to say of what a callback made, before any of it is published."""
+
+    callback: str
+    says: bytes
+
+
+class Output(NamedTuple):
+    """A RecordBatch on its way to a topic, in a worker; ``key`` is of all its rows."""
+
+    topic: str
+    key: str | None
+    batch: pa.RecordBatch
+    note: Note | None = None
+
+
+Make: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterable[Output]]
+"""What a worker makes of the rows of a task. It is pickled."""
+
+Tell: TypeAlias = Callable[[Iterable[Note]], None]
+"""What the driver does with the notes of a batch, in which there may be equal ones."""
+
+
+def carried(outputs: Sequence[Output]) -> Iterator[pa.RecordBatch]:
+    """What a worker made as rows :data:`NOTED`, for a later stage of its query."""
+    rows = []
+    for output in outputs:
+        callback, says = output.note or (None, None)
+        rows += [(callback, output.topic, output.key, encoded(batch), says) for batch in _in_pieces(output.batch)]
+    if rows:
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(list(values), field.type) for values, field in zip(columns, _NOTED_SCHEMA, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=_NOTED_SCHEMA)
+
+
+def outputs_in(batches: Iterable[pa.RecordBatch]) -> Iterator[Output]:
+    """What rows :data:`OUTPUTS` or :data:`NOTED` carry."""
+    for rows in batches:
+        count = rows.num_rows
+        noted = "note" in rows.schema.names
+        columns = [rows[name].to_pylist() for name in ("topic", "key", "batch")]
+        columns += [rows[name].to_pylist() if noted else [None] * count for name in ("callback", "note")]
+        for topic, key, batch, callback, says in zip(*columns, strict=True):
+            if batch is not None:
+                yield Output(topic, key, decoded(batch), None if says is None else Note(callback, says))
+
+
+def _in_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    rows = max(1, batch.num_rows * _MOST_BYTES // max(batch.nbytes, 1))
+    for start in range(0, max(1, batch.num_rows), rows):
+        yield batch.slice(start, rows)
 
 
 def show(printed: Iterable[tuple[int, str]]) -> None:

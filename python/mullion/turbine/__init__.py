@@ -269,7 +269,11 @@ class WindowHandle:
 
     @property
     def skipped(self) -> int:
-        """How many rows of batches that lacked a column it left out, since the program was started here."""
+        """How many rows of batches that lacked a column it left out, since the program was started here.
+
+        Rows are counted as they are read, before their batch is committed: those that are read again, for a stage or a
+        batch was done again, are counted again.
+        """
         return 0 if self._plan is None else self._plan.skipped(self.name)
 
     @property

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mullion.errors import FunctionError
-from mullion.topics import encoded
+from mullion.topics._outputs import Note, Output, carried
 from mullion.turbine import _schemas
 from mullion.turbine._process import place_of
 from mullion.turbine.state import NoState
@@ -36,22 +36,6 @@ PROCESS: Final = "process"
 FIRING: Final = "__mullion_firing"
 FAILED: Final = "failed"
 SKIPPED: Final = "skipped"
-
-OUT: Final = "callback string, topic string, key string, batch binary, schema binary"
-"""What comes of a callback, as DDL: of which callback, where to, and the batch as Arrow IPC with its schema."""
-
-_OUT_SCHEMA: Final = pa.schema(
-    [
-        ("callback", pa.string()),
-        ("topic", pa.string()),
-        ("key", pa.string()),
-        ("batch", pa.binary()),
-        ("schema", pa.binary()),
-    ]
-)
-
-_MOST_BYTES: Final = 64 << 20
-"""About how large a batch may be that crosses Spark in one row."""
 
 
 @final
@@ -84,7 +68,7 @@ class Outputs:
     on_error: str
     dead_letter: str | None
     count: Count
-    _rows: list[tuple[Any, ...]] = field(default_factory=list)
+    _made: list[Output] = field(default_factory=list)
 
     def add(self, callback: Called, what: str, batches: Iterable[Any]) -> None:
         """Takes what the calls of a callback returned: batches and ``None``."""
@@ -123,23 +107,21 @@ class Outputs:
         self.count(f"{callback.of}.{FAILED}", panes)
         if self.dead_letter is not None:
             letter = {"callback": what, "error": message, "panes": panes}
-            batch = pa.RecordBatch.from_pylist([letter])
-            self._rows.append((callback.name, self.dead_letter, None, encoded(batch), None))
+            self._made.append(Output(self.dead_letter, None, pa.RecordBatch.from_pylist([letter])))
 
     def _write(self, callback: Called, schema: pa.Schema, run: list[pa.RecordBatch]) -> None:
-        table = pa.Table.from_batches(run, schema).combine_chunks()
-        written = schema.serialize().to_pybytes()
-        rows = max(1, table.num_rows * _MOST_BYTES // max(table.nbytes, 1))
-        for batch in table.to_batches(max_chunksize=rows):
-            self._rows.append((callback.name, callback.topic, None, encoded(batch), written))
+        assert callback.topic is not None
+        known = callback.schema is not None and callback.schema.equals(schema)
+        note = None if known else Note(callback.name, schema.serialize().to_pybytes())
+        whole = pa.Table.from_batches(run, schema).combine_chunks()
+        self._made += (Output(callback.topic, None, batch, note) for batch in whole.to_batches())
+
+    def __iter__(self) -> Iterator[Output]:
+        return iter(self._made)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """All of it, as rows of :data:`OUT`."""
-        if self._rows:
-            columns = zip(*self._rows, strict=True)
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(list(c), f.type) for c, f in zip(columns, _OUT_SCHEMA, strict=True)], schema=_OUT_SCHEMA
-            )
+        """All of it, as rows :data:`mullion.topics.NOTED`."""
+        return carried(self._made)
 
 
 @final
@@ -163,13 +145,13 @@ class PaneCallbacks:
     dead_letter: str | None
     count: Count
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The panes of a shard that fired in a tick; gives rows of :data:`OUT`."""
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Output]:
+        """The panes of a shard that fired in a tick; gives what is published."""
         there = [batch for batch in batches if batch.num_rows]
         if there:
             outputs = Outputs(self.on_error, self.dead_letter, self.count)
             self.run(pa.Table.from_batches(there), NoState(), outputs)
-            yield from outputs.rows()
+            yield from outputs
 
     def run(self, panes: pa.Table, state: Any, outputs: Outputs) -> None:
         """Calls what is to be called of these panes: early firings, then closes."""

@@ -14,7 +14,6 @@ share the state of a shard in one task.
 from __future__ import annotations
 
 import difflib
-import json
 import pickle
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -36,6 +35,7 @@ from mullion._panes import read_panes
 from mullion._stateful import Branch, staged, stateful_map
 from mullion.errors import FunctionError, InvalidArgumentError, UnknownColumnError
 from mullion.topics import Publisher, has_columns
+from mullion.topics._outputs import NOTED, Make, Note, outputs_in
 from mullion.topics._records import COLUMNS, TIMESTAMP
 from mullion.turbine import _schemas
 from mullion.turbine._callbacks import (
@@ -43,7 +43,6 @@ from mullion.turbine._callbacks import (
     EARLY,
     FAILED,
     FIRING,
-    OUT,
     PROCESS,
     SKIPPED,
     Called,
@@ -56,7 +55,7 @@ from mullion.turbine._callbacks import (
 from mullion.turbine._kept import WindowSpec
 from mullion.turbine._made import GAP, NAME, SIZE, SLIDE, FromData, Shape, note, shapes_in
 from mullion.turbine._process import place_of
-from mullion.turbine._subscription import Options, Subscription
+from mullion.turbine._subscription import Subscription
 from mullion.turbine._worker import (
     ROW,
     CallbacksOfMade,
@@ -80,7 +79,6 @@ QUIET_MS: Final = 250
 """After how long without rows a persistent window's event clock goes on with the wall clock."""
 
 TIME: Final = "__mullion_time"
-_CAME: Final = "__mullion_came"
 _LONGEST_MS: Final = (2**63 - 1) // 1000
 
 
@@ -146,20 +144,26 @@ class Plan(ABC):
         self.counts = Counts(app.spark)
         self.returns = Returns()
         self.whole: dict[str, frozenset[str]] = {}
-        self._skipped: dict[tuple[str, int], dict[str, int]] = {}
+        self._lacking: dict[str, _jvm.Counter] = {}
 
     @abstractmethod
     def rows(self, spark: SparkSession) -> DataFrame:
         """What the query streams."""
 
     @abstractmethod
-    def outputs(self, batch: DataFrame) -> DataFrame:
-        """What callbacks return for a batch of :meth:`rows`: rows of ``OUT``."""
+    def make(self) -> Make:
+        """What workers make of a batch of :meth:`rows`, to be published; what callbacks return is noted."""
 
     @property
     def steady(self) -> bool:
         """Whether workers know the schemas of all that callbacks return, and need not be looked after."""
         return all(self.returns.is_known(name) for name in self.callbacks())
+
+    def learn(self, notes: Iterable[Note]) -> None:
+        """Takes in which schemas the callbacks of a batch returned; raises :class:`FunctionError` if they differ."""
+        callbacks = self.callbacks()
+        for name, schema in dict.fromkeys(notes):
+            self.returns.take(name, callbacks.get(name, f"The callback {name} of a window made from data"), schema)
 
     def mend(self, error: BaseException) -> bool:
         """Whether the query may start again after an error, for what was wrong is no more."""
@@ -253,21 +257,19 @@ class Plan(ABC):
 
     def skipped(self, window: str) -> int:
         """How many rows were left out of a window because their batch lacked a column."""
-        query = self.app.queries.get(self.name)
-        self._note([] if query is None else query.progress)
-        return self.counts[f"{window}.{SKIPPED}"] + sum(batch.get(window, 0) for batch in self._skipped.values())
+        lacking = self._lacking.get(window)
+        return self.counts[f"{window}.{SKIPPED}"] + (0 if lacking is None else lacking.value)
 
-    def note_last(self) -> None:
-        """Takes in what the last batch counted in the JVM: of many batches Spark keeps no reports."""
-        query = self.app.queries.get(self.name)
-        report = None if query is None else _jvm.last_report_of(query.query)
-        self._note([] if report is None else [json.loads(report)])
-
-    def _note(self, reports: Iterable[dict[str, Any]]) -> None:
-        for report in reports:
-            observed = report.get("observedMetrics", {}).get(SKIPPED)
-            if observed is not None:
-                self._skipped[(report["runId"], report["batchId"])] = {of: n or 0 for of, n in observed.items()}
+    def came_whole(self, topic: DataFrame, window: TurbineWindow) -> Column:
+        """Whether a row of the topic came with all columns that a window needs; one that did not is counted."""
+        spec, options = window.spec, self.subscription.options
+        require_columns(topic, spec, options.topic)
+        needs = (name for name in spec.needs if name != KAFKA_TIME or not options.with_kafka_timestamp)
+        if spec.name not in self._lacking:
+            self._lacking[spec.name] = _jvm.Counter(topic.sparkSession)
+        # Rows of one call of produce came with the same columns.
+        came = _jvm.per_text(topic.sparkSession, sf.col(COLUMNS), has_columns(*needs))
+        return self._lacking[spec.name].counted(came)
 
     def _called(self, kind: str, of: str, parameter: str, function: Callable[..., Any]) -> Called:
         known = self.returns[f"{of}.{kind}"]
@@ -289,16 +291,13 @@ class WindowPlan(Plan):
         given = self._as_they_are(topic) if self.subscription.process.python is None else self._of_process(topic)
         return in_words(self.panes(self.window, given), spec, sf.col("pane.firing").alias(FIRING))
 
-    def outputs(self, batch: DataFrame) -> DataFrame:
-        """What the callbacks return for a batch of firings: rows of ``OUT``."""
-        return batch.mapInArrow(self.pane_callbacks(self.window), OUT)
+    def make(self) -> Make:
+        """The callbacks."""
+        return self.pane_callbacks(self.window)
 
     def _as_they_are(self, topic: DataFrame) -> DataFrame:
-        spec, options = self.window.spec, self.subscription.options
-        needs, came = [column_of(name) for name in spec.needs], came_whole(topic, spec, options)
-        # Looked at once for each row: what counts rows takes them one by one, and this one of fixed width.
-        rows = topic.select(*needs, came.alias(_CAME)).observe(SKIPPED, sf.count_if(~sf.col(_CAME)).alias(spec.name))
-        return rows.where(_CAME).drop(_CAME)
+        rows = topic.where(self.came_whole(topic, self.window))
+        return rows.select(*map(column_of, self.window.spec.needs))
 
     def _of_process(self, topic: DataFrame) -> DataFrame:
         schema = rows_given(self.subscription, topic)[self.name]
@@ -318,9 +317,9 @@ class ProcessPlan(Plan):
         """The topic's rows."""
         return topic_rows(self.app, self.subscription, sharded(spark, self.subscription), self.name)
 
-    def outputs(self, batch: DataFrame) -> DataFrame:
-        """What ``process`` returns for a batch: rows of ``OUT``."""
-        return batch.mapInArrow(Returned(self.process()), OUT)
+    def make(self) -> Make:
+        """``process``."""
+        return Returned(self.process())
 
     def callbacks(self) -> dict[str, str]:
         """``process`` alone."""
@@ -336,7 +335,7 @@ class ShardPlan(Plan):
         self.shapes: dict[str, Shape] = {}
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """What ``process`` and the callbacks return: rows of ``OUT``."""
+        """What ``process`` and the callbacks return, as rows ``NOTED``."""
         subscription = self.subscription
         topic = topic_rows(self.app, subscription, sharded(spark, subscription), self.name)
         schemas = rows_given(subscription, topic)
@@ -351,7 +350,7 @@ class ShardPlan(Plan):
         first = ProcessOfShard(process, tuple(Needed(process, name, schemas[name]) for name in self.windows), known)
         shard_by = [] if subscription.partition_key is None else [column_of(subscription.partition_key)]
         if not self.windows and not self.shapes:
-            return stateful_map(topic, first, OUT, shard_by=shard_by, wall_timers=True)
+            return stateful_map(topic, first, NOTED, shard_by=shard_by, wall_timers=True)
         made = None
         if known is not None:
             made = CallbacksOfMade(
@@ -379,7 +378,7 @@ class ShardPlan(Plan):
             name: Branch(from_arrow_schema(shape.rows), partial(panes_of, shape), shape.time_column)
             for name, shape in self.shapes.items()
         }
-        return staged(topic, first, branches, second, OUT, shard_by=shard_by, wall_timers=True)
+        return staged(topic, first, branches, second, NOTED, shard_by=shard_by, wall_timers=True)
 
     @property
     def _folder(self) -> Path:
@@ -399,9 +398,9 @@ class ShardPlan(Plan):
             asked |= on_event_time(shape.allowed_lateness_ms, QUIET_MS)
         return self.aggregated(rows, shape.name, shape.parts, _window_of(shape), keys, asked)
 
-    def outputs(self, batch: DataFrame) -> DataFrame:
-        """They are there."""
-        return batch
+    def make(self) -> Make:
+        """What there is already."""
+        return outputs_in
 
     @property
     def steady(self) -> bool:
@@ -444,12 +443,6 @@ def with_arrival(rows: DataFrame) -> DataFrame:
     # Of batches that follow one another, and within one of the order in which it is read.
     row = _jvm.row_in_batch(rows.sparkSession)
     return rows.withColumn(ARRIVAL, sf.struct(sf.current_timestamp().alias("batch"), row.alias("row")))
-
-
-def came_whole(topic: DataFrame, spec: Spec, options: Options) -> Column:
-    """Whether a row of the topic came with all columns that a window needs, which the topic must have."""
-    require_columns(topic, spec, options.topic)
-    return has_columns(*(name for name in spec.needs if name != KAFKA_TIME or not options.with_kafka_timestamp))
 
 
 def require_columns(topic: DataFrame, spec: Spec, name: str) -> None:
@@ -596,20 +589,7 @@ def publish(plan: Plan, publisher: Publisher, batch: DataFrame, number: int) -> 
     Until each of them has returned something, with no column all null, the types of what they return are not known, and
     a batch's are compared before any of it is published. From then on workers compare with what is known.
     """
-    plan.note_last()
-    outputs, plain = plan.outputs(batch), ("topic", "key", "batch")
-    if plan.steady:
-        publisher.publish(outputs.select(*plain), number)
-        return
-    outputs = outputs.persist()
-    try:
-        callbacks = plan.callbacks()
-        found = outputs.where("schema is not null").select("callback", "schema").collect()
-        for name, schema in dict.fromkeys((row.callback, bytes(row.schema)) for row in found):
-            plan.returns.take(name, callbacks.get(name, f"The callback {name} of a window made from data"), schema)
-        publisher.publish(outputs.select(*plain), number)
-    finally:
-        outputs.unpersist()
+    publisher.publish_made(batch, number, plan.make(), None if plan.steady else plan.learn)
 
 
 def has_run(checkpoint: Path) -> bool:

@@ -28,12 +28,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from mullion import together
 from mullion.errors import FunctionError, IncompatibleStateError, InvalidArgumentError
 from mullion.topics._dir_topic import replace_text
+from mullion.topics._outputs import Make, Output
 from mullion.turbine._callbacks import (
     CLOSE,
     EARLY,
     FAILED,
-    OUT,
-    SKIPPED,
     Outputs,
     PaneCallbacks,
     key_column,
@@ -43,7 +42,6 @@ from mullion.turbine._plan import (
     QUIET_MS,
     TIME,
     Plan,
-    came_whole,
     on_event_time,
     rows_given,
     sharded,
@@ -173,22 +171,21 @@ class TogetherPlan(Plan):
         keys = [column_of(name).alias(alias) for name, alias in zip(spec.key, columns.key, strict=True)]
         return self.aggregated(rows, spec.name, spec.parts, spec.native(), keys, asked, columns.parts.__getitem__)
 
-    def outputs(self, batch: DataFrame) -> DataFrame:
-        """What the callbacks return for a batch of firings: rows of ``OUT``."""
+    def make(self) -> Make:
+        """The callbacks."""
         windows = tuple(
             (engine_name(window.name), self.pane_callbacks(window), self.shared.columns(window))
             for window in self.shared.windows
         )
         options = self.subscription.options
-        return batch.mapInArrow(CallbacksOfWindows(windows, options.on_error, options.dead_letter, self.counts), OUT)
+        return CallbacksOfWindows(windows, options.on_error, options.dead_letter, self.counts)
 
     def _as_they_are(self, topic: DataFrame) -> DataFrame:
-        windows, options = self.shared.windows, self.subscription.options
+        windows = self.shared.windows
         needed = dict.fromkeys(name for window in windows for name in window.spec.needs)
-        marks = [came_whole(topic, window.spec, options).alias(_takes(i)) for i, window in enumerate(windows)]
-        skipped = [sf.count_if(~sf.col(_takes(i))).alias(window.name) for i, window in enumerate(windows)]
+        marks = [self.came_whole(topic, window).alias(_takes(i)) for i, window in enumerate(windows)]
         taken: Column = reduce(Column.__or__, (sf.col(_takes(i)) for i in range(len(windows))))
-        return topic.select(*map(column_of, needed), *marks).observe(SKIPPED, *skipped).where(taken)
+        return topic.select(*map(column_of, needed), *marks).where(taken)
 
     def _of_process(self, topic: DataFrame) -> DataFrame:
         given, process = rows_given(self.subscription, topic), self.process()
@@ -306,8 +303,8 @@ class CallbacksOfWindows:
     dead_letter: str | None
     count: Callable[[str, int], None]
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The panes of a shard that fired in a tick, early ones first; gives rows of ``OUT``."""
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Output]:
+        """The panes of a shard that fired in a tick, early ones first; gives what is published."""
         there = [batch for batch in batches if batch.num_rows]
         if not there:
             return
@@ -320,4 +317,4 @@ class CallbacksOfWindows:
                 own = {alone: panes[column] for alone, column in columns.as_alone().items()}
                 table = callbacks.of_engine(pa.table({"window": panes["window"], **own}))
                 callbacks.fire(kind, table, NoState(), outputs)
-        yield from outputs.rows()
+        yield from outputs

@@ -19,6 +19,7 @@ from mullion._stage import Firings
 from mullion._state import State
 from mullion.errors import FunctionError
 from mullion.topics._brokers import SEPARATOR
+from mullion.topics._outputs import Output
 from mullion.topics._records import COLUMNS
 from mullion.turbine._callbacks import (
     CLOSE,
@@ -146,7 +147,7 @@ class ProcessOfShard:
     made: FromData | None = None
 
     def __call__(self, rows: Iterator[pa.RecordBatch], records: Records) -> Iterator[Any]:
-        """Rows of :data:`mullion.turbine._callbacks.OUT`, and pairs of a window's name and its rows."""
+        """Rows :data:`mullion.topics.NOTED`, and pairs of a window's name and its rows."""
         needed = {each.window: each for each in self.windows}
         outputs = Outputs(self.process.on_error, self.process.dead_letter, self.process.count)
         state, what = TurbineState(records), f"process of {self.process.subscription}"
@@ -250,7 +251,7 @@ class CallbacksOfShard:
     made: CallbacksOfMade | None = None
 
     def __call__(self, firings: Iterator[Firings], records: State) -> Iterator[pa.RecordBatch]:
-        """The firings of all windows, early ones first; rows of :data:`mullion.turbine._callbacks.OUT` out."""
+        """The firings of all windows, early ones first; rows :data:`mullion.topics.NOTED` out."""
         outputs, state = self.outputs(), TurbineState(records)
         made, found = self.made, dict[str, PaneCallbacks]()
         maker = None if made is None else Maker(made.known, records)
@@ -284,11 +285,11 @@ class CallbacksOfShard:
 @final
 @dataclass(frozen=True)
 class Returned:
-    """What ``process`` returns, to be published: rows of :data:`mullion.turbine._callbacks.OUT`."""
+    """What ``process`` returns, to be published."""
 
     process: Process
 
-    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[Output]:
         """The topic's rows in, outputs out."""
         outputs = Outputs(self.process.on_error, self.process.dead_letter, self.process.count)
         what = f"process of {self.process.subscription}"
@@ -303,7 +304,7 @@ class Returned:
                     outputs.failed(self.process.called, what, str(error), 1)
 
         outputs.add(self.process.called, what, returned())
-        yield from outputs.rows()
+        yield from outputs
 
 
 def _with_their_columns(batch: pa.RecordBatch, injected: tuple[str, ...]) -> Iterator[pa.RecordBatch]:

@@ -9,6 +9,7 @@ import org.apache.spark.sql.mullion._
 import org.apache.spark.sql.mullion.stateful.{StateReader, StatefulBuilder, StatefulOptions}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.util.LongAccumulator
 
 import dev.mullion.windows._
 
@@ -145,6 +146,15 @@ object Facade {
 
   /** The number of a row in its micro-batch, in the order in which the source is read. */
   def rowInBatch: Column = RowInBatch.column
+
+  /** A condition on a text alone, which is asked when that changes; see `PerText`. */
+  def perText(text: Column, condition: Column): Column = PerText.column(text, condition)
+
+  /** What `counted` counts with, from 0: its `value` is the count. */
+  def counter(spark: SparkSession): LongAccumulator = Session.classic(spark).sparkContext.longAccumulator
+
+  /** A condition that counts the rows for which it is not true; see `Counted`. */
+  def counted(condition: Column, counter: LongAccumulator): Column = Counted.column(condition, counter)
 
   /** A clock that a test moves, for `startBatches`. */
   def manualClock(startMs: Long): TestClock = new TestClock(startMs)

@@ -2,7 +2,8 @@ package org.apache.spark.sql.mullion
 
 import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodeGenerator, CodegenContext, ExprCode, FalseLiteral}
 import org.apache.spark.sql.catalyst.expressions.{Expression, LeafExpression, Nondeterministic}
 import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.types.{DataType, LongType}
@@ -14,7 +15,7 @@ import org.apache.spark.sql.types.{DataType, LongType}
   * It is to a stream what Spark's `monotonically_increasing_id` is to a batch, which Spark refuses in streams because
   * its numbers begin again with each batch. Here they are meant to: a batch has its own time beside them.
   */
-case class RowInBatch() extends LeafExpression with Nondeterministic with CodegenFallback {
+case class RowInBatch() extends LeafExpression with Nondeterministic {
   @transient private[this] var next = 0L
 
   override def stateful: Boolean = true
@@ -25,7 +26,7 @@ case class RowInBatch() extends LeafExpression with Nondeterministic with Codege
 
   override def prettyName: String = "row_in_batch"
 
-  override protected def initializeInternal(partitionIndex: Int): Unit = next = partitionIndex.toLong << 33
+  override protected def initializeInternal(partitionIndex: Int): Unit = next = RowInBatch.firstOf(partitionIndex)
 
   override protected def evalInternal(input: InternalRow): Any = {
     val row = next
@@ -33,9 +34,18 @@ case class RowInBatch() extends LeafExpression with Nondeterministic with Codege
     row
   }
 
+  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
+    val next = ctx.addMutableState(CodeGenerator.JAVA_LONG, "rowInBatch")
+    ctx.addPartitionInitializationStatement(s"$next = ${classOf[RowInBatch].getName}.firstOf(partitionIndex);")
+    ev.copy(code = code"final long ${ev.value} = $next++;", isNull = FalseLiteral)
+  }
+
   override def withNewChildrenInternal(newChildren: IndexedSeq[Expression]): Expression = RowInBatch()
 }
 
 object RowInBatch {
   def column: Column = ExpressionUtils.column(RowInBatch())
+
+  /** The place of a partition's first row; generated code asks too. */
+  def firstOf(partition: Int): Long = partition.toLong << 33
 }

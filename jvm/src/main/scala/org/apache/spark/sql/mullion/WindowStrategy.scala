@@ -108,7 +108,8 @@ object WindowStrategy extends SparkStrategy {
 
   /** The rows of a node, with the time of their batch where they have none of their own. */
   private def timed(node: WindowedAggregate, program: WindowProgram): SparkPlan = {
-    val rows = planLater(FusedWatermarkExec.mark(node.child))
+    // Between stages of a task, windows tell their clocks while it runs: then Spark's watermark, which tells row by row.
+    val rows = planLater(if (program.byShard) node.child else FusedWatermarkExec.mark(node.child))
     if (node.rules.onProcessingTime) StampTimeExec(program.id, node.time, now = None, rows) else rows
   }
 

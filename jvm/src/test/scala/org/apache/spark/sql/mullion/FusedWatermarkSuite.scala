@@ -3,6 +3,8 @@ package org.apache.spark.sql.mullion
 import java.nio.file.Files
 import java.sql.Timestamp
 
+import scala.concurrent.duration.{Duration, DurationInt}
+
 import munit.FunSuite
 
 import org.apache.spark.sql.{functions => F, DataFrame, Encoders, SparkSession}
@@ -15,6 +17,8 @@ import dev.mullion.Facade
 
 /** What a query says of its rows' times, with Spark's watermark and with ours. */
 class FusedWatermarkSuite extends FunSuite {
+  override val munitTimeout: Duration = 5.minutes
+
   private lazy val spark = SparkSession
     .builder()
     .master("local[2]")

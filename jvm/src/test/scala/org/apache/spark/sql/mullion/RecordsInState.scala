@@ -4,9 +4,10 @@ import java.nio.file.{Files, Path}
 import java.util.UUID
 
 import scala.jdk.CollectionConverters._
+import scala.util.Using
 
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreConf}
+import org.apache.spark.sql.execution.streaming.state.StateStoreConf
 import org.apache.spark.sql.mullion.exec.{OperatorProgram, PartitionTotals}
 import org.apache.spark.sql.mullion.state.{MemoryStateStore, PartitionOpener}
 
@@ -47,8 +48,10 @@ object RecordsInState {
         program.state match {
           case StateChoice.RocksDb =>
             val store = opened.stores.head
-            program.families.zipWithIndex.map { case (family, i) =>
-              family.name -> store.iterator(if (i == 0) StateStore.DEFAULT_COL_FAMILY_NAME else family.name).size
+            program.families.map { family =>
+              val records = Using.resource(opened.family(family).all())(_.size)
+              // A segment without records is one too many.
+              family.name -> (if (records == 0) store.iterator(s"${family.name}-segments").size else records)
             }
           case StateChoice.Hdfs   => opened.stores.map(s => s.id.storeName -> s.iterator().size)
           case StateChoice.Memory =>
