@@ -8,10 +8,46 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, List, Optional, Protocol, Tuple, runtime_checkable  # noqa: UP035
 
 import mullion.faust as faust
 from mullion.faust import HoppingWindow, Record, SlidingWindow, TumblingWindow
+
+
+@runtime_checkable
+class WindowT(Protocol):
+    """Type interface for Window."""
+
+    expires: Optional[float]  # noqa: UP045
+    ident: str
+
+    def ranges(self, timestamp: float) -> List[Tuple[float, float]]: ...  # noqa: UP006
+    def stale(self, timestamp: float, latest_timestamp: float) -> bool: ...
+    def current(self, timestamp: float) -> Tuple[float, float]: ...  # noqa: UP006
+
+
+@runtime_checkable
+class TumblingWindowT(WindowT, Protocol):
+    """Type interface for TumblingWindow."""
+
+    size: float
+
+
+@runtime_checkable
+class HoppingWindowT(WindowT, Protocol):
+    """Type interface for HoppingWindow."""
+
+    size: float
+    step: float
+
+
+@runtime_checkable
+class SlidingWindowT(WindowT, Protocol):
+    """Type interface for SlidingWindow."""
+
+    before: float
+    after: float
+    total_size: float
 
 
 class Withdrawal(Record):
@@ -217,6 +253,7 @@ def multi_window(app: Any) -> None:
 
 def by_country(app: Any) -> None:
     withdrawals_topic = app.topic("withdrawals", value_type=Withdrawal)
+    assert withdrawals_topic is not None
 
     country_to_total = app.Table("country_to_total", default=int).tumbling(10.0, expires=10.0)
 
@@ -224,8 +261,7 @@ def by_country(app: Any) -> None:
     withdrawals_by_country = withdrawals_stream.group_by(Withdrawal.country)
     assert withdrawals_by_country is not None
 
-    # In the document: @app.agent. Bare, it is fed by what is sent to it.
-    @app.agent(withdrawals_topic)
+    @app.agent
     async def process_withdrawal(withdrawals):  # type: ignore[no-untyped-def]
         async for withdrawal in withdrawals.group_by(Withdrawal.country):
             country_to_total[withdrawal.country] += withdrawal.amount

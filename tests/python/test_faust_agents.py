@@ -130,7 +130,8 @@ WITHDRAWALS = [
 @pytest.mark.parametrize("make", [programs.by_country, programs.rightly_sharded])
 def test_a_stream_is_sharded_by_what_it_is_grouped_by(make: Callable[[Any], None], shards: int) -> None:
     run, program, _ = run_of(make, shards)
-    run.produce("withdrawals", WITHDRAWALS)
+    # A bare agent gets what is sent to it, and the field that it groups by says what that is.
+    run.produce("app-process_withdrawal" if make is programs.by_country else "withdrawals", WITHDRAWALS)
     found = run.read(lambda: windowed(program, "country_to_total").windows_for_key("AT"))
     assert [one for one in found if one] == [[((0.0, 10.0), 12.0), ((10.0, 20.0), 2.0)]]
     if make is programs.rightly_sharded:
@@ -520,6 +521,28 @@ def test_an_agent_may_await_what_takes_time() -> None:
 
 
 # -- programs that cannot be right
+
+
+@pytest.mark.parametrize(
+    ("use", "why"),
+    [
+        (lambda app, agent, stream: agent.ask(1), "agent.ask is not served. An answer .*cast"),
+        (lambda app, agent, stream: agent.map([1]), "agent.map is not served"),
+        (lambda app, agent, stream: stream.join(Order.account), "stream.join is not served. Keep .*in a table"),
+        (lambda app, agent, stream: stream & stream, "stream.'&' is not served"),
+        (lambda app, agent, stream: app.page("/"), "app.page is not served"),
+        (lambda app, agent, stream: app.SetTable("seen"), r"app.SetTable is not served. .*default=set"),
+        (lambda app, agent, stream: app.GlobalTable("all"), r"app.GlobalTable is not served"),
+    ],
+)
+def test_what_faust_has_and_is_not_here_is_refused_by_name(use: Callable[..., Any], why: str) -> None:
+    program = Program("app")
+
+    @program.agent
+    async def agent(stream: Any) -> None: ...
+
+    with pytest.raises(faust.UnsupportedError, match=why):
+        use(program, agent, program.topic("in").stream())
 
 
 def test_what_a_program_is_made_of_is_checked_when_it_is_made() -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import faust_programs as programs
 import mullion.faust as faust
-from mullion import InvalidArgumentError, _cli, topics
+from mullion import IncompatibleStateError, InvalidArgumentError, UnsupportedError, _cli, topics
 from mullion._app.clock import ManualClock
 from mullion.faust._context import Sent
 from mullion.faust._local import LocalRun
@@ -46,34 +46,51 @@ def put(app: faust.App, topic: str, *events: tuple[Any, float]) -> None:
     topics.produce(app.broker, topic, [value for value, _ in events], timestamps=[at for _, at in events])
 
 
-def test_the_programs_of_the_documents_run_and_go_on(tmp_path: Path, spark: SparkSession) -> None:
-    def made() -> faust.App:
-        app = app_in(tmp_path, spark=spark)
-        for make in (programs.tumbling_counts, programs.hopping_averages, programs.by_country, programs.page_views):
-            make(app)
+def test_a_table_that_is_removed_is_reported_and_its_state_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def made(*names: str) -> faust.App:
+        app = app_in(tmp_path)
+        for name in names:
+            table = app.Table(name, default=int) if name == "plain" else app.Table(name, default=int).tumbling(10)
+
+            @app.agent(app.topic("in", value_type=str), name=name)
+            async def count(stream: Any, table: Any = table) -> None:
+                async for value in stream:
+                    table[value] += 1
+
+        put(app, "in", ("a", 1.0))
+        app.run(until="drained")
         return app
 
-    app = made()
-    put(app, "events", ({"category": "a"}, 10.0), ({"category": "b"}, 299.0), ({"category": "a"}, 300.0))
-    put(app, "metrics", ({"name": "cpu", "value": 10}, 100.0), ({"name": "cpu", "value": 20}, 400.0))
-    put(app, "withdrawals", ({"user": "u", "country": "AT", "amount": 5.0}, 1.0))
-    put(app, "page_views", ("/", 5.0), ("/", 6.0), ("/x", 7.0))
-    app.run(until="drained")
-    assert kept(app, "event-counts") == {("a", 0.0): 1, ("b", 0.0): 1, ("a", 300.0): 1}
-    assert kept(app, "sliding-averages") == {
-        ("cpu", -300.0): {"sum": 10, "count": 1},
-        ("cpu", 0.0): {"sum": 30, "count": 2},
-        ("cpu", 300.0): {"sum": 20, "count": 1},
-    }
-    assert kept(app, "country_to_total") == {("AT", 0.0): 5.0}
-    assert kept(app, "views") == {("/", 0.0): 2, ("/x", 0.0): 1}
+    made("plain", "ranges")
+    app = made("ranges")
+    assert "The table 'plain' is no longer in shop. Its state is kept in" in caplog.text
+    assert [part.name for part in app.kept()] == ["plain"]
+    assert "kept, for it was removed" in app.windows()
+    with pytest.raises(UnsupportedError, match="records of the table 'plain' cannot be deleted"):
+        app.drop("plain")
+    with pytest.raises(InvalidArgumentError, match="'ranges' is in use"):
+        app.drop("ranges")
+    # In another order; by their names they are what they were.
+    app = made("ranges", "plain")
+    assert kept(app, "ranges") == {("a", 0.0): 3}
+    assert kept(app, "plain") == {"a": 2}
+    app.agent(app.topic("more", value_type=str), name="more")(app.agents["plain"].function)
+    with pytest.raises(
+        IncompatibleStateError, match=r"'shop' read the topics in, more, and when .* they were in\. Its"
+    ):
+        app.run(until="drained")
+    app = app_in(tmp_path)
+    table = app.Table("ranges", default=int).tumbling(10)
 
-    put(app, "events", ({"category": "a"}, 301.0))
-    put(app, "withdrawals", ({"user": "v", "country": "AT", "amount": 1.5}, 2.0))
-    app = made()
-    app.run(until="drained")
-    assert kept(app, "event-counts")[("a", 300.0)] == 2
-    assert kept(app, "country_to_total") == {("AT", 0.0): 6.5}
+    @app.agent(app.topic("in", value_type=str), name="ranges")
+    async def count(stream: Any) -> None:
+        async for value in stream:
+            table[len(value)] += 1
+
+    with pytest.raises(IncompatibleStateError, match=r"'ranges' are in one shard, and were in shards by value when"):
+        app.run(until="drained")
 
 
 def test_messages_dead_letters_timers_and_closed_windows_of_a_program(tmp_path: Path) -> None:
@@ -180,6 +197,8 @@ def test_what_cannot_be_run_is_refused_when_it_starts(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     with pytest.raises(InvalidArgumentError, match="has nothing to run"):
         app.run(until="drained")
+    with pytest.raises(InvalidArgumentError, match="processing_guarantee='twice' is neither"):
+        faust.App("twice", processing_guarantee="twice")
     other = faust.App("other", broker=app.broker)
     programs.tumbling_counts(other)
     put(other, "events", ({"kind": "a"}, 1.0))
@@ -265,7 +284,8 @@ def test_the_command_of_faust_runs_an_app(
     monkeypatch.setattr(faust.App, "run", lambda self, until=None: ran.append((self.name, until)))
     assert _cli.main(["faust", "worker", "-A", "shop_of_the_command:app", "-l", "info"]) == 0
     assert _cli.main(["faust", "worker", "-A", "shop_of_the_command:app", "--until", "drained"]) == 0
-    assert ran == [("shop", None), ("shop", "drained")]
+    sys.modules["shop_of_the_command"].app.main()
+    assert ran == [("shop", None), ("shop", "drained"), ("shop", None)]
     assert _cli.main(["faust", "explain", "-A", "shop_of_the_command:app"]) == 0
     assert _cli.main(["faust", "tables", "-A", "shop_of_the_command:app"]) == 0
     told = capsys.readouterr().out

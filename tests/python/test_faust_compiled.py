@@ -110,7 +110,12 @@ def test_the_folds_of_the_documents_run_in_the_jvm_with_the_same_answers(tmp_pat
     kinds = [[({"type": f"t{n % 4}"}, 100.0 * n) for n in range(50)]]
     both = Both(tmp_path, make)
     found = both.run(
-        {"events": events, "both-multi_window_analysis": kinds, "withdrawals": [spent], "page_views": pages},
+        {
+            "events": events,
+            "both-multi_window_analysis": kinds,
+            "both-process_withdrawal": [spent],
+            "page_views": pages,
+        },
         {"count_events", "multi_window_analysis", "process_withdrawal", "aggregate_page_views"},
     )
     both.agree(found)
@@ -208,8 +213,9 @@ def test_a_program_goes_on_in_python_where_it_was_in_the_jvm_and_back(tmp_path: 
             async for e in events:
                 if e["n"] is not None:
                     totals[e["k"]] += e["n"]
-                if totals[e["k"]].current() > 50:
-                    yield min(totals[e["k"]].current(), 1000)
+                if 50 < totals[e["k"]].current() != 77:
+                    since = faust.current_window().start
+                    yield {"n": min(totals[e["k"]].current(), 1000), "since": since, "to": faust.current_window()[1]}
 
     chance = random.Random(11)
     given = [

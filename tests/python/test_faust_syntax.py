@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 import faust_programs as programs
 from faust_shards import Clock
-from mullion import InvalidArgumentError
-from mullion.faust import Event, Record, TumblingWindow, windowed_count
+from mullion import InvalidArgumentError, faust
+from mullion.faust import Event, Record, TumblingWindow, current_window, windowed_count
 from mullion.faust._interpreter import Interpreter
 from mullion.faust._local import LocalRun
 from mullion.faust._program import Program
@@ -49,6 +49,8 @@ def agent_of(text: str, **names: Any) -> tuple[Agent, Program]:
         "topic": program.topic("in"),
         "Order": Order,
         "timedelta": timedelta,
+        "current_window": current_window,
+        "faust": faust,
         **names,
     }
     file = f"<program {next(NUMBER)}>"
@@ -182,7 +184,8 @@ def test_a_group_and_the_events_themselves_are_read() -> None:
         (body("views[e] += LIMITS"), "the constant [1]", 4),
         (body("views[e] += hash(e)"), "a call of hash", 4),
         (body("views[e] += len(e, *e)"), "a call of len", 4),
-        (body("views[e] += 1 < e < 3"), "an expression that is not one of a fold: 1 < e < 3", 4),
+        (body("print(current_window())"), "a call of current_window", 4),
+        (body("print(current_window()[2])"), "a call of current_window", 4),
         (body("views[e[1:]] += 1"), "an expression that is not one of a fold: e[1:]", 4),
         (body("yield {**e}"), "an expression that is not one of a fold: {**e}", 4),
         (body("yield f'{e!r}'"), "an expression that is not one of a fold: f'{e!r}'", 4),
@@ -246,6 +249,7 @@ READS = st.tuples(
 ).map(lambda p: f"{p[0]}[{p[1]}].{p[2]}")
 TESTS = st.one_of(
     st.tuples(NUMBERS, st.sampled_from(["<", "<=", "==", "!=", ">", ">="]), NUMBERS).map(" ".join),
+    st.tuples(NUMBERS, NUMBERS, NUMBERS).map(lambda p: f"{p[0]} < {p[1]} <= {p[2]} != 4"),
     st.sampled_from(['e["k"] in ("a", "b")', 'not e["n"]', 'e["n"] > 0 and k != "a"', 'e["n"] < 0 or k == "b"']).map(
         lambda text: text.replace('in ("a", "b")', '!= "c"')
     ),
@@ -285,6 +289,8 @@ RUNNING = blocks(
         NUMBERS.map(lambda text: [f"yield {text}"]),
         READS.map(lambda text: ['yield {"k": k, k: ' + text + "}"]),
         READS.map(lambda text: ["yield f'{k}: {" + text + ":>5} {e}'"]),
+        READS.map(lambda text: [f"r = {text}", "yield current_window().start", "yield r"]),
+        updates(NUMBERS).map(lambda lines: [*lines, "print(faust.current_window().end, current_window()[0])"]),
         READS.map(lambda text: [f"r = {text}", "views[k] += 1", "yield r"]),
     ),
     TESTS | READS.map(lambda text: f"{text} > 2"),
@@ -389,6 +395,17 @@ def test_the_other_programs_of_the_documents_are_sharded_right(make: Callable[[A
     make(program)
     for agent in program.agents.values():
         check(agent, read(agent).group)
+
+
+def test_a_table_that_is_a_default_of_the_function_is_seen() -> None:
+    text = body("other[e.k] += 1", stream="events").replace("(events)", "(events, other=views, add=bump, views=views)")
+    agent, _ = agent_of(text, bump=lambda key: None)
+    assert [(one.table, one.key) for one in keys_of(agent)] == [("views", "_.k")]
+    assert hidden(agent) is None
+    program = Program("other")
+    table = program.Table("hidden", default=int)
+    agent, _ = agent_of(text.replace("other[e.k] += 1", "add(e)"), bump=lambda key: table[key])
+    assert "'add' at" in str(hidden(agent))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import pickle
 import zoneinfo
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import faust_programs as programs
 import mullion.faust as faust
 from mullion import InvalidArgumentError
 from mullion.faust import HoppingWindow, SlidingWindow, TumblingWindow, WindowRange
@@ -357,3 +359,67 @@ def test_sliding_ranges_are_those_of_faust_streaming(before: int, after: int, ti
     theirs, ours = original.SlidingWindow(before, after, 60), SlidingWindow(before, after, 60)
     assert ours.ranges(time) == theirs.ranges(time)
     assert ours.current(time) == theirs.current(time) == ours.earliest(time)
+
+
+@pytest.mark.parametrize(
+    ("documented", "parameters"),
+    [
+        (faust.Window, ["expires"]),
+        (faust.TumblingWindow, ["size", "expires"]),
+        (faust.HoppingWindow, ["size", "step", "expires"]),
+        (faust.SlidingWindow, ["before", "after", "expires"]),
+        (faust.Window.ranges, ["timestamp"]),
+        (faust.Window.stale, ["timestamp", "latest_timestamp"]),
+        (faust.Window.current, ["timestamp"]),
+        (faust.WindowedTable, ["table", "window", "key_index_size"]),
+        (faust.WindowedTable.get_window, ["key", "window_range"]),
+        (faust.WindowedTable.set_window, ["key", "window_range", "value"]),
+        (faust.WindowedTable.expire_windows, ["latest_timestamp"]),
+        (faust.WindowedTable.windows_for_key, ["key"]),
+        (faust.current_window, []),
+        (faust.windowed_count, ["table", "window"]),
+        (faust.windowed_sum, ["table", "window"]),
+        (faust.windowed_average, ["sum_table", "count_table", "window"]),
+        (faust.WindowRange, ["start", "end"]),
+        (faust.WindowRange.contains, ["timestamp"]),
+        (faust.WindowRange.overlaps, ["other"]),
+    ],
+)
+def test_signatures_are_those_of_the_document(documented: Any, parameters: list[str]) -> None:
+    found = [name for name in inspect.signature(documented).parameters if name not in ("self", "kwargs", "_key_index")]
+    assert found == parameters
+
+
+def test_windows_and_tables_have_the_properties_of_the_document() -> None:
+    tumbling, hopping, sliding = TumblingWindow(300), HoppingWindow(600, 300), SlidingWindow(300, 120)
+    assert (tumbling.size, tumbling.expires, tumbling.ident) == (300.0, 600.0, "tumbling_300")
+    assert (hopping.size, hopping.step, hopping.expires, hopping.ident) == (600.0, 300.0, 1200.0, "hopping_600_300")
+    assert (sliding.before, sliding.after, sliding.total_size, sliding.ident) == (
+        300.0,
+        120.0,
+        420.0,
+        "sliding_300_120",
+    )
+    assert sliding.expires == 480.0
+    table = faust.Table("views")
+    windowed = faust.WindowedTable(table, tumbling, key_index_size=100)
+    assert (windowed.window, windowed.table) == (tumbling, table)
+    assert faust.WindowRange(1.0, 4.0).duration == 3.0
+    assert faust.WindowRange(1.0, 4.0).midpoint == 2.5
+
+
+@pytest.mark.parametrize(
+    ("protocol", "window"),
+    [
+        (programs.WindowT, TumblingWindow(60)),
+        (programs.TumblingWindowT, TumblingWindow(60)),
+        (programs.HoppingWindowT, HoppingWindow(60, 10)),
+        (programs.SlidingWindowT, SlidingWindow(60, 10)),
+    ],
+)
+def test_windows_are_what_the_protocols_of_the_document_ask_for(protocol: type, window: faust.Window) -> None:
+    asked = {name for one in protocol.__mro__ for name in inspect.get_annotations(one)}
+    assert {"expires", "ident"} <= asked
+    for name in asked:
+        assert isinstance(getattr(window, name), (str, float)), name
+    assert isinstance(window, protocol)

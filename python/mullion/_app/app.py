@@ -124,13 +124,22 @@ class App(abc.ABC):
         """
         self.names.drop(self.checkpoint, name)
 
+    def _rid_of(self, name: str) -> str:
+        """How the state of a part is deleted that is no longer in the program."""
+        return f"drop({name!r}) deletes it."
+
     def stream(
-        self, job: str, topic: str, schema: SchemaLike | None = None, spark: SparkSession | None = None
+        self,
+        job: str,
+        topic: str,
+        schema: SchemaLike | None = None,
+        spark: SparkSession | None = None,
+        *,
+        unfit: bool = False,
     ) -> DataFrame:
         """A topic as a stream for a job, which remembers its schema beside its checkpoint."""
-        return self.broker.stream(
-            spark or self.spark, topic, schema, self.folder_of(job) / f"{folder_name(topic)}.schema.json"
-        )
+        remembered = self.folder_of(job) / f"{folder_name(topic)}.schema.json"
+        return self.broker.stream(spark or self.spark, topic, schema, remembered, unfit=unfit)
 
     def folder_of(self, job: str) -> Path:
         """Where a job keeps what is its own; the checkpoint of its query is in ``query`` in there."""
@@ -150,12 +159,12 @@ class App(abc.ABC):
             raise InvalidArgumentError(f"The App {self.name!r} has nothing to run: nothing in it reads a topic.")
         for part in self.names.remember(self.checkpoint):
             log.warning(
-                "The %s %r is no longer in %s. Its state is kept in %s; drop(%r) deletes it.",
+                "The %s %r is no longer in %s. Its state is kept in %s. %s",
                 part.kind,
                 part.name,
                 self.name,
                 self.checkpoint,
-                part.name,
+                self._rid_of(part.name),
             )
         return jobs
 

@@ -32,6 +32,7 @@ from mullion.faust._syntax import (
     About,
     Call,
     Const,
+    Edge,
     Emit,
     Expression,
     Field,
@@ -67,6 +68,7 @@ _PLAIN: Final = (
 _KINDS: Final[dict[Any, str]] = {int: "int", float: "float", str: "str", bool: "bool"}
 _PYTHONS: Final = frozenset(("**", "<<", ">>"))
 """Operators whose results Python alone knows to the last digit, or can be too large."""
+_FORKS: Final = frozenset(("and", "or", "if"))
 _LONGEST_US: Final = 2**52
 
 
@@ -143,7 +145,7 @@ def filled(of: Print | Emit, values: Sequence[Any]) -> Print | Emit:
 
 
 def _known(of: Expression, given: Iterator[Any]) -> Expression:
-    if isinstance(of, (Read, Local)):
+    if isinstance(of, (Read, Local, Edge)):
         return Const(next(given))
     if isinstance(of, Operation):
         return Operation(of.sign, tuple(_known(one, given) for one in of.operands))
@@ -161,7 +163,7 @@ def _known(of: Expression, given: Iterator[Any]) -> Expression:
 
 def _unknown(of: Expression) -> Iterator[Expression]:
     """What only the operator knows of an expression, in the order of :func:`filled`."""
-    if isinstance(of, (Read, Local)):
+    if isinstance(of, (Read, Local, Edge)):
         yield of
     elif is_dataclass(of):
         for field in fields(of):
@@ -169,6 +171,28 @@ def _unknown(of: Expression) -> Iterator[Expression]:
             for one in held if isinstance(held, tuple) else (held,):
                 if isinstance(one, typing.get_args(Expression)):
                     yield from _unknown(one)
+
+
+def _parts(of: Any) -> Iterator[Any]:
+    """A statement or an expression, and all within it."""
+    yield of
+    for field in fields(of):
+        held = getattr(of, field.name)
+        for one in held if isinstance(held, tuple) else (held,):
+            if is_dataclass(one):
+                yield from _parts(one)
+
+
+def _may_read(of: Print | Emit) -> bool:
+    """Whether it depends on the event which tables it reads, or in which order."""
+    parts = list(_parts(of))
+    forks = any(
+        part.sign in _FORKS
+        if isinstance(part, Operation)
+        else isinstance(part, Made) and not all(isinstance(key, Const) for key in part.keys)
+        for part in parts
+    )
+    return forks and any(isinstance(part, Read) for part in parts)
 
 
 def _require_own(agent: Agent, agents: Sequence[Agent], tables: Sequence[str]) -> None:
@@ -244,6 +268,7 @@ class _Teller:
         self._columns = columns
         self._locals: list[str] = []
         self._line: int | None = None
+        self._asks = any(isinstance(part, Edge) for one in reading.statements for part in _parts(one))
         self.tells: list[Print | Emit] = []
         self._kind = agent.channel.value_type
 
@@ -330,6 +355,8 @@ class _Teller:
             raise _Refused("what it prints and yields is not undone where an event is put aside", of.line)
         if isinstance(of, Emit) and not all(isinstance(sink, (Channel, Agent)) for sink in self._agent.sinks):
             raise _Refused("a sink is a function", of.line)
+        if self._asks and _may_read(of):
+            raise _Refused("which table it was last in depends on what is printed or yielded here", of.line)
         self.tells.append(of)
         values = (of.value,) if isinstance(of, Emit) else of.values
         return ["tell", len(self.tells) - 1, [self._expression(one) for value in values for one in _unknown(value)]]
@@ -360,6 +387,8 @@ class _Teller:
             return ["call", of.name, *(self._expression(one) for one in of.arguments)]
         if isinstance(of, Read):
             return self._read(of)
+        if isinstance(of, Edge):
+            return ["range", of.which]
         if isinstance(of, (Made, Text)):
             raise _Refused("it computes with a dict or a text that it makes", self._line)
         if of.sign in _PYTHONS:

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mullion.faust._context import Clock, Event
+from mullion.faust._context import Clock, Event, OutsideStreamError
 from mullion.faust._operations import NAMED
 from mullion.faust._seconds import length_us, seconds, time_us
 from mullion.faust._syntax import (
@@ -17,6 +17,7 @@ from mullion.faust._syntax import (
     About,
     Call,
     Const,
+    Edge,
     Emit,
     Expression,
     Field,
@@ -65,16 +66,21 @@ class Interpreter:
         self.latest: dict[str, float] = {}
         self.ranges: dict[tuple[str, Any, tuple[float, float]], Any] = {}
         self._locals: dict[str, Any] = {}
+        self._last: tuple[float, float] | None = None
         self.printed: list[tuple[Any, ...]] = []
         self.emitted: list[Any] = []
 
     def run(self, statements: tuple[Statement, ...], event: Event) -> None:
         """Does what statements say for an event."""
+        self._last = None
+        self._run(statements, event)
+
+    def _run(self, statements: tuple[Statement, ...], event: Event) -> None:
         for one in statements:
             if isinstance(one, Update):
                 self._update(one, event)
             elif isinstance(one, If):
-                self.run(one.then if self.value(one.test, event) else one.otherwise, event)
+                self._run(one.then if self.value(one.test, event) else one.otherwise, event)
             elif isinstance(one, Print):
                 self.printed.append(tuple(self.value(value, event) for value in one.values))
             elif isinstance(one, Emit):
@@ -101,6 +107,10 @@ class Interpreter:
             return _CALLS[of.name](*(self.value(one, event) for one in of.arguments))
         if isinstance(of, Read):
             return self._read(of, event)
+        if isinstance(of, Edge):
+            if self._last is None:
+                raise OutsideStreamError("no table has been touched")
+            return self._last[0 if of.which == "start" else 1]
         if isinstance(of, Record):
             made = zip(of.keys, of.values, strict=True)
             return {self.value(key, event): self.value(held, event) for key, held in made}
@@ -127,6 +137,7 @@ class Interpreter:
         assert window is not None
         # As Python goes about it: the key, then the operand of '+='; of '=', the operand first.
         key, value = self.value(of.key, event), self.value(of.value, event)
+        self._last = window.current(event.timestamp)
         latest = self.latest[of.table] = max(self.latest.get(of.table, event.timestamp), event.timestamp)
         for one in window.ranges(event.timestamp):
             if not window.stale(one[1], latest):
@@ -140,7 +151,7 @@ class Interpreter:
             us -= length_us(self.value(of.ago, event), "d")
         window = self._tables[of.table].window
         assert window is not None
-        one = window.current(seconds(us))
+        one = self._last = window.current(seconds(us))
         return self._default(of.table) if one is None else self._held((of.table, key, (one[0], one[1])))
 
     def _held(self, at: tuple[str, Any, tuple[float, float]]) -> Any:

@@ -21,7 +21,7 @@ from mullion.faust._context import Clock, Context, Event, Message, Sent, Shard, 
 from mullion.faust._journal import Journal
 from mullion.faust._program import Program
 from mullion.faust._reading import ValidationError
-from mullion.faust._running import AgentError, grouped_by, run_batch, steps_of
+from mullion.faust._running import AgentError, grouped_by, run_batch, steps_of, type_by_groups
 from mullion.faust._store import MemoryStore
 from mullion.faust.agents import Agent, DeadLetter
 from mullion.faust.streams import GroupBy
@@ -52,6 +52,7 @@ class LocalRun:
             store = MemoryStore()
             journal = Journal(store)
             self._places.append(_Place(store, journal, Shard(journal, clock, program.tables.values())))
+        type_by_groups(program.agents.values())
         for task in program.tasks:
             self._call(self._places[0], task)
         self._deliver()

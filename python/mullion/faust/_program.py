@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, overload
 
 from mullion.errors import InvalidArgumentError
+from mullion.faust._absent import absent
 from mullion.faust._seconds import Seconds, positive_us
 from mullion.faust.agents import Agent, Channel, OnError, Sink, Timer, Topic
 from mullion.faust.tables import Table, WindowedTable
@@ -123,6 +124,16 @@ class Program:
                 "one that is sent its messages."
             )
         return lambda function: self._add(function, channel, name, sink, on_error)
+
+    page = absent("app.page", "Serve what a table holds from another process: app.table('views').read() reads it.")
+    crontab = absent("app.crontab", "Write @app.timer(interval), and ask in it what time it is.")
+    SetTable = absent("app.SetTable", "Keep sets in a table: app.Table(name, default=set).")
+    SetGlobalTable = absent("app.SetGlobalTable", "Keep sets in a table: app.Table(name, default=set).")
+    GlobalTable = absent(
+        "app.GlobalTable",
+        "A table's records are in shards, each of its own keys. Read all of them from outside with "
+        "app.table(name).read(), or join them to the events before they reach the topic.",
+    )
 
     def timer(self, interval: Seconds) -> Callable[[F], F]:
         """Calls a function every so often by the clock; the first time an interval after the start."""

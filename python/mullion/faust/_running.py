@@ -23,8 +23,9 @@ from typing import Any, NamedTuple, NoReturn, final
 from mullion.errors import MullionError
 from mullion.faust._context import Context, Event, Shard, enter
 from mullion.faust._journal import Journal
-from mullion.faust._syntax import Emit, Print
+from mullion.faust._syntax import Emit, Print, read
 from mullion.faust.agents import Agent, DeadLetter
+from mullion.faust.models import FieldDescriptor
 from mullion.faust.streams import GroupBy, Step, Stream
 
 _OURS = str(Path(__file__).parent)
@@ -243,4 +244,16 @@ def grouped_by(steps: tuple[Step, ...]) -> GroupBy | None:
     return next((step for step in steps if isinstance(step, GroupBy)), None)
 
 
-__all__ = ["AgentError", "grouped_by", "run_batch", "steps_of"]
+def type_by_groups(agents: Iterable[Agent]) -> None:
+    """Values of a topic that says no type are of the record by a field of which its one agent groups them."""
+    by_topic: dict[str, list[Agent]] = {}
+    for agent in agents:
+        by_topic.setdefault(agent.channel.name, []).append(agent)
+    for agent, *others in by_topic.values():
+        if agent.channel.value_type is None and not others:
+            group = read(agent).group
+            if group is not None and isinstance(group.key, FieldDescriptor):
+                agent.channel.typed(agent.channel.key_type, group.key.model)
+
+
+__all__ = ["AgentError", "grouped_by", "run_batch", "steps_of", "type_by_groups"]

@@ -11,7 +11,7 @@ import ast
 import functools
 import inspect
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, final
 
@@ -41,8 +41,7 @@ def keys_of(agent: Agent) -> list[Keyed]:
     except (OSError, TypeError, SyntaxError):
         return []
     ast.increment_lineno(tree, first - 1)
-    scope = inspect.getclosurevars(function)
-    named = {**scope.globals, **scope.nonlocals}
+    named = _known_in(function)
     once: dict[str, ast.expr] = {}
     times: dict[str, int] = {}
     for node in ast.walk(tree):
@@ -76,11 +75,11 @@ def hidden(agent: Agent) -> str | None:
     except (OSError, TypeError, SyntaxError):
         return "its source, which is not to be found"
     ast.increment_lineno(tree, first - 1)
-    scope = inspect.getclosurevars(function)
-    named = {**scope.globals, **scope.nonlocals}
+    named = _known_in(function)
     shown = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}
     shown |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in _WHOLE}
-    for node in ast.walk(tree):
+    # Not decorators and defaults, which are done with when the program runs.
+    for node in (one for part in getattr(tree.body[0], "body", [tree]) for one in ast.walk(part)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in named:
             value = named[node.id]
             direct = isinstance(value, (Table, WindowedTable))
@@ -94,12 +93,23 @@ def reached(agent: Agent) -> set[str] | None:
     found: set[str] = set()
     for function in (agent.function, *(sink for sink in agent.sinks if not isinstance(sink, (Agent, Channel)))):
         try:
-            scope = inspect.getclosurevars(function)
+            known = _known_in(function)
         except TypeError:
             return None
-        for value in (*scope.globals.values(), *scope.nonlocals.values()):
+        for value in known.values():
             found |= _tables_in(value, 4)
     return found
+
+
+def _known_in(function: Callable[..., Any]) -> dict[str, Any]:
+    """What the names in a function stand for: of its module, of functions around it, and defaults of its own."""
+    scope = inspect.getclosurevars(function)
+    given = {
+        name: one.default
+        for name, one in inspect.signature(function).parameters.items()
+        if one.default is not inspect.Parameter.empty
+    }
+    return {**scope.globals, **scope.nonlocals, **given}
 
 
 _WHOLE = frozenset({"items", "keys", "values", "expire_windows", "name", "window"})
@@ -117,8 +127,7 @@ def _tables_in(value: Any, depth: int) -> set[str]:
         return set()
     within: Iterable[Any] = ()
     if isinstance(value, FunctionType):
-        scope = inspect.getclosurevars(value)
-        within = [*scope.nonlocals.values(), *scope.globals.values()]
+        within = _known_in(value).values()
     elif isinstance(value, MethodType):
         within = [value.__self__, value.__func__]
     elif isinstance(value, functools.partial):

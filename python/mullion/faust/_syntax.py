@@ -23,8 +23,10 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from types import ModuleType
 from typing import Any, Final, Literal, TypeAlias, final
 
+from mullion.faust._context import current_window
 from mullion.faust.agents import Agent
 from mullion.faust.models import FieldDescriptor
 from mullion.faust.streams import GroupBy
@@ -116,6 +118,14 @@ class Read:
 
 @final
 @dataclass(frozen=True)
+class Edge:
+    """The ``start`` or ``end`` of the range of a windowed table that the event was last in: of ``current_window()``."""
+
+    which: str
+
+
+@final
+@dataclass(frozen=True)
 class Record:
     """A dict that is made: ``{"page": page}``."""
 
@@ -132,7 +142,7 @@ class Text:
     formats: tuple[str, ...]
 
 
-Expression: TypeAlias = Value | About | Const | Local | Field | Item | Operation | Call | Read | Record | Text
+Expression: TypeAlias = Value | About | Const | Local | Field | Item | Operation | Call | Read | Edge | Record | Text
 
 
 # -- statements
@@ -460,9 +470,14 @@ class _Reader:
             return Operation(_BINARY[type(node.op)], (self._expression(node.operand, known),))
         if isinstance(node, ast.BoolOp):
             return Operation(_BINARY[type(node.op)], tuple(self._expression(one, known) for one in node.values))
-        if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            operands = (self._expression(node.left, known), self._expression(node.comparators[0], known))
-            return Operation(_BINARY[type(node.ops[0])], operands)
+        if isinstance(node, ast.Compare):
+            operands = [self._expression(one, known) for one in (node.left, *node.comparators)]
+            tests = tuple(
+                Operation(_BINARY[type(sign)], (left, right))
+                for sign, left, right in zip(node.ops, operands, operands[1:], strict=False)
+            )
+            # What is in the middle of 'a < b < c' is the same however often it is computed.
+            return tests[0] if len(tests) == 1 else Operation("and", tests)
         if isinstance(node, ast.IfExp):
             parts = (node.test, node.body, node.orelse)
             return Operation("if", tuple(self._expression(one, known) for one in parts))
@@ -513,14 +528,36 @@ class _Reader:
             if node.attr in ("key", "timestamp"):
                 return About(node.attr)
             raise _Unknown(f"the event's {node.attr!r} is used", node)
+        if node.attr in ("start", "end") and self._is_current_window(node.value, known):
+            return self._edge(node, node.attr)
         return Field(self._expression(node.value, known), node.attr)
 
     def _subscript(self, node: ast.Subscript, known: dict[str, Any]) -> Expression:
         if self._table_of(node.value, known) is not None:
             raise _Unknown(f"what a table has for a key is kept: {ast.unparse(node)}", node)
+        if self._is_current_window(node.value, known):
+            which = node.slice.value if isinstance(node.slice, ast.Constant) else None
+            if type(which) is int and which in (0, 1):
+                return self._edge(node, ("start", "end")[which])
         if isinstance(node.slice, ast.Slice):
             raise _Unknown(f"an expression that is not one of a fold: {ast.unparse(node)}", node)
         return Item(self._expression(node.value, known), self._expression(node.slice, known))
+
+    def _is_current_window(self, node: ast.expr, known: dict[str, Any]) -> bool:
+        """Whether it is ``current_window()``, by that name or as an attribute of a module."""
+        if not isinstance(node, ast.Call) or node.args or node.keywords:
+            return False
+        named = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+        if not isinstance(named, ast.Name) or named.id in known or named.id in self._set:
+            return False
+        found = self._lookup(named)
+        if isinstance(node.func, ast.Attribute):
+            found = getattr(found, node.func.attr, None) if isinstance(found, ModuleType) else None
+        return found is current_window
+
+    def _edge(self, node: ast.AST, which: str) -> Edge:
+        self._running(node, "it asks for the current window")
+        return Edge(which)
 
     def _call(self, node: ast.Call, known: dict[str, Any]) -> Expression:
         function = node.func

@@ -10,9 +10,12 @@ The rows of each agent carry its number, so that all agents share one operator, 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
+import io
 import itertools
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -30,6 +33,8 @@ from mullion.faust.agents import Agent, DeadLetter, Timer
 from mullion.faust.streams import GroupBy
 from mullion.faust.tables import Table
 from mullion.topics import OUTPUTS, encoded
+from mullion.topics._brokers import UNFIT
+from mullion.topics._outputs import PRINTED
 
 _TIMER = b"timer..."
 _COLUMN = "\n{}\n"
@@ -79,7 +84,20 @@ class Worker:
         self._dead_letters = dead_letters
 
     def __call__(self, batches: Iterator[pa.RecordBatch], state: Any) -> Iterator[pa.RecordBatch]:
-        """The messages that a micro-batch of a shard partition sends."""
+        """The messages that a micro-batch of a shard partition sends, and what it prints, for the driver."""
+        printed = io.StringIO()
+        try:
+            with contextlib.redirect_stdout(printed):
+                shard, aside = self._run(batches, state)
+        except BaseException:
+            # The batch is not done; this process's own log has what was printed on the way.
+            sys.stdout.write(printed.getvalue())
+            raise
+        # Text that is no text, a lone surrogate, is shown as a terminal shows it.
+        text = printed.getvalue().encode(errors="backslashreplace").decode()
+        yield from outputs(shard.sent, aside, self._dead_letters, text)
+
+    def _run(self, batches: Iterator[pa.RecordBatch], state: Any) -> tuple[Shard, list[DeadLetter]]:
         journal = Journal(state)
         shard = Shard(journal, _BatchClock(state.batch_time_us), self._tables)
         aside: list[DeadLetter] = []
@@ -100,21 +118,25 @@ class Worker:
         if self._timers:
             self._run_timers(shard, state)
         shard.expire()
-        yield from outputs(shard.sent, aside, self._dead_letters)
+        return shard, aside
 
     def _event(self, reads: Reads, row: dict[str, Any], aside: list[DeadLetter]) -> Event | None:
-        held = row[reads.column] or {}
-        there = row["_columns"] or ""
-        value: Any = {k: v for k, v in held.items() if v is not None or _COLUMN.format(k) in there}
-        if reads.scalar:
-            value = value.get("value")
         channel, timestamp = reads.agent.channel, row["_timestamp"] / 1_000_000
-        message = Message(channel.name, 0, row["_position"], timestamp, row["_key"], value)
+        value: Any = row.get(UNFIT)
         try:
+            value = self._value(reads, row) if value is None else _of_json(value, channel.name)
+            message = Message(channel.name, 0, row["_position"], timestamp, row["_key"], value)
             return Event(channel.key_of(message.key), channel.value_of(value), message)
         except ValidationError as invalid:
-            aside.append(DeadLetter(channel.name, reads.agent.name, str(invalid), message.key, value, timestamp))
+            aside.append(DeadLetter(channel.name, reads.agent.name, str(invalid), row["_key"], value, timestamp))
             return None
+
+    def _value(self, reads: Reads, row: dict[str, Any]) -> Any:
+        held = row[reads.column] or {}
+        if reads.scalar:
+            return held.get("value")
+        there = row["_columns"] or ""
+        return {k: v for k, v in held.items() if v is not None or _COLUMN.format(k) in there}
 
     def begins(self) -> list[bytes]:
         """The records that are there once timers have begun."""
@@ -133,6 +155,14 @@ class Worker:
                 state.put_timer(now + timer.interval_us, key, clock="wall")
 
 
+def _of_json(text: str, topic: str) -> Any:
+    """A value that did not fit the topic's columns. Raises :class:`ValidationError` where it is no JSON."""
+    try:
+        return json.loads(text)
+    except ValueError as no_json:
+        raise ValidationError(f"value of {topic}", f"{text!r} is no JSON: {no_json}") from no_json
+
+
 def call(shard: Shard, timer: Timer) -> None:
     """Calls a timer's function in a shard."""
 
@@ -147,8 +177,12 @@ def call(shard: Shard, timer: Timer) -> None:
         runner.run(run())
 
 
-def outputs(sent: Iterable[Sent], aside: Iterable[DeadLetter], dead_letters: str) -> Iterator[pa.RecordBatch]:
+def outputs(
+    sent: Iterable[Sent], aside: Iterable[DeadLetter], dead_letters: str, printed: str = ""
+) -> Iterator[pa.RecordBatch]:
     """Messages as a publisher takes them, in order: those that follow one another and are alike are one batch.
+
+    What was ``printed`` goes with them, for the driver to print.
 
     Raises :class:`InvalidArgumentError` for values of one field that are of two types.
     """
@@ -165,6 +199,8 @@ def outputs(sent: Iterable[Sent], aside: Iterable[DeadLetter], dead_letters: str
         }
         records.append((dead_letters, _text(letter.key), record))
     rows: list[tuple[str, str | None, bytes]] = []
+    if printed:
+        rows.append((PRINTED, None, _encoded(PRINTED, [{"value": printed}])))
     # Arrow takes the fields of the first record for those of all.
     for (to, key, _), alike in itertools.groupby(records, lambda one: (one[0], one[1], list(one[2]))):
         rows.append((to, key, _encoded(to, [record for _, _, record in alike])))

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, final
 
 from mullion.errors import InvalidArgumentError
 from mullion.faust import _json
+from mullion.faust._absent import reply
 from mullion.faust._context import Sent, context, current_event
 from mullion.faust._reading import Reading, ValidationError, reader_of
 from mullion.faust._seconds import seconds, time_us
@@ -163,6 +164,13 @@ class Agent:
     def cast(self, value: Any = None, *, key: Any = None, timestamp: float | None = None) -> Awaitable[None]:
         """Sends a value to the agent; to be awaited."""
         return self.channel.send(key=key, value=value, timestamp=timestamp)
+
+    ask = reply("ask")
+    ask_nowait = reply("ask_nowait")
+    join = reply("join")
+    kvjoin = reply("kvjoin")
+    map = reply("map")
+    kvmap = reply("kvmap")
 
     def add_sink(self, sink: Sink) -> None:
         """Sends what the agent yields to another topic, agent or function."""

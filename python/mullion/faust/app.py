@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import json
 import os
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, get_origin
@@ -20,19 +21,20 @@ from mullion._app.clock import Clock, system
 from mullion._app.jobs import Job
 from mullion._app.names import Named, folder_name
 from mullion._app.report import Part, shown, where_of
-from mullion.errors import InvalidArgumentError
+from mullion.errors import IncompatibleStateError, InvalidArgumentError, UnsupportedError
 from mullion.faust import _compiled, _sharding, _syntax
 from mullion.faust._compiled import Decided
 from mullion.faust._context import Context, Shard, enter
 from mullion.faust._program import Program
 from mullion.faust._reader import TableReader
-from mullion.faust._running import grouped_by, steps_of
+from mullion.faust._running import grouped_by, steps_of, type_by_groups
 from mullion.faust._store import MemoryStore
 from mullion.faust._worker import Reads, Worker
-from mullion.faust.agents import Agent
+from mullion.faust.agents import Agent, Channel
 from mullion.faust.models import FieldDescriptor, Record
-from mullion.topics import OUTPUTS, Broker, DirBroker
-from mullion.topics._dir_topic import DirTopic
+from mullion.topics import OUTPUTS, Broker, DirBroker, KafkaBroker
+from mullion.topics._brokers import UNFIT
+from mullion.topics._dir_topic import DirTopic, replace_text
 from mullion.topics._schemas import remembered_schema
 
 _JOB = "agents"
@@ -72,6 +74,11 @@ class App(Program, SharedApp):
         version: int | None = None,
     ) -> None:
         Program.__init__(self, id)
+        if processing_guarantee not in (None, "at_least_once", "exactly_once"):
+            raise InvalidArgumentError(
+                f"processing_guarantee={processing_guarantee!r} is neither 'at_least_once' nor 'exactly_once'. Leave "
+                "it out: tables are kept exactly once either way."
+            )
         SharedApp.__init__(self, id, broker=broker, checkpoint=checkpoint, clock=clock, spark=spark)
         self.compiled = compiled
 
@@ -93,28 +100,47 @@ class App(Program, SharedApp):
             raise InvalidArgumentError(f"{self.name!r} has no table {name!r}. Its tables are: {known}.")
         return TableReader(self.tables[name], self.folder_of(_JOB).absolute() / "query", lambda: self.spark)
 
+    def drop(self, name: str) -> None:
+        """Raises :class:`UnsupportedError`: records of all tables are in the state of one query."""
+        if name in self.tables or name not in {part.name for part in self.kept()}:
+            SharedApp.drop(self, name)
+        raise UnsupportedError(f"The records of the table {name!r} cannot be deleted. {self._rid_of(name)}")
+
+    def _rid_of(self, name: str) -> str:
+        return (
+            "It is in one state with the other tables, which goes with that folder; a table of another name begins "
+            "with nothing."
+        )
+
     def run(self, until: Literal["drained"] | None = None) -> None:
         """Runs the tasks, then the agents: see :meth:`mullion._app.app.App.run`."""
         self._run_tasks()
         SharedApp.run(self, until)
 
     def main(self) -> None:
-        """Runs until it is stopped."""
+        """Runs until it is stopped: for a module that is run itself, as in ``python site.py worker``."""
         self.run()
 
     def _jobs(self) -> Sequence[Job]:
         if not self.agents:
             return []
+        type_by_groups(self.agents.values())
         read = tuple(dict.fromkeys(agent.channel.name for agent in self.agents.values()))
         return [Job(_JOB, read, (), self._build)]
 
     def _parts(self) -> Sequence[Part]:
+        type_by_groups(self.agents.values())
         parts = []
+        shards = {agent.name: self._shards_of(agent) for agent in self.agents.values()}
+        alone = next((name for name, (field, _) in shards.items() if field is None), None)
         for agent in self.agents.values():
             decided = self._decided(agent, self._known_columns(agent.channel.name))
             file, _, line = decided.where.rpartition(":")
             where = f"{shown(file)}:{line}" if file else where_of(agent.function)
-            why = f"its events are in {self._shards_of(agent)[1]}; {decided.why}"
+            field, words = shards[agent.name]
+            if field is not None and alone is not None:
+                words = f"one shard, as those of {alone!r} are"
+            why = f"its events are in {words}; {decided.why}"
             parts.append(Part(f"agent {agent.name}", "JVM" if decided.jvm else "Python", why, where))
         return parts
 
@@ -140,32 +166,41 @@ class App(Program, SharedApp):
         if not one_shard:
             for agent in agents:
                 _sharding.check(agent, _group_of(agent))
-        topics = list(dict.fromkeys(agent.channel.name for agent in agents))
-        reads: list[Reads] = []
+        # Spark knows sources by their number: there is one for each topic, whichever agents there are.
+        topics = sorted({agent.channel.name for agent in agents})
+        shards = {agent.name: None if one_shard else self._shards_of(agent)[0] for agent in agents}
+        self._require_begun_so(topics, shards)
+        if isinstance(self.broker, KafkaBroker):
+            # A cluster need not make topics by itself when the first message comes.
+            for name in (*self._sinks(), self.dead_letters):
+                self.broker.make(name)
+        reads: dict[int, Reads] = {}
         folds: dict[int, tuple[str, bool, Decided]] = {}
         rows: DataFrame | None = None
-        for name in topics:
+        for column, name in ((f"v{number}", name) for number, name in enumerate(topics)):
             channel = self.topics[name]
             stream = self._stream_of(name, _schema_of(channel.value_type))
             values = [field for field in stream.schema.fieldNames() if not field.startswith("_")]
             scalar = values == ["value"] and not _is_record(channel.value_type)
-            column = f"v{topics.index(name)}"
             of_topic = stream.select(
                 F.struct(*(F.col(f"`{value}`") for value in values)).alias(column),
                 "_key",
                 "_timestamp",
                 "_columns",
+                *(field for field in stream.schema.fieldNames() if field == UNFIT),
             )
-            for agent in agents:
+            places = []
+            for number, agent in enumerate(agents):
                 if agent.channel.name == name:
                     shard = F.lit("") if one_shard else self._shard_column(agent, column, values)
-                    number = F.lit(len(reads)).cast("int").alias("_agent")
-                    mine = of_topic.select("*", number, shard.alias("_shard"))
-                    rows = mine if rows is None else rows.unionByName(mine, allowMissingColumns=True)
+                    places.append(F.struct(F.lit(number).cast("int").alias("_agent"), shard.alias("_shard")))
                     decided = self._decided(agent, of_topic.select(f"{column}.*").schema)
                     if decided.jvm:
-                        folds[len(reads)] = (column, scalar, decided)
-                    reads.append(Reads(agent, column, scalar, decided.group, decided.tells))
+                        folds[number] = (column, scalar, decided)
+                    reads[number] = Reads(agent, column, scalar, decided.group, decided.tells)
+            place = places[0] if len(places) == 1 else F.explode(F.array(*places))
+            mine = of_topic.withColumn("_place", place).select("*", "_place.*").drop("_place")
+            rows = mine if rows is None else rows.unionByName(mine, allowMissingColumns=True)
         assert rows is not None
         # In order of arrival, before a shuffle mixes them.
         numbered = rows.withColumn("_position", _jvm.row_in_batch(spark))
@@ -175,21 +210,52 @@ class App(Program, SharedApp):
         # There is no watermark: a table goes by the largest time of its own shard, wherever other topics are. A task
         # takes times as microseconds, whole.
         timed = numbered.withColumn("_timestamp", F.unix_micros("_timestamp"))
-        worker = Worker(reads, self.tables.values(), self.timers, self.dead_letters)
+        worker = Worker(
+            [reads[number] for number in sorted(reads)], self.tables.values(), self.timers, self.dead_letters
+        )
         told = _compiled.program(folds, self.tables, worker.begins()) if folds else None
         made: DataFrame = stateful_map(
             timed, worker, OUTPUTS, shard_by="_shard", wall_timers=bool(self.timers), folds=told
         )
         return made
 
+    def _sinks(self) -> set[str]:
+        """The topics that agents are known to publish to."""
+        sinks = [sink for agent in self.agents.values() for sink in agent.sinks]
+        channels = [sink.channel if isinstance(sink, Agent) else sink for sink in sinks]
+        return {channel.name for channel in channels if isinstance(channel, Channel)}
+
+    def _require_begun_so(self, topics: list[str], shards: dict[str, str | None]) -> None:
+        """Refuses what the query did not begin with: other topics, and other shards than those of tables' records."""
+        file = self.folder_of(_JOB) / "began.json"
+        began = any((self.folder_of(_JOB) / "query" / "offsets").glob("[0-9]*")) and file.exists()
+        known: dict[str, Any] = json.loads(file.read_text("utf-8")) if began else {"topics": topics, "shards": {}}
+        anew = f"begin anew with another checkpoint than {self.checkpoint}"
+        if known["topics"] != topics:
+            raise IncompatibleStateError(
+                f"The agents of {self.name!r} read the topics {', '.join(topics)}, and when it began they were "
+                f"{', '.join(known['topics'])}. Its query cannot go on with others. Make another App, with an "
+                f"id of its own, for what is new, or {anew}."
+            )
+        for agent, field in shards.items():
+            before = known["shards"].get(agent, field)
+            if before != field:
+                raise IncompatibleStateError(
+                    f"The events of the agent {agent!r} are in {_in_words(field)}, and were in {_in_words(before)} "
+                    f"when {self.name!r} began: the records of its tables are in those. explain() says why. Leave "
+                    f"them as they were, or {anew}."
+                )
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(file, json.dumps({"topics": topics, "shards": {**known["shards"], **shards}}))
+
     def _stream_of(self, topic: str, otherwise: str | None) -> DataFrame:
         """A topic as a stream, by the columns that it has; one that nobody has written to by those of its type."""
         try:
-            return self.stream(_JOB, topic)
+            return self.stream(_JOB, topic, unfit=True)
         except InvalidArgumentError:
             if otherwise is None:
                 raise
-            return self.stream(_JOB, topic, otherwise)
+            return self.stream(_JOB, topic, otherwise, unfit=True)
 
     def _shards_of(self, agent: Agent) -> tuple[str | None, str]:
         """The field by which an agent's events are in shards, ``""`` for their keys, ``None`` for one; in words."""
@@ -202,7 +268,7 @@ class App(Program, SharedApp):
             return None, f"one shard, for it may use tables through {hidden}"
         keys = {one.key for one in _sharding.keys_of(agent)}
         if not keys:
-            return "", "shards by their keys"
+            return "", _in_words("")
         field = _field_of(next(iter(keys))) if len(keys) == 1 else None
         if field is None and len(keys) == 1:
             return None, f"one shard, for its tables are of {next(iter(keys))}"
@@ -247,6 +313,13 @@ class App(Program, SharedApp):
 def _group_of(agent: Agent) -> Any:
     found = _syntax.read(agent).group
     return found if found is not None else grouped_by(steps_of(agent))
+
+
+def _in_words(field: str | None) -> str:
+    """The shards that :meth:`App._shards_of` gives."""
+    if field is None:
+        return "one shard"
+    return f"shards by {field}" if field else "shards by their keys"
 
 
 def _field_of(key: str) -> str | None:

@@ -37,6 +37,10 @@ class _Required:
     def __repr__(self) -> str:
         return "REQUIRED"
 
+    def __reduce__(self) -> str:
+        # A model may be sent to a worker as its code, and there is only one of this.
+        return "_REQUIRED"
+
 
 _REQUIRED: Any = _Required()
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, final
 
 from mullion.errors import InvalidArgumentError
+from mullion.faust._absent import join
 from mullion.faust._context import Event
 from mullion.faust._seconds import Seconds, positive_us
 from mullion.faust.models import FieldDescriptor
@@ -129,6 +130,13 @@ class Stream:
                 if found is not None:
                     taken.append(found.value)
             yield taken
+
+    inner_join = join("inner_join")
+    left_join = join("left_join")
+    outer_join = join("outer_join")
+    combine = join("combine")
+    __and__ = join("'&'")
+    join = join("join")
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         while True:

@@ -30,7 +30,8 @@ class Publisher(Protocol):
     def publish(self, outputs: DataFrame, batch_id: int) -> None:
         """Publishes a batch of rows ``OUTPUTS``: topic, key, and an Arrow RecordBatch as :func:`encoded` makes it.
 
-        Each row's RecordBatch becomes rows of its topic; a null in its place is none. ``outputs`` is evaluated once,
+        Each row's RecordBatch becomes rows of its topic; a null in its place is none. Texts for :data:`PRINTED` are
+        printed once the batch is published, in the order of partitions. ``outputs`` is evaluated once,
         whatever was published before, so that the state of operators in it is saved.
         """
 
@@ -70,11 +71,15 @@ class Broker(Protocol):
         topic: str,
         schema: SchemaLike | None = None,
         remembered: str | os.PathLike[str] | None = None,
+        *,
+        unfit: bool = False,
     ) -> DataFrame:
         """A topic as a stream: the columns of its values, ``_key`` string, ``_timestamp`` timestamp, ``_columns``.
 
         - ``schema``: of the values. Left out, it is the topic's when the query first starts.
         - ``remembered``: a file beside the checkpoint, which a schema that was left out is written to, and kept in.
+        - ``unfit``: whether a row that does not fit the schema is to come as its text, in :data:`UNFIT`, where a topic
+          may have such rows.
 
         ``_columns`` says which columns there were; see :func:`has_columns`. The schema is fixed when a query starts:
         columns that come later are not seen.
@@ -123,6 +128,9 @@ def has_columns(*names: str) -> Column:
         had = had & F.col("_columns").contains(column_mark(name))
     return had
 
+
+UNFIT = "_unfit"
+"""Holds the text of a row that does not fit the schema, whose columns may be null for it; else null."""
 
 SEPARATOR = "\n"
 """Around each name in ``_columns``. No column's name has it."""

@@ -82,10 +82,12 @@ class DirBroker:
         topic: str,
         schema: SchemaLike | None = None,
         remembered: str | os.PathLike[str] | None = None,
+        *,
+        unfit: bool = False,
     ) -> DataFrame:
         """See :meth:`mullion.topics.Broker.stream`. A micro-batch is one file: one call of ``produce``.
 
-        A ``schema`` that is given is announced to the topic, whose producers then keep to it.
+        A ``schema`` that is given is announced to the topic, whose producers then keep to it: all rows fit.
         """
         folder = DirTopic(self.path, topic)
         about = folder.about()

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, final
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
@@ -33,7 +32,17 @@ from mullion._app.clock import Clock, system
 from mullion.topics import _types
 from mullion.topics._brokers import columns_text
 from mullion.topics._dir_topic import DirTopic, Staged, replace_text, write_rows
-from mullion.topics._outputs import Make, Note, Tell, outputs_in, query_id_of, require_outputs
+from mullion.topics._outputs import (
+    PRINTED,
+    Make,
+    Note,
+    Tell,
+    outputs_in,
+    partition_of_task,
+    query_id_of,
+    require_outputs,
+    show,
+)
 from mullion.topics._records import TIMESTAMP_TYPE, normal
 
 _STAGED = "partition int, topic string, file string, columns string, rows bigint, callback string, note binary"
@@ -118,19 +127,22 @@ class DirPublisher:
         if noted is not None and not noted.applied:
             self._apply(noted, note, again=True)
         shutil.rmtree(staging, ignore_errors=True)
-        files, notes = self._stage(rows, batch_id, make, query, staging)
+        files, notes, printed = self._stage(rows, batch_id, make, query, staging)
         if tell is not None:
             tell(notes)
         batch = _Noted(batch_id, applied=False, files=files)
-        if batch.files and (noted is None or noted.batch < batch_id):
-            self._require_fit(batch)
-            replace_text(note, batch.json())
-            self._apply(batch, note, again=False)
+        if noted is None or noted.batch < batch_id:
+            if batch.files:
+                self._require_fit(batch)
+                replace_text(note, batch.json())
+                self._apply(batch, note, again=False)
+            show(printed)
         shutil.rmtree(staging, ignore_errors=True)
 
     def _stage(
         self, rows: DataFrame, batch: int, make: Make, query: str, staging: Path
-    ) -> tuple[tuple[_File, ...], list[Note]]:
+    ) -> tuple[tuple[_File, ...], list[Note], list[tuple[int, str]]]:
+        """What the batch publishes, what is told of it, and what it prints."""
         stage = _Stage(make, str(self._home), str(staging), self._clock.time_us())
         told = rows.mapInArrow(stage, _STAGED).collect()
         files = tuple(
@@ -140,9 +152,10 @@ class DirPublisher:
                 f"{query[:8]}.{batch}.{row.partition}",
                 row.rows,
             )
-            for row in sorted((row for row in told if row.topic is not None), key=attrgetter("topic", "partition"))
+            for row in sorted((row for row in told if row.topic), key=attrgetter("topic", "partition"))
         )
-        return files, [Note(row.callback, bytes(row.note)) for row in told if row.note is not None]
+        notes = [Note(row.callback, bytes(row.note)) for row in told if row.note is not None]
+        return files, notes, [(row.partition, row.file) for row in told if row.topic == PRINTED]
 
     def _require_fit(self, batch: _Noted) -> None:
         """Refuses columns that their topics have in another type, while nothing is published."""
@@ -182,14 +195,20 @@ class _Stage:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         topics: dict[str, list[tuple[pa.Table, str | None]]] = {}
         notes: dict[Note, None] = {}
+        partition = partition_of_task()
+        printed: list[dict[str, Any]] = []
         for topic, key, batch, note in self._make(batches):
             if note is not None:
                 notes[note] = None
+            if topic == PRINTED:
+                texts = batch["value"].to_pylist()
+                printed += [{"partition": partition, "topic": PRINTED, "file": text} for text in texts]
+                continue
             table = normal(topic, pa.Table.from_batches([batch]))
             if table.num_rows:
                 topics.setdefault(topic, []).append((table, key))
-        context = TaskContext.get()
         told: list[dict[str, Any]] = [{"callback": note.callback, "note": note.says} for note in notes]
+        told += printed
         Path(self._staging).mkdir(parents=True, exist_ok=True)
         for topic, tables in topics.items():
             # A task that is tried again has another file: the driver learns of the one that counts.
@@ -197,7 +216,7 @@ class _Stage:
             staged = self._write(file, topic, tables)
             told.append(
                 {
-                    "partition": 0 if context is None else context.partitionId(),
+                    "partition": partition,
                     "topic": topic,
                     "file": str(file),
                     "columns": json.dumps(staged.columns.jsonValue()),

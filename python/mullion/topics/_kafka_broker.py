@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from mullion._app.clock import Clock
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.topics import _json, _kafka_client, _types
-from mullion.topics._brokers import SEPARATOR, Publisher, SchemaLike
+from mullion.topics._brokers import SEPARATOR, UNFIT, Publisher, SchemaLike
 from mullion.topics._records import (
     COLUMNS,
     KEY,
@@ -95,19 +95,26 @@ class KafkaBroker:
         topic: str,
         schema: SchemaLike | None = None,
         remembered: str | os.PathLike[str] | None = None,
+        *,
+        unfit: bool = False,
     ) -> DataFrame:
         """See :meth:`mullion.topics.Broker.stream`. It begins with the topic's first row that is still there.
 
         A ``schema`` that is left out is inferred from the last 1,000 records of each partition. A record that does not
-        fit the schema, or is no JSON, fails the query.
+        fit the schema, or is no JSON, fails the query; with ``unfit`` it comes as its text, in ``_unfit``.
         """
         _require_name(topic)
         if schema is not None:
             wanted = spark_schema(schema)
         else:
-            wanted = remembered_schema(remembered) or self._inferred(topic)
+            wanted = remembered_schema(remembered) or self._inferred(topic, unfit)
             remember(remembered, wanted)
-        return _parsed(self._source(spark, topic), wanted)
+        return _parsed(self._source(spark, topic), wanted, unfit)
+
+    def make(self, topic: str) -> None:
+        """Makes a topic with the cluster's defaults, if it is not there."""
+        _require_name(topic)
+        _kafka_client.make(self.servers, topic)
 
     def session_options(self) -> dict[str, str]:
         """Spark's connector, of the Spark that is installed."""
@@ -119,8 +126,9 @@ class KafkaBroker:
 
         return KafkaPublisher(self.servers)
 
-    def _inferred(self, topic: str) -> T.StructType:
-        table = _table(topic, _kafka_client.read(self.servers, topic, last=LOOKED_AT))
+    def _inferred(self, topic: str, unfit: bool) -> T.StructType:
+        records = _kafka_client.read(self.servers, topic, last=LOOKED_AT)
+        table = _table(topic, _fit(records) if unfit else records)
         values = table.drop_columns([KEY, TIMESTAMP])
         if not values.num_columns:
             raise InvalidArgumentError(
@@ -149,7 +157,7 @@ class KafkaBroker:
             ) from theirs
 
 
-def _parsed(records: DataFrame, wanted: T.StructType) -> DataFrame:
+def _parsed(records: DataFrame, wanted: T.StructType, unfit: bool) -> DataFrame:
     """Kafka's records as rows of a topic."""
     text = F.col("value").cast("string")
     plain = wanted.names == [VALUE]
@@ -161,14 +169,33 @@ def _parsed(records: DataFrame, wanted: T.StructType) -> DataFrame:
         mark = F.lit(SEPARATOR)
         names = F.array_join(F.json_object_keys(text), 2 * SEPARATOR)
         had = F.when(F.length(names) > 0, F.concat(mark, names, mark)).otherwise("")
+    schema, options = wanted, {"mode": "FAILFAST"}
+    if unfit:
+        schema = T.StructType([*wanted, T.StructField(UNFIT, T.StringType())])
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNFIT}
     rows = records.select(
-        F.from_json(text, wanted, {"mode": "FAILFAST"}).alias("_parsed"),
+        F.col("value").cast("string").alias("_text"),
+        F.from_json(text, schema, options).alias("_parsed"),
         F.col("key").cast("string").alias(KEY),
         F.col("timestamp").alias(TIMESTAMP),
         had.alias(COLUMNS),
     )
     columns = [F.col("_parsed").getField(name).alias(name) for name in wanted.names]
+    if unfit:
+        columns.append(F.when(F.col(f"_parsed.{UNFIT}").isNotNull(), F.col("_text")).alias(UNFIT))
     return rows.select(*columns, KEY, TIMESTAMP, COLUMNS)
+
+
+def _fit(records: Sequence[_kafka_client.Record]) -> list[_kafka_client.Record]:
+    """Those that are JSON; where some are objects, only these."""
+    objects: list[_kafka_client.Record] = []
+    others: list[_kafka_client.Record] = []
+    for record in records:
+        try:
+            (objects if isinstance(_json.read(record.value), dict) else others).append(record)
+        except ValueError:
+            continue
+    return objects or others
 
 
 def _table(topic: str, records: Sequence[_kafka_client.Record]) -> pa.Table:

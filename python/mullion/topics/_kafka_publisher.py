@@ -7,11 +7,22 @@ from collections.abc import Iterator, Mapping
 from typing import final
 
 import pyarrow as pa
-from pyspark import AccumulatorParam
+from pyspark import Accumulator, AccumulatorParam
 from pyspark.sql import DataFrame
 
 from mullion.topics import _json
-from mullion.topics._outputs import NOTED, Make, Note, Tell, carried, outputs_in, require_outputs
+from mullion.topics._outputs import (
+    NOTED,
+    PRINTED,
+    Make,
+    Note,
+    Tell,
+    carried,
+    outputs_in,
+    partition_of_task,
+    require_outputs,
+    show,
+)
 from mullion.topics._records import normal
 
 _RECORDS = "topic string, key string, value binary"
@@ -54,10 +65,16 @@ class KafkaPublisher:
 
     def _send(self, rows: DataFrame, make: Make) -> None:
         # Counted as they are written: to evaluate the batch once more would run its operators again.
-        counted = rows.sparkSession.sparkContext.accumulator(Counter(), _Counts())
+        context = rows.sparkSession.sparkContext
+        counted = context.accumulator(Counter(), _Counts())
+        printed: Accumulator[list[tuple[int, str]]] = context.accumulator([], _Texts())
 
         def records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for output in make(batches):
+                if output.topic == PRINTED:
+                    partition = partition_of_task()
+                    printed.add([(partition, text) for text in output.batch["value"].to_pylist()])
+                    continue
                 table = normal(output.topic, pa.Table.from_batches([output.batch]))
                 counted.add(Counter({output.topic: table.num_rows}))
                 yield _records(output.topic, output.key, table)
@@ -65,6 +82,7 @@ class KafkaPublisher:
         sent = rows.mapInArrow(records, _RECORDS)
         sent.write.format("kafka").option("kafka.bootstrap.servers", self._servers).save()
         self._published.update(counted.value)
+        show(printed.value)
 
 
 def _records(topic: str, key: str | None, values: pa.Table) -> pa.RecordBatch:
@@ -85,4 +103,15 @@ class _Counts(AccumulatorParam["Counter[str]"]):
 
     def addInPlace(self, value1: Counter[str], value2: Counter[str]) -> Counter[str]:  # noqa: N802
         value1.update(value2)
+        return value1
+
+
+class _Texts(AccumulatorParam["list[tuple[int, str]]"]):
+    def zero(self, value: list[tuple[int, str]]) -> list[tuple[int, str]]:
+        return []
+
+    def addInPlace(  # noqa: N802
+        self, value1: list[tuple[int, str]], value2: list[tuple[int, str]]
+    ) -> list[tuple[int, str]]:
+        value1.extend(value2)
         return value1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from mullion.errors import InvalidArgumentError
@@ -13,6 +15,8 @@ from mullion.errors import InvalidArgumentError
 OUTPUTS = "topic string, key string, batch binary"
 """The rows a publisher takes, as DDL: where to, the key of all rows of the batch or null, and the batch or null."""
 
+PRINTED = ""
+"""Where to of what the driver prints once the batch is published: RecordBatches with texts in the column ``value``."""
 
 NOTED = "callback string, topic string, key string, batch binary, note binary"
 """The same with a note, as DDL, and what made it."""
@@ -82,6 +86,19 @@ def _in_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     rows = max(1, batch.num_rows * _MOST_BYTES // max(batch.nbytes, 1))
     for start in range(0, max(1, batch.num_rows), rows):
         yield batch.slice(start, rows)
+
+
+def show(printed: Iterable[tuple[int, str]]) -> None:
+    """Prints what tasks printed, each with its partition: in their order, whichever came first."""
+    for _, text in sorted(printed, key=lambda one: one[0]):
+        sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def partition_of_task() -> int:
+    """The partition that this process computes; 0 outside of a task."""
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
 
 
 def encoded(batch: pa.RecordBatch) -> bytes:

@@ -9,6 +9,7 @@ private[folds] final class FoldAgent(
     val number: Int,
     event: FoldEvent,
     tables: Seq[FoldTable],
+    last: LastRange,
     steps: Array[FoldStep]
 ) {
 
@@ -21,6 +22,7 @@ private[folds] final class FoldAgent(
       var i = 0
       while (i < rows.length) {
         event.take(rows(i))
+        last.forget()
         FoldStep.run(steps, rows(i), told)
         i += 1
       }

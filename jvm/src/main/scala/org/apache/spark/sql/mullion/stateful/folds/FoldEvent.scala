@@ -15,7 +15,8 @@ import org.apache.spark.unsafe.types.UTF8String
   *   a scalar     the one column
   * }}}
   *
-  * A field whose type is declared is odd where it has another one and the model minds.
+  * A field whose type is declared is odd where it has another one and the model minds. So is a value that did not fit
+  * the topic's columns, which comes as its text.
   *
   * @param column
   *   the struct that holds the topic's values
@@ -31,6 +32,7 @@ private[folds] final class FoldEvent(layout: Seq[Attribute], column: String, mod
   private val keyAt = ordinal("_key")
   private val timeAt = ordinal("_timestamp")
   private val columnsAt = ordinal("_columns")
+  private val unfitAt = ordinal("_unfit")
   private val struct = layout(valueAt).dataType match {
     case fields: StructType => fields
     case other              => throw new IllegalArgumentException(s"${other.sql} holds no values of a topic")
@@ -58,6 +60,7 @@ private[folds] final class FoldEvent(layout: Seq[Attribute], column: String, mod
 
   def take(of: InternalRow): Unit = {
     row = of
+    if (unfitAt >= 0 && !row.isNullAt(unfitAt)) throw Odd
     us = row.getLong(timeAt)
     held = if (row.isNullAt(valueAt)) InternalRow.empty else row.getStruct(valueAt, struct.length)
     // What does not fit is put aside, whether it is used or not.

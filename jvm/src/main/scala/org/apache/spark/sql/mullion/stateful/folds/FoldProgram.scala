@@ -21,6 +21,7 @@ import dev.mullion.windows.KeptRanges
   *   expression   ["none"]  ["bool", true]  ["int", "5"]  ["float", "0.5"]  ["text", "a"]
   *                ["value"]  ["field", name]  ["key"]  ["time"]  ["local", number]  [sign, expression ...]
   *                ["call", name, expression ...]  ["read", table, key, "now" or "event", microseconds ago]
+  *                ["range", "start" or "end"]
   * }}}
   *
   * A sign is an operator of Python's, `neg`, `pos`, `and`, `or`, `not` or `if`.
@@ -39,7 +40,7 @@ final case class FoldProgram(json: String) {
 private[folds] object FoldProgram {
 
   /** A table, with the range that it is read and changed in. */
-  def tables(program: FoldProgram, state: KeyedState): IndexedSeq[FoldTable] =
+  def tables(program: FoldProgram, state: KeyedState, last: LastRange): IndexedSeq[FoldTable] =
     list(program.said \ "tables").map { said =>
       val expires = said \ "expires" match {
         case JInt(us) => Some(us.toLong)
@@ -54,13 +55,14 @@ private[folds] object FoldProgram {
         indexed = said \ "indexed" == JBool(true),
         tells = said \ "tells" == JBool(true)
       )
-      new FoldTable(spec, state)
+      new FoldTable(spec, state, last)
     }.toIndexedSeq
 
   def agents(
       program: FoldProgram,
       layout: Seq[Attribute],
       tables: IndexedSeq[FoldTable],
+      last: LastRange,
       wallUs: Long
   ): Seq[FoldAgent] = list(program.said \ "agents").map { said =>
     val event = new FoldEvent(layout, text(said \ "column"), said \ "model", said \ "scalar" == JBool(true))
@@ -70,12 +72,19 @@ private[folds] object FoldProgram {
       whole(said \ "number").toInt,
       event,
       own,
-      new Reader(event, locals, tables, wallUs).steps(said \ "steps")
+      last,
+      new Reader(event, locals, tables, last, wallUs).steps(said \ "steps")
     )
   }
 
   /** Makes steps and expressions of what is said. */
-  private final class Reader(event: FoldEvent, locals: Array[Value], tables: IndexedSeq[FoldTable], wallUs: Long) {
+  private final class Reader(
+      event: FoldEvent,
+      locals: Array[Value],
+      tables: IndexedSeq[FoldTable],
+      last: LastRange,
+      wallUs: Long
+  ) {
 
     def steps(said: JValue): Array[FoldStep] = list(said).map(step).toArray
 
@@ -99,6 +108,7 @@ private[folds] object FoldProgram {
       case Seq(JString("read"), table, key, JString(how), ago) =>
         val time: () => Long = if (how == "now") () => wallUs else () => event.us
         new Read(tables(whole(table).toInt), expression(key), time, whole(ago))
+      case Seq(JString("range"), JString(edge))          => new last.Edge(isEnd = edge == "end")
       case JString("call") +: JString(name) +: arguments => new Call(name, arguments.map(expression).toArray)
       case JString("and") +: operands        => new Deciding(until = false, operands.map(expression).toArray)
       case JString("or") +: operands         => new Deciding(until = true, operands.map(expression).toArray)

@@ -12,7 +12,7 @@ import dev.mullion.windows.KeptRanges
   * Its clock is the largest time that it has applied in this partition, event by event. A range that is stale takes
   * nothing, and goes at the end of the batch.
   */
-private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState) {
+private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState, current: LastRange) {
   import FoldTable._
 
   private val ranges = spec.ranges
@@ -31,6 +31,7 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
   /** What a key has at a time, the range that starts last; the default where there is none. */
   def read(key: Value, us: Long, to: Value): Unit = {
     requireTime(us)
+    current.touch(ranges, us)
     val found = if (ranges.holds(us)) held(key, ranges.lastStart(us)) else Missing
     if (found.there) to.set(found) else to.set(spec.default)
   }
@@ -38,6 +39,7 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
   /** Does one thing to each range of a time that is not stale. */
   def update(key: Value, us: Long, operator: Option[Operator], value: Value): Unit = {
     requireTime(us)
+    current.touch(ranges, us)
     if (us > applied) applied = us
     if (us > clock) clock = us
     var start = ranges.firstStart(us)

@@ -33,8 +33,9 @@ private[stateful] final class Folds(
 ) {
   import Folds._
 
-  private val tables = FoldProgram.tables(program, state)
-  private val agents = FoldProgram.agents(program, layout, tables, wallUs)
+  private val last = new LastRange
+  private val tables = FoldProgram.tables(program, state, last)
+  private val agents = FoldProgram.agents(program, layout, tables, last, wallUs)
   private val agentAt = layout.indexWhere(_.name == "_agent")
   private val positionAt = layout.indexWhere(_.name == "_position")
 
