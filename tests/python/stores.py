@@ -42,9 +42,12 @@ def records(spark: SparkSession, checkpoint: Path, state: str, operator: int = 0
 def _in_rocksdb(spark: SparkSession, store: Path, version: int) -> Counter[str]:
     """Opens the snapshot of a version by RocksDB itself; the first two bytes of a key say which family it is of.
 
-    A segment of records counts as one of their kind: where no record is, none is to be.
+    Records in segments are counted there, without those that are noted as gone. A segment counts as one at least: where
+    no record is left, none of it is to be.
     """
     found = Counter[str]()
+    segments: dict[tuple[str, bytes], int] = {}
+    gone = Counter[tuple[str, bytes]]()
     with tempfile.TemporaryDirectory() as scratch:
         with zipfile.ZipFile(store / f"{version}.zip") as snapshot:
             snapshot.extractall(scratch)
@@ -56,11 +59,37 @@ def _in_rocksdb(spark: SparkSession, store: Path, version: int) -> Counter[str]:
         keys = db.newIterator()
         keys.seekToFirst()
         while keys.isValid():
-            found[families[int.from_bytes(keys.key()[:2], "little")].removesuffix("-segments")] += 1
+            key, family = keys.key(), families[int.from_bytes(keys.key()[:2], "little")]
+            if family.endswith("-segments"):
+                segments[family.removesuffix("-segments"), key[-8:]] = _records_in(_data_of(keys.value()))
+            elif family.endswith("-gone"):
+                marks = int.from_bytes(_data_of(keys.value()), "little")
+                gone[family.removesuffix("-gone"), key[-8:]] = marks.bit_count()
+            else:
+                found[family] += 1
             keys.next()
         keys.close()
         db.close()
+    assert set(gone) <= set(segments), "notes on segments that are not there"
+    for segment, records in segments.items():
+        found[segment[0]] += max(1, records - gone[segment])
     return found
+
+
+def _data_of(value: bytes) -> bytes:
+    """The column of bytes of a row, which comes after the version of the encoding."""
+    row = value[1:]
+    start = int.from_bytes(row[12:16], "little")
+    return row[start : start + int.from_bytes(row[8:12], "little")]
+
+
+def _records_in(segment: bytes) -> int:
+    """How many records there are: each is the lengths of its key and its value, and these."""
+    at = count = 0
+    while at < len(segment):
+        at += 8 + int.from_bytes(segment[at : at + 4], "little") + int.from_bytes(segment[at + 4 : at + 8], "little")
+        count += 1
+    return count
 
 
 def _in_memory(spark: SparkSession, store: Path, version: int) -> Counter[str]:

@@ -211,8 +211,8 @@ private[exec] object SessionPanes {
 
   /** The sessions of one key.
     *
-    * @param before
-    *   those that were open before this batch, as they were
+    * @param openBefore
+    *   those that were open before this batch, as they were: only rows that may be late have them read
     */
   final class Book(
       rules: SessionRules,
@@ -220,10 +220,11 @@ private[exec] object SessionPanes {
       val key: UnsafeRow,
       val timer: Option[Long],
       val open: SessionSet,
-      val before: SessionSet,
+      openBefore: => SessionSet,
       val queued: Option[(Long, Long)],
       accumulators: Accumulators
   ) extends KeyBook {
+    lazy val before: SessionSet = openBefore
     lazy val inMemory: InMemory = new InMemory(accumulators)
     val reopened: SessionSet = SessionSet.empty
 
