@@ -52,6 +52,12 @@ final class SessionSet private (private val sessions: java.util.ArrayList[Sessio
       val session = new Session(first, end, isOld = false, 0, clock.now, clock.wall, rows, wasOnTime = false)
       sessions.add(from, session)
       session
+    } else if (to == from + 1) {
+      val session = sessions.get(from)
+      session.first = Math.min(first, session.first)
+      session.end = Math.max(end, session.end)
+      session.rows += rows
+      session
     } else {
       val touched = sessions.subList(from, to)
       // The pane goes on that was there before the batch; of several the earliest, whatever the order of arrival.

@@ -121,7 +121,13 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
   private def leave(): Iterator[InternalRow] = {
     val left = current
     current = None
-    left.fold(Iterator.empty[InternalRow])(book => applied(book) ++ { store(book); Iterator.empty })
+    left.fold(Iterator.empty[InternalRow]) { book =>
+      val firings = applied(book)
+      if (firings.isEmpty) {
+        store(book)
+        Iterator.empty
+      } else firings ++ { store(book); Iterator.empty }
+    }
   }
 
   private def closing(): Iterator[InternalRow] = new TimerScan(timers, dueAt, clock, counts) {
@@ -136,7 +142,7 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
   }
 
   private def load(key: UnsafeRow): B = {
-    val stored = keys.get(key)
+    val stored = keys.look(key)
     if (stored eq null) newBook(key)
     else read(key, stored.getLong(0), stored.getBinary(1), Option.unless(stored.isNullAt(2))(stored.getBinary(2)))
   }

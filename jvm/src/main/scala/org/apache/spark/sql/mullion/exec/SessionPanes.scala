@@ -36,6 +36,14 @@ private[exec] final class SessionPanes(
   private val lastAt = firstAt + 1
   private val rowsAt = firstAt + 2
   private val fixedGap = rules.window.gap
+  // The starts of the sessions that a partial row touches.
+  private var touched = new Array[Long](4)
+  private var touches = 0
+  private val touch: Long => Unit = { start =>
+    if (touches == touched.length) touched = java.util.Arrays.copyOf(touched, 2 * touches)
+    touched(touches) = start
+    touches += 1
+  }
   private lazy val lateKeyOf = UnsafeProjection.create(program.lateKey, program.partial)
 
   // Which of the rows put aside are late: they come whole, beside the partial rows of their times.
@@ -72,12 +80,14 @@ private[exec] final class SessionPanes(
   }
 
   /** Sessions that late rows made: due at once, so they need no state. */
-  private def reopened(book: Book): Iterator[InternalRow] = {
-    counts.firedClose += book.reopened.size
-    book.reopened.iterator.map(session =>
-      fire(book, session, Firing.Close, book.inMemory.whole(session.first, book.key))
-    )
-  }
+  private def reopened(book: Book): Iterator[InternalRow] =
+    if (book.reopened.isEmpty) Iterator.empty
+    else {
+      counts.firedClose += book.reopened.size
+      book.reopened.iterator.map(session =>
+        fire(book, session, Firing.Close, book.inMemory.whole(session.first, book.key))
+      )
+    }
 
   override protected def applied(book: Book): Iterator[InternalRow] =
     if (!rules.refinements.fires) reopened(book)
@@ -133,23 +143,23 @@ private[exec] final class SessionPanes(
       end: Long,
       row: InternalRow
   ): Unit = {
-    val touched = new java.util.ArrayList[Long](1)
-    val session = open.add(first, end, row.getLong(rowsAt), clock) { start => touched.add(start); () }
+    touches = 0
+    val session = open.add(first, end, row.getLong(rowsAt), clock)(touch)
     def checked(rest: UnsafeRow) = {
       if (sums.isTooLarge(rest)) throw sums.tooLarge(rest, names(session.first, session.end, key))
       rest
     }
-    if (touched.isEmpty) accumulatorsOf.insert(first, key, checked(accumulators.rest(accumulators.open(row))))
-    else if (touched.size == 1 && touched.get(0) <= first) {
-      val work = accumulators.load(accumulatorsOf.get(touched.get(0), key))
+    if (touches == 0) accumulatorsOf.insert(first, key, checked(accumulators.rest(accumulators.open(row))))
+    else if (touches == 1 && touched(0) <= first) {
+      val work = accumulators.load(accumulatorsOf.get(touched(0), key))
       accumulators.add(work, row)
-      accumulatorsOf.update(touched.get(0), key, checked(accumulatorsOf.store(touched.get(0), key, work)))
+      accumulatorsOf.update(touched(0), key, checked(accumulatorsOf.store(touched(0), key, work)))
     } else {
       // The row comes between sessions, or before one: what they hold is added up in order of time.
       var added = false
       var sum = Option.empty[UnsafeRow]
       def add(next: UnsafeRow): Unit = sum = Some(sum.fold(next.copy())(accumulators.combine(_, next)))
-      touched.forEach { start =>
+      touched.take(touches).foreach { start =>
         if (!added && start > first) { add(accumulators.rest(accumulators.open(row)).copy()); added = true }
         add(accumulatorsOf.whole(start, key))
         accumulatorsOf.remove(start, key)

@@ -48,6 +48,9 @@ trait Family {
   /** The value of `key`, or null: a lookup is per row, and an Option each is what we save. */
   def get(key: UnsafeRow): UnsafeRow
 
+  /** The same, not to be changed. */
+  def look(key: UnsafeRow): UnsafeRow = get(key)
+
   /** Puts a record that was not there. */
   def insert(key: UnsafeRow, value: UnsafeRow): Unit
 

@@ -88,6 +88,8 @@ private[state] final class HotPartition(
 
     override def get(key: UnsafeRow): UnsafeRow = read.get(key)
 
+    override def look(key: UnsafeRow): UnsafeRow = read.look(key)
+
     override def insert(key: UnsafeRow, value: UnsafeRow): Unit =
       if (isHot) {
         inMemory.insert(key, value)

@@ -45,12 +45,19 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
   }
 
   override def get(key: UnsafeRow): UnsafeRow = {
+    val value = find(key)
+    if (value eq null) None.orNull else row(value.clone(), valueColumns)
+  }
+
+  override def look(key: UnsafeRow): UnsafeRow = {
+    val value = find(key)
+    if (value eq null) None.orNull else row(value, valueColumns)
+  }
+
+  private def find(key: UnsafeRow): Array[Byte] = {
     val value = records.get(first(key), second(key), third(key), key)
-    if (value eq null) None.orNull
-    else {
-      counts.read += 1
-      row(value.clone(), valueColumns)
-    }
+    if (value ne null) counts.read += 1
+    value
   }
 
   override def insert(key: UnsafeRow, value: UnsafeRow): Unit = {
