@@ -110,7 +110,7 @@ HOUR_1K = Workload(
     3600,
     {"mullion": 8 * M},
     # Spark makes 3,600 rows of each, and keeps as many for each key.
-    {"memory": 8 * M, "spark": 400_000},
+    {"memory": 8 * M, "spark": 40_000},
     slide=1,
     span=5,
 )
