@@ -11,13 +11,15 @@ import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStorePro
   *   open      the version is in memory, or is read from RocksDB once
   *   batch     get, scan  <-  memory        put, remove  ->  memory
   *   no room   all -> RocksDB, record by record; from here on all is there
-  *   commit    what has changed -> segments in RocksDB, which commits; what is in memory is the next version
+  *   commit    what has changed -> RocksDB, which commits; what is in memory is the next version
   * }}}
   *
   * Most lookups are of panes that the batch before wrote; and a pane that a batch adds to and closes is never written.
   *
   * @param room
   *   how many bytes there are for the partition
+  * @param inSegments
+  *   whether what has changed is written in [[Segments]], and not record by record
   */
 private[state] final class HotPartition(
     under: RocksDbPartition,
@@ -25,7 +27,8 @@ private[state] final class HotPartition(
     id: StateStoreProviderId,
     version: Long,
     start: HotRecords.Contents,
-    room: Long
+    room: Long,
+    inSegments: Boolean
 ) extends StatePartition {
   import HotPartition._
 
@@ -58,7 +61,7 @@ private[state] final class HotPartition(
 
   private def contents = HotRecords.Contents(
     opened.map { case (name, family) => name -> family.records.version() },
-    opened.map { case (name, family) => name -> family.segments.version }
+    opened.collect { case (name, family) if inSegments => name -> family.segments.version }
   )
 
   private def grew(): Unit = {
@@ -77,10 +80,11 @@ private[state] final class HotPartition(
   }
 
   private final class HotFamily(spec: FamilySpec) extends Family {
-    val segments: Segments = under.segments(spec, start.segmentsOf(spec.name))
-    val records = new SortedRecords(start.recordsOf(spec.name), Some(segments), RecordsFamily.isExact(spec))
-    private val inMemory = new RecordsFamily(spec, records, counts)
+    lazy val segments: Segments = under.segments(spec, start.segmentsOf(spec.name))
     private val inStore = under.family(spec)
+    private val places = if (inSegments) segments else new OneByOne(spec, inStore)
+    val records = new SortedRecords(start.recordsOf(spec.name), Some(places), RecordsFamily.isExact(spec))
+    private val inMemory = new RecordsFamily(spec, records, counts)
 
     def bytes: Long = SortedRecords.bytesOf(records.size, records.bytes)
 
@@ -112,22 +116,18 @@ private[state] final class HotPartition(
 
     /** Writes what has changed. */
     def write(): Unit = {
-      segments.tidy(records.hasUnwritten)(inMemory.writeAnew)
+      if (inSegments) segments.tidy(records.hasUnwritten)(inMemory.writeAnew)
       removeLeft()
       records.write()
-      segments.flush()
+      if (inSegments) segments.flush()
     }
 
     /** Writes all under keys of their own. */
     def spread(): Unit = {
       removeLeft()
-      val (keyRow, valueRow) = (new UnsafeRow(spec.key.length), new UnsafeRow(spec.value.length))
-      records.foreachNotAlone { (key, value) =>
-        keyRow.pointTo(key, key.length)
-        valueRow.pointTo(value, value.length)
-        inStore.insert(keyRow, valueRow)
-      }
-      segments.clear()
+      val alone = new OneByOne(spec, inStore)
+      records.foreachNotAlone((key, value) => { alone.write(key, value); () })
+      if (inSegments) segments.clear()
     }
 
     private def removeLeft(): Unit = {
@@ -151,17 +151,21 @@ private[state] object HotPartition {
       id: StateStoreProviderId,
       version: Long,
       checkpointId: Option[String],
-      limit: Long
-  ): StatePartition = HotRecords.find(id, version, checkpointId, limit) match {
-    case HotRecords.Here(contents, room) => new HotPartition(under, families, id, version, contents, room)
-    case HotRecords.NotRead(room)        =>
-      readAll(under, families, room) match {
-        case Some(contents) => new HotPartition(under, families, id, version, contents, room)
-        case None           =>
-          HotRecords.letGo(id, None, 0L)
-          new ColdPartition(under, id, spread(under, families))
-      }
-    case HotRecords.NoRoom => new ColdPartition(under, id, spread(under, families))
+      limit: Long,
+      inSegments: Boolean
+  ): StatePartition = {
+    def cold = new ColdPartition(under, id, if (inSegments) spread(under, families) else 0L)
+    HotRecords.find(id, version, checkpointId, limit) match {
+      case HotRecords.Here(contents, room) => new HotPartition(under, families, id, version, contents, room, inSegments)
+      case HotRecords.NotRead(room)        =>
+        readAll(under, families, room, inSegments) match {
+          case Some(contents) => new HotPartition(under, families, id, version, contents, room, inSegments)
+          case None           =>
+            HotRecords.letGo(id, None, 0L)
+            cold
+        }
+      case HotRecords.NoRoom => cold
+    }
   }
 
   /** A partition that is opened for a look, outside of a query: all of it in memory, for there segments are read. */
@@ -171,34 +175,36 @@ private[state] object HotPartition {
       id: StateStoreProviderId,
       version: Long
   ): StatePartition =
-    readAll(under, families, Long.MaxValue).fold[StatePartition](under) {
-      new HotPartition(under, families, id, version, _, Long.MaxValue)
+    readAll(under, families, Long.MaxValue, inSegments = true).fold[StatePartition](under) {
+      new HotPartition(under, families, id, version, _, Long.MaxValue, inSegments = true)
     }
 
   /** All records, unless they take more than `room`. */
   private def readAll(
       under: RocksDbPartition,
       families: Seq[FamilySpec],
-      room: Long
+      room: Long,
+      inSegments: Boolean
   ): Option[HotRecords.Contents] = {
     var left = room
     val read = families.map { spec =>
-      val segments = under.segments(spec, Segments.Version.empty)
-      val records = new SortedRecords(SortedRecords.Version.empty, Some(segments), RecordsFamily.isExact(spec))
+      val segments = Option.when(inSegments)(under.segments(spec, Segments.Version.empty))
+      val places = segments.getOrElse(new OneByOne(spec, under.family(spec)))
+      val records = new SortedRecords(SortedRecords.Version.empty, Some(places), RecordsFamily.isExact(spec))
       val inMemory = new RecordsFamily(spec, records, new RecordCounts)
       def take(key: UnsafeRow, value: UnsafeRow, place: Long) = {
         inMemory.read(key, value, place)
         left -= SortedRecords.bytesOf(1, key.getSizeInBytes.toLong + value.getSizeInBytes)
         left > 0
       }
-      if (left > 0) segments.readAll((place, key, value) => take(key, value, place))
+      if (left > 0) segments.foreach(_.readAll((place, key, value) => take(key, value, place)))
       Using.resource(under.family(spec).all()) { scan =>
         while (left > 0 && scan.hasNext) {
           val record = scan.next()
           take(record.key, record.value, SortedRecords.Alone)
         }
       }
-      spec.name -> ((records.version(), segments.version))
+      spec.name -> ((records.version(), segments.fold(Segments.Version.empty)(_.version)))
     }.toMap
     Option.when(left > 0) {
       HotRecords.Contents(read.map { case (name, of) => name -> of._1 }, read.map { case (name, of) => name -> of._2 })
@@ -219,6 +225,24 @@ private[state] object HotPartition {
       segments.clear()
     }
     spread
+  }
+
+  /** Each record under its own key. */
+  private final class OneByOne(spec: FamilySpec, inStore: Family) extends SortedRecords.Places {
+    private val keyRow = new UnsafeRow(spec.key.length)
+    private val valueRow = new UnsafeRow(spec.value.length)
+
+    override def overwrites: Boolean = true
+
+    // None is anywhere else.
+    override def remove(place: Long): Unit = throw new IllegalStateException(s"${spec.name} has no place $place")
+
+    override def write(key: Array[Byte], value: Array[Byte]): Long = {
+      keyRow.pointTo(key, key.length)
+      valueRow.pointTo(value, value.length)
+      inStore.insert(keyRow, valueRow)
+      SortedRecords.Alone
+    }
   }
 
   /** State in RocksDB alone, for want of room.

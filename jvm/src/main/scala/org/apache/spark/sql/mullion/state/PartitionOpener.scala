@@ -51,7 +51,15 @@ final class PartitionOpener(
     opened match {
       case rocks: RocksDbPartition =>
         val id = providerId(partition, StateStoreId.DEFAULT_STORE_NAME)
-        HotPartition(rocks, families, id, version, checkpointIds.map(_(partition).head), HotRecords.limit(conf))
+        HotPartition(
+          rocks,
+          families,
+          id,
+          version,
+          checkpointIds.map(_(partition).head),
+          HotRecords.limit(conf),
+          inSegments = conf.enableStateStoreCheckpointIds
+        )
       case other => other
     }
   }

@@ -23,6 +23,9 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
   * goes together, and of a segment that is all gone two keys are removed. Where less than a quarter is left of one,
   * that is written anew with what the batch changed; so is the last one, if it is small.
   *
+  * They are for checkpoints that give each version an id. In others a task that was given up may leave its version in
+  * the place of the one that counts: the same records, but in other segments than those that later versions speak of.
+  *
   * A place is a segment's number and a record's number in it. What lies in segments can be looked up in memory alone:
   * where there is no room for that, records lie under keys of their own.
   *
@@ -34,7 +37,7 @@ private[state] final class Segments(
     spec: FamilySpec,
     from: Segments.Version,
     counts: RecordCounts
-) {
+) extends SortedRecords.Places {
   import Segments._
 
   private val bodies = s"${spec.name}-segments"
@@ -82,8 +85,9 @@ private[state] final class Segments(
     wanted
   }
 
-  /** Notes that a record is removed, or is to be written anew. */
-  def remove(place: Long): Unit = {
+  override def overwrites: Boolean = false
+
+  override def remove(place: Long): Unit = {
     val id = place >> SlotBits
     if (last.id != id) last = own(id)
     last.remove((place & SlotMask).toInt)
@@ -106,8 +110,7 @@ private[state] final class Segments(
     if (more) alive.get(next - 1).filter(_.bytes < Full / 4).foreach(giveUp(_, anew))
   }
 
-  /** Writes a record; its place. */
-  def write(key: Array[Byte], value: Array[Byte]): Long = {
+  override def write(key: Array[Byte], value: Array[Byte]): Long = {
     val size = 8 + key.length + value.length
     if (count > 0 && (end + size > Header + Full || count > SlotMask)) flush()
     if (end + size + 8 > buffer.length) buffer = Arrays.copyOf(buffer, end + size + 8)

@@ -18,14 +18,14 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
   *
   * One thread writes; versions may be read by any.
   *
-  * @param segments
-  *   where the records are written that have places; without them none has one
+  * @param kept
+  *   where records are written; without it none has a place
   * @param exact
   *   whether equal numbers always stand for the same key
   */
 private[state] final class SortedRecords(
     from: SortedRecords.Version,
-    segments: Option[Segments] = None,
+    kept: Option[SortedRecords.Places] = None,
     exact: Boolean = false
 ) {
   import SortedRecords._
@@ -45,8 +45,9 @@ private[state] final class SortedRecords(
   private var endedA = 0L
   private var endedB = 0L
   private var endedC = 0L
-  private val written = segments.orNull
-  private val hasPlaces = segments.isDefined
+  private val written = kept.orNull
+  private val hasPlaces = kept.isDefined
+  private val overwrites = kept.exists(_.overwrites)
   // The keys of what lay alone and does so no more.
   private val alone = new java.util.ArrayList[Array[Byte]]
 
@@ -79,8 +80,11 @@ private[state] final class SortedRecords(
       taken += value.length - leaf.values(at).length
       leaf.values(at) = value
       if (hasPlaces) {
-        leave(leaf)
-        leaf.place(at, Unwritten)
+        if (overwrites && leaf.places(at) <= Alone) leaf.place(at, Changed)
+        else {
+          leave(leaf)
+          leaf.place(at, Unwritten)
+        }
       }
     } else insert(a, b, c, bytesOf(key), value, Unwritten)
 
@@ -127,7 +131,8 @@ private[state] final class SortedRecords(
       if (leaf.isDirty) {
         var i = 0
         while (i < leaf.size) {
-          if (leaf.places(i) == Unwritten) leaf.places(i) = written.write(leaf.keys(i), leaf.values(i))
+          val place = leaf.places(i)
+          if (place == Unwritten || place == Changed) leaf.places(i) = written.write(leaf.keys(i), leaf.values(i))
           i += 1
         }
         leaf.isDirty = false
@@ -159,7 +164,7 @@ private[state] final class SortedRecords(
   /** Says of a record that is changed or removed that it is not in its place any more. */
   private def leave(leaf: Leaf): Unit = {
     val place = leaf.places(at)
-    if (place >= 0) written.remove(place) else if (place == Alone) alone.add(leaf.keys(at))
+    if (place >= 0) written.remove(place) else if (place <= Alone) alone.add(leaf.keys(at))
     ()
   }
 
@@ -285,6 +290,22 @@ private[state] object SortedRecords {
   /** Where a record lies that is in no segment, but under its own key. */
   final val Alone = -2L
 
+  // The same of one that has changed since, where it is to be written over.
+  private final val Changed = -3L
+
+  /** Where the records of one kind are written. */
+  trait Places {
+
+    /** Whether a record that lies alone and changes is written over. */
+    def overwrites: Boolean
+
+    /** Notes that a record is removed from its place, or is to be written anew. */
+    def remove(place: Long): Unit
+
+    /** Writes a record; its place. */
+    def write(key: Array[Byte], value: Array[Byte]): Long
+  }
+
   /** Records as they were, for ever. */
   final class Version private[SortedRecords] (
       private[SortedRecords] val leaves: Array[Leaf],
@@ -365,7 +386,7 @@ private[state] object SortedRecords {
 
     def place(i: Int, at: Long): Unit = {
       places(i) = at
-      isDirty |= at == Unwritten
+      isDirty |= at == Unwritten || at == Changed
     }
 
     def startsBefore(x: Long, y: Long, z: Long): Boolean =

@@ -28,15 +28,24 @@ class HotPartitionSuite extends FunSuite {
 
   override def afterAll(): Unit = spark.stop()
 
-  private val partition = FunFixture[Batches](
+  private val oneByOne = partitions(inSegments = false)
+  private val partition = partitions(inSegments = true)
+
+  private def partitions(inSegments: Boolean) = FunFixture[Batches](
     _ => {
       spark.streams // stores report to it
-      new Batches(Files.createTempDirectory("hot"))
+      new Batches(Files.createTempDirectory("hot"), inSegments)
     },
     _.close()
   )
 
-  partition.test("what memory and RocksDB hold is the same, with room for all, for some and for none") { batches =>
+  /** Written in segments, and record by record. */
+  private def each(name: String)(test: Batches => Unit): Unit = {
+    partition.test(name)(test)
+    oneByOne.test(s"$name (record by record)")(test)
+  }
+
+  each("what memory and RocksDB hold is the same, with room for all, for some and for none") { batches =>
     val seed = System.nanoTime()
     val random = new Random(seed)
     (1 to 40).foreach { batch =>
@@ -81,7 +90,7 @@ class HotPartitionSuite extends FunSuite {
     }
   }
 
-  partition.test("what the batch before wrote is read from memory, and after a restart once from RocksDB") { batches =>
+  each("what the batch before wrote is read from memory, and after a restart once from RocksDB") { batches =>
     def sum(opened: StatePartition) = (0L until 100L).map(k => opened.family(Main).get(row(0, k)).getLong(0)).sum
     batches.run()(opened => (0L until 100L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
     batches.run() { opened =>
@@ -95,14 +104,14 @@ class HotPartitionSuite extends FunSuite {
     }
   }
 
-  partition.test("a batch that runs again starts from its own version, not from what it wrote") { batches =>
+  each("a batch that runs again starts from its own version, not from what it wrote") { batches =>
     batches.run()(_.family(Main).insert(row(0, 1), row(1)))
     batches.run()(_.family(Main).update(row(0, 1), row(2)))
     batches.goBack()
     batches.run()(opened => assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L))
   }
 
-  partition.test("a batch that fails leaves memory as it was") { batches =>
+  each("a batch that fails leaves memory as it was") { batches =>
     batches.run()(_.family(Main).insert(row(0, 1), row(1)))
     batches.fail() { opened =>
       opened.family(Main).update(row(0, 1), row(2))
@@ -115,7 +124,7 @@ class HotPartitionSuite extends FunSuite {
     }
   }
 
-  partition.test("a partition that had too much for memory is there again once most of it is removed") { batches =>
+  each("a partition that had too much for memory is there again once most of it is removed") { batches =>
     val room = 400000L
     batches.run(room)(opened => (0L until 6000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
     batches.run(room) { opened =>
@@ -130,7 +139,7 @@ class HotPartitionSuite extends FunSuite {
     }
   }
 
-  partition.test("a partition that has no room any more is not held on to") { batches =>
+  each("a partition that has no room any more is not held on to") { batches =>
     batches.run()(_.family(Main).insert(row(0, 1), row(1)))
     batches.run(0L)(_.family(Main).update(row(0, 1), row(2)))
     batches.goBack()
@@ -203,7 +212,7 @@ object HotPartitionSuite {
   private final case class Written(alone: Int, segments: Int, marked: Int)
 
   /** One partition, batch after batch. */
-  private final class Batches(folder: Path) {
+  private final class Batches(folder: Path, inSegments: Boolean) {
     private val families = Seq(Main, Other)
     private var id = newId
     private var provider = newProvider
@@ -261,7 +270,7 @@ object HotPartitionSuite {
     private def open(room: Long) = {
       val rocks = new RocksDbPartition(provider.getStore(version), Main, Seq(Other))
       under = Some(rocks)
-      HotPartition(rocks, families, id, version, None, room)
+      HotPartition(rocks, families, id, version, None, room, inSegments)
     }
 
     private def newId = StateStoreProviderId(StateStoreId(folder.toUri.toString, 0, 0), UUID.randomUUID())
