@@ -219,14 +219,12 @@ private[exec] final class ArrivalPanes(
   }
 
   private def closing(): Iterator[InternalRow] = timers.fold(Iterator.empty[InternalRow]) { family =>
-    new TimerScan(family, dueAt, clock, counts) {
-      override protected def fire(timer: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
-        val book = load(timerToKey(timer).copy())
-        closed(book, book.panes.advance(clock.now)) ++ {
-          store(book)
-          if (!book.panes.isEmpty) waitsUntil(book.panes.nextClose)
-          Iterator.empty
-        }
+    new DueKeys[Open](family, dueAt, clock, counts, keyTypes.headOption)(timerToKey(_)) {
+      override protected def load(key: UnsafeRow): Open = ArrivalPanes.this.load(key)
+      override protected def fire(book: Open): Iterator[InternalRow] = closed(book, book.panes.advance(clock.now))
+      override protected def store(book: Open): Long = {
+        ArrivalPanes.this.store(book, hasTimer = false)
+        if (book.panes.isEmpty) PaneCounts.Never else book.panes.nextClose
       }
     }
   }
@@ -244,13 +242,14 @@ private[exec] final class ArrivalPanes(
     new Open(key, books.fromBytes(value.getBinary(1)), isNew = false, due, sizes)
   }
 
-  private def store(book: Open): Unit = keys.foreach { family =>
+  private def store(book: Open, hasTimer: Boolean = true): Unit = keys.foreach { family =>
     counts.panesOpened += book.panes.countOpen + book.closed - book.openAtFirst
     book.write()
     val next = Option.when(closesByBatch && !book.panes.isEmpty)(book.panes.nextClose)
-    timers.filter(_ => next != book.due).foreach { timed =>
-      book.due.foreach(old => timed.remove(timer(old, book.key)))
-      next.foreach(due => timed.insert(timer(due, book.key), KeyOnly.value))
+    val timed = if (hasTimer) book.due else None
+    timers.filter(_ => next != timed).foreach { family =>
+      timed.foreach(old => family.remove(timer(old, book.key)))
+      next.foreach(due => family.insert(timer(due, book.key), KeyOnly.value))
     }
     if (!book.panes.isEmpty) {
       val sizes = if (rows.keepsRows) book.sizes.toBytes else None.orNull

@@ -130,16 +130,15 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     }
   }
 
-  private def closing(): Iterator[InternalRow] = new TimerScan(timers, dueAt, clock, counts) {
-    override protected def fire(timer: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
-      val book = load(timerToKey(timer).copy())
-      close(book) ++ {
-        store(book)
-        if (!book.isEmpty) waitsUntil(book.nextDue)
-        Iterator.empty
+  private def closing(): Iterator[InternalRow] =
+    new DueKeys[B](timers, dueAt, clock, counts, keyTypes.headOption)(timerToKey(_)) {
+      override protected def load(key: UnsafeRow): B = KeyedPanes.this.load(key)
+      override protected def fire(book: B): Iterator[InternalRow] = close(book)
+      override protected def store(book: B): Long = {
+        KeyedPanes.this.store(book, hasTimer = false)
+        if (book.isEmpty) PaneCounts.Never else book.nextDue
       }
     }
-  }
 
   private def load(key: UnsafeRow): B = {
     val stored = keys.look(key)
@@ -147,13 +146,18 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     else read(key, stored.getLong(0), stored.getBinary(1), Option.unless(stored.isNullAt(2))(stored.getBinary(2)))
   }
 
-  /** Writes back what is known of a key, and its timers where they moved. */
-  private def store(book: B): Unit = {
+  /** Writes back what is known of a key, and its timers where they moved.
+    *
+    * @param hasTimer
+    *   whether the timer that it came with is still there
+    */
+  private def store(book: B, hasTimer: Boolean = true): Unit = {
     val next = Option.unless(book.isEmpty)(book.nextDue)
-    if (book.timer != next) book.timer.foreach(old => timers.remove(timerAt(old, book.key)))
+    val timer = if (hasTimer) book.timer else None
+    if (timer != next) timer.foreach(old => timers.remove(timerAt(old, book.key)))
     if (next.isEmpty && book.timer.isDefined) keys.remove(book.key)
     next.foreach { due =>
-      if (!book.timer.contains(due)) timers.insert(timerAt(due, book.key), KeyOnly.value)
+      if (!timer.contains(due)) timers.insert(timerAt(due, book.key), KeyOnly.value)
       val (panes, firings) = book.stored
       val value = keyValue(InternalRow(due, panes, firings))
       if (book.timer.isDefined) keys.update(book.key, value) else keys.insert(book.key, value)

@@ -96,9 +96,11 @@ private[exec] final class SessionPanes(
         rules.afterRows(session.end, session.rows, session.wasOnTime, clock).map(fireOpen(book, session, _))
       }
 
-  override protected def close(book: Book): Iterator[InternalRow] =
-    Iterator.continually(()).takeWhile(_ => !book.open.isEmpty && clock.closes(rules.closeDue(book.open(0).end))).map {
-      _ =>
+  override protected def close(book: Book): Iterator[InternalRow] = {
+    val closing = new Iterator[InternalRow] {
+      override def hasNext: Boolean = !book.open.isEmpty && clock.closes(rules.closeDue(book.open(0).end))
+
+      override def next(): InternalRow = {
         val session = book.open(0)
         val row = fire(book, session, Firing.Close, sessions.whole(session.first, book.key))
         sessions.remove(session.first, book.key)
@@ -106,11 +108,12 @@ private[exec] final class SessionPanes(
         counts.panesClosed += 1
         counts.firedClose += 1
         row
-    } ++ {
-      def endsNow(session: SessionSet.Session) = !session.wasOnTime && rules.isOnTime(session.end, clock)
-      if (!rules.refinements.onTime) Iterator.empty
-      else book.open.iterator.filter(endsNow).map(fireOpen(book, _, FiringKind.OnTime))
+      }
     }
+    def endsNow(session: SessionSet.Session) = !session.wasOnTime && rules.isOnTime(session.end, clock)
+    if (!rules.refinements.onTime) closing
+    else closing ++ book.open.iterator.filter(endsNow).map(fireOpen(book, _, FiringKind.OnTime))
+  }
 
   override protected def fireEarly(book: Book, early: EarlyFiring): Iterator[InternalRow] =
     book.open.iterator.filter(_.isDue(early, clock)).map(fireOpen(book, _, FiringKind.Early))
@@ -172,13 +175,17 @@ private[exec] final class SessionPanes(
   /** The accumulators of sessions in state. */
   private final class InState(family: Family) extends Sums {
     override def get(start: Long, key: UnsafeRow): UnsafeRow = family.get(timed(start, key))
-    override def whole(start: Long, key: UnsafeRow): UnsafeRow = sums.whole(timed(start, key), get(start, key))
+    override def whole(start: Long, key: UnsafeRow): UnsafeRow = {
+      val at = timed(start, key)
+      sums.whole(at, family.look(at))
+    }
     override def store(start: Long, key: UnsafeRow, work: InternalRow): UnsafeRow = sums.store(timed(start, key), work)
     override def insert(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit = family.insert(timed(start, key), sum)
     override def update(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit = family.update(timed(start, key), sum)
     override def remove(start: Long, key: UnsafeRow): Unit = {
-      sums.drop(timed(start, key))
-      family.remove(timed(start, key))
+      val at = timed(start, key)
+      sums.drop(at)
+      family.remove(at)
     }
 
     /** Takes away what a session holds. */
@@ -197,7 +204,7 @@ private[exec] object SessionPanes {
     /** What can be added to. */
     def get(start: Long, key: UnsafeRow): UnsafeRow
 
-    /** All that a session holds. */
+    /** All that a session holds, not to be changed. */
     def whole(start: Long, key: UnsafeRow): UnsafeRow
 
     /** The form at rest of what has been added to. */

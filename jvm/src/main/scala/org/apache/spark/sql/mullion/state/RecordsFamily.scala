@@ -2,7 +2,6 @@ package org.apache.spark.sql.mullion.state
 
 import org.apache.spark.sql.catalyst.expressions.{UnsafeRow, XXH64}
 import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
-import org.apache.spark.sql.types.{DataType, Decimal, DecimalType, StringType}
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 
@@ -38,11 +37,7 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
   private val timeAt = spec.times.headOption.getOrElse(last)
   private val exact = isExact(spec)
   private val beginAt = beginOf(spec)
-  private val begin = spec.key(beginAt).dataType match {
-    case _: StringType          => Text
-    case fixed if isWord(fixed) => Word
-    case _                      => Other
-  }
+  private val beginning = new KeyBeginning(spec.key(beginAt).dataType, beginAt)
 
   override def get(key: UnsafeRow): UnsafeRow = {
     val value = find(key)
@@ -162,12 +157,6 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
     case _       => rest(key)
   }
 
-  private def beginning(key: UnsafeRow): Long = begin match {
-    case Word                           => key.getLong(beginAt)
-    case Text if !key.isNullAt(beginAt) => key.getUTF8String(beginAt).getPrefix
-    case _                              => 0L
-  }
-
   /** What tells keys apart that begin alike. */
   private def rest(key: UnsafeRow): Long =
     if (exact) { if (key.isNullAt(beginAt)) 1L else 0L }
@@ -199,15 +188,10 @@ private[state] object RecordsFamily {
   private final val TimeKey = 2
   private final val TimeTimeKey = 3
 
-  // What a key begins with: eight bytes that are its value, text, or what is not looked at.
-  private final val Word = 0
-  private final val Text = 1
-  private final val Other = 2
-
   /** Whether the numbers of a record tell its key, for it has one column, of eight bytes. */
   def isExact(spec: FamilySpec): Boolean = {
     val times = timesOf(spec)
-    times < 2 && spec.key.length == times + 1 && isWord(spec.key(beginOf(spec)).dataType)
+    times < 2 && spec.key.length == times + 1 && KeyBeginning.isWord(spec.key(beginOf(spec)).dataType)
   }
 
   private def timesOf(spec: FamilySpec): Int = if (spec.order == RecordOrder.WithinKey) 1 else spec.times.length
@@ -217,12 +201,6 @@ private[state] object RecordsFamily {
     case RecordOrder.ByFirst(times) => times
     case _                          => 0
   }
-
-  /** Whether all of a value is in a row's word of eight bytes. */
-  private def isWord(dataType: DataType): Boolean = UnsafeRow.isFixedLength(dataType) && (dataType match {
-    case wide: DecimalType => wide.precision <= Decimal.MAX_LONG_DIGITS
-    case _                 => true
-  })
 
   private def row(bytes: Array[Byte], columns: Int): UnsafeRow = {
     val row = new UnsafeRow(columns)

@@ -208,18 +208,26 @@ private[state] final class SortedRecords(
     endedC = c
   }
 
+  /** What comes in order is found near where the last search ended, or at the start of the next leaf. */
   private def lowerBound(a: Long, b: Long, c: Long): Unit = {
     ended = Elsewhere
+    val before = leafAt
     leafAt = leafOf(a, b, c)
-    at = if (count == 0) 0 else leaves(leafAt).lowerBound(a, b, c)
+    at =
+      if (count == 0) 0
+      else if (leafAt == before) leaves(leafAt).lowerBound(a, b, c, at)
+      else if (leafAt == before + 1) leaves(leafAt).lowerBound(a, b, c, 0)
+      else leaves(leafAt).lowerBound(a, b, c)
   }
 
   /** The last leaf that starts before these numbers, or the first. */
   private def leafOf(a: Long, b: Long, c: Long): Int = {
     val known = lastLeaf
-    val still = known < count && (known == 0 || leaves(known).startsBefore(a, b, c)) &&
-      (known + 1 == count || !leaves(known + 1).startsBefore(a, b, c))
-    if (!still) lastLeaf = SortedRecords.leafOf(leaves, count, a, b, c)
+    def startsBefore(leaf: Int) = leaf < count && leaves(leaf).startsBefore(a, b, c)
+    val notBefore = known < count && (known == 0 || startsBefore(known))
+    if (!notBefore) lastLeaf = SortedRecords.leafOf(leaves, count, a, b, c)
+    else if (startsBefore(known + 1))
+      lastLeaf = if (startsBefore(known + 2)) SortedRecords.leafOf(leaves, count, a, b, c) else known + 1
     lastLeaf
   }
 
@@ -395,14 +403,33 @@ private[state] object SortedRecords {
     def isAt(i: Int, x: Long, y: Long, z: Long): Boolean = a(i) == x && b(i) == y && c(i) == z
 
     /** The first record that does not come before these numbers. */
-    def lowerBound(x: Long, y: Long, z: Long): Int = {
-      var low = 0
-      var high = size
+    def lowerBound(x: Long, y: Long, z: Long): Int = between(0, size, x, y, z)
+
+    /** The same, looked for from a record on that may be near: in steps that double. */
+    def lowerBound(x: Long, y: Long, z: Long, near: Int): Int =
+      if (near >= size) lowerBound(x, y, z)
+      else if (!isBefore(near, x, y, z)) if (near > 0) between(0, near, x, y, z) else 0
+      else {
+        var low = near + 1
+        var step = 1
+        while (low + step <= size && isBefore(low + step - 1, x, y, z)) {
+          low += step
+          step <<= 1
+        }
+        between(low, Math.min(size, low + step - 1), x, y, z)
+      }
+
+    private def isBefore(i: Int, x: Long, y: Long, z: Long): Boolean = {
+      val at = a(i)
+      at < x || (at == x && (b(i) < y || (b(i) == y && c(i) < z)))
+    }
+
+    private def between(from: Int, until: Int, x: Long, y: Long, z: Long): Int = {
+      var low = from
+      var high = until
       while (low < high) {
         val middle = (low + high) >>> 1
-        val at = a(middle)
-        val isBefore = at < x || (at == x && (b(middle) < y || (b(middle) == y && c(middle) < z)))
-        if (isBefore) low = middle + 1 else high = middle
+        if (isBefore(middle, x, y, z)) low = middle + 1 else high = middle
       }
       low
     }
