@@ -66,7 +66,10 @@ class Figures:
 
 
 class Watch(threading.Thread):
-    """Looks at a session of processes four times a second: their time on processors, and their memory together."""
+    """Looks at a session of processes four times a second: their time on processors, and their memory together.
+
+    Memory counts of a process that was there at the last look too: one that a JVM is just starting has the JVM's own.
+    """
 
     def __init__(self, session: int) -> None:
         super().__init__(daemon=True)
@@ -81,6 +84,7 @@ class Watch(threading.Thread):
 
     def look(self) -> None:
         pages = 0
+        known = set(self.cpu)
         for folder in Path("/proc").iterdir():
             if not folder.name.isdigit():
                 continue
@@ -90,7 +94,8 @@ class Watch(threading.Thread):
                 continue
             if int(fields[3]) == self.session:
                 self.cpu[int(folder.name)] = (int(fields[11]) + int(fields[12])) / HERTZ
-                pages += int(fields[21])
+                if int(folder.name) in known:
+                    pages += int(fields[21])
         self.peak = max(self.peak, pages * PAGE)
 
 

@@ -2,7 +2,6 @@ package org.apache.spark.sql.mullion.state
 
 import java.util.{ArrayList, Arrays}
 
-import scala.collection.immutable.LongMap
 import scala.util.Using
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -42,7 +41,7 @@ private[state] final class Segments(
 
   private val bodies = s"${spec.name}-segments"
   private val marks = s"${spec.name}-gone"
-  private var alive = from.alive
+  private var alive = new SegmentList(from.alive)
   private var next = from.next
   private val touched = new ArrayList[Segment]
   // Where the last record went.
@@ -61,12 +60,13 @@ private[state] final class Segments(
   }
 
   /** What is written, for the next batch to go on from. */
-  def version: Version = Version(alive, next)
+  def version: Version = Version(alive.version, next)
 
   /** Reads all records, with their places, until `take` says that it wants no more; whether it wanted all. */
   def readAll(take: (Long, UnsafeRow, UnsafeRow) => Boolean): Boolean = {
     val gone = Using.resource(store.iterator(marks))(_.map(row => row.key.getLong(0) -> longsOf(row.value)).toMap)
     var wanted = true
+    val found = Array.newBuilder[Segment]
     Using.resource(store.iterator(bodies)) { rows =>
       while (wanted && rows.hasNext) {
         val row = rows.next()
@@ -78,10 +78,11 @@ private[state] final class Segments(
           wanted &&= take(id << SlotBits | slot, keyRow, valueRow)
         }
         segment.holds(all)
-        alive = alive.updated(id, segment)
+        found += segment
         next = Math.max(next, id + 1)
       }
     }
+    alive = new SegmentList(SegmentList.of(found.result().sortBy(_.id)))
     wanted
   }
 
@@ -107,7 +108,7 @@ private[state] final class Segments(
         segment.isMarked = true
       }
     }
-    if (more) alive.get(next - 1).filter(_.bytes < Full / 4).foreach(giveUp(_, anew))
+    if (more) alive.last.filter(_.bytes < Full / 4).foreach(giveUp(_, anew))
   }
 
   override def write(key: Array[Byte], value: Array[Byte]): Long = {
@@ -128,7 +129,7 @@ private[state] final class Segments(
     put(bodies, next, rowOf(buffer, end))
     val segment = new Segment(next, end - Header, this, marked = false)
     segment.holds(count)
-    alive = alive.updated(next, segment)
+    alive.add(segment)
     next += 1
     count = 0
     end = Header
@@ -137,14 +138,14 @@ private[state] final class Segments(
   }
 
   /** Removes all segments. */
-  def clear(): Unit = alive.valuesIterator.foreach(drop)
+  def clear(): Unit = alive.foreach(drop)
 
   private def own(id: Long): Segment = {
     val segment = alive(id)
     if (segment.owner eq this) segment
     else {
       val copy = segment.copy(this)
-      alive = alive.updated(id, copy)
+      alive.replace(copy)
       touched.add(copy)
       copy
     }
@@ -158,7 +159,7 @@ private[state] final class Segments(
   private def drop(segment: Segment): Unit = {
     store.remove(idOf(segment.id), bodies)
     if (segment.isMarked) store.remove(idOf(segment.id), marks)
-    alive = alive.removed(segment.id)
+    alive.remove(segment.id)
   }
 
   private def put(family: String, id: Long, data: UnsafeRow): Unit = store.put(idOf(id), data, family)
@@ -214,10 +215,10 @@ private[state] object Segments {
   private val DataSchema = new StructType().add("data", BinaryType, nullable = false)
 
   /** All segments of a family, as a batch left them. */
-  final case class Version private[Segments] (alive: LongMap[Segment], next: Long)
+  final case class Version private[Segments] (alive: SegmentList.Version, next: Long)
 
   object Version {
-    val empty: Version = Version(LongMap.empty, 0L)
+    val empty: Version = Version(SegmentList.empty, 0L)
   }
 
   private def at(position: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + position

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.mullion.state
 
-import java.util.Arrays
-
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
@@ -30,13 +28,11 @@ private[state] final class SortedRecords(
 ) {
   import SortedRecords._
 
-  private var leaves = from.leaves
-  private var count = from.leaves.length
+  private val leaves = new Leaves(from.leaves)
   private var records = from.size
   private var taken = from.bytes
-  // Leaves with this mark, and the list of them, are not part of any version.
+  // Leaves with this mark are not part of any version.
   private var mine = new Object
-  private var ownsList = false
   private var lastLeaf = 0
   // Where the last search ended, for a record is mostly looked up before it is changed.
   private var leafAt = 0
@@ -57,16 +53,14 @@ private[state] final class SortedRecords(
 
   /** The records as they are now. */
   def version(): Version = {
-    if (ownsList && leaves.length != count) leaves = Arrays.copyOf(leaves, count)
     mine = new Object
-    ownsList = false
-    new Version(leaves, records, taken)
+    new Version(leaves.version(), records, taken)
   }
 
   /** The records from the first whose numbers are at least these; it stands until the next change. */
   def cursor(a: Long, b: Long, c: Long): Cursor = {
     lowerBound(a, b, c)
-    new Cursor(leaves, count, leafAt, at)
+    new Cursor(leaves.array, leaves.count, leafAt, at)
   }
 
   /** The bytes of the value of `key`, not to be changed, or null. */
@@ -106,12 +100,12 @@ private[state] final class SortedRecords(
     if (hasPlaces) leave(leaf)
     leaf.removeAt(at)
     ended = Elsewhere
-    if (leaf.size == 0) dropLeaf(leafAt)
-    else if (leaf.size < Leaf.Capacity / 4 && leafAt + 1 < count) {
+    if (leaf.size == 0) leaves.drop(leafAt)
+    else if (leaf.size < Leaf.Capacity / 4 && leafAt + 1 < leaves.count) {
       val next = leaves(leafAt + 1)
       if (leaf.size + next.size <= Leaf.Capacity / 2) {
         leaf.addAll(next)
-        dropLeaf(leafAt + 1)
+        leaves.drop(leafAt + 1)
       }
     }
   }
@@ -119,14 +113,14 @@ private[state] final class SortedRecords(
   /** Whether any record is not written. */
   def hasUnwritten: Boolean = {
     var l = 0
-    while (l < count && !leaves(l).isDirty) l += 1
-    l < count
+    while (l < leaves.count && !leaves(l).isDirty) l += 1
+    l < leaves.count
   }
 
   /** Writes what is not written, in order. */
   def write(): Unit = {
     var l = 0
-    while (l < count) {
+    while (l < leaves.count) {
       val leaf = leaves(l)
       if (leaf.isDirty) {
         var i = 0
@@ -144,7 +138,7 @@ private[state] final class SortedRecords(
   /** Hands out all that does not lie alone. */
   def foreachNotAlone(put: (Array[Byte], Array[Byte]) => Unit): Unit = {
     var l = 0
-    while (l < count) {
+    while (l < leaves.count) {
       val leaf = leaves(l)
       var i = 0
       while (i < leaf.size) {
@@ -178,7 +172,7 @@ private[state] final class SortedRecords(
     var l = leafAt
     var i = at
     var others = false
-    while (l < count) {
+    while (l < leaves.count) {
       val leaf = leaves(l)
       while (i < leaf.size) {
         if (!leaf.isAt(i, a, b, c)) {
@@ -214,7 +208,7 @@ private[state] final class SortedRecords(
     val before = leafAt
     leafAt = leafOf(a, b, c)
     at =
-      if (count == 0) 0
+      if (leaves.count == 0) 0
       else if (leafAt == before) leaves(leafAt).lowerBound(a, b, c, at)
       else if (leafAt == before + 1) leaves(leafAt).lowerBound(a, b, c, 0)
       else leaves(leafAt).lowerBound(a, b, c)
@@ -223,26 +217,25 @@ private[state] final class SortedRecords(
   /** The last leaf that starts before these numbers, or the first. */
   private def leafOf(a: Long, b: Long, c: Long): Int = {
     val known = lastLeaf
-    def startsBefore(leaf: Int) = leaf < count && leaves(leaf).startsBefore(a, b, c)
-    val notBefore = known < count && (known == 0 || startsBefore(known))
-    if (!notBefore) lastLeaf = SortedRecords.leafOf(leaves, count, a, b, c)
-    else if (startsBefore(known + 1))
-      lastLeaf = if (startsBefore(known + 2)) SortedRecords.leafOf(leaves, count, a, b, c) else known + 1
+    val notBefore = known < leaves.count && (known == 0 || leaves.startsBefore(known, a, b, c))
+    if (!notBefore) lastLeaf = leaves.find(a, b, c)
+    else if (leaves.startsBefore(known + 1, a, b, c))
+      lastLeaf = if (leaves.startsBefore(known + 2, a, b, c)) leaves.find(a, b, c) else known + 1
     lastLeaf
   }
 
   private def insert(a: Long, b: Long, c: Long, key: Array[Byte], value: Array[Byte], place: Long): Unit = {
-    if (count == 0) insertLeaf(0, new Leaf(mine, a, b, c, 16, hasPlaces))
+    if (leaves.count == 0) leaves.insert(0, Leaf(mine, a, b, c, 16, hasPlaces))
     var leaf = ownLeaf(leafAt)
     if (leaf.size == Leaf.Capacity) {
-      if (leafAt + 1 == count && at == leaf.size) {
+      if (leafAt + 1 == leaves.count && at == leaf.size) {
         // At the very end a new leaf is begun: what comes in order fills its leaves.
-        insertLeaf(leafAt + 1, new Leaf(mine, a, b, c, Leaf.Capacity, hasPlaces))
+        leaves.insert(leafAt + 1, Leaf(mine, a, b, c, Leaf.Capacity, hasPlaces))
         leafAt += 1
         at = 0
       } else {
         val half = leaf.size / 2
-        insertLeaf(leafAt + 1, leaf.split(half, mine))
+        leaves.insert(leafAt + 1, leaf.split(half, mine))
         if (at > half) { leafAt += 1; at -= half }
       }
       leaf = leaves(leafAt)
@@ -258,31 +251,10 @@ private[state] final class SortedRecords(
     val leaf = leaves(i)
     if (leaf.owner eq mine) leaf
     else {
-      ownList()
       val copy = leaf.copy(mine)
-      leaves(i) = copy
+      leaves.replace(i, copy)
       copy
     }
-  }
-
-  private def ownList(): Unit = if (!ownsList) {
-    leaves = Arrays.copyOf(leaves, count + 8)
-    ownsList = true
-  }
-
-  private def insertLeaf(i: Int, leaf: Leaf): Unit = {
-    ownList()
-    if (count == leaves.length) leaves = Arrays.copyOf(leaves, count + (count >> 1) + 8)
-    System.arraycopy(leaves, i, leaves, i + 1, count - i)
-    leaves(i) = leaf
-    count += 1
-  }
-
-  private def dropLeaf(i: Int): Unit = {
-    ownList()
-    count -= 1
-    System.arraycopy(leaves, i + 1, leaves, i, count - i)
-    leaves(count) = None.orNull
   }
 }
 
@@ -299,7 +271,7 @@ private[state] object SortedRecords {
   final val Alone = -2L
 
   // The same of one that has changed since, where it is to be written over.
-  private final val Changed = -3L
+  private[state] final val Changed = -3L
 
   /** Where the records of one kind are written. */
   trait Places {
@@ -316,22 +288,23 @@ private[state] object SortedRecords {
 
   /** Records as they were, for ever. */
   final class Version private[SortedRecords] (
-      private[SortedRecords] val leaves: Array[Leaf],
+      private[SortedRecords] val leaves: Leaves.Version,
       val size: Long,
       val bytes: Long
   ) {
 
     /** The records in order, from the first whose numbers are at least these. */
     def from(a: Long, b: Long, c: Long): Cursor = {
-      val first = if (leaves.isEmpty) 0 else leafOf(leaves, leaves.length, a, b, c)
-      new Cursor(leaves, leaves.length, first, if (leaves.isEmpty) 0 else leaves(first).lowerBound(a, b, c))
+      val first = leaves.find(a, b, c)
+      val array = leaves.leaves
+      new Cursor(array, array.length, first, if (array.isEmpty) 0 else array(first).lowerBound(a, b, c))
     }
 
-    def all: Cursor = new Cursor(leaves, leaves.length, 0, 0)
+    def all: Cursor = new Cursor(leaves.leaves, leaves.leaves.length, 0, 0)
   }
 
   object Version {
-    val empty: Version = new Version(Array.empty, 0L, 0L)
+    val empty: Version = new Version(Leaves.empty, 0L, 0L)
   }
 
   /** Goes through records; it stands on one while `isOn`. */
@@ -357,162 +330,6 @@ private[state] object SortedRecords {
     def move(): Unit = { at += 1; settle() }
 
     private def settle(): Unit = while (leaf < count && at >= leaves(leaf).size) { leaf += 1; at = 0 }
-  }
-
-  private def leafOf(leaves: Array[Leaf], count: Int, a: Long, b: Long, c: Long): Int = {
-    var low = 1
-    var high = count
-    while (low < high) {
-      val middle = (low + high) >>> 1
-      if (leaves(middle).startsBefore(a, b, c)) low = middle + 1 else high = middle
-    }
-    low - 1
-  }
-
-  /** A few records, in order.
-    *
-    * @param firstA
-    *   with the next two: numbers that none of the leaf's come before
-    */
-  private final class Leaf(
-      val owner: Object,
-      firstA: Long,
-      firstB: Long,
-      firstC: Long,
-      room: Int,
-      val hasPlaces: Boolean
-  ) {
-    var size = 0
-    var a = new Array[Long](room)
-    var b = new Array[Long](room)
-    var c = new Array[Long](room)
-    var keys = new Array[Array[Byte]](room)
-    var values = new Array[Array[Byte]](room)
-    var places = new Array[Long](if (hasPlaces) room else 0)
-    // Whether a record may be unwritten.
-    var isDirty = false
-
-    def place(i: Int, at: Long): Unit = {
-      places(i) = at
-      isDirty |= at == Unwritten || at == Changed
-    }
-
-    def startsBefore(x: Long, y: Long, z: Long): Boolean =
-      firstA < x || (firstA == x && (firstB < y || (firstB == y && firstC < z)))
-
-    def isAt(i: Int, x: Long, y: Long, z: Long): Boolean = a(i) == x && b(i) == y && c(i) == z
-
-    /** The first record that does not come before these numbers. */
-    def lowerBound(x: Long, y: Long, z: Long): Int = between(0, size, x, y, z)
-
-    /** The same, looked for from a record on that may be near: in steps that double. */
-    def lowerBound(x: Long, y: Long, z: Long, near: Int): Int =
-      if (near >= size) lowerBound(x, y, z)
-      else if (!isBefore(near, x, y, z)) if (near > 0) between(0, near, x, y, z) else 0
-      else {
-        var low = near + 1
-        var step = 1
-        while (low + step <= size && isBefore(low + step - 1, x, y, z)) {
-          low += step
-          step <<= 1
-        }
-        between(low, Math.min(size, low + step - 1), x, y, z)
-      }
-
-    private def isBefore(i: Int, x: Long, y: Long, z: Long): Boolean = {
-      val at = a(i)
-      at < x || (at == x && (b(i) < y || (b(i) == y && c(i) < z)))
-    }
-
-    private def between(from: Int, until: Int, x: Long, y: Long, z: Long): Int = {
-      var low = from
-      var high = until
-      while (low < high) {
-        val middle = (low + high) >>> 1
-        if (isBefore(middle, x, y, z)) low = middle + 1 else high = middle
-      }
-      low
-    }
-
-    def insertAt(i: Int, x: Long, y: Long, z: Long, key: Array[Byte], value: Array[Byte]): Unit = {
-      if (size == a.length) resize(Math.min(Leaf.Capacity, size * 2))
-      move(i, i + 1)
-      a(i) = x
-      b(i) = y
-      c(i) = z
-      keys(i) = key
-      values(i) = value
-      size += 1
-    }
-
-    def removeAt(i: Int): Unit = {
-      move(i + 1, i)
-      size -= 1
-      forget(size, size + 1)
-    }
-
-    /** Takes the records from `i` on out, into a leaf of their own. */
-    def split(i: Int, owner: Object): Leaf = {
-      val right = new Leaf(owner, a(i), b(i), c(i), Leaf.Capacity, hasPlaces)
-      right.take(this, i, size)
-      forget(i, size)
-      size = i
-      right
-    }
-
-    def addAll(next: Leaf): Unit = {
-      if (size + next.size > a.length) resize(Leaf.Capacity)
-      take(next, 0, next.size)
-    }
-
-    def copy(owner: Object): Leaf = {
-      val room = Math.min(Leaf.Capacity, size + (size >> 2) + 4)
-      val copied = new Leaf(owner, firstA, firstB, firstC, room, hasPlaces)
-      copied.take(this, 0, size)
-      copied
-    }
-
-    private def take(other: Leaf, from: Int, until: Int): Unit = {
-      val n = until - from
-      System.arraycopy(other.a, from, a, size, n)
-      System.arraycopy(other.b, from, b, size, n)
-      System.arraycopy(other.c, from, c, size, n)
-      System.arraycopy(other.keys, from, keys, size, n)
-      System.arraycopy(other.values, from, values, size, n)
-      if (hasPlaces) {
-        System.arraycopy(other.places, from, places, size, n)
-        isDirty |= other.isDirty
-      }
-      size += n
-    }
-
-    private def move(from: Int, to: Int): Unit = {
-      val n = size - from
-      System.arraycopy(a, from, a, to, n)
-      System.arraycopy(b, from, b, to, n)
-      System.arraycopy(c, from, c, to, n)
-      System.arraycopy(keys, from, keys, to, n)
-      System.arraycopy(values, from, values, to, n)
-      if (hasPlaces) System.arraycopy(places, from, places, to, n)
-    }
-
-    private def forget(from: Int, until: Int): Unit = {
-      Arrays.fill(keys.asInstanceOf[Array[AnyRef]], from, until, None.orNull)
-      Arrays.fill(values.asInstanceOf[Array[AnyRef]], from, until, None.orNull)
-    }
-
-    private def resize(room: Int): Unit = {
-      a = Arrays.copyOf(a, room)
-      b = Arrays.copyOf(b, room)
-      c = Arrays.copyOf(c, room)
-      keys = Arrays.copyOf(keys, room)
-      values = Arrays.copyOf(values, room)
-      if (hasPlaces) places = Arrays.copyOf(places, room)
-    }
-  }
-
-  private object Leaf {
-    val Capacity = 128
   }
 
   /** What records take in memory: beside the bytes of keys and values, three numbers, a place, two references, two

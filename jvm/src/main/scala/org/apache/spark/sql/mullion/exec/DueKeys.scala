@@ -1,0 +1,107 @@
+package org.apache.spark.sql.mullion.exec
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.mullion.state.{Family, KeyBeginning}
+import org.apache.spark.sql.types.DataType
+
+import dev.mullion.windows.BatchClock
+
+/** Goes through the keys whose timers are due by the clock of a batch, takes their timers away, and notes when the next
+  * one is due.
+  *
+  * Timers come in order of time; what is known of their keys lies in order of keys. So some thousands of timers are
+  * taken at once, and their keys looked after in the order in which they lie:
+  *
+  * {{{
+  *   timers   12:00 k7   12:00 k2   12:01 k9   12:03 k1   |   12:04 k5 ...
+  *   keys     k1  k2  k7  k9                              |   ...
+  * }}}
+  *
+  * @param dueAt
+  *   where a timer says when it is due
+  * @param first
+  *   the type of a key's first column, if it has any
+  */
+private[exec] abstract class DueKeys[B](
+    timers: Family,
+    dueAt: Int,
+    clock: BatchClock,
+    counts: PaneCounts,
+    first: Option[DataType]
+)(keyOf: UnsafeRow => UnsafeRow)
+    extends Iterator[InternalRow] {
+  // What is in state had not closed before this batch.
+  private val scan = timers.scan(clock.before)
+  private val beginning = first.map(new KeyBeginning(_, 0))
+  private val taken = new java.util.ArrayList[DueKeys.Taken]
+  private var fired = 0
+  private var current = Option.empty[B]
+  private var firings: Iterator[InternalRow] = Iterator.empty
+  private var isScanned = false
+  private var nextDue = PaneCounts.Never
+
+  /** What is known of a key, whose timer is gone. */
+  protected def load(key: UnsafeRow): B
+
+  /** What it gives. */
+  protected def fire(book: B): Iterator[InternalRow]
+
+  /** Writes it back once that is used up; when it is due next, or `PaneCounts.Never`. */
+  protected def store(book: B): Long
+
+  override def hasNext: Boolean = {
+    while (!firings.hasNext && leave() && (fired < taken.size || take())) {
+      val book = load(taken.get(fired).key)
+      current = Some(book)
+      firings = fire(book)
+      fired += 1
+    }
+    firings.hasNext
+  }
+
+  private def leave(): Boolean = {
+    current.foreach(book => waitsUntil(store(book)))
+    current = None
+    true
+  }
+
+  private def waitsUntil(due: Long): Unit = nextDue = Math.min(nextDue, due)
+
+  override def next(): InternalRow = {
+    if (!hasNext) throw new NoSuchElementException("no key is due")
+    firings.next()
+  }
+
+  /** Takes the timers that are next; whether there are any. */
+  private def take(): Boolean = {
+    taken.clear()
+    fired = 0
+    while (!isScanned && taken.size < DueKeys.AtOnce) {
+      val timer = if (scan.hasNext) Some(scan.next().key) else None
+      timer.filter(at => clock.closes(at.getLong(dueAt))) match {
+        case Some(due) =>
+          val key = keyOf(due).copy()
+          taken.add(new DueKeys.Taken(beginning.fold(0L)(_(key)), key))
+          timers.remove(due)
+        case None =>
+          timer.foreach(at => waitsUntil(at.getLong(dueAt)))
+          isScanned = true
+          scan.close()
+      }
+    }
+    taken.sort(DueKeys.byBeginning)
+    if (taken.isEmpty) counts.nextClose = nextDue
+    !taken.isEmpty
+  }
+}
+
+private object DueKeys {
+
+  /** So many keys take a few megabytes. */
+  val AtOnce: Int = 1 << 16
+
+  final class Taken(val beginning: Long, val key: UnsafeRow)
+
+  val byBeginning: java.util.Comparator[Taken] = (a, b) => java.lang.Long.compare(a.beginning, b.beginning)
+}
