@@ -187,7 +187,10 @@ def settings(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
 
 
 class CheckedQuery:
-    """A running query of a case, and its model; ``settle`` compares what they send out and count, batch for batch."""
+    """A query of a case, and its model; ``settle`` compares what they send out and count, batch for batch.
+
+    The query starts when it is first to settle: one that starts before its rows are there may run a batch without them.
+    """
 
     def __init__(self, spark: SparkSession, folder: Path, case: Case, context: str = "") -> None:
         self.spark = spark
@@ -200,7 +203,7 @@ class CheckedQuery:
         self.last: list[Batch] = []
         self._last_report: dict[str, Any] = {}
         self._pending: tuple[list[Row], int | None] | None = None
-        self.query = self._started()
+        self._query: ClockedQuery | None = None
 
     def write(self, rows: Sequence[Row], seen: int | None = None) -> None:
         """Rows for one batch; ``seen`` is a time that the watermark sees and no pane does."""
@@ -210,7 +213,8 @@ class CheckedQuery:
 
     def advance(self, us: int) -> None:
         """Wall time passes."""
-        self.query.advance(length(us))
+        if self._query is not None:
+            self._query.advance(length(us))
         self.wall += us
 
     def settle(self) -> list[dict[str, Any]]:
@@ -222,25 +226,23 @@ class CheckedQuery:
         return self._compare(batches)
 
     def restart(self) -> None:
-        """Stops the query and starts it again from its checkpoint."""
-        self.query.stop()
-        self.query = self._started()
+        """Stops the query, to start it again from its checkpoint."""
+        self.stop()
         self.model.restart()
 
     def repeat_last_batch(self) -> list[dict[str, Any]]:
         """Stops the query and forgets that its last batch was committed, so that it runs again, from the same state."""
-        self.query.stop()
+        self.stop()
         commits = sorted((self.checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
         commits[-1].unlink()
         (self.checkpoint / "commits" / f".{commits[-1].name}.crc").unlink(missing_ok=True)
-        self.query = self._started()
         return self._compare([self.last[-1], *self.model.settle(self.wall)])
 
     def finish(self) -> None:
         """Floods the clock: every pane closes, and no pane, slice, timer or queue record may be left."""
         if self.case.rules.empty:
             # Known keys are for good.
-            self.query.stop()
+            self.stop()
             return
         if self.case.rules.processing:
             self.advance(1_000_000 * SECOND)
@@ -249,10 +251,22 @@ class CheckedQuery:
         self.settle()
         assert self.model.open == {}
         assert self._last_report["numRowsTotal"] == 0, f"records are left: {self.context}"
-        self.query.stop()
+        self.stop()
         assert read_panes(self.checkpoint, spark=self.spark).count() == 0
         if self.case.conf.get(CHANGELOGS) != "true":
             assert records(self.spark, self.checkpoint, self.case.state) == TOTALS, self.context
+
+    def stop(self) -> None:
+        if self._query is not None:
+            self._query.stop()
+        self._query = None
+
+    @property
+    def query(self) -> ClockedQuery:
+        """The running query."""
+        if self._query is None:
+            self._query = self._started()
+        return self._query
 
     def _started(self) -> ClockedQuery:
         self._reported = 0
@@ -263,7 +277,8 @@ class CheckedQuery:
             )
 
     def _compare(self, batches: list[Batch]) -> list[dict[str, Any]]:
-        fired = Counter(shown_row(row) for row in self.query.settle())
+        query = self.query
+        fired = Counter(shown_row(row) for row in query.settle())
         wanted = Counter(shown(self.case, firing) for batch in batches for firing in batch.firings)
         if fired != wanted:
             missing, unexpected = list((wanted - fired).elements()), list((fired - wanted).elements())
@@ -271,7 +286,7 @@ class CheckedQuery:
                 f"{self.context}: {len(missing)} firings are missing, such as {missing[:5]}; "
                 f"{len(unexpected)} are not expected, such as {unexpected[:5]}"
             )
-        reports = batches_of(self.query)[self._reported :]
+        reports = batches_of(query)[self._reported :]
         self._reported += len(reports)
         expected = [counts(batch) for batch in batches]
         assert [{name: report[name] for name in counts(Batch())} for report in reports] == expected, self.context
@@ -283,4 +298,4 @@ class CheckedQuery:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.query.stop()
+        self.stop()

@@ -144,7 +144,7 @@ def test_sparks_offline_repartition_refuses_the_window_and_the_query_can_go_on(
     with CheckedQuery(spark, tmp_path, Case("repartitioned", Rules(TEN, TEN), state)) as query:
         query.write(some_rows(0))
         query.settle()
-        query.query.stop()
+        query.stop()
         offsets = query.checkpoint / "offsets"
         before = {file.name for file in offsets.iterdir()}
         jvm: Any = spark._jsparkSession
@@ -157,7 +157,6 @@ def test_sparks_offline_repartition_refuses_the_window_and_the_query_can_go_on(
         for file in offsets.iterdir():
             if file.name not in before:
                 file.unlink()
-        query.query = query._started()
         query.model.restart()
         query.write(some_rows(1))
         query.settle()

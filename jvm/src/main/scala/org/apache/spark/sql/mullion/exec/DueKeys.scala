@@ -22,13 +22,16 @@ import dev.mullion.windows.BatchClock
   *   where a timer says when it is due
   * @param first
   *   the type of a key's first column, if it has any
+  * @param atOnce
+  *   how many timers are taken at once
   */
 private[exec] abstract class DueKeys[B](
     timers: Family,
     dueAt: Int,
     clock: BatchClock,
     counts: PaneCounts,
-    first: Option[DataType]
+    first: Option[DataType],
+    atOnce: Int = DueKeys.AtOnce
 )(keyOf: UnsafeRow => UnsafeRow)
     extends Iterator[InternalRow] {
   // What is in state had not closed before this batch.
@@ -77,7 +80,7 @@ private[exec] abstract class DueKeys[B](
   private def take(): Boolean = {
     taken.clear()
     fired = 0
-    while (!isScanned && taken.size < DueKeys.AtOnce) {
+    while (!isScanned && taken.size < atOnce) {
       val timer = if (scan.hasNext) Some(scan.next().key) else None
       timer.filter(at => clock.closes(at.getLong(dueAt))) match {
         case Some(due) =>
@@ -96,7 +99,7 @@ private[exec] abstract class DueKeys[B](
   }
 }
 
-private object DueKeys {
+private[exec] object DueKeys {
 
   /** So many keys take a few megabytes. */
   val AtOnce: Int = 1 << 16

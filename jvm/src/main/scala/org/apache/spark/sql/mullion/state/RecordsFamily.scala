@@ -39,9 +39,16 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
   private val beginAt = beginOf(spec)
   private val beginning = new KeyBeginning(spec.key(beginAt).dataType, beginAt)
 
+  // The value that was handed out last: who puts it back, changed, gives it up, so it need not be copied again.
+  private var lent: Array[Byte] = Array.emptyByteArray
+
   override def get(key: UnsafeRow): UnsafeRow = {
     val value = find(key)
-    if (value eq null) None.orNull else row(value.clone(), valueColumns)
+    if (value eq null) None.orNull
+    else {
+      lent = value.clone()
+      row(lent, valueColumns)
+    }
   }
 
   override def look(key: UnsafeRow): UnsafeRow = {
@@ -60,8 +67,12 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
     counts.added += 1
   }
 
-  override def update(key: UnsafeRow, value: UnsafeRow): Unit =
-    records.put(first(key), second(key), third(key), key, SortedRecords.bytesOf(value))
+  override def update(key: UnsafeRow, value: UnsafeRow): Unit = {
+    val isLent = (value.getBaseObject eq lent) && value.getSizeInBytes == lent.length
+    val bytes = if (isLent) lent else SortedRecords.bytesOf(value)
+    lent = Array.emptyByteArray
+    records.put(first(key), second(key), third(key), key, bytes)
+  }
 
   /** Takes in a record as it is written. */
   def read(key: UnsafeRow, value: UnsafeRow, place: Long): Unit =
