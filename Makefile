@@ -35,14 +35,14 @@ quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; 
 demo: venv
 	@$(IN)/python examples/flights.py
 
-# pytest comes last, so that its closing line is the run's. Two workers, each with a Spark session of its own: much of a
-# small query's time is waiting.
+# pytest comes last, so that its closing line is the run's. Three workers on two cores, each with a Spark session of its
+# own: much of a small query's time is waiting.
 test: lint-python venv kafka $(SBT_LAUNCH)
 	@echo "Scala tests ..."
 	@$(call quietly,scala-tests,$(SBT) jvm/scalafmtCheckAll jvm/test)
 	@grep -o 'Passed: Total.*' .build/scala-tests.log
 	@echo "Python tests ..."
-	@$(IN)/pytest -n 2 --dist loadgroup
+	@$(IN)/pytest -n 3 --dist loadgroup
 
 # On a machine with nothing else to do. KEEP=1 writes what is found to benchmarks/results.
 bench: venv kafka .venv/.bench
