@@ -219,7 +219,7 @@ private[exec] final class ArrivalPanes(
   }
 
   private def closing(): Iterator[InternalRow] = timers.fold(Iterator.empty[InternalRow]) { family =>
-    new DueKeys[Open](family, dueAt, clock, counts, keyTypes.headOption)(timerToKey(_)) {
+    new DueKeys[Open](family, dueAt, clock, counts, keyTypes)(timerToKey(_)) {
       override protected def load(key: UnsafeRow): Open = ArrivalPanes.this.load(key)
       override protected def fire(book: Open): Iterator[InternalRow] = closed(book, book.panes.advance(clock.now))
       override protected def store(book: Open): Long = {

@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.mullion.state.{Family, KeyBeginning}
+import org.apache.spark.sql.mullion.state.{Family, KeyOrder}
 import org.apache.spark.sql.types.DataType
 
 import dev.mullion.windows.BatchClock
@@ -20,8 +20,8 @@ import dev.mullion.windows.BatchClock
   *
   * @param dueAt
   *   where a timer says when it is due
-  * @param first
-  *   the type of a key's first column, if it has any
+  * @param keyTypes
+  *   of the columns of a key
   * @param atOnce
   *   how many timers are taken at once
   */
@@ -30,13 +30,13 @@ private[exec] abstract class DueKeys[B](
     dueAt: Int,
     clock: BatchClock,
     counts: PaneCounts,
-    first: Option[DataType],
+    keyTypes: Seq[DataType],
     atOnce: Int = DueKeys.AtOnce
 )(keyOf: UnsafeRow => UnsafeRow)
     extends Iterator[InternalRow] {
   // What is in state had not closed before this batch.
   private val scan = timers.scan(clock.before)
-  private val beginning = first.map(new KeyBeginning(_, 0))
+  private val order = new KeyOrder(keyTypes, 0)
   private val taken = new java.util.ArrayList[DueKeys.Taken]
   private var fired = 0
   private var current = Option.empty[B]
@@ -85,7 +85,7 @@ private[exec] abstract class DueKeys[B](
       timer.filter(at => clock.closes(at.getLong(dueAt))) match {
         case Some(due) =>
           val key = keyOf(due).copy()
-          taken.add(new DueKeys.Taken(beginning.fold(0L)(_(key)), key))
+          taken.add(new DueKeys.Taken(order(key), key))
           timers.remove(due)
         case None =>
           timer.foreach(at => waitsUntil(at.getLong(dueAt)))
@@ -93,7 +93,7 @@ private[exec] abstract class DueKeys[B](
           scan.close()
       }
     }
-    taken.sort(DueKeys.byBeginning)
+    taken.sort(DueKeys.inOrder)
     if (taken.isEmpty) counts.nextClose = nextDue
     !taken.isEmpty
   }
@@ -104,7 +104,7 @@ private[exec] object DueKeys {
   /** So many keys take a few megabytes. */
   val AtOnce: Int = 1 << 16
 
-  final class Taken(val beginning: Long, val key: UnsafeRow)
+  final class Taken(val order: Long, val key: UnsafeRow)
 
-  val byBeginning: java.util.Comparator[Taken] = (a, b) => java.lang.Long.compare(a.beginning, b.beginning)
+  val inOrder: java.util.Comparator[Taken] = (a, b) => java.lang.Long.compare(a.order, b.order)
 }

@@ -131,7 +131,7 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
   }
 
   private def closing(): Iterator[InternalRow] =
-    new DueKeys[B](timers, dueAt, clock, counts, keyTypes.headOption)(timerToKey(_)) {
+    new DueKeys[B](timers, dueAt, clock, counts, keyTypes)(timerToKey(_)) {
       override protected def load(key: UnsafeRow): B = KeyedPanes.this.load(key)
       override protected def fire(book: B): Iterator[InternalRow] = close(book)
       override protected def store(book: B): Long = {

@@ -2,6 +2,7 @@ package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
+import org.apache.spark.sql.mullion.state.KeyOrder
 import org.apache.spark.sql.mullion.{ArrivalNumber, CollectRows}
 import org.apache.spark.sql.types.LongType
 
@@ -54,7 +55,7 @@ final case class RowProgram(
   /** Whether a pane's rows are kept as they are, in pieces, and not added up. */
   def keepsRows: Boolean = asked.collect.isDefined
 
-  /** By what rows are sorted that their order of arrival is lost for: by hash, since keys may be of any type. */
+  /** By what rows are sorted that their order of arrival is lost for. */
   def ordering(keys: Seq[Attribute]): Seq[SortOrder] =
-    Seq(SortOrder(new XxHash64(keys), Ascending), SortOrder(arrival, Ascending))
+    Seq(SortOrder(KeyOrder.of(keys), Ascending), SortOrder(arrival, Ascending))
 }

@@ -47,7 +47,7 @@ final case class TogetherProgram(
 
   override def ordering: Seq[SortOrder] =
     if (!windows.exists(_.program.byKey)) Nil
-    else Seq(SortOrder(new XxHash64(keys.filterNot(_.exprId == number.exprId)), Ascending))
+    else Seq(SortOrder(KeyOrder.of(keys.filterNot(_.exprId == number.exprId)), Ascending))
 
   override def onProcessingTime: Boolean = first.onProcessingTime
 

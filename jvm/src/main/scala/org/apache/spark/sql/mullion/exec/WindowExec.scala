@@ -169,9 +169,9 @@ final class WindowExec(
     UnspecifiedDistribution
   )
 
-  /** Overlapping windows and sessions are worked on key by key. By hash: it sorts faster than the keys, and keys of any
-    * type. Two keys of one hash may come mixed, which costs a lookup (and may count a late row that touches a session
-    * made in the same batch as in time).
+  /** Overlapping windows and sessions are worked on key by key, in the order of [[KeyOrder]]: one number sorts faster
+    * than keys, and keys of any type. Two keys of one hash may come mixed, which costs a lookup (and may count a late
+    * row that touches a session made in the same batch as in time).
     */
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(
     program.ordering,

@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.exec
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, Count, Max, Min}
 import org.apache.spark.sql.mullion.{AccumulatorLimit, AggregateText, StateChoice, WindowedBuilder}
-import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StateHeader, StatePartition}
+import org.apache.spark.sql.mullion.state.{FamilySpec, KeyOrder, RecordOrder, StateHeader, StatePartition}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types._
 
@@ -128,7 +128,7 @@ final case class WindowProgram(
 
   def ordering: Seq[SortOrder] = rows match {
     case Some(one)     => one.ordering(keys)
-    case None if byKey => Seq(SortOrder(new XxHash64(keys), Ascending))
+    case None if byKey => Seq(SortOrder(KeyOrder.of(keys), Ascending))
     case None          => Nil
   }
 

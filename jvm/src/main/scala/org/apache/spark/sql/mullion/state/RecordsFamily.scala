@@ -1,22 +1,22 @@
 package org.apache.spark.sql.mullion.state
 
-import org.apache.spark.sql.catalyst.expressions.{UnsafeRow, XXH64}
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
+import org.apache.spark.sql.types.DataType
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 
-/** A kind of record in memory, in order of what it is scanned by, then of its key without times: what that begins with,
-  * and a hash of it.
+/** A kind of record in memory, in order of what it is scanned by, and of its key without times by [[KeyOrder]].
   *
   * {{{
-  *   Unordered    begin, hash
-  *   ByFirst      time, begin, hash      (of two times: time, time, hash)
-  *   ByLast       time, begin, hash
-  *   WithinKey    begin, hash, time
+  *   Unordered    key
+  *   ByFirst      time, key      (of two times: time, time, key)
+  *   ByLast       time, key
+  *   WithinKey    key, time
   * }}}
   *
-  * What the key begins with is its first column: so rows that come sorted by key find neighbours next to each other.
-  * Where that is all there is of a key, it is the key, and nothing need be compared.
+  * Rows of a batch come in the same order, so they find neighbours next to each other. Where the number of a key tells
+  * it, nothing need be compared.
   */
 private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecords, counts: RecordCounts)
     extends Family {
@@ -36,8 +36,8 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
   }
   private val timeAt = spec.times.headOption.getOrElse(last)
   private val exact = isExact(spec)
-  private val beginAt = beginOf(spec)
-  private val beginning = new KeyBeginning(spec.key(beginAt).dataType, beginAt)
+  private val keyAt = keyOf(spec)
+  private val order = new KeyOrder(keyTypes(spec), keyAt)
 
   // The value that was handed out last: who puts it back, changed, gives it up, so it need not be copied again.
   private var lent: Array[Byte] = Array.emptyByteArray
@@ -151,33 +151,25 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
   }
 
   private def first(key: UnsafeRow): Long = kind match {
-    case Key | KeyTime => beginning(key)
+    case Key | KeyTime => order(key)
     case _             => key.getLong(timeAt)
   }
 
   private def second(key: UnsafeRow): Long = kind match {
-    case Key         => rest(key)
-    case KeyTime     => rest(key)
-    case TimeKey     => beginning(key)
-    case TimeTimeKey => key.getLong(1)
+    case Key | KeyTime => nullOf(key)
+    case TimeKey       => order(key)
+    case TimeTimeKey   => key.getLong(1)
   }
 
   private def third(key: UnsafeRow): Long = kind match {
-    case Key     => 0L
-    case KeyTime => key.getLong(last)
-    case _       => rest(key)
+    case Key         => 0L
+    case KeyTime     => key.getLong(last)
+    case TimeKey     => nullOf(key)
+    case TimeTimeKey => order(key)
   }
 
-  /** What tells keys apart that begin alike. */
-  private def rest(key: UnsafeRow): Long =
-    if (exact) { if (key.isNullAt(beginAt)) 1L else 0L }
-    else if (kind == KeyTime) {
-      val after = lastOffset + 8
-      hash(key, after, key.getSizeInBytes - after, hash(key, 0, lastOffset, 42L))
-    } else hash(key, 0, key.getSizeInBytes, 42L)
-
-  private def hash(key: UnsafeRow, from: Int, length: Int, seed: Long): Long =
-    XXH64.hashUnsafeWords(key.getBaseObject, key.getBaseOffset + from, length, seed)
+  /** What tells null from zero. */
+  private def nullOf(key: UnsafeRow): Long = if (exact && key.isNullAt(keyAt)) 1L else 0L
 
   private def sameButLast(bytes: Array[Byte], key: UnsafeRow): Boolean = {
     val after = lastOffset + 8
@@ -200,18 +192,18 @@ private[state] object RecordsFamily {
   private final val TimeTimeKey = 3
 
   /** Whether the numbers of a record tell its key, for it has one column, of eight bytes. */
-  def isExact(spec: FamilySpec): Boolean = {
-    val times = timesOf(spec)
-    times < 2 && spec.key.length == times + 1 && KeyBeginning.isWord(spec.key(beginOf(spec)).dataType)
-  }
+  def isExact(spec: FamilySpec): Boolean = timesOf(spec) < 2 && KeyOrder.isWord(keyTypes(spec))
 
   private def timesOf(spec: FamilySpec): Int = if (spec.order == RecordOrder.WithinKey) 1 else spec.times.length
 
-  /** Where in the key its first column is that is no time. */
-  private def beginOf(spec: FamilySpec): Int = spec.order match {
+  /** Where the columns of a key start that are no times. */
+  private def keyOf(spec: FamilySpec): Int = spec.order match {
     case RecordOrder.ByFirst(times) => times
     case _                          => 0
   }
+
+  private def keyTypes(spec: FamilySpec): Seq[DataType] =
+    spec.key.slice(keyOf(spec), keyOf(spec) + spec.key.length - timesOf(spec)).map(_.dataType)
 
   private def row(bytes: Array[Byte], columns: Int): UnsafeRow = {
     val row = new UnsafeRow(columns)

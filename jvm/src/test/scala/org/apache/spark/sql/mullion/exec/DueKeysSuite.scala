@@ -53,7 +53,7 @@ object DueKeysSuite {
 
     def upTo(now: Long, waits: Map[Long, Long] = Map.empty): Seq[Long] = {
       val clock = BatchClock(before = 0L, now, wall = 0L, rowsCame = true)
-      val due = new DueKeys[Long](timers, 0, clock, counts, Some(LongType), atOnce)(keyRow(_)) {
+      val due = new DueKeys[Long](timers, 0, clock, counts, Seq(LongType), atOnce)(keyRow(_)) {
         override protected def load(key: UnsafeRow): Long = {
           steps :+= s"load ${key.getLong(0)}"
           key.getLong(0)
