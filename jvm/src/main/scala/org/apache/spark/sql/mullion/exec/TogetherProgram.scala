@@ -46,8 +46,7 @@ final case class TogetherProgram(
   override val families: Seq[FamilySpec] = windows.flatMap(_.families) :+ PartitionTotals.family
 
   override def ordering: Seq[SortOrder] =
-    if (!windows.exists(_.program.byKey)) Nil
-    else Seq(SortOrder(KeyOrder.of(keys.filterNot(_.exprId == number.exprId)), Ascending))
+    Seq(SortOrder(KeyOrder.of(keys.filterNot(_.exprId == number.exprId)), Ascending))
 
   override def onProcessingTime: Boolean = first.onProcessingTime
 

@@ -103,14 +103,6 @@ final case class WindowProgram(
       case _: NumberedRules                              => throw WindowProgram.needsRows(this)
     }) :+ PartitionTotals.family
 
-  /** Whether panes are worked on key by key. */
-  def byKey: Boolean = rules match {
-    case _: SessionRules | _: AroundRules => true
-    case aligned: AlignedRules            => aligned.sharesSlices
-    case _: NumberedRules                 => true
-    case _: CustomRules                   => false
-  }
-
   /** The window, how it fires, and by what keys, in words. */
   def describe: String =
     (Seq(told, WindowedBuilder.named(keys).map(_.name).mkString("by [", ", ", "]")) ++ alone).mkString(", ")
@@ -126,11 +118,8 @@ final case class WindowProgram(
     case _                => rows.forall(_.asked.delayByKey.isEmpty)
   }
 
-  def ordering: Seq[SortOrder] = rows match {
-    case Some(one)     => one.ordering(keys)
-    case None if byKey => Seq(SortOrder(KeyOrder.of(keys), Ascending))
-    case None          => Nil
-  }
+  def ordering: Seq[SortOrder] =
+    rows.fold(Seq(SortOrder(KeyOrder.of(keys), Ascending)))(_.ordering(keys))
 
   private[exec] def asking(metrics: Map[String, SQLMetric]): WindowProgram = copy(rows = rows.map { r =>
     r.copy(splits = r.splits.map(s => s.copy(asker = Some(s.by.asker(s.kept, s.columns, metrics)))))
