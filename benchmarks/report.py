@@ -24,6 +24,7 @@ from matplotlib import pyplot as plt
 
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
+FROM_PAGE = "../benchmarks/results"
 BEGIN, END = "<!-- begin: as produced -->", "<!-- end: as produced -->"
 
 PARTS = ["workload", "contender", "batch", "source", "planning", "running", "logs", "updates", "removals", "commits"]
@@ -56,9 +57,19 @@ def show(found: Found, console: Console, minutes: float, keep: bool) -> None:
         drawn = [curve for curve in CURVES if sum(point.name in found for point in curve.points.values()) > 1]
         if drawn:
             lines(found, drawn, RESULTS / "curves.png")
-        head, goals = f"{machine(found)}.", markdown(COMPARED, shown(comparisons))
-        write_into(README, f"{head}\n\n{goals}")
-        tables = (goals, markdown(MEASURED, measured(found)), f"{SPENT}\n\n{markdown(PARTS, spent(found))}")
+        head = f"{machine(found)}."
+        # The README has what there is a goal for, the page all.
+        with_goals = [pair for pair in comparisons if pair[0].goal is not None]
+        write_into(README, f"{head}\n\n{markdown(COMPARED, shown(with_goals))}")
+        pictures = [f"![Rows a second of each contender, on a logarithmic scale]({FROM_PAGE}/latest.png)"]
+        if drawn:
+            pictures.append(f"![What a row or a batch costs as one thing grows]({FROM_PAGE}/curves.png)")
+        tables = (
+            markdown(COMPARED, shown(comparisons)),
+            *pictures,
+            markdown(MEASURED, measured(found)),
+            f"{SPENT}\n\n{markdown(PARTS, spent(found))}",
+        )
         write_into(PAGE, "\n\n".join((head, *tables)))
 
 

@@ -247,9 +247,9 @@ private[exec] final class ArrivalPanes(
     book.write()
     val next = Option.when(closesByBatch && !book.panes.isEmpty)(book.panes.nextClose)
     val timed = if (hasTimer) book.due else None
-    timers.filter(_ => next != timed).foreach { family =>
-      timed.foreach(old => family.remove(timer(old, book.key)))
-      next.foreach(due => family.insert(timer(due, book.key), KeyOnly.value))
+    timers.filter(_ => next != timed).foreach { all =>
+      timed.foreach(old => all.remove(timer(old, book.key)))
+      next.foreach(due => all.insert(timer(due, book.key), KeyOnly.value))
     }
     if (!book.panes.isEmpty) {
       val sizes = if (rows.keepsRows) book.sizes.toBytes else None.orNull

@@ -54,7 +54,7 @@ private[exec] abstract class DueKeys[B](
   protected def store(book: B): Long
 
   override def hasNext: Boolean = {
-    while (!firings.hasNext && leave() && (fired < taken.size || take())) {
+    while (!firings.hasNext && goesOn()) {
       val book = load(taken.get(fired).key)
       current = Some(book)
       firings = fire(book)
@@ -63,10 +63,11 @@ private[exec] abstract class DueKeys[B](
     firings.hasNext
   }
 
-  private def leave(): Boolean = {
+  /** Takes leave of a key whose firings are used up; whether there is another. */
+  private def goesOn(): Boolean = {
     current.foreach(book => waitsUntil(store(book)))
     current = None
-    true
+    fired < taken.size || take()
   }
 
   private def waitsUntil(due: Long): Unit = nextDue = Math.min(nextDue, due)

@@ -57,5 +57,5 @@ final case class RowProgram(
 
   /** By what rows are sorted that their order of arrival is lost for. */
   def ordering(keys: Seq[Attribute]): Seq[SortOrder] =
-    Seq(SortOrder(KeyOrder.of(keys), Ascending), SortOrder(arrival, Ascending))
+    KeyOrder.ordering(keys) :+ SortOrder(arrival, Ascending)
 }

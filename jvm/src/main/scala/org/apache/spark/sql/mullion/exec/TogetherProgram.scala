@@ -45,8 +45,7 @@ final case class TogetherProgram(
 
   override val families: Seq[FamilySpec] = windows.flatMap(_.families) :+ PartitionTotals.family
 
-  override def ordering: Seq[SortOrder] =
-    Seq(SortOrder(KeyOrder.of(keys.filterNot(_.exprId == number.exprId)), Ascending))
+  override def ordering: Seq[SortOrder] = KeyOrder.ordering(keys.filterNot(_.exprId == number.exprId))
 
   override def onProcessingTime: Boolean = first.onProcessingTime
 

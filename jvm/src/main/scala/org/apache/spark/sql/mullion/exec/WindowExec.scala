@@ -169,9 +169,10 @@ final class WindowExec(
     UnspecifiedDistribution
   )
 
-  /** Overlapping windows and sessions are worked on key by key, in the order of [[KeyOrder]]: one number sorts faster
-    * than keys, and keys of any type. Two keys of one hash may come mixed, which costs a lookup (and may count a late
-    * row that touches a session made in the same batch as in time).
+  /** Overlapping windows and sessions are worked on key by key, and windows of all kinds find records in memory sooner
+    * where rows come in the records' order. That is a number, which sorts faster than keys do, whatever their type. Two
+    * keys of one hash may come mixed, which costs a lookup (and may count a late row that touches a session made in the
+    * same batch as in time).
     */
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(
     program.ordering,

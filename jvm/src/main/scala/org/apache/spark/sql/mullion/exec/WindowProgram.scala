@@ -118,8 +118,7 @@ final case class WindowProgram(
     case _                => rows.forall(_.asked.delayByKey.isEmpty)
   }
 
-  def ordering: Seq[SortOrder] =
-    rows.fold(Seq(SortOrder(KeyOrder.of(keys), Ascending)))(_.ordering(keys))
+  def ordering: Seq[SortOrder] = rows.fold(KeyOrder.ordering(keys))(_.ordering(keys))
 
   private[exec] def asking(metrics: Map[String, SQLMetric]): WindowProgram = copy(rows = rows.map { r =>
     r.copy(splits = r.splits.map(s => s.copy(asker = Some(s.by.asker(s.kept, s.columns, metrics)))))

@@ -23,8 +23,12 @@ private[mullion] final class KeyOrder(types: Seq[DataType], from: Int) {
 
 private[mullion] object KeyOrder {
 
-  /** What rows are sorted by, to be in this order. Two keys of one hash may come mixed. */
-  def of(keys: Seq[Expression]): Expression = if (isWord(keys.map(_.dataType))) keys.head else new XxHash64(keys)
+  /** How rows are sorted, to be in this order. Two keys of one hash may come mixed. */
+  def ordering(keys: Seq[Expression]): Seq[SortOrder] =
+    if (keys.isEmpty) Nil else Seq(SortOrder(of(keys), Ascending))
+
+  private def of(keys: Seq[Expression]): Expression =
+    if (isWord(keys.map(_.dataType))) keys.head else new XxHash64(keys)
 
   /** Whether a key is one word of eight bytes in a row. */
   def isWord(types: Seq[DataType]): Boolean = types match {
