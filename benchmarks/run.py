@@ -11,6 +11,7 @@ each batch's rows.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import tempfile
@@ -62,6 +63,8 @@ class Run:
                 files = folder / str(rows)
                 if rows not in answers:
                     write(workload, rows, files)
+                    # Else the first contender runs while the rows are still being written to disk.
+                    os.sync()
                     answers[rows] = {}
                     if judged(workload, rows):
                         judge[rows] = self.measure(JUDGE, workload, rows, files, answers[rows])
