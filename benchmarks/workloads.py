@@ -89,8 +89,8 @@ TUMBLING_100K = Workload(
 ONE_CORE = replace(
     TUMBLING_100K,
     name="one core, tumbling, 100k keys",
-    takes={"mullion": 16 * M},
-    more={"memory": 16 * M},
+    takes={"mullion": 12 * M},
+    more={"memory": 12 * M},
     cores=1,
 )
 SLIDING_1K = Workload(
@@ -116,8 +116,8 @@ VISITS = Workload(
     "sessions, many short",
     "session",
     10,
-    {**everyone(12 * M, "mullion", "ceiling", "duckdb"), "spark": 6 * M},
-    {"memory": 12 * M, "spark hdfs": 6 * M},
+    {**everyone(12 * M, "mullion", "ceiling", "duckdb"), "spark": 4 * M},
+    {"memory": 12 * M, "spark hdfs": 4 * M},
     keys=300_000,
     batches=12,
     warm=6,
@@ -132,8 +132,8 @@ NOTHING_10K = Workload(
     everyone(10_000, "memory", "spark"),
     keys=10_000,
     rows=10_000,
-    batches=24,
-    warm=8,
+    batches=16,
+    warm=6,
     rows_of="open",
     heap=8,
 )
