@@ -15,18 +15,26 @@ package dev.mullion.windows
   *
   * @param combine
   *   the sum of two accumulators, older first; it must leave both as they were
+  * @param add
+  *   the same, of a sum that `combine` made: it may be changed
   * @tparam A
   *   an accumulator
   */
-final class WindowFold[A <: AnyRef](combine: (A, A) => A) {
+final class WindowFold[A <: AnyRef](combine: (A, A) => A, add: (A, A) => A) {
   private val front = new java.util.ArrayDeque[WindowFold.Entry[A]]()
   private val back = new java.util.ArrayList[WindowFold.Entry[A]]()
+  // While the back has one slice that slice is its sum.
   private var backSum: Option[A] = None
 
   /** Adds the next slice. */
   def push(ordinal: Long, value: A): Unit = {
+    backSum = backSum match {
+      case None      => Some(value)
+      case Some(sum) =>
+        val next = if (back.size == 1) combine(sum, value) else add(sum, value)
+        if (next eq sum) backSum else Some(next)
+    }
     back.add(new WindowFold.Entry(ordinal, value))
-    backSum = Some(backSum.fold(value)(combine(_, value)))
   }
 
   /** Forgets the slices before `ordinal`. */
@@ -37,7 +45,7 @@ final class WindowFold[A <: AnyRef](combine: (A, A) => A) {
     }
   }
 
-  /** The sum of all slices held, in order of time. */
+  /** The sum of all slices held, in order of time. The next slice may change it. */
   def sum: Option[A] =
     if (front.isEmpty) backSum
     else Some(backSum.fold(front.peekFirst.value)(combine(front.peekFirst.value, _)))

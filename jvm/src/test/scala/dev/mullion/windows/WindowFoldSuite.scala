@@ -16,7 +16,18 @@ class WindowFoldSuite extends ScalaCheckSuite {
 
   private final class Counted {
     var combined = 0
-    val fold = new WindowFold[String]((older, newer) => { combined += 1; older + newer })
+    private val fold = new WindowFold[Words](
+      (older, newer) => { combined += 1; new Words(older.text + newer.text, isSum = true) },
+      (older, newer) => {
+        assert(older.isSum, s"${older.text} is a slice's own")
+        combined += 1
+        older.text += newer.text
+        older
+      }
+    )
+    def push(slice: Long, word: String): Unit = fold.push(slice, new Words(word, isSum = false))
+    def evictBefore(slice: Long): Unit = fold.evictBefore(slice)
+    def sum: Option[String] = fold.sum.map(_.text)
   }
 
   property("whatever is pushed and evicted, the sum is that of the slices held, in order of time") {
@@ -27,15 +38,15 @@ class WindowFoldSuite extends ScalaCheckSuite {
       steps.foreach {
         case Push(gap) =>
           newest += gap
-          counted.fold.push(newest, word(newest))
+          counted.push(newest, word(newest))
           held += newest -> word(newest)
         case Evict(distance) =>
-          counted.fold.evictBefore(newest + distance)
+          counted.evictBefore(newest + distance)
           held = held.rangeFrom(newest + distance)
         case Sum =>
-          assertEquals(counted.fold.sum, held.values.reduceOption(_ + _))
+          assertEquals(counted.sum, held.values.reduceOption(_ + _))
       }
-      assertEquals(counted.fold.sum, held.values.reduceOption(_ + _))
+      assertEquals(counted.sum, held.values.reduceOption(_ + _))
     }
   }
 
@@ -44,9 +55,9 @@ class WindowFoldSuite extends ScalaCheckSuite {
       val counted = new Counted
       var newest = 0L
       steps.foreach {
-        case Push(gap)       => newest += gap; counted.fold.push(newest, "")
-        case Evict(distance) => counted.fold.evictBefore(newest + distance)
-        case Sum             => counted.fold.sum
+        case Push(gap)       => newest += gap; counted.push(newest, "")
+        case Evict(distance) => counted.evictBefore(newest + distance)
+        case Sum             => counted.sum
       }
       val (pushes, sums) = (steps.count(_.isInstanceOf[Push]), steps.count(_ == Sum))
       assert(counted.combined <= 2 * pushes + sums, s"${counted.combined} for $pushes slices and $sums sums")
@@ -61,11 +72,11 @@ class WindowFoldSuite extends ScalaCheckSuite {
       val counted = new Counted
       var unread = slices
       val sums = windows.map { window =>
-        counted.fold.evictBefore(grid.firstSlice(window))
+        counted.evictBefore(grid.firstSlice(window))
         val (now, later) = unread.dropWhile(_ < grid.firstSlice(window)).span(_ <= grid.lastSlice(window))
-        now.foreach(slice => counted.fold.push(slice, word(slice)))
+        now.foreach(slice => counted.push(slice, word(slice)))
         unread = later
-        counted.fold.sum
+        counted.sum
       }
       val naive = new Naive(spec)
       val expected = windows.map { window =>
@@ -80,9 +91,9 @@ class WindowFoldSuite extends ScalaCheckSuite {
       val counted = new Counted
       val windows = 20000L
       (0L until windows).foreach { newest =>
-        counted.fold.evictBefore(newest - size + 1)
-        counted.fold.push(newest, "")
-        counted.fold.sum
+        counted.evictBefore(newest - size + 1)
+        counted.push(newest, "")
+        counted.sum
       }
       counted.combined.toDouble / windows
     }
@@ -91,18 +102,18 @@ class WindowFoldSuite extends ScalaCheckSuite {
   }
 
   test("nothing pushed has no sum") {
-    assertEquals(new Counted().fold.sum, None)
+    assertEquals(new Counted().sum, None)
   }
 
   test("one slice is its own sum and costs no combination") {
     val counted = new Counted
-    counted.fold.push(7, "seven")
-    assertEquals(counted.fold.sum, Some("seven"))
+    counted.push(7, "seven")
+    assertEquals(counted.sum, Some("seven"))
     assertEquals(counted.combined, 0)
   }
 
   test("when all slices are evicted there is no sum, and the next slice begins a new one") {
-    val fold = new Counted().fold
+    val fold = new Counted
     Seq(1L, 2L, 3L).foreach(n => fold.push(n, word(n)))
     fold.evictBefore(10)
     assertEquals(fold.sum, None)
@@ -112,6 +123,10 @@ class WindowFoldSuite extends ScalaCheckSuite {
 }
 
 object WindowFoldSuite {
+
+  /** Words that can be added to, where they are a sum and no slice's own. */
+  private final class Words(var text: String, val isSum: Boolean)
+
   private sealed trait Step
   private final case class Push(gap: Long) extends Step
 

@@ -5,6 +5,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
+import dev.mullion.windows.WindowFold
+
 /** The accumulators of a pane, merged as Spark's own aggregates merge them: declarative functions by generated code,
   * imperative ones by their own, typed ones as objects.
   *
@@ -105,6 +107,16 @@ final class Accumulators(
     if (inPlace) rest(work) else rest(work).copy()
   }
 
+  /** The sum of two accumulators at rest, of which the older one may be changed. */
+  def addTo(older: UnsafeRow, newer: UnsafeRow): UnsafeRow =
+    if (inPlace) {
+      fromRest(older, newer)
+      older
+    } else combine(older, newer)
+
+  /** A sum of windows that overlap. */
+  def fold: WindowFold[UnsafeRow] = new WindowFold(combine, addTo)
+
   /** The form at rest of an accumulator at work, which the caller gives up. It may be reused by the next call. */
   def rest(work: InternalRow): UnsafeRow = work match {
     case row: UnsafeRow => row
@@ -138,7 +150,7 @@ final class Accumulators(
       val padding = noted.map(l => AttributeReference("note", l.dataType)())
       MutableProjection.create(merges, bufferAttributes ++ padding ++ input)
     }
-    private val both = new JoinedRow()
+    private val both = new JoinedNumbers()
 
     def initialize(work: InternalRow): Unit = imperative.foreach(_.initialize(work))
 

@@ -215,29 +215,40 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
 
 private[exec] object KeyedPanes {
 
-  /** Keys with one or two times. */
+  /** Keys with one or two times. Those of one key differ in their times alone, which are set where they stand. */
   final class TimedKey(keyTypes: Seq[DataType], order: RecordOrder) {
     private val times = order match {
       case RecordOrder.ByFirst(of) => of
       case _                       => 1
     }
     private val timesFirst = order.isInstanceOf[RecordOrder.ByFirst]
-    private val timesRow = new GenericInternalRow(times)
-    private val both = new JoinedRow()
+    private val timesAt = if (timesFirst) 0 else keyTypes.length
     private val projection = {
-      val key = keyTypes.zipWithIndex.map { case (t, i) => BoundReference(times + i, t, nullable = true) }
-      val time = (0 until times).map(BoundReference(_, LongType, nullable = false))
+      val key = keyTypes.zipWithIndex.map { case (t, i) => BoundReference(i, t, nullable = true) }
+      val time = Seq.fill(times)(Literal(0L))
       UnsafeProjection.create(if (timesFirst) time ++ key else key ++ time)
     }
+    private val noKey = new UnsafeRow(0)
+    private var of = noKey
+    private var row = noKey
 
+    /** The row is the next call's as well.
+      *
+      * @param key
+      *   a row that stays as it is
+      */
     def apply(time: Long, key: UnsafeRow): UnsafeRow = {
-      timesRow.update(0, time)
-      projection(both(timesRow, key))
+      if (of ne key) {
+        row = projection(key)
+        of = key
+      }
+      row.setLong(timesAt, time)
+      row
     }
 
     def apply(event: Long, wall: Long, key: UnsafeRow): UnsafeRow = {
-      timesRow.update(1, wall)
-      apply(event, key)
+      apply(event, key).setLong(timesAt + 1, wall)
+      row
     }
 
     /** The key without its times. */

@@ -49,10 +49,10 @@ final class PaneOutput(
     results: Seq[NamedExpression],
     lateRow: Option[DataType]
 ) {
-  private val start = AttributeReference("start", TimestampType)()
-  private val end = AttributeReference("end", TimestampType)()
-  private val firing = AttributeReference("firing", StringType)()
-  private val index = AttributeReference("index", IntegerType)()
+  private val start = AttributeReference("start", TimestampType, nullable = false)()
+  private val end = AttributeReference("end", TimestampType, nullable = false)()
+  private val firing = AttributeReference("firing", StringType, nullable = false)()
+  private val index = AttributeReference("index", IntegerType, nullable = false)()
   private val facts = Seq(start, end, firing, index)
 
   private val offsets = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
@@ -77,17 +77,15 @@ final class PaneOutput(
     })
     val padding = notes.map(AttributeReference("note", _)())
     val input = keyLayout ++ facts ++ functions.flatMap(_.aggBufferAttributes) ++ padding ++ functionResults
-    val columns = (keys :+ window :+ pane) ++ fields ++ lateRow.map(Literal(None.orNull, _))
+    val columns = (keys :+ windowColumn :+ paneColumn) ++ fields ++ lateRow.map(Literal(None.orNull, _))
     UnsafeProjection.create(columns, input)
   }
 
-  private val factsRow = new GenericInternalRow(4)
-  private val keysAndFacts = new JoinedRow()
-  private val buffersAndValues = new JoinedRow()
-  private val all = new JoinedRow()
+  private val factsRow = new SpecificInternalRow(facts.map(_.dataType))
+  private val pane = new PaneRow(factsRow, values)
 
-  private def window = CreateNamedStruct(Seq(Literal("start"), start, Literal("end"), end))
-  private def pane = CreateNamedStruct(Seq(Literal("firing"), firing, Literal("index"), index))
+  private def windowColumn = CreateNamedStruct(Seq(Literal("start"), start, Literal("end"), end))
+  private def paneColumn = CreateNamedStruct(Seq(Literal("firing"), firing, Literal("index"), index))
 
   /** One firing of a pane.
     *
@@ -103,12 +101,48 @@ final class PaneOutput(
       values.update(at, function.eval(work))
       i += 1
     }
-    factsRow.update(0, start)
-    factsRow.update(1, end)
+    factsRow.setLong(0, start)
+    factsRow.setLong(1, end)
     factsRow.update(2, firing)
-    factsRow.update(3, index)
-    paneProjection(all(keysAndFacts(keys, factsRow), buffersAndValues(work, values)))
+    factsRow.setInt(3, index)
+    paneProjection(pane.of(keys, work))
   }
+}
+
+/** A pane's key, facts, accumulator at work and values of imperative functions, side by side, with reads of its own for
+  * the same reason as [[JoinedNumbers]].
+  */
+private[exec] final class PaneRow(facts: InternalRow, values: InternalRow) extends JoinedRow {
+  private val keyAndFacts = new JoinedRow()
+  private val buffersAndValues = new JoinedRow()
+  private val factsWidth = facts.numFields
+  private var key = InternalRow.empty
+  private var work = InternalRow.empty
+  private var factsAt = 0
+  private var buffersAt = 0
+  private var valuesAt = 0
+
+  def of(key: InternalRow, work: InternalRow): this.type = {
+    this.key = key
+    this.work = work
+    factsAt = key.numFields
+    buffersAt = factsAt + factsWidth
+    valuesAt = buffersAt + work.numFields
+    apply(keyAndFacts(key, facts), buffersAndValues(work, values))
+    this
+  }
+
+  override def isNullAt(i: Int): Boolean =
+    if (i < factsAt) key.isNullAt(i)
+    else if (i < buffersAt) facts.isNullAt(i - factsAt)
+    else if (i < valuesAt) work.isNullAt(i - buffersAt)
+    else values.isNullAt(i - valuesAt)
+
+  override def getLong(i: Int): Long =
+    if (i < factsAt) key.getLong(i)
+    else if (i < buffersAt) facts.getLong(i - factsAt)
+    else if (i < valuesAt) work.getLong(i - buffersAt)
+    else values.getLong(i - valuesAt)
 }
 
 /** Makes the output rows of late rows, which belong to no pane. */

@@ -394,7 +394,7 @@ object WindowExec {
     initialStateDataAttrs = Nil,
     outputObjAttr = AttributeReference("none", IntegerType)(),
     stateInfo = info,
-    stateEncoder = ExpressionEncoder[Int]().asInstanceOf[ExpressionEncoder[Any]],
+    stateEncoder = OwnStateExec.unusedEncoder,
     stateFormatVersion = 2,
     outputMode = OutputMode.Append(),
     timeoutConf = GroupStateTimeout.NoTimeout,

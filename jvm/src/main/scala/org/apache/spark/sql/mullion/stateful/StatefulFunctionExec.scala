@@ -361,7 +361,7 @@ object StatefulFunctionExec {
       initialStateDataAttrs = Nil,
       outputObjAttr = AttributeReference("none", IntegerType)(),
       stateInfo = None,
-      stateEncoder = ExpressionEncoder[Int]().asInstanceOf[ExpressionEncoder[Any]],
+      stateEncoder = OwnStateExec.unusedEncoder,
       stateFormatVersion = 2,
       outputMode = OutputMode.Append(),
       timeoutConf = GroupStateTimeout.NoTimeout,
