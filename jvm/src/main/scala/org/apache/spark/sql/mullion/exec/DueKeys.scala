@@ -4,6 +4,9 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.state.{Family, KeyOrder}
 import org.apache.spark.sql.types.DataType
+import org.apache.spark.unsafe.array.LongArray
+import org.apache.spark.unsafe.memory.MemoryBlock
+import org.apache.spark.util.collection.unsafe.sort.RadixSort
 
 import dev.mullion.windows.BatchClock
 
@@ -37,7 +40,9 @@ private[exec] abstract class DueKeys[B](
   // What is in state had not closed before this batch.
   private val scan = timers.scan(clock.before)
   private val order = new KeyOrder(keyTypes, 0)
-  private val taken = new java.util.ArrayList[DueKeys.Taken]
+  private val taken = new java.util.ArrayList[UnsafeRow]
+  private var inOrder = new LongArray(MemoryBlock.fromLongArray(Array.emptyLongArray))
+  private var firstInOrder = 0
   private var fired = 0
   private var current = Option.empty[B]
   private var firings: Iterator[InternalRow] = Iterator.empty
@@ -55,7 +60,7 @@ private[exec] abstract class DueKeys[B](
 
   override def hasNext: Boolean = {
     while (!firings.hasNext && goesOn()) {
-      val book = load(taken.get(fired).key)
+      val book = load(taken.get(inOrder.get(firstInOrder + 2 * fired).toInt))
       current = Some(book)
       firings = fire(book)
       fired += 1
@@ -85,8 +90,7 @@ private[exec] abstract class DueKeys[B](
       val timer = if (scan.hasNext) Some(scan.next().key) else None
       timer.filter(at => clock.closes(at.getLong(dueAt))) match {
         case Some(due) =>
-          val key = keyOf(due).copy()
-          taken.add(new DueKeys.Taken(order(key), key))
+          taken.add(keyOf(due).copy())
           timers.remove(due)
         case None =>
           timer.foreach(at => waitsUntil(at.getLong(dueAt)))
@@ -94,9 +98,22 @@ private[exec] abstract class DueKeys[B](
           scan.close()
       }
     }
-    taken.sort(DueKeys.inOrder)
+    sort()
     if (taken.isEmpty) counts.nextClose = nextDue
     !taken.isEmpty
+  }
+
+  /** Makes pairs of a key's position and its number in order, and sorts those. */
+  private def sort(): Unit = {
+    // As much again is for the sort to work in.
+    if (inOrder.size < 4L * taken.size) inOrder = new LongArray(MemoryBlock.fromLongArray(new Array(4 * taken.size)))
+    var i = 0
+    while (i < taken.size) {
+      inOrder.set(2 * i, i.toLong)
+      inOrder.set(2 * i + 1, order(taken.get(i)))
+      i += 1
+    }
+    firstInOrder = RadixSort.sortKeyPrefixArray(inOrder, 0, taken.size, 0, 7, false, true)
   }
 }
 
@@ -104,8 +121,4 @@ private[exec] object DueKeys {
 
   /** So many keys take a few megabytes. */
   val AtOnce: Int = 1 << 16
-
-  final class Taken(val order: Long, val key: UnsafeRow)
-
-  val inOrder: java.util.Comparator[Taken] = (a, b) => java.lang.Long.compare(a.order, b.order)
 }

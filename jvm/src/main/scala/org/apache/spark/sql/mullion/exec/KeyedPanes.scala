@@ -68,6 +68,7 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
   // The key whose rows come.
   private var current = Option.empty[B]
   private lazy val keyValue = UnsafeProjection.create(keysFamily(program).value)
+  private lazy val known = new SpecificInternalRow(keysFamily(program).value)
 
   /** The book of a key that is in state.
     *
@@ -152,16 +153,20 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     *   whether the timer that it came with is still there
     */
   private def store(book: B, hasTimer: Boolean = true): Unit = {
-    val next = Option.unless(book.isEmpty)(book.nextDue)
+    val stays = !book.isEmpty
+    val due = if (stays) book.nextDue else PaneCounts.Never
     val timer = if (hasTimer) book.timer else None
-    if (timer != next) timer.foreach(old => timers.remove(timerAt(old, book.key)))
-    if (next.isEmpty && book.timer.isDefined) keys.remove(book.key)
-    next.foreach { due =>
-      if (!timer.contains(due)) timers.insert(timerAt(due, book.key), KeyOnly.value)
-      val (panes, firings) = book.stored
-      val value = keyValue(InternalRow(due, panes, firings))
-      if (book.timer.isDefined) keys.update(book.key, value) else keys.insert(book.key, value)
+    if (!stays || timer.forall(_ != due)) {
+      timer.foreach(old => timers.remove(timerAt(old, book.key)))
+      if (stays) timers.insert(timerAt(due, book.key), KeyOnly.value)
     }
+    if (stays) {
+      val (panes, firings) = book.stored
+      known.setLong(0, due)
+      known.update(1, panes)
+      known.update(2, firings)
+      if (book.timer.isDefined) keys.update(book.key, keyValue(known)) else keys.insert(book.key, keyValue(known))
+    } else if (book.timer.isDefined) keys.remove(book.key)
     queue.foreach(_.move(book))
     onStored(book)
   }
