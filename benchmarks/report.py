@@ -1,4 +1,8 @@
-"""What was found: a table with the goals beside, one of all figures, plots, and ``results/latest.json``."""
+"""What was found: tables with the goals beside, of all figures, plots, and ``results/latest.json``.
+
+Figures of two machines are never compared. A comparison is of the last machine on which both its sides ran; what is
+kept of another machine stays beside that, under its name.
+"""
 
 from __future__ import annotations
 
@@ -34,59 +38,95 @@ running the tasks, writing Spark's logs; then within the running, summed over ta
 updates of state, its removals, and its commits."""
 
 Found = dict[str, dict[str, Figures]]
+# By machine, the one that measured last at the end.
+Everywhere = dict[str, Found]
 Rows = list[list[str]]
 
 COMPARED = ["workload", "against", "unit", "ours", "theirs", "ratio", "goal", ""]
 MEASURED = ["workload", "contender", "warm batch (least - most)", "rows/s", "whole run", "processors", "peak memory"]
 
 
-def show(found: Found, console: Console, minutes: float, keep: bool) -> None:
-    comparisons = compared(found)
-    for heads, rows in ((MEASURED, measured(found)), (COMPARED, shown(comparisons))):
+def show(found: Found, console: Console, minutes: float) -> None:
+    for heads, rows in ((MEASURED, measured(found)), (COMPARED, shown(compared(found)))):
         table = Table(*heads)
         for row in rows:
             table.add_row(*row)
         console.print(table)
-    console.print(f"{machine(found)}. {minutes:.0f} minutes in all.")
-    if keep:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "latest.json").write_text(json.dumps([said for _, said in comparisons], indent=1) + "\n")
-        raw = {name: {who: asdict(figures) for who, figures in sides.items()} for name, sides in found.items()}
-        (RESULTS / "runs.json").write_text(json.dumps({"machine": machine(found), "runs": raw}) + "\n")
-        bars(found, RESULTS / "latest.png")
-        drawn = [curve for curve in CURVES if sum(point.name in found for point in curve.points.values()) > 1]
-        if drawn:
-            lines(found, drawn, RESULTS / "curves.png")
-        head = f"{machine(found)}."
-        # The README has what there is a goal for, the page all.
-        with_goals = [pair for pair in comparisons if pair[0].goal is not None]
-        write_into(README, f"{head}\n\n{markdown(COMPARED, shown(with_goals))}")
-        pictures = [f"![Rows a second of each contender, on a logarithmic scale]({FROM_PAGE}/latest.png)"]
-        if drawn:
-            pictures.append(f"![What a row or a batch costs as one thing grows]({FROM_PAGE}/curves.png)")
-        tables = (
-            markdown(COMPARED, shown(comparisons)),
-            *pictures,
-            markdown(MEASURED, measured(found)),
-            f"{SPENT}\n\n{markdown(PARTS, spent(found))}",
-        )
-        write_into(PAGE, "\n\n".join((head, *tables)))
+    console.print(f"{here()}, {peers([found])}. {minutes:.0f} minutes in all.")
 
 
-def kept() -> Found:
-    """What was kept of workloads before, if it was on a machine like this one."""
+def keep(everywhere: Everywhere) -> None:
+    """Writes what was found into ``benchmarks/results``, the README and the page."""
+    RESULTS.mkdir(exist_ok=True)
+    comparisons = last_compared(everywhere)
+    said = [{**said, "machine": machine} for machine, pairs in comparisons.items() for _, said in pairs]
+    (RESULTS / "latest.json").write_text(json.dumps(said, indent=1) + "\n")
+    raw = {
+        machine: {name: {who: asdict(figures) for who, figures in sides.items()} for name, sides in found.items()}
+        for machine, found in everywhere.items()
+    }
+    (RESULTS / "runs.json").write_text(json.dumps(raw) + "\n")
+    bars({name: sides for found in everywhere.values() for name, sides in found.items()}, RESULTS / "latest.png")
+    pictures = [f"![Rows a second of each contender, on a logarithmic scale]({FROM_PAGE}/latest.png)"]
+    drawn = [(curve, where) for curve in CURVES if (where := most_of(curve, everywhere))]
+    if drawn:
+        lines(drawn, RESULTS / "curves.png")
+        pictures.append(f"![What a row or a batch costs as one thing grows]({FROM_PAGE}/curves.png)")
+    # The README has what there is a goal for, the page all.
+    with_goals = {
+        machine: [pair for pair in pairs if pair[0].goal is not None] for machine, pairs in comparisons.items()
+    }
+    write_into(README, by_machine({at: markdown(COMPARED, shown(pairs)) for at, pairs in with_goals.items() if pairs}))
+    sections = (
+        f"Beside them: {peers(list(everywhere.values()))}.",
+        by_machine({machine: markdown(COMPARED, shown(pairs)) for machine, pairs in comparisons.items() if pairs}),
+        *pictures,
+        by_machine({machine: markdown(MEASURED, measured(found)) for machine, found in everywhere.items()}),
+        SPENT,
+        by_machine({machine: markdown(PARTS, spent(found)) for machine, found in everywhere.items()}),
+    )
+    write_into(PAGE, "\n\n".join(sections))
+
+
+def by_machine(tables: dict[str, str]) -> str:
+    return "\n\n".join(f"{machine}:\n\n{table}" for machine, table in tables.items())
+
+
+def kept() -> Everywhere:
+    """What was kept before."""
     file = RESULTS / "runs.json"
     if not file.exists():
         return {}
     before: dict[str, Any] = json.loads(file.read_text())
-    if not before["machine"].startswith(here()):
-        return {}
-    return {name: {who: Figures(**said) for who, said in sides.items()} for name, sides in before["runs"].items()}
+    return {
+        machine: {name: {who: Figures(**said) for who, said in sides.items()} for name, sides in found.items()}
+        for machine, found in before.items()
+    }
 
 
-def machine(found: Found) -> str:
-    peers = sorted({name for sides in found.values() for name in sides if CONTENDERS[name].group})
-    return ", ".join([here(), *(f"{CONTENDERS[name].title} {CONTENDERS[name].version()}" for name in peers)])
+def last_compared(everywhere: Everywhere) -> dict[str, list[tuple[Comparison, dict[str, Any]]]]:
+    """Each comparison on the last machine on which both its sides ran."""
+    of_all = {machine: compared(found) for machine, found in everywhere.items()}
+    last = {COMPARISONS.index(pair[0]): machine for machine, pairs in of_all.items() for pair in pairs}
+    return {
+        machine: [pair for pair in pairs if last[COMPARISONS.index(pair[0])] == machine]
+        for machine, pairs in of_all.items()
+    }
+
+
+def most_of(curve: Curve, everywhere: Everywhere) -> Found | None:
+    """What the machine found that has most points of a curve, if any has two."""
+
+    def points(found: Found) -> int:
+        return sum(point.name in found for point in curve.points.values())
+
+    best = max(reversed(everywhere.values()), key=points)
+    return best if points(best) > 1 else None
+
+
+def peers(founds: list[Found]) -> str:
+    names = {name for found in founds for sides in found.values() for name in sides if CONTENDERS[name].group}
+    return ", ".join(f"{CONTENDERS[name].title} {CONTENDERS[name].version()}" for name in sorted(names))
 
 
 def here() -> str:
@@ -206,9 +246,9 @@ def bars(found: Found, file: Path) -> None:
     figure.savefig(file, dpi=100)
 
 
-def lines(found: Found, curves: list[Curve], file: Path) -> None:
+def lines(curves: list[tuple[Curve, Found]], file: Path) -> None:
     figure, grid = plt.subplots(1, len(curves), figsize=(5 * len(curves), 4), squeeze=False)
-    for axes, curve in zip(grid[0], curves, strict=True):
+    for axes, (curve, found) in zip(grid[0], curves, strict=True):
         for name, contender in CONTENDERS.items():
             drawn = {
                 at: UNITS[curve.unit](found[point.name][name])

@@ -3,9 +3,9 @@
     run.py [--full] [--rounds N] [--keep] [--only WORDS]... [--by CONTENDER]... [--share PART]
 
 ``--full`` takes millions of keys, the slow peers and the curves. ``--keep`` writes what is found to
-``benchmarks/results`` and into ``docs/performance.md``. ``--only`` takes the workloads whose names have the words; what
-is kept of the others then stays. The rest is for trying things out: ``--by`` takes a contender, ``--share`` a part of
-each batch's rows.
+``benchmarks/results``, the README and ``docs/performance.md``, beside what is kept of other workloads and of other
+machines. ``--only`` takes the workloads whose names have the words. The rest is for trying things out: ``--by`` takes a
+contender, ``--share`` a part of each batch's rows.
 """
 
 from __future__ import annotations
@@ -140,13 +140,15 @@ def main() -> None:
         run = Run(Path(scratch), console)
         for workload in chosen(options.full, options.only, options.by, options.share):
             run.take(workload, options.rounds)
-    # Workloads that were not asked for stay as they were found last: one that is has all its contenders anew.
-    others = report.kept() if options.keep and options.only else {}
-    in_order: report.Found = {workload.name: {} for workload in [*workloads.FULL, *curves.points()]}
-    found = {name: sides for name, sides in {**in_order, **others, **run.found}.items() if sides}
-    report.show(found, console, (time.monotonic() - start) / 60, options.keep and not run.wrong)
+    report.show(run.found, console, (time.monotonic() - start) / 60)
     if run.wrong:
         raise SystemExit(f"{len(run.wrong)} things went wrong, and nothing was written:\n" + "\n".join(run.wrong))
+    if options.keep:
+        everywhere = report.kept()
+        # Workloads that were not asked for stay as they were found last: one that is has all its contenders anew.
+        found = {**everywhere.pop(report.here(), {}), **run.found}
+        names = [workload.name for workload in [*workloads.FULL, *curves.points()]]
+        report.keep({**everywhere, report.here(): {name: found[name] for name in names if name in found}})
 
 
 if __name__ == "__main__":

@@ -27,9 +27,9 @@ class Workload:
     - ``late``: the share of rows that come up to ``lateness`` after the watermark has passed them.
     - ``early``: how often open panes fire before they close; 0 for not.
     - ``cores``: how many the contenders may use.
-    - ``heap``: the most memory that a JVM may have for its objects, in GB: what Spark gives a driver or an executor that
-      is not told otherwise, and more where panes are many. What peaks are is for its collector to say wherever there is
-      more than it needs, so all have the same.
+    - ``heap``: the most memory that a JVM may have for its objects, in GB: what Spark gives a driver or an executor
+      unless told, and more where panes are many. What peaks are is for its collector to say wherever there is more than
+      it needs, so all have the same.
     - ``ends``: whether a last row closes all panes; not where that would be all that is measured.
     - ``takes``: for each contender the rows that it goes through, from the first on: all, or as many as it can in half
       a minute. Its answers are compared with those to the same rows. ``more`` has those of the full benchmark alone.
