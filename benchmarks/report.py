@@ -18,7 +18,7 @@ import pyspark
 from rich.console import Console
 from rich.table import Table
 
-from curves import CURVES, Curve
+from curves import CURVES, Curve, points
 from environments import CONTENDERS, ROOT
 from goals import COMPARISONS, UNITS, Comparison
 from measured import Figures
@@ -66,7 +66,11 @@ def keep(everywhere: Everywhere) -> None:
         for machine, found in everywhere.items()
     }
     (RESULTS / "runs.json").write_text(json.dumps(raw) + "\n")
-    bars({name: sides for found in everywhere.values() for name, sides in found.items()}, RESULTS / "latest.png")
+    in_curves = {point.name for point in points()}
+    bars(
+        {name: sides for found in everywhere.values() for name, sides in found.items() if name not in in_curves},
+        RESULTS / "latest.png",
+    )
     pictures = [f"![Rows a second of each contender, on a logarithmic scale]({FROM_PAGE}/latest.png)"]
     drawn = [(curve, where) for curve in CURVES if (where := most_of(curve, everywhere))]
     if drawn:
@@ -117,11 +121,11 @@ def last_compared(everywhere: Everywhere) -> dict[str, list[tuple[Comparison, di
 def most_of(curve: Curve, everywhere: Everywhere) -> Found | None:
     """What the machine found that has most points of a curve, if any has two."""
 
-    def points(found: Found) -> int:
+    def found_of(found: Found) -> int:
         return sum(point.name in found for point in curve.points.values())
 
-    best = max(reversed(everywhere.values()), key=points)
-    return best if points(best) > 1 else None
+    best = max(reversed(everywhere.values()), key=found_of)
+    return best if found_of(best) > 1 else None
 
 
 def peers(founds: list[Found]) -> str:
@@ -240,7 +244,7 @@ def bars(found: Found, file: Path) -> None:
     axes.set_yticks([at for at, _, _ in ticks], [said for _, said, _ in ticks])
     for label, (_, _, heading) in zip(axes.get_yticklabels(), ticks, strict=True):
         label.set_fontweight("bold" if heading else "normal")
-    axes.invert_yaxis()
+    axes.set_ylim(place - 1, -1)
     axes.set_xlabel("rows a second in a warm batch")
     figure.tight_layout()
     figure.savefig(file, dpi=100)
