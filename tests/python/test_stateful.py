@@ -217,9 +217,10 @@ def test_a_batch_without_rows_runs_when_a_timer_is_due_and_reads_no_other(
         )
         return ClockedQuery(out, checkpoint=tmp_path / "checkpoint", start_ms=start_ms)
 
+    # Before the query starts, or it may have a batch without them first.
+    waiting = [(0, f"later {n}", 1000 + n, "event") for n in range(300)]
+    feed.write([(0, "a", 10, "event"), (0, "b", 20, "event"), (0, "w", 30, "wall"), *waiting])
     with query(0) as running:
-        waiting = [(0, f"later {n}", 1000 + n, "event") for n in range(300)]
-        feed.write([(0, "a", 10, "event"), (0, "b", 20, "event"), (0, "w", 30, "wall"), *waiting])
         assert running.settle() == []
         feed.write([(15 * SECOND, "c", 2000, "event")])
         assert list(map(tuple, running.settle())) == [("a", 10, "event", 15)]
