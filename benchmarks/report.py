@@ -41,6 +41,8 @@ Found = dict[str, dict[str, Figures]]
 # By machine, the one that measured last at the end.
 Everywhere = dict[str, Found]
 Rows = list[list[str]]
+# With what ``latest.json`` says of each.
+Compared = list[tuple[Comparison, dict[str, Any]]]
 
 COMPARED = ["workload", "against", "unit", "ours", "theirs", "ratio", "goal", ""]
 MEASURED = ["workload", "contender", "warm batch (least - most)", "rows/s", "whole run", "processors", "peak memory"]
@@ -77,23 +79,22 @@ def keep(everywhere: Everywhere) -> None:
         lines(drawn, RESULTS / "curves.png")
         pictures.append(f"![What a row or a batch costs as one thing grows]({FROM_PAGE}/curves.png)")
     # The README has what there is a goal for, the page all.
-    with_goals = {
-        machine: [pair for pair in pairs if pair[0].goal is not None] for machine, pairs in comparisons.items()
-    }
-    write_into(README, by_machine({at: markdown(COMPARED, shown(pairs)) for at, pairs in with_goals.items() if pairs}))
+    with_goals = {at: [pair for pair in pairs if pair[0].goal is not None] for at, pairs in comparisons.items()}
+    write_into(README, by_machine(COMPARED, {at: shown(pairs) for at, pairs in with_goals.items()}))
     sections = (
         f"Beside them: {peers(list(everywhere.values()))}.",
-        by_machine({machine: markdown(COMPARED, shown(pairs)) for machine, pairs in comparisons.items() if pairs}),
+        by_machine(COMPARED, {at: shown(pairs) for at, pairs in comparisons.items()}),
         *pictures,
-        by_machine({machine: markdown(MEASURED, measured(found)) for machine, found in everywhere.items()}),
+        by_machine(MEASURED, {at: measured(found) for at, found in everywhere.items()}),
         SPENT,
-        by_machine({machine: markdown(PARTS, spent(found)) for machine, found in everywhere.items()}),
+        by_machine(PARTS, {at: spent(found) for at, found in everywhere.items()}),
     )
     write_into(PAGE, "\n\n".join(sections))
 
 
-def by_machine(tables: dict[str, str]) -> str:
-    return "\n\n".join(f"{machine}:\n\n{table}" for machine, table in tables.items())
+def by_machine(heads: list[str], found: dict[str, Rows]) -> str:
+    """A table for each machine that has rows."""
+    return "\n\n".join(f"{machine}:\n\n{markdown(heads, rows)}" for machine, rows in found.items() if rows)
 
 
 def kept() -> Everywhere:
@@ -108,14 +109,15 @@ def kept() -> Everywhere:
     }
 
 
-def last_compared(everywhere: Everywhere) -> dict[str, list[tuple[Comparison, dict[str, Any]]]]:
+def last_compared(everywhere: Everywhere) -> dict[str, Compared]:
     """Each comparison on the last machine on which both its sides ran."""
-    of_all = {machine: compared(found) for machine, found in everywhere.items()}
-    last = {COMPARISONS.index(pair[0]): machine for machine, pairs in of_all.items() for pair in pairs}
-    return {
-        machine: [pair for pair in pairs if last[COMPARISONS.index(pair[0])] == machine]
-        for machine, pairs in of_all.items()
-    }
+    last: dict[str, Compared] = {machine: [] for machine in everywhere}
+    for comparison in COMPARISONS:
+        for machine, found in reversed(everywhere.items()):
+            if said := said_of(comparison, found):
+                last[machine].append((comparison, said))
+                break
+    return last
 
 
 def most_of(curve: Curve, everywhere: Everywhere) -> Found | None:
@@ -173,30 +175,31 @@ def spent(found: Found) -> Rows:
     ]
 
 
-def compared(found: Found) -> list[tuple[Comparison, dict[str, Any]]]:
-    """Each comparison of which both sides ran, with what ``latest.json`` says of it."""
-    rows = []
-    for comparison in COMPARISONS:
-        beside = comparison.beside or comparison.workload
-        ours = found.get(comparison.workload.name, {}).get(comparison.ours)
-        theirs = found.get(beside.name, {}).get(comparison.theirs)
-        if ours is None or theirs is None:
-            continue
-        mine, other = (UNITS[comparison.unit](figures) for figures in (ours, theirs))
-        said = {
-            "workload": comparison.workload.name + (", state in memory" if comparison.ours == "memory" else ""),
-            "against": CONTENDERS[comparison.theirs].title + (f", {beside.name}" if comparison.beside else ""),
-            "unit": comparison.unit,
-            "ours": round(mine),
-            "theirs": round(other),
-            "ratio": round(mine / other, 3),
-            "goal": comparison.said(),
-        }
-        rows.append((comparison, said))
-    return rows
+def compared(found: Found) -> Compared:
+    """Each comparison of which both sides ran."""
+    return [(comparison, said) for comparison in COMPARISONS if (said := said_of(comparison, found))]
 
 
-def shown(comparisons: list[tuple[Comparison, dict[str, Any]]]) -> Rows:
+def said_of(comparison: Comparison, found: Found) -> dict[str, Any] | None:
+    """What ``latest.json`` says of a comparison, if both its sides ran."""
+    beside = comparison.beside or comparison.workload
+    ours = found.get(comparison.workload.name, {}).get(comparison.ours)
+    theirs = found.get(beside.name, {}).get(comparison.theirs)
+    if ours is None or theirs is None:
+        return None
+    mine, other = (UNITS[comparison.unit](figures) for figures in (ours, theirs))
+    return {
+        "workload": comparison.workload.name + (", state in memory" if comparison.ours == "memory" else ""),
+        "against": CONTENDERS[comparison.theirs].title + (f", {beside.name}" if comparison.beside else ""),
+        "unit": comparison.unit,
+        "ours": round(mine),
+        "theirs": round(other),
+        "ratio": round(mine / other, 3),
+        "goal": comparison.said(),
+    }
+
+
+def shown(comparisons: Compared) -> Rows:
     met = {None: "", True: "met", False: "missed"}
     return [
         [
