@@ -114,8 +114,8 @@ final class Accumulators(
       older
     } else combine(older, newer)
 
-  /** A sum of windows that overlap. */
-  def fold: WindowFold[UnsafeRow] = new WindowFold(combine, addTo)
+  /** For the sums of windows that overlap. */
+  def newFold: WindowFold[UnsafeRow] = new WindowFold(combine, addTo)
 
   /** The form at rest of an accumulator at work, which the caller gives up. It may be reused by the next call. */
   def rest(work: InternalRow): UnsafeRow = work match {

@@ -304,7 +304,7 @@ private[exec] final class ArrivalPanes(
       val sizes: SlotSizes
   ) {
     private val slots = mutable.LongMap.empty[Slot]
-    private lazy val fold = accumulators.fold
+    private lazy val fold = accumulators.newFold
     private var folded = Long.MinValue
 
     /** What late rows of this batch open by the stream's clock. */

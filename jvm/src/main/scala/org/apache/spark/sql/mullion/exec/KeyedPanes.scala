@@ -135,10 +135,7 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     new DueKeys[B](timers, dueAt, clock, counts, keyTypes)(timerToKey(_)) {
       override protected def load(key: UnsafeRow): B = KeyedPanes.this.load(key)
       override protected def fire(book: B): Iterator[InternalRow] = close(book)
-      override protected def store(book: B): Long = {
-        KeyedPanes.this.store(book, hasTimer = false)
-        if (book.isEmpty) PaneCounts.Never else book.nextDue
-      }
+      override protected def store(book: B): Long = KeyedPanes.this.store(book, hasTimer = false)
     }
 
   private def load(key: UnsafeRow): B = {
@@ -147,12 +144,12 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     else read(key, stored.getLong(0), stored.getBinary(1), Option.unless(stored.isNullAt(2))(stored.getBinary(2)))
   }
 
-  /** Writes back what is known of a key, and its timers where they moved.
+  /** Writes back what is known of a key, and its timers where they moved; when it is due next, or `PaneCounts.Never`.
     *
     * @param hasTimer
     *   whether the timer that it came with is still there
     */
-  private def store(book: B, hasTimer: Boolean = true): Unit = {
+  private def store(book: B, hasTimer: Boolean = true): Long = {
     val stays = !book.isEmpty
     val due = if (stays) book.nextDue else PaneCounts.Never
     val timer = if (hasTimer) book.timer else None
@@ -169,6 +166,7 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     } else if (book.timer.isDefined) keys.remove(book.key)
     queue.foreach(_.move(book))
     onStored(book)
+    due
   }
 
   /** The keys with a pane that waits to fire early. */

@@ -161,7 +161,7 @@ private[exec] final class SessionPanes(
       // The row comes between sessions, or before one: what they hold is added up in order of time.
       var added = false
       var sum = Option.empty[UnsafeRow]
-      def add(next: UnsafeRow): Unit = sum = Some(sum.fold(next.copy())(accumulators.combine(_, next)))
+      def add(next: UnsafeRow): Unit = sum = Some(sum.fold(next.copy())(accumulators.addTo(_, next)))
       touched.take(touches).foreach { start =>
         if (!added && start > first) { add(accumulators.rest(accumulators.open(row)).copy()); added = true }
         add(accumulatorsOf.whole(start, key))

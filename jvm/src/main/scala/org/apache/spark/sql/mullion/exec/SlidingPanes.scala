@@ -114,7 +114,7 @@ private[exec] final class SlidingPanes(
 
   /** The windows about late rows, of late rows alone. */
   private def reopened(book: Book): Iterator[InternalRow] = {
-    val fold = accumulators.fold
+    val fold = accumulators.newFold
     val rows = book.late.entrySet.iterator.asScala.buffered
     counts.firedClose += book.late.size
     // The keys are read ahead of the rows of their windows.
@@ -210,7 +210,7 @@ private[exec] final class SlidingPanes(
   }
 
   private def fireRun(book: Book, windows: Array[Long], firing: UTF8String): Iterator[InternalRow] = {
-    val fold = accumulators.fold
+    val fold = accumulators.newFold
     val last = TimeMath.plus(rules.lastSlice(windows.last), 1)
     val scan = slices.range(timed(rules.firstSlice(windows.head), book.key).copy(), timed(last, book.key))
     val ordered = scan.buffered
