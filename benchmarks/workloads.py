@@ -135,8 +135,9 @@ NOTHING_10K = Workload(
     everyone(10_000, "memory", "spark"),
     keys=10_000,
     rows=10_000,
-    batches=16,
-    warm=6,
+    # The rows come in the first batch, and the JVM goes on making machine code of what it ran for a dozen batches more.
+    batches=32,
+    warm=16,
     rows_of="open",
     heap=8,
 )
