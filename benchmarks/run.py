@@ -1,11 +1,12 @@
 """``make bench`` and ``make bench-full``: Mullion and its peers over the same rows in one run, answers compared.
 
-    run.py [--full] [--rounds N] [--keep] [--only WORDS]... [--by CONTENDER]... [--share PART]
+    run.py [--full] [--rounds N] [--keep [--again]] [--only WORDS]... [--by CONTENDER]... [--share PART]
 
 ``--full`` takes millions of keys, the slow peers and the curves. ``--keep`` writes what is found to
 ``benchmarks/results``, the README and ``docs/performance.md``, beside what is kept of other workloads and of other
-machines. ``--only`` takes the workloads whose names have the words. The rest is for trying things out: ``--by`` takes a
-contender, ``--share`` a part of each batch's rows.
+machines; with ``--again`` as further rounds of what is kept of the same workloads on this machine. ``--only`` takes the
+workloads whose names have the words. The rest is for trying things out: ``--by`` takes a contender, ``--share`` a part
+of each batch's rows.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Run:
 
     def __init__(self, scratch: Path, console: Console) -> None:
         self.scratch, self.console = scratch, console
-        self.found: dict[str, dict[str, Figures]] = {}
+        self.found: report.Found = {}
         self.wrong: list[str] = []
 
     def take(self, workload: Workload, rounds: int) -> None:
@@ -103,6 +104,16 @@ class Run:
         self.wrong.append(wrong)
 
 
+def together(before: report.Found, found: report.Found) -> report.Found:
+    """What two runs found on one machine, as rounds of one."""
+    both = dict(before)
+    for name, sides in found.items():
+        both[name] = dict(before.get(name, {}))
+        for who, figures in sides.items():
+            both[name][who] = both[name][who].joined(figures) if who in both[name] else figures
+    return both
+
+
 def chosen(full: bool, only: list[str], by: list[str], share: float) -> list[Workload]:
     """The workloads and contenders with the words, or all where there are none, with a share of their rows."""
     found = []
@@ -131,9 +142,12 @@ def main() -> None:
     asked.add_argument("--share", type=float, default=1.0)
     asked.add_argument("--rounds", type=int, default=1)
     asked.add_argument("--keep", action="store_true")
+    asked.add_argument("--again", action="store_true")
     options = asked.parse_args()
     if options.keep and (options.by or options.share != 1.0):
         asked.error("--keep keeps whole workloads: leave --by and --share out.")
+    if options.again and not options.keep:
+        asked.error("--again adds to what is kept: say --keep too.")
     console = Console(width=150)
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
@@ -145,8 +159,9 @@ def main() -> None:
         raise SystemExit(f"{len(run.wrong)} things went wrong, and nothing was written:\n" + "\n".join(run.wrong))
     if options.keep:
         everywhere = report.kept()
+        before = everywhere.pop(report.here(), {})
         # Workloads that were not asked for stay as they were found last: one that is has all its contenders anew.
-        found = {**everywhere.pop(report.here(), {}), **run.found}
+        found = together(before, run.found) if options.again else {**before, **run.found}
         names = [workload.name for workload in [*workloads.FULL, *curves.points()]]
         report.keep({**everywhere, report.here(): {name: found[name] for name in names if name in found}})
 
