@@ -1,12 +1,12 @@
 """``make bench`` and ``make bench-full``: Mullion and its peers over the same rows in one run, answers compared.
 
-    run.py [--full] [--rounds N] [--keep [--again]] [--only WORDS]... [--by CONTENDER]... [--share PART]
+    run.py [--full] [--rounds N] [--keep [--again]] [--only PATTERN]... [--by CONTENDER]... [--share PART]
 
 ``--full`` takes millions of keys, the slow peers and the curves. ``--keep`` writes what is found to
 ``benchmarks/results``, the README and ``docs/performance.md``, beside what is kept of other workloads and of other
 machines; with ``--again`` as further rounds of what is kept of the same workloads on this machine. ``--only`` takes the
-workloads whose names have the words. The rest is for trying things out: ``--by`` takes a contender, ``--share`` a part
-of each batch's rows.
+workloads in whose names the pattern is found. The rest is for trying things out: ``--by`` takes a contender,
+``--share`` a part of each batch's rows.
 """
 
 from __future__ import annotations
@@ -115,10 +115,10 @@ def together(before: report.Found, found: report.Found) -> report.Found:
 
 
 def chosen(full: bool, only: list[str], by: list[str], share: float) -> list[Workload]:
-    """The workloads and contenders with the words, or all where there are none, with a share of their rows."""
+    """The workloads and contenders that are asked for, or all where none are, with a share of their rows."""
     found = []
     for workload in [*workloads.FULL, *curves.points()] if full else workloads.BENCH:
-        if only and not any(word in workload.name for word in only):
+        if only and not any(re.search(pattern, workload.name) for pattern in only):
             continue
         takes = {**workload.takes, **(workload.more if full else {})}
         # Fewer rows of panes that stay open would be fewer panes, and of small batches, none.

@@ -13,10 +13,13 @@ from pyspark.sql import SparkSession
 
 import curves
 import nexmark
+import report
 import rows
+import run
 import workloads
 from contenders import answers
 from goals import COMPARISONS, Comparison
+from measured import Figures
 from workloads import Workload
 
 SMALL = replace(workloads.TUMBLING_1K, rows=1_000, batches=3)
@@ -99,6 +102,35 @@ def test_a_ratio_is_to_be_more_of_rows_a_second_and_less_of_time_and_memory() ->
     shorter = Comparison(SMALL, "spark", 1.2, unit="ms")
     assert (shorter.met(1.1), shorter.met(1.3), shorter.said()) == (True, False, "<= 1.2")
     assert (Comparison(SMALL, "spark").met(1.0), Comparison(SMALL, "spark").said()) == (None, None)
+
+
+def figures(*ms: float) -> Figures:
+    return Figures(list(ms), 1_000, 1.0, 3_000, {}, 0, 1.0, 500, {})
+
+
+def test_of_two_runs_the_batches_are_counted_together_and_who_ran_once_stays() -> None:
+    both = run.together(
+        {"a": {"mullion": figures(1, 2), "spark": figures(9)}, "b": {"mullion": figures(4)}},
+        {"a": {"mullion": figures(30, 40)}, "c": {"mullion": figures(5)}},
+    )
+    assert {name: {who: each.ms for who, each in sides.items()} for name, sides in both.items()} == {
+        "a": {"mullion": [1, 2, 30, 40], "spark": [9]},
+        "b": {"mullion": [4]},
+        "c": {"mullion": [5]},
+    }
+
+
+def test_a_comparison_is_of_the_last_machine_on_which_both_sides_ran() -> None:
+    name = workloads.TUMBLING_100K.name
+    everywhere = {
+        "quick": {name: {"mullion": figures(10), "ceiling": figures(8), "spark": figures(20)}},
+        "slow": {name: {"mullion": figures(30), "ceiling": figures(15)}},
+    }
+    last = report.last_compared(everywhere)
+    assert {at: {(said["against"], said["ratio"]) for _, said in pairs} for at, pairs in last.items()} == {
+        "quick": {("Spark", 2.0), ("Spark", 1.0)},
+        "slow": {("ceiling", 0.5)},
+    }
 
 
 @pytest.mark.parametrize("comparison", COMPARISONS, ids=lambda each: f"{each.workload.name}: {each.theirs}")
