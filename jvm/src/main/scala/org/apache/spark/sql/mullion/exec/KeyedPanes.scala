@@ -11,8 +11,8 @@ import dev.mullion.windows.{BatchClock, EarlyFiring}
 private[exec] trait KeyBook {
   def key: UnsafeRow
 
-  /** When the key's timer in state is due, if it has one. */
-  def timer: Option[Long]
+  /** When the key's timer in state is due; `KeyBook.NoTimer` where it has none. */
+  def timer: Long
 
   /** The readings that the key waits under to fire early in state, if it does. */
   def queued: Option[(Long, Long)]
@@ -28,6 +28,12 @@ private[exec] trait KeyBook {
 
   /** What of it stands in state beside the time of the next close: two columns of bytes, the second may be null. */
   def stored: (Array[Byte], Array[Byte])
+}
+
+private[exec] object KeyBook {
+
+  /** The timer of a key that is not in state: what has one there does not wait for ever. */
+  val NoTimer: Long = Long.MinValue
 }
 
 /** Panes that are looked after key by key: which panes a key has stands in a record of its own, so that nothing is
@@ -97,8 +103,8 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
   /** A key's open panes, for a look. */
   protected def look(book: B, due: Long): Iterator[InternalRow]
 
-  /** Called with a book when it has been stored. */
-  protected def onStored(book: B): Unit = ()
+  /** Called with a book once the batch's rows are applied to it, before anything of it closes. */
+  protected def onApplied(book: B): Unit = ()
 
   override def add(row: InternalRow): Iterator[InternalRow] = {
     val now = atOnce(row)
@@ -123,7 +129,10 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     val left = current
     current = None
     left.fold(Iterator.empty[InternalRow]) { book =>
-      val firings = applied(book)
+      onApplied(book)
+      // What is due closes here, where the key is at hand, and its timer need not be found.
+      val isDue = !book.isEmpty && clock.closes(book.nextDue)
+      val firings = if (isDue) applied(book) ++ close(book) else applied(book)
       if (firings.isEmpty) {
         store(book)
         Iterator.empty
@@ -151,10 +160,11 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     */
   private def store(book: B, hasTimer: Boolean = true): Long = {
     val stays = !book.isEmpty
+    val wasThere = book.timer != KeyBook.NoTimer
     val due = if (stays) book.nextDue else PaneCounts.Never
-    val timer = if (hasTimer) book.timer else None
-    if (!stays || timer.forall(_ != due)) {
-      timer.foreach(old => timers.remove(timerAt(old, book.key)))
+    val timer = if (hasTimer) book.timer else KeyBook.NoTimer
+    if (!stays || timer != due) {
+      if (timer != KeyBook.NoTimer) timers.remove(timerAt(timer, book.key))
       if (stays) timers.insert(timerAt(due, book.key), KeyOnly.value)
     }
     if (stays) {
@@ -162,10 +172,9 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
       known.setLong(0, due)
       known.update(1, panes)
       known.update(2, firings)
-      if (book.timer.isDefined) keys.update(book.key, keyValue(known)) else keys.insert(book.key, keyValue(known))
-    } else if (book.timer.isDefined) keys.remove(book.key)
+      if (wasThere) keys.update(book.key, keyValue(known)) else keys.insert(book.key, keyValue(known))
+    } else if (wasThere) keys.remove(book.key)
     queue.foreach(_.move(book))
-    onStored(book)
     due
   }
 

@@ -52,12 +52,12 @@ private[exec] final class SessionPanes(
   override def isLate(key: UnsafeRow): Boolean = late.contains(key)
 
   override protected def newBook(key: UnsafeRow): Book =
-    new Book(rules, clock, key, None, SessionSet.empty, SessionSet.empty, None, accumulators)
+    new Book(rules, clock, key, KeyBook.NoTimer, SessionSet.empty, SessionSet.empty, None, accumulators)
 
   override protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], firings: Option[Array[Byte]]): Book = {
     val open = SessionSet.fromBytes(panes, firesOpen)
     val queued = rules.early.flatMap(open.firstToFire).map(s => (s.eventReading, s.wallReading))
-    new Book(rules, clock, key, Some(due), open, SessionSet.fromBytes(panes, firesOpen), queued, accumulators)
+    new Book(rules, clock, key, due, open, SessionSet.fromBytes(panes, firesOpen), queued, accumulators)
   }
 
   override protected def atOnce(row: InternalRow): Option[InternalRow] = None
@@ -235,7 +235,7 @@ private[exec] object SessionPanes {
       rules: SessionRules,
       clock: BatchClock,
       val key: UnsafeRow,
-      val timer: Option[Long],
+      val timer: Long,
       val open: SessionSet,
       openBefore: => SessionSet,
       val queued: Option[(Long, Long)],

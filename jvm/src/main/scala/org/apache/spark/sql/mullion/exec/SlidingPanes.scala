@@ -44,7 +44,18 @@ private[exec] final class SlidingPanes(
   private val firstOpenNow = rules.firstOpen(clock.now)
 
   override protected def newBook(key: UnsafeRow): Book =
-    new Book(rules, clock, key, None, SliceSet.empty, PaneFirings.empty, None, 0, firstOpenBefore, SliceSet.None)
+    new Book(
+      rules,
+      clock,
+      key,
+      KeyBook.NoTimer,
+      SliceSet.empty,
+      PaneFirings.empty,
+      None,
+      0,
+      firstOpenBefore,
+      SliceSet.None
+    )
 
   override protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], firings: Option[Array[Byte]]): Book = {
     val bytes = ByteBuffer.wrap(panes)
@@ -53,7 +64,7 @@ private[exec] final class SlidingPanes(
     val fired = firings.fold(PaneFirings.empty)(PaneFirings.fromBytes)
     val queued = rules.early.flatMap(fired.firstReadings)
     val open = rules.countWindows(slices, firstOpenBefore)
-    new Book(rules, clock, key, Some(due), slices, fired, queued, open, firstOpenBefore, known)
+    new Book(rules, clock, key, due, slices, fired, queued, open, firstOpenBefore, known)
   }
 
   /** Late rows that reopen panes need no state: those are due at once. Of windows on a grid each is one pane's. */
@@ -165,9 +176,8 @@ private[exec] final class SlidingPanes(
     fire(book, windowsFrom(book, first, _ => true), Firing.Close)
   }
 
-  override protected def onStored(book: Book): Unit =
-    if (book.openFrom == firstOpenBefore)
-      counts.panesOpened += rules.countWindows(book.slices, book.openFrom) - book.open
+  override protected def onApplied(book: Book): Unit =
+    counts.panesOpened += rules.countWindows(book.slices, book.openFrom) - book.open
 
   /** Removes the slices whose last pane has closed. */
   private def dropClosed(book: Book): Unit = {
@@ -253,7 +263,7 @@ private[exec] object SlidingPanes {
       rules: SlicedRules,
       clock: BatchClock,
       val key: UnsafeRow,
-      val timer: Option[Long],
+      val timer: Long,
       val slices: SliceSet,
       val firings: PaneFirings,
       val queued: Option[(Long, Long)],

@@ -12,6 +12,7 @@ import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStorePro
   *   batch     get, scan  <-  memory        put, remove  ->  memory
   *   no room   all -> RocksDB, record by record; from here on all is there
   *   commit    what has changed -> RocksDB, which commits; what is in memory is the next version
+  *   failure   what is in memory is let go, and read from RocksDB again
   * }}}
   *
   * Most lookups are of panes that the batch before wrote; and a pane that a batch adds to and closes is never written.
@@ -60,7 +61,7 @@ private[state] final class HotPartition(
   override def stores: Seq[StateStore] = under.stores
 
   private def contents = HotRecords.Contents(
-    opened.map { case (name, family) => name -> family.records.version() },
+    opened.map { case (name, family) => name -> family.records },
     opened.collect { case (name, family) if inSegments => name -> family.segments.version }
   )
 
@@ -82,8 +83,8 @@ private[state] final class HotPartition(
   private final class HotFamily(spec: FamilySpec) extends Family {
     lazy val segments: Segments = under.segments(spec, start.segmentsOf(spec.name))
     private val inStore = under.family(spec)
-    private val places = if (inSegments) segments else new OneByOne(spec, inStore)
-    val records = new SortedRecords(start.recordsOf(spec.name), Some(places), RecordsFamily.isExact(spec))
+    val records: SortedRecords = start.recordsOf(spec)
+    records.writesTo(if (inSegments) segments else new OneByOne(spec, inStore))
     private val inMemory = new RecordsFamily(spec, records, counts)
 
     def bytes: Long = SortedRecords.bytesOf(records.size, records.bytes)
@@ -125,8 +126,7 @@ private[state] final class HotPartition(
     /** Writes all under keys of their own. */
     def spread(): Unit = {
       removeLeft()
-      val alone = new OneByOne(spec, inStore)
-      records.foreachNotAlone((key, value) => { alone.write(key, value); () })
+      records.writeNotAlone(new OneByOne(spec, inStore))
       if (inSegments) segments.clear()
     }
 
@@ -189,8 +189,7 @@ private[state] object HotPartition {
     var left = room
     val read = families.map { spec =>
       val segments = Option.when(inSegments)(under.segments(spec, Segments.Version.empty))
-      val places = segments.getOrElse(new OneByOne(spec, under.family(spec)))
-      val records = new SortedRecords(SortedRecords.Version.empty, Some(places), RecordsFamily.isExact(spec))
+      val records = HotRecords.none(spec)
       val inMemory = new RecordsFamily(spec, records, new RecordCounts)
       def take(key: UnsafeRow, value: UnsafeRow, place: Long) = {
         inMemory.read(key, value, place)
@@ -204,7 +203,7 @@ private[state] object HotPartition {
           take(record.key, record.value, SortedRecords.Alone)
         }
       }
-      spec.name -> ((records.version(), segments.fold(Segments.Version.empty)(_.version)))
+      spec.name -> ((records, segments.fold(Segments.Version.empty)(_.version)))
     }.toMap
     Option.when(left > 0) {
       HotRecords.Contents(read.map { case (name, of) => name -> of._1 }, read.map { case (name, of) => name -> of._2 })
@@ -229,18 +228,16 @@ private[state] object HotPartition {
 
   /** Each record under its own key. */
   private final class OneByOne(spec: FamilySpec, inStore: Family) extends SortedRecords.Places {
-    private val keyRow = new UnsafeRow(spec.key.length)
-    private val valueRow = new UnsafeRow(spec.value.length)
+    override val key: UnsafeRow = new UnsafeRow(spec.key.length)
+    override val value: UnsafeRow = new UnsafeRow(spec.value.length)
 
     override def overwrites: Boolean = true
 
     // None is anywhere else.
     override def remove(place: Long): Unit = throw new IllegalStateException(s"${spec.name} has no place $place")
 
-    override def write(key: Array[Byte], value: Array[Byte]): Long = {
-      keyRow.pointTo(key, key.length)
-      valueRow.pointTo(value, value.length)
-      inStore.insert(keyRow, valueRow)
+    override def write(): Long = {
+      inStore.insert(key, value)
       SortedRecords.Alone
     }
   }

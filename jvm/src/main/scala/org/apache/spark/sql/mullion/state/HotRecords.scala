@@ -15,7 +15,8 @@ import dev.mullion.MullionException
   *   partition 2   too large               read from RocksDB, until it is half of what it may be
   * }}}
   *
-  * Only the newest version is kept: a batch that runs again reads its own from RocksDB.
+  * Only the newest version is kept, and a batch changes it where it lies: none else has it then, and a batch that runs
+  * again, or beside another attempt, reads its own from RocksDB.
   */
 private[state] object HotRecords {
   val Setting = "spark.sql.streaming.stateStore.mullion.hotBytes"
@@ -26,8 +27,8 @@ private[state] object HotRecords {
   private val partitions = mutable.HashMap.empty[StateStoreProviderId, Kept]
 
   /** What a partition holds, and how it is written, by kind of record. */
-  final case class Contents(records: Map[String, SortedRecords.Version], segments: Map[String, Segments.Version]) {
-    def recordsOf(family: String): SortedRecords.Version = records.getOrElse(family, SortedRecords.Version.empty)
+  final case class Contents(records: Map[String, SortedRecords], segments: Map[String, Segments.Version]) {
+    def recordsOf(family: FamilySpec): SortedRecords = records.getOrElse(family.name, none(family))
 
     def segmentsOf(family: String): Segments.Version = segments.getOrElse(family, Segments.Version.empty)
 
@@ -42,6 +43,10 @@ private[state] object HotRecords {
     val empty: Contents = Contents(Map.empty, Map.empty)
   }
 
+  /** No records yet. */
+  def none(family: FamilySpec): SortedRecords =
+    new SortedRecords(hasPlaces = true, exact = RecordsFamily.isExact(family))
+
   private sealed trait Kept {
     def bytes: Long
   }
@@ -52,6 +57,9 @@ private[state] object HotRecords {
       contents: Contents,
       bytes: Long
   ) extends Kept
+
+  /** What a task works on, or did when it failed. */
+  private final case class InUse(bytes: Long) extends Kept
 
   private final case class TooLarge(records: Option[Long], recordBytes: Long) extends Kept {
     override def bytes: Long = 0L
@@ -83,7 +91,9 @@ private[state] object HotRecords {
         // What is held of it is of a version that no batch will ask for, and others may have use for the room.
         partitions.remove(id)
         NoRoom
-      case Some(Whole(`version`, `checkpointId`, contents, _))         => Here(contents, room)
+      case Some(Whole(`version`, `checkpointId`, contents, bytes)) =>
+        partitions(id) = InUse(bytes)
+        Here(contents, room)
       case Some(TooLarge(records, each)) if !fits(records, each, room) => NoRoom
       case _ if version == 0                                           => Here(Contents.empty, room)
       case _                                                           => NotRead(room)

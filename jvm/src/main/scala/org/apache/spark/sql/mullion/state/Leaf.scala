@@ -2,29 +2,50 @@ package org.apache.spark.sql.mullion.state
 
 import java.util.Arrays
 
-/** A few records, in order.
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.array.ByteArrayMethods
+
+/** A few records, in order of three numbers. Their bytes lie in one array, in whatever order they came:
   *
+  * {{{
+  *   a b c    7 0 0   7 0 1   9 0 0
+  *   starts     0       96      48
+  *   bytes    [k v][k v][   ][k v]              the gap is of a record that is gone, or has grown
+  * }}}
+  *
+  * So a record is no object, a value of the length it had is written over where it lies, and nothing of it is the
+  * collector's. Before the bytes of its key and its value stand how many they are. A value of more than a kilobyte has
+  * an array of its own, and is not copied for its neighbours' sake.
+  *
+  * @param since
+  *   when it was made, see [[SortedRecords]]
   * @param firstA
   *   with the next two: numbers that none of the leaf's come before
   */
 private[state] final class Leaf private (
-    val owner: Object,
+    val since: Long,
     val firstA: Long,
     val firstB: Long,
     firstC: Long,
     val hasPlaces: Boolean
 ) {
+  import Leaf._
   import SortedRecords.{Changed, Unwritten}
 
   var size = 0
   var a = Array.emptyLongArray
   var b = Array.emptyLongArray
   var c = Array.emptyLongArray
-  var keys = Leaf.none
-  var values = Leaf.none
   var places = Array.emptyLongArray
   // Whether a record may be unwritten.
   var isDirty = false
+  private var starts = Array.emptyIntArray
+  private var bytes = Array.emptyByteArray
+  // Values that are not in `bytes`; none there unless one has been.
+  private var outside = noneOutside
+  private var end = 0
+  private var gaps = 0
 
   def place(i: Int, at: Long): Unit = {
     places(i) = at
@@ -35,6 +56,42 @@ private[state] final class Leaf private (
     firstA < x || (firstA == x && (firstB < y || (firstB == y && firstC < z)))
 
   def isAt(i: Int, x: Long, y: Long, z: Long): Boolean = a(i) == x && b(i) == y && c(i) == z
+
+  /** Whether a record has this key. */
+  def isOf(i: Int, key: UnsafeRow): Boolean =
+    keyLength(i) == key.getSizeInBytes && ByteArrayMethods.arrayEquals(
+      key.getBaseObject,
+      key.getBaseOffset,
+      bytes,
+      offset(starts(i) + Header),
+      key.getSizeInBytes.toLong
+    )
+
+  /** Has a row stand on a record's key. */
+  def keyTo(i: Int, row: UnsafeRow): Unit = row.pointTo(bytes, offset(starts(i) + Header), keyLength(i))
+
+  /** Has a row stand on a record's value. */
+  def valueTo(i: Int, row: UnsafeRow): Unit = {
+    val length = Platform.getInt(bytes, offset(starts(i) + 4))
+    if (length == Outside) row.pointTo(outside(i), outside(i).length)
+    else row.pointTo(bytes, offset(valueAt(i)), length)
+  }
+
+  /** How many bytes its key and its value are. */
+  def lengthOf(i: Int): Int = {
+    val length = Platform.getInt(bytes, offset(starts(i) + 4))
+    keyLength(i) + (if (length == Outside) outside(i).length else length)
+  }
+
+  private def keyLength(i: Int): Int = Platform.getInt(bytes, offset(starts(i)))
+
+  private def valueAt(i: Int): Int = starts(i) + Header + keyLength(i)
+
+  // How many bytes of its value are in `bytes`.
+  private def lengthInside(i: Int): Int = Math.max(0, Platform.getInt(bytes, offset(starts(i) + 4)))
+
+  // How many bytes it takes in `bytes`.
+  private def recordLength(i: Int): Int = Header + keyLength(i) + lengthInside(i)
 
   /** The first record that does not come before these numbers. */
   def lowerBound(x: Long, y: Long, z: Long): Int = between(0, size, x, y, z)
@@ -68,42 +125,87 @@ private[state] final class Leaf private (
     low
   }
 
-  def insertAt(i: Int, x: Long, y: Long, z: Long, key: Array[Byte], value: Array[Byte]): Unit = {
-    if (size == a.length) resize(Math.min(Leaf.Capacity, size * 2))
+  /** Whether another record is to go elsewhere. */
+  def isFull(key: UnsafeRow, value: UnsafeRow): Boolean =
+    size == Capacity || (size > 1 && end - gaps + room(key, value) > FullBytes)
+
+  /** Whether there would be half of the room left with another leaf's records. */
+  def takes(next: Leaf): Boolean =
+    size + next.size <= Capacity / 2 && end - gaps + next.end - next.gaps <= FullBytes / 2
+
+  def insertAt(i: Int, x: Long, y: Long, z: Long, key: UnsafeRow, value: UnsafeRow): Unit = {
+    if (size == a.length) resize(Math.min(Capacity, size * 2))
+    val start = extend(room(key, value), records = 1)
     move(i, i + 1)
     a(i) = x
     b(i) = y
     c(i) = z
-    keys(i) = key
-    values(i) = value
+    starts(i) = start
     size += 1
+    Platform.putInt(bytes, offset(start), key.getSizeInBytes)
+    copyBytes(key, bytes, start + Header)
+    putValue(i, value)
   }
 
+  /** Gives a record another value. */
+  def setValue(i: Int, value: UnsafeRow): Unit = {
+    val was = lengthInside(i)
+    val is = inside(value)
+    if (is <= was) gaps += was - is
+    else {
+      val keyAndHeader = Header + keyLength(i)
+      val start = extend(keyAndHeader + is, records = 0)
+      System.arraycopy(bytes, starts(i), bytes, start, keyAndHeader)
+      gaps += keyAndHeader + was
+      starts(i) = start
+    }
+    putValue(i, value)
+  }
+
+  private def putValue(i: Int, value: UnsafeRow): Unit =
+    if (isLarge(value)) {
+      if (outside.length < a.length) outside = Arrays.copyOf(outside, a.length)
+      outside(i) = SortedRecords.bytesOf(value)
+      Platform.putInt(bytes, offset(starts(i) + 4), Outside)
+    } else {
+      if (outside.length > 0) outside(i) = None.orNull
+      Platform.putInt(bytes, offset(starts(i) + 4), value.getSizeInBytes)
+      copyBytes(value, bytes, valueAt(i))
+    }
+
   def removeAt(i: Int): Unit = {
+    gaps += recordLength(i)
     move(i + 1, i)
     size -= 1
-    forget(size, size + 1)
+    if (outside.length > 0) outside(size) = None.orNull
   }
 
   /** Takes the records from `i` on out, into a leaf of their own. */
-  def split(i: Int, owner: Object): Leaf = {
-    val right = Leaf(owner, a(i), b(i), c(i), Leaf.Capacity, hasPlaces)
+  def split(i: Int, since: Long): Leaf = {
+    val right = Leaf(since, a(i), b(i), c(i), Capacity, hasPlaces)
     right.take(this, i, size)
-    forget(i, size)
+    gaps += right.end
+    if (outside.length > 0) Arrays.fill(outside.asInstanceOf[Array[AnyRef]], i, size, None.orNull)
     size = i
     right
   }
 
   def addAll(next: Leaf): Unit = {
-    if (size + next.size > a.length) resize(Leaf.Capacity)
+    if (size + next.size > a.length) resize(Capacity)
     take(next, 0, next.size)
   }
 
-  def copy(owner: Object): Leaf = {
-    val copied = new Leaf(owner, firstA, firstB, firstC, hasPlaces)
+  def copy(since: Long): Leaf = {
+    val copied = new Leaf(since, firstA, firstB, firstC, hasPlaces)
     copied.size = size
     copied.isDirty = isDirty
-    copied.resize(this, Math.min(Leaf.Capacity, size + (size >> 2) + 4))
+    copied.resize(this, Math.min(Capacity, size + (size >> 2) + 4))
+    if (gaps > end / 4) copied.rewrite(this, more = 0, records = 0)
+    else {
+      copied.bytes = bytes.clone()
+      copied.end = end
+      copied.gaps = gaps
+    }
     copied
   }
 
@@ -112,11 +214,25 @@ private[state] final class Leaf private (
     System.arraycopy(other.a, from, a, size, n)
     System.arraycopy(other.b, from, b, size, n)
     System.arraycopy(other.c, from, c, size, n)
-    System.arraycopy(other.keys, from, keys, size, n)
-    System.arraycopy(other.values, from, values, size, n)
     if (hasPlaces) {
       System.arraycopy(other.places, from, places, size, n)
       isDirty |= other.isDirty
+    }
+    if (other.outside.length > 0) {
+      if (outside.length < a.length) outside = Arrays.copyOf(outside, a.length)
+      System.arraycopy(other.outside, from, outside, size, n)
+    }
+    var all = 0
+    var i = from
+    while (i < until) { all += other.recordLength(i); i += 1 }
+    var start = extend(all, n)
+    i = from
+    while (i < until) {
+      val length = other.recordLength(i)
+      System.arraycopy(other.bytes, other.starts(i), bytes, start, length)
+      starts(size + i - from) = start
+      start += length
+      i += 1
     }
     size += n
   }
@@ -126,14 +242,9 @@ private[state] final class Leaf private (
     System.arraycopy(a, from, a, to, n)
     System.arraycopy(b, from, b, to, n)
     System.arraycopy(c, from, c, to, n)
-    System.arraycopy(keys, from, keys, to, n)
-    System.arraycopy(values, from, values, to, n)
+    System.arraycopy(starts, from, starts, to, n)
     if (hasPlaces) System.arraycopy(places, from, places, to, n)
-  }
-
-  private def forget(from: Int, until: Int): Unit = {
-    Arrays.fill(keys.asInstanceOf[Array[AnyRef]], from, until, None.orNull)
-    Arrays.fill(values.asInstanceOf[Array[AnyRef]], from, until, None.orNull)
+    if (outside.length > 0) System.arraycopy(outside, from, outside, to, n)
   }
 
   private def resize(room: Int): Unit = resize(this, room)
@@ -142,21 +253,87 @@ private[state] final class Leaf private (
     a = Arrays.copyOf(from.a, room)
     b = Arrays.copyOf(from.b, room)
     c = Arrays.copyOf(from.c, room)
-    keys = Arrays.copyOf(from.keys, room)
-    values = Arrays.copyOf(from.values, room)
+    starts = Arrays.copyOf(from.starts, room)
     if (hasPlaces) places = Arrays.copyOf(from.places, room)
+    if (from.outside.length > 0) outside = Arrays.copyOf(from.outside, room)
+  }
+
+  /** Where there is room for so many bytes more, of so many records more. */
+  private def extend(length: Int, records: Int): Int = {
+    if (length > bytes.length - end) rewrite(this, length, records)
+    val start = end
+    end += length
+    start
+  }
+
+  /** Has the records of a leaf side by side, with room for so many bytes more of so many records more, and as much
+    * again as the records take for which there is room beside the bytes.
+    */
+  private def rewrite(from: Leaf, more: Int, records: Int): Unit = {
+    val alive = from.end - from.gaps
+    val needed = Math.addExact(alive, more)
+    val others = a.length - size - records
+    val spare = Math.max(needed.toLong * others / Math.max(1, size + records), alive / 8L)
+    val old = from.bytes
+    val room = Math.min(needed + spare, Int.MaxValue - 16L).toInt
+    if (from.gaps == 0) {
+      bytes = Arrays.copyOf(old, room)
+      end = from.end
+    } else {
+      val rewritten = new Array[Byte](room)
+      var at = 0
+      var i = 0
+      while (i < size) {
+        val length = from.recordLength(i)
+        System.arraycopy(old, from.starts(i), rewritten, at, length)
+        starts(i) = at
+        at += length
+        i += 1
+      }
+      bytes = rewritten
+      end = at
+    }
+    gaps = 0
   }
 }
 
 private[state] object Leaf {
   val Capacity = 128
 
-  private val none = Array.empty[Array[Byte]]
+  // Of more bytes a leaf has one record only.
+  private final val FullBytes = 1 << 20
+
+  // A value of more bytes lies outside.
+  private final val MostInside = 1024
+
+  // What is said in place of the length of a value that lies outside.
+  private final val Outside = -1
+
+  // Of a record: how many bytes its key and its value are.
+  private final val Header = 8
+
+  private val noneOutside = Array.empty[Array[Byte]]
 
   /** One with room for so many records at first. */
-  def apply(owner: Object, firstA: Long, firstB: Long, firstC: Long, room: Int, hasPlaces: Boolean): Leaf = {
-    val leaf = new Leaf(owner, firstA, firstB, firstC, hasPlaces)
+  def apply(since: Long, firstA: Long, firstB: Long, firstC: Long, room: Int, hasPlaces: Boolean): Leaf = {
+    val leaf = new Leaf(since, firstA, firstB, firstC, hasPlaces)
     leaf.resize(room)
     leaf
+  }
+
+  private def isLarge(value: UnsafeRow): Boolean = value.getSizeInBytes > MostInside
+
+  private def inside(value: UnsafeRow): Int = if (isLarge(value)) 0 else value.getSizeInBytes
+
+  private def room(key: UnsafeRow, value: UnsafeRow): Int = Header + key.getSizeInBytes + inside(value)
+
+  private def offset(position: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + position
+
+  /** Copies a row's bytes. */
+  def copyBytes(row: UnsafeRow, to: Array[Byte], at: Int): Unit = row.getBaseObject match {
+    case from: Array[Byte] =>
+      val start = (row.getBaseOffset - Platform.BYTE_ARRAY_OFFSET).toInt
+      System.arraycopy(from, start, to, at, row.getSizeInBytes)
+    case other => Platform.copyMemory(other, row.getBaseOffset, to, offset(at), row.getSizeInBytes.toLong)
   }
 }

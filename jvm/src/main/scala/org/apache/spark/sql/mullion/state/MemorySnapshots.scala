@@ -9,6 +9,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.io.LZ4CompressionCodec
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.state.StateStoreId
 import org.apache.spark.sql.internal.SQLConf
@@ -168,11 +169,17 @@ private[mullion] object MemorySnapshots {
 
   private def writeFamily(out: DataOutputStream, records: SortedRecords.Version): Unit = {
     val cursor = records.all
+    val row = new UnsafeRow(0)
+    val buffer = new Array[Byte](4096)
+    def write(): Unit = {
+      out.writeInt(row.getSizeInBytes)
+      row.writeToStream(out, buffer)
+    }
     while (cursor.isOn) {
-      out.writeInt(cursor.key.length)
-      out.write(cursor.key)
-      out.writeInt(cursor.value.length)
-      out.write(cursor.value)
+      cursor.keyTo(row)
+      write()
+      cursor.valueTo(row)
+      write()
       out.writeLong(cursor.a)
       out.writeLong(cursor.b)
       out.writeLong(cursor.c)
@@ -182,11 +189,13 @@ private[mullion] object MemorySnapshots {
   }
 
   private def readFamily(in: DataInputStream): SortedRecords.Version = {
-    val records = new SortedRecords(SortedRecords.Version.empty)
+    val records = new SortedRecords()
+    val (key, value) = (new UnsafeRow(0), new UnsafeRow(0))
     var length = in.readInt()
     while (length != End) {
-      val key = in.readNBytes(length)
-      val value = in.readNBytes(in.readInt())
+      key.pointTo(in.readNBytes(length), length)
+      val valueLength = in.readInt()
+      value.pointTo(in.readNBytes(valueLength), valueLength)
       records.append(in.readLong(), in.readLong(), in.readLong(), key, value)
       length = in.readInt()
     }

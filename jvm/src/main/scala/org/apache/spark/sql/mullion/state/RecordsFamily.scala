@@ -3,7 +3,6 @@ package org.apache.spark.sql.mullion.state
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
 import org.apache.spark.sql.types.DataType
-import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 
 /** A kind of record in memory, in order of what it is scanned by, and of its key without times by [[KeyOrder]].
@@ -39,27 +38,20 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
   private val keyAt = keyOf(spec)
   private val order = new KeyOrder(keyTypes(spec), keyAt)
 
-  // The value that was handed out last: who puts it back, changed, gives it up, so it need not be copied again.
-  private var lent: Array[Byte] = Array.emptyByteArray
+  // What was handed out last: where it lies, or a copy to change.
+  private val looked = new UnsafeRow(valueColumns)
+  private val lent = new RecordCopies(columns, valueColumns)
+  // What a range had that was closed.
+  private var spareCopies = Option.empty[RecordCopies]
 
-  override def get(key: UnsafeRow): UnsafeRow = {
-    val value = find(key)
-    if (value eq null) None.orNull
-    else {
-      lent = value.clone()
-      row(lent, valueColumns)
-    }
-  }
+  override def get(key: UnsafeRow): UnsafeRow = if (find(key)) lent.only(looked) else None.orNull
 
-  override def look(key: UnsafeRow): UnsafeRow = {
-    val value = find(key)
-    if (value eq null) None.orNull else row(value, valueColumns)
-  }
+  override def look(key: UnsafeRow): UnsafeRow = if (find(key)) looked else None.orNull
 
-  private def find(key: UnsafeRow): Array[Byte] = {
-    val value = records.get(first(key), second(key), third(key), key)
-    if (value ne null) counts.read += 1
-    value
+  private def find(key: UnsafeRow): Boolean = {
+    val found = records.get(first(key), second(key), third(key), key, looked)
+    if (found) counts.read += 1
+    found
   }
 
   override def insert(key: UnsafeRow, value: UnsafeRow): Unit = {
@@ -67,23 +59,12 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
     counts.added += 1
   }
 
-  override def update(key: UnsafeRow, value: UnsafeRow): Unit = {
-    val isLent = (value.getBaseObject eq lent) && value.getSizeInBytes == lent.length
-    val bytes = if (isLent) lent else SortedRecords.bytesOf(value)
-    lent = Array.emptyByteArray
-    records.put(first(key), second(key), third(key), key, bytes)
-  }
+  override def update(key: UnsafeRow, value: UnsafeRow): Unit =
+    records.put(first(key), second(key), third(key), key, value)
 
   /** Takes in a record as it is written. */
   def read(key: UnsafeRow, value: UnsafeRow, place: Long): Unit =
-    records.append(
-      first(key),
-      second(key),
-      third(key),
-      SortedRecords.bytesOf(key),
-      SortedRecords.bytesOf(value),
-      place
-    )
+    records.append(first(key), second(key), third(key), key, value, place)
 
   /** Has a record written anew that has not changed. */
   def writeAnew(key: UnsafeRow): Unit = records.writeAnew(first(key), second(key), third(key), key)
@@ -100,54 +81,55 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
 
   override def all(): FamilyScan = scanFrom(Long.MinValue)
 
-  private def scanFrom(from: Long): FamilyScan = {
-    val cursor = records.version().from(from, Long.MinValue, Long.MinValue)
-    new Scan {
-      override def hasNext: Boolean = cursor.isOn
+  private def scanFrom(from: Long): FamilyScan = new FamilyScan {
+    private val cursor = records.scanned().from(from, Long.MinValue, Long.MinValue)
+    private val copies = new RecordCopies(columns, valueColumns)
+    private var isOpen = true
 
-      override protected def take(): UnsafeRowPair = {
-        val pair = rows(cursor.key, cursor.value)
-        cursor.move()
-        pair
-      }
+    override def hasNext: Boolean = cursor.isOn
+
+    override def next(): UnsafeRowPair = {
+      counts.read += 1
+      copies.clear()
+      copies.add(cursor)
+      cursor.move()
+      copies.next()
+    }
+
+    override def close(): Unit = if (isOpen) {
+      isOpen = false
+      records.endScan()
     }
   }
 
-  // Taken out at once: it is little, and a version for each would have each key's first change copy.
+  // Copied at once: it is little, and a version for each would have each key's first change copy leaves.
   override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = {
     val (a, b) = (first(from), second(from))
     val end = until.getLong(last)
-    val keys = new java.util.ArrayDeque[Array[Byte]]()
-    val values = new java.util.ArrayDeque[Array[Byte]]()
+    val copies = spareCopies.getOrElse(new RecordCopies(columns, valueColumns))
+    spareCopies = None
+    copies.clear()
     val cursor = records.cursor(a, b, from.getLong(last))
     while (cursor.isOn && cursor.a == a && cursor.b == b && cursor.c < end) {
-      if (exact || sameButLast(cursor.key, from)) {
-        keys.add(cursor.key)
-        values.add(cursor.value)
-      }
+      cursor.keyTo(looked)
+      if (exact || sameButLast(looked, from)) copies.add(cursor)
       cursor.move()
     }
-    new Scan {
-      override def hasNext: Boolean = !keys.isEmpty
-      override protected def take(): UnsafeRowPair = rows(keys.poll(), values.poll())
+    new FamilyScan {
+      private var isOpen = true
+
+      override def hasNext: Boolean = copies.hasNext
+
+      override def next(): UnsafeRowPair = {
+        counts.read += 1
+        copies.next()
+      }
+
+      override def close(): Unit = if (isOpen) {
+        isOpen = false
+        spareCopies = Some(copies)
+      }
     }
-  }
-
-  private abstract class Scan extends FamilyScan {
-    private val pair = new UnsafeRowPair()
-
-    protected def take(): UnsafeRowPair
-
-    override def next(): UnsafeRowPair = {
-      if (!hasNext) throw new NoSuchElementException(spec.name)
-      counts.read += 1
-      take()
-    }
-
-    override def close(): Unit = ()
-
-    protected def rows(key: Array[Byte], value: Array[Byte]): UnsafeRowPair =
-      pair.withRows(row(key.clone(), columns), row(value.clone(), valueColumns))
   }
 
   private def first(key: UnsafeRow): Long = kind match {
@@ -171,16 +153,16 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
   /** What tells null from zero. */
   private def nullOf(key: UnsafeRow): Long = if (exact && key.isNullAt(keyAt)) 1L else 0L
 
-  private def sameButLast(bytes: Array[Byte], key: UnsafeRow): Boolean = {
+  private def sameButLast(one: UnsafeRow, other: UnsafeRow): Boolean = {
     val after = lastOffset + 8
     def same(from: Int, length: Int) = ByteArrayMethods.arrayEquals(
-      key.getBaseObject,
-      key.getBaseOffset + from,
-      bytes,
-      (Platform.BYTE_ARRAY_OFFSET + from).toLong,
+      one.getBaseObject,
+      one.getBaseOffset + from,
+      other.getBaseObject,
+      other.getBaseOffset + from,
       length.toLong
     )
-    bytes.length == key.getSizeInBytes && same(0, lastOffset) && same(after, bytes.length - after)
+    one.getSizeInBytes == other.getSizeInBytes && same(0, lastOffset) && same(after, one.getSizeInBytes - after)
   }
 }
 
@@ -204,10 +186,4 @@ private[state] object RecordsFamily {
 
   private def keyTypes(spec: FamilySpec): Seq[DataType] =
     spec.key.slice(keyOf(spec), keyOf(spec) + spec.key.length - timesOf(spec)).map(_.dataType)
-
-  private def row(bytes: Array[Byte], columns: Int): UnsafeRow = {
-    val row = new UnsafeRow(columns)
-    row.pointTo(bytes, bytes.length)
-    row
-  }
 }

@@ -48,8 +48,6 @@ private[state] final class Segments(
   private var last = new Segment(-1L, 0, this, marked = false)
   private val idRow = UnsafeRow.createFromByteArray(16, 1)
   private val dataRow = new UnsafeRow(1)
-  private val keyRow = new UnsafeRow(spec.key.length)
-  private val valueRow = new UnsafeRow(spec.value.length)
   // The row of the segment that is being written, and how much of it there is.
   private var buffer = new Array[Byte](Header + Full)
   private var end = Header
@@ -75,7 +73,7 @@ private[state] final class Segments(
         gone.get(id).foreach(segment.gone = _)
         val all = foreachLeft(row.value, segment) { slot =>
           counts.read += 1
-          wanted &&= take(id << SlotBits | slot, keyRow, valueRow)
+          wanted &&= take(id << SlotBits | slot, key, value)
         }
         segment.holds(all)
         found += segment
@@ -111,14 +109,18 @@ private[state] final class Segments(
     if (more) alive.last.filter(_.bytes < Full / 4).foreach(giveUp(_, anew))
   }
 
-  override def write(key: Array[Byte], value: Array[Byte]): Long = {
-    val size = 8 + key.length + value.length
+  override val key: UnsafeRow = new UnsafeRow(spec.key.length)
+  override val value: UnsafeRow = new UnsafeRow(spec.value.length)
+
+  override def write(): Long = {
+    val (keyLength, valueLength) = (key.getSizeInBytes, value.getSizeInBytes)
+    val size = 8 + keyLength + valueLength
     if (count > 0 && (end + size > Header + Full || count > SlotMask)) flush()
     if (end + size + 8 > buffer.length) buffer = Arrays.copyOf(buffer, end + size + 8)
-    Platform.putInt(buffer, at(end), key.length)
-    Platform.putInt(buffer, at(end + 4), value.length)
-    System.arraycopy(key, 0, buffer, end + 8, key.length)
-    System.arraycopy(value, 0, buffer, end + 8 + key.length, value.length)
+    Platform.putInt(buffer, at(end), keyLength)
+    Platform.putInt(buffer, at(end + 4), valueLength)
+    Leaf.copyBytes(key, buffer, end + 8)
+    Leaf.copyBytes(value, buffer, end + 8 + keyLength)
     end += size
     count += 1
     next << SlotBits | (count - 1)
@@ -152,7 +154,7 @@ private[state] final class Segments(
   }
 
   private def giveUp(segment: Segment, anew: UnsafeRow => Unit): Unit = {
-    foreachLeft(store.get(idOf(segment.id), bodies), segment)(_ => anew(keyRow))
+    foreachLeft(store.get(idOf(segment.id), bodies), segment)(_ => anew(key))
     drop(segment)
   }
 
@@ -182,20 +184,20 @@ private[state] final class Segments(
     dataRow
   }
 
-  /** Goes through a segment's body with `keyRow` and `valueRow` on each record that is left; how many it has in all. */
+  /** Goes through a segment's body with `key` and `value` on each record that is left; how many it has in all. */
   private def foreachLeft(body: UnsafeRow, segment: Segment)(look: Int => Unit): Int = {
     val base = body.getBaseObject
     var from = body.getBaseOffset + (body.getLong(0) >>> 32)
     val until = from + sizeOf(body)
     var slot = 0
     while (from < until) {
-      val (key, value) = (Platform.getInt(base, from), Platform.getInt(base, from + 4))
+      val (keyLength, valueLength) = (Platform.getInt(base, from), Platform.getInt(base, from + 4))
       if (!segment.isGone(slot)) {
-        keyRow.pointTo(base, from + 8, key)
-        valueRow.pointTo(base, from + 8 + key, value)
+        key.pointTo(base, from + 8, keyLength)
+        value.pointTo(base, from + 8 + keyLength, valueLength)
         look(slot)
       }
-      from += 8 + key + value
+      from += 8 + keyLength + valueLength
       slot += 1
     }
     slot

@@ -2,28 +2,29 @@ package org.apache.spark.sql.mullion.state
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
-import org.apache.spark.unsafe.array.ByteArrayMethods
 
 /** Records in memory, in order of three numbers, and a version of them at any time for next to nothing.
   *
   * {{{
-  *   Version 7          Version 8          the records lie in leaves of at most 128; whoever changes one copies it
-  *    [A][B][C]          [A][B'][C]        first, and the rest is shared: so a version, once taken, never changes
+  *   Version 7          Version 8          the records lie in leaves of at most 128; whoever changes one that is part
+  *    [A][B][C]          [A][B'][C]        of a version copies it first, and the rest is shared: so a version, once
+  *                                         taken, never changes
   * }}}
   *
-  * What was copied since the last version was taken is changed in place. Equal numbers may stand for different keys
-  * (they are hashes, in part): then the bytes of the keys decide.
+  * What is part of no version is changed in place: leaves are numbered by when they were made, and those made since the
+  * last version was taken are nobody else's. Equal numbers may stand for different keys (they are hashes, in part):
+  * then the bytes of the keys decide.
   *
   * One thread writes; versions may be read by any.
   *
-  * @param kept
-  *   where records are written; without it none has a place
+  * @param hasPlaces
+  *   whether records are written somewhere, see `writesTo`
   * @param exact
   *   whether equal numbers always stand for the same key
   */
 private[state] final class SortedRecords(
-    from: SortedRecords.Version,
-    kept: Option[SortedRecords.Places] = None,
+    from: SortedRecords.Version = SortedRecords.Version.empty,
+    hasPlaces: Boolean = false,
     exact: Boolean = false
 ) {
   import SortedRecords._
@@ -31,8 +32,12 @@ private[state] final class SortedRecords(
   private val leaves = new Leaves(from.leaves)
   private var records = from.size
   private var taken = from.bytes
-  // Leaves with this mark are not part of any version.
-  private var mine = new Object
+  // When leaves are made that are made now, and when the last one was made that is part of a version.
+  private var now = from.taken + 1
+  private var shared = from.taken
+  // The latter without the versions of those scans that go on.
+  private var sharedForGood = from.taken
+  private var scans = 0
   private var lastLeaf = 0
   // Where the last search ended, for a record is mostly looked up before it is changed.
   private var leafAt = 0
@@ -41,9 +46,8 @@ private[state] final class SortedRecords(
   private var endedA = 0L
   private var endedB = 0L
   private var endedC = 0L
-  private val written = kept.orNull
-  private val hasPlaces = kept.isDefined
-  private val overwrites = kept.exists(_.overwrites)
+  private var places = Places.none
+  private var overwrites = false
   // The keys of what lay alone and does so no more.
   private val alone = new java.util.ArrayList[Array[Byte]]
 
@@ -51,10 +55,37 @@ private[state] final class SortedRecords(
 
   def bytes: Long = taken
 
+  /** Says where records are written from now on, and that no scan goes on. */
+  def writesTo(places: Places): Unit = {
+    this.places = places
+    overwrites = places.overwrites
+    scans = 0
+    shared = sharedForGood
+  }
+
   /** The records as they are now. */
   def version(): Version = {
-    mine = new Object
-    new Version(leaves.version(), records, taken)
+    share()
+    sharedForGood = shared
+    new Version(leaves.version(), records, taken, shared)
+  }
+
+  /** The records as they are now, until `endScan`. */
+  def scanned(): Version = {
+    share()
+    scans += 1
+    new Version(leaves.version(), records, taken, shared)
+  }
+
+  /** Says that a version is needed no more that was taken for a scan. */
+  def endScan(): Unit = {
+    scans = Math.max(0, scans - 1)
+    if (scans == 0) shared = sharedForGood
+  }
+
+  private def share(): Unit = {
+    shared = now
+    now += 1
   }
 
   /** The records from the first whose numbers are at least these; it stands until the next change. */
@@ -63,16 +94,20 @@ private[state] final class SortedRecords(
     new Cursor(leaves.array, leaves.count, leafAt, at)
   }
 
-  /** The bytes of the value of `key`, not to be changed, or null. */
-  def get(a: Long, b: Long, c: Long, key: UnsafeRow): Array[Byte] =
-    if (find(a, b, c, key)) leaves(leafAt).values(at) else None.orNull
+  /** Has a row stand on the value of `key`, not to be changed; whether it is there. */
+  def get(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow): Boolean = {
+    val found = find(a, b, c, key)
+    if (found) leaves(leafAt).valueTo(at, value)
+    found
+  }
 
   /** Puts a record, whether its key is there or not. */
-  def put(a: Long, b: Long, c: Long, key: UnsafeRow, value: Array[Byte]): Unit =
+  def put(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow): Unit =
     if (find(a, b, c, key)) {
       val leaf = ownLeaf(leafAt)
-      taken += value.length - leaf.values(at).length
-      leaf.values(at) = value
+      taken -= leaf.lengthOf(at)
+      leaf.setValue(at, value)
+      taken += leaf.lengthOf(at)
       if (hasPlaces) {
         if (overwrites && leaf.places(at) <= Alone) leaf.place(at, Changed)
         else {
@@ -80,10 +115,10 @@ private[state] final class SortedRecords(
           leaf.place(at, Unwritten)
         }
       }
-    } else insert(a, b, c, bytesOf(key), value, Unwritten)
+    } else insert(a, b, c, key, value, Unwritten)
 
   /** Puts a record that is not there. */
-  def append(a: Long, b: Long, c: Long, key: Array[Byte], value: Array[Byte], place: Long = Unwritten): Unit = {
+  def append(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow, place: Long = Unwritten): Unit = {
     lowerBound(a, b, c)
     insert(a, b, c, key, value, place)
   }
@@ -95,7 +130,7 @@ private[state] final class SortedRecords(
   /** Removes the record of `key`, if it is there. */
   def remove(a: Long, b: Long, c: Long, key: UnsafeRow): Unit = if (find(a, b, c, key)) {
     val leaf = ownLeaf(leafAt)
-    taken -= leaf.keys(at).length + leaf.values(at).length
+    taken -= leaf.lengthOf(at)
     records -= 1
     if (hasPlaces) leave(leaf)
     leaf.removeAt(at)
@@ -103,7 +138,7 @@ private[state] final class SortedRecords(
     if (leaf.size == 0) leaves.drop(leafAt)
     else if (leaf.size < Leaf.Capacity / 4 && leafAt + 1 < leaves.count) {
       val next = leaves(leafAt + 1)
-      if (leaf.size + next.size <= Leaf.Capacity / 2) {
+      if (leaf.takes(next)) {
         leaf.addAll(next)
         leaves.drop(leafAt + 1)
       }
@@ -126,7 +161,11 @@ private[state] final class SortedRecords(
         var i = 0
         while (i < leaf.size) {
           val place = leaf.places(i)
-          if (place == Unwritten || place == Changed) leaf.places(i) = written.write(leaf.keys(i), leaf.values(i))
+          if (place == Unwritten || place == Changed) {
+            leaf.keyTo(i, places.key)
+            leaf.valueTo(i, places.value)
+            leaf.places(i) = places.write()
+          }
           i += 1
         }
         leaf.isDirty = false
@@ -135,14 +174,18 @@ private[state] final class SortedRecords(
     }
   }
 
-  /** Hands out all that does not lie alone. */
-  def foreachNotAlone(put: (Array[Byte], Array[Byte]) => Unit): Unit = {
+  /** Writes all that does not lie alone to `others`, and leaves its own places as they are. */
+  def writeNotAlone(others: Places): Unit = {
     var l = 0
     while (l < leaves.count) {
       val leaf = leaves(l)
       var i = 0
       while (i < leaf.size) {
-        if (leaf.places(i) != Alone) put(leaf.keys(i), leaf.values(i))
+        if (leaf.places(i) != Alone) {
+          leaf.keyTo(i, others.key)
+          leaf.valueTo(i, others.value)
+          others.write()
+        }
         i += 1
       }
       l += 1
@@ -158,7 +201,12 @@ private[state] final class SortedRecords(
   /** Says of a record that is changed or removed that it is not in its place any more. */
   private def leave(leaf: Leaf): Unit = {
     val place = leaf.places(at)
-    if (place >= 0) written.remove(place) else if (place <= Alone) alone.add(leaf.keys(at))
+    if (place >= 0) places.remove(place)
+    else if (place <= Alone) {
+      val key = new UnsafeRow(0)
+      leaf.keyTo(at, key)
+      alone.add(bytesOf(key))
+    }
     ()
   }
 
@@ -166,7 +214,7 @@ private[state] final class SortedRecords(
   private def find(a: Long, b: Long, c: Long, key: UnsafeRow): Boolean = {
     if (ended != Elsewhere && endedA == a && endedB == b && endedC == c) {
       if (ended == AtNone) return false
-      if (exact || isKey(leaves(leafAt).keys(at), key)) return true
+      if (exact || leaves(leafAt).isOf(at, key)) return true
     }
     lowerBound(a, b, c)
     var l = leafAt
@@ -179,7 +227,7 @@ private[state] final class SortedRecords(
           if (!others) endAt(AtNone, a, b, c)
           return false
         }
-        if (exact || isKey(leaf.keys(i), key)) {
+        if (exact || leaf.isOf(i, key)) {
           leafAt = l
           at = i
           endAt(AtRecord, a, b, c)
@@ -224,18 +272,18 @@ private[state] final class SortedRecords(
     lastLeaf
   }
 
-  private def insert(a: Long, b: Long, c: Long, key: Array[Byte], value: Array[Byte], place: Long): Unit = {
-    if (leaves.count == 0) leaves.insert(0, Leaf(mine, a, b, c, 16, hasPlaces))
+  private def insert(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow, place: Long): Unit = {
+    if (leaves.count == 0) leaves.insert(0, Leaf(now, a, b, c, 16, hasPlaces))
     var leaf = ownLeaf(leafAt)
-    if (leaf.size == Leaf.Capacity) {
+    while (leaf.isFull(key, value)) {
       if (leafAt + 1 == leaves.count && at == leaf.size) {
         // At the very end a new leaf is begun: what comes in order fills its leaves.
-        leaves.insert(leafAt + 1, Leaf(mine, a, b, c, Leaf.Capacity, hasPlaces))
+        leaves.insert(leafAt + 1, Leaf(now, a, b, c, Leaf.Capacity, hasPlaces))
         leafAt += 1
         at = 0
       } else {
         val half = leaf.size / 2
-        leaves.insert(leafAt + 1, leaf.split(half, mine))
+        leaves.insert(leafAt + 1, leaf.split(half, now))
         if (at > half) { leafAt += 1; at -= half }
       }
       leaf = leaves(leafAt)
@@ -244,14 +292,14 @@ private[state] final class SortedRecords(
     endAt(AtRecord, a, b, c)
     if (hasPlaces) leaf.place(at, place)
     records += 1
-    taken += key.length + value.length
+    taken += key.getSizeInBytes + value.getSizeInBytes
   }
 
   private def ownLeaf(i: Int): Leaf = {
     val leaf = leaves(i)
-    if (leaf.owner eq mine) leaf
+    if (leaf.since > shared) leaf
     else {
-      val copy = leaf.copy(mine)
+      val copy = leaf.copy(now)
       leaves.replace(i, copy)
       copy
     }
@@ -282,15 +330,36 @@ private[state] object SortedRecords {
     /** Notes that a record is removed from its place, or is to be written anew. */
     def remove(place: Long): Unit
 
-    /** Writes a record; its place. */
-    def write(key: Array[Byte], value: Array[Byte]): Long
+    /** The rows that stand on the record that is to be written. */
+    def key: UnsafeRow
+    def value: UnsafeRow
+
+    /** Writes the record; its place. */
+    def write(): Long
   }
 
-  /** Records as they were, for ever. */
+  private object Places {
+    val none: Places = new Places {
+      override def overwrites: Boolean = false
+      override val key: UnsafeRow = new UnsafeRow(0)
+      override val value: UnsafeRow = new UnsafeRow(0)
+      override def remove(place: Long): Unit = nowhere
+      override def write(): Long = nowhere
+
+      private def nowhere = throw new IllegalStateException("records are written nowhere")
+    }
+  }
+
+  /** Records as they were, for ever.
+    *
+    * @param taken
+    *   when, by the numbers of leaves
+    */
   final class Version private[SortedRecords] (
       private[SortedRecords] val leaves: Leaves.Version,
       val size: Long,
-      val bytes: Long
+      val bytes: Long,
+      private[SortedRecords] val taken: Long
   ) {
 
     /** The records in order, from the first whose numbers are at least these. */
@@ -304,7 +373,7 @@ private[state] object SortedRecords {
   }
 
   object Version {
-    val empty: Version = new Version(Leaves.empty, 0L, 0L)
+    val empty: Version = new Version(Leaves.empty, 0L, 0L, 0L)
   }
 
   /** Goes through records; it stands on one while `isOn`. */
@@ -321,21 +390,24 @@ private[state] object SortedRecords {
     def b: Long = leaves(leaf).b(at)
     def c: Long = leaves(leaf).c(at)
 
-    /** The bytes of the key, not to be changed. */
-    def key: Array[Byte] = leaves(leaf).keys(at)
+    /** Has a row stand on the key, not to be changed. */
+    def keyTo(row: UnsafeRow): Unit = leaves(leaf).keyTo(at, row)
 
-    /** The bytes of the value, not to be changed. */
-    def value: Array[Byte] = leaves(leaf).values(at)
+    /** Has a row stand on the value, not to be changed. */
+    def valueTo(row: UnsafeRow): Unit = leaves(leaf).valueTo(at, row)
 
     def move(): Unit = { at += 1; settle() }
 
     private def settle(): Unit = while (leaf < count && at >= leaves(leaf).size) { leaf += 1; at = 0 }
   }
 
-  /** What records take in memory: beside the bytes of keys and values, three numbers, a place, two references, two
-    * arrays each.
+  /** What records take in memory: beside the bytes of keys and values, three numbers, a place, where it starts and how
+    * long both are, and a quarter of all that is empty.
     */
-  def bytesOf(records: Long, bytes: Long): Long = bytes + records * 80L
+  def bytesOf(records: Long, bytes: Long): Long = {
+    val all = bytes + records * 44L
+    all + all / 4
+  }
 
   def bytesOf(row: UnsafeRow): Array[Byte] = {
     val bytes = new Array[Byte](row.getSizeInBytes)
@@ -348,13 +420,4 @@ private[state] object SortedRecords {
     )
     bytes
   }
-
-  private def isKey(bytes: Array[Byte], row: UnsafeRow): Boolean =
-    bytes.length == row.getSizeInBytes && ByteArrayMethods.arrayEquals(
-      row.getBaseObject,
-      row.getBaseOffset,
-      bytes,
-      Platform.BYTE_ARRAY_OFFSET.toLong,
-      bytes.length.toLong
-    )
 }

@@ -100,7 +100,7 @@ object RecordsFamilySuite {
       valueSchema,
       order
     )
-    private val records = new SortedRecords(SortedRecords.Version.empty, exact = RecordsFamily.isExact(spec))
+    private val records = new SortedRecords(exact = RecordsFamily.isExact(spec))
     val family = new RecordsFamily(spec, records, new RecordCounts)
     private val project = UnsafeProjection.create(columns.toArray)
 

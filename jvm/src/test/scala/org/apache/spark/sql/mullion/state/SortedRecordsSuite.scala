@@ -17,7 +17,7 @@ class SortedRecordsSuite extends ScalaCheckSuite {
 
   property("whatever is put and removed, the records are those that a tree would have, in its order") {
     forAll(changes) { changes =>
-      val records = new SortedRecords(SortedRecords.Version.empty)
+      val records = new SortedRecords()
       val model = new Model
       changes.foreach(apply(_, records, model))
       assertEquals(told(records.version()), model.told)
@@ -27,7 +27,7 @@ class SortedRecordsSuite extends ScalaCheckSuite {
 
   property("a version stays as it was, whatever is changed after it, and by whom") {
     forAll(changes, changes, changes) { (before, one, other) =>
-      val records = new SortedRecords(SortedRecords.Version.empty)
+      val records = new SortedRecords()
       val model = new Model
       before.foreach(apply(_, records, model))
       val version = records.version()
@@ -46,7 +46,7 @@ class SortedRecordsSuite extends ScalaCheckSuite {
 
   property("a scan starts at the first record that does not come before") {
     forAll(changes, time, time) { (changes, a, b) =>
-      val records = new SortedRecords(SortedRecords.Version.empty)
+      val records = new SortedRecords()
       val model = new Model
       changes.foreach(apply(_, records, model))
       val expected = model.told.dropWhile { case ((x, y, z, _), _) =>
@@ -57,11 +57,58 @@ class SortedRecordsSuite extends ScalaCheckSuite {
     }
   }
 
+  property("a scan sees what was there when it began, and once it has ended records are changed in place again") {
+    forAll(changes, changes, changes) { (before, meanwhile, after) =>
+      val records = new SortedRecords()
+      val model = new Model
+      before.foreach(apply(_, records, model))
+      val (version, versionSaid) = (records.version(), model.told)
+      before.reverse.foreach(apply(_, records, model))
+      val (scanned, scannedSaid) = (records.scanned(), model.told)
+      meanwhile.filter(_ != TakeVersion).foreach(apply(_, records, model))
+      assertEquals(told(scanned), scannedSaid)
+      records.endScan()
+      after.foreach(apply(_, records, model))
+      assertEquals(told(version), versionSaid)
+      assertEquals(told(records.version()), model.told)
+    }
+  }
+
+  test("values grow, shrink and lie outside of their leaf, and are what was put last, in every version") {
+    val random = new scala.util.Random(7)
+    val records = new SortedRecords()
+    var model = Map.empty[Int, Seq[Byte]]
+    var versions = List.empty[(SortedRecords.Version, Map[Int, Seq[Byte]])]
+    (1 to 30000).foreach { step =>
+      val k = random.nextInt(500)
+      if (random.nextInt(4) == 0) {
+        records.remove(k.toLong, 0L, 0L, key(k))
+        model -= k
+      } else {
+        val length = 8 * random.nextInt(random.nextInt(40) match {
+          case 0 => 4000
+          case 1 => 300
+          case _ => 12
+        })
+        val bytes = new Array[Byte](length)
+        random.nextBytes(bytes)
+        records.put(k.toLong, 0L, 0L, key(k), row(bytes))
+        model += k -> bytes.toSeq
+      }
+      if (step % 3000 == 0) versions ::= records.version() -> model
+    }
+    versions.foreach { case (version, said) =>
+      assertEquals(valuesOf(version), said)
+      assertEquals(version.size, said.size.toLong)
+      assertEquals(version.bytes, said.valuesIterator.map(16L + _.size).sum)
+    }
+  }
+
   test("many records come in any order and go, and nothing is left") {
-    val records = new SortedRecords(SortedRecords.Version.empty)
+    val records = new SortedRecords()
     val random = new scala.util.Random(1)
     val keys = random.shuffle((0 until 20000).toVector)
-    keys.foreach(k => records.put(k % 7L, k.toLong * 31 % 1009, 0L, key(k), Array(1, 2)))
+    keys.foreach(k => records.put(k % 7L, k.toLong * 31 % 1009, 0L, key(k), row(Array.fill[Byte](8)(1))))
     assertEquals(records.size, 20000L)
     random.shuffle(keys).foreach(k => records.remove(k % 7L, k.toLong * 31 % 1009, 0L, key(k)))
     assertEquals((records.size, records.bytes), (0L, 0L))
@@ -117,9 +164,10 @@ object SortedRecordsSuite {
       .continually(cursor)
       .takeWhile(_.isOn)
       .map { c =>
-        val row = new UnsafeRow(1)
-        row.pointTo(c.key, c.key.length)
-        val record = ((c.a, c.b, c.c, row.getInt(0)), c.value.head)
+        val (key, value) = (new UnsafeRow(1), new UnsafeRow(1))
+        c.keyTo(key)
+        c.valueTo(value)
+        val record = ((c.a, c.b, c.c, key.getInt(0)), value.getBytes.head)
         c.move()
         record
       }
@@ -139,15 +187,38 @@ object SortedRecordsSuite {
     row
   }
 
+  private def row(bytes: Array[Byte]): UnsafeRow = {
+    val row = new UnsafeRow(0)
+    row.pointTo(bytes, bytes.length)
+    row
+  }
+
+  private def valuesOf(version: SortedRecords.Version): Map[Int, Seq[Byte]] = {
+    val cursor = version.all
+    Iterator
+      .continually(cursor)
+      .takeWhile(_.isOn)
+      .map { c =>
+        val value = new UnsafeRow(0)
+        c.valueTo(value)
+        val record = c.a.toInt -> value.getBytes.toSeq
+        c.move()
+        record
+      }
+      .toMap
+  }
+
   private def apply(change: Change, records: SortedRecords, model: Model): Unit = change match {
     case Put(a, b, c, k, value) =>
-      records.put(a, b, c, key(k), Array(value))
+      // As long as it is great, so that values change their lengths.
+      records.put(a, b, c, key(k), row(Array.fill[Byte](8 + 8 * value)(value)))
       model.put((a, b, c), k, value)
-      assert(records.get(a, b, c, key(k)).head == value)
+      val found = new UnsafeRow(1)
+      assert(records.get(a, b, c, key(k), found) && found.getBytes.head == value)
     case Remove(a, b, c, k) =>
       records.remove(a, b, c, key(k))
       model.remove((a, b, c), k)
-      assert(records.get(a, b, c, key(k)) eq null)
+      assert(!records.get(a, b, c, key(k), new UnsafeRow(1)))
     case TakeVersion => records.version(); ()
   }
 }
