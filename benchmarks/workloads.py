@@ -84,7 +84,7 @@ TUMBLING_100K = Workload(
     "tumbling",
     10,
     {**everyone(14 * M, "mullion", "memory", "ceiling", "duckdb"), "spark": 8 * M},
-    {"spark hdfs": 8 * M, "pandas": 200_000},
+    {"spark hdfs": 8 * M, "pandas": 20_000},
     keys=100_000,
 )
 ONE_CORE = replace(
