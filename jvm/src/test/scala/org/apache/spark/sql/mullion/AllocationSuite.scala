@@ -101,12 +101,12 @@ private object AllocationSuite {
   /** Bytes that Spark allocates to hand a row on. */
   val HandedOn = 24.0
 
-  /** Bytes that are too many. A row took none; a key, from its partial aggregate to the close of its panes, 730 of one
-    * tumbling pane and 10,900 of some forty sliding ones.
+  /** Bytes that are too many. A row took none; a key, from its partial aggregate to the close of its panes, 620 of one
+    * tumbling pane and 7,400 of some forty sliding ones.
     */
   val OfRow = 8.0
-  val OfTumbling = 1500.0
-  val OfSliding = 20000.0
+  val OfTumbling = 1200.0
+  val OfSliding = 15000.0
 
   private val threads = ManagementFactory.getThreadMXBean.asInstanceOf[AllocatingThreads]
 
