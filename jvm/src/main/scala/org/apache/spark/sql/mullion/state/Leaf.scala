@@ -31,6 +31,7 @@ private[state] final class Leaf private (
     val hasPlaces: Boolean
 ) {
   import Leaf._
+  import RecordBytes.{offset, Header}
   import SortedRecords.{Changed, Unwritten}
 
   var size = 0
@@ -143,7 +144,7 @@ private[state] final class Leaf private (
     starts(i) = start
     size += 1
     Platform.putInt(bytes, offset(start), key.getSizeInBytes)
-    copyBytes(key, bytes, start + Header)
+    RecordBytes.copy(key, bytes, start + Header)
     putValue(i, value)
   }
 
@@ -165,12 +166,12 @@ private[state] final class Leaf private (
   private def putValue(i: Int, value: UnsafeRow): Unit =
     if (isLarge(value)) {
       if (outside.length < a.length) outside = Arrays.copyOf(outside, a.length)
-      outside(i) = SortedRecords.bytesOf(value)
+      outside(i) = RecordBytes.of(value)
       Platform.putInt(bytes, offset(starts(i) + 4), Outside)
     } else {
       if (outside.length > 0) outside(i) = None.orNull
       Platform.putInt(bytes, offset(starts(i) + 4), value.getSizeInBytes)
-      copyBytes(value, bytes, valueAt(i))
+      RecordBytes.copy(value, bytes, valueAt(i))
     }
 
   def removeAt(i: Int): Unit = {
@@ -309,9 +310,6 @@ private[state] object Leaf {
   // What is said in place of the length of a value that lies outside.
   private final val Outside = -1
 
-  // Of a record: how many bytes its key and its value are.
-  private final val Header = 8
-
   private val noneOutside = Array.empty[Array[Byte]]
 
   /** One with room for so many records at first. */
@@ -325,15 +323,5 @@ private[state] object Leaf {
 
   private def inside(value: UnsafeRow): Int = if (isLarge(value)) 0 else value.getSizeInBytes
 
-  private def room(key: UnsafeRow, value: UnsafeRow): Int = Header + key.getSizeInBytes + inside(value)
-
-  private def offset(position: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + position
-
-  /** Copies a row's bytes. */
-  def copyBytes(row: UnsafeRow, to: Array[Byte], at: Int): Unit = row.getBaseObject match {
-    case from: Array[Byte] =>
-      val start = (row.getBaseOffset - Platform.BYTE_ARRAY_OFFSET).toInt
-      System.arraycopy(from, start, to, at, row.getSizeInBytes)
-    case other => Platform.copyMemory(other, row.getBaseOffset, to, offset(at), row.getSizeInBytes.toLong)
-  }
+  private def room(key: UnsafeRow, value: UnsafeRow): Int = RecordBytes.Header + key.getSizeInBytes + inside(value)
 }

@@ -4,14 +4,11 @@ import java.util.Arrays
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
-import org.apache.spark.unsafe.Platform
 
 /** Copies of records side by side in an array that is used again: they are the caller's to change, and stand until the
   * next is handed out.
   */
 private[state] final class RecordCopies(keyColumns: Int, valueColumns: Int) {
-  import RecordCopies.{at, Header}
-
   private val key = new UnsafeRow(keyColumns)
   private val value = new UnsafeRow(valueColumns)
   private val pair = new UnsafeRowPair().withRows(key, value)
@@ -28,24 +25,17 @@ private[state] final class RecordCopies(keyColumns: Int, valueColumns: Int) {
   def add(cursor: SortedRecords.Cursor): Unit = {
     cursor.keyTo(key)
     cursor.valueTo(value)
-    makeRoom(Header + key.getSizeInBytes + value.getSizeInBytes)
-    Platform.putInt(bytes, at(end), key.getSizeInBytes)
-    Platform.putInt(bytes, at(end + 4), value.getSizeInBytes)
-    end += Header
-    append(key)
-    append(value)
+    makeRoom(RecordBytes.size(key, value))
+    RecordBytes.write(key, value, bytes, end)
+    end += RecordBytes.size(key, value)
   }
 
   def hasNext: Boolean = start < end
 
   /** The next of the copies. */
   def next(): UnsafeRowPair = {
-    val keyLength = Platform.getInt(bytes, at(start))
-    val valueLength = Platform.getInt(bytes, at(start + 4))
-    start += Header
-    key.pointTo(bytes, at(start), keyLength)
-    value.pointTo(bytes, at(start + keyLength), valueLength)
-    start += keyLength + valueLength
+    val after = RecordBytes.read(bytes, RecordBytes.offset(start), key, value)
+    start = (after - RecordBytes.offset(0)).toInt
     pair
   }
 
@@ -53,23 +43,11 @@ private[state] final class RecordCopies(keyColumns: Int, valueColumns: Int) {
   def only(row: UnsafeRow): UnsafeRow = {
     clear()
     makeRoom(row.getSizeInBytes)
-    append(row)
-    value.pointTo(bytes, end)
+    RecordBytes.copy(row, bytes, 0)
+    value.pointTo(bytes, row.getSizeInBytes)
     value
   }
 
   private def makeRoom(length: Int): Unit =
     if (length > bytes.length - end) bytes = Arrays.copyOf(bytes, Math.addExact(end + length, (end + length) >> 2))
-
-  private def append(row: UnsafeRow): Unit = {
-    Leaf.copyBytes(row, bytes, end)
-    end += row.getSizeInBytes
-  }
-}
-
-private[state] object RecordCopies {
-  // How many bytes a key and a value have.
-  private final val Header = 8
-
-  private def at(position: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + position
 }

@@ -81,54 +81,58 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
 
   override def all(): FamilyScan = scanFrom(Long.MinValue)
 
-  private def scanFrom(from: Long): FamilyScan = new FamilyScan {
+  private def scanFrom(from: Long): FamilyScan = new Scan(new RecordCopies(columns, valueColumns)) {
     private val cursor = records.scanned().from(from, Long.MinValue, Long.MinValue)
-    private val copies = new RecordCopies(columns, valueColumns)
-    private var isOpen = true
 
     override def hasNext: Boolean = cursor.isOn
 
-    override def next(): UnsafeRowPair = {
-      counts.read += 1
+    override protected def take(): UnsafeRowPair = {
       copies.clear()
       copies.add(cursor)
       cursor.move()
       copies.next()
     }
 
-    override def close(): Unit = if (isOpen) {
-      isOpen = false
-      records.endScan()
-    }
+    override protected def end(): Unit = records.endScan()
   }
 
   // Copied at once: it is little, and a version for each would have each key's first change copy leaves.
   override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = {
     val (a, b) = (first(from), second(from))
     val end = until.getLong(last)
-    val copies = spareCopies.getOrElse(new RecordCopies(columns, valueColumns))
+    val found = spareCopies.getOrElse(new RecordCopies(columns, valueColumns))
     spareCopies = None
-    copies.clear()
+    found.clear()
     val cursor = records.cursor(a, b, from.getLong(last))
     while (cursor.isOn && cursor.a == a && cursor.b == b && cursor.c < end) {
       cursor.keyTo(looked)
-      if (exact || sameButLast(looked, from)) copies.add(cursor)
+      if (exact || sameButLast(looked, from)) found.add(cursor)
       cursor.move()
     }
-    new FamilyScan {
-      private var isOpen = true
-
+    new Scan(found) {
       override def hasNext: Boolean = copies.hasNext
+      override protected def take(): UnsafeRowPair = copies.next()
+      override protected def end(): Unit = spareCopies = Some(copies)
+    }
+  }
 
-      override def next(): UnsafeRowPair = {
-        counts.read += 1
-        copies.next()
-      }
+  private abstract class Scan(protected val copies: RecordCopies) extends FamilyScan {
+    private var isOpen = true
 
-      override def close(): Unit = if (isOpen) {
-        isOpen = false
-        spareCopies = Some(copies)
-      }
+    protected def take(): UnsafeRowPair
+
+    /** Called when it is closed, once. */
+    protected def end(): Unit
+
+    override def next(): UnsafeRowPair = {
+      if (!hasNext) throw new NoSuchElementException(spec.name)
+      counts.read += 1
+      take()
+    }
+
+    override def close(): Unit = if (isOpen) {
+      isOpen = false
+      end()
     }
   }
 

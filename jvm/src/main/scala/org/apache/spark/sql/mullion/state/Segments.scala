@@ -113,14 +113,10 @@ private[state] final class Segments(
   override val value: UnsafeRow = new UnsafeRow(spec.value.length)
 
   override def write(): Long = {
-    val (keyLength, valueLength) = (key.getSizeInBytes, value.getSizeInBytes)
-    val size = 8 + keyLength + valueLength
+    val size = RecordBytes.size(key, value)
     if (count > 0 && (end + size > Header + Full || count > SlotMask)) flush()
     if (end + size + 8 > buffer.length) buffer = Arrays.copyOf(buffer, end + size + 8)
-    Platform.putInt(buffer, at(end), keyLength)
-    Platform.putInt(buffer, at(end + 4), valueLength)
-    Leaf.copyBytes(key, buffer, end + 8)
-    Leaf.copyBytes(value, buffer, end + 8 + keyLength)
+    RecordBytes.write(key, value, buffer, end)
     end += size
     count += 1
     next << SlotBits | (count - 1)
@@ -173,13 +169,13 @@ private[state] final class Segments(
 
   private def rowOf(longs: Array[Long]): UnsafeRow = {
     val bytes = new Array[Byte](Header + 8 * longs.length)
-    Platform.copyMemory(longs, Platform.LONG_ARRAY_OFFSET.toLong, bytes, at(Header), 8L * longs.length)
+    Platform.copyMemory(longs, Platform.LONG_ARRAY_OFFSET.toLong, bytes, RecordBytes.offset(Header), 8L * longs.length)
     rowOf(bytes, bytes.length)
   }
 
   /** A row of one column, whose bytes end at `end`. */
   private def rowOf(bytes: Array[Byte], end: Int): UnsafeRow = {
-    Platform.putLong(bytes, at(8), Header.toLong << 32 | (end - Header))
+    Platform.putLong(bytes, RecordBytes.offset(8), Header.toLong << 32 | (end - Header))
     dataRow.pointTo(bytes, ByteArrayMethods.roundNumberOfBytesToNearestWord(end))
     dataRow
   }
@@ -191,13 +187,8 @@ private[state] final class Segments(
     val until = from + sizeOf(body)
     var slot = 0
     while (from < until) {
-      val (keyLength, valueLength) = (Platform.getInt(base, from), Platform.getInt(base, from + 4))
-      if (!segment.isGone(slot)) {
-        key.pointTo(base, from + 8, keyLength)
-        value.pointTo(base, from + 8 + keyLength, valueLength)
-        look(slot)
-      }
-      from += 8 + keyLength + valueLength
+      from = RecordBytes.read(base, from, key, value)
+      if (!segment.isGone(slot)) look(slot)
       slot += 1
     }
     slot
@@ -222,8 +213,6 @@ private[state] object Segments {
   object Version {
     val empty: Version = Version(SegmentList.empty, 0L)
   }
-
-  private def at(position: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + position
 
   private def sizeOf(data: UnsafeRow): Int = data.getLong(0).toInt
 

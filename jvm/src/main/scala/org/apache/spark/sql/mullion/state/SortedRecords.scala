@@ -1,7 +1,6 @@
 package org.apache.spark.sql.mullion.state
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.unsafe.Platform
 
 /** Records in memory, in order of three numbers, and a version of them at any time for next to nothing.
   *
@@ -33,10 +32,10 @@ private[state] final class SortedRecords(
   private var records = from.size
   private var taken = from.bytes
   // When leaves are made that are made now, and when the last one was made that is part of a version.
-  private var now = from.taken + 1
-  private var shared = from.taken
+  private var now = from.sharedAt + 1
+  private var shared = from.sharedAt
   // The latter without the versions of those scans that go on.
-  private var sharedForGood = from.taken
+  private var sharedForGood = from.sharedAt
   private var scans = 0
   private var lastLeaf = 0
   // Where the last search ended, for a record is mostly looked up before it is changed.
@@ -105,9 +104,8 @@ private[state] final class SortedRecords(
   def put(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow): Unit =
     if (find(a, b, c, key)) {
       val leaf = ownLeaf(leafAt)
-      taken -= leaf.lengthOf(at)
+      taken += key.getSizeInBytes + value.getSizeInBytes - leaf.lengthOf(at)
       leaf.setValue(at, value)
-      taken += leaf.lengthOf(at)
       if (hasPlaces) {
         if (overwrites && leaf.places(at) <= Alone) leaf.place(at, Changed)
         else {
@@ -161,11 +159,7 @@ private[state] final class SortedRecords(
         var i = 0
         while (i < leaf.size) {
           val place = leaf.places(i)
-          if (place == Unwritten || place == Changed) {
-            leaf.keyTo(i, places.key)
-            leaf.valueTo(i, places.value)
-            leaf.places(i) = places.write()
-          }
+          if (place == Unwritten || place == Changed) leaf.places(i) = write(leaf, i, places)
           i += 1
         }
         leaf.isDirty = false
@@ -181,15 +175,17 @@ private[state] final class SortedRecords(
       val leaf = leaves(l)
       var i = 0
       while (i < leaf.size) {
-        if (leaf.places(i) != Alone) {
-          leaf.keyTo(i, others.key)
-          leaf.valueTo(i, others.value)
-          others.write()
-        }
+        if (leaf.places(i) != Alone) write(leaf, i, others)
         i += 1
       }
       l += 1
     }
+  }
+
+  private def write(leaf: Leaf, i: Int, to: Places): Long = {
+    leaf.keyTo(i, to.key)
+    leaf.valueTo(i, to.value)
+    to.write()
   }
 
   /** Hands out the keys of what lay alone, and is gone or to be written elsewhere; each once. */
@@ -205,7 +201,7 @@ private[state] final class SortedRecords(
     else if (place <= Alone) {
       val key = new UnsafeRow(0)
       leaf.keyTo(at, key)
-      alone.add(bytesOf(key))
+      alone.add(RecordBytes.of(key))
     }
     ()
   }
@@ -352,14 +348,14 @@ private[state] object SortedRecords {
 
   /** Records as they were, for ever.
     *
-    * @param taken
-    *   when, by the numbers of leaves
+    * @param sharedAt
+    *   when they became a version, by the numbers of leaves
     */
   final class Version private[SortedRecords] (
       private[SortedRecords] val leaves: Leaves.Version,
       val size: Long,
       val bytes: Long,
-      private[SortedRecords] val taken: Long
+      private[SortedRecords] val sharedAt: Long
   ) {
 
     /** The records in order, from the first whose numbers are at least these. */
@@ -407,17 +403,5 @@ private[state] object SortedRecords {
   def bytesOf(records: Long, bytes: Long): Long = {
     val all = bytes + records * 44L
     all + all / 4
-  }
-
-  def bytesOf(row: UnsafeRow): Array[Byte] = {
-    val bytes = new Array[Byte](row.getSizeInBytes)
-    Platform.copyMemory(
-      row.getBaseObject,
-      row.getBaseOffset,
-      bytes,
-      Platform.BYTE_ARRAY_OFFSET.toLong,
-      bytes.length.toLong
-    )
-    bytes
   }
 }

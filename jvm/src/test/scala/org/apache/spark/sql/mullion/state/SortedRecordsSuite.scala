@@ -160,18 +160,7 @@ object SortedRecordsSuite {
   private def told(version: SortedRecords.Version): Seq[((Long, Long, Long, Int), Byte)] = told(version.all)
 
   private def told(cursor: SortedRecords.Cursor): Seq[((Long, Long, Long, Int), Byte)] = {
-    val found = Iterator
-      .continually(cursor)
-      .takeWhile(_.isOn)
-      .map { c =>
-        val (key, value) = (new UnsafeRow(1), new UnsafeRow(1))
-        c.keyTo(key)
-        c.valueTo(value)
-        val record = ((c.a, c.b, c.c, key.getInt(0)), value.getBytes.head)
-        c.move()
-        record
-      }
-      .toVector
+    val found = each(cursor) { (key, value) => ((cursor.a, cursor.b, cursor.c, key.getInt(0)), value.getBytes.head) }
     // Sorted by key only where the numbers are equal.
     found.foldLeft(Vector.empty[((Long, Long, Long), Map[Int, Byte])]) { case (groups, ((a, b, c, key), value)) =>
       groups.lastOption match {
@@ -195,17 +184,22 @@ object SortedRecordsSuite {
 
   private def valuesOf(version: SortedRecords.Version): Map[Int, Seq[Byte]] = {
     val cursor = version.all
+    each(cursor)((_, value) => cursor.a.toInt -> value.getBytes.toSeq).toMap
+  }
+
+  private def each[T](cursor: SortedRecords.Cursor)(read: (UnsafeRow, UnsafeRow) => T): Vector[T] = {
+    val (key, value) = (new UnsafeRow(1), new UnsafeRow(1))
     Iterator
       .continually(cursor)
       .takeWhile(_.isOn)
-      .map { c =>
-        val value = new UnsafeRow(0)
-        c.valueTo(value)
-        val record = c.a.toInt -> value.getBytes.toSeq
-        c.move()
+      .map { _ =>
+        cursor.keyTo(key)
+        cursor.valueTo(value)
+        val record = read(key, value)
+        cursor.move()
         record
       }
-      .toMap
+      .toVector
   }
 
   private def apply(change: Change, records: SortedRecords, model: Model): Unit = change match {
