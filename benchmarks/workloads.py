@@ -83,15 +83,15 @@ TUMBLING_100K = Workload(
     "tumbling 10 s, 100k keys",
     "tumbling",
     10,
-    {**everyone(14 * M, "mullion", "memory", "ceiling", "duckdb"), "spark": 8 * M},
-    {"spark hdfs": 8 * M, "pandas": 20_000},
+    {**everyone(14 * M, "mullion", "memory", "ceiling", "duckdb"), "spark": 5 * M},
+    {**everyone(8 * M, "spark", "spark hdfs"), "pandas": 20_000},
     keys=100_000,
 )
 ONE_CORE = replace(
     TUMBLING_100K,
     name="one core, tumbling, 100k keys",
-    takes={"mullion": 10 * M},
-    more={"memory": 10 * M},
+    takes=everyone(10 * M, "mullion", "memory"),
+    more={},
     cores=1,
 )
 SLIDING_1K = Workload(
@@ -119,8 +119,8 @@ VISITS = Workload(
     "sessions, many short",
     "session",
     10,
-    {**everyone(10 * M, "mullion", "ceiling", "duckdb"), "spark": 4 * M},
-    {"memory": 10 * M, "spark hdfs": 4 * M},
+    {**everyone(10 * M, "mullion", "ceiling", "duckdb"), "spark": 3 * M},
+    {"memory": 10 * M, **everyone(4 * M, "spark", "spark hdfs")},
     keys=300_000,
     batches=10,
     warm=5,
@@ -131,8 +131,7 @@ NOTHING_10K = Workload(
     "a batch without rows, 10k open panes",
     "tumbling",
     10,
-    everyone(10_000, "mullion"),
-    everyone(10_000, "memory", "spark"),
+    everyone(10_000, "mullion", "memory", "spark"),
     keys=10_000,
     rows=10_000,
     # The rows come in the first batch, and the JVM goes on making machine code of what it ran for a dozen batches more.
@@ -141,20 +140,12 @@ NOTHING_10K = Workload(
     rows_of="open",
     heap=8,
 )
-NOTHING_300K = replace(
-    NOTHING_10K,
-    name="a batch without rows, 300k open panes",
-    keys=300_000,
-    rows=300_000,
-    takes=everyone(300_000, "mullion"),
-    more=everyone(300_000, "memory", "spark"),
-)
 FEW_ROWS = Workload(
     "micro-batches of 100 rows",
     "tumbling",
     10,
-    everyone(3_200, "mullion", "stateless", "ceiling"),
-    everyone(3_200, "memory", "spark"),
+    everyone(3_200, "mullion", "stateless"),
+    everyone(3_200, "memory", "ceiling", "spark"),
     keys=100,
     rows=100,
     batches=32,
@@ -228,11 +219,11 @@ NOTHING = {
         name=f"a batch without rows, {said} open panes",
         keys=panes,
         rows=panes,
-        more={},
         takes=everyone(panes, "mullion", "memory", "spark"),
     )
-    for panes, said in ((100_000, "100k"), (M, "1M"), (10 * M, "10M"))
+    for panes, said in ((100_000, "100k"), (300_000, "300k"), (M, "1M"), (10 * M, "10M"))
 }
+NOTHING_300K = NOTHING[300_000]
 NOTHING_10M = NOTHING[10 * M]
 NEXMARK = tuple(
     Workload(
@@ -250,15 +241,17 @@ NEXMARK = tuple(
     for query, size, slide in (("q5", 10, 2), ("q7", 10, 0), ("q8", 10, 0), ("q11", 10, 0), ("q12", 10, 0))
 )
 
-BENCH = (
-    TUMBLING_1K,
-    TUMBLING_100K,
+BENCH = (TUMBLING_1K, TUMBLING_100K, SLIDING_1K, HOUR_1K, VISITS, FEW_ROWS)
+FULL = (
+    *BENCH,
     ONE_CORE,
-    SLIDING_1K,
-    HOUR_1K,
-    VISITS,
+    TUMBLING_3M,
+    SLIDING_100K,
+    HOUR_100K,
+    BURSTS,
     NOTHING_10K,
-    NOTHING_300K,
-    FEW_ROWS,
+    *NOTHING.values(),
+    EARLY,
+    LATE,
+    *NEXMARK,
 )
-FULL = (*BENCH, TUMBLING_3M, SLIDING_100K, HOUR_100K, BURSTS, *NOTHING.values(), EARLY, LATE, *NEXMARK)

@@ -149,7 +149,8 @@ class Run:
             whole = time.perf_counter() - start
             progress = [json.loads(report.json()) for report in query._jsq.recentProgress()]
             query.stop()
-        self.spark.stop()
+            # Its stores' maintenance may be writing to the checkpoint yet, which is removed now.
+            self.spark.stop()
         batches = [
             {
                 "rows": report["numInputRows"],
