@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import tempfile
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,17 +51,18 @@ class Figures:
         return self.rows / self.median_ms * 1000
 
     def joined(self, other: Figures) -> Figures:
-        """The figures of two runs."""
-        return Figures(
-            [*self.ms, *other.ms],
-            self.rows,
-            min(self.whole_s, other.whole_s),
-            self.all_rows,
-            self.answer,
-            max(self.state_rows, other.state_rows),
-            statistics.mean((self.cpu_s, other.cpu_s)),
-            max(self.peak_mb, other.peak_mb),
-            {part: (ms + other.parts[part]) / 2 for part, ms in self.parts.items()},
+        """The figures of two runs. Of runs over more and fewer rows, that over more says what a whole run is."""
+        if self.all_rows != other.all_rows:
+            longer = max(self, other, key=lambda figures: figures.all_rows)
+            return replace(longer, ms=[*self.ms, *other.ms])
+        return replace(
+            self,
+            ms=[*self.ms, *other.ms],
+            whole_s=min(self.whole_s, other.whole_s),
+            state_rows=max(self.state_rows, other.state_rows),
+            cpu_s=statistics.mean((self.cpu_s, other.cpu_s)),
+            peak_mb=max(self.peak_mb, other.peak_mb),
+            parts={part: (ms + other.parts[part]) / 2 for part, ms in self.parts.items()},
         )
 
 

@@ -120,6 +120,12 @@ def test_of_two_runs_the_batches_are_counted_together_and_who_ran_once_stays() -
     }
 
 
+def test_of_runs_over_more_and_fewer_rows_the_longer_says_the_whole() -> None:
+    full, short = figures(8.0, 9.0), replace(figures(7.0), all_rows=2_000, whole_s=0.5, peak_mb=900, cpu_s=0.5)
+    expected = replace(full, ms=[8.0, 9.0, 7.0]), replace(full, ms=[7.0, 8.0, 9.0])
+    assert (full.joined(short), short.joined(full)) == expected
+
+
 def test_a_comparison_is_of_the_last_machine_on_which_both_sides_ran() -> None:
     name = workloads.TUMBLING_100K.name
     everywhere = {
