@@ -24,9 +24,10 @@ from mullion import InvalidArgumentError, faust
 from mullion.faust import Event, Record, TumblingWindow, current_window, windowed_count
 from mullion.faust._interpreter import Interpreter
 from mullion.faust._local import LocalRun
+from mullion.faust._parser import read
 from mullion.faust._program import Program
 from mullion.faust._sharding import check, hidden, keys_of
-from mullion.faust._syntax import Const, If, Item, Let, Local, Read, Reading, Update, Value, read
+from mullion.faust._syntax import Const, If, Item, Let, Local, Read, Reading, Update, Value
 from mullion.faust.agents import Agent
 from mullion.faust.streams import GroupBy
 

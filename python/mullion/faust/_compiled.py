@@ -26,7 +26,7 @@ from typing import Any, Final, final
 
 from pyspark.sql import types as T  # noqa: N812
 
-from mullion.faust import _sharding, _syntax
+from mullion.faust import _parser, _sharding
 from mullion.faust._seconds import length_us
 from mullion.faust._syntax import (
     About,
@@ -43,6 +43,7 @@ from mullion.faust._syntax import (
     Operation,
     Print,
     Read,
+    Reading,
     Statement,
     Text,
     Update,
@@ -101,7 +102,7 @@ def decide(agent: Agent, agents: Sequence[Agent], tables: Mapping[str, Table], c
     - ``agents``: all of the program; ``tables``: its tables, by name.
     - ``columns``: those of the topic's values, ``None`` where nobody knows them yet.
     """
-    reading = _syntax.read(agent)
+    reading = _parser.read(agent)
     if reading.kind == "python":
         return Decided(False, reading.why, reading.where)
     try:
@@ -260,7 +261,7 @@ class _Teller:
     """Tells one body."""
 
     def __init__(
-        self, agent: Agent, reading: _syntax.Reading, tables: Mapping[str, Table], columns: T.StructType | None
+        self, agent: Agent, reading: Reading, tables: Mapping[str, Table], columns: T.StructType | None
     ) -> None:
         self._agent = agent
         self._reading = reading

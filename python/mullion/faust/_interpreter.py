@@ -13,7 +13,7 @@ from mullion.faust._context import Clock, Event, OutsideStreamError
 from mullion.faust._operations import NAMED
 from mullion.faust._seconds import length_us, seconds, time_us
 from mullion.faust._syntax import (
-    _CALLS,
+    CALLS,
     About,
     Call,
     Const,
@@ -104,7 +104,7 @@ class Interpreter:
         if isinstance(of, Item):
             return self.value(of.of, event)[self.value(of.key, event)]
         if isinstance(of, Call):
-            return _CALLS[of.name](*(self.value(one, event) for one in of.arguments))
+            return CALLS[of.name](*(self.value(one, event) for one in of.arguments))
         if isinstance(of, Read):
             return self._read(of, event)
         if isinstance(of, Edge):

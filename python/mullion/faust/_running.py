@@ -23,7 +23,8 @@ from typing import Any, NamedTuple, NoReturn, final
 from mullion.errors import MullionError
 from mullion.faust._context import Context, Event, Shard, enter
 from mullion.faust._journal import Journal
-from mullion.faust._syntax import Emit, Print, read
+from mullion.faust._parser import read
+from mullion.faust._syntax import Emit, Print
 from mullion.faust.agents import Agent, DeadLetter
 from mullion.faust.models import FieldDescriptor
 from mullion.faust.streams import GroupBy, Step, Stream

@@ -20,7 +20,8 @@ from mullion.faust._program import Program
 from mullion.faust.agents import Agent, Channel
 from mullion.faust.models import FieldDescriptor
 from mullion.faust.streams import GroupBy
-from mullion.faust.tables import Table, WindowedTable
+from mullion.faust.tables import Table
+from mullion.faust.windowed_tables import WindowedTable
 
 
 @final

@@ -22,7 +22,7 @@ from mullion._app.jobs import Job
 from mullion._app.names import Named, folder_name
 from mullion._app.report import Part, shown, where_of
 from mullion.errors import IncompatibleStateError, InvalidArgumentError, UnsupportedError
-from mullion.faust import _compiled, _sharding, _syntax
+from mullion.faust import _compiled, _parser, _sharding
 from mullion.faust._compiled import Decided
 from mullion.faust._context import Context, Shard, enter
 from mullion.faust._program import Program
@@ -311,7 +311,7 @@ class App(Program, SharedApp):
 
 
 def _group_of(agent: Agent) -> Any:
-    found = _syntax.read(agent).group
+    found = _parser.read(agent).group
     return found if found is not None else grouped_by(steps_of(agent))
 
 

@@ -13,8 +13,6 @@ share the state of a shard in one task.
 
 from __future__ import annotations
 
-import difflib
-import pickle
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -23,20 +21,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as T  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from mullion import _jvm, windowed
 from mullion._panes import read_panes
 from mullion._stateful import Branch, staged, stateful_map
-from mullion.errors import FunctionError, InvalidArgumentError, UnknownColumnError
+from mullion.errors import FunctionError, InvalidArgumentError
 from mullion.topics import Publisher, has_columns
 from mullion.topics._outputs import NOTED, Make, Note, outputs_in
-from mullion.topics._records import COLUMNS, TIMESTAMP
+from mullion.topics._records import COLUMNS
 from mullion.turbine import _schemas
 from mullion.turbine._callbacks import (
     CLOSE,
@@ -50,14 +47,22 @@ from mullion.turbine._callbacks import (
     PaneCallbacks,
     key_column,
     part_column,
-    told,
 )
 from mullion.turbine._kept import WindowSpec
 from mullion.turbine._made import GAP, NAME, SIZE, SLIDE, FromData, Shape, note, shapes_in
 from mullion.turbine._process import place_of
+from mullion.turbine._rehearsal import rows_given
 from mullion.turbine._subscription import Subscription
+from mullion.turbine._topic_rows import (
+    LONGEST_MS,
+    TIME,
+    on_event_time,
+    require_columns,
+    timed,
+    topic_rows,
+    with_arrival,
+)
 from mullion.turbine._worker import (
-    ROW,
     CallbacksOfMade,
     CallbacksOfShard,
     Needed,
@@ -66,10 +71,9 @@ from mullion.turbine._worker import (
     Returned,
     RowsForWindow,
 )
-from mullion.turbine.aggregates import ARRIVAL, Aggregate, Multi, Sum
+from mullion.turbine.aggregates import Aggregate, Multi, Sum
 from mullion.turbine.functions import Expression, column_of
-from mullion.turbine.state import TurbineState
-from mullion.turbine.windowing import BUILDING, END, KAFKA_TIME, START, UPDATING, Spec, TurbineWindow
+from mullion.turbine.windowing import END, KAFKA_TIME, START, Spec, TurbineWindow
 from mullion.windows import Custom, Early, Session, Sliding, Tumbling, Window
 
 if TYPE_CHECKING:
@@ -77,9 +81,6 @@ if TYPE_CHECKING:
 
 QUIET_MS: Final = 250
 """After how long without rows a persistent window's event clock goes on with the wall clock."""
-
-TIME: Final = "__mullion_time"
-_LONGEST_MS: Final = (2**63 - 1) // 1000
 
 
 class Counts:
@@ -422,100 +423,6 @@ def sharded(spark: SparkSession, subscription: Subscription) -> SparkSession:
     return spark if shards is None else _jvm.session_with(spark, {"spark.sql.shuffle.partitions": str(shards)})
 
 
-def topic_rows(app: App, subscription: Subscription, spark: SparkSession, job: str) -> DataFrame:
-    """The topic of a subscription: its columns, ``_columns``, and ``_kafka_ts_ms`` where that is asked for."""
-    options = subscription.options
-    rows = app.stream(job, options.topic, options.schema, spark)
-    if options.with_kafka_timestamp:
-        if KAFKA_TIME in rows.columns:
-            raise InvalidArgumentError(
-                f"with_kafka_timestamp=True adds the column {KAFKA_TIME!r}, and the topic {options.topic!r} has one of "
-                "that name already. Leave with_kafka_timestamp out, or rename the topic's."
-            )
-        rows = rows.withColumn(KAFKA_TIME, sf.unix_millis(TIMESTAMP))
-    return rows
-
-
-def with_arrival(rows: DataFrame) -> DataFrame:
-    """The rows with their order of arrival."""
-    if ARRIVAL in rows.columns:
-        return rows
-    # Of batches that follow one another, and within one of the order in which it is read.
-    row = _jvm.row_in_batch(rows.sparkSession)
-    return rows.withColumn(ARRIVAL, sf.struct(sf.current_timestamp().alias("batch"), row.alias("row")))
-
-
-def require_columns(topic: DataFrame, spec: Spec, name: str) -> None:
-    """Raises :class:`UnknownColumnError` for a column that a window needs and its topic has not."""
-    known = [column for column in topic.columns if column not in (COLUMNS, TIMESTAMP, "_key")]
-    for needed in spec.needs:
-        if needed in known:
-            continue
-        if needed == KAFKA_TIME:
-            raise UnknownColumnError(
-                f"The window {spec.name!r} reads {KAFKA_TIME!r}, which its subscription does not ask for. Write "
-                f"@app.subscribe({name!r}, with_kafka_timestamp=True, ...)."
-            )
-        meant = difflib.get_close_matches(needed, known, 1)
-        raise UnknownColumnError(
-            f"The window {spec.name!r} reads the column {needed!r}, which no row of the topic {name!r} has. "
-            f"{f'Did you mean {meant[0]!r}?' if meant else 'It has ' + ', '.join(map(repr, known)) + '.'} Where it "
-            "comes later, say so with schema= of @app.subscribe."
-        )
-
-
-class _Rehearsed:
-    """Where windows go that a call of ``process`` with no rows makes."""
-
-    def __init__(self, partition_key: str | None) -> None:
-        self.partition_key = partition_key
-
-    def add(self, window: TurbineWindow) -> None:
-        """Takes it in, and does nothing with it."""
-
-
-def rows_given(subscription: Subscription, topic: DataFrame) -> dict[str, pa.Schema]:
-    """The columns that each window needs, in the types in which ``process`` gives them to it.
-
-    Found by one call of ``process`` with a batch of the topic's columns and no rows, on a copy of the subscription. A
-    ``process`` that gives such a batch to no window, or that fails, is taken to give the topic's own columns.
-    """
-    columns = [name for name in topic.columns if name not in (COLUMNS, TIMESTAMP, "_key")]
-    whole = to_arrow_schema(topic.select(*map(column_of, columns)).schema, timezone="UTC")
-    given: dict[str, pa.Schema] = {}
-    failed = ""
-    token = UPDATING.set(lambda updated, batch: given.setdefault(updated.name, batch.schema) and None)
-    copy = pickle.loads(cloudpickle.dumps(subscription.instance))  # type: ignore[no-untyped-call]  # noqa: S301
-    making = BUILDING.set((copy, _Rehearsed(subscription.partition_key)) if subscription.makes_windows else None)
-    try:
-        copy.process(pa.RecordBatch.from_pylist([], schema=whole), TurbineState())
-    except Exception as error:
-        failed = f" A call with no rows failed with {told(error, subscription.function)}."
-    finally:
-        BUILDING.reset(making)
-        UPDATING.reset(token)
-    needed = {
-        name: pa.schema([_needed_field(subscription, name, each, given, whole, failed) for each in window.spec.needs])
-        for name, window in subscription.windows.items()
-    }
-    # Rows without columns would be none.
-    return {name: schema if schema.names else ROW for name, schema in needed.items()}
-
-
-def _needed_field(
-    subscription: Subscription, window: str, needed: str, given: dict[str, pa.Schema], whole: pa.Schema, failed: str
-) -> pa.Field:
-    for schema in (given.get(window, pa.schema([])), whole):
-        if needed in schema.names:
-            return schema.field(needed).with_nullable(True).remove_metadata()
-    raise UnknownColumnError(
-        f"The window {window!r} needs the column {needed!r}, whose type is not known: the topic "
-        f"{subscription.options.topic!r} has none, and process, called with a batch of no rows, gave the window "
-        f"none.{failed} Have process treat a batch of no rows like any other, or name the column with schema= of "
-        "@app.subscribe."
-    )
-
-
 def _window_of(shape: Shape) -> Window:
     """The window of a shape as the operator knows it: each row brings its lengths, where it has a time of its own."""
     if shape.time_column is None:
@@ -537,40 +444,7 @@ def _window_of(shape: Shape) -> Window:
 
 
 def _moment(ms: Column) -> Column:
-    return sf.timestamp_millis(sf.least(sf.greatest(ms, sf.lit(-_LONGEST_MS)), sf.lit(_LONGEST_MS)))
-
-
-def timed(rows: DataFrame, time_column: str, what: str) -> DataFrame:
-    """The rows with their event time, which carries the watermark."""
-    return rows.withColumn(TIME, _event_time(rows, time_column, what)).withWatermark(TIME, "0 seconds")
-
-
-def on_event_time(allowed_lateness_ms: int, idle_ms: int) -> dict[str, Any]:
-    """What a window on event time is asked for beside."""
-    return {
-        "time": TIME,
-        "allowed_lateness": f"{allowed_lateness_ms} milliseconds",
-        "late": "reopen",
-        "idle_after": f"{idle_ms} milliseconds",
-    }
-
-
-def _event_time(rows: DataFrame, time_column: str, what: str) -> Column:
-    kind = rows.select(column_of(time_column)).schema[0].dataType
-    if not isinstance(kind, T.LongType):
-        fix = {
-            T.TimestampType: "Give the instant in milliseconds, as in pc.cast(ts, pa.int64()) in process",
-            T.StringType: "Parse it in process",
-            T.DoubleType: "Give whole milliseconds, not seconds as a float",
-        }.get(type(kind), "Cast it to int64 in process")
-        raise InvalidArgumentError(
-            f"time_column={time_column!r} of {what} is {_arrow_name(kind)}, and has to be "
-            f"Int64: milliseconds since the epoch. {fix}, or where it is produced."
-        )
-    column = column_of(time_column)
-    limits = sf.lit(_LONGEST_MS), sf.lit(-_LONGEST_MS)
-    saturated = sf.least(sf.greatest(column, limits[1]), limits[0])
-    return sf.when(column.isNotNull(), sf.timestamp_millis(saturated))
+    return sf.timestamp_millis(sf.least(sf.greatest(ms, sf.lit(-LONGEST_MS)), sf.lit(LONGEST_MS)))
 
 
 def _of_process(subscription: Subscription) -> dict[str, str]:
@@ -617,9 +491,3 @@ def in_words(panes: DataFrame, spec: Spec | WindowSpec, *more: Column) -> DataFr
         sf.unix_millis("window.end").alias(END),
         *(sf.col(part_column(i)).alias(name) for i, name in enumerate(spec.parts)),
     )
-
-
-def _arrow_name(kind: T.DataType) -> str:
-    names = {T.IntegerType: "Int32", T.ShortType: "Int16", T.ByteType: "Int8", T.StringType: "String"}
-    names |= {T.DoubleType: "Float64", T.FloatType: "Float32", T.TimestampType: "Timestamp", T.NullType: "Null"}
-    return names.get(type(kind), kind.simpleString())

@@ -38,18 +38,10 @@ from mullion.turbine._callbacks import (
     key_column,
     part_column,
 )
-from mullion.turbine._plan import (
-    QUIET_MS,
-    TIME,
-    Plan,
-    on_event_time,
-    rows_given,
-    sharded,
-    timed,
-    topic_rows,
-    with_arrival,
-)
+from mullion.turbine._plan import QUIET_MS, Plan, sharded
+from mullion.turbine._rehearsal import rows_given
 from mullion.turbine._subscription import Subscription
+from mullion.turbine._topic_rows import TIME, on_event_time, timed, topic_rows, with_arrival
 from mullion.turbine._worker import Needed, Process
 from mullion.turbine.functions import column_of
 from mullion.turbine.state import NoState
