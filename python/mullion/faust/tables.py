@@ -8,7 +8,7 @@ back, and a :class:`ForgottenChangeWarning` says so where that was forgotten.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from mullion.errors import InvalidArgumentError
 from mullion.faust._context import context, event_for
@@ -18,8 +18,6 @@ from mullion.faust.windowed_tables import WindowedTable
 from mullion.faust.windows import HoppingWindow, TumblingWindow, WindowT
 
 __all__ = ["Table"]
-
-_NOTHING: Final = object()
 
 
 class Table:
@@ -128,14 +126,14 @@ class Table:
         """The keys and values of this shard."""
         return self._data(f"The table {self.name!r} was read").items()
 
-    def pop(self, key: Any, default: Any = _NOTHING) -> Any:
+    def pop(self, key: Any, default: Any = MISSING) -> Any:
         """Removes a key and gives its value, or ``default``; without one a missing key is a ``KeyError``."""
         data = self._writes(key)
         found = data.get(key)
         if found is not MISSING:
             data.delete(key)
             return found
-        if default is _NOTHING:
+        if default is MISSING:
             raise KeyError(key)
         return default
 

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from mullion.errors import UnknownColumnError
-from mullion.topics._records import COLUMNS, TIMESTAMP
 from mullion.turbine._callbacks import told
 from mullion.turbine._subscription import Subscription
+from mullion.turbine._topic_rows import own_columns
 from mullion.turbine._worker import ROW
 from mullion.turbine.functions import column_of
 from mullion.turbine.state import TurbineState
@@ -35,8 +35,7 @@ def rows_given(subscription: Subscription, topic: DataFrame) -> dict[str, pa.Sch
     Found by one call of ``process`` with a batch of the topic's columns and no rows, on a copy of the subscription. A
     ``process`` that gives such a batch to no window, or that fails, is taken to give the topic's own columns.
     """
-    columns = [name for name in topic.columns if name not in (COLUMNS, TIMESTAMP, "_key")]
-    whole = to_arrow_schema(topic.select(*map(column_of, columns)).schema, timezone="UTC")
+    whole = to_arrow_schema(topic.select(*map(column_of, own_columns(topic))).schema, timezone="UTC")
     given: dict[str, pa.Schema] = {}
     failed = ""
     token = UPDATING.set(lambda updated, batch: given.setdefault(updated.name, batch.schema) and None)

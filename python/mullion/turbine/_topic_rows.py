@@ -49,9 +49,14 @@ def with_arrival(rows: DataFrame) -> DataFrame:
     return rows.withColumn(ARRIVAL, sf.struct(sf.current_timestamp().alias("batch"), row.alias("row")))
 
 
+def own_columns(topic: DataFrame) -> list[str]:
+    """The columns of a topic that are of its rows, and not about them."""
+    return [name for name in topic.columns if name not in (COLUMNS, TIMESTAMP, "_key")]
+
+
 def require_columns(topic: DataFrame, spec: Spec, name: str) -> None:
     """Raises :class:`UnknownColumnError` for a column that a window needs and its topic has not."""
-    known = [column for column in topic.columns if column not in (COLUMNS, TIMESTAMP, "_key")]
+    known = own_columns(topic)
     for needed in spec.needs:
         if needed in known:
             continue
