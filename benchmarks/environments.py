@@ -27,6 +27,10 @@ class Contender:
     script: str = "spark_batches.py"
     group: str = ""
 
+    @property
+    def is_on_spark(self) -> bool:
+        return not self.group
+
     def python(self) -> Path:
         if not self.group:
             return Path(sys.executable)

@@ -7,13 +7,13 @@ import os
 import signal
 import statistics
 import subprocess
-import tempfile
 import threading
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from environments import CONTENDERS, ROOT, Contender
+from environments import CONTENDERS, ROOT
+from turns import TURNS
 from workloads import Workload
 
 HERTZ = os.sysconf("SC_CLK_TCK")
@@ -100,42 +100,96 @@ class Watch(threading.Thread):
         self.peak = max(self.peak, pages * PAGE)
 
 
-def measure(name: str, workload: Workload, rows: int, folder: Path) -> Figures:
-    """Runs a contender over a folder with so many rows. Raises ``Failed``, or ``Unavailable`` where it cannot run."""
-    contender = CONTENDERS[name]
-    script = ROOT / "benchmarks" / "contenders" / contender.script
-    command = [str(contender.python()), str(script), name, json.dumps(asdict(workload)), str(folder)]
-    if workload.cores == 1:
-        command = ["taskset", "-c", "0", *command]
-    modules = os.pathsep.join(str(ROOT / part) for part in ("benchmarks", "tests/python"))
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        child = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            env={**os.environ, "PYTHONPATH": modules},
-            start_new_session=True,
-        )
-        watch = Watch(child.pid)
-        watch.start()
-        try:
-            child.wait()
-        finally:
-            # Those of its own session do not hear that a run is interrupted.
-            if child.poll() is None:
-                os.killpg(child.pid, signal.SIGKILL)
-            watch.over.set()
-            watch.join()
-        out.seek(0)
-        err.seek(0)
-        if child.returncode:
-            raise Failed(f"{contender.title} failed on {workload.name}:\n{err.read()[-4000:]}")
-        said = json.loads(out.read().splitlines()[-1])
-    return figures(contender, workload, rows, said, watch)
+class Running:
+    """A contender on its way over a folder with so many rows. Raises ``Unavailable`` where it cannot run.
+
+    One on Spark stops after each micro-batch until it has its next turn, so that contenders can go batch by batch: a
+    machine that is slow for a minute is slow for all of them then. The others have one turn.
+    """
+
+    def __init__(self, name: str, workload: Workload, rows: int, folder: Path) -> None:
+        self.name, self.workload, self.rows, self.folder = name, workload, rows, folder
+        self.contender = CONTENDERS[name]
+        self.python = self.contender.python()
+        self.out, self.err = (folder.parent / f"{name}-{rows}.{kind}" for kind in ("out", "err"))
+        self.process: Process | None = None
+
+    def turn(self) -> bool:
+        """Lets it go on, or start; whether there is more to come. Raises ``Failed`` if it ends with an error."""
+        if self.process is None:
+            self.process = Process(self.command(), self.out, self.err)
+        else:
+            self.process.go_on()
+        if self.process.stops():
+            return True
+        if self.process.end():
+            raise Failed(f"{self.contender.title} failed on {self.workload.name}:\n{self.err.read_text()[-4000:]}")
+        return False
+
+    def command(self) -> list[str]:
+        script = ROOT / "benchmarks" / "contenders" / self.contender.script
+        command = [str(self.python), str(script), self.name, json.dumps(asdict(self.workload)), str(self.folder)]
+        return ["taskset", "-c", "0", *command] if self.workload.cores == 1 else command
+
+    def interrupt(self) -> None:
+        """Ends it before its time, if it goes on yet."""
+        if self.process:
+            self.process.kill()
+
+    def figures(self) -> Figures:
+        """What it did, once it is done."""
+        assert self.process is not None
+        said = json.loads(self.out.read_text().splitlines()[-1])
+        return figures(self.workload, self.rows, said, self.process.watch)
 
 
-def figures(contender: Contender, workload: Workload, rows: int, said: dict[str, Any], watch: Watch) -> Figures:
+class Process:
+    """A process that is watched, and that may stop until it is told to go on (see ``turns.py``)."""
+
+    def __init__(self, command: list[str], out: Path, err: Path) -> None:
+        self.ends, says = os.pipe()
+        modules = os.pathsep.join(str(ROOT / part) for part in ("benchmarks", "tests/python"))
+        with out.open("wb") as to_out, err.open("wb") as to_err:
+            self.child = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=to_out,
+                stderr=to_err,
+                env={**os.environ, "PYTHONPATH": modules, TURNS: str(says)},
+                pass_fds=[says],
+                start_new_session=True,
+            )
+        # What the process says ends with it, once none else has this end.
+        os.close(says)
+        self.watch = Watch(self.child.pid)
+        self.watch.start()
+
+    def go_on(self) -> None:
+        assert self.child.stdin is not None
+        self.child.stdin.write(b"\n")
+        self.child.stdin.flush()
+
+    def stops(self) -> bool:
+        """Whether it stops for the next turn; if not, it has ended."""
+        return os.read(self.ends, 1) != b""
+
+    def end(self) -> int:
+        """Waits for its end; how it exited."""
+        exit_code = self.child.wait()
+        if not self.watch.over.is_set():
+            self.watch.over.set()
+            self.watch.join()
+            os.close(self.ends)
+        return exit_code
+
+    def kill(self) -> None:
+        # Those of its own session do not hear that a run is interrupted.
+        if self.child.poll() is None:
+            os.killpg(self.child.pid, signal.SIGKILL)
+        self.end()
+
+
+def figures(workload: Workload, rows: int, said: dict[str, Any], watch: Watch) -> Figures:
     batches = said["batches"]
     if workload.rows_of == "open":
         warm = [batch for batch in batches if not batch["rows"]][workload.warm :]

@@ -17,6 +17,8 @@ import re
 import shutil
 import tempfile
 import time
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +28,7 @@ import curves
 import report
 import workloads
 from environments import CONTENDERS, Unavailable
-from measured import Failed, Figures, measure
+from measured import Failed, Figures, Running
 from rows import write
 from workloads import Workload
 
@@ -45,6 +47,18 @@ def judged(workload: Workload, rows: int) -> bool:
     return min(rows, seconds * workload.keys) * workload.overlaps <= MOST_FOR_THE_JUDGE
 
 
+def in_turns(workload: Workload) -> list[list[str]]:
+    """The contenders of a workload, those together that take turns: on Spark, as many as the memory has room for.
+
+    A JVM seldom takes more than half of what it may where that is much, and a gigabyte beside.
+    """
+    has = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
+    at_once = max(1, int(has * 0.8 / (workload.heap / 2 + 1)))
+    on_spark = [name for name in workload.takes if CONTENDERS[name].is_on_spark]
+    groups = [on_spark[i : i + at_once] for i in range(0, len(on_spark), at_once)]
+    return groups + [[name] for name in workload.takes if name not in on_spark]
+
+
 class Run:
     """What each contender did on each workload, and what went wrong."""
 
@@ -54,50 +68,72 @@ class Run:
         self.wrong: list[str] = []
 
     def take(self, workload: Workload, rounds: int) -> None:
-        """All contenders in turns, round by round."""
-        found = self.found.setdefault(workload.name, {})
+        """All contenders, round by round; those on Spark batch by batch in turns."""
         answers: dict[int, dict[str, dict[str, int]]] = {}
-        judge: dict[int, Figures | None] = {}
+        judge: dict[int, Figures] = {}
         folder = self.scratch / re.sub(r"\W+", "-", workload.name)
+        for rows in dict.fromkeys(workload.takes.values()):
+            write(workload, rows, folder / str(rows))
+            answers[rows] = {}
+        # Else the first contender runs while the rows are still being written to disk.
+        os.sync()
+        for rows in answers:
+            if judged(workload, rows) and (running := self.contender(JUDGE, workload, rows, folder)):
+                for _, figures in self.run([running], answers):
+                    judge[rows] = figures
         for _ in range(rounds):
-            for name, rows in workload.takes.items():
-                files = folder / str(rows)
-                if rows not in answers:
-                    write(workload, rows, files)
-                    # Else the first contender runs while the rows are still being written to disk.
-                    os.sync()
-                    answers[rows] = {}
-                    if judged(workload, rows):
-                        judge[rows] = self.measure(JUDGE, workload, rows, files, answers[rows])
-                again = name != JUDGE or rows not in judge
-                figures = self.measure(name, workload, rows, files, answers[rows]) if again else judge[rows]
-                if figures:
-                    found[name] = found[name].joined(figures) if name in found else figures
-                    self.console.print(
-                        f"{workload.name}: {CONTENDERS[name].title}: {figures.median_ms:,.0f} ms a batch of "
-                        f"{figures.rows:,} rows, {figures.whole_s:,.1f} s in all, {figures.peak_mb:,} MB"
-                    )
+            for names in in_turns(workload):
+                if names == [JUDGE] and workload.takes[JUDGE] in judge:
+                    self.found_of(JUDGE, workload, judge[workload.takes[JUDGE]])
+                    continue
+                made = (self.contender(name, workload, workload.takes[name], folder) for name in names)
+                for name, figures in self.run([running for running in made if running], answers):
+                    self.found_of(name, workload, figures)
+        found = self.found.get(workload.name, {})
+        self.found[workload.name] = {name: found[name] for name in workload.takes if name in found}
         for rows, said in answers.items():
             if len({tuple(answer.items()) for answer in said.values()}) > 1:
                 self.note(f"The answers differ on {workload.name}, {rows:,} rows: {said}")
         shutil.rmtree(folder, ignore_errors=True)
 
-    def measure(
-        self, name: str, workload: Workload, rows: int, folder: Path, answers: dict[str, dict[str, int]]
-    ) -> Figures | None:
+    def contender(self, name: str, workload: Workload, rows: int, folder: Path) -> Running | None:
         try:
-            with self.console.status(f"{workload.name}: {CONTENDERS[name].title}"):
-                figures = measure(name, workload, rows, folder)
+            return Running(name, workload, rows, folder / str(rows))
         except Unavailable as why:
             self.console.print(str(why))
             return None
-        except Failed as why:
-            self.note(str(why))
-            return None
-        # The ceiling has parts of panes, and what is of the wall clock is for chance to say.
-        if figures.answer and name != "ceiling" and workload.kind != "q12":
-            answers[name] = figures.answer
-        return figures
+
+    def run(self, turns: list[Running], answers: dict[int, dict[str, dict[str, int]]]) -> Iterator[tuple[str, Figures]]:
+        """Has contenders go on in turns until all are done, each with what it did."""
+        waiting = deque(turns)
+        try:
+            while waiting:
+                running = waiting.popleft()
+                try:
+                    with self.console.status(f"{running.workload.name}: {CONTENDERS[running.name].title}"):
+                        goes_on = running.turn()
+                except Failed as why:
+                    self.note(str(why))
+                    continue
+                if goes_on:
+                    waiting.append(running)
+                    continue
+                figures = running.figures()
+                # The ceiling has parts of panes, and what is of the wall clock is for chance to say.
+                if figures.answer and running.name != "ceiling" and running.workload.kind != "q12":
+                    answers[running.rows][running.name] = figures.answer
+                yield running.name, figures
+        finally:
+            for running in turns:
+                running.interrupt()
+
+    def found_of(self, name: str, workload: Workload, figures: Figures) -> None:
+        found = self.found.setdefault(workload.name, {})
+        found[name] = found[name].joined(figures) if name in found else figures
+        self.console.print(
+            f"{workload.name}: {CONTENDERS[name].title}: {figures.median_ms:,.0f} ms a batch of "
+            f"{figures.rows:,} rows, {figures.whole_s:,.1f} s in all, {figures.peak_mb:,} MB"
+        )
 
     def note(self, wrong: str) -> None:
         self.console.print(wrong, style="red")

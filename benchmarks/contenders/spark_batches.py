@@ -22,6 +22,7 @@ from contenders import answers, nexmark_queries
 from contenders.pandas_processor import pandas_panes
 from mullion import Early, Session, Sliding, Tumbling, windowed
 from spark_session import session
+from turns import Turns
 from workloads import Workload
 
 STATE = {"mullion": "rocksdb", "memory": "memory", "spark": "rocksdb", "spark hdfs": "hdfs"}
@@ -76,13 +77,16 @@ def answer_of(panes: DataFrame) -> DataFrame:
     return panes.selectExpr(*answers.COLUMNS)
 
 
-def parts(report: dict[str, Any]) -> dict[str, int]:
-    """Where a batch's time went, in milliseconds; of the work on state the sum over its tasks."""
+def parts(report: dict[str, Any], waited: int) -> dict[str, int]:
+    """Where a batch's time went, in milliseconds; of the work on state the sum over its tasks.
+
+    ``waited``: how long of it for the next turn, after its tasks had run.
+    """
     spent, operators = report["durationMs"], report["stateOperators"]
     return {
         "source": spent.get("latestOffset", 0) + spent.get("getBatch", 0),
         "planning": spent.get("queryPlanning", 0),
-        "running": spent["addBatch"],
+        "running": spent["addBatch"] - waited,
         "logs": spent.get("walCommit", 0) + spent.get("commitOffsets", 0) + spent.get("commitBatch", 0),
         "updates": sum(operator["allUpdatesTimeMs"] for operator in operators),
         "removals": sum(operator["allRemovalsTimeMs"] for operator in operators),
@@ -97,6 +101,7 @@ class Run:
         self.contender, self.workload, self.folder = contender, workload, folder
         self.spark = session("hdfs" if contender == "spark hdfs" else "rocksdb", workload.cores, workload.heap)
         self.answer = {"panes": 0, "of_rows": 0, "checksum": 0}
+        self.turns = Turns()
 
     def panes(self, rows: DataFrame) -> DataFrame:
         if self.workload.rows_of == "nexmark":
@@ -110,11 +115,12 @@ class Run:
             return pandas_panes(rows, self.workload)
         return rows
 
-    def add(self, batch: DataFrame, _: int) -> None:
+    def add(self, batch: DataFrame, number: int) -> None:
         found = answer_of(ceiling_panes(batch, self.workload) if self.contender == "ceiling" else batch).head()
         assert found is not None
         for name in self.answer:
             self.answer[name] += found[name]
+        self.turns.batch_over(number)
 
     def write_away(self, batch: DataFrame, _: int) -> None:
         ceiling_panes(batch, self.workload).write.format("noop").mode("overwrite").save()
@@ -146,17 +152,18 @@ class Run:
             else:
                 query = writer.trigger(availableNow=True).start()
                 query.awaitTermination()
-            whole = time.perf_counter() - start
+            whole = time.perf_counter() - start - sum(self.turns.seconds.values())
             progress = [json.loads(report.json()) for report in query._jsq.recentProgress()]
             query.stop()
             # Its stores' maintenance may be writing to the checkpoint yet, which is removed now.
             self.spark.stop()
+        waited = {batch: round(seconds * 1000) for batch, seconds in self.turns.seconds.items()}
         batches = [
             {
                 "rows": report["numInputRows"],
-                "ms": report["durationMs"]["triggerExecution"],
+                "ms": report["durationMs"]["triggerExecution"] - waited.get(report["batchId"], 0),
                 "state_rows": sum(operator["numRowsTotal"] for operator in report["stateOperators"]),
-                "parts": parts(report),
+                "parts": parts(report, waited.get(report["batchId"], 0)),
             }
             for report in progress
             if "addBatch" in report["durationMs"]
