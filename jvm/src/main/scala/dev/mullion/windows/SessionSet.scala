@@ -86,7 +86,7 @@ final class SessionSet private (private val sessions: java.util.ArrayList[Sessio
     *   whether panes fire early, so that what is known of their firings is kept
     */
   def toBytes(withFirings: Boolean): Array[Byte] = {
-    val buffer = ByteBuffer.allocate(sessions.size * 56)
+    val buffer = ByteBuffer.allocate(sessions.size * (if (withFirings) 56 else 20))
     var previous = 0L
     foreach { s =>
       Varint.putSigned(buffer, s.first - previous)

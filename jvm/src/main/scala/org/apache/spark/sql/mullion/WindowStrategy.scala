@@ -183,15 +183,18 @@ object WindowStrategy extends SparkStrategy {
         )
       case _ => aside
     }
-    val merged = AggregateExecs(
-      PartialMerge,
-      distribution = program.distributed,
-      isStreaming = true,
-      program.grouping,
-      expressions(node) ++ extras(program),
-      program.partial.map(_.asInstanceOf[NamedExpression]),
-      opened
-    )
+    val merged =
+      if (program.takesSeveralOfGroup) opened
+      else
+        AggregateExecs(
+          PartialMerge,
+          distribution = program.distributed,
+          isStreaming = true,
+          program.grouping,
+          expressions(node) ++ extras(program),
+          program.partial.map(_.asInstanceOf[NamedExpression]),
+          opened
+        )
     operator(program, merged)
   }
 

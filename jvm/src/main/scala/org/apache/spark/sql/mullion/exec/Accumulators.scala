@@ -38,8 +38,7 @@ final class Accumulators(
   /** The schema of an accumulator at rest. */
   val schema: StructType = Accumulators.schema(functions, notes)
 
-  private val inPlace =
-    functions.forall(_.isInstanceOf[DeclarativeAggregate]) && bufferTypes.forall(UnsafeRow.isMutable)
+  private val inPlace = Accumulators.areInPlace(functions)
 
   private val noted = notes.map(t => Literal.default(t))
   // What a batch does not need it does not generate code for.
@@ -168,6 +167,12 @@ final class Accumulators(
 }
 
 object Accumulators {
+
+  /** Whether accumulators at rest are added to where they stand. */
+  def areInPlace(functions: Seq[AggregateFunction]): Boolean =
+    functions.forall(_.isInstanceOf[DeclarativeAggregate]) &&
+      functions.flatMap(_.aggBufferAttributes).forall(a => UnsafeRow.isMutable(a.dataType))
+
   def schema(functions: Seq[AggregateFunction], notes: Seq[DataType]): StructType = StructType(
     functions.flatMap(_.aggBufferAttributes).zipWithIndex.map { case (a, i) => StructField(s"buffer$i", a.dataType) } ++
       notes.zipWithIndex.map { case (t, i) => StructField(s"note$i", t) }

@@ -26,7 +26,9 @@ private[exec] trait KeyBook {
   /** The readings of the pane that fires early first, if one waits. */
   def firstReadings(early: EarlyFiring): Option[(Long, Long)]
 
-  /** What of it stands in state beside the time of the next close: two columns of bytes, the second may be null. */
+  /** What of it stands in the record of the key beside the time of the next close: two columns of bytes, the second may
+    * be null.
+    */
   def stored: (Array[Byte], Array[Byte])
 }
 
@@ -41,7 +43,7 @@ private[exec] object KeyBook {
   *
   * {{{
   *   ...                         -> accumulators, as the kind of window wants them
-  *   keys    (key)               -> when its next pane closes, its panes [, their firings]
+  *   keys    (key)               -> when its next pane closes, its panes [, their firings, or what they hold]
   *   timers  (due, key)          -> the keys that have a pane to close, by when
   *   early   (event, wall, key)  -> the keys that have a pane waiting to fire, by its readings of the clocks
   * }}}
@@ -80,8 +82,10 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     *
     * @param due
     *   when its timer is due
+    * @param panes
+    *   with `beside` what `KeyBook.stored` gave
     */
-  protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], firings: Option[Array[Byte]]): B
+  protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], beside: Option[Array[Byte]]): B
 
   protected def newBook(key: UnsafeRow): B
 
@@ -168,10 +172,10 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
       if (stays) timers.insert(timerAt(due, book.key), KeyOnly.value)
     }
     if (stays) {
-      val (panes, firings) = book.stored
+      val (panes, beside) = book.stored
       known.setLong(0, due)
       known.update(1, panes)
-      known.update(2, firings)
+      known.update(2, beside)
       if (wasThere) keys.update(book.key, keyValue(known)) else keys.insert(book.key, keyValue(known))
     } else if (wasThere) keys.remove(book.key)
     queue.foreach(_.move(book))
@@ -291,7 +295,10 @@ private[exec] object KeyedPanes {
   private def keysFamily(program: WindowProgram): FamilySpec = FamilySpec(
     "keys",
     key = StructType(program.keyFields),
-    value = new StructType().add(time("due")).add("panes", BinaryType, nullable = false).add("firings", BinaryType),
+    value = new StructType()
+      .add(time("due"))
+      .add("panes", BinaryType, nullable = false)
+      .add(if (program.isSession) "accumulators" else "firings", BinaryType),
     RecordOrder.Unordered
   )
 

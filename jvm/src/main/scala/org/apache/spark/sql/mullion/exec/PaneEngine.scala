@@ -10,7 +10,9 @@ import dev.mullion.windows.FiringKind
 /** Keeps the panes of one partition for one batch: applies the batch's rows, then closes and fires what is due. */
 trait PaneEngine {
 
-  /** The firings of this batch. Consumes `input`, at most one partial row for each group, to the end. */
+  /** The firings of this batch. Consumes `input` to the end: one partial row for each group, or several (see
+    * `WindowProgram.takesSeveralOfGroup`).
+    */
   def process(input: Iterator[InternalRow]): Iterator[InternalRow]
 
   /** Whether a row put aside is late, by its key (`WindowProgram.lateKey`), once the input is used up. */

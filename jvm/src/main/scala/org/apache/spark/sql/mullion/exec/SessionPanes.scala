@@ -2,16 +2,17 @@ package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.mullion.state.{Family, FamilySpec, StatePartition}
+import org.apache.spark.sql.mullion.state.{FamilySpec, StatePartition}
 import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.windows._
 
 /** Panes of sessions: each an accumulator by the start of its session. Which sessions a key has stands in its record
-  * (see [[KeyedPanes]]), so a batch reads and writes the accumulators of those sessions only that its rows touch.
+  * (see [[KeyedPanes]]), and what they hold too if they are few and small. So a batch reads and writes the accumulators
+  * of those sessions only that its rows touch.
   *
   * {{{
-  *   sessions  (start, key)      -> accumulator
+  *   sessions  (start, key)      -> accumulator, of keys with many
   * }}}
   *
   * The partial rows of a batch are of rows less than a gap apart, with the first and the last of their times. Rows that
@@ -29,7 +30,8 @@ private[exec] final class SessionPanes(
 
   private val sums = new PaneSums(program, partition, sessionsFamily(program), accumulators, accumulators.width)
   private val names = new PaneNames(program)
-  private val sessions = new InState(partition.family(sessionsFamily(program)))
+  private val inState =
+    new SessionSums.InState(partition.family(sessionsFamily(program)), sums, timed, accumulators)
   private val mayBeLateAt = program.keys.length + 1
   private val gapAt = program.keys.length + 2
   private val firstAt = program.partial.length - program.extras.length
@@ -52,12 +54,24 @@ private[exec] final class SessionPanes(
   override def isLate(key: UnsafeRow): Boolean = late.contains(key)
 
   override protected def newBook(key: UnsafeRow): Book =
-    new Book(rules, clock, key, KeyBook.NoTimer, SessionSet.empty, SessionSet.empty, None, accumulators)
+    new Book(
+      rules,
+      clock,
+      key,
+      KeyBook.NoTimer,
+      SessionSet.empty,
+      SessionSet.empty,
+      None,
+      new SessionSums.InHand(inState, key),
+      accumulators
+    )
 
-  override protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], firings: Option[Array[Byte]]): Book = {
+  override protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], beside: Option[Array[Byte]]): Book = {
     val open = SessionSet.fromBytes(panes, firesOpen)
     val queued = rules.early.flatMap(open.firstToFire).map(s => (s.eventReading, s.wallReading))
-    new Book(rules, clock, key, due, open, SessionSet.fromBytes(panes, firesOpen), queued, accumulators)
+    val held = new SessionSums.InHand(inState, key)
+    beside.foreach(held.read(open, _))
+    new Book(rules, clock, key, due, open, SessionSet.fromBytes(panes, firesOpen), queued, held, accumulators)
   }
 
   override protected def atOnce(row: InternalRow): Option[InternalRow] = None
@@ -67,14 +81,14 @@ private[exec] final class SessionPanes(
     val end = TimeMath.plus(row.getLong(lastAt), fixedGap.getOrElse(row.getLong(gapAt)))
     if (!row.getBoolean(mayBeLateAt) || book.before.touches(first, end)) {
       val before = book.open.size
-      merge(book.open, sessions, book.key, first, end, row)
+      merge(book.open, book.sums, book.key, first, end, row)
       counts.panesOpened += book.open.size - before
     } else {
       counts.rowsLate += row.getLong(rowsAt)
       rules.late match {
         case LatePolicy.Drop   => ()
         case LatePolicy.Emit   => late.add(lateKeyOf(row).copy()); ()
-        case LatePolicy.Reopen => merge(book.reopened, book.inMemory, book.key, first, end, row)
+        case LatePolicy.Reopen => merge(book.reopened, book.sumsReopened, book.key, first, end, row)
       }
     }
   }
@@ -84,9 +98,7 @@ private[exec] final class SessionPanes(
     if (book.reopened.isEmpty) Iterator.empty
     else {
       counts.firedClose += book.reopened.size
-      book.reopened.iterator.map(session =>
-        fire(book, session, Firing.Close, book.inMemory.whole(session.first, book.key))
-      )
+      book.reopened.iterator.map(session => fire(book, session, Firing.Close, book.sumsReopened.whole(session.first)))
     }
 
   override protected def applied(book: Book): Iterator[InternalRow] =
@@ -102,8 +114,8 @@ private[exec] final class SessionPanes(
 
       override def next(): InternalRow = {
         val session = book.open(0)
-        val row = fire(book, session, Firing.Close, sessions.whole(session.first, book.key))
-        sessions.remove(session.first, book.key)
+        val row = fire(book, session, Firing.Close, book.sums.whole(session.first))
+        book.sums.remove(session.first)
         book.open.removeFirst()
         counts.panesClosed += 1
         counts.firedClose += 1
@@ -119,13 +131,13 @@ private[exec] final class SessionPanes(
     book.open.iterator.filter(_.isDue(early, clock)).map(fireOpen(book, _, FiringKind.Early))
 
   override protected def look(book: Book, due: Long): Iterator[InternalRow] =
-    book.open.iterator.map(session => fire(book, session, Firing.Close, sessions.whole(session.first, book.key)))
+    book.open.iterator.map(session => fire(book, session, Firing.Close, book.sums.whole(session.first)))
 
   private def fireOpen(book: Book, session: SessionSet.Session, kind: FiringKind): InternalRow = {
     counts.fired(kind)
-    val row = fire(book, session, Firing.of(kind), sessions.whole(session.first, book.key))
+    val row = fire(book, session, Firing.of(kind), book.sums.whole(session.first))
     session.fire(kind, clock)
-    if (!rules.refinements.accumulate) sessions.clear(session.first, book.key)
+    if (!rules.refinements.accumulate) book.sums.clear(session.first)
     row
   }
 
@@ -140,7 +152,7 @@ private[exec] final class SessionPanes(
   /** Adds a partial row to `open`, and makes one accumulator of those that it touches, in order of time. */
   private def merge(
       open: SessionSet,
-      accumulatorsOf: Sums,
+      accumulatorsOf: SessionSums,
       key: UnsafeRow,
       first: Long,
       end: Long,
@@ -152,11 +164,11 @@ private[exec] final class SessionPanes(
       if (sums.isTooLarge(rest)) throw sums.tooLarge(rest, names(session.first, session.end, key))
       rest
     }
-    if (touches == 0) accumulatorsOf.insert(first, key, checked(accumulators.rest(accumulators.open(row))))
+    if (touches == 0) accumulatorsOf.insert(first, checked(accumulators.rest(accumulators.open(row))))
     else if (touches == 1 && touched(0) <= first) {
-      val work = accumulators.load(accumulatorsOf.get(touched(0), key))
+      val work = accumulators.load(accumulatorsOf.get(touched(0)))
       accumulators.add(work, row)
-      accumulatorsOf.update(touched(0), key, checked(accumulatorsOf.store(touched(0), key, work)))
+      accumulatorsOf.update(touched(0), checked(accumulatorsOf.store(touched(0), work)))
     } else {
       // The row comes between sessions, or before one: what they hold is added up in order of time.
       var added = false
@@ -164,67 +176,16 @@ private[exec] final class SessionPanes(
       def add(next: UnsafeRow): Unit = sum = Some(sum.fold(next.copy())(accumulators.addTo(_, next)))
       touched.take(touches).foreach { start =>
         if (!added && start > first) { add(accumulators.rest(accumulators.open(row)).copy()); added = true }
-        add(accumulatorsOf.whole(start, key))
-        accumulatorsOf.remove(start, key)
+        add(accumulatorsOf.whole(start))
+        accumulatorsOf.remove(start)
       }
       if (!added) add(accumulators.rest(accumulators.open(row)).copy())
-      sum.foreach(all => accumulatorsOf.insert(session.first, key, checked(all)))
-    }
-  }
-
-  /** The accumulators of sessions in state. */
-  private final class InState(family: Family) extends Sums {
-    override def get(start: Long, key: UnsafeRow): UnsafeRow = family.get(timed(start, key))
-    override def whole(start: Long, key: UnsafeRow): UnsafeRow = {
-      val at = timed(start, key)
-      sums.whole(at, family.look(at))
-    }
-    override def store(start: Long, key: UnsafeRow, work: InternalRow): UnsafeRow = sums.store(timed(start, key), work)
-    override def insert(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit = family.insert(timed(start, key), sum)
-    override def update(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit = family.update(timed(start, key), sum)
-    override def remove(start: Long, key: UnsafeRow): Unit = {
-      val at = timed(start, key)
-      sums.drop(at)
-      family.remove(at)
-    }
-
-    /** Takes away what a session holds. */
-    def clear(start: Long, key: UnsafeRow): Unit = {
-      sums.drop(timed(start, key))
-      update(start, key, accumulators.empty)
+      sum.foreach(all => accumulatorsOf.insert(session.first, checked(all)))
     }
   }
 }
 
 private[exec] object SessionPanes {
-
-  /** Accumulators by the start of their session. */
-  trait Sums {
-
-    /** What can be added to. */
-    def get(start: Long, key: UnsafeRow): UnsafeRow
-
-    /** All that a session holds, not to be changed. */
-    def whole(start: Long, key: UnsafeRow): UnsafeRow
-
-    /** The form at rest of what has been added to. */
-    def store(start: Long, key: UnsafeRow, work: InternalRow): UnsafeRow
-    def insert(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit
-    def update(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit
-    def remove(start: Long, key: UnsafeRow): Unit
-  }
-
-  /** Those of one key that late rows reopen in a batch. */
-  final class InMemory(accumulators: Accumulators) extends Sums {
-    private val sums = new java.util.HashMap[Long, UnsafeRow]()
-
-    override def get(start: Long, key: UnsafeRow): UnsafeRow = sums.get(start)
-    override def whole(start: Long, key: UnsafeRow): UnsafeRow = sums.get(start)
-    override def store(start: Long, key: UnsafeRow, work: InternalRow): UnsafeRow = accumulators.rest(work)
-    override def insert(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit = { sums.put(start, sum.copy()); () }
-    override def update(start: Long, key: UnsafeRow, sum: UnsafeRow): Unit = insert(start, key, sum)
-    override def remove(start: Long, key: UnsafeRow): Unit = { sums.remove(start); () }
-  }
 
   /** The sessions of one key.
     *
@@ -239,10 +200,11 @@ private[exec] object SessionPanes {
       val open: SessionSet,
       openBefore: => SessionSet,
       val queued: Option[(Long, Long)],
+      val sums: SessionSums.InHand,
       accumulators: Accumulators
   ) extends KeyBook {
     lazy val before: SessionSet = openBefore
-    lazy val inMemory: InMemory = new InMemory(accumulators)
+    lazy val sumsReopened: SessionSums.InMemory = new SessionSums.InMemory(accumulators)
     val reopened: SessionSet = SessionSet.empty
 
     override def isEmpty: Boolean = open.isEmpty
@@ -254,7 +216,7 @@ private[exec] object SessionPanes {
     override def firstReadings(early: EarlyFiring): Option[(Long, Long)] =
       open.firstToFire(early).map(s => (s.eventReading, s.wallReading))
 
-    override def stored: (Array[Byte], Array[Byte]) = (open.toBytes(rules.firesOpen), None.orNull)
+    override def stored: (Array[Byte], Array[Byte]) = (open.toBytes(rules.firesOpen), sums.leave(open))
   }
 
   def families(program: WindowProgram): Seq[FamilySpec] =

@@ -29,8 +29,10 @@ import dev.mullion.windows.{BatchClock, TimeMath}
   * fire.
   *
   * {{{
-  *   scan - AssignSlices - partial aggregate - [shuffle by key] - merge - WindowExec
+  *   scan - AssignSlices - partial aggregate - [shuffle by key] - [merge] - WindowExec
   * }}}
+  *
+  * The merge makes one row of those that tasks made of one group, where the operator wants that.
   *
   * It extends an operator of Spark's because Spark gives state and watermarks to its own classes only: two rules of
   * `IncrementalExecution` match by class, and call `copy`, which is overridden here. Everything else of the base is

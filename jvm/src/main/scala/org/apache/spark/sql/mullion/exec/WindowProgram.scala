@@ -73,6 +73,14 @@ final case class WindowProgram(
   /** What the partial aggregate groups by. */
   def grouping: Seq[Attribute] = (keys :+ slice) ++ marked ++ gap ++ start
 
+  /** Whether the partial rows of a group may come as each task before the shuffle made one, and need not be made one
+    * before the operator: where they are added in place, and nothing fires for them. To find which are of one group
+    * takes a table of all groups, and where keys are many, most groups have one row; the operator, to which they come
+    * sorted, finds the record that it has just had.
+    */
+  def takesSeveralOfGroup: Boolean =
+    Accumulators.areInPlace(functions) && (isSession || (!rules.firesOpen && marked.isEmpty))
+
   def isSession: Boolean = rules.isInstanceOf[SessionRules]
 
   /** What partial rows say beside the functions' buffers: of sessions, the first and the last time; and at last, where
@@ -152,7 +160,7 @@ final case class WindowProgram(
   private[exec] def reopenedAt: Option[Int] = marked.map(_ => keys.length + 1)
 
   def header: StateHeader = StateHeader(
-    format = StateHeader.currentFormat,
+    format = if (isSession && rows.isEmpty) StateHeader.sessionsFormat else StateHeader.currentFormat,
     window = StateHeader.Window(rules.window, text.gap, text.trigger),
     allowedLateness = rules.allowedLateness,
     earlyEvery = rules.early.fold(0L)(_.every),

@@ -193,4 +193,7 @@ object StateHeader {
 
   /** Raised when the layout of the records changes. */
   val currentFormat = 1
+
+  /** The same of sessions: in the first no record of a key had accumulators. */
+  val sessionsFormat = 2
 }
