@@ -180,6 +180,8 @@ class Process:
             self.watch.over.set()
             self.watch.join()
             os.close(self.ends)
+            if self.child.stdin:
+                self.child.stdin.close()
         return exit_code
 
     def kill(self) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +22,7 @@ import run
 import workloads
 from contenders import answers
 from goals import COMPARISONS, Comparison
-from measured import Figures
+from measured import Figures, Process
 from workloads import Workload
 
 SMALL = replace(workloads.TUMBLING_1K, rows=1_000, batches=3)
@@ -102,6 +105,48 @@ def test_a_ratio_is_to_be_more_of_rows_a_second_and_less_of_time_and_memory() ->
     shorter = Comparison(SMALL, "spark", 1.2, unit="ms")
     assert (shorter.met(1.1), shorter.met(1.3), shorter.said()) == (True, False, "<= 1.2")
     assert (Comparison(SMALL, "spark").met(1.0), Comparison(SMALL, "spark").said()) == (None, None)
+
+
+SAYS = """
+from turns import Turns
+turns = Turns()
+for batch in range(3):
+    turns.batch_over(batch)
+print(sorted(turns.seconds), all(seconds > 0 for seconds in turns.seconds.values()))
+"""
+
+
+def test_a_process_waits_for_its_turn_after_each_batch_and_says_how_long(tmp_path: Path) -> None:
+    out, err = tmp_path / "out", tmp_path / "err"
+    process = Process([sys.executable, "-c", SAYS], out, err)
+    stopped = 0
+    while process.stops():
+        stopped += 1
+        assert not out.read_text(), "it waits"
+        process.go_on()
+    assert (stopped, process.end(), err.read_text()) == (3, 0, "")
+    assert out.read_text() == "[0, 1, 2] True\n"
+
+
+def test_a_process_that_is_killed_while_it_waits_is_gone(tmp_path: Path) -> None:
+    process = Process([sys.executable, "-c", SAYS], tmp_path / "out", tmp_path / "err")
+    assert process.stops()
+    process.kill()
+    assert process.child.poll() == -signal.SIGKILL
+    assert not (tmp_path / "out").read_text()
+
+
+def test_contenders_on_spark_take_turns_as_many_at_once_as_memory_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def has(gb: int) -> None:
+        monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": gb << 18, "SC_PAGE_SIZE": 4096}.__getitem__)
+
+    many = workloads.TUMBLING_3M
+    has(24)
+    together = ["mullion", "memory", "ceiling"]
+    assert run.in_turns(many) == [together, ["spark", "spark hdfs"], ["duckdb"]]
+    assert run.in_turns(replace(many, heap=1)) == [[*together, "spark", "spark hdfs"], ["duckdb"]]
+    has(4)
+    assert run.in_turns(many) == [[name] for name in (*together, "spark", "spark hdfs", "duckdb")]
 
 
 def figures(*ms: float) -> Figures:
