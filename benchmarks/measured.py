@@ -103,8 +103,8 @@ class Watch(threading.Thread):
 class Running:
     """A contender on its way over a folder with so many rows. Raises ``Unavailable`` where it cannot run.
 
-    One on Spark stops after each micro-batch until it has its next turn, so that contenders can go batch by batch: a
-    machine that is slow for a minute is slow for all of them then. The others have one turn.
+    One on Spark stops before its query, and after each micro-batch, until it has its next turn, so that contenders can
+    go batch by batch: a machine that is slow for a minute is slow for all of them then. The others do not stop.
     """
 
     def __init__(self, name: str, workload: Workload, rows: int, folder: Path) -> None:
@@ -114,17 +114,22 @@ class Running:
         self.out, self.err = (folder.parent / f"{name}-{rows}.{kind}" for kind in ("out", "err"))
         self.process: Process | None = None
 
+    def start(self) -> None:
+        self.process = Process(self.command(), self.out, self.err)
+
     def turn(self) -> bool:
-        """Lets it go on, or start; whether there is more to come. Raises ``Failed`` if it ends with an error."""
-        if self.process is None:
-            self.process = Process(self.command(), self.out, self.err)
-        else:
-            self.process.go_on()
+        """Waits until it stops for its next turn; whether it does. Raises ``Failed`` if it ends with an error."""
+        assert self.process is not None
         if self.process.stops():
             return True
         if self.process.end():
             raise Failed(f"{self.contender.title} failed on {self.workload.name}:\n{self.err.read_text()[-4000:]}")
         return False
+
+    def go_on(self) -> None:
+        """Has it take its next turn."""
+        assert self.process is not None
+        self.process.go_on()
 
     def command(self) -> list[str]:
         script = ROOT / "benchmarks" / "contenders" / self.contender.script

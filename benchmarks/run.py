@@ -3,7 +3,7 @@
     run.py [--full] [--rounds N] [--keep [--again]] [--only PATTERN]... [--by CONTENDER]... [--share PART]
 
 ``--full`` takes millions of keys, the slow peers and the curves. ``--keep`` writes what is found to
-``benchmarks/results``, the README and ``docs/performance.md``, beside what is kept of other workloads and of other
+``benchmarks/results``, the README and ``docs/performance.md``, beside what is kept of other workloads, contenders and
 machines; with ``--again`` as further rounds of what is kept of the same workloads on this machine. ``--only`` takes the
 workloads in whose names the pattern is found. The rest is for trying things out: ``--by`` takes a contender,
 ``--share`` a part of each batch's rows.
@@ -106,11 +106,18 @@ class Run:
     def run(self, turns: list[Running], answers: dict[int, dict[str, dict[str, int]]]) -> Iterator[tuple[str, Figures]]:
         """Has contenders go on in turns until all are done, each with what it did."""
         waiting = deque(turns)
+        starting = set(turns)
         try:
+            for running in turns:
+                running.start()
             while waiting:
                 running = waiting.popleft()
                 try:
                     with self.console.status(f"{running.workload.name}: {CONTENDERS[running.name].title}"):
+                        # No query begins while other processes are starting.
+                        if running not in starting:
+                            running.go_on()
+                        starting.discard(running)
                         goes_on = running.turn()
                 except Failed as why:
                     self.note(str(why))
@@ -148,6 +155,11 @@ def together(before: report.Found, found: report.Found) -> report.Found:
         for who, figures in sides.items():
             both[name][who] = both[name][who].joined(figures) if who in both[name] else figures
     return both
+
+
+def replaced(before: report.Found, found: report.Found) -> report.Found:
+    """What was found, and of before the workloads and the contenders that did not run."""
+    return before | {name: before.get(name, {}) | sides for name, sides in found.items()}
 
 
 def chosen(full: bool, only: list[str], by: list[str], share: float) -> list[Workload]:
@@ -196,8 +208,8 @@ def main() -> None:
     if options.keep:
         everywhere = report.kept()
         before = everywhere.pop(report.here(), {})
-        # Workloads that were not asked for stay as they were found last: one that is has all its contenders anew.
-        found = together(before, run.found) if options.again else {**before, **run.found}
+        # What was not asked for stays as it was found last.
+        found = together(before, run.found) if options.again else replaced(before, run.found)
         names = [workload.name for workload in [*workloads.FULL, *curves.points()]]
         report.keep({**everywhere, report.here(): {name: found[name] for name in names if name in found}})
 

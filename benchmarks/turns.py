@@ -1,4 +1,4 @@
-"""How a contender waits for its turn: it says on a pipe that a batch is over, and goes on when a line comes in."""
+"""How a contender waits for its turn: it says on a pipe that it stops, and goes on when a line comes in."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ class Turns:
         self.pipe = int(said) if said else None
         self.seconds: dict[int, float] = {}
 
-    def batch_over(self, batch: int) -> None:
-        """Waits for the next turn."""
+    def wait(self) -> None:
         if self.pipe is not None:
-            began = time.perf_counter()
             os.write(self.pipe, b".")
             sys.stdin.readline()
-            self.seconds[batch] = self.seconds.get(batch, 0.0) + time.perf_counter() - began
+
+    def batch_over(self, batch: int) -> None:
+        """Waits for the turn to go on to the next batch."""
+        began = time.perf_counter()
+        self.wait()
+        self.seconds[batch] = self.seconds.get(batch, 0.0) + time.perf_counter() - began

@@ -140,6 +140,7 @@ class Run:
             else:
                 # What a small batch costs is more than to add up an answer, which takes a job of its own.
                 writer = writer.format("noop")
+            self.turns.wait()
             start = time.perf_counter()
             if one_by_one:
                 # So that the batches without rows, in which panes close, come between.

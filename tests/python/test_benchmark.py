@@ -165,6 +165,16 @@ def test_of_two_runs_the_batches_are_counted_together_and_who_ran_once_stays() -
     }
 
 
+def test_a_contender_that_did_not_run_again_stays_as_it_was_found() -> None:
+    before = {"a": {"mullion": figures(1), "spark": figures(9)}, "b": {"mullion": figures(4)}}
+    found = run.replaced(before, {"a": {"mullion": figures(2)}, "c": {"mullion": figures(5)}})
+    assert {name: {who: each.ms for who, each in sides.items()} for name, sides in found.items()} == {
+        "a": {"mullion": [2], "spark": [9]},
+        "b": {"mullion": [4]},
+        "c": {"mullion": [5]},
+    }
+
+
 def test_of_runs_over_more_and_fewer_rows_the_longer_says_the_whole() -> None:
     full, short = figures(8.0, 9.0), replace(figures(7.0), all_rows=2_000, whole_s=0.5, peak_mb=900, cpu_s=0.5)
     expected = replace(full, ms=[8.0, 9.0, 7.0]), replace(full, ms=[7.0, 8.0, 9.0])
