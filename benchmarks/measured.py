@@ -8,7 +8,7 @@ import signal
 import statistics
 import subprocess
 import threading
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,9 @@ class Failed(Exception):  # noqa: N818
 class Figures:
     """What a contender did on a workload. Milliseconds are those of its warm batches, ``rows`` what a batch has.
 
-    ``parts`` are where a warm batch's time went, part by part the median, where the contender says so.
+    ``parts`` are where a warm batch's time went, part by part the median, where the contender says so. ``medians`` are
+    those of several rounds, which the machine may have gone through at unlike speeds: among the batches of all rounds
+    the median of one side may be of another round than that of the other.
     """
 
     ms: list[float]
@@ -40,10 +42,16 @@ class Figures:
     cpu_s: float
     peak_mb: int
     parts: dict[str, float]
+    medians: list[float] = field(default_factory=list)
+
+    @property
+    def of_rounds(self) -> list[float]:
+        return self.medians or [statistics.median(self.ms)]
 
     @property
     def median_ms(self) -> float:
-        return statistics.median(self.ms)
+        """Of a round; of several, the mean of theirs."""
+        return statistics.mean(self.of_rounds)
 
     @property
     def rate(self) -> float:
@@ -53,17 +61,17 @@ class Figures:
     def joined(self, other: Figures) -> Figures:
         """The figures of two runs. Of runs over more and fewer rows, that over more says what a whole run is."""
         if self.all_rows != other.all_rows:
-            longer = max(self, other, key=lambda figures: figures.all_rows)
-            return replace(longer, ms=[*self.ms, *other.ms])
-        return replace(
-            self,
-            ms=[*self.ms, *other.ms],
-            whole_s=min(self.whole_s, other.whole_s),
-            state_rows=max(self.state_rows, other.state_rows),
-            cpu_s=statistics.mean((self.cpu_s, other.cpu_s)),
-            peak_mb=max(self.peak_mb, other.peak_mb),
-            parts={part: (ms + other.parts[part]) / 2 for part, ms in self.parts.items()},
-        )
+            whole = max(self, other, key=lambda figures: figures.all_rows)
+        else:
+            whole = replace(
+                self,
+                whole_s=min(self.whole_s, other.whole_s),
+                state_rows=max(self.state_rows, other.state_rows),
+                cpu_s=statistics.mean((self.cpu_s, other.cpu_s)),
+                peak_mb=max(self.peak_mb, other.peak_mb),
+                parts={part: (ms + other.parts[part]) / 2 for part, ms in self.parts.items()},
+            )
+        return replace(whole, ms=[*self.ms, *other.ms], medians=[*self.of_rounds, *other.of_rounds])
 
 
 class Watch(threading.Thread):

@@ -175,9 +175,20 @@ def test_a_contender_that_did_not_run_again_stays_as_it_was_found() -> None:
     }
 
 
+def test_the_ratio_of_rounds_at_unlike_speeds_is_between_theirs() -> None:
+    ours = figures(170, 174, 176).joined(figures(150, 152, 160))
+    theirs = figures(118, 120, 130).joined(figures(90, 97, 99))
+    assert (ours.of_rounds, theirs.of_rounds) == ([174, 152], [120, 97])
+    assert 97 / 152 < theirs.median_ms / ours.median_ms < 120 / 174
+    assert ours.joined(figures(163)).median_ms == 163
+
+
 def test_of_runs_over_more_and_fewer_rows_the_longer_says_the_whole() -> None:
     full, short = figures(8.0, 9.0), replace(figures(7.0), all_rows=2_000, whole_s=0.5, peak_mb=900, cpu_s=0.5)
-    expected = replace(full, ms=[8.0, 9.0, 7.0]), replace(full, ms=[7.0, 8.0, 9.0])
+    expected = (
+        replace(full, ms=[8.0, 9.0, 7.0], medians=[8.5, 7.0]),
+        replace(full, ms=[7.0, 8.0, 9.0], medians=[7.0, 8.5]),
+    )
     assert (full.joined(short), short.joined(full)) == expected
 
 
