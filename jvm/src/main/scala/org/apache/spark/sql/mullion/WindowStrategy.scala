@@ -76,6 +76,10 @@ object WindowStrategy extends SparkStrategy {
         RowProgram(asked, input, arrival, node.time, node.gap, node.filters, node.trigger, node.lateColumns, splits)
       },
       ProcessedRows.areIn(node.child),
+      functions.zip(node.filters).collectFirst {
+        case (count: Count, Literal.TrueLiteral) if !count.children.exists(_.nullable) =>
+          count.inputAggBufferAttributes.head
+      },
       node.getTagValue(TogetherBuilder.alone)
     )
   }

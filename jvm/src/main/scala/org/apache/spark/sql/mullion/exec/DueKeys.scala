@@ -4,9 +4,6 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.state.{Family, KeyOrder}
 import org.apache.spark.sql.types.DataType
-import org.apache.spark.unsafe.array.LongArray
-import org.apache.spark.unsafe.memory.MemoryBlock
-import org.apache.spark.util.collection.unsafe.sort.RadixSort
 
 import dev.mullion.windows.BatchClock
 
@@ -39,10 +36,10 @@ private[exec] abstract class DueKeys[B](
     extends Iterator[InternalRow] {
   // What is in state had not closed before this batch.
   private val scan = timers.scan(clock.before)
-  private val order = new KeyOrder(keyTypes, 0)
+  private val numberOf = new KeyOrder(keyTypes, 0)
   private val taken = new java.util.ArrayList[UnsafeRow]
-  private var inOrder = new LongArray(MemoryBlock.fromLongArray(Array.emptyLongArray))
-  private var firstInOrder = 0
+  // Their positions, in the order in which the keys lie.
+  private val inOrder = new RadixOrder
   private var fired = 0
   private var current = Option.empty[B]
   private var firings: Iterator[InternalRow] = Iterator.empty
@@ -60,7 +57,7 @@ private[exec] abstract class DueKeys[B](
 
   override def hasNext: Boolean = {
     while (!firings.hasNext && goesOn()) {
-      val book = load(taken.get(inOrder.get(firstInOrder + 2 * fired).toInt))
+      val book = load(taken.get(inOrder(fired).toInt))
       current = Some(book)
       firings = fire(book)
       fired += 1
@@ -85,12 +82,15 @@ private[exec] abstract class DueKeys[B](
   /** Takes the timers that are next; whether there are any. */
   private def take(): Boolean = {
     taken.clear()
+    inOrder.clear()
     fired = 0
     while (!isScanned && taken.size < atOnce) {
       val timer = if (scan.hasNext) Some(scan.next().key) else None
       timer.filter(at => clock.closes(at.getLong(dueAt))) match {
         case Some(due) =>
-          taken.add(keyOf(due).copy())
+          val key = keyOf(due).copy()
+          inOrder.add(taken.size.toLong, numberOf(key))
+          taken.add(key)
           timers.remove(due)
         case None =>
           timer.foreach(at => waitsUntil(at.getLong(dueAt)))
@@ -98,27 +98,14 @@ private[exec] abstract class DueKeys[B](
           scan.close()
       }
     }
-    sort()
+    inOrder.sort()
     if (taken.isEmpty) counts.nextClose = nextDue
     !taken.isEmpty
-  }
-
-  /** Makes pairs of a key's position and its number in order, and sorts those. */
-  private def sort(): Unit = {
-    // As much again is for the sort to work in.
-    if (inOrder.size < 4L * taken.size) inOrder = new LongArray(MemoryBlock.fromLongArray(new Array(4 * taken.size)))
-    var i = 0
-    while (i < taken.size) {
-      inOrder.set(2 * i, i.toLong)
-      inOrder.set(2 * i + 1, order(taken.get(i)))
-      i += 1
-    }
-    firstInOrder = RadixSort.sortKeyPrefixArray(inOrder, 0, taken.size, 0, 7, false, true)
   }
 }
 
 private[exec] object DueKeys {
 
-  /** So many keys take a few megabytes. */
-  val AtOnce: Int = 1 << 16
+  /** To sort so many takes a quarter of a megabyte: more at once is large for the collector, in heaps of 2 GB. */
+  val AtOnce: Int = 1 << 13
 }

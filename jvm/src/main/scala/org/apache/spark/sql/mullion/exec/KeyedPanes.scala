@@ -71,6 +71,7 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
   private val timers = partition.family(timersFamily(program))
   private val timerAt = new TimedKey(keyTypes, program.timeOrder)
   private val dueAt = timersFamily(program).times.head
+  private val timerChanges = new TimerChanges(timers, dueAt, keyTypes.length + 1)
   private lazy val timerToKey = timerAt.toKey
   private val queue = program.rules.early.map(new Queue(_))
   // The key whose rows come.
@@ -115,15 +116,25 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     if (now.isDefined) now.iterator
     else {
       val key = keyOf(row)
-      val left = if (current.exists(_.key == key)) Iterator.empty else leave()
-      if (current.isEmpty) current = Some(load(key.copy()))
-      current.foreach(update(_, row))
-      left
+      current match {
+        case Some(book) if book.key == key =>
+          update(book, row)
+          Iterator.empty
+        case _ =>
+          val left = leave()
+          val book = load(key.copy())
+          current = Some(book)
+          update(book, row)
+          left
+      }
     }
   }
 
   override def finish(): Iterator[InternalRow] =
-    leave() ++ closing() ++ queue.fold(Iterator.empty[InternalRow])(_.firing())
+    leave() ++ closing() ++ queue.fold(Iterator.empty[InternalRow])(_.firing()) ++ {
+      timerChanges.flush()
+      Iterator.empty
+    }
 
   override def openPanes(): Iterator[InternalRow] =
     timers.scan(Long.MinValue).flatMap(timer => look(load(timerToKey(timer.key).copy()), timer.key.getLong(dueAt)))
@@ -144,12 +155,14 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     }
   }
 
-  private def closing(): Iterator[InternalRow] =
+  private def closing(): Iterator[InternalRow] = {
+    timerChanges.flush()
     new DueKeys[B](timers, dueAt, clock, counts, keyTypes)(timerToKey(_)) {
       override protected def load(key: UnsafeRow): B = KeyedPanes.this.load(key)
       override protected def fire(book: B): Iterator[InternalRow] = close(book)
       override protected def store(book: B): Long = KeyedPanes.this.store(book, hasTimer = false)
     }
+  }
 
   private def load(key: UnsafeRow): B = {
     val stored = keys.look(key)
@@ -168,8 +181,8 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     val due = if (stays) book.nextDue else PaneCounts.Never
     val timer = if (hasTimer) book.timer else KeyBook.NoTimer
     if (!stays || timer != due) {
-      if (timer != KeyBook.NoTimer) timers.remove(timerAt(timer, book.key))
-      if (stays) timers.insert(timerAt(due, book.key), KeyOnly.value)
+      if (timer != KeyBook.NoTimer) timerChanges.remove(timerAt(timer, book.key))
+      if (stays) timerChanges.insert(timerAt(due, book.key))
     }
     if (stays) {
       val (panes, beside) = book.stored

@@ -49,11 +49,9 @@ final class PaneOutput(
     results: Seq[NamedExpression],
     lateRow: Option[DataType]
 ) {
-  private val start = AttributeReference("start", TimestampType, nullable = false)()
-  private val end = AttributeReference("end", TimestampType, nullable = false)()
-  private val firing = AttributeReference("firing", StringType, nullable = false)()
-  private val index = AttributeReference("index", IntegerType, nullable = false)()
-  private val facts = Seq(start, end, firing, index)
+  private val windowColumn = AttributeReference("window", PaneColumns.windowType, nullable = false)()
+  private val paneColumn = AttributeReference("pane", PaneColumns.paneType, nullable = false)()
+  private val facts = Seq(windowColumn, paneColumn)
 
   private val offsets = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
   private val imperative: Array[(ImperativeAggregate, Int)] =
@@ -81,11 +79,14 @@ final class PaneOutput(
     UnsafeProjection.create(columns, input)
   }
 
-  private val factsRow = new SpecificInternalRow(facts.map(_.dataType))
+  // Generated code that makes a struct boxes what goes into it; these are copied as they are.
+  private val window = UnsafeProjection.create(PaneColumns.windowType)(InternalRow(0L, 0L)).copy()
+  private val paneOf = UnsafeProjection.create(PaneColumns.paneType)
+  // Of the firing that was last: mostly the next is such a one too.
+  private var last = Firing.Close
+  private var fired = paneOf(InternalRow(last, 0)).copy()
+  private val factsRow = new GenericInternalRow(2)
   private val pane = new PaneRow(factsRow, values)
-
-  private def windowColumn = CreateNamedStruct(Seq(Literal("start"), start, Literal("end"), end))
-  private def paneColumn = CreateNamedStruct(Seq(Literal("firing"), firing, Literal("index"), index))
 
   /** One firing of a pane.
     *
@@ -101,10 +102,15 @@ final class PaneOutput(
       values.update(at, function.eval(work))
       i += 1
     }
-    factsRow.setLong(0, start)
-    factsRow.setLong(1, end)
-    factsRow.update(2, firing)
-    factsRow.setInt(3, index)
+    window.setLong(0, start)
+    window.setLong(1, end)
+    if (last ne firing) {
+      last = firing
+      fired = paneOf(InternalRow(last, 0)).copy()
+    }
+    fired.setInt(1, index)
+    factsRow.update(0, window)
+    factsRow.update(1, fired)
     paneProjection(pane.of(keys, work))
   }
 }
@@ -143,6 +149,12 @@ private[exec] final class PaneRow(facts: InternalRow, values: InternalRow) exten
     else if (i < buffersAt) facts.getLong(i - factsAt)
     else if (i < valuesAt) work.getLong(i - buffersAt)
     else values.getLong(i - valuesAt)
+
+  override def getStruct(i: Int, fields: Int): InternalRow =
+    if (i < factsAt) key.getStruct(i, fields)
+    else if (i < buffersAt) facts.getStruct(i - factsAt, fields)
+    else if (i < valuesAt) work.getStruct(i - buffersAt, fields)
+    else values.getStruct(i - valuesAt, fields)
 }
 
 /** Makes the output rows of late rows, which belong to no pane. */

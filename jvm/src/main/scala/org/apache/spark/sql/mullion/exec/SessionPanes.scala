@@ -36,7 +36,7 @@ private[exec] final class SessionPanes(
   private val gapAt = program.keys.length + 2
   private val firstAt = program.partial.length - program.extras.length
   private val lastAt = firstAt + 1
-  private val rowsAt = firstAt + 2
+  private val rowsAt = program.rowsAt.get
   private val fixedGap = rules.window.gap
   // The starts of the sessions that a partial row touches.
   private var touched = new Array[Long](4)

@@ -36,6 +36,8 @@ import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, CustomRules, 
   *   what is to be known if rows are worked on one by one, and there is no partial aggregate
   * @param byShard
   *   whether all rows of a key are in one partition already, because a stage before distributed them
+  * @param rowsCounted
+  *   the buffer of a function that counts all rows, if one does
   * @param alone
   *   of several windows together, in words why this one has an operator of its own, if it has
   */
@@ -60,6 +62,7 @@ final case class WindowProgram(
     limit: AccumulatorLimit,
     rows: Option[RowProgram] = None,
     byShard: Boolean = false,
+    rowsCounted: Option[Attribute] = None,
     alone: Option[String] = None
 ) extends OperatorProgram {
   // A late row has no results, whatever their functions never give.
@@ -83,18 +86,22 @@ final case class WindowProgram(
 
   def isSession: Boolean = rules.isInstanceOf[SessionRules]
 
+  private val countsRows = isSession || rules.refinements.count.isDefined
+
   /** What partial rows say beside the functions' buffers: of sessions, the first and the last time; and at last, where
-    * they are counted, how many rows.
+    * that is asked for and no function says it, how many rows.
     */
   val extras: Seq[AggregateFunction] = {
     val times = if (isSession) Seq(Min(time), Max(time)) else Nil
-    times ++ Option.when(isSession || rules.refinements.count.isDefined)(Count(Literal(1)))
+    times ++ Option.when(countsRows && rowsCounted.isEmpty)(Count(Literal(1)))
   }
 
   val partial: Seq[Attribute] = grouping ++ (functions ++ extras).flatMap(_.inputAggBufferAttributes)
 
   /** Where a partial row says how many rows are in it, if it does. */
-  private[exec] def rowsAt: Option[Int] = Option.when(extras.nonEmpty)(partial.length - 1)
+  private[exec] def rowsAt: Option[Int] = Option.when(countsRows) {
+    rowsCounted.fold(partial.length - 1)(counted => partial.indexWhere(_.exprId == counted.exprId))
+  }
 
   /** Which rows put aside are late together: those of one key, time and gap. */
   def lateKey: Seq[Attribute] = keys ++ Seq(slice) ++ gap

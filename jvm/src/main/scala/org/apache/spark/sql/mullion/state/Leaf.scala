@@ -92,7 +92,7 @@ private[state] final class Leaf private (
   private def lengthInside(i: Int): Int = Math.max(0, Platform.getInt(bytes, offset(starts(i) + 4)))
 
   // How many bytes it takes in `bytes`.
-  private def recordLength(i: Int): Int = Header + keyLength(i) + lengthInside(i)
+  private def recordLength(i: Int): Int = lengthAt(bytes, starts(i))
 
   /** The first record that does not come before these numbers. */
   def lowerBound(x: Long, y: Long, z: Long): Int = between(0, size, x, y, z)
@@ -268,7 +268,9 @@ private[state] final class Leaf private (
   }
 
   /** Has the records of a leaf side by side, with room for so many bytes more of so many records more, and as much
-    * again as the records take for which there is room beside the bytes.
+    * again as the records take for which there is room beside the bytes. Where its own have only to close the gaps,
+    * that is done in the array that they lie in: what lives through a batch is the old generation's, and an array given
+    * up there is garbage until all of it is looked through.
     */
   private def rewrite(from: Leaf, more: Int, records: Int): Unit = {
     val alive = from.end - from.gaps
@@ -277,24 +279,28 @@ private[state] final class Leaf private (
     val spare = Math.max(needed.toLong * others / Math.max(1, size + records), alive / 8L)
     val old = from.bytes
     val room = Math.min(needed + spare, Int.MaxValue - 16L).toInt
-    if (from.gaps == 0) {
-      bytes = Arrays.copyOf(old, room)
-      end = from.end
-    } else {
-      val rewritten = new Array[Byte](room)
-      var at = 0
-      var i = 0
-      while (i < size) {
-        val length = from.recordLength(i)
-        System.arraycopy(old, from.starts(i), rewritten, at, length)
-        starts(i) = at
-        at += length
-        i += 1
-      }
-      bytes = rewritten
-      end = at
-    }
+    val fits = needed + alive / 8L <= old.length && old.length / 2 <= room && from.end <= MostAside
+    if (from.gaps == 0) bytes = Arrays.copyOf(old, room)
+    else if (fits && (from eq this)) {
+      val aside = Leaf.aside.get
+      System.arraycopy(old, 0, aside, 0, end)
+      closeGaps(aside, old)
+    } else closeGaps(old, new Array[Byte](room))
+    end = alive
     gaps = 0
+  }
+
+  private def closeGaps(old: Array[Byte], closed: Array[Byte]): Unit = {
+    var at = 0
+    var i = 0
+    while (i < size) {
+      val length = lengthAt(old, starts(i))
+      System.arraycopy(old, starts(i), closed, at, length)
+      starts(i) = at
+      at += length
+      i += 1
+    }
+    bytes = closed
   }
 }
 
@@ -310,6 +316,12 @@ private[state] object Leaf {
   // What is said in place of the length of a value that lies outside.
   private final val Outside = -1
 
+  // Of fewer bytes gaps are closed where they are.
+  private final val MostAside = 1 << 18
+
+  // Where they are set aside meanwhile.
+  private val aside = ThreadLocal.withInitial[Array[Byte]](() => new Array[Byte](MostAside))
+
   private val noneOutside = Array.empty[Array[Byte]]
 
   /** One with room for so many records at first. */
@@ -318,6 +330,13 @@ private[state] object Leaf {
     leaf.resize(room)
     leaf
   }
+
+  /** How many bytes the record at a place takes there. */
+  private def lengthAt(bytes: Array[Byte], start: Int): Int =
+    RecordBytes.Header + Platform.getInt(bytes, RecordBytes.offset(start)) + Math.max(
+      0,
+      Platform.getInt(bytes, RecordBytes.offset(start + 4))
+    )
 
   private def isLarge(value: UnsafeRow): Boolean = value.getSizeInBytes > MostInside
 
