@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -44,8 +45,12 @@ def kill_after(folder: Path, moment: Iterator[float], script: str) -> None:
         process.wait()
 
 
-def somewhere_in_a_batch(checkpoint: Path, rng: random.Random) -> Iterator[float]:
-    """Ends some files after the next batch: each leaves dozens, some in each of its phases."""
+def somewhere_in_a_batch(checkpoint: Path, rng: random.Random, *others: Path) -> Iterator[float]:
+    """Ends some files after the next batch: each leaves dozens, some in each of its phases.
+
+    But not where a batch is half planned, nor a batch of the ``others`` that are killed too: what those are compared
+    with has batches of the same rows.
+    """
     batch, more = committed(checkpoint) + 1, rng.randrange(50)
     while committed(checkpoint) < batch:
         # Nobody waits for it, and looking often would slow down what is looked at.
@@ -53,6 +58,23 @@ def somewhere_in_a_batch(checkpoint: Path, rng: random.Random) -> Iterator[float
     before = files(checkpoint.parent)
     while files(checkpoint.parent) < before + more:
         yield 0.005
+    while any(is_half_planned(killed) for killed in (checkpoint, *others)):
+        yield 0.005
+
+
+def is_half_planned(checkpoint: Path) -> bool:
+    """Whether a source has written down the files of a batch, and Spark not yet that it is to have them.
+
+    Killed there, a query has a batch of these files and the next ones when it goes on (``FileStreamSource``).
+    """
+    numbers = [int(file.name) for file in (checkpoint / "offsets").glob("[0-9]*")]
+    offsets = (checkpoint / "offsets" / str(max(numbers))).read_text().splitlines()[2:] if numbers else []
+    planned = {str(i): json.loads(line)["logOffset"] for i, line in enumerate(offsets) if "logOffset" in line}
+    return any(
+        int(file.name.partition(".")[0]) > planned.get(file.parent.name, -1)
+        for file in (checkpoint / "sources").glob("*/[0-9]*")
+        if not offsets or file.parent.name in planned
+    )
 
 
 def files(folder: Path) -> int:

@@ -114,8 +114,10 @@ def test_a_program_that_is_killed_in_mid_run_and_started_again_publishes_what_it
             number += 1
 
     feed(6)
-    checkpoint = tmp_path / "killed" / "_apps" / "shop" / rng.choice(("revenue", "visits.state")) / "query"
-    kill_after(tmp_path, somewhere_in_a_batch(checkpoint, rng), __file__)
+    apps = tmp_path / "killed" / "_apps" / "shop"
+    checkpoints = [apps / name / "query" for name in ("revenue", "visits.state")]
+    rng.shuffle(checkpoints)
+    kill_after(tmp_path, somewhere_in_a_batch(checkpoints[0], rng, checkpoints[1]), __file__)
 
     for broker in (killed, undisturbed):
         topics.produce(broker, "orders", [{"region": "z", "amount": 0, "ts": LAST_MS}])
