@@ -31,7 +31,7 @@ private[exec] abstract class DueKeys[B](
     clock: BatchClock,
     counts: PaneCounts,
     keyTypes: Seq[DataType],
-    atOnce: Int = DueKeys.AtOnce
+    atOnce: Int = RadixOrder.AtOnce
 )(keyOf: UnsafeRow => UnsafeRow)
     extends Iterator[InternalRow] {
   // What is in state had not closed before this batch.
@@ -102,10 +102,4 @@ private[exec] abstract class DueKeys[B](
     if (taken.isEmpty) counts.nextClose = nextDue
     !taken.isEmpty
   }
-}
-
-private[exec] object DueKeys {
-
-  /** To sort so many takes a quarter of a megabyte: more at once is large for the collector, in heaps of 2 GB. */
-  val AtOnce: Int = 1 << 13
 }

@@ -81,12 +81,14 @@ final class PaneOutput(
 
   // Generated code that makes a struct boxes what goes into it; these are copied as they are.
   private val window = UnsafeProjection.create(PaneColumns.windowType)(InternalRow(0L, 0L)).copy()
-  private val paneOf = UnsafeProjection.create(PaneColumns.paneType)
+  private val paneColumns = UnsafeProjection.create(PaneColumns.paneType)
   // Of the firing that was last: mostly the next is such a one too.
   private var last = Firing.Close
-  private var fired = paneOf(InternalRow(last, 0)).copy()
+  private var fired = paneOf(last)
   private val factsRow = new GenericInternalRow(2)
   private val pane = new PaneRow(factsRow, values)
+
+  private def paneOf(firing: UTF8String): UnsafeRow = paneColumns(InternalRow(firing, 0)).copy()
 
   /** One firing of a pane.
     *
@@ -106,7 +108,7 @@ final class PaneOutput(
     window.setLong(1, end)
     if (last ne firing) {
       last = firing
-      fired = paneOf(InternalRow(last, 0)).copy()
+      fired = paneOf(firing)
     }
     fired.setInt(1, index)
     factsRow.update(0, window)

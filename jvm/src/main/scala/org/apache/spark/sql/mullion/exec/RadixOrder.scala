@@ -38,6 +38,10 @@ private[exec] final class RadixOrder {
   }
 }
 
-private object RadixOrder {
+private[exec] object RadixOrder {
+
+  /** To sort so many takes a quarter of a megabyte: more at once is large for the collector, in heaps of 2 GB. */
+  val AtOnce: Int = 1 << 13
+
   private def longs(n: Int) = new LongArray(MemoryBlock.fromLongArray(new Array[Long](n)))
 }

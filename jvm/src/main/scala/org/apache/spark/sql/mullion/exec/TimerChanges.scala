@@ -25,7 +25,7 @@ import org.apache.spark.unsafe.Platform
   * @param atOnce
   *   how many are held back at most
   */
-private[exec] final class TimerChanges(timers: Family, dueAt: Int, columns: Int, atOnce: Int = DueKeys.AtOnce) {
+private[exec] final class TimerChanges(timers: Family, dueAt: Int, columns: Int, atOnce: Int = RadixOrder.AtOnce) {
   import TimerChanges._
 
   // How long each timer is, and the timer.

@@ -89,7 +89,7 @@ private[state] final class Leaf private (
   private def valueAt(i: Int): Int = starts(i) + Header + keyLength(i)
 
   // How many bytes of its value are in `bytes`.
-  private def lengthInside(i: Int): Int = Math.max(0, Platform.getInt(bytes, offset(starts(i) + 4)))
+  private def lengthInside(i: Int): Int = insideAt(bytes, starts(i))
 
   // How many bytes it takes in `bytes`.
   private def recordLength(i: Int): Int = lengthAt(bytes, starts(i))
@@ -333,10 +333,11 @@ private[state] object Leaf {
 
   /** How many bytes the record at a place takes there. */
   private def lengthAt(bytes: Array[Byte], start: Int): Int =
-    RecordBytes.Header + Platform.getInt(bytes, RecordBytes.offset(start)) + Math.max(
-      0,
-      Platform.getInt(bytes, RecordBytes.offset(start + 4))
-    )
+    RecordBytes.Header + Platform.getInt(bytes, RecordBytes.offset(start)) + insideAt(bytes, start)
+
+  /** How many of them are its value's. */
+  private def insideAt(bytes: Array[Byte], start: Int): Int =
+    Math.max(0, Platform.getInt(bytes, RecordBytes.offset(start + 4)))
 
   private def isLarge(value: UnsafeRow): Boolean = value.getSizeInBytes > MostInside
 
