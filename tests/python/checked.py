@@ -37,23 +37,26 @@ class Case:
     """A query: the rules of its panes, and how it is run.
 
     ``aggregates`` tell a pane's rows from any others: all ids in a list, which is kept as an object, or figures of
-    fixed width, which are changed in place.
+    fixed width, which are changed in place. With ``keys="of one hash"`` each key shares its hash with another: see
+    ``columns_of_key``.
     """
 
     name: str
     rules: Rules | SessionRules | AroundRules | CustomRules
     state: str = "rocksdb"
     aggregates: str = "list"
+    keys: str = "of one hash"
     output_mode: str = "append"
     restart_after: int | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
 
     def panes(self, stream: DataFrame) -> DataFrame:
         """The query over rows with a time ``ts``, a key ``k`` and an ``id``, as columns that ``shown_row`` reads."""
+        columns, k = columns_of_key() if self.keys == "of one hash" else ({"k": F.col("k")}, F.col("k"))
         panes = windowed(
-            stream.withColumn("square", F.col("id") * F.col("id")),
+            stream.withColumn("square", F.col("id") * F.col("id")).withColumns(columns),
             self._window(),
-            by="k",
+            by=list(columns),
             time=None if self.rules.processing else "ts",
             allowed_lateness=length(self.rules.lateness),
             early=self._early(),
@@ -66,7 +69,7 @@ class Case:
         ).agg(*(column.alias(name) for name, column in self._aggregates().items()))
         late_id = F.col("late_row.id") if self.rules.late == "emit" else F.lit(None)
         return panes.select(
-            "k", *bounds_of("window"), "pane", F.struct(*self._aggregates()).alias("made"), late_id.alias("late_id")
+            k.alias("k"), *bounds_of("window"), "pane", F.struct(*self._aggregates()).alias("made"), late_id.alias("late_id")
         )
 
     def _early(self) -> Early | None:
@@ -136,6 +139,25 @@ def _in_sql(rules: CustomRules) -> Column:
         return F.struct(*bounds)
 
     return F.transform(F.get(lists, which), moved)
+
+
+def columns_of_key() -> tuple[dict[str, Column], Column]:
+    """Columns that tell keys apart, though Spark's hash, which leaves nulls out, is the same for two at a time; and the
+    key again, made of them.
+
+    ``key 6`` is ``("key 6", null, null)`` and ``key 7`` is ``(null, "key 6", null)``; no key at all is
+    ``(null, null, null)``, and ``""`` is ``(null, null, [null])``.
+    """
+    number = F.expr("try_cast(substring(k, 5) AS int)")
+    is_odd = F.coalesce(F.pmod(number, F.lit(2)) == 1, F.lit(False))
+    nothing = F.lit(None).cast("string")
+    columns = {
+        "k_left": F.when(~is_odd & (F.col("k") != ""), F.col("k")),
+        "k_right": F.when(is_odd, F.concat(F.lit("key "), number - 1)),
+        "k_list": F.when(F.col("k") == "", F.array(nothing)),
+    }
+    odd = F.concat(F.lit("key "), F.substring("k_right", 5, 10).cast("int") + 1)
+    return columns, F.coalesce("k_left", odd, F.when(F.col("k_list").isNotNull(), F.lit("")))
 
 
 def length(us: int) -> timedelta:

@@ -76,6 +76,18 @@ def test_a_batch_and_a_stream_have_the_same_columns(spark: SparkSession, tmp_pat
     assert (row.late_row, row.pane.firing, row.pane["index"]) == (None, "close", 0)
 
 
+def test_map_keys_whose_hashes_are_one_are_keys_of_their_own(spark: SparkSession) -> None:
+    rows = spark.range(40).selectExpr(
+        "map('x', 1) AS m",
+        "IF(id % 2 = 0, 'a', NULL) AS l",
+        "IF(id % 2 = 0, NULL, 'a') AS r",
+        "timestamp_seconds(id DIV 2) AS ts",
+    )
+    for window, each in ((Session("10 seconds"), [20]), (Tumbling("10 seconds"), [10, 10])):
+        panes = windowed(rows, window, by=["m", "l", "r"], time="ts").agg(F.count("*").alias("n")).collect()
+        assert sorted((p.l or p.r, p.n) for p in panes) == [("a", n) for n in each + each]
+
+
 def test_a_batch_of_no_rows_has_no_panes(spark: SparkSession) -> None:
     rows = spark.createDataFrame([], "ts timestamp, v int")
     for window in (Tumbling("10 seconds"), Sliding("10 seconds", "3 seconds"), Session("10 seconds")):

@@ -42,8 +42,6 @@ private[exec] final class ArrivalPanes(
 
   private val numbered = rows.input :+ rows.number
   private lazy val update = new RowUpdate(functions, rows.filters, numbered)
-  private lazy val keyOf = UnsafeProjection.create(program.keys, rows.input)
-  private lazy val hashOf = UnsafeProjection.create(Seq(new XxHash64(program.keys)), rows.input)
   private val late = program.lateRow.map { lateRow =>
     val whole = CreateNamedStruct(rows.lateColumns.flatMap(c => Seq(Literal(c.name), c)))
     new LateOutput(rows.input, program.keys, program.results, Alias(whole, lateRow.name)())
@@ -70,13 +68,10 @@ private[exec] final class ArrivalPanes(
   private val number = new GenericInternalRow(1)
   private val numberedRow = new JoinedRow()
 
-  // The keys of one hash may come mixed, so all of them are known until the next hash comes.
-  private var known = mutable.LinkedHashMap.empty[UnsafeRow, Open]
-  private var hash = 0L
-  private var current: Open = _
+  private val runs = new KeyRuns[Open](program.keys, rows.input)(load)
 
   override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
-    input.flatMap(row => enter(row)) ++ leave() ++ closing()
+    input.flatMap(row => enter(row)) ++ leave(runs.left()) ++ closing()
 
   override def openPanes(): Iterator[InternalRow] = keys.fold(Iterator.empty[InternalRow]) { family =>
     family.all().flatMap { record =>
@@ -86,22 +81,12 @@ private[exec] final class ArrivalPanes(
   }
 
   private def enter(row: InternalRow): Iterator[InternalRow] = {
-    val key = keyOf(row)
-    if ((current ne null) && current.key == key) take(row)
-    else {
-      val next = hashOf(row).getLong(0)
-      val left = if (known.nonEmpty && next != hash) leave() else Iterator.empty
-      hash = next
-      val kept = key.copy()
-      def entered() = {
-        current = known.getOrElseUpdate(kept, load(kept))
-        take(row)
-      }
-      if (left.isEmpty) entered() else left ++ entered()
-    }
+    var left = Iterator.empty[InternalRow]
+    val book = runs(row)(books => left = leave(books))
+    if (left.isEmpty) take(book, row) else left ++ take(book, row)
   }
 
-  private def take(row: InternalRow): Iterator[InternalRow] =
+  private def take(book: Open, row: InternalRow): Iterator[InternalRow] =
     if (onTime && row.isNullAt(timeAt)) {
       counts.rowsWithoutTime += 1
       sentOut(row)
@@ -116,7 +101,6 @@ private[exec] final class ArrivalPanes(
         case GlobalWindow(GlobalTrigger.Changes) => arriving.mark = mark(row).copy().getBytes
         case _                                   =>
       }
-      val book = current
       val before = book.panes.closesBefore(arriving)
       if (before.isEmpty) place(book, row) else closed(book, before) ++ place(book, row)
     }
@@ -194,19 +178,12 @@ private[exec] final class ArrivalPanes(
     output.fire(book.key, pane.start, pane.end, firing, index, book.holds(pane))
   }
 
-  /** What comes out of the keys of one hash once their rows are used up; they are written back then. */
-  private def leave(): Iterator[InternalRow] = {
-    val leaving = known
-    known = mutable.LinkedHashMap.empty
-    current = null
-    if (leaving.isEmpty) Iterator.empty
-    else
-      leaving.valuesIterator.flatMap { book =>
-        firedEarly(book) ++ book.reopened.panes.iterator.map { case (pane, late) => reopen(book, pane, late) } ++ {
-          store(book)
-          Iterator.empty
-        }
-      }
+  /** What comes out of keys that have all their rows; they are written back then. */
+  private def leave(books: Iterator[Open]): Iterator[InternalRow] = books.flatMap { book =>
+    firedEarly(book) ++ book.reopened.panes.iterator.map { case (pane, late) => reopen(book, pane, late) } ++ {
+      store(book)
+      Iterator.empty
+    }
   }
 
   private def firedEarly(book: Open): Iterator[InternalRow] = early.fold(Iterator.empty[InternalRow]) { firing =>

@@ -13,9 +13,9 @@ private[mullion] trait KeyInOrderExec extends UnaryExecNode {
 
   override def requiredChildDistribution: Seq[Distribution] = Seq(ClusteredDistribution(keys))
 
-  /** Keys that have no order, maps, come by two hashes. */
+  /** Keys that have no order, maps, come in that of their bytes: no hash would do, for two keys may have one. */
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = {
-    val byKey = if (RowOrdering.isOrderable(keys)) keys else Seq(new XxHash64(keys), new Murmur3Hash(keys))
+    val byKey = if (RowOrdering.isOrderable(keys)) keys else Seq(KeyBytes(keys))
     Seq((byKey :+ order).map(SortOrder(_, Ascending)))
   }
 

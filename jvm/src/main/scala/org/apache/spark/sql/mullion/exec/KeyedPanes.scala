@@ -48,7 +48,7 @@ private[exec] object KeyBook {
   *   early   (event, wall, key)  -> the keys that have a pane waiting to fire, by its readings of the clocks
   * }}}
   *
-  * The input comes with the rows of a key together, so that a key's record is read and written once a batch.
+  * A key's record is read and written once a batch: see [[KeyRuns]].
   */
 private[exec] abstract class KeyedPanes[B <: KeyBook](
     program: WindowProgram,
@@ -74,8 +74,13 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
   private val timerChanges = new TimerChanges(timers, dueAt, keyTypes.length + 1)
   private lazy val timerToKey = timerAt.toKey
   private val queue = program.rules.early.map(new Queue(_))
-  // The key whose rows come.
-  private var current = Option.empty[B]
+  private val runs = new KeyRuns[B](program.keys, program.partial)(load)
+  // What comes out of the keys that a row shows to be complete.
+  private var left = Iterator.empty[InternalRow]
+  private val leaveAll: Iterator[B] => Unit = books => {
+    val first = leave(books.next())
+    left = if (books.hasNext) first ++ books.flatMap(leave) else first
+  }
   private lazy val keyValue = UnsafeProjection.create(keysFamily(program).value)
   private lazy val known = new SpecificInternalRow(keysFamily(program).value)
 
@@ -115,23 +120,14 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     val now = atOnce(row)
     if (now.isDefined) now.iterator
     else {
-      val key = keyOf(row)
-      current match {
-        case Some(book) if book.key == key =>
-          update(book, row)
-          Iterator.empty
-        case _ =>
-          val left = leave()
-          val book = load(key.copy())
-          current = Some(book)
-          update(book, row)
-          left
-      }
+      left = Iterator.empty
+      update(runs(row)(leaveAll), row)
+      left
     }
   }
 
   override def finish(): Iterator[InternalRow] =
-    leave() ++ closing() ++ queue.fold(Iterator.empty[InternalRow])(_.firing()) ++ {
+    runs.left().flatMap(leave) ++ closing() ++ queue.fold(Iterator.empty[InternalRow])(_.firing()) ++ {
       timerChanges.flush()
       Iterator.empty
     }
@@ -139,20 +135,16 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
   override def openPanes(): Iterator[InternalRow] =
     timers.scan(Long.MinValue).flatMap(timer => look(load(timerToKey(timer.key).copy()), timer.key.getLong(dueAt)))
 
-  /** Takes leave of the key whose rows came last. */
-  private def leave(): Iterator[InternalRow] = {
-    val left = current
-    current = None
-    left.fold(Iterator.empty[InternalRow]) { book =>
-      onApplied(book)
-      // What is due closes here, where the key is at hand, and its timer need not be found.
-      val isDue = !book.isEmpty && clock.closes(book.nextDue)
-      val firings = if (isDue) applied(book) ++ close(book) else applied(book)
-      if (firings.isEmpty) {
-        store(book)
-        Iterator.empty
-      } else firings ++ { store(book); Iterator.empty }
-    }
+  /** Takes leave of a key that has all its rows. */
+  private def leave(book: B): Iterator[InternalRow] = {
+    onApplied(book)
+    // What is due closes here, where the key is at hand, and its timer need not be found.
+    val isDue = !book.isEmpty && clock.closes(book.nextDue)
+    val firings = if (isDue) applied(book) ++ close(book) else applied(book)
+    if (firings.isEmpty) {
+      store(book)
+      Iterator.empty
+    } else firings ++ { store(book); Iterator.empty }
   }
 
   private def closing(): Iterator[InternalRow] = {

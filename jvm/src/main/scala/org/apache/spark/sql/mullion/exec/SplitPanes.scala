@@ -48,12 +48,11 @@ private[exec] final class SplitPanes(
 ) extends PaneEngine {
   import SplitPanes._
 
+  private val input = rows.input
   private val functions = rows.functions(program.functions)
   private val accumulators = new Accumulators(functions, Nil, program.partial, program.grouping.length)
   private val output = program.paneOutput(program.keys, Nil, functions)
   private lazy val update = new RowUpdate(functions, rows.filters, splits.kept :+ rows.number)
-  private lazy val keyOf = UnsafeProjection.create(program.keys, rows.input)
-  private lazy val hashOf = UnsafeProjection.create(Seq(new XxHash64(program.keys)), rows.input)
   private lazy val toKept = UnsafeProjection.create(splits.kept, rows.input)
 
   private val pieces = partition.map(_.family(piecesFamily(program)))
@@ -139,34 +138,20 @@ private[exec] final class SplitPanes(
       s"${names.of(buffer.key)},"
   }
 
-  /** The buffers of the keys that rows came for. The keys of one hash may come mixed, so all of them are read before
-    * the first of them goes on.
-    */
-  private final class Buffers(input: Iterator[InternalRow]) extends Iterator[Buffer] {
-    private val rows = input.buffered
-    private var ready: Iterator[Buffer] = Iterator.empty
+  /** The buffers of the keys that rows came for, each once all of its rows are in it. */
+  private final class Buffers(rows: Iterator[InternalRow]) extends Iterator[Buffer] {
+    private val runs = new KeyRuns[Buffer](program.keys, input)(key => new Buffer(key, stored(key)))
+    private var complete = Iterator.empty[Buffer]
 
-    override def hasNext: Boolean = ready.hasNext || rows.hasNext
+    override def hasNext: Boolean = complete.hasNext || rows.hasNext || runs.nonEmpty
 
     override def next(): Buffer = {
-      if (!ready.hasNext) ready = ofNextHash()
-      ready.next()
-    }
-
-    private def ofNextHash(): Iterator[Buffer] = {
-      val hash = hashOf(rows.head).getLong(0)
-      val found = mutable.LinkedHashMap.empty[UnsafeRow, Buffer]
-      var last = Option.empty[Buffer]
-      while (rows.hasNext && hashOf(rows.head).getLong(0) == hash) {
+      while (!complete.hasNext && rows.hasNext) {
         val row = rows.next()
-        val key = keyOf(row)
-        if (!last.exists(_.key == key)) {
-          val copied = key.copy()
-          last = Some(found.getOrElseUpdate(copied, new Buffer(copied, stored(copied))))
-        }
-        last.foreach(_.add(toKept(row).copy()))
+        runs(row)(complete = _).add(toKept(row).copy())
       }
-      found.valuesIterator
+      if (!complete.hasNext) complete = runs.left()
+      complete.next()
     }
 
     private def stored(key: UnsafeRow): Option[Stored] =

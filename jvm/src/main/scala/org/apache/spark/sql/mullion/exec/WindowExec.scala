@@ -173,8 +173,7 @@ final class WindowExec(
 
   /** Overlapping windows and sessions are worked on key by key, and windows of all kinds find records in memory sooner
     * where rows come in the records' order. That is a number, which sorts faster than keys do, whatever their type. Two
-    * keys of one hash may come mixed, which costs a lookup (and may count a late row that touches a session made in the
-    * same batch as in time).
+    * keys of one number come mixed: see `KeyRuns`.
     */
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(
     program.ordering,
