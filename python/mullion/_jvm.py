@@ -154,6 +154,23 @@ def row_in_batch(spark: SparkSession) -> Column:
     return ClassicColumn(facade(spark).rowInBatch())
 
 
+def batch_number(spark: SparkSession) -> Column:
+    """The number of the micro-batch that a row came in; it is known below a window of a stream."""
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    return ClassicColumn(facade(spark).batchNumber())
+
+
+def in_shard(spark: SparkSession, key: Column, shown: Column, before: str, after: str) -> Column:
+    """A condition that is true of rows in the shard of their key, and fails for others with ``before`` and ``after``.
+
+    For rows that a first stage of :func:`mullion._stateful.staged` gives to a window; ``shown`` is the key, as text.
+    """
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    return ClassicColumn(facade(spark).inShard(_column(key), _column(shown), before, after))
+
+
 def per_text(spark: SparkSession, text: Column, condition: Column) -> Column:
     """A condition on nothing but a text that is the same for many rows on end: it is asked when the text changes."""
     from pyspark.sql.classic.column import Column as ClassicColumn

@@ -359,14 +359,16 @@ class ShardPlan(Plan):
             )
         second = CallbacksOfShard(partial(Outputs, options.on_error, options.dead_letter, self.counts), {}, made)
 
+        in_shard = self._in_shard(topic)
+
         def panes(name: str, given: DataFrame) -> DataFrame:
-            made = self.panes(self.windows[name], given)
+            made = self.panes(self.windows[name], in_shard(given, f"the window {name!r}"))
             # Which of its values are whole numbers is known now, before the callbacks go to workers.
             second.windows[name] = self.pane_callbacks(self.windows[name])
             return made
 
         def panes_of(shape: Shape, given: DataFrame) -> DataFrame:
-            panes = self.panes_of(shape, given)
+            panes = self.panes_of(shape, in_shard(given, "a window made from data"))
             assert made is not None
             made.wholes[shape.name] = self.whole[shape.name]
             return panes
@@ -380,6 +382,34 @@ class ShardPlan(Plan):
             for name, shape in self.shapes.items()
         }
         return staged(topic, first, branches, second, NOTED, shard_by=shard_by, wall_timers=True)
+
+    def _in_shard(self, topic: DataFrame) -> Callable[[DataFrame, str], DataFrame]:
+        """What lets rows that ``process`` gives to a window pass if they are in the shard of their key.
+
+        Rows are in shards by the ``partition_key`` of the topic, and panes by what ``process`` gives. Where that is
+        another value, a group would be in several shards, and come out in pieces.
+        """
+        subscription, name = self.subscription, self.subscription.partition_key
+        if name is None:
+            return lambda rows, what: rows
+        kind = topic.select(column_of(name)).schema[0].dataType
+
+        def checked(rows: DataFrame, what: str) -> DataFrame:
+            key = column_of(name)
+            same = rows.select(key).schema[0].dataType == kind
+            before = f"process of {subscription.name} gave {what} a row whose {name!r} is "
+            after = (
+                f" in a shard that has other values of {name!r}: process changed the column, which is the "
+                "partition_key, and the group would come out in pieces, one a shard. Leave the column as it is in the "
+                "topic, and put what you make of it into another one, which key= may name beside it; or change it "
+                f"where the topic is produced. ({place_of(subscription.function)})"
+            )
+            in_shard = _jvm.in_shard(
+                rows.sparkSession, key if same else key.try_cast(kind), key.cast("string"), before, after
+            )
+            return rows.where(in_shard)
+
+        return checked
 
     @property
     def _folder(self) -> Path:

@@ -44,9 +44,9 @@ def with_arrival(rows: DataFrame) -> DataFrame:
     """The rows with their order of arrival."""
     if ARRIVAL in rows.columns:
         return rows
-    # Of batches that follow one another, and within one of the order in which it is read.
-    row = _jvm.row_in_batch(rows.sparkSession)
-    return rows.withColumn(ARRIVAL, sf.struct(sf.current_timestamp().alias("batch"), row.alias("row")))
+    # Of batches by their numbers, for two may have one time, and within one of the order in which it is read.
+    batch, row = _jvm.batch_number(rows.sparkSession), _jvm.row_in_batch(rows.sparkSession)
+    return rows.withColumn(ARRIVAL, sf.struct(batch.alias("batch"), row.alias("row")))
 
 
 def own_columns(topic: DataFrame) -> list[str]:

@@ -21,8 +21,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Final, Protocol, TypedDict, Unpack, final
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Protocol, TypedDict, Unpack, final
 
 import pyarrow as pa
 
@@ -194,7 +194,8 @@ class TurbineWindow:
                 "instance, name='revenue_5m'."
             )
         what = f"the window {name!r}"
-        host = _host(subscription, type(self).__name__, name)
+        kind = _kind_of(type(self), what)
+        host = _host(subscription, kind, name)
         for parameter, length in lengths.items():
             _positive_ms(length, parameter, what)
         if lengths.get("slide_ms", 0) > lengths.get("size_ms", LONGEST_MS):
@@ -238,7 +239,7 @@ class TurbineWindow:
             self,
             "_spec",
             Spec(
-                type(self).__name__,
+                kind,
                 name,
                 lengths.get("size_ms"),
                 lengths.get("slide_ms"),
@@ -308,22 +309,31 @@ class TurbineWindow:
         return hash((type(self), self.name))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What goes to a worker only hands rows over: the engine has the rest.
-        return WindowOfWorker, (self.name,)
+        # In a worker it hands rows over, and is the same window; what is called when panes fire goes there by itself.
+        callbacks = self._spec.callbacks
+        named = Callbacks(
+            _Elsewhere(called(callbacks.close)),
+            None if callbacks.early is None else _Elsewhere(called(callbacks.early)),
+            callbacks.each,
+        )
+        return _restored, (type(self), replace(self._spec, callbacks=named))
 
 
-class WindowOfWorker:
-    """A window as ``process`` and the callbacks find it in a worker."""
+@final
+@dataclass(frozen=True)
+class _Elsewhere:
+    """What stands for a callback in a worker's copy of a window."""
 
-    __slots__ = ("name",)
+    name: str
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __call__(self, *given: object) -> None:
+        raise UnsupportedError(f"{self.name} is called when panes fire, and not through the window.")
 
-    update: ClassVar[Callable[..., None]] = TurbineWindow.update
 
-    def __repr__(self) -> str:
-        return f"the window {self.name!r}"
+def _restored(kind: type[TurbineWindow], spec: Spec) -> TurbineWindow:
+    window = object.__new__(kind)
+    object.__setattr__(window, "_spec", spec)
+    return window
 
 
 class PersistentTumbling(TurbineWindow):
@@ -416,6 +426,8 @@ class InMemorySession(TurbineWindow):
 
 def called(function: Callable[..., Any]) -> str:
     """What a callback is called in messages."""
+    if isinstance(function, _Elsewhere):
+        return function.name
     named = str(getattr(function, "__qualname__", type(function).__qualname__))
     return named.rsplit("<locals>.", 1)[-1]
 
@@ -425,6 +437,18 @@ def _told(spec: Spec, field: str) -> bool:
     if field in ("kind", "callbacks"):
         return False
     return value is not None and not (field == "allowed_lateness_ms" and value == 0)
+
+
+def _kind_of(window: type[TurbineWindow], what: str) -> str:
+    """Which of the six windows a class is, or is made from; one that changes what a window does is refused."""
+    for own in ("update", "name", "spec"):
+        if getattr(window, own) is not getattr(TurbineWindow, own):
+            raise UnsupportedError(
+                f"{what} is a {window.__name__}, which has its own {own!r}. Rows go to windows in the JVM, "
+                "where it is not called. Do it in process, before self._win.update(batch, state); a subclass may give "
+                "parameters to __init__, and no more."
+            )
+    return next((base.__name__ for base in window.__mro__ if base.__module__ == __name__), window.__name__)
 
 
 def _host(subscription: object, kind: str, name: str) -> Host:

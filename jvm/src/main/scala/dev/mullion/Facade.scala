@@ -6,7 +6,7 @@ import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 import org.apache.spark.sql.execution.python.UserDefinedPythonFunction
 import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction
 import org.apache.spark.sql.mullion._
-import org.apache.spark.sql.mullion.stateful.{StateReader, StatefulBuilder, StatefulOptions}
+import org.apache.spark.sql.mullion.stateful.{InShard, StateReader, StatefulBuilder, StatefulOptions}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.util.LongAccumulator
@@ -146,6 +146,13 @@ object Facade {
 
   /** The number of a row in its micro-batch, in the order in which the source is read. */
   def rowInBatch: Column = RowInBatch.column
+
+  /** The number of the micro-batch that a row came in, below a window of a stream; see `BatchNumber`. */
+  def batchNumber: Column = BatchNumber.column
+
+  /** A condition that is true of rows in the shard of their key, and fails for others; see `InShard`. */
+  def inShard(key: Column, shown: Column, before: String, after: String): Column =
+    InShard.column(key, shown, before, after)
 
   /** A condition on a text alone, which is asked when that changes; see `PerText`. */
   def perText(text: Column, condition: Column): Column = PerText.column(text, condition)

@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion
 import munit.FunSuite
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.classic.Dataset
+import org.apache.spark.sql.classic.{Dataset, ExpressionUtils}
 import org.apache.spark.sql.execution.WholeStageCodegenExec
 import org.apache.spark.sql.functions._
 
@@ -64,6 +64,19 @@ class RowExpressionsSuite extends FunSuite {
       for (_ <- 1 to 2)
         assertEquals(rows.collect().map(_.getLong(0)).toSeq, Seq(0L, 1L, 1L << 33, (1L << 33) + 1, (1L << 33) + 2))
     })
+
+    test(s"a batch has the number that its operator was told, and none where there is no operator, $how")(configured {
+      val told = BatchNumber.told(7)(BatchNumber(None))
+      val rows = spark.range(0, 3, 1, 2).select(ExpressionUtils.column(told).as("batch"))
+      assertEquals(generated(rows.asInstanceOf[Dataset[_]]), whole)
+      assertEquals(rows.collect().map(_.getLong(0)).toSeq, Seq(7L, 7L, 7L))
+      failsWith("only known below a window")(spark.range(3).select(Facade.batchNumber).collect())
+    })
+  }
+
+  private def failsWith(says: String)(run: => Any): Unit = {
+    val error = intercept[Exception](run)
+    assert(error.toString.contains(says), error)
   }
 
   private def generated(rows: Dataset[_]): Boolean =

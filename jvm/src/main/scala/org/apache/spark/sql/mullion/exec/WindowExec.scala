@@ -16,9 +16,9 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
   EventTimeWatermarkExec,
   StatefulOperatorCustomMetric
 }
-import org.apache.spark.sql.mullion.{DriverClock, RunningQuery, SparkLineShim, StateChoice}
+import org.apache.spark.sql.mullion.{BatchNumber, DriverClock, RunningQuery, SparkLineShim, StateChoice}
 import org.apache.spark.sql.mullion.state._
-import org.apache.spark.sql.mullion.stateful.WindowBetweenExec
+import org.apache.spark.sql.mullion.stateful.{InShard, WindowBetweenExec}
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode}
 import org.apache.spark.sql.types.IntegerType
 import org.apache.spark.util.CompletionIterator
@@ -418,20 +418,24 @@ object WindowExec {
       batchTimestampMs: Option[Long],
       lateEventsMs: Option[Long],
       child: SparkPlan
-  ): SparkPlan = tell(
-    child,
-    program.id,
-    partitions = info.map(_.numPartitions),
-    before =
-      // On processing time no row is ever late.
-      if (program.onProcessingTime) Some(BatchClock.BeforeAllTime)
-      else lateEventsMs.map(clockBefore(info, _)),
-    now = for {
-      known <- info if program.onProcessingTime
-      timestamp <- batchTimestampMs
-      batch = known.storeVersion + since.getOrElse(0L)
-    } yield DriverClock(session, known.queryRunId, known.operatorId).processingTime(batch, timestamp)._2
-  )
+  ): SparkPlan = {
+    val batch = info.map(_.storeVersion + since.getOrElse(0L))
+    tell(
+      child,
+      program.id,
+      partitions = info.map(_.numPartitions),
+      before =
+        // On processing time no row is ever late.
+        if (program.onProcessingTime) Some(BatchClock.BeforeAllTime)
+        else lateEventsMs.map(clockBefore(info, _)),
+      now = for {
+        known <- info if program.onProcessingTime
+        timestamp <- batchTimestampMs
+        number <- batch
+      } yield DriverClock(session, known.queryRunId, known.operatorId).processingTime(number, timestamp)._2,
+      batch
+    )
+  }
 
   /** The event clock of the batch before, in microseconds; batch 0 has none before it, and no late rows. */
   private def clockBefore(info: Option[SparkLineShim.StateInfo], lateEventsMs: Long): Long =
@@ -446,14 +450,19 @@ object WindowExec {
       operator: String,
       partitions: Option[Int],
       before: Option[Long],
-      now: Option[Long]
+      now: Option[Long],
+      batch: Option[Long]
   ): SparkPlan = {
-    def below(node: SparkPlan): SparkPlan =
-      node.withNewChildren(node.children.map(tell(_, operator, partitions, before, now)))
+    def below(node: SparkPlan): SparkPlan = {
+      val told = batch.zip(partitions).fold(node) { case (number, shards) =>
+        node.transformExpressions(BatchNumber.told(number) orElse InShard.told(shards))
+      }
+      told.withNewChildren(told.children.map(tell(_, operator, partitions, before, now, batch)))
+    }
 
     plan match {
       case assigner: AssignsPanes if assigner.operator == operator          => below(assigner.told(before))
-      case stamp: StampTimeExec if stamp.operator == operator               => stamp.copy(now = now)
+      case stamp: StampTimeExec if stamp.operator == operator               => below(stamp.copy(now = now))
       case windows: SlicesToOpenWindowsExec if windows.operator == operator =>
         below(windows.copy(partitions = partitions, before = before))
       case aside: PutAsideLateRowsExec if aside.operator == shuffled(operator) =>
