@@ -36,6 +36,7 @@ says what does, and which line decided it.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -55,7 +56,7 @@ from mullion._recovery import recover
 from mullion._stateful import read_state
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.topics import Broker
-from mullion.turbine import _plan
+from mullion.turbine import _noted, _plan
 from mullion.turbine._kept import WindowSpec, specs_of
 from mullion.turbine._plan import Plan, ProcessPlan, ShardPlan, WindowPlan
 from mullion.turbine._process import Place
@@ -185,12 +186,37 @@ class App(_App):
 
         def built(spark: SparkSession) -> DataFrame:
             checkpoint = self.checkpoint_of(plan.name)
+            self._require_same_query(plan)
             if "memory" in map(plan.store, plan.windows.values()) and _plan.has_run(checkpoint):
                 # What was not in a snapshot is read again.
                 recover(checkpoint, spark=spark)
             return plan.rows(spark)
 
         return Job(plan.name, (options.topic,), tuple(topics), built, partial(_plan.publish, plan), plan.mend)
+
+    def _require_same_query(self, plan: Plan) -> None:
+        """Refuses what the code has moved to a query that has neither its state nor its place in the topic."""
+        subscription, why = plan.subscription, _why(plan.subscription)
+        for other in (f"{subscription.name}.process", f"{subscription.name}.state"):
+            if plan.name == subscription.job != other and self._has_run(other):
+                raise _noted.moved(f"process of {subscription.name}", other, plan.name, why)
+        specs = [window.spec for window in plan.windows.values()]
+        _noted.require_noted(self.checkpoint, plan.name, why, specs, self._has_run)
+
+    def _has_run(self, query: str) -> bool:
+        return _plan.has_run(self.checkpoint_of(query))
+
+    def drop(self, name: str) -> None:
+        """Deletes the state of a part that is no longer in the program, or that a query has which it left.
+
+        Raises :class:`InvalidArgumentError` for one that is in use, and for one that has none.
+        """
+        now = next((_query_of(each, name) for each in self.subscriptions if name in each.windows), name)
+        if now != name and _noted.query_of(self.checkpoint, name) == name:
+            shutil.rmtree(self.folder_of(name), ignore_errors=True)
+            return
+        super().drop(name)
+        _noted.forget(self.checkpoint, name)
 
     def checkpoint_of(self, name: str) -> Path:
         """The checkpoint of the query of a window, or of a ``process``."""
@@ -252,8 +278,7 @@ class WindowHandle:
         subscription, spark = self._subscription, self._app.spark
         alone = subscription.state is None
         shared = shared_with(subscription, self.name)
-        query = subscription.job if not alone else self.name if shared is None else shared.name
-        checkpoint = self._app.checkpoint_of(query)
+        checkpoint = self._app.checkpoint_of(_query_of(subscription, self.name))
         if not _plan.has_run(checkpoint):
             raise InvalidArgumentError(
                 f"The window {self.name!r} has not run yet: there is nothing in {checkpoint}. Run the App first."
@@ -320,6 +345,26 @@ def _plans_of(app: App, subscription: Subscription) -> Iterator[Plan]:
             yield WindowPlan(app, subscription, window)
     if subscription.process.returns:
         yield ProcessPlan(app, subscription, subscription.job)
+
+
+def _query_of(subscription: Subscription, window: str) -> str:
+    """What the query is called in which a window runs."""
+    if subscription.state is not None:
+        return subscription.job
+    shared = shared_with(subscription, window)
+    return window if shared is None else shared.name
+
+
+def _why(subscription: Subscription) -> str:
+    """Why the windows of a subscription run in the queries in which they do."""
+    if subscription.makes_windows:
+        return "process may make windows, and all is in one query with them"
+    if subscription.state is not None:
+        reader, place = subscription.state
+        return f"{reader} uses the state ({_where(place)}: {place.says}), and all is in one query with it"
+    if subscription.options.together:
+        return "with together=True windows share one, and nothing uses the state"
+    return "each window has one of its own, for nothing uses the state and together=True is not there"
 
 
 def _parts_of(subscription: Subscription) -> Iterable[Part]:
