@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import itertools
+import linecache
 import pickle
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from mullion.turbine import aggregates as agg
 from mullion.turbine import functions as fn
 from mullion.turbine import testing
 from mullion.turbine import windowing as win
+from mullion.turbine._callbacks import Called
+from mullion.turbine._worker import Process
 from mullion.turbine.windowing import UPDATING
 
 _numbers = itertools.count()
@@ -284,3 +287,176 @@ def test_a_process_that_begins_to_use_the_state_does_not_leave_its_place_in_the_
     with pytest.raises(IncompatibleStateError, match=r"process of copies has run in the query 'copies\.process', and"):
         run(copying(counts=True))
     assert run(copying(counts=False), ("b", 1)) == [("b", 0)]
+
+
+def window_of(subscription: object, name: str, **more: Any) -> win.PersistentTumbling:
+    return win.PersistentTumbling(
+        subscription, **{"name": name, "size_ms": 10, "value": agg.Count(), "on_close": nothing, **more}
+    )
+
+
+def test_rows_for_a_window_of_another_subscription_are_refused_and_a_process_without_a_query_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = turbine.App("others")
+    made: list[Any] = []
+
+    @app.subscribe("one")
+    class one:
+        def __init__(self) -> None:
+            self._win = window_of(self, "of one")
+            made.append(self._win)
+
+        def process(self, batch, state):
+            self._win.update(batch, state)
+
+    class plain:
+        def __init__(self) -> None:
+            self._other = made[0]
+
+        def process(self, batch, state):
+            self._other.update(batch, state)
+
+    class filtering(plain):
+        def process(self, batch, state):
+            if batch.num_rows:
+                self._other.update(batch, state)
+
+    for kind in (plain, filtering):
+        says = rf"process of {kind.__name__} updates the window 'of one', which another .*test_turbine_certain\.py:\d+"
+        with pytest.raises(UnsupportedError, match=says):
+            app.subscribe("two")(kind)
+
+    class hidden(plain):
+        def process(self, batch, state):
+            for window in vars(self).values():
+                window.update(batch, state)
+
+    function = hidden().process
+    called = Called("process", "process", function, None, "hidden")
+    process = Process("hidden", called, (), "stop", None, lambda name, by: None, frozenset())
+    with pytest.raises(FunctionError, match="process of hidden updates the window 'of one', which another"):
+        process.call(pa.RecordBatch.from_pylist([{"x": 1}]), None, lambda window, given: None)
+
+    @app.subscribe("three")
+    class three:
+        def __init__(self) -> None:
+            self._idle = window_of(self, "idle")
+
+        def process(self, batch, state):
+            """It does nothing yet."""
+
+    @app.subscribe("four")
+    class four:
+        def process(self, batch, state):
+            print(batch.num_rows)
+
+    app._jobs = lambda: [None]  # type: ignore[method-assign, list-item]
+    app.names.remember = lambda checkpoint: []  # type: ignore[method-assign]
+    app._checked_jobs()
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 3
+    assert [says.split(" (")[0] for says in told] == ["process of three", "process of three", "process of four"]
+    assert "has no query, and reads nothing of 'three': it updates no window" in told[0]
+    assert "never updates the window 'idle'" in told[1]
+    assert "four.process" in str(app.explain())
+    assert "it is not called: it updates no window, returns nothing and uses no state" in str(app.explain())
+
+
+def test_what_is_not_certain_in_process_runs_in_python_and_helpers_are_looked_into_for_the_state() -> None:
+    app = turbine.App("certain")
+
+    class base:
+        def __init__(self) -> None:
+            self._a, self._b = window_of(self, f"{type(self).__name__} a"), window_of(self, f"{type(self).__name__} b")
+
+        def process(self, batch, state):
+            self._a.update(batch, state)
+
+        def _give(self, batch, how, *, state):
+            self._b.update(batch, state)
+
+        def _count(self, state):
+            state["n"] = state.get("n", 0) + 1
+
+    def subscription(kind: type) -> Any:
+        app.subscribe("rows")(kind)
+        return app.subscriptions[-1]
+
+    class chosen(base):
+        @property
+        def _now(self):
+            return self._a if self._odd() else self._b
+
+        def _odd(self):
+            return True
+
+        def process(self, batch, state):
+            self._now.update(batch, state)
+
+    assert subscription(chosen).process.python.says == "self._now.update(batch, state)"
+
+    class extended(base):
+        def process(self, batch, state):
+            super().process(batch, state)
+            self._give(batch, 1, state=state)
+
+    assert subscription(extended).state is None, "nothing that it calls reads it: no shards are asked for"
+    assert subscription(type("again", (extended,), {"process": extended.process})).state is None
+
+    class counting(base):
+        def process(self, batch, state):
+            super().process(batch, state)
+            self._count(state)
+
+    reader, place = subscription(counting).state
+    assert (reader, place.says) == ("process", "reads state")
+    assert linecache.getline(place.file, place.line).strip() == 'state["n"] = state.get("n", 0) + 1'
+
+    class doubtful(base):
+        def __init__(self) -> None:
+            super().__init__()
+            self._own = self._count
+
+        def process(self, batch, state):
+            self._own(state)
+
+    assert subscription(doubtful).state is not None, "an attribute is not looked into"
+
+    class endless(base):
+        def process(self, batch, state):
+            self.process(batch, state)
+
+    assert subscription(endless).state is None
+
+
+def test_what_process_and_callbacks_set_of_self_is_told_with_its_line(caplog: pytest.LogCaptureFixture) -> None:
+    app = turbine.App("selves")
+
+    @app.subscribe("rows", publish_to="out")
+    class rows:
+        def __init__(self) -> None:
+            self.n = 0
+            self.seen: list[str] = []
+            self._win = window_of(self, "w", on_close=self._closed)
+
+        def process(self, batch, state):
+            self.n += batch.num_rows
+            self._win.update(batch, state)
+
+        def _closed(self, state, panes):
+            self.seen.append("x")
+            self.last, there = panes, self.n
+            return pa.RecordBatch.from_pylist([{"n": there}])
+
+    why = {part.name: part.why for part in app.explain().parts}
+    assert "what it sets of self is gone with the batch: self.n (" in why["rows.process"]
+    assert why["w.close"].count("test_turbine_certain.py:") == 2
+    assert "self.seen" in why["w.close"]
+    assert "self.last" in why["w.close"]
+    assert why["w.close"].endswith("Use state for what is to stay")
+    told = list(turbine._warnings_of(app.subscriptions[0]))
+    assert len(told) == 2
+    assert any(says.startswith("process in rows: what it sets of self") for says in told)
+    assert any(says.startswith("a callback of 'w' in rows: what it sets of self") for says in told)
+    assert not caplog.records, "it is told when it runs"

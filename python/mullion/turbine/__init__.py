@@ -40,12 +40,12 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from pyarrow import RecordBatch
 from pyspark.sql import DataFrame, SparkSession
 
-from mullion._app.app import DEFAULT_BROKER
+from mullion._app.app import DEFAULT_BROKER, log
 from mullion._app.app import App as _App
 from mullion._app.clock import Clock
 from mullion._app.jobs import Job
@@ -170,6 +170,12 @@ class App(_App):
             return WindowHandle(self, *made[name][:1], name, made[name][1], repr(made[name][1]), made=True)
         known = ", ".join(sorted(map(repr, [*(w for s in self.subscriptions for w in s.windows), *made]))) or "none"
         raise InvalidArgumentError(f"There is no window {name!r} in {self.name}. Its windows are: {known}.")
+
+    def _checked_jobs(self) -> Sequence[Job]:
+        for subscription in self.subscriptions:
+            for warning in _warnings_of(subscription):
+                log.warning("%s", warning)
+        return super()._checked_jobs()
 
     def _jobs(self) -> Sequence[Job]:
         jobs = []
@@ -375,14 +381,20 @@ def _parts_of(subscription: Subscription) -> Iterable[Part]:
         key = subscription.partition_key
         shards = "one shard, for there is no partition_key" if key is None else f"shards by {key}"
         why = "it may make windows" if subscription.makes_windows else f"{reader} uses the state: {place.says}"
-        yield Part(f"{name}.process", "Python", f"{why}; {shards}", _where(place))
+        why = _noting(subscription, subscription.function, f"{why}; {shards}")
+        yield Part(f"{name}.process", "Python", why, _where(place))
         if subscription.makes_windows:
             makes = "makes windows again that process made from data; their panes are in the JVM, in RocksDB"
             yield Part(f"{name}.on_recover", "Python", makes, _where(place))
+    elif not _runs(subscription):
+        yield Part(f"{name}.process", "Python", f"it is not called: {_NOTHING}", where)
     elif process.python is None:
         yield Part(f"{name}.process", "JVM", "it only updates windows, and is not called", where)
     else:
-        yield Part(f"{name}.process", "Python", f"over Arrow batches: {process.python.says}", _where(process.python))
+        why = f"over Arrow batches: {process.python.says}"
+        yield Part(
+            f"{name}.process", "Python", _noting(subscription, subscription.function, why), _where(process.python)
+        )
     for window in subscription.windows.values():
         spec = window.spec
         clock = f"event time {spec.time_column}" if spec.time_column is not None else "processing time"
@@ -392,7 +404,7 @@ def _parts_of(subscription: Subscription) -> Iterable[Part]:
         idle = ""
         if spec.time_column is None and spec.allowed_lateness_ms:
             idle = "; no row is late on processing time, so allowed_lateness_ms does nothing"
-        if state is None and process.python is None and window.name not in process.updates:
+        if not _is_updated(subscription, window.name):
             idle = "; process never updates it, so it does not run"
         elif subscription.options.together and state is None:
             idle += f"; {why_alone_or_not(subscription, window)}"
@@ -401,7 +413,46 @@ def _parts_of(subscription: Subscription) -> Iterable[Part]:
         form = "called for each pane" if callbacks.each else "called once for all panes of a tick and shard"
         for kind, function in (("early", callbacks.early), ("close", callbacks.close)):
             if function is not None:
-                yield Part(f"{window.name}.{kind}", "Python", f"over Arrow: {form}", where_of(function))
+                why = _noting(subscription, function, f"over Arrow: {form}")
+                yield Part(f"{window.name}.{kind}", "Python", why, where_of(function))
+
+
+_NOTHING: Final = "it updates no window, returns nothing and uses no state, so that nothing would come of it"
+
+
+def _runs(subscription: Subscription) -> bool:
+    """Whether any query reads the topic of a subscription."""
+    process = subscription.process
+    updated = any(_is_updated(subscription, name) for name in subscription.windows)
+    return subscription.state is not None or process.returns or updated
+
+
+def _is_updated(subscription: Subscription, window: str) -> bool:
+    """Whether ``process`` gives rows to a window, or may do so."""
+    process = subscription.process
+    return subscription.state is not None or process.python is not None or window in process.updates
+
+
+def _noting(subscription: Subscription, function: Callable[..., Any], why: str) -> str:
+    changed = subscription.changes_of(function)
+    return f"{why}; {changed}" if changed else why
+
+
+def _warnings_of(subscription: Subscription) -> Iterator[str]:
+    """What its author should know of a subscription before it runs."""
+    name, place = subscription.name, where_of(subscription.function)
+    if not _runs(subscription):
+        topic = subscription.options.topic
+        yield f"process of {name} ({place}) has no query, and reads nothing of {topic!r}: {_NOTHING}."
+    for window in subscription.windows:
+        if not _is_updated(subscription, window):
+            yield f"process of {name} ({place}) never updates the window {window!r}, which does not run."
+    called = [("process", subscription.function)] if subscription.process.python or subscription.state else []
+    for window, callbacks in ((each.name, each.spec.callbacks) for each in subscription.windows.values()):
+        called += [(f"a callback of {window!r}", each) for each in (callbacks.early, callbacks.close) if each]
+    for changed, what in {subscription.changes_of(function): what for what, function in reversed(called)}.items():
+        if changed:
+            yield f"{what} in {name}: {changed}."
 
 
 def _folder_of(subscription: Subscription, window: str) -> str | None:

@@ -192,7 +192,8 @@ class Plan(ABC):
         options, subscription = self.subscription.options, self.subscription
         injected = (KAFKA_TIME,) if options.with_kafka_timestamp else ()
         called = self._called(PROCESS, subscription.name, PROCESS, subscription.function)
-        return Process(subscription.name, called, injected, options.on_error, options.dead_letter, self.counts)
+        own = None if subscription.makes_windows else frozenset(subscription.windows)
+        return Process(subscription.name, called, injected, options.on_error, options.dead_letter, self.counts, own)
 
     def pane_callbacks(self, window: TurbineWindow) -> PaneCallbacks:
         """The callbacks of a window as workers run them."""

@@ -16,10 +16,11 @@ import dis
 import inspect
 import linecache
 import textwrap
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from types import CodeType
-from typing import Any, final
+from types import CodeType, FunctionType, MethodType
+from typing import Any, Final, final
 
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.turbine import windowing
@@ -56,8 +57,12 @@ class Process:
     returns: bool
 
 
-def read(instance: object, function: Callable[..., Any]) -> Process:
-    """What ``process`` of a subscription does; ``function`` is its bound method."""
+def read(instance: object, function: Callable[..., Any], windows: Collection[TurbineWindow] | None = None) -> Process:
+    """What ``process`` of a subscription does; ``function`` is its bound method, ``windows`` are its own.
+
+    Raises :class:`UnsupportedError` for one that makes windows and cannot make them again, and for one that updates a
+    window of another subscription.
+    """
     whole = _plain_function(function)
     if whole is None:
         somewhere = Place(called(function), 0, "it is no plain method, and is not looked into")
@@ -75,6 +80,8 @@ def read(instance: object, function: Callable[..., Any]) -> Process:
                 "restart. Write def on_recover(self, name, spec), which returns spec.window(self, on_close_each=...), "
                 "or make the window in __init__."
             )
+    if windows is not None:
+        _require_own(instance, whole, tree, windows)
     if recovers is not None:
         return Process((), Place(*_where(whole), "it may make windows"), state, _returns(tree))
     if tree is None:
@@ -99,27 +106,128 @@ def read(instance: object, function: Callable[..., Any]) -> Process:
 def reads(function: Callable[..., Any], position: int) -> Place | None:
     """The line in which a function reads its parameter at ``position``; ``None`` if it surely never does.
 
-    Handing ``state`` on to ``update`` of a window reads nothing. What cannot be looked into reads it.
+    Handing ``state`` on to ``update`` of a window reads nothing. A method of ``self`` or of ``super()`` that it is
+    handed on to is looked into as well. What cannot be looked into reads it.
     """
+    return _reads(function, position, getattr(function, "__self__", None), frozenset())
+
+
+def _reads(function: Callable[..., Any], given: int | str, instance: object, within: frozenset[Any]) -> Place | None:
+    """The same of what is given at a position, or by a name."""
     whole = _plain_function(function)
-    if whole is None:
+    if whole is None or (within and hasattr(whole, "__wrapped__")):
         return Place(called(function), 0, "it is no plain function, and is not looked into")
-    names = list(inspect.signature(function).parameters.values())
-    positional = [each for each in names if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
-    if len(positional) <= position:
+    if (whole, given) in within:
+        # It calls itself: what else it does is being looked at.
+        return None
+    names = inspect.signature(function).parameters.values()
+    positional = [each.name for each in names if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    named = (
+        positional[given : given + 1] if isinstance(given, int) else [each.name for each in names if each.name == given]
+    )
+    if not named:
         return Place(*_where(whole), "it takes *args, and is not looked into")
-    name = positional[position].name
+    (name,) = named
     tree = _tree(whole)
-    return _reads_in_source(whole, tree, name) if tree is not None else _reads_in_code(whole.__code__, name)
+    if tree is None:
+        return _reads_in_code(whole.__code__, name)
+    return _reads_in_source(whole, tree, name, instance, within | {(whole, given)})
 
 
-def _reads_in_source(whole: Any, tree: ast.FunctionDef, name: str) -> Place | None:
-    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call) and _is_update(each)]
-    handed = {id(each) for call in calls for each in _state_given(call)}
+def _reads_in_source(
+    whole: Any, tree: ast.FunctionDef, name: str, instance: object, within: frozenset[Any]
+) -> Place | None:
+    handed: set[int] = set()
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call):
+            continue
+        if _is_update(call):
+            handed |= {id(each) for each in _state_given(call)}
+            continue
+        method = _method_called(call, whole, instance)
+        if method is None or any(isinstance(each, ast.Starred) for each in call.args):
+            continue
+        given: list[tuple[int | str, ast.expr]] = [*enumerate(call.args)]
+        given += [(each.arg, each.value) for each in call.keywords if each.arg is not None]
+        for at, value in given:
+            if isinstance(value, ast.Name) and value.id == name:
+                place = _reads(MethodType(method, instance), at, instance, within)
+                if place is not None:
+                    return place
+                handed.add(id(value))
     for each in ast.walk(tree):
         if isinstance(each, ast.Name) and each.id == name and id(each) not in handed:
             return Place(whole.__code__.co_filename, _line(whole, each), f"reads {name}")
     return None
+
+
+def _method_called(call: ast.Call, whole: Any, instance: object) -> Any:
+    """The function behind ``self.method(...)`` or ``super().method(...)``; ``None`` where it is not surely known."""
+    parameters = list(inspect.signature(whole).parameters)
+    if instance is None or not isinstance(call.func, ast.Attribute) or not parameters:
+        return None
+    kinds: Sequence[type] = type(instance).__mro__
+    match call.func.value:
+        case ast.Name(id=owner) if owner == parameters[0] and call.func.attr not in getattr(instance, "__dict__", {}):
+            pass
+        case ast.Call(func=ast.Name(id="super"), args=[], keywords=[]) if "__class__" in whole.__code__.co_freevars:
+            cell = whole.__closure__[whole.__code__.co_freevars.index("__class__")]
+            if cell.cell_contents not in kinds:
+                return None
+            kinds = kinds[kinds.index(cell.cell_contents) + 1 :]
+        case _:
+            return None
+    found = next((vars(kind)[call.func.attr] for kind in kinds if call.func.attr in vars(kind)), None)
+    return found if isinstance(found, FunctionType) and not hasattr(found, "__wrapped__") else None
+
+
+_CHANGING: Final = frozenset(
+    {
+        *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popleft", "popitem"),
+        *("remove", "setdefault", "sort", "update"),
+    }
+)
+"""Methods that change a list, a dict, a set or a deque."""
+
+
+def changes(function: Callable[..., Any], *, makes_windows: bool = False) -> list[Place]:
+    """The lines in which a method sets an attribute of ``self``, or changes what is in one.
+
+    ``self`` of ``process`` and of the callbacks is a copy, which lives for a batch. With ``makes_windows`` what is put
+    into an attribute is a window, which ``on_recover`` puts there again.
+    """
+    whole = _plain_function(function)
+    tree = None if whole is None or getattr(function, "__self__", None) is None else _tree(whole)
+    if tree is None:
+        return []
+    myself = next(iter(inspect.signature(whole).parameters), "")
+    found = []
+    for node in ast.walk(tree):
+        name = next(_changed(node, myself, function.__self__, makes_windows=makes_windows), None)  # type: ignore[attr-defined]
+        if name is not None:
+            assert isinstance(node, (ast.stmt, ast.expr))
+            found.append(Place(whole.__code__.co_filename, _line(whole, node), f"self.{name}"))
+    return sorted(found, key=lambda place: place.line)
+
+
+def _changed(node: ast.AST, myself: str, instance: object, *, makes_windows: bool) -> Iterator[str]:
+    targets: list[ast.expr] = []
+    match node:
+        case ast.Assign(targets=several):
+            targets = several
+        case ast.AugAssign(target=one) | ast.AnnAssign(target=one, value=ast.expr()):
+            targets = [one]
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr=name), attr=method)):
+            held = _attribute(instance, name)
+            plain = isinstance(held, (list, dict, set, deque))
+            if owner == myself and method in _CHANGING and plain and not makes_windows:
+                yield name
+    for target in targets:
+        for each in ast.walk(target):
+            match each:
+                case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner == myself:
+                    if not makes_windows or isinstance(node, ast.AugAssign):
+                        yield name
 
 
 def _reads_in_code(code: CodeType, name: str) -> Place | None:
@@ -220,10 +328,43 @@ def _updated(statement: ast.stmt, myself: str, parameters: list[str], instance: 
         ) if owner == myself and _is_update(call):
             given = [*call.args, *(each.value for each in call.keywords)]
             if [each.id for each in given if isinstance(each, ast.Name)] == parameters[:2] and len(given) == 2:
-                window = getattr(instance, attribute, None)
+                # A property may give another window each time that it is asked.
+                window = _attribute(instance, attribute)
                 if isinstance(window, TurbineWindow) and [each.arg for each in call.keywords] in ([], ["state"]):
                     return window.name
     return None
+
+
+def _attribute(instance: object, name: str) -> Any:
+    """What an attribute surely is, each time that it is asked for; ``None`` where code decides."""
+    if type(instance).__getattribute__ is not object.__getattribute__:
+        return None
+    return inspect.getattr_static(instance, name, None)
+
+
+def _require_own(
+    instance: object, whole: Any, tree: ast.FunctionDef | None, windows: Collection[TurbineWindow]
+) -> None:
+    """Refuses what gives rows to a window of another subscription, which nothing would take them from."""
+    myself = next(iter(inspect.signature(whole).parameters), "")
+    for call in ast.walk(tree) if tree is not None else ():
+        match call:
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr=attribute))):
+                window = _attribute(instance, attribute) if owner == myself else None
+                if _is_update(call) and isinstance(window, TurbineWindow) and not any(window is own for own in windows):
+                    raise UnsupportedError(
+                        f"{not_own(type(instance).__name__, window.name)} "
+                        f"({whole.__code__.co_filename}:{_line(whole, call)})"
+                    )
+
+
+def not_own(subscription: str, window: str) -> str:
+    """What is said of a ``process`` that updates a window of another subscription."""
+    return (
+        f"process of {subscription} updates the window {window!r}, which another subscription made: its rows would "
+        "reach no query. Make the window in __init__ of the subscription that updates it; or publish the rows to a "
+        "topic, and subscribe to that where the window is."
+    )
 
 
 def _is_none(value: ast.expr | None) -> bool:

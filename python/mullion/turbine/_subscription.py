@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, final
 
+from mullion._app.report import shown
 from mullion.errors import InvalidArgumentError
 from mullion.turbine import _process
 from mullion.turbine._callbacks import CLOSE, EARLY, PROCESS
@@ -50,7 +51,7 @@ class Subscription:
         self.function = _process.require_process(self.instance)
         self.makes_windows = _process.recovery_of(self.instance) is not None
         """Whether ``process`` may make windows, from data."""
-        self.process: Process = _process.read(self.instance, self.function)
+        self.process: Process = _process.read(self.instance, self.function, self.windows.values())
         self.state = self._state_read_at()
         """The function that reads the state, and its line; ``None`` if none does."""
         self.job = f"{self.name}.state" if self.state is not None else f"{self.name}.process"
@@ -73,6 +74,14 @@ class Subscription:
     def topic_of(self, kind: str) -> str | None:
         """Where what a callback returns is published; ``None`` for nowhere."""
         return self.options.publish_to.get(kind)
+
+    def changes_of(self, function: Any) -> str:
+        """What a ``process`` or callback changes of ``self``, and what to do, in words; empty for nothing."""
+        places = _process.changes(function, makes_windows=self.makes_windows)
+        if not places:
+            return ""
+        lines = ", ".join(dict.fromkeys(f"{place.says} ({shown(place.file)}:{place.line})" for place in places))
+        return f"what it sets of self is gone with the batch: {lines}. Use state for what is to stay"
 
     def _state_read_at(self) -> tuple[str, Place] | None:
         if self.process.state is not None:

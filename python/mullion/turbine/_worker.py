@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from mullion._stage import Firings
 from mullion._state import State
-from mullion.errors import FunctionError
+from mullion.errors import FunctionError, UnsupportedError
 from mullion.topics._brokers import SEPARATOR
 from mullion.topics._outputs import Output
 from mullion.topics._records import COLUMNS
@@ -35,6 +35,7 @@ from mullion.turbine._callbacks import (
 )
 from mullion.turbine._kept import WindowSpec
 from mullion.turbine._made import FromData, Maker, by_window
+from mullion.turbine._process import not_own
 from mullion.turbine.aggregates import Multi
 from mullion.turbine.state import NoState, Records, TurbineState
 from mullion.turbine.windowing import UPDATING, TurbineWindow
@@ -46,7 +47,11 @@ ROW: Final = pa.schema([("__mullion_row", pa.bool_())])
 @final
 @dataclass(frozen=True)
 class Process:
-    """``process`` of a subscription, as a worker runs it. ``injected`` are columns that every batch has."""
+    """``process`` of a subscription, as a worker runs it.
+
+    - ``injected``: columns that every batch has.
+    - ``windows``: the subscription's own; ``None`` where ``process`` makes windows.
+    """
 
     subscription: str
     called: Called
@@ -54,6 +59,7 @@ class Process:
     on_error: str
     dead_letter: str | None
     count: Count
+    windows: frozenset[str] | None = None
 
     def batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The topic's rows as ``process`` gets them."""
@@ -63,7 +69,13 @@ class Process:
 
     def call(self, batch: pa.RecordBatch, state: Any, updated: Callable[[TurbineWindow, pa.RecordBatch], None]) -> Any:
         """One call; ``updated`` takes what it gives to windows. An error names the line that it came from."""
-        token = UPDATING.set(updated)
+
+        def own(window: TurbineWindow, given: pa.RecordBatch) -> None:
+            if self.windows is not None and window.name not in self.windows:
+                raise UnsupportedError(not_own(self.subscription, window.name))
+            updated(window, given)
+
+        token = UPDATING.set(own)
         try:
             return self.called.function(batch, state)
         except FunctionError:
