@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -204,6 +205,21 @@ def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSessi
     for key, value in settings.items():
         session.conf.set(key, value)
     return session
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """Makes a session the active one meanwhile: Spark takes settings of casts from that, not from the DataFrame's."""
+    sessions = spark.sparkContext._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(_internal(spark, "_jsparkSession"))
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 class Stateful:

@@ -20,13 +20,20 @@ from pyspark.sql import SparkSession
 
 from mullion import topics, turbine
 from mullion._app.clock import ManualClock
-from mullion.errors import FunctionError, IncompatibleStateError, UnsupportedError
+from mullion.errors import (
+    FunctionError,
+    IncompatibleStateError,
+    InvalidArgumentError,
+    QueryFailedError,
+    UnsupportedError,
+)
 from mullion.turbine import aggregates as agg
 from mullion.turbine import functions as fn
 from mullion.turbine import testing
 from mullion.turbine import windowing as win
 from mullion.turbine._callbacks import Called
 from mullion.turbine._worker import Process
+from mullion.turbine.state import forget, keep
 from mullion.turbine.windowing import UPDATING
 
 _numbers = itertools.count()
@@ -460,3 +467,98 @@ def test_what_process_and_callbacks_set_of_self_is_told_with_its_line(caplog: py
     assert any(says.startswith("process in rows: what it sets of self") for says in told)
     assert any(says.startswith("a callback of 'w' in rows: what it sets of self") for says in told)
     assert not caplog.records, "it is told when it runs"
+
+
+def test_what_is_changed_within_values_of_the_state_is_kept_unless_the_call_failed(app: turbine.App) -> None:
+    @app.subscribe("rows", publish_to="out", partition_key="k", on_error="skip")
+    class rows:
+        def __init__(self) -> None:
+            self._win = window_of(self, "w", on_close=None, on_close_each=self._closed, time_column="ts")
+
+        def process(self, batch, state):
+            for row in batch.to_pylist():
+                state.setdefault("seen", []).append(row["ts"])
+                counts = state.get("counts", None)
+                if counts is None:
+                    counts = state["counts"] = {"n": {}}
+                counts["n"]["rows"] = counts["n"].get("rows", 0) + 1
+                if row["fails"]:
+                    raise ValueError("it fails")
+            self._win.update(batch, state)
+
+        def _closed(self, state, window, value):
+            state["counts"]["n"]["panes"] = state["counts"]["n"].get("panes", 0) + 1
+            return pa.RecordBatch.from_pylist([{"seen": state["seen"], **state["counts"]["n"]}])
+
+    def row(ts: int, *, fails: bool = False) -> list[dict[str, object]]:
+        return [{"k": "a", "ts": ts, "fails": fails}]
+
+    with testing.run(app) as t:
+        t.feed("rows", [*row(1), *row(2)])
+        t.feed("rows", row(13))
+        t.feed("rows", row(14, fails=True))
+        t.settle()
+        t.restart()
+        t.feed("rows", row(26))
+        t.feed("rows", row(37))
+        assert [(row["seen"], row["rows"], row["panes"]) for row in t.outputs("out")] == [
+            ([1, 2, 13], 3, 1),
+            ([1, 2, 13, 26, 37], 5, 2),
+            ([1, 2, 13, 26, 37], 5, 3),
+        ]
+
+
+def test_a_value_of_the_state_is_one_object_within_a_call() -> None:
+    state = turbine.TurbineState()
+    state.setdefault("seen", []).append("x")
+    assert state["seen"] is state["seen"]
+    state["again"] = state["seen"]
+    state["again"].append("y")
+    keep(state)
+    assert (state["seen"], state["again"]) == (["x", "y"], ["x", "y"])
+    state["seen"].append("z")
+    assert state["again"] == ["x", "y"], "after the call they are two"
+    forget(state)
+    assert state["seen"] == ["x", "y"]
+    state["seen"].append({1: 2})
+    with pytest.raises(InvalidArgumentError, match=r"state\['seen'\] = a dict with the key 1"):
+        keep(state)
+    del state["seen"]
+    state["text"] = "x"
+    keep(state)
+    assert dict(state) == {"again": ["x", "y"], "text": "x"}
+
+
+def test_numbers_that_do_not_fit_fail_also_in_a_session_that_would_cut_them(spark: SparkSession) -> None:
+    lenient = spark.newSession()
+    for name in ("spark.sql.shuffle.partitions", "spark.sql.session.timeZone"):
+        lenient.conf.set(name, str(spark.conf.get(name)))
+    lenient.conf.set("spark.sql.ansi.enabled", "false")
+    for value, row, says in (
+        (agg.Max(fn.cast("x", "int8")), {"x": 1000.0, "n": 1}, "CAST_OVERFLOW"),
+        (agg.Max(fn.col("n") * 2), {"x": 1.0, "n": 2**62}, "ARITHMETIC_OVERFLOW"),
+    ):
+        app = turbine.App(f"lenient-{next(_numbers)}", spark=lenient)
+
+        @app.subscribe("rows", publish_to="out")
+        class rows:
+            def __init__(self, value: agg.Aggregate = value) -> None:
+                self._win = window_of(
+                    self, "w", value=value, time_column="ts", on_close=None, on_close_each=self._closed
+                )
+
+            def process(self, batch, state):
+                self._win.update(batch, state)
+
+            def _closed(self, state, window, value):
+                return pa.RecordBatch.from_pylist([{"value": value}])
+
+        with testing.run(app) as t:
+            t.feed("rows", [{"x": 7.0, "n": 7, "ts": 1}])
+            t.feed("rows", [{"x": 1.0, "n": 1, "ts": 11}])
+            assert [row["value"] for row in t.outputs("out")] == [7 if says == "CAST_OVERFLOW" else 14]
+            assert [row.value for row in app.window("w").read().collect()] == [1 if says == "CAST_OVERFLOW" else 2]
+            t.feed("rows", [{**row, "ts": 12}])
+            with pytest.raises(QueryFailedError, match=says):
+                t.settle()
+    assert lenient.conf.get("spark.sql.ansi.enabled") == "false"

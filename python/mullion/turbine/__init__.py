@@ -196,7 +196,8 @@ class App(_App):
             if "memory" in map(plan.store, plan.windows.values()) and _plan.has_run(checkpoint):
                 # What was not in a snapshot is read again.
                 recover(checkpoint, spark=spark)
-            return plan.rows(spark)
+            with _plan.session_of(spark, plan.subscription) as session:
+                return plan.rows(session)
 
         return Job(plan.name, (options.topic,), tuple(topics), built, partial(_plan.publish, plan), plan.mend)
 
@@ -281,7 +282,7 @@ class WindowHandle:
 
         Raises :class:`InvalidArgumentError` for a window that has not run yet.
         """
-        subscription, spark = self._subscription, self._app.spark
+        subscription = self._subscription
         alone = subscription.state is None
         shared = shared_with(subscription, self.name)
         checkpoint = self._app.checkpoint_of(_query_of(subscription, self.name))
@@ -289,14 +290,15 @@ class WindowHandle:
             raise InvalidArgumentError(
                 f"The window {self.name!r} has not run yet: there is nothing in {checkpoint}. Run the App first."
             )
-        if alone:
-            panes = read_panes(checkpoint, spark=spark)
-            panes = panes if shared is None else shared.panes_of(self.name, panes)
-        elif not self._made:
-            panes = read_panes(checkpoint, window=self.name, spark=spark)
-        else:
-            panes = _plan.panes_of_made(self._app.folder_of(subscription.job), checkpoint, self._spec, spark)
-        return _plan.in_words(panes, self._spec)
+        with _plan.session_of(self._app.spark) as spark:
+            if alone:
+                panes = read_panes(checkpoint, spark=spark)
+                panes = panes if shared is None else shared.panes_of(self.name, panes)
+            elif not self._made:
+                panes = read_panes(checkpoint, window=self.name, spark=spark)
+            else:
+                panes = _plan.panes_of_made(self._app.folder_of(subscription.job), checkpoint, self._spec, spark)
+            return _plan.in_words(panes, self._spec)
 
     @property
     def skipped(self) -> int:

@@ -27,7 +27,7 @@ from mullion.errors import FunctionError
 from mullion.topics._outputs import Note, Output, carried
 from mullion.turbine import _schemas
 from mullion.turbine._process import place_of
-from mullion.turbine.state import NoState
+from mullion.turbine.state import NoState, forget, keep
 from mullion.turbine.windowing import END, START, Window, called
 
 EARLY: Final = "early"
@@ -195,7 +195,9 @@ class PaneCallbacks:
         count = table.num_rows
         try:
             returned = callback.function(state, table)
+            keep(state)
         except Exception as error:
+            forget(state)
             starts = pc.min_max(table[START])
             about = (
                 f"{count} panes that begin from {_time(starts['min'].as_py())} to {_time(starts['max'].as_py())}"
@@ -219,7 +221,9 @@ class PaneCallbacks:
             window = Window(start, end, dict(zip(names, key, strict=True)))
             try:
                 returned = function(state, window, value)
+                keep(state)
             except Exception as error:
+                forget(state)
                 self._fail(callback, self._pane(window), error, 1, outputs)
                 continue
             if returned is not None and type(returned) is not pa.RecordBatch:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
@@ -81,6 +82,9 @@ if TYPE_CHECKING:
 
 QUIET_MS: Final = 250
 """After how long without rows a persistent window's event clock goes on with the wall clock."""
+
+
+_ANSI: Final = "spark.sql.ansi.enabled"
 
 
 class Counts:
@@ -289,7 +293,7 @@ class WindowPlan(Plan):
     def rows(self, spark: SparkSession) -> DataFrame:
         """The window's firings: the key, ``firing``, ``window_start_ms``, ``window_end_ms`` and the values."""
         spec = self.window.spec
-        topic = topic_rows(self.app, self.subscription, sharded(spark, self.subscription), self.name)
+        topic = topic_rows(self.app, self.subscription, spark, self.name)
         given = self._as_they_are(topic) if self.subscription.process.python is None else self._of_process(topic)
         return in_words(self.panes(self.window, given), spec, sf.col("pane.firing").alias(FIRING))
 
@@ -317,7 +321,7 @@ class ProcessPlan(Plan):
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """The topic's rows."""
-        return topic_rows(self.app, self.subscription, sharded(spark, self.subscription), self.name)
+        return topic_rows(self.app, self.subscription, spark, self.name)
 
     def make(self) -> Make:
         """``process``."""
@@ -339,7 +343,7 @@ class ShardPlan(Plan):
     def rows(self, spark: SparkSession) -> DataFrame:
         """What ``process`` and the callbacks return, as rows ``NOTED``."""
         subscription = self.subscription
-        topic = topic_rows(self.app, subscription, sharded(spark, subscription), self.name)
+        topic = topic_rows(self.app, subscription, spark, self.name)
         schemas = rows_given(subscription, topic)
         process, options = self.process(), subscription.options
         self.shapes = {shape.name: shape for shape in shapes_in(self._folder)} if subscription.makes_windows else {}
@@ -448,10 +452,19 @@ class ShardPlan(Plan):
         return "rocksdb"
 
 
-def sharded(spark: SparkSession, subscription: Subscription) -> SparkSession:
-    """The session, with as many shuffle partitions as the subscription asks for."""
-    shards = subscription.options.parallelism
-    return spark if shards is None else _jvm.session_with(spark, {"spark.sql.shuffle.partitions": str(shards)})
+@contextmanager
+def session_of(spark: SparkSession, subscription: Subscription | None = None) -> Iterator[SparkSession]:
+    """The session that a query of a subscription is made in, which is the active one meanwhile.
+
+    It has as many shuffle partitions as the subscription asks for. Numbers that do not fit are errors in it, and are
+    neither wrapped nor cut, also where the program's session has ``spark.sql.ansi.enabled=false``.
+    """
+    settings = {} if spark.conf.get(_ANSI) == "true" else {_ANSI: "true"}
+    if subscription is not None and subscription.options.parallelism is not None:
+        settings["spark.sql.shuffle.partitions"] = str(subscription.options.parallelism)
+    session = _jvm.session_with(spark, settings) if settings else spark
+    with _jvm.active(session):
+        yield session
 
 
 def _window_of(shape: Shape) -> Window:

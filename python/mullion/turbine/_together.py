@@ -38,7 +38,7 @@ from mullion.turbine._callbacks import (
     key_column,
     part_column,
 )
-from mullion.turbine._plan import QUIET_MS, Plan, sharded
+from mullion.turbine._plan import QUIET_MS, Plan
 from mullion.turbine._rehearsal import rows_given
 from mullion.turbine._subscription import Subscription
 from mullion.turbine._topic_rows import TIME, on_event_time, timed, topic_rows, with_arrival
@@ -141,7 +141,7 @@ class TogetherPlan(Plan):
     def rows(self, spark: SparkSession) -> DataFrame:
         """The firings of all windows, each with the name of its own."""
         self._require_same_windows()
-        topic = topic_rows(self.app, self.subscription, sharded(spark, self.subscription), self.name)
+        topic = topic_rows(self.app, self.subscription, spark, self.name)
         windows = self.shared.windows
         given = self._as_they_are(topic) if self.subscription.process.python is None else self._of_process(topic)
         time_column = windows[0].spec.time_column

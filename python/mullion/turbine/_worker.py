@@ -37,7 +37,7 @@ from mullion.turbine._kept import WindowSpec
 from mullion.turbine._made import FromData, Maker, by_window
 from mullion.turbine._process import not_own
 from mullion.turbine.aggregates import Multi
-from mullion.turbine.state import NoState, Records, TurbineState
+from mullion.turbine.state import NoState, Records, TurbineState, forget, keep
 from mullion.turbine.windowing import UPDATING, TurbineWindow
 
 ROW: Final = pa.schema([("__mullion_row", pa.bool_())])
@@ -77,10 +77,14 @@ class Process:
 
         token = UPDATING.set(own)
         try:
-            return self.called.function(batch, state)
+            returned = self.called.function(batch, state)
+            keep(state)
+            return returned
         except FunctionError:
+            forget(state)
             raise
         except Exception as error:
+            forget(state)
             raise FunctionError(
                 f"process of {self.subscription} failed for a batch of {batch.num_rows} rows: "
                 f"{told(error, self.called.function)}"

@@ -5,11 +5,13 @@ of panes that close, and each sees what the ones before it wrote. It is saved in
 micro-batch: a batch that is tried again starts from what was before it.
 
 Values are what JSON holds (``None``, bool, int, float, str, lists and dicts with text for keys; tuples come back as
-lists) and Arrow's RecordBatches and Tables. What is read is a copy: change it, and assign it again to save it::
+lists) and Arrow's RecordBatches and Tables. A list or dict of the state may be changed where it is: what a call of
+``process`` or of a callback changed is saved when the call returns::
 
-    seen = state.get("seen", {})
-    seen[window.group["host"]] = window.end_ms
-    state["seen"] = seen
+    state.setdefault("seen", {})[window.group["host"]] = window.end_ms
+    state.setdefault("hosts", []).append(window.group["host"])
+
+One that is kept in ``self`` from call to call is no longer the state's: read it again in each call.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ __all__ = ["TurbineState"]
 
 _KEY: Final = b"turbine:"
 _JSON, _BATCH, _TABLE = b"j", b"b", b"t"
+_ABSENT: Final = object()
 _PLAIN: Final = (bool, int, float, str, type(None))
 
 
@@ -49,29 +52,53 @@ class Records(Protocol):
 class TurbineState(MutableMapping[str, Any]):
     """The state of one shard; see the module. Made without records it is a plain one, for unit tests of callbacks."""
 
-    __slots__ = ("_records",)
+    __slots__ = ("_held", "_records")
 
     def __init__(self, records: Records | None = None) -> None:
         self._records = Scratch() if records is None else records
+        # Lists and dicts that the running call has from here, each with what is saved of it.
+        self._held: dict[str, tuple[Any, bytes]] = {}
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value under ``key``, or ``default``."""
-        value = self._records.get(_key(key))
-        return default if value is None else _decoded(value)
+        held = self._held.get(key)
+        if held is not None:
+            return held[0]
+        saved = self._records.get(_key(key))
+        if saved is None:
+            return default
+        value = _decoded(saved)
+        self._hold(key, value, saved)
+        return value
 
     def __getitem__(self, key: str) -> Any:
-        value = self._records.get(_key(key))
-        if value is None:
+        value = self.get(key, _ABSENT)
+        if value is _ABSENT:
             raise KeyError(key)
-        return _decoded(value)
+        return value
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._records.put(_key(key), _encoded(key, value))
+        encoded = _encoded(key, value)
+        self._records.put(_key(key), encoded)
+        self._held.pop(key, None)
+        self._hold(key, value, encoded)
 
     def __delitem__(self, key: str) -> None:
         if key not in self:
             raise KeyError(key)
+        self._held.pop(key, None)
         self._records.delete(_key(key))
+
+    def _hold(self, key: str, value: Any, saved: bytes) -> None:
+        if isinstance(value, (list, dict)):
+            self._held[key] = value, saved
+
+    def _keep(self) -> None:
+        for key, (value, saved) in self._held.items():
+            encoded = _encoded(key, value)
+            if encoded != saved:
+                self._records.put(_key(key), encoded)
+        self._held.clear()
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and self._records.get(_key(key)) is not None
@@ -85,6 +112,18 @@ class TurbineState(MutableMapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"TurbineState({dict(self)!r})"
+
+
+def keep(state: object) -> None:
+    """Saves what a call changed within values of the state, when it has returned."""
+    if isinstance(state, TurbineState):
+        state._keep()
+
+
+def forget(state: object) -> None:
+    """Leaves what a call changed within values of the state, for it failed."""
+    if isinstance(state, TurbineState):
+        state._held.clear()
 
 
 @final
