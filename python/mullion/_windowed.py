@@ -39,7 +39,7 @@ from mullion.windows import Around, Count, Custom, Early, Global, Session, Slidi
 
 ColumnOrName: TypeAlias = Column | str
 
-LATE: Final = ("drop", "emit", "reopen")
+LATE: Final = ("drop", "emit", "reopen", "reopen each")
 EMPTY: Final = ("skip", "emit")
 STATE: Final = ("rocksdb", "hdfs", "memory")
 WATERMARK: Final = ("stream", "per key")
@@ -88,7 +88,9 @@ def windowed(
     - ``accumulate``: whether each firing shows all of a pane. With ``False`` it shows what came since the firing before
       it, and the close what is left, perhaps nothing.
     - ``late``: what becomes of a row whose pane has closed. ``"drop"`` counts it, ``"emit"`` sends it out in the column
-      ``late_row``, ``"reopen"`` opens a fresh pane for it.
+      ``late_row``, ``"reopen"`` opens a fresh pane for it. A row of windows that overlap is late when all of them have
+      closed; late for some, it enters the others, and the metric ``panesMissed`` counts those that it missed. With
+      ``"reopen each"`` it opens fresh panes for these too.
     - ``empty``: ``"skip"`` for panes with rows alone. With ``"emit"`` windows without rows close too, for keys that are
       known: from the first window with a row of the key on, for as long as the query lasts (and in a batch, to the last
       window with one). For windows on a grid. A key is never forgotten then; and a clock that jumps over more than a

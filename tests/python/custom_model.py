@@ -53,7 +53,8 @@ class Customs(Model):
                 pane.since += 1
             if not in_time:
                 late.append(row)
-                for window in windows if self.rules.late == "reopen" else ():
+            if self.rules.late == "reopen each" or (self.rules.late == "reopen" and not in_time):
+                for window in windows.difference(in_time):
                     reopened.setdefault((row.key, window), []).append(row.id)
 
         # A reopened pane is due at once.

@@ -269,6 +269,9 @@ class Panes(Model):
             if not starts:
                 batch.rows_in_no_window += 1
             elif open_starts:
+                if rules.late == "reopen each":
+                    for start in set(starts).difference(open_starts):
+                        reopened.setdefault((row.key, start), []).append(row.id)
                 if rules.empty:
                     self.known[row.key] = min(self.known.get(row.key, open_starts[-1]), open_starts[-1])
                 for start in open_starts:
@@ -278,7 +281,7 @@ class Panes(Model):
                     pane.since += 1
             else:
                 late.append(row)
-                if rules.late == "reopen":
+                if rules.late in ("reopen", "reopen each"):
                     for start in starts:
                         reopened.setdefault((row.key, start), []).append(row.id)
 

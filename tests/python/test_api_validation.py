@@ -158,7 +158,10 @@ def test_an_idle_time_shorter_than_sparks_clocks_tell_is_refused(make: Make) -> 
         ({"on_time": True}, "allowed_lateness='10 minutes'"),
         ({"accumulate": 0}, r"accumulate=0 \(int\) is neither True nor False"),
         ({"accumulate": False}, "Add early= or on_time=True"),
-        ({"late": "emitt"}, r"late='emitt' is not one of 'drop', 'emit', 'reopen'\. Did you mean 'emit'\?"),
+        (
+            {"late": "emitt"},
+            r"late='emitt' is not one of 'drop', 'emit', 'reopen', 'reopen each'\. Did you mean 'emit'\?",
+        ),
         ({"late": None}, "late=None is not one of"),
         ({"state": "rocks"}, r"state='rocks' is not one of 'rocksdb', 'hdfs', 'memory'\. Did you mean 'rocksdb'\?"),
     ],
@@ -342,6 +345,7 @@ def test_what_is_collected_is_said_rightly(make: Make, given: dict[str, Any], re
     [
         ({"running": True, "early": Early("1 minute")}, "running=True with early="),
         ({"running": True, "late": "reopen"}, "late='reopen' with running=True"),
+        ({"running": True, "late": "reopen each"}, "late='reopen each' with running=True"),
         ({"running": True, "early": Early(count=5)}, r"early=Early\(count=...\) with running=True"),
         ({"running": True, "on_time": True, "allowed_lateness": "1 minute"}, "on_time=True with running=True"),
         ({"running": True, "empty": "emit"}, "empty='emit' with running=True"),

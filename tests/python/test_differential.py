@@ -101,8 +101,8 @@ CASES = [
         restart_after=4,
     ),
     Case(
-        "sliding, slide does not divide size, offset, reopen, hdfs",
-        Rules(TEN, 3 * SECOND, offset=2 * SECOND, delay=SECOND, late="reopen"),
+        "sliding, slide does not divide size, offset, reopen each, hdfs",
+        Rules(TEN, 3 * SECOND, offset=2 * SECOND, delay=SECOND, late="reopen each"),
         state="hdfs",
         aggregates="figures",
     ),

@@ -58,6 +58,22 @@ def test_each_batch_counts_its_rows_and_its_panes(spark: SparkSession, tmp_path:
     assert all(report["memoryUsedBytes"] > 0 for report in reports)
 
 
+def test_the_panes_that_a_row_missed_are_counted_where_it_entered_others(spark: SparkSession, tmp_path: Path) -> None:
+    for late, missed in (("drop", 3), ("reopen each", 0)):
+        feed = Feed(tmp_path / late, "k string")
+        panes = windowed(feed.stream(spark), Sliding("10 seconds", "5 seconds"), by="k", time="ts", late=late).agg(
+            F.count("*").alias("n")
+        )
+        with ClockedQuery(panes, checkpoint=tmp_path / f"{late} checkpoint") as query:
+            feed.write([(1 * SECOND, "a"), (15 * SECOND, "a")])
+            query.settle()
+            # Three are late for the window of 5 s and in time for that of 10 s, one is late for both of its own.
+            feed.write([(at * SECOND, k) for at, k in ((13, "a"), (14, "a"), (11, "b"), (16, "b"), (8, "b"))])
+            query.settle()
+            reports = batches_of(query)
+        assert [sum(report[name] for report in reports) for name in ("panesMissed", "rowsLate")] == [missed, 1]
+
+
 def test_rows_of_a_pane_take_one_record_however_many_windows_hold_them(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string")
     panes = windowed(feed.stream(spark), Sliding("1 minute", "1 second"), by="k", time="ts").agg(

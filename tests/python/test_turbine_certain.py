@@ -562,3 +562,52 @@ def test_numbers_that_do_not_fit_fail_also_in_a_session_that_would_cut_them(spar
             with pytest.raises(QueryFailedError, match=says):
                 t.settle()
     assert lenient.conf.get("spark.sql.ansi.enabled") == "false"
+
+
+def test_a_row_reopens_those_of_its_sliding_windows_that_have_closed(app: turbine.App) -> None:
+    def sliding(subscription, name, closed, **more):
+        lengths = {"size_ms": 10, "slide_ms": 5, "time_column": "ts"}
+        return win.PersistentSliding(
+            subscription, **{"name": name, "value": agg.Sum("x"), "on_close_each": closed, **lengths, **more}
+        )
+
+    def told(state, window, value):
+        return pa.RecordBatch.from_pylist([{"start": window.start_ms, "total": value}])
+
+    @app.subscribe("rows", publish_to="alone")
+    class alone:
+        def __init__(self) -> None:
+            self._win = sliding(self, "alone", told)
+
+        def process(self, batch, state):
+            self._win.update(batch, state)
+
+    @app.subscribe("rows", publish_to="together", together=True)
+    class together:
+        def __init__(self) -> None:
+            self._one, self._two = sliding(self, "one", told), sliding(self, "two", told)
+
+        def process(self, batch, state):
+            self._one.update(batch, state)
+            self._two.update(batch, state)
+
+    @app.subscribe("rows", publish_to="made")
+    class from_data:
+        def process(self, batch, state):
+            sliding(self, "made", self._told).update(batch, state)
+
+        def on_recover(self, name, spec):
+            return spec.window(self, on_close_each=self._told)
+
+        def _told(self, state, window, value):
+            return told(state, window, value)
+
+    with testing.run(app) as t:
+        t.feed("rows", [{"x": 0, "ts": 1}, {"x": 1, "ts": 15}])
+        t.settle()
+        t.feed("rows", [{"x": 2, "ts": 13}, {"x": 4, "ts": 3}])
+        t.settle()
+        t.feed("rows", [{"x": 8, "ts": 45}])
+        for topic in ("alone", "together", "made"):
+            closed = [(row["start"], row["total"]) for row in t.outputs(topic)]
+            assert sorted(set(closed)) == [(-5, 0), (-5, 4), (0, 0), (0, 4), (5, 2), (10, 3), (15, 1)], topic

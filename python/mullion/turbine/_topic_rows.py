@@ -83,7 +83,7 @@ def on_event_time(allowed_lateness_ms: int, idle_ms: int) -> dict[str, Any]:
     return {
         "time": TIME,
         "allowed_lateness": f"{allowed_lateness_ms} milliseconds",
-        "late": "reopen",
+        "late": "reopen each",
         "idle_after": f"{idle_ms} milliseconds",
     }
 

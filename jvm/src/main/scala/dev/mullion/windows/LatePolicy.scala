@@ -3,7 +3,11 @@ package dev.mullion.windows
 import dev.mullion.MullionException
 
 /** What becomes of a late row: a row whose every pane has closed before its batch. */
-sealed abstract class LatePolicy(val name: String)
+sealed abstract class LatePolicy(val name: String) {
+
+  /** Whether late rows open fresh panes. */
+  final def reopens: Boolean = this == LatePolicy.Reopen || this == LatePolicy.ReopenEach
+}
 
 object LatePolicy {
 
@@ -16,7 +20,12 @@ object LatePolicy {
   /** It opens fresh panes, which on the event clock are due at once and close in the same batch. */
   case object Reopen extends LatePolicy("reopen")
 
-  val all: Seq[LatePolicy] = Seq(Drop, Emit, Reopen)
+  /** As [[Reopen]], pane by pane: a row that is late for some of its panes opens fresh ones for these, and enters the
+    * others.
+    */
+  case object ReopenEach extends LatePolicy("reopen each")
+
+  val all: Seq[LatePolicy] = Seq(Drop, Emit, Reopen, ReopenEach)
 
   def named(name: String): LatePolicy = all
     .find(_.name == name)

@@ -86,9 +86,10 @@ sealed trait PaneRules extends Product with Serializable {
     val close =
       if (allowedLateness == 0) "closes at its end" else s"closes ${Duration.describe(allowedLateness)} after its end"
     val lateRows = late match {
-      case LatePolicy.Drop   => "late rows counted and dropped"
-      case LatePolicy.Emit   => "late rows emitted"
-      case LatePolicy.Reopen => "late rows reopen panes"
+      case LatePolicy.Drop       => "late rows counted and dropped"
+      case LatePolicy.Emit       => "late rows emitted"
+      case LatePolicy.Reopen     => "late rows reopen panes"
+      case LatePolicy.ReopenEach => "rows reopen each pane that they are late for"
     }
     val on = Option.when(onProcessingTime)("on processing time")
     val fires = early.map(_.describe) ++ refinements.describe

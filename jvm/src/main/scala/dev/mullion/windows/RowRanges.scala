@@ -16,8 +16,8 @@ import dev.mullion.MullionException
   *                                 | [----)
   * }}}
   *
-  * A row enters those that are open; when none is, it is late, and enters all of them if late rows reopen panes. A
-  * range that is listed twice is one.
+  * A row enters those that are open; when none is, it is late, and enters all of them if late rows reopen panes. Where
+  * they reopen each pane, it enters all in any case. A range that is listed twice is one.
   *
   * Mutable, one to a task: nothing is allocated for a row.
   *
@@ -29,6 +29,7 @@ final class RowRanges(rules: CustomRules, before: Long) extends Serializable {
   private var ends = new Array[Long](4)
   private var listed = 0
   private var open = 0
+  private val reopensEach = rules.late == LatePolicy.ReopenEach
 
   /** Goes on to the next row. */
   def clear(): Unit = { listed = 0; open = 0 }
@@ -66,7 +67,13 @@ final class RowRanges(rules: CustomRules, before: Long) extends Serializable {
   def isLate: Boolean = listed > 0 && open == 0
 
   /** How many ranges the row enters; where it is late, those that it would reopen. */
-  def count: Int = if (open > 0) open else listed
+  def count: Int = if (open > 0 && !reopensEach) open else listed
+
+  /** Whether the `i`th of them had closed. */
+  def hadClosed(i: Int): Boolean = i >= open
+
+  /** How many ranges had closed of a row that enters others. */
+  def missed: Int = if (open > 0) listed - open else 0
 
   def start(i: Int): Long = starts(i)
 

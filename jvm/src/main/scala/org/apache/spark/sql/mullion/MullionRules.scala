@@ -82,9 +82,9 @@ private object Downstream {
     else if (node.rows.exists(_.delayByKey.isDefined)) Some("panes that close by their keys' own clocks")
     else
       node.rules.late match {
-        case LatePolicy.Drop   => None
-        case LatePolicy.Emit   => Some("late rows")
-        case LatePolicy.Reopen => Some("reopened panes")
+        case LatePolicy.Drop                           => None
+        case LatePolicy.Emit                           => Some("late rows")
+        case LatePolicy.Reopen | LatePolicy.ReopenEach => Some("reopened panes")
       }
 
   private def refused(operator: LogicalPlan, node: WindowedAggregate, what: String): MullionException =

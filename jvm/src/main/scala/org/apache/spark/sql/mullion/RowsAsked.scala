@@ -75,6 +75,13 @@ object RowsAsked {
       )
     if (options.running && options.early.isDefined)
       refuse("running=True with early=", "each row fires its panes already. Leave early out.")
+    if (options.late == LatePolicy.ReopenEach)
+      oneByOne.headOption.foreach(asked =>
+        refuse(
+          s"late='reopen each' with $asked",
+          "rows are worked on one by one there. Use late='reopen', for rows that are late for all of their panes."
+        )
+      )
     if (options.late == LatePolicy.Reopen && !options.perKey && options.running)
       refuse(
         "late='reopen' with running=True",

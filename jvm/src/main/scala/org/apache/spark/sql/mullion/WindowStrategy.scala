@@ -10,7 +10,7 @@ import org.apache.spark.sql.mullion.stateful.{ProcessedRows, WindowBetweenExec}
 import org.apache.spark.sql.types.{BooleanType, LongType, TimestampType}
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{AlignedRules, AroundRules, CustomRules, LatePolicy, NumberedRules, SessionRules, TimeMath}
+import dev.mullion.windows.{AlignedRules, AroundRules, CustomRules, NumberedRules, SessionRules, TimeMath}
 
 /** Plans [[WindowedAggregate]].
   *
@@ -40,7 +40,7 @@ object WindowStrategy extends SparkStrategy {
   /** What the operator of a node does. */
   def program(node: WindowedAggregate): WindowProgram = {
     val slice = AttributeReference("slice", LongType, nullable = false)()
-    val marked = Option.when(node.rules.late == LatePolicy.Reopen || node.rules.isInstanceOf[SessionRules])(
+    val marked = Option.when(node.rules.late.reopens || node.rules.isInstanceOf[SessionRules])(
       AttributeReference("marked", BooleanType, nullable = false)()
     )
     // What was buffered is read where only its time is known, and not what made it.

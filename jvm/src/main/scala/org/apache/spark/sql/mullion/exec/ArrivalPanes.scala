@@ -111,13 +111,14 @@ private[exec] final class ArrivalPanes(
       case Fate.Late =>
         counts.rowsLate += 1
         program.rules.late match {
-          case LatePolicy.Drop                    => Iterator.empty
-          case LatePolicy.Emit                    => sentOut(row)
-          case LatePolicy.Reopen if closesByBatch =>
+          case LatePolicy.Drop                                            => Iterator.empty
+          case LatePolicy.Emit                                            => sentOut(row)
+          case LatePolicy.Reopen | LatePolicy.ReopenEach if closesByBatch =>
             val kept = numberedRow(row, number).copy()
             book.panes.reopened(arriving).foreach(book.reopened.add(_, kept))
             Iterator.empty
-          case LatePolicy.Reopen => book.panes.reopened(arriving).map(reopen(book, _, Seq(numberedRow(row, number))))
+          case LatePolicy.Reopen | LatePolicy.ReopenEach =>
+            book.panes.reopened(arriving).map(reopen(book, _, Seq(numberedRow(row, number))))
         }
       case Fate.InNoWindow =>
         counts.rowsInNoWindow += 1

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.execution.SparkPlan
 
-import dev.mullion.windows.{BatchClock, CustomRules, RowRanges}
+import dev.mullion.windows.{BatchClock, CustomRules, LatePolicy, RowRanges}
 
 /** Gives each row the ranges that it brought, one output row for each range that it enters, below the partial
   * aggregate, and keeps late rows, rows without time and rows in no window out of it. Late rows that reopen panes are
@@ -58,7 +58,8 @@ case class AssignRangesExec(
     val (startVar, endVar) = (ctx.freshName("start"), ctx.freshName("end"))
 
     def long(name: String): ExprCode = ExprCode(code"", FalseLiteral, JavaCode.variable(name, end.dataType))
-    val flag = marked.map(m => ExprCode(code"", FalseLiteral, JavaCode.variable(late, m.dataType)))
+    val mark = ctx.freshName("mark")
+    val flag = marked.map(m => ExprCode(code"", FalseLiteral, JavaCode.variable(mark, m.dataType)))
     s"""
        |// ranges of ${ctx.registerComment(rules.describe)}
        |do {
@@ -79,7 +80,9 @@ case class AssignRangesExec(
        |    $aside
        |    ${if (marked.isEmpty) "continue;" else ""}
        |  }
+       |  if ($of.missed() > 0) ${metricTerm(ctx, "panesMissed")}.add($of.missed());
        |  for (int $i = 0; $i < $of.count(); $i++) {
+       |    boolean $mark = $of.hadClosed($i);
        |    long $endVar = $of.end($i);
        |    long $startVar = $of.start($i);
        |    ${consume(ctx, input ++ Seq(long(endVar)) ++ flag ++ Seq(long(startVar)))}
@@ -91,6 +94,7 @@ case class AssignRangesExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val (noTime, noWindow, lateRows) =
       (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"), longMetric("rowsLate"))
+    val panesMissed = longMetric("panesMissed")
     val made = newRanges
     val aside = if (putsAside) Some(newSide) else None
     val marks = marked.isDefined
@@ -107,7 +111,7 @@ case class AssignRangesExec(
 
       def entered(row: InternalRow, i: Int): InternalRow = {
         added.update(0, of.end(i))
-        if (marks) added.update(1, of.isLate)
+        if (marks) added.update(1, of.hadClosed(i))
         added.update(added.numFields - 1, of.start(i))
         project(both(row, added))
       }
@@ -125,6 +129,7 @@ case class AssignRangesExec(
               lateRows += 1
               side.foreach(_.add(whole(row)))
             }
+            panesMissed += of.missed
             if (of.isLate && !marks) Iterator.empty else Iterator.tabulate(of.count)(entered(row, _))
           }
         }
@@ -138,6 +143,7 @@ case class AssignRangesExec(
 /** Reads the ranges of rows, from generated code too. */
 final class RangesOfRow(rules: CustomRules, before: Long) extends Serializable {
   private val of = new RowRanges(rules, before)
+  private val reopensEach = rules.late == LatePolicy.ReopenEach
 
   /** For another task in this process. */
   def fresh: RangesOfRow = new RangesOfRow(rules, before)
@@ -164,6 +170,11 @@ final class RangesOfRow(rules: CustomRules, before: Long) extends Serializable {
   def isLate: Boolean = of.isLate
 
   def count: Int = of.count
+
+  def hadClosed(i: Int): Boolean = of.hadClosed(i)
+
+  /** How many ranges had closed of a row that enters others, and does not reopen them. */
+  def missed: Int = if (reopensEach) 0 else of.missed
 
   def start(i: Int): Long = of.start(i)
 

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
 import org.apache.spark.sql.mullion.SpillLimits
 
-import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, PaneRules, SessionRules}
+import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, LatePolicy, PaneRules, SessionRules}
 
 /** Gives each row the slice that it is aggregated in, below the partial aggregate, and keeps late rows, rows without
   * time and rows in no window out of it.
@@ -41,6 +41,13 @@ case class AssignSlicesExec(
   // Late rows of sessions are counted where they are found to be late.
   private def isSession = rules.isInstanceOf[SessionRules]
 
+  private def overlaps = rules match {
+    case aligned: AlignedRules => aligned.numbersSlices
+    case _                     => false
+  }
+
+  private def reopensEach = overlaps && rules.late == LatePolicy.ReopenEach
+
   // A late row gives one for each of its windows, and the generated code makes all of them in one place.
   override def needCopyResult: Boolean = marked.isDefined || child.asInstanceOf[CodegenSupport].needCopyResult
 
@@ -63,6 +70,11 @@ case class AssignSlicesExec(
     val gapValue = gapVar.fold("0L")(g => s"${g.isNull} ? 0L : ${g.value}")
     val counted = if (isSession) "" else s"""${metricTerm(ctx, "rowsLate")}.add(1L);"""
 
+    // Of windows that overlap some may have closed, and others not.
+    val missed = ctx.freshName("missed")
+    val counting = if (reopensEach) "" else s"""if ($missed > 0) ${metricTerm(ctx, "panesMissed")}.add($missed);"""
+    val missing = if (overlaps) s"int $missed = $late ? 0 : $assigner.missed($ts); $counting" else ""
+
     val classified =
       s"""
          |if ($isNull) {
@@ -82,6 +94,7 @@ case class AssignSlicesExec(
          |  ${if (marked.isEmpty || isSession) aside else ""}
          |  ${if (marked.isEmpty) "continue;" else ""}
          |}
+         |$missing
          |""".stripMargin
 
     val sliceExpr = ExprCode(code"", FalseLiteral, JavaCode.variable(sliceVar, slice.dataType))
@@ -92,15 +105,17 @@ case class AssignSlicesExec(
            |${consume(ctx, input :+ sliceExpr)}
            |""".stripMargin
       case Some(flag) =>
-        val i = ctx.freshName("i")
-        val n = ctx.freshName("n")
-        val flagExpr = ExprCode(code"", FalseLiteral, JavaCode.variable(late, flag.dataType))
+        val (i, n, mark) = (ctx.freshName("i"), ctx.freshName("n"), ctx.freshName("mark"))
+        val flagExpr = ExprCode(code"", FalseLiteral, JavaCode.variable(mark, flag.dataType))
+        val onTime = if (reopensEach) s"1 + $missed" else "1"
         // The loop's body may `continue`, and it stands in a block of its own, so every input is evaluated before it.
         s"""
            |${evaluateVariables(input)}
-           |int $n = $late ? $assigner.windows($ts) : 1;
+           |int $n = $late ? $assigner.windows($ts) : $onTime;
            |for (int $i = 0; $i < $n; $i++) {
-           |  long $sliceVar = $late ? $assigner.windowStart($ts, $i) : $assigner.slice($ts, $gapTerm);
+           |  boolean $mark = $late || $i > 0;
+           |  long $sliceVar =
+           |    $mark ? $assigner.windowStart($ts, $late ? $i : $i - 1) : $assigner.slice($ts, $gapTerm);
            |  ${consume(ctx, input ++ Seq(sliceExpr, flagExpr))}
            |}
            |""".stripMargin
@@ -118,6 +133,8 @@ case class AssignSlicesExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val (noTime, noWindow, lateRows) =
       (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"), longMetric("rowsLate"))
+    val panesMissed = longMetric("panesMissed")
+    val (mayMiss, reopens) = (overlaps, reopensEach)
     val assigner = newAssigner
     val (counts, emits) = (!isSession, putsAside && (marked.isEmpty || isSession))
     val aside = if (putsAside) Some(newSide) else None
@@ -148,8 +165,13 @@ case class AssignSlicesExec(
           val ts = row.getLong(timeAt)
           val gap = gapAt.filterNot(row.isNullAt).fold(0L)(row.getLong)
           if (!assigner.inWindow(ts, gap)) { noWindow += 1; Iterator.empty }
-          else if (!assigner.isLate(ts, gap)) Iterator.single(assigned(row, assigner.slice(ts, gap), late = false))
-          else {
+          else if (!assigner.isLate(ts, gap)) {
+            val missed = if (mayMiss) assigner.missed(ts) else 0
+            if (missed > 0 && !reopens) panesMissed += missed
+            val onTime = Iterator.single(assigned(row, assigner.slice(ts, gap), late = false))
+            if (missed == 0 || !reopens) onTime
+            else onTime ++ Iterator.tabulate(missed)(i => assigned(row, assigner.windowStart(ts, i), late = true))
+          } else {
             if (counts) lateRows += 1
             if (emits) side.foreach(_.add(whole(row)))
             if (!marks) Iterator.empty
@@ -179,6 +201,9 @@ trait Assigner extends Serializable {
 
   /** Whether a row is late; of sessions, whether it may be. */
   def isLate(ts: Long, gap: Long): Boolean
+
+  /** How many of the windows of a row that is not late had closed: the first ones. */
+  def missed(ts: Long): Int = 0
 
   def slice(ts: Long, gap: Long): Long
 
@@ -211,7 +236,15 @@ private[exec] final class AlignedAssigner(rules: AlignedRules, before: Long) ext
   private val firstOpen =
     if (before == BatchClock.BeforeAllTime) Long.MinValue else rules.firstOpen(before)
 
+  // The end of that, before which a row may be in windows that had closed.
+  private val closedUntil =
+    if (!overlaps || firstOpen == Long.MinValue) Long.MinValue else grid.windowEnd(firstOpen - 1)
+
   override def inWindow(ts: Long, gap: Long): Boolean = rules.inWindow(ts)
+
+  override def missed(ts: Long): Int =
+    if (ts >= closedUntil) 0
+    else Math.toIntExact(Math.max(0L, firstOpen - grid.firstWindow(grid.ordinalOf(ts))))
 
   override def isLate(ts: Long, gap: Long): Boolean = firstOpen != Long.MinValue && grid.windowAt(ts) < firstOpen
 

@@ -111,6 +111,7 @@ case class AssignTogetherExec(
        |  }
        |  int $n = $of.enter($w, $noTime, $ts, $gapOf, $list);
        |  int $fate = $of.fate();
+       |  if ($of.missed() > 0) ${metricTerm(ctx, "panesMissed")}.add($of.missed());
        |  if ($fate != ${WindowsOfRow.Enters}) {
        |    if ($fate == ${WindowsOfRow.InNoWindow}) {
        |      ${metricTerm(ctx, "rowsInNoWindow")}.add(1L);
@@ -125,7 +126,7 @@ case class AssignTogetherExec(
        |  for (int $i = 0; $i < $n; $i++) {
        |    long $sliceVar = $of.slice($i);
        |    long $startVar = $of.start($i);
-       |    boolean $markedVar = $of.isMarked();
+       |    boolean $markedVar = $of.isMarked($i);
        |    ${consume(ctx, input ++ assigned)}
        |  }
        |}
@@ -135,6 +136,7 @@ case class AssignTogetherExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val (noTime, noWindow, lateRows) =
       (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"), longMetric("rowsLate"))
+    val panesMissed = longMetric("panesMissed")
     val made = newWindows
     val aside = if (putsAside) Some(newSide) else None
     val (childOutput, fullOutput) = (child.output, output)
@@ -163,7 +165,7 @@ case class AssignTogetherExec(
           add(if (of.has(window, k)) row.get(at, kind) else None.orNull)
         }
         add(of.slice(i))
-        if (marks) add(of.isMarked)
+        if (marks) add(of.isMarked(i))
         if (gaps) add(if (of.hasGap(window)) gap else None.orNull)
         if (starts) add(of.start(i))
         project(both(row, added))
@@ -183,6 +185,7 @@ case class AssignTogetherExec(
             case WindowsOfRow.Late        => lateRows += 1
             case _                        =>
           }
+          panesMissed += of.missed
           if (of.fate != WindowsOfRow.Enters && of.fate != WindowsOfRow.InNoWindow && of.emits(window)) {
             numbered.update(0, window)
             side.foreach(_.add(whole(both(row, numbered))))
@@ -229,7 +232,8 @@ final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long
     window.rules match {
       case custom: CustomRules => new EntersRanges(new RangesOfRow(custom, before), window.marks): Entering
       case rules               =>
-        new EntersSlices(Assigner(rules, before), window.marks, rules.isInstanceOf[SessionRules])
+        val reopensEach = rules.late == LatePolicy.ReopenEach
+        new EntersSlices(Assigner(rules, before), window.marks, rules.isInstanceOf[SessionRules], reopensEach)
     }
   }
   private val keysOf = windows.map(_.keys.toArray)
@@ -256,7 +260,10 @@ final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long
 
   def start(i: Int): Long = current.start(i)
 
-  def isMarked: Boolean = current.fate != Enters
+  def isMarked(i: Int): Boolean = current.isMarked(i)
+
+  /** How many panes had closed of a row that enters others, and does not reopen them. */
+  def missed: Int = if (hasTime) current.missed else 0
 
   def has(window: Int, key: Int): Boolean = keysOf(window)(key)
 
@@ -281,27 +288,41 @@ object WindowsOfRow {
     def enter(ts: Long, gap: Long, ranges: ArrayData): Int
     def slice(i: Int): Long
     def start(i: Int): Long
+    def isMarked(i: Int): Boolean
+    def missed: Int
   }
 
-  private final class EntersSlices(assigner: Assigner, marks: Boolean, isSession: Boolean) extends Entering {
+  private final class EntersSlices(assigner: Assigner, marks: Boolean, isSession: Boolean, reopensEach: Boolean)
+      extends Entering {
+    private var closed = 0
     private var ts = 0L
     private var gap = 0L
 
     override def enter(ts: Long, gap: Long, ranges: ArrayData): Int =
-      if (!assigner.inWindow(ts, gap)) { fate = InNoWindow; 0 }
+      if (!assigner.inWindow(ts, gap)) { fate = InNoWindow; closed = 0; 0 }
       else {
         this.ts = ts
         this.gap = gap
-        if (!assigner.isLate(ts, gap)) { fate = Enters; 1 }
-        else {
+        if (!assigner.isLate(ts, gap)) {
+          fate = Enters
+          closed = assigner.missed(ts)
+          if (reopensEach) 1 + closed else 1
+        } else {
+          closed = 0
           fate = if (isSession) MayBeLate else Late
           if (marks) assigner.windows(ts) else 0
         }
       }
 
-    override def slice(i: Int): Long = if (fate == Enters) assigner.slice(ts, gap) else assigner.windowStart(ts, i)
+    // Of a row that enters, first the slice of its open windows.
+    override def slice(i: Int): Long =
+      if (!isMarked(i)) assigner.slice(ts, gap) else assigner.windowStart(ts, if (fate == Enters) i - 1 else i)
 
     override def start(i: Int): Long = 0L
+
+    override def isMarked(i: Int): Boolean = fate != Enters || i > 0
+
+    override def missed: Int = if (reopensEach) 0 else closed
   }
 
   private final class EntersRanges(ranges: RangesOfRow, marks: Boolean) extends Entering {
@@ -314,5 +335,9 @@ object WindowsOfRow {
     override def slice(i: Int): Long = ranges.end(i)
 
     override def start(i: Int): Long = ranges.start(i)
+
+    override def isMarked(i: Int): Boolean = ranges.hadClosed(i)
+
+    override def missed: Int = ranges.missed
   }
 }

@@ -28,7 +28,8 @@ private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "rowsLate" -> SQLMetrics.createMetric(sparkContext, "late rows"),
     "rowsWithoutTime" -> SQLMetrics.createMetric(sparkContext, "rows without time"),
-    "rowsInNoWindow" -> SQLMetrics.createMetric(sparkContext, "rows in no window")
+    "rowsInNoWindow" -> SQLMetrics.createMetric(sparkContext, "rows in no window"),
+    "panesMissed" -> SQLMetrics.createMetric(sparkContext, "closed panes of rows that entered others")
   )
 
   protected def putsAside: Boolean = rules.late == LatePolicy.Emit

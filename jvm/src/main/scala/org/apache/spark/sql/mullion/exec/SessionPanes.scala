@@ -86,9 +86,10 @@ private[exec] final class SessionPanes(
     } else {
       counts.rowsLate += row.getLong(rowsAt)
       rules.late match {
-        case LatePolicy.Drop   => ()
-        case LatePolicy.Emit   => late.add(lateKeyOf(row).copy()); ()
-        case LatePolicy.Reopen => merge(book.reopened, book.sumsReopened, book.key, first, end, row)
+        case LatePolicy.Drop                           => ()
+        case LatePolicy.Emit                           => late.add(lateKeyOf(row).copy()); ()
+        case LatePolicy.Reopen | LatePolicy.ReopenEach =>
+          merge(book.reopened, book.sumsReopened, book.key, first, end, row)
       }
     }
   }
