@@ -69,7 +69,11 @@ class Case:
         ).agg(*(column.alias(name) for name, column in self._aggregates().items()))
         late_id = F.col("late_row.id") if self.rules.late == "emit" else F.lit(None)
         return panes.select(
-            k.alias("k"), *bounds_of("window"), "pane", F.struct(*self._aggregates()).alias("made"), late_id.alias("late_id")
+            k.alias("k"),
+            *bounds_of("window"),
+            "pane",
+            F.struct(*self._aggregates()).alias("made"),
+            late_id.alias("late_id"),
         )
 
     def _early(self) -> Early | None:
