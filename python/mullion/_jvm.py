@@ -241,6 +241,10 @@ class Stateful:
         if wall_timers:
             self._asked = self._asked.withWallTimers()
 
+    def begin(self) -> None:
+        """``process`` is called in the first partition until it has set a timer by the wall clock there."""
+        self._asked = self._asked.withBegins()
+
     def add_folds(self, folds: str) -> None:
         """What is done in the JVM of what ``process`` would do."""
         self._asked = self._asked.withFolds(folds)

@@ -24,7 +24,7 @@ from mullion.errors import InvalidArgumentError, MullionError, error_of
 EVENT: Final = "event"
 WALL: Final = "wall"
 
-_GET, _WRITE, _SCAN, _TIMERS, _DUE, _NEXT, _FAILED, _END = range(1, 9)
+_GET, _WRITE, _SCAN, _TIMERS, _DUE, _NEXT, _FAILED, _END, _LATE = range(1, 10)
 _CLOCKS: Final = {EVENT: 0, WALL: 1}
 # What the store is known to have under a key that is written: it saves the store a look.
 _ABSENT, _PRESENT, _UNKNOWN = 0, 1, 2
@@ -140,16 +140,26 @@ class State:
         """Removes a timer, if it is there."""
         self._set_timer(due_us, key, clock, present=False)
 
-    def due(self, until_us: int | None = None, clock: str = EVENT) -> Iterator[tuple[int, bytes]]:
+    def due(
+        self, until_us: int | None = None, clock: str = EVENT, *, since_us: int | None = None
+    ) -> Iterator[tuple[int, bytes]]:
         """The timers due by ``until_us``, that included, in order of time, as ``(due_us, key)``; each is removed.
 
-        ``None`` for the clock of this batch. Reads those that are due and no others. A timer that is not taken from the
-        iterator stays; one that is put while it runs is not in it.
+        ``None`` for the clock of this batch. With ``since_us`` those that are due earlier stay. Reads those that are
+        due and no others. A timer that is not taken from the iterator stays; one that is put while it runs is not in
+        it.
         """
         until = until_us if until_us is not None else self._now(clock)
+        since = since_us if since_us is not None else -_LONGEST
         _require_time("until_us", until)
+        _require_time("since_us", since)
         self.flush()
-        return self._taken(self._ask(_DUE, bytes([_clock(clock)]) + _I64.pack(until)), clock)
+        return self._taken(self._ask(_DUE, bytes([_clock(clock)]) + _I64.pack(until) + _I64.pack(since)), clock)
+
+    def count_late(self, rows: int) -> None:
+        """Counts rows that came too late for what they were to change: the operator's metric ``rowsLate``."""
+        if rows:
+            self._ask(_LATE, _I64.pack(rows))
 
     def flush(self) -> None:
         """Sends every write that waits to the store. Never needed for what this object reads."""

@@ -75,6 +75,7 @@ def stateful_map(
     shard_by: ColumnOrName | Sequence[ColumnOrName] = (),
     state: str = "rocksdb",
     wall_timers: bool = False,
+    begins: bool = False,
     folds: str | None = None,
 ) -> DataFrame:
     """Runs ``function`` over the rows of each shard partition, with state that outlives the batch.
@@ -87,6 +88,8 @@ def stateful_map(
       Nothing for one shard: all rows in one task.
     - ``state``: ``"rocksdb"``, ``"hdfs"`` or ``"memory"``, as in :func:`mullion.windowed`.
     - ``wall_timers``: whether timers by the wall clock are used.
+    - ``begins``: whether the function is called in the first partition in any case, with rows or without, until it has
+      set a timer by the wall clock there.
     - ``folds``: what the JVM does of it first, for ``mullion.faust``; the function gets the rows that are left.
 
     Raises :class:`InvalidArgumentError` and :class:`UnknownColumnError` for what cannot be right, and
@@ -96,6 +99,8 @@ def stateful_map(
     rows = _schema(schema, "schema")
     stage = _stage(function, "function", "the function", rows)
     asked = _jvm.Stateful(df.sparkSession, stage, rows, shards, state, wall_timers)
+    if begins:
+        asked.begin()
     if folds is not None:
         asked.add_folds(folds)
     return asked.over(df)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import faust_programs as programs
 import mullion.faust as faust
 from faust_shards import Clock
-from mullion import InvalidArgumentError
-from mullion.faust import Record, TumblingWindow, WindowedTable
+from mullion import InvalidArgumentError, UnsupportedError
+from mullion.faust import Record, TumblingWindow, WindowedTable, _begun
 from mullion.faust._local import AgentError, LocalRun
 from mullion.faust._program import Program
 from mullion.faust.agents import OnError
@@ -518,6 +518,185 @@ def test_an_agent_may_await_what_takes_time() -> None:
     seen = collecting(program, body)
     LocalRun(program, Clock()).produce("in", [(None, n, 0.0) for n in range(3)])
     assert seen == [0, 1, 2]
+
+
+def test_of_a_list_that_fails_only_the_event_at_fault_is_put_aside() -> None:
+    """``take(n)``: the list is undone, and its events are tried one by one."""
+    program = Program("app")
+    totals, out = program.Table("totals", default=int), program.topic("out")
+    lists: list[list[int]] = []
+
+    @program.agent(program.topic("in"), on_error="dead_letter")
+    async def fold(stream: Any) -> None:
+        async for some in stream.take(4):
+            for n in some:
+                totals["all"] += n
+                await out.send(value=n)
+            assert not {3, 6}.intersection(some), "odd"
+            lists.append(some)
+
+    run = LocalRun(program, Clock())
+    run.produce("in", [("k", n, 0.0) for n in range(1, 12)])
+    assert lists == [[1], [2], [4], [5], [7], [8], [9, 10, 11]]
+    assert [letter.value for letter in run.dead_letters] == [3, 6]
+    assert run.read(lambda: totals["all"]) == [66 - 9]
+    assert [message.value for message in run.published["out"]] == [1, 2, 4, 5, 7, 8, 9, 10, 11]
+
+    program.agents["fold"].on_error = "stop"
+    with pytest.raises(
+        AgentError, match=r"failed on a list of 3 events, the last of which is the event 4 \(topic 'in'"
+    ):
+        run.produce("in", [("k", n, 0.0) for n in (2, 3, 4)])
+
+
+def test_a_cancellation_that_a_body_raises_is_an_error_of_its_event() -> None:
+    async def body(stream: Any, seen: list[Any]) -> None:
+        async for n in stream:
+            if n == 1:
+                raise asyncio.CancelledError("by hand")
+            if n == 3:
+                work = asyncio.create_task(asyncio.sleep(0))
+                work.cancel()
+                await work
+            seen.append(n)
+
+    program = Program("app")
+    seen = collecting(program, body, on_error="dead_letter")
+    run = LocalRun(program, Clock())
+    run.produce("in", [(None, n, 0.0) for n in range(5)])
+    assert seen == [0, 2, 4]
+    assert [(letter.value, letter.reason.split(":")[0]) for letter in run.dead_letters] == [
+        (1, "CancelledError"),
+        (3, "CancelledError"),
+    ]
+    program = Program("app")
+    collecting(program, body)
+    with pytest.raises(AgentError, match=r"failed on the event 1 .*CancelledError: by hand"):
+        LocalRun(program, Clock()).produce("in", [(None, n, 0.0) for n in range(5)])
+
+
+def test_work_that_a_body_begins_and_does_not_await_belongs_to_its_event() -> None:
+    program = Program("app")
+    totals, out = program.Table("totals", default=int), program.topic("out")
+
+    async def later(n: int) -> None:
+        await asyncio.sleep(0)
+        await asyncio.create_task(asyncio.sleep(0))
+        totals["all"] += n
+        await out.send(value=n)
+        if n == 2:
+            raise ValueError("two")
+
+    @program.agent(program.topic("in"), on_error="dead_letter")
+    async def fold(stream: Any) -> None:
+        async for n in stream:
+            asyncio.create_task(later(n))  # noqa: RUF006
+            if n == 4:
+                # Its work is undone with it.
+                raise KeyError(n)
+
+    @program.agent(program.topic("in"))
+    async def seen_and_handled(stream: Any) -> None:
+        async for _ in stream:
+            await asyncio.gather(asyncio.sleep(0), later(2), return_exceptions=True)
+            break
+
+    run = LocalRun(program, Clock())
+    run.produce("in", [(None, n, 0.0) for n in range(1, 6)])
+    assert [(letter.agent, letter.value, letter.reason.split(" (")[0]) for letter in run.dead_letters] == [
+        ("fold", 2, "ValueError: two"),
+        ("fold", 4, "KeyError: 4"),
+    ]
+    assert run.read(lambda: totals["all"]) == [1 + 3 + 5 + 5 * 2]
+
+
+def test_a_body_may_go_through_its_stream_in_work_of_its_own() -> None:
+    async def body(stream: Any, seen: list[Any]) -> None:
+        async def through() -> None:
+            async for n in stream:
+                await asyncio.sleep(0)
+                seen.append(n)
+
+        seen.append("begin")
+        asyncio.create_task(through())  # noqa: RUF006
+
+    program = Program("app")
+    seen = collecting(program, body)
+    run = LocalRun(program, Clock())
+    run.produce("in", [(None, n, 0.0) for n in range(3)])
+    assert seen == ["begin", 0, 1, 2]
+
+
+def test_work_that_never_ends_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def heartbeat() -> None:
+        await asyncio.Event().wait()
+
+    async def body(stream: Any, seen: list[Any]) -> None:
+        async for n in stream:
+            asyncio.create_task(heartbeat())  # noqa: RUF006
+            seen.append(n)
+
+    monkeypatch.setattr(_begun, "LONGEST_SECONDS", 0.01)
+    program = Program("app")
+    collecting(program, body)
+    with pytest.raises(
+        AgentError, match=r"on the event 0 .*UnsupportedError: Work .* 0.01 seconds .*heartbeat \(.*py:"
+    ):
+        LocalRun(program, Clock()).produce("in", [(None, n, 0.0) for n in range(3)])
+
+
+def test_a_timer_is_called_once_and_one_that_works_on_tables_in_each_shard() -> None:
+    program = Program("app")
+    called: list[Any] = []
+
+    @program.timer(10.0)
+    async def plain() -> None:
+        await ticks.send(value="tick")
+
+    @program.timer(10.0, on_leader=True)
+    async def leader() -> None:
+        called.append("leader")
+
+    def helper() -> int:
+        return len(list(counts.items()))
+
+    @program.timer(10.0)
+    def of_tables() -> None:
+        called.append(helper())
+
+    # Named after the timers that use them.
+    counts, ticks = program.Table("counts", default=int), program.topic("ticks")
+
+    @program.agent(program.topic("in"))
+    async def count(stream: Any) -> None:
+        async for value in stream.group_by(lambda value: value):
+            counts[value] += 1
+
+    clock = Clock()
+    run = LocalRun(program, clock, shards=3)
+    run.produce("in", [(None, n, 0.0) for n in range(10)])
+    clock.us = 10_000_000
+    run.tick()
+    assert [message.value for message in run.published["ticks"]] == ["tick"]
+    assert called[0] == "leader"
+    assert len(called) == 4
+    assert sum(called[1:]) == 10
+
+
+def test_a_timer_that_is_called_once_may_not_see_a_part_of_a_table() -> None:
+    for on_leader, why in ((False, "names in its code do not say so"), (True, "Leave on_leader out")):
+        program = Program("app")
+        program.Table("counts", default=int)
+
+        @program.timer(10.0, on_leader=on_leader)
+        def show(program: Program = program) -> None:
+            print(list(program.tables["counts"].items()))
+
+        clock = Clock()
+        run = LocalRun(program, clock)
+        clock.us = 10_000_000
+        with pytest.raises(UnsupportedError, match=f"The timer 'show' .* the table 'counts'.*{why}"):
+            run.tick()
 
 
 # -- programs that cannot be right

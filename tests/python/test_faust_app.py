@@ -262,8 +262,10 @@ def test_messages_keep_their_order_and_their_fields() -> None:
         ("dead", "k", [{"topic": "in", "agent": "agent", "reason": "why", "value": '{"n": 1}', "timestamp": 2.0}]),
     ]
     assert list(outputs([], [], "dead")) == []
-    with pytest.raises(InvalidArgumentError, match="Messages for the topic 't' do not fit one another"):
-        list(outputs([Sent("t", None, {"a": 1}, 0.0), Sent("t", None, {"a": "x"}, 0.0)], [], "dead"))
+    (mixed,) = outputs([Sent("t", None, {"a": 1}, 0.0), Sent("t", None, {"a": "x"}, 0.0)], [], "dead")
+    assert [topics.decoded(one).to_pylist() for one in mixed["batch"].to_pylist()] == [[{"a": 1}], [{"a": "x"}]]
+    with pytest.raises(InvalidArgumentError, match="A message for the topic 't' has no place in columns"):
+        list(outputs([Sent("t", None, {"a": [1, "x"]}, 0.0)], [], "dead"))
 
 
 def test_the_command_of_faust_runs_an_app(
@@ -292,3 +294,95 @@ def test_the_command_of_faust_runs_an_app(
     assert "agent count  JVM   its events are in shards by value; it only updates windowed tables" in told
     assert "table  views  " in told
     assert _cli.main(["turbine", "run", "shop_of_the_command:app"]) == _cli.REFUSED
+
+
+def metric(app: faust.App, name: str) -> list[int]:
+    """A metric of the agents' operator, of each batch that had one."""
+    reports = [report["stateOperators"] for report in app.queries["agents"].progress]
+    return [operators[0]["customMetrics"][name] for operators in reports if operators]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_late_events_are_counted_and_a_table_that_lags_costs_the_others_nothing(tmp_path: Path, compiled: bool) -> None:
+    """Timers of a table are in an order of their own: those of a clock that lags are not read again and again."""
+    app = app_in(tmp_path, clock=ManualClock(), compiled=compiled)
+    slow, fast = (app.Table(name, default=int).tumbling(10, expires=10) for name in ("slow", "fast"))
+
+    @app.agent(app.topic("slow-in", value_type=str))
+    async def count_slow(stream: Any) -> None:
+        async for value in stream:
+            slow[value] += 1
+
+    @app.agent(app.topic("fast-in", value_type=str))
+    async def count_fast(stream: Any) -> None:
+        async for value in stream:
+            fast[value] += 1
+
+    put(app, "slow-in", *((f"key {n}", 1.0) for n in range(500)))
+    put(app, "fast-in", ("a", 1.0), ("a", 1000.0), ("a", 1.0), ("a", 979.0), ("a", 985.0))
+    with app.start() as running:
+        running.settle()
+        assert app.explain().parts[0].runs == ("JVM" if compiled else "Python")
+        assert sum(metric(app, "rowsLate")) == 3
+        before = sum(metric(app, "stateRowsRead"))
+        for n in range(5):
+            put(app, "fast-in", ("a", 2000.0 + 100 * n))
+            running.settle()
+        assert sum(metric(app, "stateRowsRead")) - before < 100
+        assert len(kept(app, "slow")) == 500
+        assert kept(app, "fast") == {("a", 2400.0): 1}
+        put(app, "slow-in", *((f"key {n}", 100.0) for n in range(500)))
+        running.settle()
+    assert kept(app, "slow") == {(f"key {n}", 100.0): 1 for n in range(500)}
+    assert sum(metric(app, "rowsLate")) == 3
+
+
+def test_a_timer_without_tables_is_called_once_before_there_are_events_and_as_often_after(tmp_path: Path) -> None:
+    clock = ManualClock(start_ms=0)
+    app = app_in(tmp_path, clock=clock)
+    counts, ticks, totals = app.Table("counts", default=int), app.topic("ticks"), app.topic("totals")
+
+    @app.timer(10, on_leader=True)
+    async def tick() -> None:
+        await ticks.send(value="tick")
+
+    @app.timer(10)
+    async def tell() -> None:
+        await totals.send(value=sum(n for _, n in counts.items()))
+
+    @app.agent(app.topic("in", value_type=str))
+    async def count(stream: Any) -> None:
+        async for value in stream:
+            counts[value] += 1
+
+    with app.start() as running:
+        running.settle()
+        running.advance("10 seconds")
+        running.settle()
+        assert topics.read(app.broker, "ticks")["value"].to_pylist() == ["tick"]
+        put(app, "in", *((f"key {n}", 11.0) for n in range(20)))
+        running.settle()
+        running.advance("10 seconds")
+        running.settle()
+        assert topics.read(app.broker, "ticks")["value"].to_pylist() == ["tick"] * 2
+        # From each shard its own.
+        assert sum(topics.read(app.broker, "totals")["value"].to_pylist()) == 20
+        assert len(topics.read(app.broker, "totals")) == 3
+
+
+def test_fields_may_have_any_name_that_is_not_the_topics_own_and_events_none(tmp_path: Path) -> None:
+    for compiled in (True, False):
+        app = app_in(tmp_path / str(compiled), compiled=compiled)
+        docs = app.Table("docs", default=int).tumbling(10)
+        out = app.topic("out")
+
+        @app.agent(app.topic("in", value_type=dict), sink=[out])
+        async def count(stream: Any, docs: Any = docs) -> Any:
+            async for event in stream:
+                docs[event["_id"]] += event["_source"]
+                yield {}
+
+        put(app, "in", ({"_id": "a", "_source": 2}, 1.0), ({"_id": "a", "_source": 3}, 2.0))
+        app.run(until="drained")
+        assert kept(app, "docs") == {("a", 0.0): 5}
+        assert len(topics.read(app.broker, "out")) == 2

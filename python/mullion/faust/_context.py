@@ -21,6 +21,7 @@ from mullion.faust._store import Store
 
 if TYPE_CHECKING:
     from mullion.faust._data import TableData
+    from mullion.faust.agents import Timer
     from mullion.faust.tables import Table
     from mullion.faust.windows import WindowRange
 
@@ -100,6 +101,7 @@ class Shard:
         self.clock = clock
         self.dropped: dict[str, int] = {}
         self.sent: list[Sent] = []
+        self.apart: Timer | None = None
         self._data: dict[str, TableData] = {}
         self._warned: set[str] = set()
         for table in tables:
@@ -107,6 +109,8 @@ class Shard:
 
     def data(self, table: Table) -> TableData:
         """A table's records in this shard."""
+        if self.apart is not None:
+            raise UnsupportedError(_seen_in_part(self.apart, table))
         found = self._data.get(table.name)
         if found is None:
             from mullion.faust._data import TableData
@@ -180,6 +184,21 @@ class Shard:
             self.settled()
         finally:
             enter(before)
+
+
+def _seen_in_part(timer: Timer, table: Table) -> str:
+    """Why a timer that is called once cannot use a table."""
+    if timer.on_leader:
+        return (
+            f"The timer {timer.name!r} is called in one place, for it says on_leader=True, and uses the table "
+            f"{table.name!r}, of which it would see the records of one shard. Leave on_leader out: then it is called "
+            "in each shard, with its records."
+        )
+    return (
+        f"The timer {timer.name!r} uses the table {table.name!r}, and the names in its code do not say so: it was "
+        "taken for one that works on no table, is called once for the program, and would see the records of one shard. "
+        "Use the table by its own name, as in: views = app.Table(...), then views[key] in the timer."
+    )
 
 
 @dataclass

@@ -6,19 +6,20 @@
     value of a range          h(table, "r", key) key start end      value
     what a sliding range got  h(table, "r", key) key time time      [(operation, value), ...]
     keys of a windowed table  h(table, "k") key                     how many ranges it has
-    clocks                    h(table, "m")                         of expiry, of what was applied
+    clocks                    h(table, "m")                         of expiry, of what was applied, of what has gone
 
 ``h`` is 8 bytes, by which a store finds what it scans. Each range that can expire has a timer, at the first time at
-which it is stale; so what is not due costs nothing.
+which it is stale; so what is not due costs nothing. Timers of a table are in an order of their own: see ``_orders``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from mullion.faust import _values
+from mullion.faust import _orders, _values
 from mullion.faust._context import Context, Shard, enter, line_of_user
 from mullion.faust._operations import NAMED
 from mullion.faust._seconds import seconds, time_us
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 MISSING: Final = object()
 _TIMES = struct.Struct(">qq")
+_TIME = struct.Struct(">q")
 _LENGTH = struct.Struct(">I")
 _CLOSE, _FORGET = b"c", b"f"
 _NEVER: Final = -(2**63)
@@ -61,8 +63,13 @@ class TableData:
         self._keys = _hash(table.name, b"k")
         self._clocks = _hash(table.name, b"m")
         self._timers = table_id(table.name)
+        self._order = _orders.order_of(self._timers)
         held = self._store.get(self._clocks)
-        self._clock_us, self._applied_us = (_NEVER, _NEVER) if held is None else _TIMES.unpack(held)
+        self._clock_us = self._applied_us = self._expired_us = _NEVER
+        if held is not None:
+            self._clock_us, self._applied_us = _TIMES.unpack_from(held)
+            if len(held) > _TIMES.size:
+                (self._expired_us,) = _TIME.unpack_from(held, _TIMES.size)
         self._handed: dict[Any, _Handed] = {}
 
     # -- a value by key
@@ -111,13 +118,13 @@ class TableData:
         if us > self._applied_us:
             self._applied_us = us
             self._clock_us = max(self._clock_us, us)
-            self._store.put(self._clocks, _TIMES.pack(self._clock_us, self._applied_us))
+            self._save_clocks()
 
     def advance(self, us: int) -> None:
         """Moves the clock of expiry to a time, if it is not there yet."""
         if us > self._clock_us:
             self._clock_us = us
-            self._store.put(self._clocks, _TIMES.pack(self._clock_us, self._applied_us))
+            self._save_clocks()
 
     def ranges_at(self, us: int) -> list[WindowRange]:
         """The ranges of a time that are not stale, the earliest first."""
@@ -151,7 +158,7 @@ class TableData:
         self._remove(key, record)
         due_us = self._due_us(one)
         if due_us is not None:
-            self._store.delete_timer(due_us, self._timers + _CLOSE + record)
+            self._store.delete_timer(self._later(due_us), self._timers + _CLOSE + record)
         return True
 
     def ranges_of(self, key: Any) -> list[tuple[WindowRange, Any]]:
@@ -260,12 +267,12 @@ class TableData:
             one = window.current(seconds(start_us))
             value = self.fold(key, time_us(one.start), time_us(one.end))
             # What happened here is still in the windows of later events.
-            self._store.put_timer(due_us + window._before_us, self._timers + _FORGET + record)
+            self._store.put_timer(self._later(due_us + window._before_us), self._timers + _FORGET + record)
         else:
             one = WindowRange(seconds(start_us), seconds(end_us))
             if not self.stale(one):
                 # A window of somebody's own: it is asked again when the clock has moved.
-                self._store.put_timer(self._clock_us + 1, timer)
+                self._store.put_timer(self._later(due_us), timer)
                 return True
             value = _values.decode(held)
             self._remove(key, record)
@@ -277,6 +284,30 @@ class TableData:
     def clock_us(self) -> int:
         """The clock of expiry; far in the past before there is one."""
         return int(self._clock_us)
+
+    def take_due(self) -> Iterator[tuple[int, bytes]]:
+        """Takes the timers out that are due by the table's clock; there may be others' among them."""
+        if self._clock_us != _NEVER:
+            until = _orders.at(self._order, self._clock_us)
+            yield from self._store.due(until, _orders.at(self._order, self._expired_us))
+
+    def expired(self) -> None:
+        """Notes that no timer of the table is left that is due by its clock: nobody looks there again."""
+        if self._expired_us != self._clock_us:
+            self._expired_us = self._clock_us
+            self._save_clocks()
+
+    def put_back(self, due_us: int, timer: bytes) -> None:
+        """Puts a timer of the table back that is not due."""
+        self._store.put_timer(_orders.at(self._order, due_us), timer)
+
+    def _save_clocks(self) -> None:
+        times = _TIMES.pack(self._clock_us, self._applied_us)
+        self._store.put(self._clocks, times + _TIME.pack(self._expired_us))
+
+    def _later(self, due_us: int) -> int:
+        """Where a timer is put. One that is due already, and to be asked again, is due once the clock has moved."""
+        return _orders.at(self._order, max(due_us, self._clock_us + 1))
 
     def _close(self, key: Any, one: WindowRange, value: Any) -> None:
         if self.table.on_window_close is not None:
@@ -330,7 +361,7 @@ class TableData:
 
     def _opened(self, key: Any, record: bytes, due_us: int | None) -> None:
         if due_us is not None:
-            self._store.put_timer(due_us, self._timers + _CLOSE + record)
+            self._store.put_timer(self._later(due_us), self._timers + _CLOSE + record)
         if self.table.key_index:
             index = self._keys + _values.encode_key(key, self.table.name)
             held = self._store.get(index)
@@ -376,11 +407,20 @@ def _hash(table: str, *parts: bytes) -> bytes:
 
 def take_due(shard: Shard, tables: dict[bytes, TableData]) -> None:
     """Runs the timers that are due in a shard, in order of time."""
-    until = max((data.clock_us for data in tables.values()), default=_NEVER)
-    if until == _NEVER:
+    latest = max((data.clock_us for data in tables.values()), default=_NEVER)
+    if latest == _NEVER:
         return
+    first, last = _orders.BEFORE_ORDERS
+    found = list(shard.store.due(min(latest, last), first))
+    for data in tables.values():
+        found += data.take_due()
     # At one time, ranges close before what they are made of is forgotten.
-    for due_us, timer in sorted(shard.store.due(until), key=lambda one: (one[0], one[1][8:9], one[1])):
-        data = tables.get(timer[:8])
-        if data is None or not data.due(due_us, timer):
-            shard.store.put_timer(due_us, timer)
+    for place, timer in sorted(found, key=lambda one: (_orders.time_of(one[0]), one[1][8:9], one[1])):
+        table = tables.get(timer[:8])
+        if table is None:
+            # Of a table that is no longer in the program.
+            shard.store.put_timer(place, timer)
+        elif not table.due(_orders.time_of(place), timer):
+            table.put_back(_orders.time_of(place), timer)
+    for data in tables.values():
+        data.expired()

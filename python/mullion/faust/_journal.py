@@ -61,9 +61,9 @@ class Journal:
         self._undo.append(lambda: self._store.put_timer(due_us, key))
         self._store.delete_timer(due_us, key)
 
-    def due(self, until_us: int) -> Iterator[tuple[int, bytes]]:
-        """The timers due by a time, that included, in order; each one that is taken is removed."""
-        for due_us, key in self._store.due(until_us):
+    def due(self, until_us: int, since_us: int) -> Iterator[tuple[int, bytes]]:
+        """The timers due from a time to another, both included, in order; each one that is taken is removed."""
+        for due_us, key in self._store.due(until_us, since_us=since_us):
             self._undo.append(lambda due_us=due_us, key=key: self._store.put_timer(due_us, key))  # type: ignore[misc]
             yield due_us, key
 

@@ -10,19 +10,20 @@ Everything that happens is told to it: messages, and the clock. It has no thread
 from __future__ import annotations
 
 import asyncio
-import inspect
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from mullion.faust import _values
+from mullion.faust._begun import to_its_end
 from mullion.faust._context import Clock, Context, Event, Message, Sent, Shard, enter
 from mullion.faust._journal import Journal
 from mullion.faust._program import Program
 from mullion.faust._reading import ValidationError
 from mullion.faust._running import AgentError, grouped_by, run_batch, steps_of, type_by_groups
 from mullion.faust._store import MemoryStore
+from mullion.faust._timers import placed
 from mullion.faust.agents import Agent, DeadLetter
 from mullion.faust.streams import GroupBy
 
@@ -45,7 +46,8 @@ class LocalRun:
         self.published: dict[str, list[Message]] = {}
         self.dead_letters: list[DeadLetter] = []
         self._offsets: dict[str, int] = {}
-        self._due = [clock.time_us() + timer.interval_us for timer in program.timers]
+        self._timers = placed(program.timers)
+        self._due = [clock.time_us() + timer.interval_us for timer in self._timers]
         self._groups: dict[str, GroupBy | None] = {}
         self._places: list[_Place] = []
         for _ in range(shards):
@@ -81,9 +83,13 @@ class LocalRun:
         now = self.clock.time_us()
         while self._due and min(self._due) <= now:
             at = self._due.index(min(self._due))
-            timer = self.program.timers[at]
-            for place in self._places:
-                self._call(place, timer.function)
+            timer = self._timers[at]
+            for place in self._places[:1] if timer.once else self._places:
+                place.shard.apart = timer if timer.once else None
+                try:
+                    self._call(place, timer.function)
+                finally:
+                    place.shard.apart = None
             # Intervals that have gone by meanwhile are not made up for.
             self._due[at] += ((now - self._due[at]) // timer.interval_us + 1) * timer.interval_us
             self._deliver()
@@ -157,9 +163,7 @@ class LocalRun:
     def _call(self, place: _Place, function: Callable[[], Any]) -> None:
         async def call() -> None:
             enter(Context(place.shard, None))
-            result = function()
-            if inspect.isawaitable(result):
-                await result
+            await to_its_end(function)
             place.shard.settled()
             place.journal.begin()
 

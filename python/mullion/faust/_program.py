@@ -136,12 +136,18 @@ class Program:
         "app.table(name).read(), or join them to the events before they reach the topic.",
     )
 
-    def timer(self, interval: Seconds) -> Callable[[F], F]:
-        """Calls a function every so often by the clock; the first time an interval after the start."""
+    def timer(self, interval: Seconds, on_leader: bool = False) -> Callable[[F], F]:
+        """Calls a function every so often by the clock; the first time an interval after the start.
+
+        It is called once for the program. One that works on tables is called once for each shard partition that has had
+        events, and sees the records of that one: together, those of all. With ``on_leader`` it is called once, and may
+        not work on tables, of which it would see a part.
+        """
         us = positive_us(interval, "interval")
 
         def add(function: F) -> F:
-            self.timers.append(Timer(function, us, getattr(function, "__name__", repr(function))))
+            name = getattr(function, "__name__", repr(function))
+            self.timers.append(Timer(function, us, name, bool(on_leader)))
             return function
 
         return add

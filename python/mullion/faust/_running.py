@@ -7,20 +7,26 @@
     tables      e1's      e2's, undone       e3's
 
 The body is a coroutine or an async generator of the user's; it runs in an event loop, one agent at a time, so that a
-batch gives the same answers whenever it is run. An event is over when the body asks for the next one.
+batch gives the same answers whenever it is run. An event is over when the body asks for the next one and what it began
+has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
+import itertools
 import traceback
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, final
 
 from mullion.errors import MullionError
+from mullion.faust._aside import said, shown
+from mullion.faust._begun import Begun
 from mullion.faust._context import Context, Event, Shard, enter
 from mullion.faust._journal import Journal
 from mullion.faust._parser import read
@@ -43,42 +49,80 @@ class _Over(Exception):  # noqa: N818
 
 
 @final
+class _Events:
+    """The events of a batch, as they come; those of a list that failed may be put back, to be taken one by one."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._coming = iter(events)
+        self._here: deque[Event] = deque()
+        self.alone = 0
+
+    def there(self) -> bool:
+        """Whether there is another one."""
+        if not self._here:
+            self._here.extend(itertools.islice(self._coming, 1))
+        return bool(self._here)
+
+    def take(self) -> Event:
+        """The next one."""
+        self.there()
+        return self._here.popleft()
+
+    def back(self, events: Sequence[Event]) -> None:
+        """Puts some back, each of which is to be in a list of its own."""
+        self._here.extendleft(reversed(events))
+        self.alone += len(events)
+
+
+@final
 class _Batch:
     """The events of a batch, as the source of a stream."""
 
-    def __init__(self, shard: Shard, journal: Journal, events: Sequence[Event]) -> None:
+    def __init__(self, shard: Shard, journal: Journal, events: _Events) -> None:
         self._shard = shard
         self._journal = journal
         self._events = events
+        self._alone = False
+        self._over = asyncio.get_running_loop().create_future()
+        self._waiting: list[asyncio.Future[Any]] = []
+        self.begun: Begun | None = None
         self.taken = 0
         self.sent = 0
-        self._over = asyncio.get_running_loop().create_future()
-        self.current: Event | None = None
+        self.dropped: dict[str, int] = {}
+        self.current: list[Event] = []
 
-    async def next(self, steps: tuple[Step, ...]) -> Event:
-        """The next event, in its context; the one before it is over."""
-        self.settle()
-        if self.taken == len(self._events):
-            # The body stays where it is, until it is cancelled.
-            if not self._over.done():
-                self._over.set_result(None)
-            await asyncio.get_running_loop().create_future()
-        self.current = self._events[self.taken]
+    async def next(self, steps: tuple[Step, ...], more: bool = False) -> Event:
+        """The next event, in its context; the one before it is over, or with ``more``, is in a list with it."""
+        if not more:
+            await self.ended()
+            self.settle()
+            if not self._events.there():
+                await self._wait()
+            self.sent = len(self._shard.sent)
+            self.dropped = dict(self._shard.dropped)
+            self._alone = self._events.alone > 0
+            self._events.alone -= self._alone
+        event = self._events.take()
+        self.current.append(event)
         self.taken += 1
-        self.sent = len(self._shard.sent)
-        enter(Context(self._shard, self.current))
-        return self.current
+        enter(Context(self._shard, event))
+        return event
+
+    async def ended(self) -> None:
+        """Waits for the work that the body has begun."""
+        if self.begun is not None:
+            await self.begun.ended()
 
     def settle(self) -> None:
-        """The current event is over, and what it did stays."""
-        if self.current is not None:
+        """The current events are over, and what was done for them stays."""
+        if self.current:
             self._shard.settled()
             self._journal.begin()
-            self.current = None
+            self.current = []
 
     def has_next(self) -> bool:
-        """Whether there is another event in this batch."""
-        return self.taken < len(self._events)
+        """Whether there is another event in this batch that may be in a list with the last."""
+        return not self._alone and self._events.there()
 
     def becomes(self, event: Event) -> None:
         """A stream has made the event one of another key."""
@@ -89,44 +133,77 @@ class _Batch:
         """Done when the body has asked for more than there is."""
         return self._over
 
+    def close(self) -> None:
+        """There are no more events: who waits for one is cancelled there."""
+        if not self._over.done():
+            self._over.cancel()
+        for waiting in self._waiting:
+            waiting.cancel()
 
-def run_batch(agent: Agent, shard: Shard, journal: Journal, events: Sequence[Event]) -> list[DeadLetter]:
+    async def _wait(self) -> NoReturn:
+        """Stays where it is until the batch is closed."""
+        if self._over.done():
+            raise asyncio.CancelledError
+        self._over.set_result(None)
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        await waiting
+        raise asyncio.CancelledError
+
+
+def run_batch(agent: Agent, shard: Shard, journal: Journal, events: Iterable[Event]) -> list[DeadLetter]:
     """Runs an agent over a batch; gives the events that were put aside.
 
-    Raises :class:`AgentError` at the first event that fails, unless the agent's policy is to put it aside.
+    Raises :class:`AgentError` at the first event that fails, unless the agent's policy is to put it aside. Of a list of
+    events that fails (``stream.take``), each is tried in a list of its own, so that only those are put aside that fail.
     """
+    coming = _Events(events)
+    if not coming.there():
+        return []
     with asyncio.Runner() as runner:
-        return runner.run(_run(agent, shard, journal, events))
+        return runner.run(_run(agent, shard, journal, coming))
 
 
-async def _run(agent: Agent, shard: Shard, journal: Journal, events: Sequence[Event]) -> list[DeadLetter]:
+async def _run(agent: Agent, shard: Shard, journal: Journal, events: _Events) -> list[DeadLetter]:
     aside: list[DeadLetter] = []
-    left = list(events)
-    while left:
-        batch = _Batch(shard, journal, left)
+    while events.there():
+        batch = _Batch(shard, journal, events)
         journal.begin()
         task = asyncio.create_task(_body(agent, batch))
+        batch.begun = Begun()
         await asyncio.wait({task, batch.over}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            task.cancel()
+        asked = batch.over.done()
+        batch.close()
+        failure: BaseException | None = None
         try:
             await task
-        except asyncio.CancelledError:
-            return aside
+        except asyncio.CancelledError as error:
+            # The body's own end, where it waited for an event; else one that it raised itself.
+            failure = None if asked else error
         except Exception as error:
-            failed = batch.current
-            if failed is None or agent.on_error == "stop":
-                _fail(agent, failed, error)
-            journal.undo()
-            shard.reread()
-            del shard.sent[batch.sent :]
-            aside.append(_letter(agent, failed, error))
-        else:
-            # The body has come to its end of its own: with 'break', or after a number of events.
+            failure = error
+        if failure is None:
+            try:
+                await batch.begun.ended()
+            except Exception as error:
+                failure = error
+        if failure is None:
             batch.settle()
             if not batch.taken:
                 return aside
-        left = left[batch.taken :]
+            continue
+        await batch.begun.cancelled()
+        failed = batch.current
+        if not failed or agent.on_error == "stop":
+            _fail(agent, failed, failure, "after its last event" if batch.taken else "before its first event")
+        journal.undo()
+        shard.reread()
+        del shard.sent[batch.sent :]
+        shard.dropped = batch.dropped
+        if len(failed) > 1:
+            events.back(failed)
+        else:
+            aside.append(_letter(agent, failed[0], failure))
     return aside
 
 
@@ -140,15 +217,18 @@ class Told(NamedTuple):
 
 def run_told(agent: Agent, shard: Shard, group: GroupBy | None, told: Iterable[Told]) -> None:
     """Prints and yields what an agent in the JVM does, in order. Raises :class:`AgentError`."""
-    with asyncio.Runner() as runner:
-        runner.run(_tell(agent, shard, group, told))
+    told = iter(told)
+    first = next(told, None)
+    if first is not None:
+        with asyncio.Runner() as runner:
+            runner.run(_tell(agent, shard, group, itertools.chain([first], told)))
 
 
 async def _tell(agent: Agent, shard: Shard, group: GroupBy | None, told: Iterable[Told]) -> None:
     from mullion.faust._compiled import filled
     from mullion.faust._interpreter import Interpreter
 
-    interpreter = Interpreter({}, shard.clock)
+    interpreter, begun = Interpreter({}, shard.clock), Begun()
     for statement, values, event in told:
         try:
             if group is not None:
@@ -157,38 +237,43 @@ async def _tell(agent: Agent, shard: Shard, group: GroupBy | None, told: Iterabl
             whole = filled(statement, values)
             if isinstance(whole, Emit):
                 await agent.deliver(interpreter.value(whole.value, event))
+                await begun.ended()
             else:
                 print(*(interpreter.value(one, event) for one in whole.values))  # noqa: T201
             shard.settled()
         except Exception as error:
-            _fail(agent, event, error, f"{agent.function.__code__.co_filename}:{statement.line}")
+            _fail(agent, [event], error, line=f"{agent.function.__code__.co_filename}:{statement.line}")
 
 
 async def _body(agent: Agent, batch: _Batch) -> None:
     body = agent.function(Stream(batch))
-    if not inspect.isasyncgen(body):
+    if inspect.isasyncgen(body):
+        async with contextlib.aclosing(body):
+            async for value in body:
+                await agent.deliver(value)
+    else:
         await body
-        return
-    async for value in body:
-        await agent.deliver(value)
+    await batch.ended()
 
 
 def _letter(agent: Agent, event: Event, error: BaseException) -> DeadLetter:
     message = event.message
-    reason = f"{type(error).__name__}: {error} ({_line(agent, error)})"
+    reason = f"{said(error)} ({_line(agent, error)})"
     return DeadLetter(message.topic, agent.name, reason, message.key, message.value, message.timestamp, message.headers)
 
 
-def _fail(agent: Agent, event: Event | None, error: Exception, line: str | None = None) -> NoReturn:
-    where = "before its first event"
-    if event is not None:
-        message = event.message
-        where = (
-            f"on the event {message.value!r} (topic {message.topic!r}, offset {message.offset}, key {message.key!r}, "
+def _fail(
+    agent: Agent, events: Sequence[Event], error: BaseException, where: str = "", line: str | None = None
+) -> NoReturn:
+    if events:
+        message = events[-1].message
+        last = (
+            f"the event {shown(message.value)} (topic {message.topic!r}, offset {message.offset}, key {message.key!r}, "
             f"time {message.timestamp})"
         )
+        where = f"on {last}" if len(events) == 1 else f"on a list of {len(events)} events, the last of which is {last}"
     raise AgentError(
-        f"The agent {agent.name!r} failed {where}, at {line or _line(agent, error)}: {type(error).__name__}: {error}. "
+        f"The agent {agent.name!r} failed {where}, at {line or _line(agent, error)}: {said(error)}. "
         "To put such events aside and go on, write on_error='dead_letter'."
     ) from error
 
@@ -207,7 +292,7 @@ class _Probe:
     def __init__(self) -> None:
         self.steps: tuple[Step, ...] | None = None
 
-    async def next(self, steps: tuple[Step, ...]) -> Event:
+    async def next(self, steps: tuple[Step, ...], more: bool = False) -> Event:
         """Ends the body."""
         self.steps = steps
         raise _Over

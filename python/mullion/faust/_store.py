@@ -28,8 +28,8 @@ class Store(Protocol):
     def delete_timer(self, due_us: int, key: bytes) -> None:
         """Removes a timer, if it is there."""
 
-    def due(self, until_us: int) -> Iterator[tuple[int, bytes]]:
-        """The timers due by a time, that included, in order; each one that is taken is removed."""
+    def due(self, until_us: int, since_us: int) -> Iterator[tuple[int, bytes]]:
+        """The timers due from a time to another, both included, in order; each one that is taken is removed."""
 
 
 @final
@@ -68,9 +68,9 @@ class MemoryStore:
         if at < len(self._timers) and self._timers[at] == (due_us, key):
             del self._timers[at]
 
-    def due(self, until_us: int) -> Iterator[tuple[int, bytes]]:
-        """The timers due by a time, that included, in order; each one that is taken is removed."""
-        for timer in [timer for timer in self._timers if timer[0] <= until_us]:
+    def due(self, until_us: int, since_us: int) -> Iterator[tuple[int, bytes]]:
+        """The timers due from a time to another, both included, in order; each one that is taken is removed."""
+        for timer in [timer for timer in self._timers if since_us <= timer[0] <= until_us]:
             self.delete_timer(*timer)
             yield timer
 

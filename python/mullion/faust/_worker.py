@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import io
 import itertools
 import json
@@ -22,18 +21,20 @@ from typing import Any, final
 
 import pyarrow as pa
 
-from mullion.errors import InvalidArgumentError
-from mullion.faust import _json
+from mullion.errors import InvalidArgumentError, MullionError
+from mullion.faust._aside import NotJson, clean, record_of, said
+from mullion.faust._begun import to_its_end
 from mullion.faust._context import Context, Event, Message, Sent, Shard, enter
 from mullion.faust._journal import Journal
 from mullion.faust._reading import ValidationError
+from mullion.faust._rows import InOrder
 from mullion.faust._running import Told, run_batch, run_told
 from mullion.faust._syntax import Emit, Print
 from mullion.faust.agents import Agent, DeadLetter, Timer
 from mullion.faust.streams import GroupBy
 from mullion.faust.tables import Table
 from mullion.topics import OUTPUTS, encoded
-from mullion.topics._brokers import UNFIT
+from mullion.topics._brokers import NOT_TEXT, UNFIT
 from mullion.topics._outputs import PRINTED
 
 _TIMER = b"timer..."
@@ -101,51 +102,65 @@ class Worker:
         journal = Journal(state)
         shard = Shard(journal, _BatchClock(state.batch_time_us), self._tables)
         aside: list[DeadLetter] = []
-        rows = sorted((row for batch in batches for row in batch.to_pylist()), key=lambda row: row["_position"])
+        rows = InOrder(batches)
         for number, reads in enumerate(self._reads):
-            events, told = [], []
-            for row in rows:
-                if row["_agent"] == number:
-                    event = self._event(reads, row, aside)
-                    if event is not None and row.get("_statement") is None:
-                        events.append(event)
-                    elif event is not None:
-                        told.append(Told(reads.tells[row["_statement"]], json.loads(row["_values"]), event))
-            if events:
-                aside += run_batch(reads.agent, shard, journal, events)
-            if told:
-                run_told(reads.agent, shard, reads.group, told)
+            aside += run_batch(reads.agent, shard, journal, _Coming(self, reads, rows.of(number), aside))
+            if reads.tells:
+                run_told(reads.agent, shard, reads.group, self._told(reads, rows.of(number, told=True), aside))
         if self._timers:
             self._run_timers(shard, state)
         shard.expire()
+        state.count_late(sum(shard.dropped.values()))
         return shard, aside
+
+    def _told(self, reads: Reads, rows: Iterator[dict[str, Any]], aside: list[DeadLetter]) -> Iterator[Told]:
+        for row in rows:
+            event = self._event(reads, row, aside)
+            if event is not None:
+                yield Told(reads.tells[row["_statement"]], json.loads(row["_values"]), event)
 
     def _event(self, reads: Reads, row: dict[str, Any], aside: list[DeadLetter]) -> Event | None:
         channel, timestamp = reads.agent.channel, row["_timestamp"] / 1_000_000
-        value: Any = row.get(UNFIT)
+        unfit, name = row.get(UNFIT), row["_key"]
+        key: Any = _as_text(name)
+        value: Any = self._value(reads, row) if unfit is None else NotJson(_as_text(unfit))
         try:
-            value = self._value(reads, row) if value is None else _of_json(value, channel.name)
-            message = Message(channel.name, 0, row["_position"], timestamp, row["_key"], value)
-            return Event(channel.key_of(message.key), channel.value_of(value), message)
+            _require_text(name, f"key of {channel.name}")
+            if unfit is not None:
+                _require_text(unfit, f"value of {channel.name}")
+                value = _of_json(unfit, channel.name)
+            message = Message(channel.name, 0, row["_position"], timestamp, key, value)
+            return Event(channel.key_of(key), channel.value_of(value), message)
         except ValidationError as invalid:
-            aside.append(DeadLetter(channel.name, reads.agent.name, str(invalid), row["_key"], value, timestamp))
-            return None
+            reason = str(invalid)
+        except MullionError:
+            # Not the message's fault: a model whose types are not known.
+            raise
+        except Exception as error:
+            reason = f"value of {channel.name}: {said(error)}"
+        aside.append(DeadLetter(channel.name, reads.agent.name, reason, key, value, timestamp))
+        return None
 
     def _value(self, reads: Reads, row: dict[str, Any]) -> Any:
         held = row[reads.column] or {}
         if reads.scalar:
             return held.get("value")
-        there = row["_columns"] or ""
+        there = row["_columns"]
+        if there is None:
+            # A tombstone: a message of Kafka's that has no value.
+            return None
         return {k: v for k, v in held.items() if v is not None or _COLUMN.format(k) in there}
 
     def begins(self) -> list[bytes]:
-        """The records that are there once timers have begun."""
-        return [_TIMER + str(number).encode() for number in range(len(self._timers))]
+        """The records that are in each shard once timers have begun."""
+        return [_TIMER + str(number).encode() for number, timer in enumerate(self._timers) if not timer.once]
 
     def _run_timers(self, shard: Shard, state: Any) -> None:
         now = state.batch_time_us
         due = {int(key[len(_TIMER) :]) for _, key in state.due(clock="wall")}
         for number, timer in enumerate(self._timers):
+            if timer.once and state.shard != 0:
+                continue
             key = _TIMER + str(number).encode()
             begins = state.get(key) is None
             if number in due and not begins:
@@ -155,12 +170,48 @@ class Worker:
                 state.put_timer(now + timer.interval_us, key, clock="wall")
 
 
+@final
+class _Coming:
+    """The events of an agent, as they are asked for; messages that are none are put aside."""
+
+    def __init__(self, worker: Worker, reads: Reads, rows: Iterator[dict[str, Any]], aside: list[DeadLetter]) -> None:
+        self._worker = worker
+        self._reads = reads
+        self._rows = rows
+        self._aside = aside
+
+    def __iter__(self) -> Iterator[Event]:
+        return self
+
+    def __next__(self) -> Event:
+        while True:
+            event = self._worker._event(self._reads, next(self._rows), self._aside)
+            if event is not None:
+                return event
+
+
+def _as_text(text: str | None) -> str | None:
+    """A text of a topic; of bytes that are not UTF-8 what can be read of them."""
+    if text is None or not text.startswith(NOT_TEXT):
+        return text
+    try:
+        return bytes.fromhex(text.removeprefix(NOT_TEXT)).decode("utf-8", "backslashreplace")
+    except ValueError:
+        # Somebody sent the very mark.
+        return text
+
+
+def _require_text(text: str | None, what: str) -> None:
+    if text is not None and text.startswith(NOT_TEXT):
+        raise ValidationError(what, f"its bytes are not UTF-8: {_as_text(text)!r}.")
+
+
 def _of_json(text: str, topic: str) -> Any:
     """A value that did not fit the topic's columns. Raises :class:`ValidationError` where it is no JSON."""
     try:
         return json.loads(text)
-    except ValueError as no_json:
-        raise ValidationError(f"value of {topic}", f"{text!r} is no JSON: {no_json}") from no_json
+    except (ValueError, RecursionError) as no_json:
+        raise ValidationError(f"value of {topic}", f"{clean(text, 1000)!r} is no JSON: {said(no_json)}") from no_json
 
 
 def call(shard: Shard, timer: Timer) -> None:
@@ -168,13 +219,15 @@ def call(shard: Shard, timer: Timer) -> None:
 
     async def run() -> None:
         enter(Context(shard, None))
-        result = timer.function()
-        if inspect.isawaitable(result):
-            await result
+        await to_its_end(timer.function)
         shard.settled()
 
-    with asyncio.Runner() as runner:
-        runner.run(run())
+    shard.apart = timer if timer.once else None
+    try:
+        with asyncio.Runner() as runner:
+            runner.run(run())
+    finally:
+        shard.apart = None
 
 
 def outputs(
@@ -184,26 +237,20 @@ def outputs(
 
     What was ``printed`` goes with them, for the driver to print.
 
-    Raises :class:`InvalidArgumentError` for values of one field that are of two types.
+    Raises :class:`InvalidArgumentError` for a value that no column can hold, which :meth:`Channel.send` refuses.
     """
     records = [
         (one.to, _text(one.key), one.value if isinstance(one.value, dict) else {"value": one.value}) for one in sent
     ]
     for letter in aside:
-        record = {
-            "topic": letter.topic,
-            "agent": letter.agent,
-            "reason": letter.reason,
-            "value": json.dumps(_json.plain(letter.value)),
-            "timestamp": letter.timestamp,
-        }
-        records.append((dead_letters, _text(letter.key), record))
+        key, fields = record_of(letter)
+        records.append((dead_letters, key, fields))
     rows: list[tuple[str, str | None, bytes]] = []
     if printed:
-        rows.append((PRINTED, None, _encoded(PRINTED, [{"value": printed}])))
+        rows.append((PRINTED, None, encoded(pa.RecordBatch.from_pylist([{"value": printed}]))))
     # Arrow takes the fields of the first record for those of all.
     for (to, key, _), alike in itertools.groupby(records, lambda one: (one[0], one[1], list(one[2]))):
-        rows.append((to, key, _encoded(to, [record for _, _, record in alike])))
+        rows += [(to, key, batch) for batch in _encoded(to, [record for _, _, record in alike])]
     if rows:
         names = [name.split()[0] for name in OUTPUTS.split(",")]
         kinds = (pa.string(), pa.string(), pa.binary())
@@ -211,12 +258,18 @@ def outputs(
         yield pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def _encoded(topic: str, records: list[dict[str, Any]]) -> bytes:
+def _encoded(topic: str, records: list[dict[str, Any]]) -> list[bytes]:
+    if not records[0]:
+        # Rows, and nothing in them.
+        return [encoded(pa.RecordBatch.from_arrays([pa.nulls(len(records))], ["none"]).select([]))]
     try:
-        return encoded(pa.RecordBatch.from_pylist(records))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as mixed:
+        return [encoded(pa.RecordBatch.from_pylist(records))]
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError) as mixed:
+        if len(records) > 1:
+            # Where a topic's columns have types, it is the topic that says whether they fit.
+            return [batch for record in records for batch in _encoded(topic, [record])]
         raise InvalidArgumentError(
-            f"Messages for the topic {topic!r} do not fit one another: {mixed}. Give each field values of one type."
+            f"A message for the topic {topic!r} has no place in columns: {mixed}. Send it as text."
         ) from mixed
 
 

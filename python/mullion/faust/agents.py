@@ -7,14 +7,16 @@ from collections.abc import Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, final
 
+import pyarrow as pa
+
 from mullion.errors import InvalidArgumentError
 from mullion.faust import _json
 from mullion.faust._absent import reply
 from mullion.faust._context import Sent, context, current_event
 from mullion.faust._reading import Reading, ValidationError, reader_of
 from mullion.faust._seconds import seconds, time_us
-from mullion.faust.models import Record
 from mullion.faust.streams import Stream
+from mullion.topics._records import DEEPEST, is_deep, require_name
 
 OnError: TypeAlias = Literal["stop", "dead_letter"]
 
@@ -62,12 +64,30 @@ class Channel:
         sent = Sent(
             self.name,
             _json.plain(key, f"key for {self.name!r}"),
-            _json.plain(value, f"value for {self.name!r}"),
+            self._publishable(_json.plain(value, f"value for {self.name!r}")),
             seconds(time_us(timestamp)),
             headers or {},
         )
         found.shard.sent.append(sent)
         return _Done()
+
+    def _publishable(self, value: Any) -> Any:
+        """A value that a topic can take; what it cannot is the fault of the event that it is sent for."""
+        if isinstance(value, dict):
+            for name in value:
+                require_name(self.name, name, ())
+        elif value is None or isinstance(value, (bool, float)):
+            return value
+        try:
+            if is_deep(value):
+                raise ValueError(f"it has more than {DEEPEST} lists and records in one another")
+            pa.array([value])
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as theirs:
+            raise InvalidArgumentError(
+                f"The value for {self.name!r} has no place in the columns of a topic: {theirs}. Send what is of mixed "
+                "types, or too large, as text: json.dumps(value)."
+            ) from theirs
+        return value
 
     def key_of(self, key: Any) -> Any:
         """A key as its type says. Raises :class:`ValidationError`."""
@@ -79,12 +99,10 @@ class Channel:
 
 
 def _reader(kind: Any, how: Reading) -> Callable[[Any, str], Any]:
-    """How a topic reads what JSON gave: what is not of the declared type is refused, but ``None``."""
+    """How a topic reads what JSON gave: what is not of the declared type is refused, but not ``None``, a tombstone."""
     if kind is None:
         return lambda value, path: value
     read = reader_of(kind, how)
-    if isinstance(kind, type) and issubclass(kind, Record):
-        return read
     return lambda value, path: None if value is None else read(value, path)
 
 
@@ -107,7 +125,7 @@ class _Elsewhere:
     def __init__(self, topic: str) -> None:
         self._topic = topic
 
-    async def next(self, steps: Any) -> Any:
+    async def next(self, steps: Any, more: bool = False) -> Any:
         """There is none."""
         raise InvalidArgumentError(
             f"The stream of {self._topic!r} is gone through outside of an agent, where no events come. Write an agent: "
@@ -199,11 +217,13 @@ class Agent:
 @final
 @dataclass(frozen=True)
 class Timer:
-    """A function that is called every so often by the clock."""
+    """A function that is called every so often by the clock: in each shard partition, or ``once`` for the program."""
 
     function: Callable[[], Any]
     interval_us: int
     name: str
+    on_leader: bool = False
+    once: bool = False
 
 
 @final

@@ -23,18 +23,21 @@ from mullion._app.names import Named, folder_name
 from mullion._app.report import Part, shown, where_of
 from mullion.errors import IncompatibleStateError, InvalidArgumentError, UnsupportedError
 from mullion.faust import _compiled, _parser, _sharding
+from mullion.faust._begun import to_its_end
 from mullion.faust._compiled import Decided
 from mullion.faust._context import Context, Shard, enter
 from mullion.faust._program import Program
 from mullion.faust._reader import TableReader
 from mullion.faust._running import grouped_by, steps_of, type_by_groups
 from mullion.faust._store import MemoryStore
+from mullion.faust._timers import placed
 from mullion.faust._worker import Reads, Worker
 from mullion.faust.agents import Agent, Channel
 from mullion.faust.models import FieldDescriptor, Record
 from mullion.topics import OUTPUTS, Broker, DirBroker, KafkaBroker
 from mullion.topics._brokers import UNFIT
 from mullion.topics._dir_topic import DirTopic, replace_text
+from mullion.topics._records import RESERVED
 from mullion.topics._schemas import remembered_schema
 
 _JOB = "agents"
@@ -180,10 +183,10 @@ class App(Program, SharedApp):
         for column, name in ((f"v{number}", name) for number, name in enumerate(topics)):
             channel = self.topics[name]
             stream = self._stream_of(name, _schema_of(channel.value_type))
-            values = [field for field in stream.schema.fieldNames() if not field.startswith("_")]
+            values = [field for field in stream.schema.fieldNames() if field not in (*RESERVED, UNFIT)]
             scalar = values == ["value"] and not _is_record(channel.value_type)
             of_topic = stream.select(
-                F.struct(*(F.col(f"`{value}`") for value in values)).alias(column),
+                F.struct(*(F.col(_quoted(value)) for value in values)).alias(column),
                 "_key",
                 "_timestamp",
                 "_columns",
@@ -211,11 +214,17 @@ class App(Program, SharedApp):
         # takes times as microseconds, whole.
         timed = numbered.withColumn("_timestamp", F.unix_micros("_timestamp"))
         worker = Worker(
-            [reads[number] for number in sorted(reads)], self.tables.values(), self.timers, self.dead_letters
+            [reads[number] for number in sorted(reads)], self.tables.values(), placed(self.timers), self.dead_letters
         )
         told = _compiled.program(folds, self.tables, worker.begins()) if folds else None
         made: DataFrame = stateful_map(
-            timed, worker, OUTPUTS, shard_by="_shard", wall_timers=bool(self.timers), folds=told
+            timed,
+            worker,
+            OUTPUTS,
+            shard_by="_shard",
+            wall_timers=bool(self.timers),
+            begins=bool(self.timers),
+            folds=told,
         )
         return made
 
@@ -295,9 +304,7 @@ class App(Program, SharedApp):
         async def run() -> None:
             enter(Context(shard, None))
             for task in self.tasks:
-                result = task()
-                if inspect.isawaitable(result):
-                    await result
+                await to_its_end(task)
 
         with asyncio.Runner() as runner:
             runner.run(run())
@@ -308,6 +315,10 @@ class App(Program, SharedApp):
     def __getstate__(self) -> dict[str, Any]:
         # An agent that names the App takes it along to the workers, which have no session, and the clock of the batch.
         return {**self.__dict__, "_spark": None, "clock": system()}
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
 
 
 def _group_of(agent: Agent) -> Any:

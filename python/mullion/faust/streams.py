@@ -24,8 +24,11 @@ GroupKey: TypeAlias = FieldDescriptor | str | Callable[[Any], Any]
 class Source(Protocol):
     """Where a stream gets its events."""
 
-    async def next(self, steps: tuple[Step, ...]) -> Event:
-        """The next event; waits for ever where there is none. ``steps`` are what the stream does to it."""
+    async def next(self, steps: tuple[Step, ...], more: bool = False) -> Event:
+        """The next event; waits for ever where there is none. ``steps`` are what the stream does to it.
+
+        With ``more`` the body has not seen the one before it, and gets both in one list.
+        """
 
     def has_next(self) -> bool:
         """Whether there is another event in this batch."""
@@ -117,6 +120,8 @@ class Stream:
     async def take(self, max_: int, within: Seconds | None = None) -> AsyncIterator[list[Any]]:
         """Lists of up to ``max_`` values. A list ends with the batch of events, which is what bounds its wait.
 
+        A list that fails in an agent that puts events aside is tried again as lists of one event each.
+
         Raises :class:`InvalidArgumentError` when ``max_`` is no number above zero, or ``within`` no length of time.
         """
         if not isinstance(max_, int) or isinstance(max_, bool) or max_ < 1:
@@ -126,7 +131,7 @@ class Stream:
         while True:
             taken = [(await self._next()).value]
             while len(taken) < max_ and self._source.has_next():
-                found = await self._passing(await self._source.next(self._steps))
+                found = await self._passing(await self._source.next(self._steps, more=True))
                 if found is not None:
                     taken.append(found.value)
             yield taken

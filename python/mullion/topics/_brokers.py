@@ -132,6 +132,9 @@ def has_columns(*names: str) -> Column:
 UNFIT = "_unfit"
 """Holds the text of a row that does not fit the schema, whose columns may be null for it; else null."""
 
+NOT_TEXT = "\0bytes:"
+"""Begins a key, or a text in :data:`UNFIT`, that stands for bytes that are not UTF-8: their hexadecimal digits."""
+
 SEPARATOR = "\n"
 """Around each name in ``_columns``. No column's name has it."""
 

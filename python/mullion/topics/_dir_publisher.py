@@ -248,7 +248,7 @@ class _Stage:
         )
         keys = pa.concat_arrays([pa.repeat(pa.scalar(key, pa.string()), table.num_rows) for table, key in tables])
         came = pa.concat_arrays([pa.repeat(columns_text(table.column_names), table.num_rows) for table, _ in tables])
-        times = pa.repeat(pa.scalar(self._now_us, pa.int64()), values.num_rows).cast(TIMESTAMP_TYPE)
+        times = pa.repeat(pa.scalar(self._now_us, pa.int64()), len(keys)).cast(TIMESTAMP_TYPE)
         return write_rows(file, values, keys, times, came, known.schema)
 
 

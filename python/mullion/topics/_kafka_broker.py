@@ -6,20 +6,21 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark
 import pyspark.sql.types as T
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion._app.clock import Clock
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.topics import _json, _kafka_client, _types
-from mullion.topics._brokers import SEPARATOR, UNFIT, Publisher, SchemaLike
+from mullion.topics._brokers import NOT_TEXT, SEPARATOR, UNFIT, Publisher, SchemaLike
+from mullion.topics._inferred import schema_of_most
 from mullion.topics._records import (
     COLUMNS,
     KEY,
@@ -39,6 +40,9 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 LOOKED_AT = 1000
 """How many records of each partition a schema is inferred from, its last ones."""
+
+MOST_ROWS = 200_000
+"""How many records a micro-batch has at most, of all partitions of a topic together."""
 
 
 @final
@@ -128,14 +132,19 @@ class KafkaBroker:
 
     def _inferred(self, topic: str, unfit: bool) -> T.StructType:
         records = _kafka_client.read(self.servers, topic, last=LOOKED_AT)
-        table = _table(topic, _fit(records) if unfit else records)
-        values = table.drop_columns([KEY, TIMESTAMP])
-        if not values.num_columns:
+        fit = _fit(records) if unfit else []
+        if fit and all(isinstance(value, dict) for value in fit):
+            schema = schema_of_most(fit)
+        elif unfit:
+            schema = schema_of_most({VALUE: value} for value in fit)
+        else:
+            schema = _types.schema_of(_table(topic, records).drop_columns([KEY, TIMESTAMP]).schema)
+        if not len(schema):
             raise InvalidArgumentError(
                 f"Topic {topic!r} of {self.url} has no rows yet, and so no columns. Say which it will have with "
                 "schema='region string, amount double', or produce the first rows before the query starts."
             )
-        return _types.schema_of(values.schema)
+        return schema
 
     def _source(self, spark: SparkSession, topic: str) -> DataFrame:
         # The source asks for a topic's partitions when it starts, and fails where there is no topic.
@@ -146,6 +155,8 @@ class KafkaBroker:
                 .option("kafka.bootstrap.servers", self.servers)
                 .option("subscribe", topic)
                 .option("startingOffsets", "earliest")
+                # A backlog is read in batches that fit into memory.
+                .option("maxOffsetsPerTrigger", MOST_ROWS)
                 .load()
             )
         except PySparkException as theirs:
@@ -158,8 +169,14 @@ class KafkaBroker:
 
 
 def _parsed(records: DataFrame, wanted: T.StructType, unfit: bool) -> DataFrame:
-    """Kafka's records as rows of a topic."""
-    text = F.col("value").cast("string")
+    """Kafka's records as rows of a topic. A tombstone has no value, and with ``unfit`` null for ``_columns``."""
+    whole = F.col("value").cast("string")
+    name = F.col("key").cast("string")
+    text = whole
+    if unfit:
+        # What is no text is not parsed, and comes as its bytes.
+        text = F.when(F.is_valid_utf8(whole), whole)
+        name = F.when(F.is_valid_utf8(name), name).when(name.isNotNull(), _bytes_of("key"))
     plain = wanted.names == [VALUE]
     if plain:
         # As the field of a record, for what from_json reads begins with a bracket.
@@ -168,33 +185,46 @@ def _parsed(records: DataFrame, wanted: T.StructType, unfit: bool) -> DataFrame:
     else:
         mark = F.lit(SEPARATOR)
         names = F.array_join(F.json_object_keys(text), 2 * SEPARATOR)
-        had = F.when(F.length(names) > 0, F.concat(mark, names, mark)).otherwise("")
+        none = F.when(whole.isNotNull(), "") if unfit else F.lit("")
+        had = F.when(F.length(names) > 0, F.concat(mark, names, mark)).otherwise(none)
     schema, options = wanted, {"mode": "FAILFAST"}
     if unfit:
         schema = T.StructType([*wanted, T.StructField(UNFIT, T.StringType())])
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNFIT}
     rows = records.select(
-        F.col("value").cast("string").alias("_text"),
+        whole.alias("_text"),
         F.from_json(text, schema, options).alias("_parsed"),
-        F.col("key").cast("string").alias(KEY),
+        name.alias(KEY),
         F.col("timestamp").alias(TIMESTAMP),
         had.alias(COLUMNS),
+        *([_bytes_of("value").alias("_bytes")] if unfit else []),
     )
     columns = [F.col("_parsed").getField(name).alias(name) for name in wanted.names]
     if unfit:
-        columns.append(F.when(F.col(f"_parsed.{UNFIT}").isNotNull(), F.col("_text")).alias(UNFIT))
+        odd = F.col(f"_parsed.{UNFIT}").isNotNull() | F.col(KEY).startswith(NOT_TEXT)
+        is_text = F.is_valid_utf8("_text")
+        columns.append(F.when(~is_text, F.col("_bytes")).when(odd, F.coalesce("_text", F.lit("null"))).alias(UNFIT))
     return rows.select(*columns, KEY, TIMESTAMP, COLUMNS)
 
 
-def _fit(records: Sequence[_kafka_client.Record]) -> list[_kafka_client.Record]:
-    """Those that are JSON; where some are objects, only these."""
-    objects: list[_kafka_client.Record] = []
-    others: list[_kafka_client.Record] = []
+def _bytes_of(column: str) -> Column:
+    """Bytes that are no text, as text that says so."""
+    return F.concat(F.lit(NOT_TEXT), F.hex(column))
+
+
+def _fit(records: Sequence[_kafka_client.Record]) -> list[Any]:
+    """The values of those that are JSON; where some are objects, only these."""
+    objects: list[Any] = []
+    others: list[Any] = []
     for record in records:
         try:
-            (objects if isinstance(_json.read(record.value), dict) else others).append(record)
-        except ValueError:
+            value = _json.read(record.value)
+        except (ValueError, RecursionError):
             continue
+        if isinstance(value, dict):
+            objects.append(value)
+        elif record.value is not None:
+            others.append(value)
     return objects or others
 
 

@@ -41,7 +41,7 @@ def normal(topic: str, table: pa.Table) -> pa.Table:
     """A table with its columns in the types that topics have."""
     columns: dict[str, Any] = {}
     for name, values in zip(table.column_names, table.columns, strict=True):
-        _require_name(topic, name, columns)
+        require_name(topic, name, columns)
         try:
             kind = _types.of_arrow(values.type)
         except _types.UnstorableError as no_type:
@@ -50,7 +50,8 @@ def normal(topic: str, table: pa.Table) -> pa.Table:
                 "Spark reads from Parquet. Cast it, for instance to int64 or string."
             ) from None
         columns[name] = _types.fit_array(values, _types.arrow_of(kind))
-    return pa.table(columns)
+    # Rows without columns are rows all the same.
+    return pa.table(columns) if columns else table.select([])
 
 
 def timestamps_of(timestamps: Iterable[float] | None, count: int, clock: Clock | None) -> pa.Array:
@@ -119,7 +120,7 @@ def table_of_values(topic: str, rows: list[Any]) -> pa.Table:
         )
     names = dict.fromkeys(name for row in rows for name in row)
     for name in names:
-        _require_name(topic, name, ())
+        require_name(topic, name, ())
     if not names:
         raise InvalidArgumentError(f"The rows for topic {topic!r} have no columns: they are all {{}}.")
     return pa.table({name: _array(topic, name, [row.get(name) for row in rows]) for name in names})
@@ -157,7 +158,8 @@ def _why_no_column(name: str, values: list[Any]) -> str:
     return f"the values of column {name!r} have no type in common."
 
 
-def _require_name(topic: str, name: object, taken: Iterable[str]) -> None:
+def require_name(topic: str, name: object, taken: Iterable[str]) -> None:
+    """Refuses what is not the name of a column, or is ``taken``. Raises :class:`InvalidArgumentError`."""
     if not isinstance(name, str) or not name or "\n" in name:
         raise InvalidArgumentError(f"Topic {topic!r}: {name!r} is not a column's name. Use one line of text.")
     if name in RESERVED:
@@ -167,6 +169,25 @@ def _require_name(topic: str, name: object, taken: Iterable[str]) -> None:
         )
     if name in taken:
         raise InvalidArgumentError(f"Topic {topic!r}: the column {name!r} is there twice. Rename one of them.")
+
+
+DEEPEST = 50
+"""How many lists and records may be in one another: Arrow's files have 64 at most, and its types lie on the stack."""
+
+
+def is_deep(value: Any) -> bool:
+    """Whether a value has more in one another than a column can have."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for held in level
+            if isinstance(held, (dict, list))
+            for inner in (held.values() if isinstance(held, dict) else held)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _require_as_many(what: str, given: Sequence[object], count: int) -> None:

@@ -42,15 +42,24 @@ final class KeyedState(partition: StatePartition, choice: StateChoice, now: Time
 
   private var written = 0L
   private var removed = 0L
+  private var late = 0L
 
   def recordsWritten: Long = written
 
   def recordsRemoved: Long = removed
 
+  /** How many rows came too late for what they were to change, as functions say. */
+  def rowsLate: Long = late
+
+  def countLate(rows: Long): Unit = late += rows
+
   def rowsRead: Long = partition.rowsRead
 
   /** Whether a timer is due in this batch. */
   def isDue: Boolean = TimerClock.all.exists(c => stored.earliest(c) <= now(c))
+
+  /** Whether there may be a timer of a clock; what has been set in this batch counts. */
+  def hasTimers(clock: TimerClock): Boolean = since(clock) != Never
 
   /** The value of a key, or null. */
   def get(key: Array[Byte]): Array[Byte] = {
@@ -107,8 +116,9 @@ final class KeyedState(partition: StatePartition, choice: StateChoice, now: Time
     if (timers(clock).get(row) ne null) timers(clock).remove(row)
   }
 
-  /** The timers due by `until`, that included, in order. */
-  def due(clock: TimerClock, until: Long): Scan = opened(timersFrom(clock, since(clock), until))
+  /** The timers due by `until`, that included, and not before `from`, in order. */
+  def due(clock: TimerClock, until: Long, from: Long = Long.MinValue): Scan =
+    opened(timersFrom(clock, Math.max(since(clock), from), until))
 
   /** When the next timer is due after this batch; `Never` if none is. */
   def nextDue(clock: TimerClock): Long = now(clock) match {

@@ -27,10 +27,11 @@ import dev.mullion.MullionException
   *   write     (byte there, int length, key, int length or -1, value)*
   *   scan      prefix                                              -> chunk of (int length, key, int length, value)
   *   timers    (byte put, byte clock, long due, int length, key)*
-  *   due       byte clock, long until                              -> chunk of (long due, int length, key)
+  *   due       byte clock, long until, long from                   -> chunk of (long due, int length, key)
   *   next      int scan                                            -> chunk
   *   failed    condition, newline, message
   *   end
+  *   late      long rows
   *   chunk     int scan | byte more | int records | records
   * }}}
   *
@@ -149,7 +150,8 @@ final class StateServer(state: KeyedState, context: Option[TaskContext]) extends
         }
       case Due =>
         val clock = TimerClock.all(body.get().toInt)
-        val scan = state.due(clock, body.getLong())
+        val until = body.getLong()
+        val scan = state.due(clock, until, body.getLong())
         chunk(answer, open(scan, (key, _, to) => { to.long(state.dueOf(key)); to.sized(state.keyOf(key)) }))
       case Next =>
         val number = body.getInt()
@@ -159,6 +161,7 @@ final class StateServer(state: KeyedState, context: Option[TaskContext]) extends
         val (condition, message) = said.splitAt(said.indexOf('\n'))
         reported = Some(new MullionException(condition, message.drop(1)))
       case End   => finished = true
+      case Late  => state.countLate(body.getLong())
       case other => throw new IllegalArgumentException(s"$other is no operation")
     }
     answer
@@ -195,6 +198,7 @@ object StateServer {
   private final val Next = 6
   private final val Report = 7
   private final val End = 8
+  private final val Late = 9
 
   private final val Done = 0
   private final val Failed = 1
@@ -251,12 +255,20 @@ object StateServer {
 
   private val numbers = new AtomicLong
 
-  /** A name of a socket has to fit into 108 bytes, and folders for temporary files may have longer ones. */
-  private val Longest = 80
+  /** How many bytes the name of a socket has at most: 108 on Linux and 104 elsewhere, with the one that ends it. */
+  private val LongestName = 103
+
+  /** What comes after the folder for temporary files: "/mullion", a number of up to 20 digits, and one in it. */
+  private val LongestEnd = "/mullion".length + 20 + 1 + Long.MaxValue.toString.length
+
+  /** Where sockets are made. A folder for temporary files may have a name that is too long for theirs. */
+  private[stateful] def parentOf(temporary: Path): Path = {
+    val name = temporary.toAbsolutePath.toString.getBytes(UTF_8)
+    if (name.length + LongestEnd <= LongestName) temporary else Paths.get("/tmp")
+  }
 
   private lazy val folder: Path = {
-    val usual = Paths.get(System.getProperty("java.io.tmpdir"))
-    val parent = if (usual.toAbsolutePath.toString.getBytes(UTF_8).length <= Longest) usual else Paths.get("/tmp")
+    val parent = parentOf(Paths.get(System.getProperty("java.io.tmpdir")))
     val made = Files.createTempDirectory(
       parent,
       "mullion",

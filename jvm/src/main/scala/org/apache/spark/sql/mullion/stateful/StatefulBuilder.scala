@@ -56,7 +56,8 @@ object StatefulBuilder {
       options.windows.map(_.clock),
       if (options.shards.isEmpty) Nil else shards.map(s => WindowedBuilder.plain(s.child).sql),
       options.state,
-      options.folds
+      options.folds,
+      options.begins
     )
     val node = StatefulFunction(
       input.map(a => inDistributed(a.exprId)),

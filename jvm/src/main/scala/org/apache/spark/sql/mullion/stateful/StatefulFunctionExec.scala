@@ -337,6 +337,7 @@ final class StatefulFunctionExec(
     longMetric("stateRowsRead") += state.rowsRead
     longMetric("numUpdatedStateRows") += state.recordsWritten
     longMetric("numRemovedStateRows") += state.recordsRemoved
+    longMetric("rowsLate") += state.rowsLate
     countStores(partition, total)
   }
 }
@@ -379,7 +380,8 @@ object StatefulFunctionExec {
     StatefulOperatorCustomSumMetric("stateRowsRead", "state rows read"),
     StatefulOperatorCustomSumMetric("callsProcess", "calls of the function"),
     StatefulOperatorCustomSumMetric("callsCallbacks", "calls of the callbacks"),
-    StatefulOperatorCustomSumMetric("rowsFolded", "rows of agents in the JVM")
+    StatefulOperatorCustomSumMetric("rowsFolded", "rows of agents in the JVM"),
+    StatefulOperatorCustomSumMetric("rowsLate", "late rows")
   )
 }
 

@@ -18,6 +18,8 @@ import org.apache.spark.sql.types.StructType
   *   what the event clock of each is called, if it shares one with others
   * @param folds
   *   what is done here of what `process` would do
+  * @param begins
+  *   whether `process` is called in the first partition until it has set a timer by the wall clock there
   */
 final case class StatefulProgram(
     process: PythonFrames.Code,
@@ -26,7 +28,8 @@ final case class StatefulProgram(
     clocks: Seq[Option[String]],
     shards: Seq[String],
     state: StateChoice,
-    folds: Option[FoldProgram] = None
+    folds: Option[FoldProgram] = None,
+    begins: Boolean = false
 ) {
   def describe: String = {
     val by = if (shards.isEmpty) "in one shard" else shards.mkString("by [", ", ", "]")
@@ -64,7 +67,8 @@ final case class StatefulOptions(
     shards: Seq[Column] = Nil,
     state: StateChoice = StateChoice.RocksDb,
     wallTimers: Boolean = false,
-    folds: Option[FoldProgram] = None
+    folds: Option[FoldProgram] = None,
+    begins: Boolean = false
 ) {
   def withCallbacks(udf: UserDefinedPythonFunction): StatefulOptions = copy(callbacks = Some(PythonFrames.Code(udf)))
 
@@ -79,6 +83,9 @@ final case class StatefulOptions(
   def withState(name: String): StatefulOptions = copy(state = StateChoice.named(name))
 
   def withWallTimers(): StatefulOptions = copy(wallTimers = true)
+
+  /** Has `process` called in the first partition until it has set a timer by the wall clock there. */
+  def withBegins(): StatefulOptions = copy(begins = true)
 
   /** Has agents that have been read run here: see `FoldProgram`. */
   def withFolds(json: String): StatefulOptions = copy(folds = Some(new FoldProgram(json)))

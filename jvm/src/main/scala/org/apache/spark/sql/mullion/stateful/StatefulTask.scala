@@ -65,11 +65,12 @@ final class StatefulTask(
       calls: Calls,
       context: TaskContext
   ): Iterator[InternalRow] = {
+    val begins = stages.program.begins && partition == 0 && !state.hasTimers(TimerClock.Wall)
     val Folds.Left(left, isCalled) = stages.program.folds match {
-      case Some(program) => new Folds(program, layout, stages.input, state, wallUs, rowSpill).over(input, calls)
+      case Some(program) => new Folds(program, layout, stages.input, state, wallUs, rowSpill).over(input, begins, calls)
       case None          =>
         val project = UnsafeProjection.create(stages.input, layout)
-        Folds.Left(input.map(project(_)), input.hasNext || state.isDue)
+        Folds.Left(input.map(project(_)), begins || input.hasNext || state.isDue)
     }
     val frames =
       if (!isCalled) Iterator.empty

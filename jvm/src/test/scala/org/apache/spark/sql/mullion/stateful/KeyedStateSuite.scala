@@ -254,9 +254,14 @@ class KeyedStateSuite extends FunSuite {
       }
       assertEquals((found.size, chunks), (4999, 2))
       client.ask(4) { to => to.writeByte(1); to.writeByte(0); to.writeLong(7L); sized(to, "timer") }
-      val (_, due) = client.ask(5) { to => to.writeByte(0); to.writeLong(7L) }
+      val (_, due) = client.ask(5) { to => to.writeByte(0); to.writeLong(7L); to.writeLong(7L) }
       due.skipBytes(4)
       assertEquals((due.readByte().toInt, due.readInt(), due.readLong(), sized(due)), (0, 1, 7L, "timer"))
+      val (_, none) = client.ask(5) { to => to.writeByte(0); to.writeLong(9L); to.writeLong(8L) }
+      none.skipBytes(5)
+      assertEquals(none.readInt(), 0)
+      client.ask(9)(_.writeLong(3L))
+      assertEquals(state.rowsLate, 3L)
       assert(!server.isFinished)
       assertEquals(client.ask(8)(_ => ())._1, 0)
       assert(server.isFinished)
@@ -265,6 +270,16 @@ class KeyedStateSuite extends FunSuite {
       client.close()
     }
     batches.close()
+  }
+
+  test("the name of a socket fits wherever temporary files are") {
+    val folders = Seq(10, 47, 48, 55, 75, 80, 107, 300).map(n => java.nio.file.Paths.get("/" + "t" * (n - 1)))
+    folders.foreach { folder =>
+      val parent = StateServer.parentOf(folder)
+      val longest = parent.resolve("mullion" + "9" * 20).resolve(Long.MaxValue.toString)
+      assert(longest.toString.getBytes(UTF_8).length <= 103, s"$folder: $longest")
+      if (folder.toString.length <= 48) assertEquals(parent, folder)
+    }
   }
 
   folder.test("an error of the function is kept in its words, and one of a request is told") { folder =>

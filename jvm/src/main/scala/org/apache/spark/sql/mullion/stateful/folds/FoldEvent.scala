@@ -16,7 +16,7 @@ import org.apache.spark.unsafe.types.UTF8String
   * }}}
   *
   * A field whose type is declared is odd where it has another one and the model minds. So is a value that did not fit
-  * the topic's columns, which comes as its text.
+  * the topic's columns, which comes as its text, and a message that has no value.
   *
   * @param column
   *   the struct that holds the topic's values
@@ -61,6 +61,8 @@ private[folds] final class FoldEvent(layout: Seq[Attribute], column: String, mod
   def take(of: InternalRow): Unit = {
     row = of
     if (unfitAt >= 0 && !row.isNullAt(unfitAt)) throw Odd
+    // A tombstone, which Python sees as None.
+    if (!isScalar && columnsAt >= 0 && row.isNullAt(columnsAt)) throw Odd
     us = row.getLong(timeAt)
     held = if (row.isNullAt(valueAt)) InternalRow.empty else row.getStruct(valueAt, struct.length)
     // What does not fit is put aside, whether it is used or not.

@@ -24,6 +24,10 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
   private var applied = stored.fold(Never)(_.getLong(8))
   private val before = (clock, applied)
 
+  /** By this time, all ranges that were due have gone; no timer is looked for before it. */
+  private var expired = stored.filter(_.capacity > 16).fold(Never)(_.getLong(16))
+  private var late = 0L
+
   val id: ByteBuffer = ByteBuffer.wrap(records.timers)
 
   def clockUs: Long = clock
@@ -44,8 +48,10 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
     if (us > clock) clock = us
     var start = ranges.firstStart(us)
     val last = ranges.lastStart(us)
+    var isLate = start <= last
     while (start <= last) {
       if (!ranges.isStale(start, clock)) {
+        isLate = false
         val range = held(key, start)
         operator match {
           case None                    => range.set(value)
@@ -58,6 +64,7 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
       }
       start += ranges.step
     }
+    if (isLate) late += 1
   }
 
   /** Forgets what the batch has done. */
@@ -65,6 +72,7 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
     touched.clear()
     clock = before._1
     applied = before._2
+    late = 0L
   }
 
   /** What would be written that cannot be is odd, and is known before anything is. */
@@ -72,16 +80,25 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
 
   /** Writes what the batch has done. */
   def save(): Unit = {
+    state.countLate(late)
     touched.forEach { (at, range) =>
       if (range.changed) {
         state.put(range.record, TableRecords.number(range), Some(range.existed))
         if (!range.existed) opened(at.start, range.record)
       }
     }
-    if ((clock, applied) != before) {
-      val times = ByteBuffer.allocate(16).putLong(clock).putLong(applied).array
-      state.put(records.clocks, times, Some(stored.isDefined))
-    }
+    if ((clock, applied) != before) putClocks(stored.isDefined)
+  }
+
+  private def putClocks(there: Boolean): Unit = {
+    val times = ByteBuffer.allocate(24).putLong(clock).putLong(applied).putLong(expired).array
+    state.put(records.clocks, times, Some(there))
+  }
+
+  /** Notes that what was due has gone. */
+  private def noteExpired(): Unit = if (expired != clock) {
+    expired = clock
+    putClocks(there = true)
   }
 
   /** Removes a range whose timer is due. */
@@ -94,7 +111,9 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
   }
 
   private def opened(start: Long, record: Array[Byte]): Unit = {
-    ranges.due(start).foreach(state.putTimer(TimerClock.Event, _, records.timerOf(record)))
+    ranges.due(start).foreach { due =>
+      state.putTimer(TimerClock.Event, TimerOrder.at(records.order, due), records.timerOf(record))
+    }
     count(TableRecords.keyOf(record), 1)
   }
 
@@ -177,20 +196,23 @@ private[mullion] object FoldTable {
     * removed: whether so.
     */
   private[folds] def expire(tables: Seq[FoldTable], state: KeyedState): Boolean = {
-    val byId = tables.map(table => table.id -> table).toMap
-    val until = tables.map(_.clockUs).maxOption.getOrElse(Never)
     val due = for {
-      (key, _) <- state.due(TimerClock.Event, until)
+      table <- tables.iterator
+      if table.clockUs != Never
+      (from, until) <- TimerOrder.ranges(table.records.order, table.expired, table.clockUs)
+      (key, _) <- state.due(TimerClock.Event, until, from)
       at = state.dueOf(key)
       timer = state.keyOf(key)
-      table <- byId.get(TableRecords.tableOf(timer))
-      if at <= table.clockUs
+      if TableRecords.tableOf(timer) == table.id && TimerOrder.timeOf(at) <= table.clockUs
       record <- TableRecords.closedBy(timer)
     } yield (table, at, timer, record)
     // All of them first, for what is removed is what is read.
     val all = due.toVector
     val tells = all.exists(_._1.spec.tells)
-    if (!tells) all.foreach { case (table, at, timer, record) => table.close(at, timer, record) }
+    if (!tells) {
+      all.foreach { case (table, at, timer, record) => table.close(at, timer, record) }
+      tables.foreach(_.noteExpired())
+    }
     tells
   }
 }

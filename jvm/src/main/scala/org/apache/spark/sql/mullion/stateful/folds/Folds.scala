@@ -39,8 +39,8 @@ private[stateful] final class Folds(
   private val agentAt = layout.indexWhere(_.name == "_agent")
   private val positionAt = layout.indexWhere(_.name == "_position")
 
-  /** The rows that are left to Python, as it is given them. */
-  def over(rows: Iterator[InternalRow], calls: StatefulTask.Calls): Left = {
+  /** The rows that are left to Python, as it is given them; with `begins` it is called in any case. */
+  def over(rows: Iterator[InternalRow], begins: Boolean, calls: StatefulTask.Calls): Left = {
     val toPython = UnsafeProjection.create(input, layout)
     val left = SparkLineShim.spillable(spill)
     val mine = agents.map(_.number -> Array.newBuilder[UnsafeRow]).toMap
@@ -63,7 +63,7 @@ private[stateful] final class Folds(
       }
     }
     tables.foreach(_.save())
-    val called = !left.isEmpty || state.isDue || (came && program.begins.exists(state.get(_) eq null)) ||
+    val called = begins || !left.isEmpty || state.isDue || (came && program.begins.exists(state.get(_) eq null)) ||
       FoldTable.expire(tables, state)
     Left(left.generateIterator(), called)
   }

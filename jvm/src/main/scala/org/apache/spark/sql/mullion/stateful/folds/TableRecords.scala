@@ -12,7 +12,7 @@ import org.apache.spark.unsafe.types.UTF8String
   * {{{
   *   value of a range      h(table, "r", key) length key start end   value
   *   keys of the table     h(table, "k") key                         how many ranges it has
-  *   clocks                h(table, "m")                             of expiry, of what was applied
+  *   clocks                h(table, "m")                             of expiry, of what was applied, of what has gone
   *   timer of a range      h(table, "t") "c" record
   * }}}
   *
@@ -29,6 +29,9 @@ private[folds] final class TableRecords(table: String) {
   val timers: Array[Byte] = hash("t".getBytes(UTF_8))
 
   val clocks: Array[Byte] = hash("m".getBytes(UTF_8))
+
+  /** The order in which the table's timers are, of those that a partition has. */
+  val order: Int = TimerOrder.of(timers)
 
   def ofRange(key: Array[Byte], start: Long, end: Long): Array[Byte] =
     ByteBuffer
