@@ -5,6 +5,7 @@ That each count is right in each batch of any stream is part of test_differentia
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Early, Sliding, Tumbling, windowed
+from mullion import Early, Session, Sliding, Tumbling, together, windowed
 from mullion.testing import ClockedQuery
 from streams import SECOND, Feed, batches_of
 
@@ -158,3 +159,67 @@ def test_a_quiet_stream_beside_one_that_is_behind_asks_for_no_batch_until_that_o
         assert len(batches_of(query)) == ran + 2
         behind.write([(12 * SECOND, "b")])
         assert sorted((row.k, row.n) for row in query.settle()) == [("a", 1), ("b", 1)]
+
+
+def test_a_batch_that_is_read_twice_or_by_one_task_counts_and_gives_the_same(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Each partition has its own late rows, though a task has several, and counts once, though two actions read it."""
+    feed = Feed(tmp_path / "in", "k string, v int")
+    rows = feed.stream(spark)
+    feed.write([(100 * SECOND, "far", 0)])
+    feed.write([(101 * SECOND, "far", 0)])
+    feed.write([(s * SECOND, f"k{i}", i) for s in (1, 102) for i in range(7)] + [(None, "k1", 9)])
+    feed.write([(s * SECOND, f"k{i}", i) for s in (2, 115) for i in range(4)])
+
+    def of(window: Any, state: str) -> DataFrame:
+        given = windowed(rows, window, by="k", time="ts", late="emit", state=state)
+        return given.agg(F.count("*").alias("n")).select("k", "pane", "late_row.v", "n")
+
+    tumbling, sessions = Tumbling("10 seconds"), Session("5 seconds")
+    both = {
+        name: windowed(rows, window, by="k", time="ts", late="emit").agg(F.count("*").alias("n"))
+        for name, window in (("a", tumbling), ("b", sessions))
+    }
+    queries = {
+        "tumbling": of(tumbling, "rocksdb"),
+        "sessions": of(sessions, "hdfs"),
+        "together": together(**both),
+    }
+    counts = {
+        "numRowsTotal",
+        "numRowsUpdated",
+        "numRowsRemoved",
+        "numShufflePartitions",
+        "stateRowsRead",
+        "panesOpen",
+        "firingsClose",
+        "rowsLate",
+        "rowsWithoutTime",
+    }
+
+    def run(panes: DataFrame, folder: Path, *, coalesced: bool) -> tuple[list[str], list[dict[str, int]]]:
+        fired: list[str] = []
+
+        def take(batch: DataFrame, _: int) -> None:
+            fired.extend(map(str, (batch.coalesce(1) if coalesced else batch).collect()))
+            if coalesced:
+                batch.count()
+
+        query = panes.writeStream.foreachBatch(take).option("checkpointLocation", str(folder)).start()
+        try:
+            query.processAllAvailable()
+            reports = [json.loads(report.json()) for report in query._jsq.recentProgress()]
+        finally:
+            query.stop()
+        operators = [report["stateOperators"][0] for report in reports if report["stateOperators"]]
+        return sorted(fired), [
+            {count: value for count, value in {**of, **of["customMetrics"]}.items() if count in counts}
+            for of in operators
+        ]
+
+    for name, panes in queries.items():
+        fired, counted = run(panes, tmp_path / name / "once", coalesced=False)
+        assert run(panes, tmp_path / name / "twice", coalesced=True) == (fired, counted)
+        late = sum("firing='late'" in row for row in fired)
+        assert late == sum(report["rowsLate"] + report["rowsWithoutTime"] for report in counted) > 10

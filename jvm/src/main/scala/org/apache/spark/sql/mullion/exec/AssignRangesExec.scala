@@ -101,13 +101,13 @@ case class AssignRangesExec(
     val (childOutput, fullOutput) = (child.output, output)
     val timeAt = childOutput.indexWhere(_.exprId == time.exprId)
     val rangesAt = childOutput.indexWhere(_.exprId == ranges.exprId)
-    child.execute().mapPartitions { rows =>
+    child.execute().mapPartitionsWithIndex { (partition, rows) =>
       val of = made.fresh
       val whole = UnsafeProjection.create(childOutput, childOutput)
       val project = UnsafeProjection.create(fullOutput, fullOutput)
       val added = new GenericInternalRow(fullOutput.length - childOutput.length)
       val both = new JoinedRow()
-      lazy val side = aside.map(_.ofTask())
+      lazy val side = aside.map(_.of(partition))
 
       def entered(row: InternalRow, i: Int): InternalRow = {
         added.update(0, of.end(i))

@@ -143,12 +143,12 @@ case class AssignSlicesExec(
     val timeAt = childOutput.indexWhere(_.exprId == time.exprId)
     val gapAt = gap.map(g => childOutput.indexWhere(_.exprId == g.exprId))
     val fullOutput = output
-    child.execute().mapPartitions { rows =>
+    child.execute().mapPartitionsWithIndex { (partition, rows) =>
       val whole = UnsafeProjection.create(childOutput, childOutput)
       val project = UnsafeProjection.create(fullOutput, fullOutput)
       val added = new GenericInternalRow(fullOutput.length - childOutput.length)
       val both = new JoinedRow()
-      lazy val side = aside.map(_.ofTask())
+      lazy val side = aside.map(_.of(partition))
 
       def assigned(row: InternalRow, slice: Long, late: Boolean): InternalRow = {
         added.update(0, slice)
@@ -189,9 +189,9 @@ case class AssignSlicesExec(
 
 private[exec] object SlicesAside {
 
-  /** Finds the rows put aside in a task, from generated code. */
+  /** Finds the rows put aside of a partition, from generated code. */
   final class Side(id: String, limits: SpillLimits) extends Serializable {
-    def ofTask(): SideRows = SideRows.ofTask(id, limits)
+    def of(partition: Int): SideRows = SideRows.of(partition, id, limits)
   }
 }
 

@@ -147,14 +147,14 @@ case class AssignTogetherExec(
     val rangesAt = windows.map(_.ranges.fold(-1)(at)).toArray
     val keysAt = keysFrom.map(k => (at(k), k.dataType)).toArray
     val (marks, gaps, starts) = (marked.isDefined, gap.isDefined, start.isDefined)
-    child.execute().mapPartitions { rows =>
+    child.execute().mapPartitionsWithIndex { (partition, rows) =>
       val of = made.fresh
       val whole = UnsafeProjection.create(asideOutput, asideOutput)
       val project = UnsafeProjection.create(fullOutput, fullOutput)
       val added = new GenericInternalRow(fullOutput.length - childOutput.length)
       val numbered = new GenericInternalRow(1)
       val both = new JoinedRow()
-      lazy val side = aside.map(_.ofTask())
+      lazy val side = aside.map(_.of(partition))
 
       def entered(row: InternalRow, window: Int, gap: Long, i: Int): InternalRow = {
         var next = 0

@@ -3,7 +3,12 @@ package org.apache.spark.sql.mullion.exec
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, BoundReference}
-import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, GenerateUnsafeProjection}
+import org.apache.spark.sql.catalyst.expressions.codegen.{
+  CodeGenerator,
+  CodegenContext,
+  ExprCode,
+  GenerateUnsafeProjection
+}
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.mullion.{SparkLineShim, WindowedBuilder}
@@ -53,12 +58,15 @@ private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
     val sideClass = classOf[SideRows].getName
     val factory = ctx.addReferenceObj("sideRows", newSide)
     val side = ctx.addMutableState(sideClass, "side")
+    // Of the loop's own fields some are out of reach where the code is split.
+    val partition = ctx.addMutableState(CodeGenerator.JAVA_INT, "partition")
+    ctx.addPartitionInitializationStatement(s"$partition = partitionIndex;")
     ctx.currentVars = input
     ctx.INPUT_ROW = None.orNull
     val bound = columns.zipWithIndex.map { case (a, i) => BoundReference(i, a.dataType, a.nullable) }
     val whole = GenerateUnsafeProjection.createCode(ctx, bound, useSubexprElimination = false)
     s"""
-       |if ($side == null) { $side = $factory.ofTask(); }
+       |if ($side == null) { $side = $factory.of($partition); }
        |${whole.code}
        |$side.add(${whole.value});
        |""".stripMargin

@@ -25,7 +25,7 @@ final case class LateProgram(
     columns: Seq[Expression]
 )
 
-/** Sends out the late rows of a task, once its input is used up.
+/** Sends out the late rows of a partition, once its input is used up.
   *
   * @param layout
   *   the columns of the rows put aside
@@ -33,8 +33,8 @@ final case class LateProgram(
 private[exec] final class LateRows(programs: Seq[LateProgram], id: String, layout: Seq[Attribute], limits: SpillLimits)
     extends Serializable {
 
-  def rows(engine: PaneEngine): Iterator[InternalRow] = {
-    lazy val aside = new SlicesAside.Side(id, limits).ofTask()
+  def rows(partition: Int, engine: PaneEngine): Iterator[InternalRow] = {
+    lazy val aside = new SlicesAside.Side(id, limits).of(partition)
     programs.iterator.flatMap { program =>
       val output = UnsafeProjection.create(program.columns, layout)
       lazy val lateKey = UnsafeProjection.create(program.lateKey, layout)

@@ -39,10 +39,10 @@ case class TakeUpLateRowsExec(
     val taken = aggregated.map(a => knownAs.getOrElse(a.exprId, Literal(None.orNull, a.dataType))) :+ late
     val side = new SlicesAside.Side(operator, SparkLineShim.spillLimits(conf))
     val (from, lateType) = (input, lateRow.dataType)
-    child.execute().mapPartitions { rows =>
+    child.execute().mapPartitionsWithIndex { (partition, rows) =>
       val widen = UnsafeProjection.create(aggregated :+ Literal(None.orNull, lateType), aggregated)
       val takeUp = UnsafeProjection.create(taken, from)
-      rows.map(widen) ++ side.ofTask().iterator.map(takeUp)
+      rows.map(widen) ++ side.of(partition).iterator.map(takeUp)
     }
   }
 
@@ -78,9 +78,9 @@ case class PutAsideLateRowsExec(
     val (input, aggregated) = (child.output, output)
     val lateAt = input.indexWhere(_.exprId == lateRow.exprId)
     val side = new SlicesAside.Side(operator, SparkLineShim.spillLimits(conf))
-    child.execute().mapPartitions { rows =>
+    child.execute().mapPartitionsWithIndex { (partition, rows) =>
       val narrow = UnsafeProjection.create(aggregated, input)
-      lazy val aside = side.ofTask()
+      lazy val aside = side.of(partition)
       rows.flatMap { row =>
         if (row.isNullAt(lateAt)) Iterator.single(narrow(row))
         else {

@@ -28,16 +28,18 @@ private[exec] final class SideRows(limits: SpillLimits) {
 
 private[exec] object SideRows {
 
-  private val ofTasks = new ConcurrentHashMap[(Long, String), SideRows]()
+  private val aside = new ConcurrentHashMap[(Long, Int, String), SideRows]()
 
-  /** The rows put aside by the node `id` in this task. */
-  def ofTask(id: String, limits: SpillLimits): SideRows = {
+  /** The rows that the node `id` put aside in this task, of one partition: under a `coalesce` a task works on several,
+    * one after another.
+    */
+  def of(partition: Int, id: String, limits: SpillLimits): SideRows = {
     val task = TaskContext.get()
-    val key = (task.taskAttemptId(), id)
-    ofTasks.computeIfAbsent(
+    val key = (task.taskAttemptId(), partition, id)
+    aside.computeIfAbsent(
       key,
       _ => {
-        task.addTaskCompletionListener[Unit](_ => { ofTasks.remove(key); () })
+        task.addTaskCompletionListener[Unit](_ => { aside.remove(key); () })
         new SideRows(limits)
       }
     )

@@ -19,7 +19,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
 import org.apache.spark.sql.mullion.{BatchNumber, DriverClock, RunningQuery, SparkLineShim, StateChoice}
 import org.apache.spark.sql.mullion.state._
 import org.apache.spark.sql.mullion.stateful.{InShard, WindowBetweenExec}
-import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode}
+import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode, StateOperatorProgress}
 import org.apache.spark.sql.types.IntegerType
 import org.apache.spark.util.CompletionIterator
 
@@ -184,6 +184,20 @@ final class WindowExec(
     WindowExec.metrics ++ assigner.toSeq.flatMap(WindowExec.assignerMetrics) ++
       program.rows.toSeq.flatMap(WindowExec.rowMetrics)
 
+  override protected def ownMetrics: Map[String, SQLMetric] =
+    metrics -- assigner.toSeq.flatMap(_.metrics.keys) ++ lateHere.map("rowsLate of sessions" -> _)
+
+  /** Rows that are found to be late here, and not by the assigner. */
+  @transient private lazy val lateHere: Option[SQLMetric] =
+    assigner.map(_ => SQLMetrics.createMetric(sparkContext, "late rows of sessions"))
+
+  override def getProgress(): StateOperatorProgress = {
+    val progress = super.getProgress()
+    for (of <- assigner; late <- lateHere)
+      progress.customMetrics.put("rowsLate", of.longMetric("rowsLate").value + late.value)
+    progress
+  }
+
   @transient private lazy val splitMetrics =
     program.splits.fold(Map.empty[String, SQLMetric])(_.by.metrics(sparkContext))
 
@@ -281,33 +295,35 @@ final class WindowExec(
     val due = (nextClose, nextEarlyEvent, nextEarlyWall)
     val late = lateRows
     val ready = program.asking(splitMetrics)
-    val rowsLate = assigner.map(_.longMetric("rowsLate"))
+    val (count, sessionsLate) = (counter, lateHere)
     new StateRDD(
       child.execute(),
       PartitionOpener(program.state, program.families, getStateInfo, conf),
       SettingsOfRun(getStateInfo.queryRunId, session),
       Some(session.streams.stateStoreCoordinator),
-      (partition, input) => {
+      (index, partition, input) => {
         val started = System.nanoTime()
         val counts = new PaneCounts
         var inputEnded = started
         val rows = CompletionIterator[InternalRow, Iterator[InternalRow]](input, { inputEnded = System.nanoTime() })
         val engine = ready.engine(clock, partition, counts)
-        val firings = engine.process(rows) ++ late.fold(Iterator.empty[InternalRow])(_.rows(engine))
+        val firings = engine.process(rows) ++ late.fold(Iterator.empty[InternalRow])(_.rows(index, engine))
         val numOutputRows = longMetric("numOutputRows")
         val counted = firings.map { row => numOutputRows += 1; row }
         CompletionIterator[InternalRow, Iterator[InternalRow]](
           counted, {
             val fired = System.nanoTime()
-            commit(partition, counts)
-            rowsLate.foreach(_ += counts.rowsLate)
-            program.rows.foreach(countRows(_, counts))
+            count(index) {
+              commit(partition, counts)
+              sessionsLate.foreach(_ += counts.rowsLate)
+              program.rows.foreach(countRows(_, counts))
+              longMetric("allUpdatesTimeMs") += (inputEnded - started) / 1000000L
+              longMetric("allRemovalsTimeMs") += (fired - inputEnded) / 1000000L
+              longMetric("commitTimeMs") += (System.nanoTime() - fired) / 1000000L
+            }
             due._1.add(counts.nextClose)
             due._2.add(counts.nextEarlyEvent)
             due._3.add(counts.nextEarlyWall)
-            longMetric("allUpdatesTimeMs") += (inputEnded - started) / 1000000L
-            longMetric("allRemovalsTimeMs") += (fired - inputEnded) / 1000000L
-            longMetric("commitTimeMs") += (System.nanoTime() - fired) / 1000000L
           }
         )
       }

@@ -3,9 +3,11 @@ package org.apache.spark.sql.mullion.state
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.sql.catalyst.encoders.{AgnosticEncoders, ExpressionEncoder}
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.{SparkLineShim, StateChoice}
+import org.apache.spark.sql.streaming.StateOperatorProgress
 
 /** An operator of ours that keeps state: in a provider of its own, wherever Spark's base and its traits ask for the
   * session's, under a header of its own.
@@ -62,16 +64,39 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
     )
   }
 
+  @transient private lazy val partitionCounts = PartitionCounts.register(sparkContext)
+
+  /** What this operator counts itself, and not a node below it. */
+  protected def ownMetrics: Map[String, SQLMetric] = metrics
+
+  private def countedMetrics: Array[SQLMetric] = ownMetrics.toArray.sortBy(_._1).map(_._2)
+
+  /** For the tasks: counts what a partition's task did, once however often it is done. */
+  protected def counter: OwnStateExec.Counter = new OwnStateExec.Counter(partitionCounts, countedMetrics)
+
+  override def getProgress(): StateOperatorProgress = {
+    partitionCounts.settle(countedMetrics)
+    super.getProgress()
+  }
+
   /** Counts what was committed; `total` is how many records there are. */
   protected def countStores(partition: StatePartition, total: Long): Unit = {
+    val rows = longMetric("numTotalStateRows")
+    val before = rows.value
     partition.stores.zipWithIndex.foreach { case (store, i) => setStoreMetrics(store, setCheckpointInfo = i == 0) }
     // In place of what the stores counted: HDFS-backed ones count their lists of leading columns too, RocksDB nothing.
-    longMetric("numTotalStateRows").set(total)
+    // A task may have several partitions.
+    rows.set(before + total)
     setOperatorMetrics(partition.stores.length)
   }
 }
 
 private[mullion] object OwnStateExec {
+
+  /** Counts the work of a task, under the number of its partition. */
+  final class Counter(counts: PartitionCounts, metrics: Array[SQLMetric]) extends Serializable {
+    def apply(partition: Int)(count: => Unit): Unit = counts.noting(partition, metrics)(count)
+  }
 
   /** For what Spark's base asks for and we have no use of. Made once: to find one by reflection took a tenth of the
     * driver's time for a small batch.

@@ -13,7 +13,7 @@ private[mullion] final class StateRDD(
     opener: PartitionOpener,
     hadoopConf: SettingsOfRun.Settings,
     @transient private val coordinator: Option[StateStoreCoordinatorRef],
-    body: (StatePartition, Iterator[InternalRow]) => Iterator[InternalRow]
+    body: (Int, StatePartition, Iterator[InternalRow]) => Iterator[InternalRow]
 ) extends RDD[InternalRow](data) {
 
   override protected def getPartitions: Array[Partition] = data.partitions
@@ -24,6 +24,6 @@ private[mullion] final class StateRDD(
   override def compute(partition: Partition, context: TaskContext): Iterator[InternalRow] = {
     // The input first, so that the store is not held while an upstream operator of this task still works.
     val input = data.iterator(partition, context)
-    body(opener.open(partition.index, hadoopConf.value.value), input)
+    body(partition.index, opener.open(partition.index, hadoopConf.value.value), input)
   }
 }

@@ -285,7 +285,7 @@ final class StatefulFunctionExec(
       SparkLineShim.spillLimits(conf)
     )
     val kept = choice
-    val due = nextDue
+    val (due, count) = (nextDue, counter)
     metrics // made on the driver, used in the tasks
     new StagesRDD(
       child.execute(),
@@ -313,11 +313,13 @@ final class StatefulFunctionExec(
             val ended = System.nanoTime()
             clocks.foreach(_.spread(context))
             due.foreach { case (clock, least) => least.add(state.nextDue(clock)) }
-            commit(partition, state)
-            longMetric("callsProcess") += calls.process
-            longMetric("callsCallbacks") += calls.callbacks
-            longMetric("rowsFolded") += calls.folded
-            longMetric("commitTimeMs") += (System.nanoTime() - ended) / 1000000L
+            count(index) {
+              commit(partition, state)
+              longMetric("callsProcess") += calls.process
+              longMetric("callsCallbacks") += calls.callbacks
+              longMetric("rowsFolded") += calls.folded
+              longMetric("commitTimeMs") += (System.nanoTime() - ended) / 1000000L
+            }
           }
         )
       }
