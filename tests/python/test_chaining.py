@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from checked import bounds_of, settings
 from mullion import Early, Sliding, Tumbling, UnsupportedError, windowed
 from mullion.testing import ClockedQuery
-from streams import SECOND, Feed
+from streams import SECOND, Feed, batches_of
 
 COLUMNS = "k string, j int, v bigint"
 
@@ -215,6 +215,50 @@ def test_two_windows_over_one_stream_go_into_one_output(spark: SparkSession, tmp
     with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
         fired = spark.createDataFrame(query.settle(), panes.schema).where("pane.firing = 'close'")
     assert shown(fired) == shown(both(feed.batch(spark)))
+
+
+def test_two_windows_over_rows_that_spark_shuffled_before_are_as_each_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark shuffles once for both, where no watermark is below; or one of them would never hear of the time."""
+    feed = Feed(tmp_path / "in", COLUMNS)
+    files = spark.readStream.schema(feed.ddl).option("maxFilesPerTrigger", 1).parquet(str(feed.folder))
+    shuffled = {
+        "before the watermark": files.repartition(2, "v")
+        .withColumn("ts", F.timestamp_micros("t"))
+        .withWatermark("ts", "0 seconds"),
+        "after it": feed.stream(spark).dropDuplicates(["k", "ts", "v"]),
+    }
+
+    def of(rows: DataFrame, size: str) -> DataFrame:
+        panes = windowed(
+            rows, Tumbling(size), by="k", time="ts", early=Early("2 seconds"), allowed_lateness="3 seconds"
+        )
+        return panes.agg(F.count("*").alias("n")).select(F.lit(size).alias("size"), "*")
+
+    queries = {
+        (name, *sizes): ClockedQuery(
+            reduce(DataFrame.union, [of(rows, size) for size in sizes]), checkpoint=tmp_path / f"{name} {sizes}"
+        )
+        for name, rows in shuffled.items()
+        for sizes in [("5 seconds",), ("10 seconds",), ("5 seconds", "10 seconds")]
+    }
+    try:
+        for second in (1, 2, 4, 5, 9, 13, 24):
+            feed.write([(second * SECOND, key, 1, second) for key in "ab"])
+            fired = {of: sorted(map(str, query.settle())) for of, query in queries.items()}
+            for name in shuffled:
+                alone = fired[name, "10 seconds"] + fired[name, "5 seconds"]
+                assert fired[name, "5 seconds", "10 seconds"] == sorted(alone), f"{name}, {second}"
+        batches = {of: len(batches_of(query)) for of, query in queries.items()}
+        assert all(len({n for of, n in batches.items() if of[0] == name}) == 1 for name in shuffled), batches
+        plans = {
+            name: queries[name, "5 seconds", "10 seconds"]._query.query().explainInternal(False) for name in shuffled
+        }
+        assert ["ReusedExchange" in plan for plan in plans.values()] == [True, False]
+    finally:
+        for query in queries.values():
+            query.stop()
 
 
 # What a stateful operator makes of panes that are not final.

@@ -25,7 +25,9 @@ import org.apache.spark.unsafe.types.CalendarInterval
   *   this       scan - watermark - partial aggregate                 it is a variable of the loop
   * }}}
   *
-  * It is one of Spark's, for that is where a query looks for the times of its rows.
+  * It is one of Spark's, for that is where a query looks for the times of its rows. It is like no other: a shuffle
+  * above it that Spark used again for a second window would be a leaf there, with no watermark behind it, and Spark
+  * would tell that window that the time is 1970 for ever.
   */
 final class FusedWatermarkExec(node: UUID, time: Attribute, after: CalendarInterval, input: SparkPlan)
     extends EventTimeWatermarkExec(node, time, after, input)
@@ -47,6 +49,14 @@ final class FusedWatermarkExec(node: UUID, time: Attribute, after: CalendarInter
        |${consume(ctx, rowOf)}
      """.stripMargin
   }
+
+  override protected def doCanonicalize(): SparkPlan =
+    new FusedWatermarkExec(
+      UUID.randomUUID(),
+      eventTime.canonicalized.asInstanceOf[Attribute],
+      delay,
+      child.canonicalized
+    )
 
   override protected def withNewChildInternal(newChild: SparkPlan): FusedWatermarkExec =
     new FusedWatermarkExec(nodeId, eventTime, delay, newChild)

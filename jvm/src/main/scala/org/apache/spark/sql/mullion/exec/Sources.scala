@@ -1,6 +1,7 @@
 package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan, StreamSourceAwareSparkPlan}
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.apache.spark.sql.mullion.TickStream
 import org.apache.spark.sql.mullion.stateful.ProcessedRowsExec
 
@@ -8,12 +9,14 @@ import org.apache.spark.sql.mullion.stateful.ProcessedRowsExec
 private[mullion] object Sources {
 
   /** Whether one of a stream gave rows. In a batch without rows each source of the stream is an empty scan; a table
-    * that it is joined with is no source.
+    * that it is joined with is no source. What another branch of the plan has shuffled is a leaf here, with its sources
+    * behind it.
     */
   def gaveRows(plan: SparkPlan): Boolean = plan.collectLeaves().exists {
     case scan: LocalTableScanExec           => scan.getStream.isDefined && scan.rows.nonEmpty
     case source: StreamSourceAwareSparkPlan => source.getStream.exists(!_.isInstanceOf[TickStream])
     case between: ProcessedRowsExec         => between.rowsCame
+    case reused: ReusedExchangeExec         => gaveRows(reused.child)
     case _                                  => false
   }
 }
