@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import IncompatibleStateError, MullionError, Tumbling, UnsupportedError, _jvm, windowed
+from mullion import IncompatibleStateError, MullionError, Tumbling, UnsupportedError, _jvm, together, windowed
 from mullion._configure import EXTENSIONS
 
 
@@ -76,3 +76,17 @@ def test_complete_mode_is_refused_with_the_modes_there_are(spark: SparkSession, 
     writer = panes(spark, tmp_path, Tumbling("1 hour")).writeStream.format("noop").outputMode("complete")
     with pytest.raises(UnsupportedError, match=r"outputMode\('append'\)"):
         writer.start()
+
+
+def test_a_frame_of_another_session_than_the_active_one_has_that_sessions_settings(spark: SparkSession) -> None:
+    other = spark.newSession()
+    other.conf.set("spark.sql.retainGroupColumns", "false")
+    rows = other.createDataFrame([("a", 1), ("a", 2)], "k string, v int").withColumn("ts", F.timestamp_seconds("v"))
+    spark.createDataFrame([(1,)], "v int")  # makes its session the active one
+    panes = windowed(rows, Tumbling("10 seconds"), by="k", time="ts").agg(
+        F.count("*").alias("n"), F.sum("v").alias("s")
+    )
+    both = together(a=panes, b=panes)
+    assert panes.columns == ["k", "window", "pane", "n", "s"]
+    assert both.columns == ["window_name", "k", "window", "pane", "n", "s"]
+    assert [(row.n, row.s) for row in both.collect()] == [(2, 3), (2, 3)]

@@ -16,6 +16,7 @@ from mullion import (
     Early,
     IncompatibleStateError,
     InvalidArgumentError,
+    Session,
     Sliding,
     Tumbling,
     UnsupportedError,
@@ -130,6 +131,34 @@ def test_aggregates_without_text_are_read_with_the_querys_own_dataframe(spark: S
     with pytest.raises(UnsupportedError, match=r"read_panes\(checkpoint, panes=\.\.\.\)"):
         read_panes(tmp_path / "checkpoint", spark=spark)
     assert [row.doubled for row in read_panes(tmp_path / "checkpoint", panes=panes).collect()] == [[4]]
+
+
+def test_what_is_computed_over_aggregates_is_read_back_under_its_own_name(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string, v int")
+    total, plus = F.sum("v"), F.udf(lambda n: n and n + 1000, "bigint")
+    shown = {
+        "a UDF": [
+            plus(total).alias("more"),
+            total.alias("s"),
+            plus(F.expr("count(v) FILTER (WHERE v > 1)")).alias("n"),
+        ],
+        "the batch's time": [F.when(F.current_timestamp() > F.max("ts"), total).alias("s"), F.col("k").alias("key")],
+    }
+    for late in ("drop", "emit"):
+        for name, aggregates in shown.items():
+            checkpoint = tmp_path / f"{name} {late}"
+            panes = windowed(feed.stream(spark), Session("10 seconds"), by="k", time="ts", late=late).agg(*aggregates)
+            if not list((tmp_path / "in").glob("*.parquet")):
+                feed.write([(SECOND, "a", 1), (6 * SECOND, "a", 2)])
+            with ClockedQuery(panes, checkpoint=checkpoint) as query:
+                query.settle()
+            read = read_panes(checkpoint, panes=panes)
+            assert read.columns == [c for c in panes.columns if c not in ("pane", "late_row")]
+            (row,) = read.drop("window").collect()
+            assert row.asDict() == (
+                {"k": "a", "more": 1003, "s": 3, "n": 1001} if name == "a UDF" else {"k": "a", "s": 3, "key": "a"}
+            )
+    assert read_panes(checkpoint, spark=spark).collect() == read.collect(), "the time of a batch has a text"
 
 
 def test_windows_over_the_whole_stream_are_read_without_a_key(spark: SparkSession, tmp_path: Path) -> None:

@@ -221,6 +221,59 @@ def test_the_columns_are_the_name_the_keys_the_pane_and_what_the_windows_hold(sp
     assert [tuple(row) for row in shown.collect()] == [("first", 1, None, 1, 2), ("second", None, "a", 1, None)]
 
 
+def test_what_windows_together_show_is_found_by_what_it_is_and_not_by_its_text(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "in", "k string, v int")
+    stream = feed.stream(spark)
+    plus = F.udf(lambda n: n and n + 1000, "bigint")
+    over_ten = F.expr("count(*) FILTER (WHERE v > 10)")
+    total, now, long = F.sum("v"), F.current_timestamp(), F.col("v").cast("bigint")
+
+    def of(*aggregates: Column, **options: Any) -> DataFrame:
+        return windowed(stream, Tumbling("10 seconds"), by="k", time="ts", **options).agg(*aggregates)
+
+    panes = {
+        # Two aggregates of one text.
+        "filters": of(plus(F.count("*")).alias("alls"), plus(over_ten).alias("big"), F.max(long).alias("m")),
+        # The key again, beside what only Spark can compute, with late rows or without.
+        "keys": of(F.col("k").alias("kk"), F.when(now.isNotNull(), F.count("*")).alias("n"), late="emit"),
+        "keys_too": of(F.col("k").alias("kk"), plus(F.count("*")).alias("m")),
+        # One aggregate, shown plain twice and computed over.
+        "sums": of(total.alias("s"), total.alias("m"), plus(total).alias("more"), over_ten.alias("big")),
+        "other": of(F.min(long).alias("s"), F.min("v").alias("kk_v"), plus(F.count("*")).alias("more")),
+    }
+    checkpoint = tmp_path / "checkpoint"
+    columns = ["window_name", "k", "alls", "big", "kk", "m", "n", "s", "more", "kk_v"]
+    with ClockedQuery(together(**panes), checkpoint=checkpoint) as query:
+        feed.write([(SECOND, key, v) for key, v in (("a", 5), ("a", 11), ("a", 12), ("b", 20))])
+        query.settle()
+        read = read_panes(checkpoint, panes=together(**panes))
+        # In order of the windows' names, of one and of the other.
+        assert set(read.columns) == set(together(**panes).columns) - {"pane", "late_row"}
+        now_open = sorted((tuple(row) for row in read.select(*columns).collect()), key=repr)
+        feed.flood()
+        fired = spark.createDataFrame(query.settle(), together(**panes).schema)
+        closed = sorted((tuple(row) for row in fired.select(*columns).collect()), key=repr)
+    nothing = None
+    assert closed == now_open
+    assert closed == sorted(
+        [
+            ("filters", "a", 1003, 1002, nothing, 12, nothing, nothing, nothing, nothing),
+            ("filters", "b", 1001, 1001, nothing, 20, nothing, nothing, nothing, nothing),
+            ("keys", "a", nothing, nothing, "a", nothing, 3, nothing, nothing, nothing),
+            ("keys", "b", nothing, nothing, "b", nothing, 1, nothing, nothing, nothing),
+            ("keys_too", "a", nothing, nothing, "a", 1003, nothing, nothing, nothing, nothing),
+            ("keys_too", "b", nothing, nothing, "b", 1001, nothing, nothing, nothing, nothing),
+            ("sums", "a", nothing, 2, nothing, 28, nothing, 28, 1028, nothing),
+            ("sums", "b", nothing, 1, nothing, 20, nothing, 20, 1020, nothing),
+            ("other", "a", nothing, nothing, nothing, nothing, nothing, 5, 1003, 5),
+            ("other", "b", nothing, nothing, nothing, nothing, nothing, 20, 1001, 20),
+        ],
+        key=repr,
+    )
+
+
 def test_a_window_after_windows_together_waits_for_the_slowest(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     stream = feed.stream(spark)

@@ -1,14 +1,15 @@
 package org.apache.spark.sql.mullion
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, NamedExpression, UnsafeProjection}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
-import org.apache.spark.sql.classic.{DataFrame, SparkSession}
+import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.mullion.exec.{OperatorProgram, PaneCounts}
 import org.apache.spark.sql.mullion.state.{OperatorHeader, StateHeader}
 import org.apache.spark.sql.mullion.stateful.StateReader
-import org.apache.spark.sql.types.{DataType, StructField, StructType, TimestampType}
+import org.apache.spark.sql.types.{DataType, Metadata, StructField, StructType, TimestampType}
 import org.apache.spark.util.SerializableConfiguration
 
 import dev.mullion.MullionException
@@ -29,31 +30,33 @@ object PanesReader {
   def readBetween(spark: SparkSession, checkpoint: String, operator: Int, window: String): DataFrame =
     read(spark, StateReader.locateWindow(spark, checkpoint, operator, window))
 
-  private def read(spark: SparkSession, state: OperatorState[OperatorHeader]): DataFrame = {
-    val programs = state.header.windows match {
-      case Seq((None, one)) => programsOf(rebuilt(spark, one, inputOf(one)))
+  private def read(spark: SparkSession, state: OperatorState[OperatorHeader]): DataFrame = spark.withActive {
+    val results = state.header.windows match {
+      case Seq((None, one)) => resultsIn(rebuilt(spark, one, inputOf(one)).queryExecution.analyzed)
       case several          =>
         // They are over one DataFrame, of which each says the columns that it reads.
-        val schema = StructType(several.flatMap(window => inputOf(window._2)).distinctBy(_.name))
+        val schema = StructType(several.flatMap(window => inputOf(window._2)).distinct)
         val windows = several.map { case (name, header) => name.getOrElse("") -> rebuilt(spark, header, schema) }
-        Seq(TogetherPlan(TogetherBuilder.node(windows)).program)
+        resultsIn(TogetherBuilder.together(windows))
     }
-    read(spark, state, programs.head)
+    read(spark, state, results.head)
   }
 
   /** With the functions of the query's own DataFrame. */
   def readOf(panes: DataFrame, checkpoint: String, operator: Int): DataFrame = {
     val spark = panes.sparkSession
-    val state = locate(spark, checkpoint, operator)
-    val programs = programsOf(panes)
-    if (programs.isEmpty) throw MullionException.invalid("panes= is no result of windowed(...).agg(...).")
-    val program = programs.find(p => state.header.differences(p.header).isEmpty).getOrElse(programs.head)
-    val differences = state.header.differences(program.header)
-    if (differences.nonEmpty)
-      throw MullionException.incompatibleState(
-        s"The panes in $checkpoint are another query's: ${differences.mkString("; ")}. Pass the DataFrame that wrote them."
-      )
-    read(spark, state, program)
+    spark.withActive {
+      val state = locate(spark, checkpoint, operator)
+      val results = resultsIn(panes.queryExecution.analyzed)
+      if (results.isEmpty) throw MullionException.invalid("panes= is no result of windowed(...).agg(...).")
+      val result = results.find(r => state.header.differences(r.program.header).isEmpty).getOrElse(results.head)
+      val differences = state.header.differences(result.program.header)
+      if (differences.nonEmpty)
+        throw MullionException.incompatibleState(
+          s"The panes in $checkpoint are another query's: ${differences.mkString("; ")}. Pass the DataFrame that wrote them."
+        )
+      read(spark, state, result)
+    }
   }
 
   private val kind = OperatorState.Kind[OperatorHeader]("window", "windows", OperatorHeader.read, _.describe, _.state)
@@ -96,19 +99,30 @@ object PanesReader {
 
   private def inputOf(header: StateHeader): StructType = DataType.fromJson(header.input).asInstanceOf[StructType]
 
-  private[mullion] def programsOf(panes: DataFrame): Seq[OperatorProgram] = panes.queryExecution.analyzed.collect {
-    case node: WindowedAggregate => WindowStrategy.program(node)
-    case node: WindowsTogether   => TogetherPlan(node).program
+  /** What a DataFrame's windows do. */
+  private[mullion] def programsOf(panes: DataFrame): Seq[OperatorProgram] =
+    resultsIn(panes.queryExecution.analyzed).map(_.program)
+
+  /** The windows of a plan: what each does, and what is shown of its open panes. */
+  private def resultsIn(plan: LogicalPlan): Seq[Result] = plan.collect {
+    case Project(columns, node: WindowedAggregate) =>
+      Result(WindowStrategy.program(node), Shown.ofPanes(columns, node.pane, node.lateRow))
+    case Project(columns, node: WindowsTogether) =>
+      Result(TogetherPlan(node).program, Shown.ofPanes(columns, node.pane, node.lateRow))
   }
 
-  private def read(spark: SparkSession, state: OperatorState[OperatorHeader], program: OperatorProgram): DataFrame = {
+  /** @param columns
+    *   over the output of `program`
+    */
+  private final case class Result(program: OperatorProgram, columns: Seq[NamedExpression])
+
+  private def read(spark: SparkSession, state: OperatorState[OperatorHeader], result: Result): DataFrame = {
+    val program = result.program
     val opener = state.opener(spark, program.state, program.families)
     val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
     val output: Seq[Attribute] = program.output
-    val hidden = (program.lateRow.toSeq :+ program.pane).map(_.exprId)
-    val shown = output.filterNot(a => hidden.contains(a.exprId) || a.name == WindowedBuilder.noKey)
     val rows = spark.sparkContext.parallelize(0 until state.partitions, state.partitions).mapPartitions { partitions =>
-      val project = UnsafeProjection.create(shown, output)
+      val project = UnsafeProjection.create(output, output)
       partitions.flatMap { partition =>
         opener.look(partition, conf.value.value) { opened =>
           val clock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = false)
@@ -118,6 +132,14 @@ object PanesReader {
         }
       }
     }
-    spark.internalCreateDataFrame(rows, StructType(shown.map(a => StructField(a.name, a.dataType, a.nullable))))
+    val panes =
+      spark.internalCreateDataFrame(rows, StructType(output.map(a => StructField(a.name, a.dataType, a.nullable))))
+    // By what they are: two may have one name here, as aggregates have that differ in their FILTER.
+    val columnOf = output.map(_.exprId).zip(panes.queryExecution.analyzed.output).toMap
+    val shown = result.columns.map { column =>
+      val value = Shown.unalias(column).transform { case a: Attribute => columnOf(a.exprId) }
+      Alias(value, column.name)(explicitMetadata = Some(Metadata.empty))
+    }
+    Dataset.ofRows(spark, Project(shown, panes.queryExecution.analyzed))
   }
 }

@@ -39,22 +39,25 @@ object TogetherBuilder {
       ._2
       .sparkSession
     checkNames(windows.map(_._1))
-    val parts = windows.map { case (name, df) => Part.of(name, df) }
-    val columns = Columns.of(parts)
-    checkClocks(parts)
-    // Not in the order in which they are written, which the numbers of operators in a checkpoint would depend on.
-    val groups = grouped(parts.sortBy(_.name))
-    val branches = groups.map {
-      case Seq(one) => standing(one, columns, isOnlyOne = parts.length == 1)
-      case several  => shown(fuse(spark, several, columns), several, columns)
+    // Spark's analysis, and ours, ask the active session for its settings.
+    spark.withActive {
+      val parts = windows.map { case (name, df) => Part.of(name, df) }
+      val columns = Columns.of(parts)
+      checkClocks(parts)
+      // Not in the order in which they are written, which the numbers of operators in a checkpoint would depend on.
+      val groups = grouped(parts.sortBy(_.name))
+      val branches = groups.map {
+        case Seq(one) => standing(one, columns, isOnlyOne = parts.length == 1)
+        case several  => widened(together(spark, several), columns)
+      }
+      Dataset.ofRows(spark, if (branches.length == 1) branches.head else Union(branches))
     }
-    Dataset.ofRows(spark, if (branches.length == 1) branches.head else Union(branches))
   }
 
-  /** The node that has all of `windows`, whatever they are over: for what it would do. */
-  private[mullion] def node(windows: Seq[(String, DataFrame)]): WindowsTogether = {
-    val parts = windows.map { case (name, df) => Part.of(name, df) }.sortBy(_.name)
-    fuse(windows.head._2.sparkSession, parts, Columns.of(parts))
+  /** `windows` over one node, whatever they are over: for what it would do, and what it would show. */
+  private[mullion] def together(windows: Seq[(String, DataFrame)]): Project = {
+    val spark = windows.head._2.sparkSession
+    spark.withActive(together(spark, windows.map { case (name, df) => Part.of(name, df) }.sortBy(_.name)))
   }
 
   /** One window with its name.
@@ -63,33 +66,28 @@ object TogetherBuilder {
     *   the columns that it needs
     * @param ticks
     *   whether a source of ticks stands beside its rows
-    * @param results
-    *   what it shows, over the columns of `node`
     */
-  private final case class Part(
-      name: String,
-      node: WindowedAggregate,
-      rows: Project,
-      ticks: Boolean,
-      results: Seq[NamedExpression]
-  ) {
+  private final case class Part(name: String, shown: Shown, rows: Project, ticks: Boolean) {
+    def node: WindowedAggregate = shown.node
+
+    def results: Seq[NamedExpression] = shown.results
+
     def source: LogicalPlan = rows.child
 
-    def keys: Seq[Attribute] = WindowedBuilder.named(node.keys)
+    def keys: Seq[Attribute] = shown.keys
 
-    /** The columns of `results` that are columns of the node, and nothing is computed over. */
-    def plain: Seq[(String, Attribute)] = results.collect { case Alias(a: Attribute, name) => name -> a }
+    /** The columns of the node that are results as they are, by their names. */
+    val plain: Seq[(String, Attribute)] = shown.plain.map { case (result, column) => result.name -> column }
+
+    def isPlain(result: String): Boolean = plain.exists(_._1 == result)
   }
 
   private object Part {
     def of(name: String, df: DataFrame): Part = df.queryExecution.analyzed match {
-      case Project(shown, node: WindowedAggregate) =>
-        val columns = shown.drop(WindowedBuilder.named(node.keys).length + 2)
-        val results = if (node.lateRow.isDefined) columns.init else columns
-        node.child match {
-          case rows: Project => Part(name, node, rows, ticks = false, results)
-          case Union(Seq(rows: Project, ticks), _, _) if Tick.isAll(ticks) =>
-            Part(name, node, rows, ticks = true, results)
+      case Shown(shown) =>
+        shown.node.child match {
+          case rows: Project                                               => Part(name, shown, rows, ticks = false)
+          case Union(Seq(rows: Project, ticks), _, _) if Tick.isAll(ticks) => Part(name, shown, rows, ticks = true)
           case other => throw new IllegalStateException(s"a window over ${other.nodeName}")
         }
       case other =>
@@ -106,7 +104,13 @@ object TogetherBuilder {
       window: DataType,
       results: Seq[(String, DataType)],
       lateRow: Option[DataType]
-  )
+  ) {
+    def named: Seq[(String, DataType)] =
+      (Seq[(String, DataType)](
+        nameColumn -> StringType
+      ) ++ keys :+ ("window" -> window) :+ ("pane" -> PaneColumns.paneType)) ++
+        results ++ lateRow.map("late_row" -> _)
+  }
 
   private object Columns {
     def of(parts: Seq[Part]): Columns = {
@@ -222,8 +226,46 @@ object TogetherBuilder {
   private def unnumbered(plan: LogicalPlan): LogicalPlan =
     plan.transform { case watermark: EventTimeWatermark => watermark.copy(nodeId = new UUID(0, 0)) }.canonicalized
 
-  /** The windows as one node, over all that they need of their rows. */
-  private def fuse(spark: SparkSession, parts: Seq[Part], columns: Columns): WindowsTogether = {
+  /** The windows as one node, over all that they need of their rows, and what it shows. */
+  private def together(spark: SparkSession, parts: Seq[Part]): Project = {
+    val columns = Columns.of(parts)
+    val results = new Results(parts, columns)
+    shown(fuse(spark, parts, columns, results), parts, columns, results)
+  }
+
+  /** The results of several windows as columns of their node. Those that are shown as they are share a column with
+    * equal names of other windows; what something is computed over stays each window's own.
+    */
+  private final class Results(parts: Seq[Part], columns: Columns) {
+    private val shared: Seq[Attribute] = columns.results.collect {
+      case (name, kind) if parts.exists(_.isPlain(name)) => AttributeReference(name, kind)()
+    }
+
+    private val own: Map[String, Seq[(Attribute, Attribute)]] = parts.map { part =>
+      val plain = AttributeSet(part.plain.map(_._2))
+      part.name -> part.node.resultColumns.filterNot(plain.contains).map { column =>
+        (column: Attribute) -> (AttributeReference(s"${part.name}.${column.name}", column.dataType)(): Attribute)
+      }
+    }.toMap
+
+    def all: Seq[Attribute] = shared ++ parts.flatMap(part => own(part.name).map(_._2))
+
+    /** The column of what windows show as it is under a name, if one does. */
+    def sharedBy(name: String): Option[Attribute] = shared.find(_.name == name)
+
+    /** A window's own results, by what they are, and their columns. */
+    def of(part: Part): Seq[(Attribute, Attribute)] =
+      part.plain.map { case (name, column) => column -> sharedBy(name).get } ++ own(part.name)
+
+    /** Which of a window's own results each column is, or -1. */
+    def places(part: Part): Seq[Int] = all.map { column =>
+      of(part).find(_._2.exprId == column.exprId).fold(-1) { case (result, _) =>
+        part.node.resultColumns.indexWhere(_.exprId == result.exprId)
+      }
+    }
+  }
+
+  private def fuse(spark: SparkSession, parts: Seq[Part], columns: Columns, results: Results): WindowsTogether = {
     val source = parts.head.source
     val needed = new Needed
     val time = parts.head.node.time
@@ -240,33 +282,17 @@ object TogetherBuilder {
     val rows = Project(needed.columns, source)
     val child = if (parts.exists(_.ticks)) Tick.beside(spark, rows) else rows
     val first = parts.head.node
-    val shared = columns.results.flatMap { case (name, kind) =>
-      Option.when(parts.exists(_.plain.exists(_._1 == name)))(name -> kind)
-    }
-    // What something is computed over stays each window's own.
-    val own = parts.flatMap { part =>
-      val plain = AttributeSet(part.plain.map(_._2))
-      part.node.resultColumns.filterNot(plain.contains).map(column => part -> column)
-    }
-    val resultsAt = parts.map { part =>
-      shared.map { case (name, _) =>
-        part.plain.find(_._1 == name).fold(-1)(p => part.node.resultColumns.indexWhere(_.exprId == p._2.exprId))
-      } ++ own.map { case (of, column) =>
-        if (of eq part) part.node.resultColumns.indexWhere(_.exprId == column.exprId) else -1
-      }
-    }
     WindowsTogether(
       parts.zip(nodes).map { case (part, node) =>
         OneWindow.of(part.name, node.copy(child = child).overNullable)
       },
-      resultsAt,
+      parts.map(results.places),
       AttributeReference(nameColumn, StringType, nullable = false)(),
       columns.keys.map { case (name, kind) => AttributeReference(name, kind)() },
       AttributeReference("window", first.window.dataType, nullable = true, first.window.metadata)(),
       AttributeReference("pane", first.pane.dataType, nullable = false)(),
-      shared.map { case (name, kind) => AttributeReference(name, kind)() } ++
-        own.map { case (part, column) => AttributeReference(s"${part.name}.${column.name}", column.dataType)() },
-      columns.lateRow.filter(_ => parts.exists(_.node.lateRow.isDefined)).map(AttributeReference("late_row", _)()),
+      results.all,
+      columns.lateRow.map(AttributeReference("late_row", _)()),
       child
     )
   }
@@ -288,57 +314,50 @@ object TogetherBuilder {
     }
   }
 
-  /** The result's columns over several windows in one node. */
-  private def shown(node: WindowsTogether, parts: Seq[Part], columns: Columns): LogicalPlan = {
-    val columnNamed = node.columns.map(c => c.name -> c).toMap
-    val results = columns.results.map { case (name, kind) =>
-      val shared = Option.when(parts.exists(_.plain.exists(_._1 == name)))(columnNamed(name): Expression)
-      val computed = parts.flatMap { part =>
-        part.results.find(r => r.name == name && !part.plain.exists(_._1 == name)).map { result =>
-          val over = unalias(result).transform {
-            case a: Attribute if part.node.resultColumns.exists(_.exprId == a.exprId) =>
-              columnNamed(s"${part.name}.${part.node.resultColumns.find(_.exprId == a.exprId).get.name}")
-            case a: Attribute if a.exprId == part.node.pane.exprId           => node.pane
-            case a: Attribute if part.node.keys.exists(_.exprId == a.exprId) => node.keys.find(_.name == a.name).get
-          }
+  /** The columns of several windows in one node. */
+  private def shown(node: WindowsTogether, parts: Seq[Part], columns: Columns, of: Results): Project = {
+    // Keys of one name are one column, of all windows.
+    val keyOf = columns.keys.map(_._1).zip(node.keys).toMap
+    val computed = columns.results.map { case (name, kind) =>
+      val ofOne = parts.flatMap { part =>
+        part.results.find(r => r.name == name && !part.isPlain(name)).map { result =>
+          val mine = of.of(part).map { case (own, column) => own.exprId -> column }.toMap ++
+            part.keys.map(key => key.exprId -> keyOf(key.name)) + (part.node.pane.exprId -> node.pane)
+          val over = Shown.unalias(result).transform { case a: Attribute => mine(a.exprId) }
           If(EqualTo(node.name, Literal(part.name)), over, Literal(None.orNull, over.dataType)): Expression
         }
       }
-      val all = shared.toSeq ++ computed
-      val value = if (all.isEmpty) Literal(None.orNull, kind) else if (all.length == 1) all.head else Coalesce(all)
+      val all = of.sharedBy(name).toSeq ++ ofOne
+      val value = if (all.length == 1) all.head else Coalesce(all)
       Alias(value, name)()
     }
-    val keys = columns.keys.map { case (name, _) =>
-      val key = node.keys.find(_.name == name).get
-      Alias(key, name)()
-    }
-    val late = columns.lateRow.map(kind => Alias(node.lateRow.getOrElse(Literal(None.orNull, kind)), "late_row")())
+    val keys = columns.keys.map { case (name, _) => Alias(keyOf(name), name)() }
+    val late = node.lateRow.map(Alias(_, "late_row")())
     val named = Alias(node.name, nameColumn)() +: keys
-    Project((named ++ Seq(Alias(node.window, "window")(), Alias(node.pane, "pane")())) ++ results ++ late, node)
+    Project((named ++ Seq(Alias(node.window, "window")(), Alias(node.pane, "pane")())) ++ computed ++ late, node)
   }
 
-  /** The result's columns over one window in its own node. */
+  /** The columns of one window in its own node. */
   private def standing(part: Part, columns: Columns, isOnlyOne: Boolean): LogicalPlan = {
-    def none(kind: DataType): Expression = Literal(None.orNull, kind)
-    val keys = columns.keys.map { case (name, kind) =>
-      Alias(part.keys.find(_.name == name).getOrElse(none(kind)), name)()
-    }
-    val results = columns.results.map { case (name, kind) =>
-      Alias(part.results.find(_.name == name).fold(none(kind))(unalias), name)()
-    }
-    val late = columns.lateRow.map(kind => Alias(part.node.lateRow.getOrElse(none(kind)), "late_row")())
-    val named = Alias(Literal(part.name), nameColumn)() +: keys
-    val pane = Seq(Alias(part.node.window, "window")(), Alias(part.node.pane, "pane")())
     val node = part.node.copy()
     if (!isOnlyOne) {
       val why = whyAlone(part).getOrElse("no other has its rows, its clock and its state store")
       node.setTagValue(alone, s"apart from other windows: $why")
     }
-    Project((named ++ pane) ++ results ++ late, node)
+    val own = part.shown.copy(node = node).plan
+    widened(Project(Alias(Literal(part.name), nameColumn)() +: own.output, own), columns)
   }
 
-  private def unalias(e: Expression): Expression = e match {
-    case Alias(child, _) => child
-    case other           => other
+  /** With the columns of all windows, in their order: null where these have them not. */
+  private def widened(plan: Project, columns: Columns): LogicalPlan = {
+    val named = columns.named
+    if (plan.output.map(_.name) == named.map(_._1)) plan
+    else
+      Project(
+        named.map { case (name, kind) =>
+          Alias(plan.output.find(_.name == name).getOrElse(Literal(None.orNull, kind)), name)()
+        },
+        plan
+      )
   }
 }

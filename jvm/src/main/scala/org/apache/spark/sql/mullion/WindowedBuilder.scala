@@ -37,6 +37,16 @@ object WindowedBuilder {
       by: Seq[Column],
       options: WindowOptions,
       aggregates: Seq[Column]
+  ): DataFrame =
+    // Spark's analysis, and ours, ask the active session for its settings.
+    df.sparkSession.withActive(built(df, window, by, options, aggregates))
+
+  private def built(
+      df: DataFrame,
+      window: WindowSpec,
+      by: Seq[Column],
+      options: WindowOptions,
+      aggregates: Seq[Column]
   ): DataFrame = {
     val rangesExpression = options.ranges.map(CustomRanges(df, _))
     AccumulatorLimit.of(df.sparkSession.sessionState.conf)
@@ -141,7 +151,6 @@ object WindowedBuilder {
       oneByOne,
       input
     ).overNullable
-    // Fresh names above: Spark tells two uses of one DataFrame apart by renaming the columns of projections.
     val outputs =
       if (!above) resultColumns.map(c => Alias(c, c.name)())
       else {
@@ -155,10 +164,7 @@ object WindowedBuilder {
           )()
         }
       }
-    val keys = if (grouping.isEmpty) Nil else node.keys
-    val named = (keys :+ node.window :+ node.pane).map(a => Alias(a, a.name)())
-    val shown = named ++ outputs ++ node.lateRow.map(a => Alias(a, a.name)())
-    Dataset.ofRows(spark, Project(shown, node))
+    Dataset.ofRows(spark, Shown(node, outputs).plan)
   }
 
   /** What panes fire and close on, in words. */
