@@ -118,13 +118,17 @@ def decide(agent: Agent, agents: Sequence[Agent], tables: Mapping[str, Table], c
 
 
 def program(
-    decided: Mapping[int, tuple[str, bool, Decided]], tables: Mapping[str, Table], begins: Sequence[bytes]
+    decided: Mapping[int, tuple[str, bool, Decided]],
+    tables: Mapping[str, Table],
+    begins: Sequence[bytes],
+    sharded: bool,
 ) -> str:
     """What the operator is told, in JSON.
 
     - ``decided``: by their numbers, the agents in the JVM: the column of their values, and whether a value is the one
       field of it.
     - ``begins``: the records that are there once Python has begun what it does by itself.
+    - ``sharded``: whether events are in shards, by which each key is held to be.
     """
     names = list(dict.fromkeys(name for _, _, one in decided.values() for name in one.tables))
     agents = []
@@ -133,7 +137,12 @@ def program(
         own = [names.index(name) for name in one.tables]
         agents.append({"number": number, "column": column, "scalar": scalar, **_placed(one.said, names), "tables": own})
     return json.dumps(
-        {"tables": [_table(tables[name]) for name in names], "agents": agents, "begins": [b.decode() for b in begins]}
+        {
+            "tables": [_table(tables[name]) for name in names],
+            "agents": agents,
+            "begins": [b.decode() for b in begins],
+            "sharded": sharded,
+        }
     )
 
 
@@ -208,13 +217,12 @@ def _require_own(agent: Agent, agents: Sequence[Agent], tables: Sequence[str]) -
 def _table(table: Table) -> dict[str, Any]:
     window = table.window
     assert isinstance(window, _Grid)
-    assert table.default is not None
     return {
         "name": table.name,
         "size": window._size_us,
         "step": window._step_us,
         "expires": window._expires_us,
-        "default": _constant(table.default()),
+        "default": _constant(_parser.default_of(table)),
         "indexed": table.key_index,
         "tells": table.on_window_close is not None,
     }
@@ -288,9 +296,7 @@ class _Teller:
         if max(window._size_us, window._step_us, window._expires_us or 0) > _LONGEST_US:
             raise _Refused(f"the table {name!r} has ranges of {window!r}, of more than a hundred years")
         try:
-            default = self._tables[name].default
-            assert default is not None
-            _constant(default())
+            _constant(_parser.default_of(self._tables[name]))
         except _Refused as refused:
             raise _Refused(f"the default of the table {name!r} is {refused.why}") from None
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mullion.errors import MullionError, UnsupportedError
+from mullion.faust._shards import WrongShardError, shard_of
 from mullion.faust._store import Store
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ class Clock(Protocol):
 
 @dataclass(frozen=True)
 class Message:
-    """Where an event came from. ``timestamp`` is in seconds since the epoch."""
+    """Where an event came from. ``timestamp`` is in seconds since the epoch.
+
+    ``shard`` is the one that its agent's events were put into; ``None`` where all are in one.
+    """
 
     topic: str
     partition: int
@@ -56,6 +60,7 @@ class Message:
     key: Any
     value: Any
     headers: dict[str, bytes] = field(default_factory=dict)
+    shard: str | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,8 @@ class Shard:
         self.dropped: dict[str, int] = {}
         self.sent: list[Sent] = []
         self.apart: Timer | None = None
+        self._agent: str | None = None
+        self._misplaced: WrongShardError | None = None
         self._data: dict[str, TableData] = {}
         self._warned: set[str] = set()
         for table in tables:
@@ -117,6 +124,40 @@ class Shard:
 
             found = self._data[table.name] = TableData(self, table)
         return found
+
+    @contextmanager
+    def of_agent(self, name: str) -> Iterator[None]:
+        """Runs the events of an agent. Raises :class:`WrongShardError` where one used a key of another shard.
+
+        That goes before whatever the agent made of it: an error that it caught, an event that it put aside.
+        """
+        self._agent = name
+        try:
+            yield
+        except Exception:
+            if self._misplaced is not None:
+                raise self._misplaced from None
+            raise
+        finally:
+            self._agent = None
+        if self._misplaced is not None:
+            raise self._misplaced
+
+    def require_own(self, table: str, key: Any, event: Event | None) -> None:
+        """Raises :class:`WrongShardError` for a key of a table that is of another shard than an event."""
+        own = None if event is None else event.message.shard
+        if own is None or key == own or shard_of(key) == own:
+            return
+        assert event is not None
+        if self._misplaced is None:
+            self._misplaced = WrongShardError(
+                f"The agent {self._agent!r} used {table}[{key!r}] at {line_of_user()} for the event "
+                f"{event.message.value!r} (topic {event.message.topic!r}, key {event.message.key!r}, time "
+                f"{event.timestamp}), which is in the shard {own!r}: what is of the key {key!r} is kept in another "
+                "one, and totals would come in pieces. Nothing of the batch was kept. Have the agent go through "
+                "stream.group_by(...) of what the key is: a field, or lambda value: ... for what is computed."
+            )
+        raise self._misplaced
 
     def wait(self, result: Any) -> None:
         """Runs what a function of the user's gave, if it is to be awaited."""

@@ -73,6 +73,7 @@ class Interpreter:
     def run(self, statements: tuple[Statement, ...], event: Event) -> None:
         """Does what statements say for an event."""
         self._last = None
+        self._locals.clear()
         self._run(statements, event)
 
     def _run(self, statements: tuple[Statement, ...], event: Event) -> None:

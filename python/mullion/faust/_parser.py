@@ -12,13 +12,12 @@ Nothing is guessed: what is not known here in every detail is Python.
 from __future__ import annotations
 
 import ast
-import inspect
-import textwrap
-from collections.abc import Callable
+import builtins
 from datetime import timedelta
 from types import ModuleType
 from typing import Any, Final
 
+from mullion._code.functions import Source, bound_in, constant_of, names_of, plain, source_of, taken
 from mullion.faust._context import current_window
 from mullion.faust._syntax import (
     CALLS,
@@ -91,23 +90,21 @@ _BINARY: Final[dict[type[ast.AST], str]] = {
     ast.Or: "or",
 }
 _MOST_WAYS: Final = 200
+_MADE: Final = object()
+_EMPTY: Final[tuple[Any, ...]] = (int, float, str, bool, bytes, list, dict, set, tuple)
 _SCALARS = (int, float, str, bytes, type(None), timedelta)
 
 
 def read(agent: Agent) -> Reading:
     """What an agent's body is."""
-    function = agent.function
-    file = getattr(getattr(function, "__code__", None), "co_filename", "?")
-    try:
-        source, first = inspect.getsourcelines(function)
-        tree = ast.parse(textwrap.dedent("".join(source)))
-    except (OSError, TypeError, SyntaxError):
+    source = source_of(agent.function)
+    if source is None:
+        file = getattr(getattr(agent.function, "__code__", None), "co_filename", "?")
         return Reading("python", "its source is not to be found", file)
-    definition = tree.body[0]
+    file, definition = source.file, source.definition
     if not isinstance(definition, ast.AsyncFunctionDef):
-        return Reading("python", "it is not an async def", f"{file}:{first}")
-    ast.increment_lineno(tree, first - 1)
-    reader = _Reader(function, definition)
+        return Reading("python", "it is not an async def", f"{file}:{source.line}")
+    reader = _Reader(agent.function, source)
     try:
         statements = reader.body()
         decided = reader.decided
@@ -121,22 +118,26 @@ def read(agent: Agent) -> Reading:
 class _Reader:
     """Reads one body. Variables stand for the expressions that they were set to."""
 
-    def __init__(self, function: Callable[..., Any], definition: ast.AsyncFunctionDef) -> None:
-        self._scope = inspect.getclosurevars(function)
-        self._definition = definition
+    def __init__(self, function: Any, source: Source) -> None:
+        whole = plain(function)
+        assert whole is not None
+        self._around = names_of(whole)
+        self._taken = {id(node) for node in taken(source)}
+        self._is_bound = whole is not function
+        definition = self._definition = source.definition
         self.tables: list[str] = []
         self.group: GroupBy | None = None
         self.decided: tuple[int, str] | None = None
         self.loop_line = definition.lineno
         self._ways = 0
-        stored = (one for one in ast.walk(definition) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
-        self._set = {one.id for one in stored}
+        self._set = set[str]().union(*(bound_in(one) for one in definition.body))
 
     def body(self) -> tuple[Statement, ...]:
         parameters = self._definition.args
         names = [one.arg for one in (*parameters.posonlyargs, *parameters.args)]
         loops = [one for one in self._definition.body if not _is_text(one)]
-        if len(names) != 1:
+        more = (*parameters.kwonlyargs, parameters.vararg, parameters.kwarg)
+        if len(names) != 1 or self._is_bound or any(one is not None for one in more):
             raise _Unknown("it takes more than a stream", self._definition)
         if not loops or not isinstance(loops[0], ast.AsyncFor):
             first = loops[0] if loops else self._definition
@@ -209,18 +210,23 @@ class _Reader:
         if isinstance(node, ast.If):
             test = self._expression(node.test, known)
             then, otherwise = dict(known), dict(known)
-            made = If(test, self._block(node.body, then), self._block(node.orelse, otherwise))
-            # What is set in one case only may be of an event before, in the other.
-            known.update({name: then[name] for name in then if name in otherwise})
-            return [made]
+            ways = [self._block(node.body, then), self._block(node.orelse, otherwise)]
+            # What is set in one case only, and was nothing before, may be of an event before in the other.
+            for name in [one for one in then if one in otherwise]:
+                if then[name] != otherwise[name]:
+                    # What was something before is that in the other.
+                    for i, way in enumerate((then, otherwise)):
+                        if way[name] != Local(name):
+                            ways[i] += (Let(name, way[name]),)
+                    then[name] = Local(name)
+                known[name] = then[name]
+            return [If(test, *ways)]
         if isinstance(node, ast.Expr):
             return self._effect(node, known)
         raise _Unknown(f"a statement that is not one of a fold: {_first_line(node)}", node)
 
     def _assign(self, target: ast.expr, value: ast.expr, node: ast.stmt, known: dict[str, Any]) -> list[Statement]:
         if isinstance(target, ast.Name):
-            if self._table_of(target, known) is not None:
-                raise _Unknown(f"the variable {target.id!r} is called as a table", node)
             if known.get(target.id) == "event":
                 raise _Unknown(f"the variable {target.id!r} is set anew", node)
             made = Let(target.id, self._expression(value, known))
@@ -270,8 +276,9 @@ class _Reader:
             raise _Unknown(f"the table {table.name!r} has a window of another kind, {kind}", node)
         if table._relative.to == "field":
             raise _Unknown(f"the table {table.name!r} is relative to a field", node)
-        default = table.table.default
-        made = None if default is None else default()
+        made = default_of(table.table)
+        if made is _MADE:
+            raise _Unknown(f"the default of the table {table.name!r} is what a function makes of it each time", node)
         if type(made) not in (int, float):
             raise _Unknown(f"the table {table.name!r} holds no numbers, but {type(made).__name__}", node)
         self.tables.append(table.name)
@@ -428,13 +435,23 @@ class _Reader:
     # -- names
 
     def _lookup(self, node: ast.Name) -> Any:
-        for names in (self._scope.nonlocals, self._scope.globals, self._scope.builtins):
-            if node.id in names:
-                return names[node.id]
+        if id(node) in self._taken and node.id in self._around:
+            return self._around[node.id]
         raise _Unknown(f"the name {node.id!r} is not known when the program starts", node)
 
     def _shadowed(self, name: str, known: dict[str, Any]) -> bool:
-        return name in known or name in self._scope.nonlocals or name in self._scope.globals
+        return name in known or name in self._set or self._around.get(name) is not getattr(builtins, name)
+
+
+def default_of(table: Table) -> Any:
+    """What a table always has for a key that is not there; ``_MADE`` where that may be another thing each time."""
+    default: Any = table.default
+    if default is None:
+        return None
+    if default in _EMPTY:
+        return default()
+    found = constant_of(default)
+    return _MADE if found is None else found[0]
 
 
 def _is_text(node: ast.AST) -> bool:

@@ -29,6 +29,8 @@ from mullion.faust._journal import Journal
 from mullion.faust._reading import ValidationError
 from mullion.faust._rows import InOrder
 from mullion.faust._running import Told, run_batch, run_told
+from mullion.faust._sharding import Sharding
+from mullion.faust._shards import shard_of
 from mullion.faust._syntax import Emit, Print
 from mullion.faust.agents import Agent, DeadLetter, Timer
 from mullion.faust.streams import GroupBy
@@ -46,7 +48,8 @@ _COLUMN = "\n{}\n"
 class Reads:
     """An agent, and the column of the rows that holds its topic's values; whether a value is the one field of it.
 
-    ``tells`` are the statements of one that runs in the JVM that print or yield.
+    ``tells`` are the statements of one that runs in the JVM that print or yield; ``sharding`` is what its events are
+    in shards by, ``None`` where all are in one.
     """
 
     agent: Agent
@@ -54,6 +57,7 @@ class Reads:
     scalar: bool
     group: GroupBy | None = None
     tells: tuple[Print | Emit, ...] = ()
+    sharding: Sharding | None = None
 
 
 @final
@@ -104,9 +108,10 @@ class Worker:
         aside: list[DeadLetter] = []
         rows = InOrder(batches)
         for number, reads in enumerate(self._reads):
-            aside += run_batch(reads.agent, shard, journal, _Coming(self, reads, rows.of(number), aside))
-            if reads.tells:
-                run_told(reads.agent, shard, reads.group, self._told(reads, rows.of(number, told=True), aside))
+            with shard.of_agent(reads.agent.name):
+                aside += run_batch(reads.agent, shard, journal, _Coming(self, reads, rows.of(number), aside))
+                if reads.tells:
+                    run_told(reads.agent, shard, reads.group, self._told(reads, rows.of(number, told=True), aside))
         if self._timers:
             self._run_timers(shard, state)
         shard.expire()
@@ -129,8 +134,12 @@ class Worker:
             if unfit is not None:
                 _require_text(unfit, f"value of {channel.name}")
                 value = _of_json(unfit, channel.name)
-            message = Message(channel.name, 0, row["_position"], timestamp, key, value)
-            return Event(channel.key_of(key), channel.value_of(value), message)
+            shard = row["_shard"] if reads.sharding is not None else None
+            message = Message(channel.name, 0, row["_position"], timestamp, key, value, shard=shard)
+            event = Event(channel.key_of(key), channel.value_of(value), message)
+            if unfit is not None and reads.sharding is not None:
+                _require_shard(reads.sharding, event, channel.name)
+            return event
         except ValidationError as invalid:
             reason = str(invalid)
         except MullionError:
@@ -204,6 +213,16 @@ def _as_text(text: str | None) -> str | None:
 def _require_text(text: str | None, what: str) -> None:
     if text is not None and text.startswith(NOT_TEXT):
         raise ValidationError(what, f"its bytes are not UTF-8: {_as_text(text)!r}.")
+
+
+def _require_shard(sharding: Sharding, event: Event, topic: str) -> None:
+    """A value that does not fit the topic's columns may be in another shard than the others of its key."""
+    key = sharding.key_of(event.key, event.value)
+    if shard_of(key) != event.message.shard:
+        raise ValidationError(
+            f"value of {topic}",
+            f"it does not fit the columns of the topic, and its key {key!r} not the events' shards.",
+        )
 
 
 def _of_json(text: str, topic: str) -> Any:

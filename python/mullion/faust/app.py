@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import inspect
 import json
 import os
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, get_origin
+from typing import Any, ClassVar, Literal, cast, get_origin
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -22,18 +21,20 @@ from mullion._app.jobs import Job
 from mullion._app.names import Named, folder_name
 from mullion._app.report import Part, shown, where_of
 from mullion.errors import IncompatibleStateError, InvalidArgumentError, UnsupportedError
-from mullion.faust import _compiled, _parser, _sharding
+from mullion.faust import _compiled, _parser
 from mullion.faust._begun import to_its_end
 from mullion.faust._compiled import Decided
 from mullion.faust._context import Context, Shard, enter
 from mullion.faust._program import Program
 from mullion.faust._reader import TableReader
 from mullion.faust._running import grouped_by, steps_of, type_by_groups
+from mullion.faust._sharding import Sharding, sharding_of
+from mullion.faust._shards import shard_column
 from mullion.faust._store import MemoryStore
 from mullion.faust._timers import placed
 from mullion.faust._worker import Reads, Worker
 from mullion.faust.agents import Agent, Channel
-from mullion.faust.models import FieldDescriptor, Record
+from mullion.faust.models import Record
 from mullion.topics import OUTPUTS, Broker, DirBroker, KafkaBroker
 from mullion.topics._brokers import UNFIT
 from mullion.topics._dir_topic import DirTopic, replace_text
@@ -134,13 +135,14 @@ class App(Program, SharedApp):
     def _parts(self) -> Sequence[Part]:
         type_by_groups(self.agents.values())
         parts = []
-        shards = {agent.name: self._shards_of(agent) for agent in self.agents.values()}
-        alone = next((name for name, (field, _) in shards.items() if field is None), None)
+        columns = {agent.name: self._known_columns(agent.channel.name) for agent in self.agents.values()}
+        shards = {agent.name: _sharding_of(agent, columns[agent.name]) for agent in self.agents.values()}
+        alone = next((name for name, one in shards.items() if one.field is None), None)
         for agent in self.agents.values():
-            decided = self._decided(agent, self._known_columns(agent.channel.name))
+            decided = self._decided(agent, columns[agent.name])
             file, _, line = decided.where.rpartition(":")
             where = f"{shown(file)}:{line}" if file else where_of(agent.function)
-            field, words = shards[agent.name]
+            field, words = shards[agent.name].field, shards[agent.name].words
             if field is not None and alone is not None:
                 words = f"one shard, as those of {alone!r} are"
             why = f"its events are in {words}; {decided.why}"
@@ -165,14 +167,8 @@ class App(Program, SharedApp):
         from mullion._stateful import stateful_map
 
         agents = list(self.agents.values())
-        one_shard = any(self._shards_of(agent)[0] is None for agent in agents)
-        if not one_shard:
-            for agent in agents:
-                _sharding.check(agent, _group_of(agent))
         # Spark knows sources by their number: there is one for each topic, whichever agents there are.
         topics = sorted({agent.channel.name for agent in agents})
-        shards = {agent.name: None if one_shard else self._shards_of(agent)[0] for agent in agents}
-        self._require_begun_so(topics, shards)
         if isinstance(self.broker, KafkaBroker):
             # A cluster need not make topics by itself when the first message comes.
             for name in (*self._sinks(), self.dead_letters):
@@ -180,9 +176,12 @@ class App(Program, SharedApp):
         reads: dict[int, Reads] = {}
         folds: dict[int, tuple[str, bool, Decided]] = {}
         rows: DataFrame | None = None
+        streams = {name: self._stream_of(name, _schema_of(self.topics[name].value_type)) for name in topics}
+        shardings = {agent.name: _sharding_of(agent, streams[agent.channel.name].schema) for agent in agents}
+        sharded = all(one.field is not None for one in shardings.values())
+        self._require_begun_so(topics, {name: one.field if sharded else None for name, one in shardings.items()})
         for column, name in ((f"v{number}", name) for number, name in enumerate(topics)):
-            channel = self.topics[name]
-            stream = self._stream_of(name, _schema_of(channel.value_type))
+            channel, stream = self.topics[name], streams[name]
             values = [field for field in stream.schema.fieldNames() if field not in (*RESERVED, UNFIT)]
             scalar = values == ["value"] and not _is_record(channel.value_type)
             of_topic = stream.select(
@@ -195,12 +194,13 @@ class App(Program, SharedApp):
             places = []
             for number, agent in enumerate(agents):
                 if agent.channel.name == name:
-                    shard = F.lit("") if one_shard else self._shard_column(agent, column, values)
+                    sharding = shardings[agent.name] if sharded else None
+                    shard = F.lit("") if sharding is None else _shard_column(agent, sharding, column, of_topic)
                     places.append(F.struct(F.lit(number).cast("int").alias("_agent"), shard.alias("_shard")))
                     decided = self._decided(agent, of_topic.select(f"{column}.*").schema)
                     if decided.jvm:
                         folds[number] = (column, scalar, decided)
-                    reads[number] = Reads(agent, column, scalar, decided.group, decided.tells)
+                    reads[number] = Reads(agent, column, scalar, decided.group, decided.tells, sharding)
             place = places[0] if len(places) == 1 else F.explode(F.array(*places))
             mine = of_topic.withColumn("_place", place).select("*", "_place.*").drop("_place")
             rows = mine if rows is None else rows.unionByName(mine, allowMissingColumns=True)
@@ -216,7 +216,7 @@ class App(Program, SharedApp):
         worker = Worker(
             [reads[number] for number in sorted(reads)], self.tables.values(), placed(self.timers), self.dead_letters
         )
-        told = _compiled.program(folds, self.tables, worker.begins()) if folds else None
+        told = _compiled.program(folds, self.tables, worker.begins(), sharded) if folds else None
         made: DataFrame = stateful_map(
             timed,
             worker,
@@ -266,36 +266,6 @@ class App(Program, SharedApp):
                 raise
             return self.stream(_JOB, topic, otherwise, unfit=True)
 
-    def _shards_of(self, agent: Agent) -> tuple[str | None, str]:
-        """The field by which an agent's events are in shards, ``""`` for their keys, ``None`` for one; in words."""
-        group = _group_of(agent)
-        if group is not None:
-            field = group.key.field if isinstance(group.key, FieldDescriptor) else group.key
-            return (field, f"shards by {field}") if isinstance(field, str) else (None, f"one shard, grouped by {group}")
-        hidden = _sharding.hidden(agent)
-        if hidden is not None:
-            return None, f"one shard, for it may use tables through {hidden}"
-        keys = {one.key for one in _sharding.keys_of(agent)}
-        if not keys:
-            return "", _in_words("")
-        field = _field_of(next(iter(keys))) if len(keys) == 1 else None
-        if field is None and len(keys) == 1:
-            return None, f"one shard, for its tables are of {next(iter(keys))}"
-        if field is None:
-            _sharding.check(agent, None)
-        return field, f"shards by {field}"
-
-    def _shard_column(self, agent: Agent, column: str, values: list[str]) -> Column:
-        field, words = self._shards_of(agent)
-        if field == "":
-            return F.coalesce(F.col("_key"), F.lit(""))
-        if field not in values:
-            raise InvalidArgumentError(
-                f"The events of the agent {agent.name!r} are in {words}, which its topic {agent.channel.name!r} does "
-                f"not have. It has: {', '.join(values)}."
-            )
-        return F.coalesce(F.col(column)[field].cast("string"), F.lit(""))
-
     def _run_tasks(self) -> None:
         if not self.tasks:
             return
@@ -327,24 +297,34 @@ def _group_of(agent: Agent) -> Any:
 
 
 def _in_words(field: str | None) -> str:
-    """The shards that :meth:`App._shards_of` gives."""
+    """The shards of a :class:`Sharding`."""
     if field is None:
         return "one shard"
     return f"shards by {field}" if field else "shards by their keys"
 
 
-def _field_of(key: str) -> str | None:
-    """The field that a table's key is: ``_['name']``, ``_.name``, or the value itself."""
-    node = ast.parse(key, mode="eval").body
-    if isinstance(node, ast.Name) and node.id == "_":
-        return "value"
-    of = getattr(node, "value", None)
-    if isinstance(of, ast.Name) and of.id == "_":
-        if isinstance(node, ast.Attribute):
-            return node.attr
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            return node.slice.value if isinstance(node.slice.value, str) else None
-    return None
+def _sharding_of(agent: Agent, columns: StructType | None) -> Sharding:
+    return sharding_of(agent, steps_of(agent), _group_of(agent), columns)
+
+
+def _shard_column(agent: Agent, sharding: Sharding, column: str, rows: DataFrame) -> Column:
+    """The shard of each row of a topic, by the rule of the keys of tables."""
+    if not sharding.field:
+        return F.coalesce(F.col("_key"), F.lit(""))
+    kinds = {field.name: field.dataType for field in cast(StructType, rows.schema[column].dataType)}
+    known = sharding.field in kinds
+    if not known and not sharding.default:
+        raise InvalidArgumentError(
+            f"The events of the agent {agent.name!r} are in {sharding.words}, which its topic "
+            f"{agent.channel.name!r} does not have. It has: {', '.join(kinds)}."
+        )
+    shard = shard_column(F.col(column)[sharding.field], kinds[sharding.field]) if known else F.lit(None).cast("string")
+    if UNFIT in rows.columns:
+        path = (
+            "$" if list(kinds) == ["value"] and not _is_record(agent.channel.value_type) else f"$['{sharding.field}']"
+        )
+        shard = F.when(F.col(UNFIT).isNotNull(), F.get_json_object(UNFIT, path)).otherwise(shard)
+    return F.coalesce(shard, F.lit(sharding.default))
 
 
 def _is_record(kind: Any) -> bool:

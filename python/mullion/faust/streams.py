@@ -72,7 +72,8 @@ Step: TypeAlias = Filter | GroupBy
 class Stream:
     """The events of a topic. ``async for value in stream`` goes through their values.
 
-    - :meth:`events` goes through the events themselves, :meth:`items` through keys and values.
+    - :meth:`events` goes through the events themselves, :meth:`items` through keys and values,
+      :meth:`enumerate` through numbers and values.
     - :meth:`filter`, :meth:`group_by` and :meth:`take` make streams of it.
     """
 
@@ -116,6 +117,13 @@ class Stream:
         while True:
             event = await self._next()
             yield event.key, event.value
+
+    async def enumerate(self, start: int = 0) -> AsyncIterator[tuple[int, Any]]:
+        """The values with a number, which begins anew with each batch of events, as the body does."""
+        number = start
+        async for value in self:
+            yield number, value
+            number += 1
 
     async def take(self, max_: int, within: Seconds | None = None) -> AsyncIterator[list[Any]]:
         """Lists of up to ``max_`` values. A list ends with the batch of events, which is what bounds its wait.

@@ -153,7 +153,8 @@ class Table:
 
     def clear(self) -> None:
         """Removes all keys of this shard."""
-        data = self._writes("all its keys")
+        event_for(f"{self.name} was cleared")
+        data = self._data("")
         for key, _ in data.items():
             data.delete(key)
 
@@ -164,8 +165,12 @@ class Table:
         return context(doing).shard.data(self)
 
     def _reads(self, key: Any) -> TableData:
-        return self._data(f"{self.name}[{key!r}] was read")
+        found = context(f"{self.name}[{key!r}] was read")
+        found.shard.require_own(self.name, key, found.event)
+        return found.shard.data(self)
 
     def _writes(self, key: Any) -> TableData:
-        event_for(f"{self.name}[{key!r}] was changed")
-        return self._data("")
+        event = event_for(f"{self.name}[{key!r}] was changed")
+        shard = context("").shard
+        shard.require_own(self.name, key, event)
+        return shard.data(self)

@@ -130,7 +130,7 @@ class WindowedTable:
     def __getitem__(self, key: Any) -> Any:
         at = self._at(key)
         if at is not None:
-            found = self._value(self._reads(key), at[0], at[1])
+            found = self._value(self._reads(key, at), at[0], at[1])
             if found is MISSING:
                 raise KeyError(key)
             return found
@@ -138,8 +138,8 @@ class WindowedTable:
         return WindowSet(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        data = self._writes(key)
         at = self._at(key)
+        data = self._writes(key, at)
         if at is not None:
             self._assign(data, at[0], at[1], _each.plain(value))
         elif isinstance(value, WindowSet):
@@ -148,8 +148,8 @@ class WindowedTable:
             self._assign(data, key, self._event_us(), _each.plain(value))
 
     def __delitem__(self, key: Any) -> None:
-        data = self._writes(key)
         at = self._at(key)
+        data = self._writes(key, at)
         k, us = at if at is not None else (key, self._event_us())
         if isinstance(self._window, SlidingWindow):
             there = [data.forget(k, us)]
@@ -163,8 +163,8 @@ class WindowedTable:
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The value of a key at the time that the table is read at, or ``default``, not the table's own."""
-        data = self._reads(key)
         at = self._at(key)
+        data = self._reads(key, at)
         k, us = at if at is not None else (key, self._read_us(data))
         found = MISSING if us is None else self._stored(data, k, us)
         return default if found is MISSING else found
@@ -244,12 +244,16 @@ class WindowedTable:
     def _context(self, doing: str) -> Context:
         return context(f"{self.name}{doing}")
 
-    def _reads(self, key: Any) -> TableData:
-        return self._context(f"[{key!r}] was read").shard.data(self._table)
+    def _reads(self, key: Any, at: tuple[Any, int] | None = None) -> TableData:
+        found = self._context(f"[{key!r}] was read")
+        found.shard.require_own(self.name, key if at is None else at[0], found.event)
+        return found.shard.data(self._table)
 
-    def _writes(self, key: Any) -> TableData:
-        event_for(f"{self.name}[{key!r}] was changed")
-        return self._context("").shard.data(self._table)
+    def _writes(self, key: Any, at: tuple[Any, int] | None = None) -> TableData:
+        event = event_for(f"{self.name}[{key!r}] was changed")
+        shard = self._context("").shard
+        shard.require_own(self.name, key if at is None else at[0], event)
+        return shard.data(self._table)
 
     def _event_us(self, event: Event | None = None) -> int:
         """The time at which an event is applied."""

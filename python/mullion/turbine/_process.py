@@ -15,13 +15,14 @@ import ast
 import dis
 import inspect
 import linecache
-import textwrap
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, final
 
+from mullion._code.functions import called as called_by
+from mullion._code.functions import plain, source_of
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.turbine import windowing
 from mullion.turbine.windowing import TurbineWindow, called
@@ -63,20 +64,20 @@ def read(instance: object, function: Callable[..., Any], windows: Collection[Tur
     Raises :class:`UnsupportedError` for one that makes windows and cannot make them again, and for one that updates a
     window of another subscription.
     """
-    whole = _plain_function(function)
+    whole = plain(function)
     if whole is None:
         somewhere = Place(called(function), 0, "it is no plain method, and is not looked into")
         return Process((), somewhere, somewhere, True)
-    parameters = list(inspect.signature(function).parameters)
+    parameters = _parameters(function)
     recovers = recovery_of(instance)
     # Windows that are made from data are kept with the state.
     state = reads(function, 1) if recovers is None else Place(*_where(recovers), "on_recover makes windows again")
     tree = _tree(whole)
     for call in ast.walk(tree) if tree is not None and recovers is None else ():
-        if isinstance(call, ast.Call) and _called_by(call) in windowing.__all__[:-1]:
+        if isinstance(call, ast.Call) and called_by(call) in windowing.__all__[:-1]:
             raise UnsupportedError(
-                f"process of {type(instance).__name__} makes a window, {_called_by(call)}(...) "
-                f"({whole.__code__.co_filename}:{_line(whole, call)}), and nothing would make it again after a "
+                f"process of {type(instance).__name__} makes a window, {called_by(call)}(...) "
+                f"({whole.__code__.co_filename}:{call.lineno}), and nothing would make it again after a "
                 "restart. Write def on_recover(self, name, spec), which returns spec.window(self, on_close_each=...), "
                 "or make the window in __init__."
             )
@@ -86,7 +87,7 @@ def read(instance: object, function: Callable[..., Any], windows: Collection[Tur
         return Process((), Place(*_where(whole), "it may make windows"), state, _returns(tree))
     if tree is None:
         return Process((), Place(*_where(whole), "its source cannot be read"), state, True)
-    myself = next(iter(inspect.signature(whole).parameters), "")
+    myself = next(iter(_parameters(whole)), "")
     updates: list[str] = []
     for statement in tree.body:
         window = _updated(statement, myself, parameters, instance)
@@ -98,7 +99,7 @@ def read(instance: object, function: Callable[..., Any], windows: Collection[Tur
         elif isinstance(statement, ast.Return) and _is_none(statement.value):
             break
         elif not _says_nothing(statement):
-            text = linecache.getline(whole.__code__.co_filename, _line(whole, statement)).split("  #")[0].strip()
+            text = linecache.getline(whole.__code__.co_filename, statement.lineno).split("  #")[0].strip()
             return _in_python(whole, statement, text or ast.unparse(statement), state, tree)
     return Process(tuple(updates), None, None, False)
 
@@ -114,16 +115,17 @@ def reads(function: Callable[..., Any], position: int) -> Place | None:
 
 def _reads(function: Callable[..., Any], given: int | str, instance: object, within: frozenset[Any]) -> Place | None:
     """The same of what is given at a position, or by a name."""
-    whole = _plain_function(function)
+    whole = plain(function)
     if whole is None or (within and hasattr(whole, "__wrapped__")):
         return Place(called(function), 0, "it is no plain function, and is not looked into")
     if (whole, given) in within:
         # It calls itself: what else it does is being looked at.
         return None
-    names = inspect.signature(function).parameters.values()
-    positional = [each.name for each in names if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    positional = _parameters(function)[: whole.__code__.co_argcount - inspect.ismethod(function)]
     named = (
-        positional[given : given + 1] if isinstance(given, int) else [each.name for each in names if each.name == given]
+        positional[given : given + 1]
+        if isinstance(given, int)
+        else [one for one in _parameters(function) if one == given]
     )
     if not named:
         return Place(*_where(whole), "it takes *args, and is not looked into")
@@ -157,13 +159,13 @@ def _reads_in_source(
                 handed.add(id(value))
     for each in ast.walk(tree):
         if isinstance(each, ast.Name) and each.id == name and id(each) not in handed:
-            return Place(whole.__code__.co_filename, _line(whole, each), f"reads {name}")
+            return Place(whole.__code__.co_filename, each.lineno, f"reads {name}")
     return None
 
 
 def _method_called(call: ast.Call, whole: Any, instance: object) -> Any:
     """The function behind ``self.method(...)`` or ``super().method(...)``; ``None`` where it is not surely known."""
-    parameters = list(inspect.signature(whole).parameters)
+    parameters = _parameters(whole)
     if instance is None or not isinstance(call.func, ast.Attribute) or not parameters:
         return None
     kinds: Sequence[type] = type(instance).__mro__
@@ -196,17 +198,17 @@ def changes(function: Callable[..., Any], *, makes_windows: bool = False) -> lis
     ``self`` of ``process`` and of the callbacks is a copy, which lives for a batch. With ``makes_windows`` what is put
     into an attribute is a window, which ``on_recover`` puts there again.
     """
-    whole = _plain_function(function)
+    whole = plain(function)
     tree = None if whole is None or getattr(function, "__self__", None) is None else _tree(whole)
-    if tree is None:
+    if whole is None or tree is None:
         return []
-    myself = next(iter(inspect.signature(whole).parameters), "")
+    myself = next(iter(_parameters(whole)), "")
     found = []
     for node in ast.walk(tree):
         name = next(_changed(node, myself, function.__self__, makes_windows=makes_windows), None)  # type: ignore[attr-defined]
         if name is not None:
             assert isinstance(node, (ast.stmt, ast.expr))
-            found.append(Place(whole.__code__.co_filename, _line(whole, node), f"self.{name}"))
+            found.append(Place(whole.__code__.co_filename, node.lineno, f"self.{name}"))
     return sorted(found, key=lambda place: place.line)
 
 
@@ -244,23 +246,18 @@ def _reads_in_code(code: CodeType, name: str) -> Place | None:
 
 def _tree(whole: Any) -> ast.FunctionDef | None:
     """The syntax tree of a function that is written with ``def`` and whose source is there."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(whole))).body[0]
-    except (OSError, TypeError, SyntaxError, IndexError):
-        return None
-    return tree if isinstance(tree, ast.FunctionDef) and tree.name == whole.__name__ else None
+    source = source_of(whole)
+    tree = None if source is None else source.definition
+    return tree if isinstance(tree, ast.FunctionDef) else None
 
 
-def _line(whole: Any, node: ast.stmt | ast.expr) -> int:
-    return int(whole.__code__.co_firstlineno) - 1 + node.lineno
-
-
-def _called_by(call: ast.Call) -> str:
-    """The last word of what is called."""
-    match call.func:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-    return ""
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    """The parameters that a function itself has by name, not those of one that it says it wraps."""
+    whole = plain(function)
+    assert whole is not None
+    code = whole.__code__
+    names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    return names[1:] if inspect.ismethod(function) else names
 
 
 def _is_update(call: ast.Call) -> bool:
@@ -291,7 +288,7 @@ def require_process(instance: object) -> Callable[..., Any]:
 
 
 def _in_python(whole: Any, statement: ast.stmt, text: str, state: Place | None, tree: ast.FunctionDef) -> Process:
-    return Process((), Place(whole.__code__.co_filename, _line(whole, statement), text), state, _returns(tree))
+    return Process((), Place(whole.__code__.co_filename, statement.lineno, text), state, _returns(tree))
 
 
 def _returns(tree: ast.FunctionDef | None) -> bool:
@@ -346,15 +343,14 @@ def _require_own(
     instance: object, whole: Any, tree: ast.FunctionDef | None, windows: Collection[TurbineWindow]
 ) -> None:
     """Refuses what gives rows to a window of another subscription, which nothing would take them from."""
-    myself = next(iter(inspect.signature(whole).parameters), "")
+    myself = next(iter(_parameters(whole)), "")
     for call in ast.walk(tree) if tree is not None else ():
         match call:
             case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr=attribute))):
                 window = _attribute(instance, attribute) if owner == myself else None
                 if _is_update(call) and isinstance(window, TurbineWindow) and not any(window is own for own in windows):
                     raise UnsupportedError(
-                        f"{not_own(type(instance).__name__, window.name)} "
-                        f"({whole.__code__.co_filename}:{_line(whole, call)})"
+                        f"{not_own(type(instance).__name__, window.name)} ({whole.__code__.co_filename}:{call.lineno})"
                     )
 
 
@@ -378,17 +374,11 @@ def _says_nothing(statement: ast.stmt) -> bool:
     )
 
 
-def _plain_function(function: Callable[..., Any]) -> Any:
-    """The function behind a function, lambda or bound method; ``None`` for anything else that is called."""
-    whole = getattr(function, "__func__", function)
-    return whole if isinstance(getattr(whole, "__code__", None), CodeType) else None
-
-
 def _where(whole: Any) -> tuple[str, int]:
     return whole.__code__.co_filename, whole.__code__.co_firstlineno
 
 
 def place_of(function: Callable[..., Any]) -> str:
     """Where a function is written: ``file:line``; for what is no plain function, its name."""
-    whole = _plain_function(function)
+    whole = plain(function)
     return called(function) if whole is None else ":".join(map(str, _where(whole)))

@@ -16,13 +16,20 @@ private[folds] final class Constant(value: Value) extends Expression {
 }
 
 private[folds] final class Variable(of: Value) extends Expression {
-  override def compute(): Unit = set(of)
+  override def compute(): Unit = if (of.kind == Value.Unset) throw Odd else set(of)
 }
 
 /** What a table has for a key: at the time of the event or of the batch, or so long before. */
-private[folds] final class Read(table: FoldTable, key: Expression, timeUs: () => Long, agoUs: Long) extends Expression {
+private[folds] final class Read(
+    event: FoldEvent,
+    table: FoldTable,
+    key: Expression,
+    timeUs: () => Long,
+    agoUs: Long
+) extends Expression {
   override def compute(): Unit = {
     key.compute()
+    event.requireOwn(key)
     table.read(key, timeUs() - agoUs, this)
   }
 }

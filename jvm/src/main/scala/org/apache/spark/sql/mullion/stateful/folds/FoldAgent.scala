@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 private[folds] final class FoldAgent(
     val number: Int,
     event: FoldEvent,
+    locals: Array[Value],
     tables: Seq[FoldTable],
     last: LastRange,
     steps: Array[FoldStep]
@@ -23,6 +24,8 @@ private[folds] final class FoldAgent(
       while (i < rows.length) {
         event.take(rows(i))
         last.forget()
+        // What a variable was for another event is not known to any other.
+        locals.foreach(_.unset())
         FoldStep.run(steps, rows(i), told)
         i += 1
       }
@@ -68,6 +71,7 @@ private[folds] object FoldStep {
   ) extends FoldStep {
     override def run(row: UnsafeRow, told: mutable.ArrayBuffer[Told]): Unit = {
       key.compute()
+      event.requireOwn(key)
       value.compute()
       table.update(key, event.us, operator, value)
     }

@@ -22,8 +22,16 @@ import org.apache.spark.unsafe.types.UTF8String
   *   the struct that holds the topic's values
   * @param model
   *   the fields of a record, in order, or what a scalar must be: each `{"name", "kind", "strict", "default"}`
+  * @param isSharded
+  *   whether events are in shards, by the column `_shard`
   */
-private[folds] final class FoldEvent(layout: Seq[Attribute], column: String, model: JValue, isScalar: Boolean) {
+private[folds] final class FoldEvent(
+    layout: Seq[Attribute],
+    column: String,
+    model: JValue,
+    isScalar: Boolean,
+    isSharded: Boolean
+) {
   import FoldEvent._
 
   private def ordinal(name: String) = layout.indexWhere(_.name == name)
@@ -33,6 +41,7 @@ private[folds] final class FoldEvent(layout: Seq[Attribute], column: String, mod
   private val timeAt = ordinal("_timestamp")
   private val columnsAt = ordinal("_columns")
   private val unfitAt = ordinal("_unfit")
+  private val shardAt = ordinal("_shard")
   private val struct = layout(valueAt).dataType match {
     case fields: StructType => fields
     case other              => throw new IllegalArgumentException(s"${other.sql} holds no values of a topic")
@@ -68,6 +77,10 @@ private[folds] final class FoldEvent(layout: Seq[Attribute], column: String, mod
     // What does not fit is put aside, whether it is used or not.
     checked.foreach(_.compute())
   }
+
+  /** Odd for a key of a table that is of another shard than the event: Python says which, and stops. */
+  def requireOwn(key: Value): Unit =
+    if (isSharded && (row.isNullAt(shardAt) || !Shards.holds(row.getUTF8String(shardAt), key))) throw Odd
 
   def field(name: String): Field = new Field(
     struct.getFieldIndex(name),

@@ -14,7 +14,7 @@ import dev.mullion.windows.KeptRanges
   * {{{
   *   {"tables": [{"name", "size", "step", "expires", "default", "indexed", "tells"}],
   *    "agents": [{"number", "column", "model", "scalar", "locals", "tables", "steps"}],
-  *    "begins": ["timer...0"]}
+  *    "begins": ["timer...0"], "sharded": true}
   *
   *   step         ["update", table, key, sign, value]  ["if", test, [step], [step]]  ["let", local, value]
   *                ["tell", number, [value]]
@@ -65,12 +65,15 @@ private[folds] object FoldProgram {
       last: LastRange,
       wallUs: Long
   ): Seq[FoldAgent] = list(program.said \ "agents").map { said =>
-    val event = new FoldEvent(layout, text(said \ "column"), said \ "model", said \ "scalar" == JBool(true))
+    val isScalar = said \ "scalar" == JBool(true)
+    val isSharded = program.said \ "sharded" == JBool(true)
+    val event = new FoldEvent(layout, text(said \ "column"), said \ "model", isScalar, isSharded)
     val locals = Array.fill(whole(said \ "locals").toInt)(new Value)
     val own = list(said \ "tables").map(n => tables(whole(n).toInt))
     new FoldAgent(
       whole(said \ "number").toInt,
       event,
+      locals,
       own,
       last,
       new Reader(event, locals, tables, last, wallUs).steps(said \ "steps")
@@ -107,7 +110,7 @@ private[folds] object FoldProgram {
       case Seq(JString("local"), number)                       => new Variable(locals(whole(number).toInt))
       case Seq(JString("read"), table, key, JString(how), ago) =>
         val time: () => Long = if (how == "now") () => wallUs else () => event.us
-        new Read(tables(whole(table).toInt), expression(key), time, whole(ago))
+        new Read(event, tables(whole(table).toInt), expression(key), time, whole(ago))
       case Seq(JString("range"), JString(edge))          => new last.Edge(isEnd = edge == "end")
       case JString("call") +: JString(name) +: arguments => new Call(name, arguments.map(expression).toArray)
       case JString("and") +: operands        => new Deciding(until = false, operands.map(expression).toArray)

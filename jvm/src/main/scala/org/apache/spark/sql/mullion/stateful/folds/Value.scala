@@ -17,6 +17,9 @@ private[folds] class Value {
 
   final def setNothing(): Unit = kind = Nothing
 
+  /** It is no value, but a variable that nothing was given to yet. */
+  final def unset(): Unit = kind = Unset
+
   final def setBool(value: Boolean): Unit = {
     kind = Bool
     long = if (value) 1L else 0L
@@ -73,6 +76,7 @@ private[folds] object Value {
   final val Int = 2
   final val Float = 3
   final val Text = 4
+  final val Unset = 5
 
   /** All whole numbers up to here are floats too. */
   private final val Exact = 1L << 53

@@ -1,0 +1,1 @@
+"""How a user's functions are read: their source, what their names stand for, and what can be got at from them."""

@@ -1,0 +1,234 @@
+"""A function as its source has it: its syntax tree, what its names stand for, and in which scope each is bound.
+
+::
+
+    def outer():
+        limit = 3                                    a cell of inner
+        def inner(event, scale=2):                   a parameter, a parameter with a default
+            k = event["k"]                           a local
+            return [n * LIMIT for n in event[k]]     n: of an inner scope; LIMIT: of the module
+
+Always the function that is called is read, never the one that it says it wraps: a decorator's own lines decide whether
+what is within them runs at all.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dis
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any, Final, TypeAlias, final
+
+Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+_SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_OF_CONSTANTS: Final = frozenset(
+    ("RESUME", "NOP", "LOAD_CONST", "LOAD_SMALL_INT", "BINARY_OP", "UNARY_NEGATIVE", "RETURN_VALUE", "RETURN_CONST")
+)
+
+
+@final
+@dataclass(frozen=True)
+class Source:
+    """The definition of a function with ``def``; lines are those of its ``file``."""
+
+    definition: Definition
+    file: str
+    line: int
+
+    def at(self, node: ast.AST) -> str:
+        """A node's ``file:line``."""
+        return f"{self.file}:{getattr(node, 'lineno', self.line)}"
+
+
+def plain(function: Any) -> FunctionType | None:
+    """The function behind a function or bound method; ``None`` for anything else that can be called."""
+    whole = getattr(function, "__func__", function) if inspect.ismethod(function) else function
+    return whole if isinstance(whole, FunctionType) else None
+
+
+def source_of(function: Any) -> Source | None:
+    """The source of a function; ``None`` for a lambda, for what is no function, and where the source is not found."""
+    whole = plain(function)
+    if whole is None:
+        return None
+    code = whole.__code__
+    try:
+        lines, line = inspect.getsourcelines(code)
+        # Within a block, so that no line has to lose its indent: texts of several lines stay what they are.
+        nested = lines[0][:1].isspace()
+        tree = ast.parse(("if 1:\n" if nested else "") + "".join(lines))
+    except (OSError, TypeError, SyntaxError, IndexError):
+        return None
+    first = tree.body[0]
+    found = first.body[0] if nested and isinstance(first, ast.If) else first
+    if not isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)) or found.name != code.co_name:
+        return None
+    if parameters_of(found) != list(code.co_varnames[: len(parameters_of(found))]):
+        return None
+    ast.increment_lineno(found, line - 1 - nested)
+    return Source(found, code.co_filename, line)
+
+
+def parameters_of(definition: Definition | ast.Lambda) -> list[str]:
+    """The names of all parameters, in the order in which a function keeps them."""
+    given = definition.args
+    more = [one for one in (given.vararg, given.kwarg) if one is not None]
+    return [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs, *more)]
+
+
+def names_of(function: FunctionType) -> dict[str, Any]:
+    """What the names stand for that a function takes from around it: of functions around it, its module, Python.
+
+    Names that functions within it take from there are among them. One that is not set yet is left out.
+    """
+    found: dict[str, Any] = {}
+    for name in names_in(function.__code__):
+        if name in function.__globals__:
+            found[name] = function.__globals__[name]
+        elif hasattr(builtins, name):
+            found[name] = getattr(builtins, name)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:
+            found.pop(name, None)
+    return found
+
+
+def names_in(code: CodeType) -> set[str]:
+    """The names that code, and code within it, asks for: of modules, and of attributes."""
+    found = set(code.co_names)
+    for held in code.co_consts:
+        if isinstance(held, CodeType):
+            found |= names_in(held)
+    return found
+
+
+def defaults_of(function: FunctionType) -> dict[str, Any]:
+    """Parameters with a default, and what it is."""
+    code, given = function.__code__, function.__defaults__ or ()
+    positional = code.co_varnames[: code.co_argcount]
+    return {
+        **dict(zip(positional[len(positional) - len(given) :], given, strict=True)),
+        **(function.__kwdefaults__ or {}),
+    }
+
+
+def constant_of(function: Any) -> tuple[Any] | None:
+    """What a function always gives that only knows constants, as ``lambda: 0``; ``None`` for another."""
+    if not isinstance(function, FunctionType) or function.__code__.co_freevars or function.__code__.co_flags & _RUNS:
+        return None
+    if any(step.opname not in _OF_CONSTANTS for step in dis.get_instructions(function)):
+        return None
+    return None if function.__code__.co_argcount else (function(),)
+
+
+_RUNS: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def bound_in(node: ast.AST) -> set[str]:
+    """The names that are bound anywhere within a node, in its own scope or one within it: set, deleted, imported."""
+    return {name for one in ast.walk(node) for name in _bound_by(one)}
+
+
+def _bound_by(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        yield node.id
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, ast.alias):
+        yield (node.asname or node.name).partition(".")[0]
+    elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name is not None:
+        yield node.name
+    elif isinstance(node, ast.MatchMapping) and node.rest is not None:
+        yield node.rest
+    elif isinstance(node, (ast.Global, ast.Nonlocal)):
+        yield from node.names
+
+
+def taken(source: Source) -> Iterator[ast.Name]:
+    """The names in a function's body, functions within it included, that are taken from around it, where they stand."""
+    yield from _taken(source.definition.body, _own(source.definition))
+
+
+def _own(node: ast.AST) -> set[str]:
+    """The names that are bound in a scope itself, and not in those within it."""
+    found: set[str] = set()
+    given: set[str] = set()
+
+    def visit(one: ast.AST, top: bool = False) -> None:
+        if isinstance(one, (ast.Global, ast.Nonlocal)):
+            given.update(one.names)
+            return
+        if not top:
+            if not isinstance(one, ast.arg):
+                found.update(_bound_by(one))
+            if isinstance(one, (*_SCOPES, *_COMPREHENSIONS, ast.ClassDef)):
+                # An assignment expression binds outside of a comprehension.
+                for deep in ast.walk(one) if isinstance(one, _COMPREHENSIONS) else ():
+                    if isinstance(deep, ast.NamedExpr):
+                        found.add(deep.target.id)
+                return
+        for child in ast.iter_child_nodes(one):
+            visit(child)
+
+    if isinstance(node, (*_SCOPES, ast.ClassDef)):
+        if isinstance(node, _SCOPES):
+            found.update(parameters_of(node))
+        for part in node.body if isinstance(node.body, list) else [node.body]:
+            visit(part)
+    else:
+        visit(node, top=True)
+    return found - given
+
+
+def _taken(nodes: list[Any], bound: set[str]) -> Iterator[ast.Name]:
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            if node.id not in bound:
+                yield node
+        elif isinstance(node, (*_SCOPES, ast.ClassDef)):
+            outside = [*getattr(node, "decorator_list", ())]
+            if isinstance(node, _SCOPES):
+                outside += [*node.args.defaults, *(one for one in node.args.kw_defaults if one is not None)]
+            else:
+                outside += [*node.bases, *(one.value for one in node.keywords)]
+            yield from _taken(outside, bound)
+            within = node.body if isinstance(node.body, list) else [node.body]
+            yield from _taken(within, bound | _own(node))
+        elif isinstance(node, _COMPREHENSIONS):
+            yield from _taken(list(ast.iter_child_nodes(node)), bound | _own(node))
+        else:
+            yield from _taken(list(ast.iter_child_nodes(node)), bound)
+
+
+def called(call: ast.Call) -> str:
+    """The last word of what is called."""
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+__all__ = [
+    "Definition",
+    "Source",
+    "bound_in",
+    "called",
+    "constant_of",
+    "defaults_of",
+    "names_in",
+    "names_of",
+    "parameters_of",
+    "plain",
+    "source_of",
+    "taken",
+]

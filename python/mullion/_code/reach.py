@@ -1,0 +1,162 @@
+"""What can be got at from a function: through names of its module, cells, defaults, objects, other functions.
+
+::
+
+    def count(event):                  count - helpers - add ------- cell - TABLE
+        helpers.add(event)                             (a module)    (a function)
+
+"Nothing was found" is only said where all was looked at: :class:`Reached` says whether.
+"""
+
+from __future__ import annotations
+
+import dis
+import gc
+import logging
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Final, final
+
+from mullion._code.functions import names_in, names_of
+
+_MOST: Final = 20_000
+_ATOMS: Final = (str, bytes, int, float, complex, type(None), type(...), range, CodeType, logging.Logger, BaseException)
+# What finds things by names that no code shows.
+_OPAQUE: Final = frozenset(("globals", "locals", "eval", "exec", "__import__", "vars", "import_module", "get_objects"))
+_BY_NAME: Final = frozenset(("getattr", "attrgetter", "__dict__", "modules"))
+_RUNNING: Final = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+_LIBRARIES: Final = frozenset(("mullion", "pyspark", "pyarrow", "numpy", "pandas", "py4j", *sys.stdlib_module_names))
+_INSTALLED: Final = ("site-packages", "dist-packages")
+
+
+@final
+@dataclass(frozen=True)
+class Reached:
+    """The objects that were looked for and found, and whether there can be no others."""
+
+    found: tuple[Any, ...]
+    certain: bool
+
+    def __bool__(self) -> bool:
+        """Whether something is there, or may be."""
+        return bool(self.found) or not self.certain
+
+
+def reached(values: Iterable[Any], wanted: Callable[[Any], bool], ends: Callable[[Any], bool]) -> Reached:
+    """What can be got at from some values.
+
+    - ``wanted``: what is looked for; nothing is looked for within it.
+    - ``ends``: what is known to lead to nothing.
+    """
+    search = _Search(wanted, ends)
+    search.run(values)
+    return Reached(tuple(search.found), search.certain)
+
+
+class _Search:
+    def __init__(self, wanted: Callable[[Any], bool], ends: Callable[[Any], bool]) -> None:
+        self._wanted = wanted
+        self._ends = ends
+        self.found: list[Any] = []
+        self.certain = True
+
+    def run(self, values: Iterable[Any]) -> None:
+        """Goes through all there is. Of modules only what code names that may have them is looked at."""
+        left = list(values)
+        seen: dict[int, Any] = {}
+        modules: dict[int, ModuleType] = {}
+        names: set[str] = set()
+        whole = False
+        looked: set[tuple[int, str]] = set()
+        while left or modules:
+            while left:
+                value = left.pop()
+                if isinstance(value, _ATOMS) or id(value) in seen:
+                    continue
+                seen[id(value)] = value
+                if len(seen) > _MOST:
+                    self.certain = False
+                    return
+                if self._wanted(value):
+                    self.found.append(value)
+                elif isinstance(value, ModuleType):
+                    modules[id(value)] = value
+                elif isinstance(value, FunctionType):
+                    if _is_library(value):
+                        left += _kept_by(value)
+                        continue
+                    used = names_in(value.__code__)
+                    names |= used
+                    whole |= bool(used & _BY_NAME)
+                    self.certain &= not used & _OPAQUE
+                    left += [*_kept_by(value), *names_of(value).values(), *self._imported(value.__code__)]
+                elif not self._ends(value):
+                    left += self._within(value)
+            # What has come to be named may be in a module that was looked at before.
+            for module in list(modules.values()):
+                held = vars(module)
+                if _is_library(module):
+                    del modules[id(module)]
+                    continue
+                asked = [name for name in (held if whole else names & held.keys()) if (id(module), name) not in looked]
+                looked |= {(id(module), name) for name in asked}
+                left += [held[name] for name in asked]
+            if not left:
+                return
+
+    def _within(self, value: Any) -> Iterable[Any]:
+        if isinstance(value, type):
+            return () if _is_library(value) else [*value.__mro__, *vars(value).values()]
+        if isinstance(value, MethodType):
+            return (value.__self__, value.__func__)
+        if isinstance(value, BuiltinFunctionType):
+            return (value.__self__,)
+        if isinstance(value, _RUNNING):
+            self.certain = False
+            return ()
+        return gc.get_referents(value)
+
+    def _imported(self, code: CodeType) -> Iterator[Any]:
+        """The modules that code imports; one that is not there yet is not known."""
+        for step in dis.get_instructions(code):
+            if step.opname == "IMPORT_NAME":
+                module = sys.modules.get(str(step.argval))
+                if module is not None:
+                    yield module
+                elif str(step.argval).partition(".")[0] not in _LIBRARIES:
+                    self.certain = False
+        for held in code.co_consts:
+            if isinstance(held, CodeType):
+                yield from self._imported(held)
+
+
+def _kept_by(function: FunctionType) -> list[Any]:
+    """What a function has with it, but for its module."""
+    kept: list[Any] = [function.__defaults__, function.__kwdefaults__, function.__dict__]
+    for cell in function.__closure__ or ():
+        try:
+            kept.append(cell.cell_contents)
+        except ValueError:
+            continue
+    return kept
+
+
+def _is_library(thing: Any) -> bool:
+    """Whether it is of a library, which leads to nothing of the user's but what it was given."""
+    if isinstance(thing, FunctionType):
+        # One that wraps another says that it is of the other's module.
+        module = thing.__globals__.get("__name__")
+    else:
+        module = thing.__name__ if isinstance(thing, ModuleType) else getattr(thing, "__module__", None)
+    name = str(module).partition(".")[0]
+    if name in _LIBRARIES and name != "__main__":
+        return True
+    file = thing.__file__ if isinstance(thing, ModuleType) else getattr(sys.modules.get(str(module)), "__file__", None)
+    return file is not None and any(part in _INSTALLED for part in Path(file).parts)
+
+
+__all__ = ["Reached", "reached"]

@@ -1,0 +1,82 @@
+"""Which shard a key is in: one rule, for rows of a topic as Spark has them and for keys of tables as Python has them.
+
+::
+
+    a text                     itself                  "a"        a
+    a whole number             its digits, of 64 bits  1, 1.0     1
+    a bool                     true, false
+    any other                  one shard for all       0.5, (1, 2), date(2020, 1, 1)
+
+Keys that a dict takes for one are in one shard. What the rows of an event say of its shard is inferred from a program's
+code; so every use of a table by an event is held against it, and a key of another shard stops the program.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from mullion.errors import MullionError
+
+OTHERS: Final = "~"
+"""The shard of keys that are neither text nor whole numbers."""
+_LONGEST: Final = 2**63
+_WHOLE: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+
+
+class WrongShardError(MullionError):
+    """A table was used by an event of another shard than its key's: totals would have come in pieces.
+
+    Nothing of the batch was kept.
+    """
+
+    condition = "WRONG_SHARD"
+
+
+def shard_of(key: Any) -> str:
+    """The shard of a key."""
+    if isinstance(key, Enum):
+        return OTHERS
+    if isinstance(key, str):
+        return str(key)
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if key is None:
+        return ""
+    if isinstance(key, (int, float, Decimal)):
+        try:
+            whole = int(key)
+        except (ValueError, OverflowError):
+            return OTHERS
+        return str(whole) if whole == key and -_LONGEST <= whole < _LONGEST else OTHERS
+    return OTHERS
+
+
+def shard_column(value: Column, kind: T.DataType) -> Column:
+    """:func:`shard_of` for a column of a type; null where that is null."""
+    if isinstance(kind, (T.StringType, T.BooleanType, *_WHOLE)):
+        return value.cast("string")
+    others = F.when(value.isNotNull(), F.lit(OTHERS))
+    if isinstance(kind, (T.DoubleType, T.FloatType, T.DecimalType)):
+        fits = (value >= F.lit(-float(_LONGEST))) & (value < F.lit(float(_LONGEST)))
+        whole = F.when(fits, value.cast("bigint"))
+        return F.when(whole == value, whole.cast("string")).otherwise(others)
+    return others
+
+
+def is_exact(kind: T.DataType, read_as: type) -> bool:
+    """Whether a column's values stay what they are, or of one shard, where a record makes them of a type."""
+    exact: dict[type, tuple[type[T.DataType], ...]] = {
+        str: (T.StringType, *_WHOLE),
+        int: _WHOLE,
+        bool: (T.BooleanType,),
+    }
+    return isinstance(kind, (T.NullType, *exact.get(read_as, ())))
+
+
+__all__ = ["OTHERS", "WrongShardError", "is_exact", "shard_column", "shard_of"]
