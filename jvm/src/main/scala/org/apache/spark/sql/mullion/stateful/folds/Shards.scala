@@ -9,8 +9,8 @@ private[folds] object Shards {
 
   /** Whether a key is surely in a shard. Of some that are it is not known here. */
   def holds(shard: UTF8String, key: Value): Boolean = key.kind match {
-    case Value.Text                                                   => shard == key.text
-    case Value.Int                                                    => isNumber(shard, key.long)
+    case Value.Text                                                               => shard == key.text
+    case Value.Int                                                                => isNumber(shard, key.long)
     case Value.Float if key.double == Math.rint(key.double) && isLong(key.double) => isNumber(shard, key.double.toLong)
     case Value.Bool => shard == (if (key.isTrue) True else False)
     case _          => false
