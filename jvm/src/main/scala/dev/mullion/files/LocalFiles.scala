@@ -13,9 +13,9 @@ import org.apache.hadoop.fs.local.LocalConfigKeys
 import org.apache.hadoop.fs.permission.{FsAction, FsPermission}
 
 /** Hadoop's local file system without its processes. Where Hadoop's native library is missing, as on most laptops, that
-  * starts a `chmod` for each file which it makes and a `readlink` or `ls` for each that it asks about, and a micro-batch
-  * of Spark's makes a dozen. Here Java does the same. Files, names and checksums are the same, so a checkpoint may be
-  * written by one and read by the other.
+  * starts a `chmod` for each file which it makes and a `readlink` or `ls` for each that it asks about, and a
+  * micro-batch of Spark's makes a dozen. Here Java does the same. Files, names and checksums are the same, so a
+  * checkpoint may be written by one and read by the other.
   *
   * {{{
   *   spark.hadoop.fs.file.impl                       dev.mullion.files.LocalFiles
