@@ -1,5 +1,7 @@
 package org.apache.spark.sql.mullion
 
+import java.nio.charset.StandardCharsets.UTF_8
+
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
@@ -24,15 +26,31 @@ import dev.mullion.MullionException
   * {{{
   *   batch      ..  S  ..  N-1  N              ..  S  ..  N-1  N   N+1
   *   read to        40     70   80      ->         40     40   40  80 (again from 40)
+  *   watermark      30     60   70                 30     30   30
   *   state          *      -    -                  *           *
   * }}}
   *
-  * Numbers of batches are never used twice: sinks leave out what comes under a number that they have seen. A batch that
-  * was begun and not done stays so, and does nothing when it is done again.
+  * Numbers of batches are never used twice: sinks leave out what comes under a number that they have seen. So a batch
+  * that was begun and not done counts as done, in the note of its commit, with the watermark that the snapshot's batch
+  * left; to do it again would close panes under its number, which a sink may have seen.
   *
-  * The state is written last. Until then there is none for the query to start from, and this can be done once more.
+  * A file that is there already is deleted before it is written anew, and whoever dies in between leaves a checkpoint
+  * that tells less than it did. So what is to be done is noted first, and done again from the note: every step may be.
   */
 object Recovery {
+
+  /** What a recovery does: the last batch, `begun`, is to say what `batch` says, whose snapshot is there.
+    *
+    * @param done
+    *   the last batch that was committed
+    */
+  private final case class Plan(batch: Long, done: Long, begun: Long) {
+    def goesOnFrom: Long = begun + 1
+
+    def text: String = s"$Format\n$batch $done $begun\n"
+  }
+
+  private val Format = "mullion recovery 1"
 
   /** Gives how many batches the query will do again; none if it can go on as it is. */
   def recover(spark: SparkSession, checkpoint: String): Long = {
@@ -51,42 +69,82 @@ object Recovery {
       new CommitLog(spark, commits.toString).getLatestBatchId(),
       new OffsetSeqLog(spark, offsets.toString).getLatestBatchId()
     ) match {
-      case (Some(done), latest) =>
-        // A recovery that was cut short may have left no note.
-        val begun = Math.max(done, latest.getOrElse(done))
+      case (Some(latestDone), latest) =>
+        // A recovery that was cut short has the batch that it goes back to.
+        val cutShort = planned(files, home).filter { plan =>
+          latestDone <= plan.begun && latest.forall(_ <= plan.begun) &&
+          Seq(offsets, commits).forall(log => files.exists(note(log, plan.batch)))
+        }
+        val done = cutShort.fold(latestDone)(_.done)
+        val begun = cutShort.fold(Math.max(done, latest.getOrElse(done)))(_.begun)
         val operators = inMemory(files, home, hadoopConf, done)
-        val goesOnFrom = done + 1
         val versions = operators
           .map { case (operator, partitions) => snapshots(spark, home, operator, partitions).keySet }
           .reduce(_.intersect(_))
           .filter { version =>
-            version <= goesOnFrom && Seq(offsets, commits).forall(log => files.exists(note(log, version - 1)))
+            version <= begun + 1 && Seq(offsets, commits).forall(log => files.exists(note(log, version - 1)))
           }
-        val newest = versions.maxOption.getOrElse(
-          throw MullionException.stateLost(
-            s"There is no snapshot in $checkpoint to go back to. Start the query with a new checkpointLocation, and a new place " +
-              "for what it puts out: it reads its sources from their start."
-          )
-        )
-        if (newest == goesOnFrom) 0L
-        else {
-          val batch = newest - 1
-          (Math.max(done - 1, 0L) to begun).foreach(b => copy(files, note(offsets, batch), note(offsets, b)))
-          copy(files, note(commits, batch), note(commits, done))
-          operators.foreach { case (operator, partitions) =>
-            val ids = snapshots(spark, home, operator, partitions)(newest)
-            (0 until partitions).foreach { partition =>
-              val id = StateStoreId(new Path(home, "state").toString, operator, partition)
-              new MemorySnapshots(id.storeCheckpointLocation(), hadoopConf)
-                .goOnFrom(goesOnFrom, as = newest, ids.map(_(partition).head))
-            }
-          }
-          begun - batch
+        val newest = cutShort.map(_.batch + 1).filter(versions.contains).orElse(versions.maxOption)
+        val plan = Plan(newest.getOrElse(throw noSnapshot(checkpoint)) - 1, done, begun)
+        // The batch that was begun, if there is one, starts from the state that the last one left.
+        if (cutShort.isEmpty && plan.batch >= done) {
+          files.delete(planPath(home))
+          0L
+        } else {
+          carryOut(spark, files, home, hadoopConf, plan, operators)
+          begun - plan.batch
         }
       // Nothing was done: the first batch is done from the start.
       case _ => 0L
     }
   }
+
+  private def carryOut(
+      spark: SparkSession,
+      files: CheckpointFileManager,
+      home: Path,
+      hadoopConf: Configuration,
+      plan: Plan,
+      operators: Seq[(Long, Int)]
+  ): Unit = {
+    val offsets = new Path(home, "offsets")
+    val commits = new Path(home, "commits")
+    write(files, planPath(home), plan.text.getBytes(UTF_8))
+    // Spark reads the last two.
+    (Math.max(plan.begun - 1, plan.batch) to plan.begun).foreach(b =>
+      copy(files, note(offsets, plan.batch), note(offsets, b))
+    )
+    copy(files, note(commits, plan.batch), note(commits, plan.begun))
+    operators.foreach { case (operator, partitions) =>
+      val ids = snapshots(spark, home, operator, partitions)(plan.batch + 1)
+      (0 until partitions).foreach { partition =>
+        val id = StateStoreId(new Path(home, "state").toString, operator, partition)
+        new MemorySnapshots(id.storeCheckpointLocation(), hadoopConf)
+          .goOnFrom(plan.goesOnFrom, as = plan.batch + 1, ids.map(_(partition).head))
+      }
+    }
+    files.delete(planPath(home))
+  }
+
+  private def noSnapshot(checkpoint: String): MullionException = MullionException.stateLost(
+    s"There is no snapshot in $checkpoint to go back to. Start the query with a new checkpointLocation, and a new place " +
+      "for what it puts out: it reads its sources from their start."
+  )
+
+  private def planPath(home: Path): Path = new Path(home, "mullion-recovery")
+
+  /** What a recovery that was cut short was about to do; none if it had not noted it yet. */
+  private def planned(files: CheckpointFileManager, home: Path): Option[Plan] = Option
+    .when(files.exists(planPath(home)))(planPath(home))
+    .flatMap { path =>
+      val text = new String(Using.resource(files.open(path))(_.readAllBytes()), UTF_8)
+      text.linesIterator.toSeq match {
+        case Seq(Format, PlanLine(batch, done, begun)) => Some(Plan(batch.toLong, done.toLong, begun.toLong))
+        case _                                         => None
+      }
+    }
+
+  private val PlanLine = """(\d+) (\d+) (\d+)""".r
 
   /** The snapshots of an operator that can be read: their versions, with the partitions' ids if they have such. */
   def snapshots(
@@ -154,8 +212,8 @@ object Recovery {
   private def note(log: Path, batch: Long): Path = new Path(log, batch.toString)
 
   private def copy(files: CheckpointFileManager, from: Path, to: Path): Unit =
-    if (from != to) {
-      val note = Using.resource(files.open(from))(_.readAllBytes())
-      MemorySnapshots.replace(files, to) { out => out.write(note); out.close() }
-    }
+    if (from != to) write(files, to, Using.resource(files.open(from))(_.readAllBytes()))
+
+  private def write(files: CheckpointFileManager, to: Path, bytes: Array[Byte]): Unit =
+    MemorySnapshots.replace(files, to) { out => out.write(bytes); out.close() }
 }
