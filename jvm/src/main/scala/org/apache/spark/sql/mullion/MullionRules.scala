@@ -3,26 +3,52 @@ package org.apache.spark.sql.mullion
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStreamStatement}
+import org.apache.spark.sql.streaming.OutputMode
 
 import dev.mullion.MullionException
 import dev.mullion.windows.LatePolicy
 
 /** Refuses, when a query starts, what could not be right while it runs. */
 object RefuseAtStart extends Rule[LogicalPlan] {
-
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {
-      case start: WriteToStreamStatement =>
-        start.inputQuery.foreach {
-          case Windows(nodes) if start.outputMode == InternalOutputModes.Complete => throw completeMode(nodes.head)
-          case Windows(nodes) if start.outputMode == InternalOutputModes.Update   => checkUpstream(nodes.head)
-          case _                                                                  =>
-        }
-        Downstream.check(start.inputQuery)
-      case _ =>
+      case start: WriteToStreamStatement => Refusals.check(start.inputQuery, Some(start.outputMode))
+      case _                             =>
     }
     plan
   }
+}
+
+/** The same for sessions that were built without the extension: there it runs with each batch of a query, so that the
+  * first one fails.
+  */
+object RefuseWithFirstBatch extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    if (plan.isStreaming) Refusals.check(plan, RunningQuery.current.map(_.outputMode))
+    plan
+  }
+}
+
+/** What a plan of windows and other operators could not do right. */
+private object Refusals {
+
+  /** @param outputMode
+    *   of the query, if the plan is that of one
+    */
+  def check(plan: LogicalPlan, outputMode: Option[OutputMode]): Unit = if (plan.isStreaming) plan.foreach {
+    case Windows(nodes) if outputMode.contains(InternalOutputModes.Complete) => throw completeMode(nodes.head)
+    case windows @ Windows(nodes)                                            =>
+      if (outputMode.contains(InternalOutputModes.Update)) checkUpstream(nodes.head)
+      checkDownstream(windows)
+    case watermark: EventTimeWatermark    => checkWatermark(watermark)
+    case operator if isStateful(operator) => checkDownstream(operator)
+    case _                                =>
+  }
+
+  private def completeMode(node: WindowedAggregate): MullionException = MullionException.unsupported(
+    s"Output mode 'complete' would need every pane that ever closed (${node.rules.window.describe}). " +
+      "Use outputMode('append') or outputMode('update')."
+  )
 
   /** In update mode Spark's own aggregates send out every change of a group, and a window over them would add them all.
     * Spark refuses that for its own operators, and takes ours for stateless.
@@ -36,38 +62,36 @@ object RefuseAtStart extends Rule[LogicalPlan] {
     case _ =>
   }
 
-  private def completeMode(node: WindowedAggregate): MullionException = MullionException.unsupported(
-    s"Output mode 'complete' would need every pane that ever closed (${node.rules.window.describe}). " +
-      "Use outputMode('append') or outputMode('update')."
-  )
-}
-
-/** The same for sessions that were built without the extension: there it runs with the query's first batch. */
-object RefuseDownstream extends Rule[LogicalPlan] {
-  override def apply(plan: LogicalPlan): LogicalPlan = {
-    Downstream.check(plan)
-    plan
-  }
-}
-
-/** A stateful operator downstream takes what comes as final, and drops what comes before its watermark: right for panes
-  * that close once, wrong for early firings, which it would add to the close, and for late rows and reopened panes,
-  * which it would drop in silence.
-  */
-private object Downstream {
-
-  def check(plan: LogicalPlan): Unit = if (plan.isStreaming) plan.foreach {
-    case operator if isStateful(operator) && operator.isStreaming =>
-      operator.children.foreach(_.foreach {
-        case Windows(nodes) =>
-          nodes.foreach(node => whatIsNotFinal(node).foreach(what => throw refused(operator, node, what)))
-        case _ =>
-      })
+  /** The watermark of a query is the least of its watermarks. One over panes would wait for panes to close, and these
+    * for it.
+    */
+  private def checkWatermark(watermark: EventTimeWatermark): Unit = watermark.child.foreach {
+    case Windows(nodes) =>
+      nodes.find(_.window.metadata.contains(EventTimeWatermark.delayKey)).foreach { node =>
+        val name = watermark.eventTime.name
+        throw MullionException.unsupported(
+          s"withWatermark('$name', ...) is called on the result of a window that closes by a watermark " +
+            s"(${node.rules.window.describe}). Both would wait for each other, and no pane would ever come out. Leave it out: " +
+            "the column window goes on with the stream's watermark, so name it in what follows, as in time='window'; or write " +
+            "the panes out and read them in a second query."
+        )
+      }
     case _ =>
   }
 
+  /** A stateful operator downstream takes what comes as final, and drops what comes before its watermark: right for
+    * panes that close once, wrong for early firings, which it would add to the close, and for late rows and reopened
+    * panes, which it would drop in silence.
+    */
+  private def checkDownstream(operator: LogicalPlan): Unit = if (operator.isStreaming) {
+    operator.children.foreach(_.foreach {
+      case Windows(nodes) =>
+        nodes.foreach(node => whatIsNotFinal(node).foreach(what => throw notFinal(operator, node, what)))
+      case _ =>
+    })
+  }
+
   private def isStateful(plan: LogicalPlan): Boolean = plan match {
-    case Windows(_) => true
     case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: FlatMapGroupsWithState |
         _: FlatMapGroupsInPandasWithState | _: TransformWithState | _: TransformWithStateInPySpark | _: GlobalLimit =>
       true
@@ -87,7 +111,7 @@ private object Downstream {
         case LatePolicy.Reopen | LatePolicy.ReopenEach => Some("reopened panes")
       }
 
-  private def refused(operator: LogicalPlan, node: WindowedAggregate, what: String): MullionException =
+  private def notFinal(operator: LogicalPlan, node: WindowedAggregate, what: String): MullionException =
     MullionException.unsupported(
       s"${operator.nodeName} keeps state over $what of the window (${node.rules.describe}): it would count them as final, or " +
         "drop them. Window without early= and on_time=, and with late='drop', before another stateful operator, or write the panes out and " +

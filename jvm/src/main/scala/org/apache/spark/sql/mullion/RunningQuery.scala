@@ -24,6 +24,13 @@ private[mullion] object RunningQuery {
   def find(session: SparkSession, runId: UUID): Option[StreamExecution] =
     session.sharedState.activeStreamingQueries.values.asScala.find(_.runId == runId)
 
+  /** The query whose batch is being planned. */
+  def current: Option[StreamExecution] = for {
+    session <- SparkSession.getActiveSession
+    id <- Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
+    query <- session.sharedState.activeStreamingQueries.values.asScala.find(_.id.toString == id)
+  } yield query
+
   private def ends(trigger: Trigger): Boolean = trigger match {
     case AvailableNowTrigger | OneTimeTrigger => true
     case _                                    => false

@@ -27,8 +27,8 @@ object Session {
       Seq(WindowStrategy, StatefulStrategy)
         .filterNot(experimental.extraStrategies.contains)
         .foreach(experimental.extraStrategies :+= _)
-      if (!experimental.extraOptimizations.contains(RefuseDownstream))
-        experimental.extraOptimizations :+= RefuseDownstream
+      if (!experimental.extraOptimizations.contains(RefuseWithFirstBatch))
+        experimental.extraOptimizations :+= RefuseWithFirstBatch
     }
     SqlFunctions.register(classic(spark))
   }
