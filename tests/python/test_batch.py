@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from checked import Case, shown, shown_row
 from custom_model import CustomRules
 from model import SECOND, AroundRules, Row, Rules
-from mullion import Session, Sliding, Tumbling, windowed
+from mullion import InvalidArgumentError, Session, Sliding, Tumbling, windowed
 from mullion.testing import ClockedQuery
 from session_model import SessionRules, closes_of
 from streams import Feed
@@ -141,3 +141,20 @@ def test_windows_without_rows_come_between_those_of_their_key(spark: SparkSessio
             nothing = (0, None, list[int]())
             assert made["emit"].pop((key, start)) == made["skip"].get((key, start), nothing)
     assert made["emit"] == {}
+
+
+@pytest.mark.parametrize("window", [Tumbling("1 second"), Sliding("2 seconds", "1 second")])
+def test_a_wrong_time_does_not_fill_the_years_with_windows_without_rows(
+    spark: SparkSession, window: Tumbling | Sliding
+) -> None:
+    def made(last: int) -> int:
+        rows = spark.createDataFrame([("a", 0), ("a", last), ("b", 7)], "k string, t bigint")
+        rows = rows.withColumn("ts", F.timestamp_micros("t"))
+        return windowed(rows, window, by="k", time="ts", empty="emit").agg(F.count("*").alias("n")).count()
+
+    assert made(1000 * SECOND) in (1002, 1004)
+    with pytest.raises(
+        InvalidArgumentError, match=r"from 1970-01-01T00:00:0[12]Z to 3170.* the limit is 1000000"
+    ) as error:
+        made(12 * 3_155_760_000 * SECOND)
+    assert "Is a row's time wrong?" in str(error.value)

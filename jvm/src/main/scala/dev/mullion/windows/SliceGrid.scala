@@ -39,7 +39,14 @@ final class SliceGrid(val spec: AlignedWindow) extends Serializable {
     if (window >= 0) TimeMath.plus(TimeMath.times(window, slide), offset)
     else TimeMath.plus(TimeMath.times(window + 1, slide), offset - slide)
 
-  def windowEnd(window: Long): Long = TimeMath.plus(windowStart(window), size)
+  def windowEnd(window: Long): Long = {
+    val start = windowStart(window)
+    // A window that begins before time still ends where it ends.
+    if (start == Long.MinValue) {
+      val end = BigInt(window) * slide + offset + size
+      if (end < Long.MinValue) Long.MinValue else end.toLong
+    } else TimeMath.plus(start, size)
+  }
 
   /** The first slice of a window. `Long.MinValue`, before all windows, is before all slices. */
   def firstSlice(window: Long): Long = if (split) TimeMath.times(2, window) else window

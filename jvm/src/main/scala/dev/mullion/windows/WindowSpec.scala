@@ -37,7 +37,11 @@ final case class AlignedWindow private (size: Long, slide: Long, offset: Long) e
   /** The start of the last window that starts at or before `ts`. */
   def lastStart(ts: Long): Long = TimeMath.floor(ts, slide, offset)
 
-  def end(start: Long): Long = TimeMath.plus(start, size)
+  /** The end of a window that starts at `start`, of windows that do not overlap: the first of time may begin before it.
+    */
+  def end(start: Long): Long =
+    if (start == Long.MinValue) TimeMath.plus(start, size - TimeMath.pastGrid(start, slide, offset))
+    else TimeMath.plus(start, size)
 
   override def describe: String = {
     val shift = if (offset == 0) "" else s", offset ${Duration.describe(offset)}"

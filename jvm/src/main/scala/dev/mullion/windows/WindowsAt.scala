@@ -29,6 +29,11 @@ final class WindowsAt(val window: AlignedWindow) extends Serializable {
     // What is subtracted is less than `size`, since the window holds `ts`.
     TimeMath.minus(ts, TimeMath.pastGrid(ts, slide, offset) + (count(ts) - 1 - i) * slide)
 
+  /** The end of the `i`th of them. */
+  def end(ts: Long, i: Long): Long =
+    // What is added is at most `size`.
+    TimeMath.plus(ts, size - TimeMath.pastGrid(ts, slide, offset) - (count(ts) - 1 - i) * slide)
+
   /** Whether `ts` is in a window, and so in a slice. */
   def holds(ts: Long): Boolean = TimeMath.pastGrid(ts, slide, offset) < size
 

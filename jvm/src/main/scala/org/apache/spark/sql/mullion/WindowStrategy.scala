@@ -10,7 +10,7 @@ import org.apache.spark.sql.mullion.stateful.{ProcessedRows, WindowBetweenExec}
 import org.apache.spark.sql.types.{BooleanType, LongType, TimestampType}
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{AlignedRules, AroundRules, CustomRules, NumberedRules, SessionRules, TimeMath}
+import dev.mullion.windows.{AlignedRules, AroundRules, CustomRules, NumberedRules, SessionRules, SlicedRules}
 
 /** Plans [[WindowedAggregate]].
   *
@@ -241,17 +241,19 @@ object WindowStrategy extends SparkStrategy {
       pane ++ wanted.map(_.resultAttribute),
       windows
     )
+    def edge(rules: SlicedRules, isEnd: Boolean) =
+      PreciseTimestampConversion(WindowEdge(start, rules, isEnd), LongType, TimestampType)
     val end = node.rules match {
-      case aligned: AlignedRules =>
-        PreciseTimestampConversion(WindowEnd(start, aligned.window.size), LongType, TimestampType)
-      case around: AroundRules =>
-        val size = TimeMath.plus(TimeMath.plus(around.window.before, around.window.after), 1)
-        PreciseTimestampConversion(WindowEnd(start, size), LongType, TimestampType)
+      case sliced: SlicedRules => edge(sliced, isEnd = true)
       // In place of the last time MergeSessions wrote the end.
       case _: CustomRules => PreciseTimestampConversion(slice, LongType, TimestampType)
       case _              => wanted(node.functions.length + 1).resultAttribute
     }
-    ProjectExec(closes(node, start, end), complete)
+    val begin = node.rules match {
+      case sliced: SlicedRules => edge(sliced, isEnd = false)
+      case _                   => PreciseTimestampConversion(start, LongType, TimestampType)
+    }
+    ProjectExec(closes(node, begin, end), complete)
   }
 
   /** The node that says which panes a row enters. */
@@ -270,11 +272,11 @@ object WindowStrategy extends SparkStrategy {
     functions.flatMap(_.inputAggBufferAttributes)
 
   /** The output columns of a batch DataFrame, where every pane has closed and none was late. */
-  private def closes(node: WindowedAggregate, start: Attribute, end: Expression): Seq[NamedExpression] = {
+  private def closes(node: WindowedAggregate, start: Expression, end: Expression): Seq[NamedExpression] = {
     val window = CreateNamedStruct(
       Seq(
         Literal("start"),
-        PreciseTimestampConversion(start, LongType, TimestampType),
+        start,
         Literal("end"),
         end
       )

@@ -223,7 +223,10 @@ private[exec] final class ArrivalPanes(
   private def store(book: Open, hasTimer: Boolean = true): Unit = keys.foreach { family =>
     counts.panesOpened += book.panes.countOpen + book.closed - book.openAtFirst
     book.write()
-    val next = Option.when(closesByBatch && !book.panes.isEmpty)(book.panes.nextClose)
+    // What ends at the end of time never closes, and has no timer.
+    val next = Option
+      .when(closesByBatch && !book.panes.isEmpty)(book.panes.nextClose)
+      .filter(_ != PaneCounts.Never)
     val timed = if (hasTimer) book.due else None
     timers.filter(_ => next != timed).foreach { all =>
       timed.foreach(old => all.remove(timer(old, book.key)))

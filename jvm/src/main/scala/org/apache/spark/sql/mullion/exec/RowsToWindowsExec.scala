@@ -15,7 +15,7 @@ import dev.mullion.windows.AroundRules
   * @param slice
   *   the time of a partial row
   * @param start
-  *   the start of the window, which takes its place
+  *   the number of the window, the time of its own row, which takes its place
   */
 case class RowsToWindowsExec(
     keys: Seq[Attribute],
@@ -45,7 +45,7 @@ case class RowsToWindowsExec(
       val kept = mutable.ArrayDeque.empty[UnsafeRow]
       def time(row: InternalRow) = row.getLong(timeAt)
       def in(row: InternalRow, window: Long) = {
-        starts.update(0, pane.windowStart(window))
+        starts.update(0, window)
         project(both(row, starts))
       }
       rows.flatMap { row =>

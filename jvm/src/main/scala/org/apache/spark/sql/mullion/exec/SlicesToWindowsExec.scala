@@ -9,6 +9,9 @@ import dev.mullion.windows.AlignedRules
 
 /** On a batch DataFrame: gives each partial row of a slice to every window that holds the slice, before the shuffle.
   * There are as many of them as slices with rows, not as rows.
+  *
+  * @param start
+  *   the start of a window; where slices are numbered its number, for windows that begin before time all start with it
   */
 case class SlicesToWindowsExec(slice: Attribute, start: Attribute, rules: AlignedRules, child: SparkPlan)
     extends UnaryExecNode {
@@ -34,7 +37,7 @@ case class SlicesToWindowsExec(slice: Attribute, start: Attribute, rules: Aligne
           Iterator.single(project(both(row, starts)))
         } else
           Iterator.iterate(grid.firstWindow(slice))(_ + 1).takeWhile(_ <= grid.lastWindow(slice)).map { window =>
-            starts.update(0, grid.windowStart(window))
+            starts.update(0, window)
             project(both(row, starts))
           }
       }

@@ -245,8 +245,10 @@ private[exec] final class SlidingPanes(
 
 private[exec] object SlidingPanes {
 
-  /** How many windows of a key may close without rows in one batch: more are a row of a wrong time. */
-  private val mostAtOnce = 1000000L
+  /** How many windows of a key may close without rows in one batch, or between two rows of a batch DataFrame: more are
+    * a row of a wrong time.
+    */
+  val mostAtOnce: Long = 1000000L
 
   private val afterRowsKinds = Seq(FiringKind.Early, FiringKind.OnTime, FiringKind.Update)
 

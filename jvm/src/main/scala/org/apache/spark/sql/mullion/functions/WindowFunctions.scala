@@ -68,7 +68,7 @@ case class MullionWindows(child: Expression, window: AlignedWindow) extends OfWi
     var i = 0
     while (i < windows.length) {
       val start = at.start(ts, i)
-      windows(i) = new TimeRange(start, window.end(start))
+      windows(i) = new TimeRange(start, at.end(ts, i))
       i += 1
     }
     new GenericArrayData(windows)
@@ -210,11 +210,10 @@ case class MullionWindowEnd(child: Expression, window: AlignedWindow) extends Of
 
   override protected def nullSafeEval(ts: Any): Any = window.end(window.lastStart(ts.asInstanceOf[Long]))
 
-  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = defineCodeGen(
-    ctx,
-    ev,
-    ts => s"dev.mullion.windows.TimeMath.plus(${MullionWindowStart.code(ts, window)}, ${window.size}L)"
-  )
+  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
+    val windows = ctx.addReferenceObj("windows", window, classOf[AlignedWindow].getName)
+    defineCodeGen(ctx, ev, ts => s"$windows.end(${MullionWindowStart.code(ts, window)})")
+  }
 
   override protected def withNewChildInternal(newChild: Expression): MullionWindowEnd = copy(child = newChild)
 }
