@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from mullion._options import Options
 from mullion._ranges import ranges_of
 from mullion._splits import splits_of
 from mullion._version import __version__
-from mullion.errors import MullionError, UnsupportedError, VersionMismatchError, error_of
+from mullion.errors import IncompatibleStateError, MullionError, UnsupportedError, VersionMismatchError, error_of
 from mullion.windows import Around, Count, Custom, Global, Session, Sliding, Tumbling, Window
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ FACADE = "dev.mullion.Facade"
 EXCEPTION = "dev.mullion.MullionException"
 OPERATOR = "WindowedAggregate"
 """The name of Mullion's node in a plan."""
+
+_SOURCES = re.compile(r".*There are \[(\d+)\] sources in the checkpoint offsets and now there are \[(\d+)\]", re.S)
 
 _trigger_clocks: WeakKeyDictionary[ManualClock, Any] = WeakKeyDictionary()
 _facades: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
@@ -388,13 +391,27 @@ def is_running() -> bool:
 def error_in(exception: Any) -> MullionError | None:
     """Mullion's error in a Java exception or its causes, or ``None`` when it is not ours."""
     # A chain of causes may be a circle; none that is real is this long.
+    cause = exception
     for _ in range(64):
-        if exception is None:
+        if cause is None:
             return None
-        if exception.getClass().getName() == EXCEPTION:
-            return error_of(exception.condition(), exception.getMessage())
-        exception = exception.getCause()
+        if cause.getClass().getName() == EXCEPTION:
+            return error_of(cause.condition(), cause.getMessage())
+        sources = _SOURCES.match(cause.getMessage() or "")
+        if sources is not None and OPERATOR in exception.toString():
+            return _other_sources(int(sources[1]), int(sources[2]))
+        cause = cause.getCause()
     return None
+
+
+def _other_sources(was: int, now: int) -> IncompatibleStateError:
+    """Spark compares the sources of a query with those of its checkpoint before it asks operators for theirs."""
+    return IncompatibleStateError(
+        f"The checkpoint is of a query with {was} source{'s' * (was != 1)}, and this query has {now}. Beside its "
+        "streams a query has a source of ticks where panes close or fire by the wall clock: with time=None, "
+        "idle_after= or early=Early(every=...). Change the query back, or start it with a new checkpointLocation. "
+        "Nothing was overwritten."
+    )
 
 
 def translate_errors() -> None:

@@ -32,6 +32,19 @@ SNAPSHOTS = {CHANGELOGS: "false"}
 """So that what a query left in RocksDB is all in its snapshot, where it can be looked at."""
 
 
+def with_the_jar_alone(spark: SparkSession) -> SparkSession:
+    """A session of the same application that was built without Mullion's extension."""
+    jvm: Any = spark._jvm
+    own: Any = spark._jsparkSession
+    none = jvm.scala.Option.empty()
+    options, tags = own.initialSessionOptions(), jvm.PythonUtils.toScalaMap({})
+    extensions = jvm.org.apache.spark.sql.SparkSessionExtensions()
+    session = jvm.org.apache.spark.sql.classic.SparkSession(
+        own.sparkContext(), jvm.scala.Some(own.sharedState()), none, extensions, options, tags
+    )
+    return SparkSession(spark.sparkContext, session)
+
+
 @dataclass(frozen=True)
 class Case:
     """A query: the rules of its panes, and how it is run.
@@ -262,6 +275,7 @@ class CheckedQuery:
         commits = sorted((self.checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
         commits[-1].unlink()
         (self.checkpoint / "commits" / f".{commits[-1].name}.crc").unlink(missing_ok=True)
+        self.model.starts_again = self.case.rules.by_wall_clock
         return self._compare([self.last[-1], *self.model.settle(self.wall)])
 
     def finish(self) -> None:

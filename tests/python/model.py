@@ -52,8 +52,8 @@ class Contract:
 
     @property
     def by_wall_clock(self) -> bool:
-        """Whether panes close by it: then a query that starts again runs a batch at once."""
-        return self.processing or self.idle_after is not None
+        """Whether panes close or fire by it: then a query that starts again runs a batch at once."""
+        return self.processing or self.idle_after is not None or self.early is not None
 
 
 @dataclass(frozen=True)

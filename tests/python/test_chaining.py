@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from checked import bounds_of, settings
-from mullion import Early, Sliding, Tumbling, UnsupportedError, windowed
+from checked import bounds_of, settings, with_the_jar_alone
+from mullion import Early, InvalidArgumentError, Sliding, Tumbling, UnsupportedError, windowed
 from mullion.testing import ClockedQuery
 from streams import SECOND, Feed, batches_of
 
@@ -171,13 +171,95 @@ def test_a_chain_gives_what_a_batch_gives(
     assert all(operator["customMetrics"]["panesOpen"] == 0 for operator in ours)
 
 
+@pytest.fixture(scope="module", params=["with the extension", "with the JAR alone"])
+def session(request: pytest.FixtureRequest, spark: SparkSession) -> SparkSession:
+    """What is refused is refused however Mullion came into the session: at once, or before its first batch."""
+    return spark if request.param == "with the extension" else with_the_jar_alone(spark)
+
+
+def refused(chain: DataFrame, checkpoint: Path, output_mode: str = "append") -> str:
+    """What a query over a chain is refused with, of which nothing was kept or put out."""
+
+    def run() -> None:
+        writer = chain.writeStream.format("noop").outputMode(output_mode)
+        query = writer.option("checkpointLocation", str(checkpoint)).start()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    with pytest.raises(UnsupportedError) as refusal:
+        run()
+    assert not (checkpoint / "state").exists()
+    assert not list(checkpoint.glob("commits/[0-9]*"))
+    return str(refusal.value)
+
+
 def test_sparks_aggregates_are_refused_before_a_window_in_update_mode(
-    spark: SparkSession, tmp_path: Path, feed: Feed
+    session: SparkSession, tmp_path: Path, feed: Feed
 ) -> None:
-    chain = CHAINS[SPARK_FIRST][0](feed.stream(spark))
-    writer = chain.writeStream.format("noop").outputMode("update")
-    with pytest.raises(UnsupportedError, match=r"outputMode\('append'\)"):
-        writer.option("checkpointLocation", str(tmp_path)).start()
+    chain = CHAINS[SPARK_FIRST][0](feed.stream(session))
+    assert "Use outputMode('append')" in refused(chain, tmp_path, "update")
+
+
+def test_a_key_that_is_the_event_time_is_no_event_time_of_its_panes(spark: SparkSession, feed: Feed) -> None:
+    """A pane closes after its rows' times, so its key would be late for a second window."""
+    keys: dict[str, Any] = {
+        "itself": "ts",
+        "by another name": F.col("ts").alias("at"),
+        "a window of it": F.window("ts", "1 second").alias("at"),
+    }
+    for what, key in keys.items():
+        panes = ours(feed.stream(spark), by=["k", key])
+        name = panes.columns[1]
+        for after in (panes, panes.withColumnRenamed(name, "renamed"), panes.drop("window")):
+            column = next(c for c in after.columns if c in {name, "renamed"})
+            with pytest.raises(InvalidArgumentError, match=f"on event time {column}, but") as error:
+                windowed(after, Tumbling("1 minute"), time=column).agg(F.count("*").alias("n"))
+            if "window" in after.columns:
+                assert "time='window'" in str(error.value), what
+
+
+# Each a second withWatermark, and whether a window on the first one's clock stands between them.
+REDEFINED: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "at once": lambda panes: panes.withWatermark("end", "1 second"),
+    "then windowed": lambda panes: windowed(
+        panes.withWatermark("end", "1 second"), Tumbling("1 minute"), by="k", time="end"
+    ).agg(F.sum("n").alias("n")),
+    "then Spark's window": lambda panes: (
+        panes.withWatermark("end", "1 second").groupBy(F.window("end", "1 minute")).agg(F.sum("n").alias("n"))
+    ),
+}
+
+
+@pytest.mark.parametrize("after", REDEFINED)
+def test_a_second_watermark_over_panes_is_refused_with_the_way_round(
+    session: SparkSession, tmp_path: Path, feed: Feed, after: str
+) -> None:
+    """The first waits for the second, which waits for the panes that wait for the first."""
+    panes = ours(feed.stream(session)).withColumn("end", F.col("window.end"))
+    message = refused(REDEFINED[after](panes), tmp_path)
+    assert "withWatermark('end', ...)" in message
+    assert "time='window'" in message
+
+
+def test_panes_that_have_no_watermark_may_be_given_one(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", COLUMNS)
+    rows = spark.readStream.schema(feed.ddl).parquet(str(feed.folder))
+    panes = windowed(rows, Tumbling("10 seconds"), by="k", time=None).agg(F.count("*").alias("n"))
+    minutes = windowed(
+        panes.select("k", "n", F.col("window.end").alias("at")).withWatermark("at", "0 seconds"),
+        Tumbling("1 minute"),
+        time="at",
+    ).agg(F.sum("n").alias("n"))
+    with ClockedQuery(minutes.select("n"), checkpoint=tmp_path / "checkpoint") as query:
+        fired = []
+        for _ in range(9):
+            feed.write([(0, "a", 0, 0)] * 2)
+            fired += query.settle()
+            query.advance("10 seconds")
+            fired += query.settle()
+        assert [row.n for row in fired] == [10]
 
 
 def test_a_chain_that_is_restarted_loses_nothing_and_repeats_nothing(spark: SparkSession, tmp_path: Path) -> None:
@@ -286,15 +368,12 @@ NOT_FINAL: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("what", NOT_FINAL)
 @pytest.mark.parametrize("operator", DOWNSTREAM)
 def test_panes_that_are_not_final_are_refused_before_a_stateful_operator(
-    spark: SparkSession, tmp_path: Path, feed: Feed, operator: str, what: str
+    session: SparkSession, tmp_path: Path, feed: Feed, operator: str, what: str
 ) -> None:
-    rows = feed.stream(spark, "15 seconds")
-    chain = DOWNSTREAM[operator](ours(rows, **NOT_FINAL[what]), ours(rows))
-    writer = chain.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
-    with pytest.raises(UnsupportedError, match=what) as refused:
-        writer.start()
-    assert "in a second query" in str(refused.value)
-    assert not (tmp_path / "checkpoint" / "state").exists()
+    rows = feed.stream(session, "15 seconds")
+    message = refused(DOWNSTREAM[operator](ours(rows, **NOT_FINAL[what]), ours(rows)), tmp_path)
+    assert what in message
+    assert "in a second query" in message
 
 
 @pytest.mark.parametrize("what", NOT_FINAL)
@@ -308,11 +387,9 @@ def test_panes_that_are_not_final_go_on_into_what_keeps_no_state(
         assert {row.name for row in query.settle()} == {"first", "second"}
 
 
-def test_complete_mode_is_refused_after_a_window_too(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
-    chain = ours(feed.stream(spark)).groupBy("k").agg(F.sum("n").alias("n"))
-    writer = chain.writeStream.format("noop").outputMode("complete")
-    with pytest.raises(UnsupportedError, match=r"outputMode\('append'\)"):
-        writer.option("checkpointLocation", str(tmp_path)).start()
+def test_complete_mode_is_refused_after_a_window_too(session: SparkSession, tmp_path: Path, feed: Feed) -> None:
+    chain = ours(feed.stream(session)).groupBy("k").agg(F.sum("n").alias("n"))
+    assert "outputMode('append')" in refused(chain, tmp_path, "complete")
 
 
 def test_one_watermark_for_all_operators_is_refused(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from checked import bounds_of, settings
 from model import Rules
 from mullion import (
+    Around,
     InvalidArgumentError,
     MullionError,
     Session,
@@ -32,7 +33,8 @@ from mullion import (
     windowed,
 )
 from mullion.testing import ClockedQuery
-from streams import SECOND, Feed
+from mullion.windows import Window
+from streams import SECOND, Feed, batches_of
 
 TEN = Tumbling("10 seconds")
 
@@ -205,6 +207,34 @@ def test_a_key_that_is_an_aggregate_is_refused(rows: DataFrame) -> None:
         windowed(rows, TEN, by=F.max("v").alias("most"), time="ts").agg(n())
 
 
+def test_a_key_that_is_a_session_of_sparks_is_refused_with_ours(spark: SparkSession, rows: DataFrame) -> None:
+    """Spark merges such sessions in aggregates of its own only: a key would be one for each row."""
+    session = F.session_window("ts", "10 seconds")
+    before = rows.withColumn("s", session)
+    keys: list[tuple[DataFrame, Any]] = [
+        (rows, session.alias("s")),
+        (rows, session.getField("start").alias("s")),
+        (before, "s"),
+        (before.withColumnRenamed("s", "r"), "r"),
+        (before.select("k", "ts", F.col("s.end").alias("e"), "s"), F.struct("s").alias("t")),
+    ]
+    for frame, key in keys:
+        with pytest.raises(UnsupportedError, match=r"session_window.*Session\(gap\)"):
+            windowed(frame, TEN, by=["k", key], time="ts").agg(n())
+    # Of an aggregate they are merged, and a key as any other.
+    merged = rows.groupBy("k", session.alias("s")).agg(n())
+    assert windowed(merged, TEN, by=["k", F.col("s").alias("key")], time="s").agg(n()).columns[1] == "key"
+
+
+def test_a_key_that_is_an_interval_and_may_be_null_is_refused_with_forms_that_may(rows: DataFrame) -> None:
+    interval = F.expr("CASE WHEN v > 0 THEN make_interval(0, 0, 0, v) END")
+    for key in (interval, F.struct(interval), F.array(F.expr("make_interval(0, 0, 0, 1)"))):
+        with pytest.raises(UnsupportedError, match=r"key length .* make_dt_interval .*'length'\)\.cast\('string'\)"):
+            windowed(rows, TEN, by=key.alias("length"), time="ts").agg(n())
+    windowed(rows, TEN, by=interval.cast("string").alias("length"), time="ts").agg(n())
+    windowed(rows, TEN, by=F.expr("make_dt_interval(v)").alias("length"), time="ts").agg(n())
+
+
 LEAST, MOST = -(2**63), 2**63 - 1
 ENDS = [
     *(LEAST + i for i in (0, 1, SECOND, 10 * SECOND)),
@@ -223,20 +253,46 @@ def windows_at_the_ends() -> Iterator[Tumbling | Sliding]:
     yield Sliding(f"{MOST} microseconds", f"{MOST // 3} microseconds")
 
 
+def clamped(start: int, end: int) -> tuple[int, int]:
+    return max(start, LEAST), min(end, MOST)
+
+
+def windows_of(window: Tumbling | Sliding, t: int) -> Counter[tuple[int, int]]:
+    """The windows that hold a time, by whole numbers that know no end."""
+    size, slide = (window.size_us, window.slide_us) if isinstance(window, Sliding) else (window.size_us,) * 2
+    start = (t - window.offset_us) // slide * slide + window.offset_us
+    return Counter(clamped(s, s + size) for s in range(start, t - size, -slide))
+
+
 def test_times_at_the_ends_of_their_range_neither_wrap_nor_fail_in_a_batch(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(t,) for t in ENDS], "t bigint").withColumn("ts", F.timestamp_micros("t"))
-    for window in windows_at_the_ends():
+
+    def held(window: Window) -> dict[int, Counter[tuple[int, int]]]:
         panes = windowed(rows, window, by="t", time="ts", allowed_lateness="1 day").agg(n())
-        held = Counter[int]()
+        made = {t: Counter[tuple[int, int]]() for t in ENDS}
         for row in panes.select("t", *bounds_of("window"), "n").collect():
-            # Windows that would begin before time all begin with it, and are one.
-            assert row.n == 1 or row.start == LEAST, window
-            assert row.start <= row.t, window
-            assert row.t < row.end or row.end == MOST, window
-            held[row.t] += row.n
-        size, slide = (window.size_us, window.slide_us) if isinstance(window, Sliding) else (window.size_us,) * 2
-        for t in ENDS:
-            assert size // slide <= held[t] <= size // slide + 1, (window, t)
+            assert row.n == 1, window
+            made[row.t][row.start, row.end] += 1
+        return made
+
+    for window in windows_at_the_ends():
+        # Windows that would begin before time begin with it, and are as many as they are.
+        assert held(window) == {t: windows_of(window, t) for t in ENDS}, window
+    around = held(Around("10 seconds", "5 seconds"))
+    assert around == {t: Counter([clamped(t - 10 * SECOND, t + 5 * SECOND + 1)]) for t in ENDS}
+
+
+@pytest.mark.parametrize("window", [TEN, Sliding("10 seconds", "5 seconds"), Session("3 seconds")])
+def test_what_ends_at_the_end_of_time_is_kept_once_however_many_batches_come(
+    spark: SparkSession, tmp_path: Path, window: Window
+) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    panes = windowed(feed.stream(spark), window, by="k", time="ts", running=True).agg(n())
+    with ClockedQuery(panes.select("n"), checkpoint=tmp_path / "checkpoint") as query:
+        for _ in range(4):
+            feed.write([(MOST - 1, "a"), (MOST - SECOND, "b")])
+            query.settle()
+        assert len({report["numRowsTotal"] for report in batches_of(query)}) == 1
 
 
 @pytest.mark.parametrize(("slide", "offset"), [(10, 0), (4, 1)], ids=["tumbling", "sliding"])
@@ -265,10 +321,12 @@ def test_times_at_the_ends_of_their_range_neither_wrap_nor_fail_in_a_stream(
 
     for fired, key in ((first, "first"), (last, "last")):
         assert {row.k for row in fired} == {key}
+        made = Counter[tuple[int, tuple[int, int]]]()
         for row in fired:
             assert row.pane.firing == "close"
-            assert all(row.start <= t < row.end for t in row.times)
-            assert row.end - row.start <= 10 * SECOND
+            made.update((t, (row.start, row.end)) for t in row.times)
+        of = [(t, bounds) for t in ENDS if (t < 0) == (key == "first") for bounds in windows_of(window, t)]
+        assert made == Counter((t, (start, end)) for t, (start, end) in of if rules.closes(end - rules.size) <= clock)
     assert {t for row in first for t in row.times} == {t for t in ENDS if t < 0}
     assert {t for row in last for t in row.times} == {t for t in ENDS if t > 0 and any(closing[t])}
     assert {row.late for row in again} == {t for t in ENDS if all(closing[t])}

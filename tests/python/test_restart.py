@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from checked import SESSION_STATE_IN_ROCKSDB, Case, CheckedQuery
+from checked import SESSION_STATE_IN_ROCKSDB, Case, CheckedQuery, settings
 from model import SECOND, Row, Rules
 from mullion import Early, IncompatibleStateError, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
@@ -29,8 +29,8 @@ def rows(first: int, *times: int) -> list[Row]:
     return [Row(first + i, key, time) for i, (key, time) in enumerate(at)]
 
 
-def open_panes(query: CheckedQuery) -> list[tuple[Any, ...]]:
-    return sorted((r.k, r.window, r["ids"]) for r in read_panes(query.checkpoint, spark=query.spark).collect())
+def open_panes(query: CheckedQuery) -> list[str]:
+    return sorted(map(repr, read_panes(query.checkpoint, spark=query.spark).collect()))
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,27 @@ def test_a_batch_that_runs_again_fires_the_same_and_changes_nothing_twice(
         query.write(rows(300, 31))
         query.settle()
         query.finish()
+
+
+@pytest.mark.parametrize("retained", [2, 5])
+def test_a_query_by_the_wall_clock_starts_again_whatever_spark_still_lists(
+    spark: SparkSession, tmp_path: Path, retained: int
+) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    fired: list[int] = []
+    for life in range(3):
+        rows = spark.readStream.schema(feed.ddl).option("maxFilesPerTrigger", 1).parquet(str(feed.folder))
+        panes = windowed(rows, Tumbling("10 seconds"), by="k", time=None).agg(F.count("*").alias("n"))
+        with settings(spark, {"spark.sql.streaming.minBatchesToRetain": str(retained)}):
+            query = ClockedQuery(panes.select("n"), checkpoint=tmp_path / "checkpoint", start_ms=100_000 * life)
+        with query:
+            for _ in range(8):
+                feed.write([(0, "a")])
+                query.advance("1 second")
+                fired += [row.n for row in query.settle()]
+            kept = [int(file.name) for file in (tmp_path / "checkpoint" / "offsets").glob("[0-9]*")]
+    assert 0 not in kept, "Spark forgot the first batches"
+    assert fired == [8, 8]
 
 
 TUMBLING: dict[str, Any] = {
@@ -191,6 +212,10 @@ def test_a_changed_query_over_an_old_checkpoint_is_refused_with_both_and_nothing
         with pytest.raises(IncompatibleStateError) as refused:
             old.run({**written, **change})
         message = str(refused.value)
+        if what in ("early firing", "no early firing"):
+            # Spark finds another number of sources, before it asks the operators.
+            was, now = ("1 source", "2") if what == "early firing" else ("2 sources", "1")
+            assert "early=Early(every=...)" in message, what
         assert was in message, what
         assert now in message.split(was)[1], what
         assert "Nothing was overwritten" in message, what

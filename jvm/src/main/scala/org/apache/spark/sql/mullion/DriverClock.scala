@@ -79,8 +79,9 @@ private[mullion] object DriverClock {
 
   /** The latest processing time of the batches before one, as far as the checkpoint still lists them. */
   private def latest(offsets: OffsetSeqLog)(batch: Long): Long = {
-    val listed = if (batch == 0) Nil else offsets.get(Some(Math.max(0, batch - read)), Some(batch - 1)).toSeq
-    val times = listed.flatMap(_._2.metadataOpt).map(m => TimeMath.fromMillis(m.batchTimestampMs))
+    // Each by itself: a range of the log is refused if its first is not there any more.
+    val listed = (Math.max(0, batch - read) until batch).flatMap(offsets.get(_))
+    val times = listed.flatMap(_.metadataOpt).map(m => TimeMath.fromMillis(m.batchTimestampMs))
     times.maxOption.getOrElse(BatchClock.BeforeAllTime)
   }
 

@@ -79,16 +79,18 @@ object WindowedBuilder {
     val results = allResults.takeRight(aggregateColumns(aggregate).length)
     checkAggregates(expressions)
     checkSubqueries(aggregate.expressions)
+    checkSessions(grouping, aggregate.child)
     val names = keyNames(df, by)
     val text = describe(df, aggregate, names, gapExpression, triggerExpression, splitColumns)
 
     // Keys get names of their own, since normalised floats and sorted maps are other values than the input's.
     val keyAliases =
       if (grouping.isEmpty) Seq(Alias(Literal(0), noKey)())
-      else grouping.zip(names).map { case (g, name) => Alias(normalised(unalias(g), aggregate.child), name)() }
+      else grouping.zip(names).map { case (g, name) => keyAlias(normalised(unalias(g), aggregate.child), name) }
     val keyOf = grouping.map(_.exprId).zip(keyAliases.map(_.toAttribute)).toMap
     checkNames(spark, keyAliases.filter(_ => grouping.nonEmpty).map(_.name), results.map(_.name), rules.late)
     keyAliases.foreach(checkKey)
+    if (df.isStreaming) keyAliases.foreach(checkInterval)
 
     val timeAlias = Alias(timeExpression, "time")()
     // On processing time a stream's rows get theirs with their batch.
@@ -105,7 +107,8 @@ object WindowedBuilder {
     val needed = child.output.filter(a => read.contains(a) || lateColumns.exists(_.exprId == a.exprId))
     val times = if (isStamped) Nil else Seq(timeAlias)
     val rows = Project(keyAliases ++ times ++ gapAlias ++ rangesAlias ++ triggerAlias ++ hoisted ++ needed, child)
-    val byWallClock = df.isStreaming && (rules.onProcessingTime || options.idleAfter.isDefined)
+    // By the wall clock panes close, or fire early while no rows come.
+    val byWallClock = df.isStreaming && (rules.onProcessingTime || options.idleAfter.isDefined || rules.early.isDefined)
     // Between stages, the first of them has the ticks.
     val input = if (byWallClock && !ProcessedRows.areIn(rows)) Tick.beside(spark, rows) else rows
 
@@ -245,9 +248,49 @@ object WindowedBuilder {
     } else {
       val other = df.queryExecution.analyzed.output.filter(_.metadata.contains(key)).map(_.name)
       val found = if (other.isEmpty) "the stream has no watermark" else s"the watermark is on ${other.mkString(", ")}"
+      val fix =
+        if (hasPanes(df.queryExecution.analyzed))
+          "The input has panes of another window, whose clock goes on in their column window alone: keep that column, and " +
+            "say time='window'."
+        else
+          "Say how far out of order rows come, with " +
+            s"df.withWatermark('${column.name}', '10 minutes') before windowed(...)."
       throw MullionException.invalid(
-        s"The window is on event time ${column.name}, but $found: without one no pane would ever close. Say how far out of order " +
-          s"rows come, with df.withWatermark('${column.name}', '10 minutes') before windowed(...)."
+        s"The window is on event time ${column.name}, but $found: without one no pane would ever close. $fix"
+      )
+    }
+  }
+
+  /** Whether a plan has windows that close by a watermark. */
+  private def hasPanes(plan: LogicalPlan): Boolean = plan.exists {
+    case Windows(nodes) => nodes.exists(_.window.metadata.contains(EventTimeWatermark.delayKey))
+    case _              => false
+  }
+
+  /** A key is a value and no time of its pane: the watermark that its column carried stays with the rows. */
+  private def keyAlias(key: Expression, name: String): Alias =
+    Alias(key, name)(nonInheritableMetadataKeys = Seq(EventTimeWatermark.delayKey, SessionWindow.marker))
+
+  /** Spark's `session_window` gives each row a session of its own, and aggregates of Spark's merge them. */
+  private def checkSessions(grouping: Seq[NamedExpression], input: LogicalPlan): Unit = {
+    def isMerged(session: Attribute): Boolean = input.exists {
+      case aggregate: Aggregate => aggregate.groupingExpressions.exists(_.references.contains(session))
+      case _                    => false
+    }
+    def isOfRow(session: Attribute): Boolean = !isMerged(session) && input
+      .collectFirst {
+        case Project(columns, _) if columns.exists(c => c.isInstanceOf[Alias] && c.exprId == session.exprId) =>
+          columns.collectFirst { case alias: Alias if alias.exprId == session.exprId => alias.child }
+      }
+      .flatten
+      .exists {
+        case of: Attribute => isOfRow(of)
+        case _             => true
+      }
+    grouping.flatMap(_.references).filter(_.metadata.contains(SessionWindow.marker)).find(isOfRow).foreach { key =>
+      throw MullionException.unsupported(
+        s"The key ${key.name} is a session_window of Spark's, which is each row's own until an aggregate of Spark's merges " +
+          "sessions: no two rows would share a pane. Use Session(gap) as the window, with what else is in by=."
       )
     }
   }
@@ -317,6 +360,19 @@ object WindowedBuilder {
           s"up by its bytes. Group by a form of it that is equal byte by byte, such as F.lower('${key.name}')."
       )
   }
+
+  /** Spark's state stores take a null of this type for a row that is damaged. */
+  private def checkInterval(key: NamedExpression): Unit =
+    if (
+      key.dataType.existsRecursively(
+        _ == CalendarIntervalType
+      ) && (key.nullable || key.dataType != CalendarIntervalType)
+    )
+      throw MullionException.unsupported(
+        s"The key ${key.name} is an INTERVAL of months, days and microseconds, which may be null, and Spark's state stores take " +
+          "such a null for damage. Group by an interval of make_dt_interval or make_ym_interval, or by its text: " +
+          s"F.col('${key.name}').cast('string')."
+      )
 
   /** What Spark computes in nodes of its own, or has in few: Python, and the time of the batch. */
   private def isSparksOwn(e: Expression): Boolean =

@@ -46,7 +46,12 @@ object StatefulBuilder {
         s"${SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED.key} is false: then no batch runs without rows, and what is due by " +
           "the wall clock would wait for the next row. Set it to true, its default."
       )
-    val distributed = if (byWallClock) Tick.beside(spark, rows) else rows
+    // Windows between stages that fire early do so by the wall clock, too, while no rows come.
+    val ticks = byWallClock || windows.exists(_._2.exists {
+      case node: WindowedAggregate => node.rules.early.isDefined
+      case _                       => false
+    })
+    val distributed = if (ticks) Tick.beside(spark, rows) else rows
     val inDistributed = rows.output.zip(distributed.output).map { case (a, b) => a.exprId -> b }.toMap
 
     val program = StatefulProgram(
