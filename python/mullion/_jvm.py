@@ -182,6 +182,31 @@ def per_text(spark: SparkSession, text: Column, condition: Column) -> Column:
     return ClassicColumn(facade(spark).perText(_column(text), _column(condition)))
 
 
+def json_shape(spark: SparkSession, text: Column) -> Column:
+    """What a text is as JSON: ``{`` and each field's name between newlines, ``n`` for null, ``.`` for another value.
+
+    Null for what is none.
+    """
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    return ClassicColumn(facade(spark).jsonShape(_column(text)))
+
+
+def topic_path(spark: SparkSession, folder: str) -> str:
+    """How a session reads the folder of a ``dir:`` topic."""
+    return str(facade(spark).topicPath(_internal(spark, "_jsparkSession"), folder))
+
+
+def plan_of_batch(spark: SparkSession, query: str, batch: int) -> str:
+    """What a running query, by its id, noted of a batch before it ran it; empty if nothing."""
+    return str(facade(spark).planOf(_internal(spark, "_jsparkSession"), query, batch))
+
+
+def checkpoint_of(spark: SparkSession, query: str) -> str:
+    """Where a running query, by its id, has its checkpoint, as a URI; empty if it does not run."""
+    return str(facade(spark).checkpointOf(_internal(spark, "_jsparkSession"), query))
+
+
 class Counter:
     """Counts rows in the JVM, on their way past."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 
+import random_rows
 from kafka_server import KafkaServer
 from mullion import topics, turbine
 from mullion._app.clock import ManualClock
 from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError
-from mullion.topics import _kafka_client
+from mullion.topics import _json, _kafka_broker, _kafka_client
+from mullion.topics._brokers import UNFIT
+from mullion.topics._dir_topic import DirTopic
+from mullion.topics._records import values_of
+from mullion.topics._schemas import spark_schema
 from mullion.turbine import aggregates as agg
 from mullion.turbine import windowing as win
 from relay import Relay, Rows
@@ -104,11 +111,165 @@ def test_a_record_that_does_not_fit_fails_the_query_and_one_that_is_no_json_the_
 ) -> None:
     broker = topics.broker(kafka.url)
     topics.produce(broker, "unfit", [{"n": "text"}])
-    with pytest.raises(Exception, match="MALFORMED_RECORD_IN_PARSING"):
+    with pytest.raises(
+        Exception, match=r"Topic 'unfit': the value at offset 0 of partition \d does not fit the topic's"
+    ):
         shown(spark, broker, "unfit", "n", schema="n bigint")
     _kafka_client.produce(kafka.servers, "unfit", [("a", b"no json", 3_000_000)])
     with pytest.raises(InvalidArgumentError, match=r"offset \d of partition \d is no JSON: b'no json'"):
         topics.read(broker, "unfit")
+
+
+TEXTS: list[tuple[bytes, Any]] = [
+    (b'{"a":1}', {"a": 1}),
+    (b' \r\n\t{"a" : 1 , "b":{}} \n', {"a": 1, "b": None}),
+    (b"{}", {}),
+    (b"null", {}),
+    (b'{"a":null}', {"a": None}),
+    (b'{"a":1,"a":2}', {"a": 2}),
+    (b'{"\\u0061":3}', {"a": 3}),
+    (b'{"t":"\\ud83d\\ude00 \\/ \xc3\xb6 \\n"}', {"t": "😀 / ö \n"}),
+    (b'{"f":1e999}', {"f": float("inf")}),
+    (b'{"f":-0.5E-1}', {"f": -0.05}),
+    (b'{"f":-Infinity}', {"f": float("-inf")}),
+    (b'{"z":' + 99 * b"[" + 99 * b"]" + b"}", {"z": ...}),
+    (b"", None),
+    (b" ", None),
+    (b'{"a":1}{"a":2}', None),
+    (b'{"a":1} trailing', None),
+    (b'{"a":1}]', None),
+    (b'{"a":1},{"a":2}', None),
+    (b"{'a':1}", None),
+    (b"{a:1}", None),
+    (b'{"a":1,}', None),
+    (b'{"a" 1}', None),
+    (b'{"a":[1,]}', None),
+    (b'{"a":01}', None),
+    (b'{"a":1.}', None),
+    (b'{"a":.5}', None),
+    (b'{"a":+1}', None),
+    (b'{"a":1e}', None),
+    (b'{"f":INF}', None),
+    (b'{"f":-INF}', None),
+    (b'{"f":+Infinity}', None),
+    (b'{"a":tru}', None),
+    (b'{"a":1', None),
+    (b'{"t":"x', None),
+    (b'{"t":"\\x"}', None),
+    (b'{"t":"\\u12"}', None),
+    (b'{"t":"\\ud800"}', None),
+    (b'{"t":"\\ude00"}', None),
+    (b'{"t":"\\ud800\\u0061"}', None),
+    (b'{"t":"a\nb"}', None),
+    (b'{"t":"\xff"}', None),
+    (b'{"t":"\xed\xa0\x80"}', None),
+    (b'\xef\xbb\xbf{"a":1}', None),
+    ('{"a":1}'.encode("utf-16"), None),
+    (b'{"a":1}/* comment */', None),
+    (b'{"f":0.' + 1000 * b"0" + b"}", None),
+    (b'{"z":' + 100 * b"[" + 100 * b"]" + b"}", None),
+    (b'{"z":' + 5000 * b"[" + 5000 * b"]" + b"}", None),
+]
+"""Texts and the records that they are; ``None``: no JSON."""
+
+
+def records_of(spark: SparkSession, texts: list[bytes | None]) -> DataFrame:
+    rows = [(None, text, number, 0) for number, text in enumerate(texts)]
+    records = spark.createDataFrame(rows, "key binary, value binary, offset bigint, partition int")
+    return records.withColumn("timestamp", F.timestamp_seconds(F.lit(0))).coalesce(1)
+
+
+def test_both_readers_take_the_same_texts_for_json_and_for_the_same_records(spark: SparkSession) -> None:
+    kinds = spark_schema("a bigint, b struct<x: int>, t string, f double, z string")
+    stream = _kafka_broker._parsed(spark, "texts", records_of(spark, [text for text, _ in TEXTS]), kinds, True)
+    for (text, expected), row in zip(TEXTS, stream.collect(), strict=True):
+        try:
+            read = _json.read(text)
+        except ValueError:
+            assert expected is None, text[:80]
+            assert row[UNFIT] is not None, text[:80]
+            continue
+        assert expected is not None, text[:80]
+        assert row[UNFIT] is None, text[:80]
+        for name in kinds.names:
+            wanted = expected.get(name)
+            had = row[name].asDict() if isinstance(row[name], Row) else row[name]
+            if wanted is ...:
+                assert had is not None
+            elif name == "b":
+                assert (had or {}).get("x") is None
+            else:
+                assert (read or {}).get(name) == had == wanted, text[:80]
+            assert (f"\n{name}\n" in (row["_columns"] or "")) == (name in (read or {}))
+
+
+def test_plain_values_are_one_value_each_and_an_object_is_a_record(spark: SparkSession) -> None:
+    texts = [b"5", b' "x" ', b"null", None, b'{"value": 7}', b'5,"value":6', b"5 6", b"", b"5}", b'"x']
+    stream = _kafka_broker._parsed(spark, "plain", records_of(spark, list(texts)), spark_schema("value string"), True)
+    assert [(row["value"], row[UNFIT]) for row in stream.collect()] == [
+        ("5", None),
+        ("x", None),
+        (None, None),
+        (None, None),
+        ("7", None),
+        *((None, text.decode()) for text in texts[5:] if text is not None),
+    ]
+
+
+def test_a_field_without_a_type_holds_nothing_and_a_value_in_it_stops_the_query(spark: SparkSession) -> None:
+    kind = spark_schema("meta void, amount bigint, at struct<x: void>, tags array<void>, of map<string, void>")
+    nothing = [b'{"meta": null, "amount": 5}', b'{"meta": {}, "amount": 5, "at": {"x": {}}, "tags": [null, {}]}']
+    more = [
+        b'{"meta": {"amount": 7}, "amount": 5}',
+        b'{"meta": {"x": 1}, "amount": 5}',
+        b'{"meta": {"x": null}, "amount": 5}',
+        b'{"meta": "{}", "amount": 5}',
+        b'{"meta": 0, "amount": 5}',
+        b'{"amount": 5, "at": {"x": [1]}}',
+        b'{"amount": 5, "tags": [null, {"amount": 8}]}',
+        b'{"amount": 5, "of": {"a": {"b": 1}}}',
+    ]
+    seen = _kafka_broker._parsed(spark, "void", records_of(spark, [*nothing, *more]), kind, True)
+    rows = seen.select("amount", UNFIT).collect()
+    assert [tuple(row) for row in rows[:2]] == [(5, None)] * 2
+    assert [row[UNFIT] for row in rows[2:]] == [text.decode() for text in more]
+    assert [field.dataType for field in seen.schema][:5] == [field.dataType for field in kind]
+
+    strict = _kafka_broker._parsed(spark, "void", records_of(spark, [*nothing, more[0]]), kind, False)
+    said = (
+        r"Topic 'void': the value at offset 2 of partition 0 does not fit the topic's columns: \{\"meta\": .* schema="
+    )
+    with pytest.raises(Exception, match=said):
+        strict.select("amount").collect()
+    strict = _kafka_broker._parsed(spark, "void", records_of(spark, [b"{} {}"]), kind, False)
+    with pytest.raises(Exception, match=r"Topic 'void': the value at offset 0 of partition 0 is no JSON: \{\} \{\}"):
+        strict.select("amount").collect()
+
+
+def test_a_kafka_topic_whose_names_differ_in_case_is_refused_as_a_stream(spark: SparkSession) -> None:
+    kind = spark_schema("at struct<x: int, X: int>")
+    with pytest.raises(InvalidArgumentError, match=r"columns 'at.x' and 'at.X' differ in case alone, .* schema="):
+        _kafka_broker._parsed(spark, "case", records_of(spark, [b"{}"]), kind, True)
+
+
+def test_decimals_have_all_their_digits_and_maps_are_objects() -> None:
+    price, exact = decimal.Decimal("12345678901234567890.1234567890"), decimal.Decimal("1.50")
+    table = pa.table(
+        {
+            "price": pa.array([price, None], pa.decimal128(38, 18)),
+            "of": pa.array([[("a", exact)], None], pa.map_(pa.string(), pa.decimal128(5, 2))),
+            "all": pa.array([[exact], []], pa.list_(pa.decimal128(5, 2))),
+        }
+    )
+    assert _json.written(table) == [
+        b'{"price": 12345678901234567890.123456789000000000, "of": {"a": 1.50}, "all": [1.50]}',
+        b'{"price": null, "of": null, "all": []}',
+    ]
+    assert _json.written(pa.table({"value": [{"a": 1}]})) == [b'{"value": {"a": 1}}'], "an object is a record"
+    assert _json.read(b"123456789012345678901", exact=True) == decimal.Decimal("123456789012345678901")
+    keyed = pa.table({"of": pa.array([[(1, 2)]], pa.map_(pa.int64(), pa.int64()))})
+    with pytest.raises(InvalidArgumentError, match="Column 'of' has maps with keys of the type int64"):
+        _json.written(keyed)
 
 
 def test_a_topic_without_rows_has_no_schema_unless_it_is_given(kafka: KafkaServer, spark: SparkSession) -> None:
@@ -116,6 +277,74 @@ def test_a_topic_without_rows_has_no_schema_unless_it_is_given(kafka: KafkaServe
     with pytest.raises(InvalidArgumentError, match=r"no rows yet, .* schema='region string, amount double'"):
         broker.stream(spark, "empty")
     assert shown(spark, broker, "empty", "n", schema="n bigint") == []
+
+
+def test_random_rows_of_random_types_come_out_of_kafka_as_they_went_in_or_were_refused(
+    kafka: KafkaServer, spark: SparkSession, tmp_path: Path
+) -> None:
+    seed = random_rows.seed()
+    broker, types = topics.broker(kafka.url), topics.DirBroker(tmp_path / "types")
+    tables: list[pa.Table] = []
+
+    def produce(call: Any) -> None:
+        table = values_of("random", call)
+        _json.written(table)
+        # Which calls have columns in common.
+        topics.produce(types, "random", call)
+        topics.produce(broker, "random", call, keys=["k"] * len(table))
+        tables.append(table)
+
+    rows = random_rows.accepted_calls(random.Random(seed), 40, produce)
+    kinds = DirTopic(types.path, "random").about().schema
+    streamed = random_rows.streamed(broker.stream(spark, "random", schema=kinds), tmp_path / "checkpoint")
+    random_rows.publish(spark, tmp_path, tables, broker.publisher(), "random-published")
+    as_json = [random_rows.as_json(row) for row in rows]
+    ways = {
+        "streamed": ([{name: row[name] for name in row if not name.startswith("_")} for row in streamed], rows),
+        "read": (values(topics.read(broker, "random")), as_json),
+        "published": (values(topics.read(broker, "random-published")), as_json),
+    }
+    for way, (found, wanted) in ways.items():
+        assert len(found) == len(wanted), f"{way}, MULLION_TEST_SEED={seed}"
+        for row, expected in zip(found, wanted, strict=True):
+            assert random_rows.same(row, expected), f"{way} as {row}, was {expected}: MULLION_TEST_SEED={seed}"
+
+
+def test_a_key_is_in_one_partition_whoever_sends_it(kafka: KafkaServer, spark: SparkSession, tmp_path: Path) -> None:
+    keys = [f"key {number}" for number in range(40)]
+    topics.produce(kafka.url, "partitioned", [{"n": 0}] * 40, keys=keys)
+    publisher = topics.broker(kafka.url).publisher()
+    rows = [(["partitioned", key, topics.encoded(pa.RecordBatch.from_pydict({"n": [1]}))]) for key in keys]
+    source = topics.DirBroker(tmp_path / "source")
+    topics.produce(source, "in", [{"n": 1}])
+
+    def outputs(batches: Any) -> Any:
+        for _ in batches:
+            columns = zip(*rows, strict=True)
+            yield pa.RecordBatch.from_arrays([pa.array(list(of)) for of in columns], names=["topic", "key", "batch"])
+
+    made = source.stream(spark, "in").select("n").mapInArrow(outputs, topics.OUTPUTS)
+    query = made.writeStream.foreachBatch(publisher.publish).trigger(availableNow=True).start()
+    query.awaitTermination()
+
+    partitions: dict[str | None, set[int]] = {}
+    for record in _kafka_client.read(kafka.servers, "partitioned"):
+        partitions.setdefault(record.key, set()).add(record.partition)
+    assert len(partitions) == 40
+    assert {len(of) for of in partitions.values()} == {1}
+    assert set.union(*partitions.values()) == {0, 1}
+
+
+def test_a_row_above_the_brokers_limit_is_refused_and_the_error_says_what_was_sent(kafka: KafkaServer) -> None:
+    rows = [{"n": 1}, {"n": 2}, {"text": "x" * 2_000_000}, {"n": 4}]
+    with pytest.raises(
+        InvalidArgumentError, match=r"data\[2\] has 2\d{6} bytes as JSON, .* (\d) of the 4 rows"
+    ) as raised:
+        topics.produce(kafka.url, "large", rows, keys=["k"] * 4)
+    there = values(topics.read(kafka.url, "large"))
+    assert f"{len(there)} of the 4 rows are in the topic" in str(raised.value)
+    before = sum(row["n"] in (1, 2) for row in there)
+    assert f"{before} of them before data[" in str(raised.value)
 
 
 def double(rows: Rows) -> dict[str, Rows]:

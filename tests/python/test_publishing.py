@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +64,7 @@ def test_a_batch_that_was_cut_off_half_way_is_published_to_its_end(
 ) -> None:
     broker = topics.DirBroker(tmp_path / "topics")
     feed(broker, range(2))
-    append = DirTopic.append
+    append = DirTopic.append_locked
     left = [4]
 
     def cut_off(topic: DirTopic, staged: Any, origins: Any = None) -> None:
@@ -72,12 +75,77 @@ def test_a_batch_that_was_cut_off_half_way_is_published_to_its_end(
             append(topic, [one], [origin])
 
     with monkeypatch.context() as patch:
-        patch.setattr(DirTopic, "append", cut_off)
+        patch.setattr(DirTopic, "append_locked", cut_off)
         with pytest.raises(Exception, match="killed here"):
             run(spark, broker, tmp_path / "checkpoint")
     assert len(rows_of(broker, "even")) + len(rows_of(broker, "odd")) < 20
+    # What the batch has is its topics' already: nobody keeps out the rest of it.
+    with pytest.raises(InvalidArgumentError, match="Topic 'threes': column 'half' is string here, and double in the"):
+        topics.produce(broker, "threes", [{"half": "text"}])
 
     run(spark, broker, tmp_path / "checkpoint")
+    is_whole(broker, 20)
+
+
+def test_a_checkpoint_that_was_restored_from_an_older_copy_is_refused_with_the_ways_out(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    broker, checkpoint, copy = topics.DirBroker(tmp_path / "topics"), tmp_path / "checkpoint", tmp_path / "copy"
+    feed(broker, range(1))
+    run(spark, broker, checkpoint)
+    shutil.copytree(checkpoint, copy)
+    feed(broker, range(1, 2))
+    run(spark, broker, checkpoint)
+    for _ in range(2):
+        with pytest.raises(
+            StreamingQueryException, match=r"Batch 1 of the query .* is not the one that was published under that"
+        ):
+            run(spark, broker, copy)
+    is_whole(broker, 20)
+    feed(broker, range(2, 3))
+    run(spark, broker, checkpoint)
+    is_whole(broker, 30)
+
+
+def test_a_second_process_that_publishes_for_a_query_is_refused_until_the_first_has_ended(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    broker, checkpoint = topics.DirBroker(tmp_path / "topics"), tmp_path / "checkpoint"
+    feed(broker, range(1))
+    publisher = run(spark, broker, checkpoint)
+    [lease] = (broker.path / "_published").glob("*.lock")
+    # For the system a file that is opened again is as one of another process.
+    with lease.open("a+") as other:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        again = run(spark, broker, checkpoint)
+        publisher.close()
+        feed(broker, range(1, 2))
+        run(spark, broker, checkpoint)
+        again.close()
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    is_whole(broker, 20)
+
+
+def test_a_publisher_that_finds_its_query_published_by_another_process_says_by_which(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    broker, checkpoint = topics.DirBroker(tmp_path / "topics"), tmp_path / "checkpoint"
+    feed(broker, range(1))
+    run(spark, broker, checkpoint).close()
+    feed(broker, range(1, 2))
+    [lease] = (broker.path / "_published").glob("*.lock")
+    staged = broker.path / "_staging" / lease.stem / "of the other"
+    staged.mkdir(parents=True)
+    with lease.open("a+") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        who = rf"is published by process {os.getpid()} on \S+ already, .* Stop that one first"
+        with pytest.raises(StreamingQueryException, match=who):
+            run(spark, broker, checkpoint)
+        assert staged.exists()
+    is_whole(broker, 10)
+    run(spark, broker, checkpoint)
     is_whole(broker, 20)
 
 

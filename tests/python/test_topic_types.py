@@ -110,6 +110,13 @@ def test_numbers_widen_nulls_are_anything_and_the_rest_stays_apart(
         (pa.array([{}, None], pa.struct([])), pa.bool_(), [None, None]),
         (pa.array(["a", "b", "a"]).dictionary_encode(), pa.string(), ["a", "b", "a"]),
         (pa.array([[1], None, []]), pa.list_(pa.float64()), [[1.0], None, []]),
+        (pa.array([[{}, {}], [{}]], pa.large_list(pa.struct([]))), pa.list_(pa.null()), [[None, None], [None]]),
+        (pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int8(), 2))[1:], pa.list_(pa.float64()), [None, [3.0, 4.0]]),
+        (
+            pa.array([[("a", 2**60 + 1)], None, [("b", 2), ("c", None)]], pa.map_(pa.string(), pa.int64()))[1:],
+            pa.map_(pa.string(), pa.float64()),
+            [None, [("b", 2.0), ("c", None)]],
+        ),
         (pa.array([{"a": 1}, None]), pa.struct({"b": pa.string(), "a": pa.float64()}), [{"a": 1.0, "b": None}, None]),
     ],
 )

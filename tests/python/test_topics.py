@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import itertools
 import math
 import os
@@ -13,16 +14,19 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+import random_rows
 from mullion import topics
 from mullion._app.clock import ManualClock
 from mullion.errors import InvalidArgumentError, MullionError
 from mullion.topics._dir_topic import DirTopic
+from mullion.topics._records import values_of
 
 SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 
@@ -155,6 +159,75 @@ def test_rows_that_cannot_be_of_the_topic_are_refused_and_nothing_is_written(
     assert DirTopic(broker.path, "orders").about().schema.names == ["n", "at", "tags"]
 
 
+def test_values_of_two_kinds_in_one_column_are_refused_whatever_their_order(broker: topics.DirBroker) -> None:
+    naive, day = datetime.datetime(2024, 1, 1, 5), datetime.date(2024, 1, 1)
+    pairs = [(day, naive), (naive, naive.replace(tzinfo=UTC)), ("a", b"b"), (1.5, True), (1, True), (1, "1"), ([1], 1)]
+    for left, right in pairs:
+        for first, second in ((left, right), (right, left)):
+            for rows in ([{"n": first}, {"n": None}, {"n": second}], [{"n": {"x": first}}, {"n": {"x": second}}]):
+                with pytest.raises(InvalidArgumentError, match=r"column '(n|n\.x)' has one type, and data\[0\] has"):
+                    topics.produce(broker, "mixed", rows)
+            with pytest.raises(InvalidArgumentError, match=r"data\[1\]\['n'\]=.* in 'n\[\]', which has one type"):
+                topics.produce(broker, "mixed", [{"n": []}, {"n": [first, second]}])
+    assert not broker.path.exists()
+
+    price = decimal.Decimal("0.10")
+    topics.produce(broker, "alike", [{"n": True}, {"n": None}])
+    topics.produce(broker, "numbers", [{"n": 1, "m": price}, {"n": 2.5, "m": 3}, {"n": np.int8(4), "m": None}])
+    assert values(topics.read(broker, "numbers")) == [
+        {"n": 1.0, "m": price},
+        {"n": 2.5, "m": decimal.Decimal(3)},
+        {"n": 4.0, "m": None},
+    ]
+
+
+def test_names_that_spark_takes_for_one_are_refused_wherever_they_are(broker: topics.DirBroker) -> None:
+    topics.produce(broker, "orders", [{"at": {"x": 1}, "tags": [{"y": 1}]}])
+    twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])
+    for rows, message in (
+        ([{"at": {"x": 1, "X": 2}}], "columns 'at.x' and 'at.X' differ in case alone"),
+        ([{"at": {"x": 1}}, {"at": {"X": 2}}], "columns 'at.x' and 'at.X' differ in case alone"),
+        ([{"at": {"X": 1}}], "columns 'at.x' and 'at.X' differ in case alone"),
+        ([{"tags": [{"Y": 1}]}], r"columns 'tags\[\].y' and 'tags\[\].Y' differ in case alone"),
+        ([{"new": [{"z": {"a": 1, "A": 1}}]}], r"columns 'new\[\].z.a' and 'new\[\].z.A' differ in case alone"),
+        (pa.table({"at": twice}), "the column 'at.x' is there twice"),
+        ([{"at": {1: 1}}], "has no column type"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            topics.produce(broker, "orders", rows)
+    assert values(topics.read(broker, "orders")) == [{"at": {"x": 1}, "tags": [{"y": 1}]}]
+
+
+def test_what_is_accepted_can_be_read_again_as_a_table_and_as_a_stream(
+    broker: topics.DirBroker, spark: SparkSession
+) -> None:
+    large = 2**60 + 1
+    calls: list[list[dict[str, Any]]] = [
+        [{"at": {"n": large, "e": {}, "a`b.c": 1}, "`": "x", "of": [large, 0.5], "d": [{}]}],
+        [{"at": {"n": 0.5, "e": {"x": 1}}, "`": None, "of": [large], "d": [{"x": [{}]}]}],
+        [{"at": {"e": None}, "of": [], "d": None}],
+    ]
+    for call in calls:
+        topics.produce(broker, "orders", call)
+    none = {"n": None, "e": None, "a`b.c": None}
+    expected = [
+        # As floats they lose digits.
+        {"at": {"n": float(large), "e": None, "a`b.c": 1}, "`": "x", "of": [float(large), 0.5], "d": [None]},
+        {"at": none | {"n": 0.5, "e": {"x": 1}}, "`": None, "of": [float(large)], "d": [{"x": [None]}]},
+        {"at": none, "`": None, "of": [], "d": None},
+    ]
+    assert values(topics.read(broker, "orders")) == expected
+    streamed = [row for batch in batches(broker.stream(spark, "orders"), broker.path) for row in batch]
+    shown = [{name: row.asDict(recursive=True)[name] for name in ("at", "`", "of", "d")} for row in streamed]
+    assert shown == expected
+
+
+def test_a_time_that_no_type_holds_is_refused(broker: topics.DirBroker) -> None:
+    far = pa.table({"at": pa.array([2**62], pa.timestamp("s"))})
+    with pytest.raises(InvalidArgumentError, match=r"column 'at' has the Arrow type timestamp\[s\], and a value"):
+        topics.produce(broker, "orders", far)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -237,6 +310,51 @@ def test_a_file_that_a_killed_producer_left_is_not_seen(broker: topics.DirBroker
     assert [[row.n for row in batch] for batch in batches(broker.stream(spark, "orders"), broker.path)] == [[1]]
 
 
+def test_readers_see_a_beginning_of_what_there_is_and_a_file_that_was_not_named_when_the_next_is(
+    broker: topics.DirBroker, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = DirTopic(broker.path, "orders")
+    for n in range(3):
+        topics.produce(broker, "orders", [{"n": n}])
+    manifest = topic.folder / "_files"
+    whole = manifest.read_bytes()
+    # As where a listing began after the first call: the others are in the folder and not in what is seen of it.
+    manifest.write_bytes(whole[: whole.index(b"\n") + 10])
+    assert values(topics.read(broker, "orders")) == [{"n": 0}]
+    stream = broker.stream(spark, "orders")
+    assert [[row.n for row in batch] for batch in batches(stream, broker.path)] == [[0]]
+
+    manifest.write_bytes(whole)
+    with monkeypatch.context() as patch:
+        patch.setattr(DirTopic, "_name", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            topics.produce(broker, "orders", [{"n": 3}])
+    assert [row["n"] for row in values(topics.read(broker, "orders"))] == [0, 1, 2]
+    with manifest.open("ab") as cut_off:
+        cut_off.write(b"0000000")
+    topics.produce(broker, "orders", [{"n": 4}])
+    assert [row["n"] for row in values(topics.read(broker, "orders"))] == [0, 1, 2, 3, 4]
+    assert [[row.n for row in batch] for batch in batches(stream, broker.path)] == [[1], [2], [3], [4]]
+
+    # As an earlier version left it.
+    manifest.unlink()
+    assert len(topic.files()) == 5
+    topics.produce(broker, "orders", [{"n": 5}])
+    assert [row["n"] for row in values(topics.read(broker, "orders"))] == list(range(6))
+    assert manifest.read_text().split() == [file.name for file in topic.files()]
+    assert [[row.n for row in batch] for batch in batches(stream, broker.path)] == [[5]]
+
+
+@pytest.mark.parametrize("name", ["a[b]", "{a,b}", "a*", "a?", "a%5Bb", "a b\\"])
+def test_a_broker_is_the_folder_of_that_name_and_no_pattern(tmp_path: Path, spark: SparkSession, name: str) -> None:
+    for other in ("ab", "a", "a[b", "b"):
+        topics.produce(topics.DirBroker(tmp_path / other), "orders", [{"n": 0}])
+    broker = topics.DirBroker(tmp_path / name)
+    topics.produce(broker, "orders", [{"n": 1}])
+    topics.produce(broker, "orders", [{"n": 2}])
+    assert [[row.n for row in batch] for batch in batches(broker.stream(spark, "orders"), broker.path)] == [[1], [2]]
+
+
 def batches(stream: DataFrame, checkpoint: Path) -> list[list[Row]]:
     """The rows of each micro-batch that there is, in order."""
     seen: list[list[Row]] = []
@@ -314,6 +432,30 @@ def test_a_stream_has_what_a_read_has_for_random_calls(broker: topics.DirBroker,
     streamed = [row for batch in batches(broker.stream(spark, "random"), broker.path) for row in batch]
     shown = [{name: row.asDict(recursive=True)[name] for name in about.schema.names} for row in streamed]
     assert shown == read, f"MULLION_TEST_SEED={SEED}"
+
+
+def test_random_rows_of_random_types_come_out_as_they_went_in_or_were_refused(
+    broker: topics.DirBroker, spark: SparkSession, tmp_path: Path
+) -> None:
+    seed = random_rows.seed()
+    tables: list[pa.Table] = []
+
+    def produce(call: Any) -> None:
+        topics.produce(broker, "random", call)
+        tables.append(values_of("random", call))
+
+    rows = random_rows.accepted_calls(random.Random(seed), 40, produce)
+    streamed = random_rows.streamed(broker.stream(spark, "random"), tmp_path / "checkpoint")
+    random_rows.publish(spark, tmp_path, tables, broker.publisher(), "published")
+    ways = {
+        "read": values(topics.read(broker, "random")),
+        "streamed": [{name: row[name] for name in row if not name.startswith("_")} for row in streamed],
+        "published": values(topics.read(broker, "published")),
+    }
+    for way, found in ways.items():
+        assert len(found) == len(rows), f"{way}, MULLION_TEST_SEED={seed}"
+        for row, expected in zip(found, rows, strict=True):
+            assert random_rows.same(row, expected), f"{way} as {row}, was {expected}: MULLION_TEST_SEED={seed}"
 
 
 def test_the_schema_is_fixed_at_the_first_start_and_kept(

@@ -91,6 +91,7 @@ class Query:
         while self.query.isActive and self.query.status["isTriggerActive"] and self._last_batch() == batch:
             time.sleep(_POLL_SECONDS)
         self.query.stop()
+        self._publisher.close()
 
     def _last_batch(self) -> int | None:
         return _jvm.last_batch_of(self.query)

@@ -21,7 +21,10 @@ SchemaLike: TypeAlias = StructType | pa.Schema | str
 
 
 class Publisher(Protocol):
-    """Puts what a query's batches return into topics, with ``DataStreamWriter.foreachBatch``. Not shared by queries."""
+    """Puts what a query's batches return into topics, with ``DataStreamWriter.foreachBatch``. Not shared by queries.
+
+    While it lives no other process publishes for its query: that one is refused with a :class:`MullionError`.
+    """
 
     @property
     def published(self) -> Mapping[str, int]:
@@ -41,6 +44,9 @@ class Publisher(Protocol):
         ``tell`` is given the notes of all tasks before anything is published, which its exception prevents; without it
         nobody reads them. ``rows`` and ``make`` are evaluated once for each task, as in :meth:`publish`.
         """
+
+    def close(self) -> None:
+        """Ends its work, once its query has stopped: another process may publish for the query then."""
 
 
 @runtime_checkable

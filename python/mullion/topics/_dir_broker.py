@@ -129,7 +129,9 @@ def _stream(spark: SparkSession, folder: DirTopic, about: About, wanted: T.Struc
         spark.readStream.schema(files)
         .option("maxFilesPerTrigger", 1)
         .option("pathGlobFilter", "*.parquet")
-        .parquet(str(folder.folder))
+        # A file's name says which it is, wherever the topic's folder has been moved to.
+        .option("fileNameOnly", "true")
+        .parquet(_jvm.topic_path(spark, str(folder.folder)))
     )
     file = F.col("_metadata.file_name")
     revision = F.substring(file, REVISION_AT + 1, REVISION_DIGITS)
@@ -142,7 +144,7 @@ def _stream(spark: SparkSession, folder: DirTopic, about: About, wanted: T.Struc
     columns = []
     for field in wanted:
         pieces = [
-            _types.fit_column(F.col(f"`{stored_name(field.name, kind)}`"), kind, field.dataType)
+            _types.fit_column(F.col(_jvm.quoted(stored_name(field.name, kind))), kind, field.dataType)
             for kind in known[field.name].pieces
             if not isinstance(kind, T.NullType)
         ]

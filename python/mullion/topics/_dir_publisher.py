@@ -9,11 +9,18 @@ publishes them, all or none. Then they are renamed into their topics::
             note {applied}
 
 A file's name in its topic holds query, batch and partition, so that one which has been renamed is known. A batch that
-Spark does again is evaluated again, for the state of its operators, and what it stages is thrown away.
+Spark does again is evaluated again, for the state of its operators, and what it stages is thrown away: if it is the
+batch that the note names, by what Spark planned for it. Another batch under its number is refused, for what it makes
+would be in no topic.
+
+One process publishes for a query, which holds its lease. A batch's columns are in the notes of all its topics before
+its own note is written, under the locks of these topics: nobody can send what would keep out a part of it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import shutil
 import uuid
@@ -28,8 +35,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from mullion import _jvm
 from mullion._app.clock import Clock, system
-from mullion.topics import _types
+from mullion.errors import MullionError
+from mullion.topics import _leases, _types
 from mullion.topics._brokers import columns_text
 from mullion.topics._dir_topic import DirTopic, Staged, replace_text, write_rows
 from mullion.topics._outputs import (
@@ -44,6 +53,9 @@ from mullion.topics._outputs import (
     show,
 )
 from mullion.topics._records import TIMESTAMP_TYPE, normal
+
+_MOST_PLANS = 100
+"""How many batches a note remembers: Spark's checkpoint keeps as many."""
 
 _STAGED = "partition int, topic string, file string, columns string, rows bigint, callback string, note binary"
 """What a task tells the driver, as DDL: of a file, or a note."""
@@ -76,6 +88,8 @@ class _Noted:
     batch: int
     applied: bool
     files: tuple[_File, ...]
+    plans: Mapping[int, str]
+    """What was planned for the last batches that published something, in short."""
 
     def json(self) -> str:
         files = [
@@ -88,7 +102,8 @@ class _Noted:
             }
             for f in self.files
         ]
-        return json.dumps({"batch": self.batch, "applied": self.applied, "files": files})
+        plans = {str(batch): plan for batch, plan in self.plans.items()}
+        return json.dumps({"batch": self.batch, "applied": self.applied, "files": files, "plans": plans})
 
     @staticmethod
     def of_json(text: str) -> _Noted:
@@ -97,7 +112,9 @@ class _Noted:
             _File(f["topic"], Staged(Path(f["file"]), StructType.fromJson(f["columns"])), f["origin"], f["rows"])
             for f in said["files"]
         )
-        return _Noted(said["batch"], said["applied"], files)
+        # Notes of earlier versions say nothing of plans.
+        plans = {int(batch): plan for batch, plan in said.get("plans", {}).items()}
+        return _Noted(said["batch"], said["applied"], files, plans)
 
 
 @final
@@ -108,6 +125,7 @@ class DirPublisher:
         self._home = home
         self._clock = clock or system()
         self._published: Counter[str] = Counter()
+        self._lease: Path | None = None
 
     @property
     def published(self) -> Mapping[str, int]:
@@ -122,22 +140,49 @@ class DirPublisher:
     def publish_made(self, rows: DataFrame, batch_id: int, make: Make, tell: Tell | None = None) -> None:
         """The same of what ``make`` makes; the files are staged where it is made."""
         query = query_id_of(rows)
+        self._hold(query)
         note, staging = self._home / "_published" / f"{query}.json", self._home / "_staging" / query
         noted = _Noted.of_json(note.read_text("utf-8")) if note.exists() else None
         if noted is not None and not noted.applied:
-            self._apply(noted, note, again=True)
+            with self._locked(noted.files):
+                self._apply(noted, note, again=True)
+        plan = _in_short(_jvm.plan_of_batch(rows.sparkSession, query, batch_id))
         shutil.rmtree(staging, ignore_errors=True)
         files, notes, printed = self._stage(rows, batch_id, make, query, staging)
         if tell is not None:
             tell(notes)
-        batch = _Noted(batch_id, applied=False, files=files)
         if noted is None or noted.batch < batch_id:
-            if batch.files:
-                self._require_fit(batch)
-                replace_text(note, batch.json())
-                self._apply(batch, note, again=False)
+            plans = noted.plans if noted else {}
+            last = {number: plans[number] for number in sorted(plans)[1 - _MOST_PLANS :]}
+            batch = _Noted(batch_id, applied=False, files=files, plans={**last, batch_id: plan})
+            if files:
+                with self._locked(files):
+                    self._announce(files)
+                    replace_text(note, batch.json())
+                    self._apply(batch, note, again=False)
             show(printed)
+        elif files:
+            _require_same(noted, batch_id, plan, query, note)
         shutil.rmtree(staging, ignore_errors=True)
+
+    def close(self) -> None:
+        """Lets another process publish for the query."""
+        if self._lease is not None:
+            _leases.release(self._lease, self)
+            self._lease = None
+
+    def _hold(self, query: str) -> None:
+        lease = self._home / "_published" / f"{query}.lock"
+        _leases.take(lease, self, query)
+        self._lease = lease
+
+    @contextlib.contextmanager
+    def _locked(self, files: Iterable[_File]) -> Iterator[None]:
+        with contextlib.ExitStack() as locks:
+            # In one order for all who take several.
+            for topic in sorted({file.topic for file in files}):
+                locks.enter_context(DirTopic(self._home, topic).locked())
+            yield
 
     def _stage(
         self, rows: DataFrame, batch: int, make: Make, query: str, staging: Path
@@ -157,22 +202,44 @@ class DirPublisher:
         notes = [Note(row.callback, bytes(row.note)) for row in told if row.note is not None]
         return files, notes, [(row.partition, row.file) for row in told if row.topic == PRINTED]
 
-    def _require_fit(self, batch: _Noted) -> None:
-        """Refuses columns that their topics have in another type, while nothing is published."""
-        for topic, files in batch_by_topic(batch.files).items():
+    def _announce(self, files: Iterable[_File]) -> None:
+        """Refuses columns that their topics have in another type, while nothing is published; the others are kept."""
+        topics = batch_by_topic(files)
+        for topic, ones in topics.items():
             about = DirTopic(self._home, topic).about()
-            for file in files:
+            for file in ones:
                 about = about.joined(topic, file.staged.columns)
+        for topic, ones in topics.items():
+            DirTopic(self._home, topic).announce_locked((file.staged.columns for file in ones), rows=True)
 
     def _apply(self, noted: _Noted, note: Path, *, again: bool) -> None:
         for topic, files in batch_by_topic(noted.files).items():
             folder = DirTopic(self._home, topic)
+            if again:
+                folder.name_left_behind()
             there = {file.stem.split("-", 2)[2] for file in folder.files()} if again else set()
             left = [file for file in files if file.origin not in there]
             if left:
-                folder.append([file.staged for file in left], [file.origin for file in left])
+                folder.append_locked([file.staged for file in left], [file.origin for file in left])
             self._published[topic] += sum(file.rows for file in left)
-        replace_text(note, _Noted(noted.batch, applied=True, files=()).json())
+        replace_text(note, _Noted(noted.batch, applied=True, files=(), plans=noted.plans).json())
+
+
+def _in_short(plan: str) -> str:
+    return hashlib.sha256(plan.encode()).hexdigest()[:16] if plan else ""
+
+
+def _require_same(noted: _Noted, batch: int, plan: str, query: str, note: Path) -> None:
+    """Refuses a batch with the number of one that was published, where it is another one."""
+    if not plan or not noted.plans or noted.plans.get(batch) == plan:
+        return
+    raise MullionError(
+        f"Batch {batch} of the query {query} is not the one that was published under that number: batches up to "
+        f"{noted.batch} are in the topics, and what this one makes would be thrown away. Its checkpoint is an older "
+        "copy, or one that another program goes on from. Go on with the newest checkpoint, or give a program of its "
+        f"own a new one. To publish from this one on all the same, delete {note}: what came after it is in the topics "
+        "twice then."
+    )
 
 
 def batch_by_topic(files: Iterable[_File]) -> dict[str, list[_File]]:

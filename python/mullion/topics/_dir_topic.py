@@ -4,13 +4,17 @@
 
     orders/
       _topic.json                        columns, their types, how often one of them became wider
+      _files                             the manifest: the files' names, a line each, in order
       _lock
       000000000000-000000-9f3c2a.parquet     number, revision, origin
       000000000001-000000-5d20c1.parquet
       .staged-...                        on its way; a name that no reader looks at
 
-A file appears whole, by a rename, under the lock: its number and its time of modification are greater than those of all
-before it. Spark's file source goes by the time, :meth:`DirTopic.files` by the number.
+A file comes whole, by a rename, and then into the manifest, both under the lock: its number and its time of
+modification are greater than those of all before it. A folder is not listed in one moment, so a listing beside a
+producer may have a file and not the one before it. Readers therefore go by the manifest, of which they see a beginning:
+:meth:`DirTopic.files` has what it names, and Spark's file source, which goes by the time, is shown no file after its
+last (``TopicFileSystem`` in the JVM). What a killed producer renamed and did not name is named by the next one.
 
 A column that became wider cannot be read from old files under its new type, so each is stored under its name *and*
 type, ``amount:bigint`` and ``amount:double``, and a reader puts the pieces together. A column whose pieces were not all
@@ -27,7 +31,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,11 +44,14 @@ import pyspark.sql.types as T
 from mullion.errors import InvalidArgumentError, MullionError
 from mullion.topics import _types
 from mullion.topics._brokers import columns_text
-from mullion.topics._records import COLUMNS, KEY, TIMESTAMP, TIMESTAMP_TYPE
+from mullion.topics._records import COLUMNS, KEY, TIMESTAMP, TIMESTAMP_TYPE, why_alike
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,248}")
 _FORMAT = 1
 _MOST_ROWS_IN_A_GROUP = 1 << 26
+
+_TAIL = 1024
+"""A line of a manifest is shorter."""
 
 REVISION_AT, REVISION_DIGITS = 13, 6
 """Where a file's name bears its revision."""
@@ -73,6 +80,9 @@ class TopicColumn:
                 f"{conflict.left.simpleString()} in the topic. A column keeps its type: send it as "
                 f"{conflict.left.simpleString()}, under another name, or to another topic."
             ) from None
+        alike = _types.alike(kind, f"{self.name}.")
+        if alike is not None:
+            raise InvalidArgumentError(f"Topic {topic!r}: {why_alike(alike)}")
         stored = self.stored
         if not isinstance(other, T.NullType) and other not in stored:
             stored = (*stored, other)
@@ -102,10 +112,7 @@ class About:
             old = known.get(field.name)
             other = alike.setdefault(field.name.lower(), field.name)
             if other != field.name:
-                raise InvalidArgumentError(
-                    f"Topic {topic!r}: columns {other!r} and {field.name!r} differ in case alone, and Spark takes them "
-                    "for one. Write both alike."
-                )
+                raise InvalidArgumentError(f"Topic {topic!r}: {why_alike((other, field.name))}")
             new = (old or TopicColumn(field.name, T.NullType(), ())).joined(topic, field.dataType)
             if not rows:
                 new = replace(new, stored=old.stored if old else ())
@@ -169,33 +176,83 @@ class DirTopic:
 
     def files(self) -> list[Path]:
         """The files in order."""
-        return sorted(self.folder.glob("[0-9]*.parquet"))
+        try:
+            lines = self._manifest.read_text("ascii").split("\n")
+        except FileNotFoundError:
+            # Of an earlier version, and nobody wrote to it since.
+            return sorted(self.folder.glob("[0-9]*.parquet"))
+        # What is after the last line's end is being written.
+        return [self.folder / name for name in lines[:-1]]
 
     def announce(self, schema: T.StructType) -> About:
         """Gives the topic columns before rows with them; calls of ``produce`` store them in these types then."""
-        with self._locked():
-            about = self.about()
-            joined = about.joined(self.name, schema, rows=False)
-            if joined != about:
-                self._write_note(joined)
-            return joined
+        with self.locked():
+            return self.announce_locked([schema], rows=False)
+
+    def announce_locked(self, schemas: Iterable[T.StructType], *, rows: bool) -> About:
+        """The same by who holds the lock; ``rows``: files with these columns will come, and nobody can prevent it."""
+        about = joined = self.about()
+        for schema in schemas:
+            joined = joined.joined(self.name, schema, rows=rows)
+        if joined != about:
+            self._write_note(joined)
+        return joined
 
     def append(self, staged: Sequence[Staged], origins: Sequence[str] | None = None) -> None:
         """Puts files into the topic, in order; ``origins`` end their names, and are random if left out."""
-        with self._locked():
-            about = self.about()
-            for one in staged:
-                about = about.joined(self.name, one.columns)
-            first = about.next
-            # Milliseconds, for that is what Spark sees of a file's time.
-            base = max(time.time_ns() // 1_000_000, about.last_ms + 1)
-            self._write_note(replace(about, next=first + len(staged), last_ms=base + len(staged) - 1))
-            for index, one in enumerate(staged):
-                at = (base + index) * 1_000_000
-                os.utime(one.file, ns=(at, at))
-                bears = f"{first + index:012}-{about.revision:0{REVISION_DIGITS}}"
-                origin = origins[index] if origins else uuid.uuid4().hex[:8]
-                one.file.rename(self.folder / f"{bears}-{origin}.parquet")
+        with self.locked():
+            self.append_locked(staged, origins)
+
+    def append_locked(self, staged: Sequence[Staged], origins: Sequence[str] | None = None) -> None:
+        """The same by who holds the lock."""
+        about = self.about()
+        for one in staged:
+            about = about.joined(self.name, one.columns)
+        self.name_left_behind()
+        first = about.next
+        # Milliseconds, for that is what Spark sees of a file's time.
+        base = max(time.time_ns() // 1_000_000, about.last_ms + 1)
+        self._write_note(replace(about, next=first + len(staged), last_ms=base + len(staged) - 1))
+        names = []
+        for index, one in enumerate(staged):
+            at = (base + index) * 1_000_000
+            os.utime(one.file, ns=(at, at))
+            bears = f"{first + index:012}-{about.revision:0{REVISION_DIGITS}}"
+            origin = origins[index] if origins else uuid.uuid4().hex[:8]
+            names.append(f"{bears}-{origin}.parquet")
+            one.file.rename(self.folder / names[-1])
+        self._name(names)
+
+    def name_left_behind(self) -> None:
+        """Puts into the manifest, under the lock, what killed producers left of it; makes it where there is none."""
+        named = self._last_named()
+        if named is None:
+            names = [file.name for file in self.files()]
+            replace_text(self._manifest, "".join(f"{name}\n" for name in names))
+        elif named + 1 < self.about().next:
+            files = sorted(self.folder.glob("[0-9]*.parquet"))
+            self._name([file.name for file in files if _number_of(file.name) > named])
+
+    def _last_named(self) -> int | None:
+        """The number of the manifest's last file, -1 where it has none; ``None`` where there is no manifest."""
+        try:
+            with self._manifest.open("rb") as manifest:
+                end = manifest.seek(0, os.SEEK_END)
+                manifest.seek(max(0, end - _TAIL))
+                lines = manifest.read().decode("ascii").split("\n")
+        except FileNotFoundError:
+            return None
+        return _number_of(lines[-2]) if len(lines) > 1 else -1
+
+    def _name(self, names: Sequence[str]) -> None:
+        with self._manifest.open("r+b") as manifest:
+            end = manifest.seek(0, os.SEEK_END)
+            manifest.seek(max(0, end - _TAIL))
+            # A line that was cut off is written over.
+            cut = len(manifest.read().rpartition(b"\n")[2])
+            manifest.seek(end - cut)
+            manifest.truncate()
+            manifest.write("".join(f"{name}\n" for name in names).encode("ascii"))
 
     def stage(self, values: pa.Table, keys: pa.Array, timestamps: pa.Array) -> Staged:
         """Writes rows to a file that can be appended."""
@@ -210,8 +267,13 @@ class DirTopic:
     def _note(self) -> Path:
         return self.folder / "_topic.json"
 
+    @property
+    def _manifest(self) -> Path:
+        return self.folder / "_files"
+
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
+        """Keeps out all others who write to the topic."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "_lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -274,6 +336,10 @@ def replace_text(file: Path, text: str) -> None:
     hidden = file.with_name(f".{file.name}-{uuid.uuid4().hex[:8]}")
     hidden.write_text(text, "utf-8")
     hidden.replace(file)
+
+
+def _number_of(name: str) -> int:
+    return int(name.partition("-")[0])
 
 
 def _type_of(said: Any) -> T.DataType:

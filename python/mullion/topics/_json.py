@@ -1,4 +1,9 @@
-"""Values as JSON and back: how topics of Kafka hold them."""
+"""Values as JSON and back: how topics of Kafka hold them.
+
+Two readers have one idea of what JSON is: :func:`read` here, and ``JsonText`` in the JVM for streams. A text is one
+value of RFC 8259 in UTF-8, with nothing before or after it but space; floats may also be ``NaN``, ``Infinity`` and
+``-Infinity``. Of two fields of one name the last counts.
+"""
 
 from __future__ import annotations
 
@@ -6,45 +11,156 @@ import base64
 import datetime
 import decimal
 import json
-from collections.abc import Iterable
-from typing import Any
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from mullion.errors import InvalidArgumentError
 from mullion.topics._records import VALUE
+
+MOST_DEPTH = 100
+"""How deep arrays and objects may be in one another."""
+
+MOST_DIGITS = 1000
+"""How many characters a number may have."""
+
+_Convert: TypeAlias = Callable[[Any], Any]
 
 
 def written(values: pa.Table) -> list[bytes]:
-    """Each row as JSON: an object, or where ``value`` is the only column, its value.
+    """Each row as JSON: an object, or where ``value`` is the only column and no record itself, its value.
 
-    Times are ISO 8601 text, in UTC where they are instants; bytes are base64; decimals are numbers. A column that is
-    null is in the object, as null.
+    Times are ISO 8601 text, in UTC where they are instants; bytes are base64; decimals are numbers with all of their
+    digits; maps are objects. A column that is null is in the object, as null.
+
+    Raises :class:`InvalidArgumentError` for maps whose keys are no text.
     """
-    plain = values.column_names == [VALUE]
-    rows: Iterable[Any] = values[VALUE].to_pylist() if plain else values.to_pylist()
-    return [json.dumps(_plain(row), ensure_ascii=False).encode() for row in rows]
+    convert = _converter(pa.struct(list(values.schema)), "")
+    rows = values.to_pylist()
+    if convert is not None:
+        rows = [convert(row) for row in rows]
+    if values.column_names == [VALUE] and not _is_object(values.schema.field(VALUE).type):
+        rows = [row[VALUE] for row in rows]
+    text = _text if _has_decimals(pa.struct(list(values.schema))) else _dumps
+    return [text(row).encode() for row in rows]
 
 
-def read(value: bytes | None) -> Any:
-    """What a value holds; raises :class:`ValueError` where that is no JSON."""
-    return None if value is None else json.loads(value)
+def read(value: bytes | None, *, exact: bool = False) -> Any:
+    """What a value holds; raises :class:`ValueError` where that is no JSON.
+
+    With ``exact``, ints beyond 64 bits are decimals.
+    """
+    if value is None:
+        return None
+    text = value.decode("utf-8")
+    try:
+        large = exact and _LARGE.search(text)
+        found = (_EXACT if large else _PLAIN if len(text) <= MOST_DIGITS else _CHECKED).decode(text)
+    except RecursionError:
+        raise ValueError(f"it is nested more than {MOST_DEPTH} deep") from None
+    if text.count("[") + text.count("{") > MOST_DEPTH and _is_deep(found):
+        raise ValueError(f"it is nested more than {MOST_DEPTH} deep")
+    if "\\u" in text:
+        # Half of a surrogate pair is no text.
+        _dumps(found).encode("utf-8")
+    return found
 
 
-def _plain(value: Any) -> Any:
+def _int(digits: str) -> int:
+    return int(_number(digits))
+
+
+def _exact_int(digits: str) -> int | decimal.Decimal:
+    number = _int(digits)
+    return number if -(2**63) <= number < 2**63 else decimal.Decimal(number)
+
+
+def _number(digits: str) -> str:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"it has a number of more than {MOST_DIGITS} digits")
+    return digits
+
+
+_LARGE = re.compile(r"\d{19}")
+_PLAIN = json.JSONDecoder()
+_CHECKED = json.JSONDecoder(parse_int=_int, parse_float=lambda digits: float(_number(digits)))
+_EXACT = json.JSONDecoder(parse_int=_exact_int, parse_float=lambda digits: float(_number(digits)))
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MOST_DEPTH):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not any(isinstance(inner, (dict, list)) for inner in level):
+            return False
+    return True
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _text(value: Any) -> str:
+    """The same with decimals, which the library writes as floats at best."""
     match value:
         case dict():
-            return {name: _plain(inner) for name, inner in value.items()}
+            return f"{{{', '.join(f'{_dumps(name)}: {_text(inner)}' for name, inner in value.items())}}}"
         case list():
-            return [_plain(inner) for inner in value]
-        # What Arrow makes of a map is a list of pairs.
-        case tuple():
-            return [_plain(inner) for inner in value]
-        case datetime.datetime() if value.tzinfo is not None:
-            return value.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")
-        case datetime.date():
-            return value.isoformat()
+            return f"[{', '.join(map(_text, value))}]"
         case decimal.Decimal():
-            return int(value) if value == value.to_integral_value() else float(value)
-        case bytes():
-            return base64.b64encode(value).decode()
-    return value
+            return format(value, "f")
+    return _dumps(value)
+
+
+def _converter(kind: pa.DataType, path: str) -> _Convert | None:
+    """What makes JSON's values of a type's; ``None`` where these are such already."""
+    types = pa.types
+    if types.is_struct(kind):
+        fields = {field.name: _converter(field.type, f"{path}.{field.name}".lstrip(".")) for field in kind}
+        return _of_struct(fields) if any(fields.values()) else None
+    if types.is_list(kind):
+        inner = _converter(kind.value_type, f"{path}[]")
+        return None if inner is None else lambda value: None if value is None else list(map(inner, value))
+    if types.is_map(kind):
+        if not types.is_string(kind.key_type):
+            raise InvalidArgumentError(
+                f"Column {path!r} has maps with keys of the type {kind.key_type}, and an object in JSON has text alone "
+                "for names. Make the keys text, or send the map as a list of records."
+            )
+        item = _converter(kind.item_type, f"{path}.value") or (lambda value: value)
+        return lambda value: None if value is None else {key: item(of) for key, of in value}
+    if types.is_timestamp(kind) and kind.tz is not None:
+        return lambda value: (
+            None if value is None else value.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")
+        )
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return lambda value: None if value is None else value.isoformat()
+    if types.is_binary(kind):
+        return lambda value: None if value is None else base64.b64encode(value).decode()
+    return None
+
+
+def _of_struct(fields: dict[str, _Convert | None]) -> _Convert:
+    given = {name: convert for name, convert in fields.items() if convert is not None}
+
+    def convert(value: Any) -> Any:
+        return None if value is None else {**value, **{name: of(value[name]) for name, of in given.items()}}
+
+    return convert
+
+
+def _has_decimals(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_has_decimals(kind.field(i).type) for i in range(kind.num_fields))
+    return bool(pa.types.is_decimal(kind))
+
+
+def _is_object(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_struct(kind) or pa.types.is_map(kind))

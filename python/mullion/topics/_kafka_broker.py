@@ -16,10 +16,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from mullion import _jvm
 from mullion._app.clock import Clock
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.topics import _json, _kafka_client, _types
-from mullion.topics._brokers import NOT_TEXT, SEPARATOR, UNFIT, Publisher, SchemaLike
+from mullion.topics._brokers import NOT_TEXT, UNFIT, Publisher, SchemaLike, column_mark
 from mullion.topics._inferred import schema_of_most
 from mullion.topics._records import (
     COLUMNS,
@@ -91,7 +92,7 @@ class KafkaBroker:
     def read(self, topic: str) -> pa.Table:
         """See :func:`mullion.topics.read`. Partitions are in order; rows of several are in order of their times."""
         _require_name(topic)
-        return _table(topic, _kafka_client.read(self.servers, topic))
+        return _table(topic, _kafka_client.read(self.servers, topic), exact=True)
 
     def stream(
         self,
@@ -113,7 +114,7 @@ class KafkaBroker:
         else:
             wanted = remembered_schema(remembered) or self._inferred(topic, unfit)
             remember(remembered, wanted)
-        return _parsed(self._source(spark, topic), wanted, unfit)
+        return _parsed(spark, topic, self._source(spark, topic), wanted, unfit)
 
     def make(self, topic: str) -> None:
         """Makes a topic with the cluster's defaults, if it is not there."""
@@ -168,48 +169,121 @@ class KafkaBroker:
             ) from theirs
 
 
-def _parsed(records: DataFrame, wanted: T.StructType, unfit: bool) -> DataFrame:
-    """Kafka's records as rows of a topic. A tombstone has no value, and with ``unfit`` null for ``_columns``."""
-    whole = F.col("value").cast("string")
-    name = F.col("key").cast("string")
-    text = whole
+def _parsed(spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType, unfit: bool) -> DataFrame:
+    """Kafka's records as rows of a topic.
+
+    A record that says null, and a tombstone, which has no value, have no fields, and with ``unfit`` null for
+    ``_columns``.
+    """
+    _require_apart(topic, wanted)
+    read = T.StructType([T.StructField(field.name, _readable(field.dataType)) for field in wanted])
+    text, key = F.col("value").cast("string"), F.col("key").cast("string")
     if unfit:
-        # What is no text is not parsed, and comes as its bytes.
-        text = F.when(F.is_valid_utf8(whole), whole)
-        name = F.when(F.is_valid_utf8(name), name).when(name.isNotNull(), _bytes_of("key"))
-    plain = wanted.names == [VALUE]
-    if plain:
-        # As the field of a record, for what from_json reads begins with a bracket.
-        text = F.concat(F.lit(f'{{"{VALUE}":'), text, F.lit("}"))
-        had = F.lit(f"{SEPARATOR}{VALUE}{SEPARATOR}")
-    else:
-        mark = F.lit(SEPARATOR)
-        names = F.array_join(F.json_object_keys(text), 2 * SEPARATOR)
-        none = F.when(whole.isNotNull(), "") if unfit else F.lit("")
-        had = F.when(F.length(names) > 0, F.concat(mark, names, mark)).otherwise(none)
-    schema, options = wanted, {"mode": "FAILFAST"}
-    if unfit:
-        schema = T.StructType([*wanted, T.StructField(UNFIT, T.StringType())])
-        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNFIT}
-    rows = records.select(
-        whole.alias("_text"),
-        F.from_json(text, schema, options).alias("_parsed"),
-        name.alias(KEY),
+        # What is no text comes as its bytes.
+        key = F.when(F.is_valid_utf8(key), key).when(key.isNotNull(), _bytes_of("key"))
+    records = records.select(
+        text.alias("_text"),
+        _jvm.json_shape(spark, text).alias("_shape"),
+        key.alias(KEY),
         F.col("timestamp").alias(TIMESTAMP),
-        had.alias(COLUMNS),
         *([_bytes_of("value").alias("_bytes")] if unfit else []),
+        F.concat(F.lit("at offset "), F.col("offset"), F.lit(" of partition "), F.col("partition")).alias("_where"),
     )
-    columns = [F.col("_parsed").getField(name).alias(name) for name in wanted.names]
+    shape, json = F.col("_shape"), F.col("_text")
+    record = shape.startswith("{")
+    no_json = shape.isNull() & F.col("_text").isNotNull()
+    nothing = F.when(no_json | (shape != "n"), "") if unfit else F.lit("")
+    if wanted.names == [VALUE]:
+        # As the field of a record, for what from_json reads begins with a bracket.
+        json = F.when(record, json).otherwise(F.concat(F.lit(f'{{"{VALUE}":'), json, F.lit("}")))
+        nothing = F.lit(column_mark(VALUE))
+    schema = T.StructType([*read, T.StructField(UNFIT, T.StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNFIT, "allowSingleQuotes": "false"}
+    rows = records.select(
+        "_text",
+        "_shape",
+        "_where",
+        *(["_bytes"] if unfit else []),
+        F.from_json(F.when(shape != "n", json), schema, options).alias("_parsed"),
+        KEY,
+        TIMESTAMP,
+        F.when(record, F.expr("substring(_shape, 2)")).otherwise(nothing).alias(COLUMNS),
+    )
+    odd = F.col(f"_parsed.{UNFIT}").isNotNull()
+    fields = {field.name: F.col("_parsed").getField(field.name) for field in read}
+    for name, kind in ((field.name, field.dataType) for field in wanted):
+        odd |= _is_more(fields[name], kind)
+    parsed, told = F.col("_parsed"), F.lit(None)
     if unfit:
-        odd = F.col(f"_parsed.{UNFIT}").isNotNull() | F.col(KEY).startswith(NOT_TEXT)
-        is_text = F.is_valid_utf8("_text")
-        columns.append(F.when(~is_text, F.col("_bytes")).when(odd, F.coalesce("_text", F.lit("null"))).alias(UNFIT))
-    return rows.select(*columns, KEY, TIMESTAMP, COLUMNS)
+        told = F.when(~F.is_valid_utf8("_text"), F.col("_bytes"))
+        told = told.when(no_json | odd | F.col(KEY).startswith(NOT_TEXT), F.coalesce("_text", F.lit("null")))
+    else:
+        parsed = F.when(no_json, _raise(topic, "is no JSON", "What is read here must be JSON.", read))
+        fix = (
+            f"The columns are {wanted.simpleString()}. Give those that the records have with schema=; a query that has "
+            "run with other columns needs a new checkpoint."
+        )
+        parsed = parsed.when(odd, _raise(topic, "does not fit the topic's columns", fix, read))
+        parsed = parsed.otherwise(F.col("_parsed"))
+    rows = rows.select(parsed.alias("_parsed"), KEY, TIMESTAMP, COLUMNS, told.alias(UNFIT))
+    columns = [
+        _types.fit_column(F.col("_parsed").getField(name), read[name].dataType, wanted[name].dataType).alias(name)
+        for name in wanted.names
+    ]
+    return rows.select(*columns, *([UNFIT] if unfit else []), KEY, TIMESTAMP, COLUMNS)
 
 
 def _bytes_of(column: str) -> Column:
     """Bytes that are no text, as text that says so."""
     return F.concat(F.lit(NOT_TEXT), F.hex(column))
+
+
+def _raise(topic: str, why: str, fix: str, read: T.StructType) -> Column:
+    said = [F.lit(f"Topic '{topic}': the value "), F.col("_where"), F.lit(f" {why}: ")]
+    message = F.concat(*said, F.translate(F.substring(F.col("_text"), 1, 200), "\r\n", "  "), F.lit(f". {fix}"))
+    return F.raise_error(message).cast(T.StructType([*read, T.StructField(UNFIT, T.StringType())]))
+
+
+def _readable(kind: T.DataType) -> T.DataType:
+    """The type that from_json reads a type as: it has none for what was null, or an empty object, wherever it was seen.
+
+    As a map such a one is read in its place: empty, or with values that nobody knew of.
+    """
+    match kind:
+        case T.NullType():
+            return T.MapType(T.StringType(), T.StringType())
+        case T.StructType():
+            return T.StructType([T.StructField(field.name, _readable(field.dataType)) for field in kind])
+        case T.ArrayType():
+            return T.ArrayType(_readable(kind.elementType))
+        case T.MapType():
+            return T.MapType(kind.keyType, _readable(kind.valueType))
+    return kind
+
+
+def _is_more(column: Column, kind: T.DataType) -> Column:
+    """Whether there is a value where the type knows of none."""
+    more = F.lit(False)
+    match kind:
+        case T.NullType():
+            more = F.size(column) > 0
+        case T.StructType() if _types.has_null_type(kind):
+            for field in kind:
+                more |= _is_more(column.getField(field.name), field.dataType)
+        case T.ArrayType() if _types.has_null_type(kind):
+            more = F.exists(column, lambda of: _is_more(of, kind.elementType))
+        case T.MapType() if _types.has_null_type(kind):
+            more = F.exists(F.map_values(column), lambda of: _is_more(of, kind.valueType))
+    return F.coalesce(more, F.lit(False))
+
+
+def _require_apart(topic: str, wanted: T.StructType) -> None:
+    alike = _types.alike(wanted)
+    if alike is not None:
+        raise InvalidArgumentError(
+            f"Topic {topic!r}: columns {alike[0]!r} and {alike[1]!r} differ in case alone, and Spark takes them for "
+            "one. Name the columns that you need with schema=."
+        )
 
 
 def _fit(records: Sequence[_kafka_client.Record]) -> list[Any]:
@@ -228,11 +302,11 @@ def _fit(records: Sequence[_kafka_client.Record]) -> list[Any]:
     return objects or others
 
 
-def _table(topic: str, records: Sequence[_kafka_client.Record]) -> pa.Table:
+def _table(topic: str, records: Sequence[_kafka_client.Record], *, exact: bool = False) -> pa.Table:
     values = []
     for record in records:
         try:
-            values.append(_json.read(record.value))
+            values.append(_json.read(record.value, exact=exact))
         except ValueError as no_json:
             raise InvalidArgumentError(
                 f"Topic {topic!r}: the value at offset {record.offset} of partition {record.partition} is no JSON: "
@@ -241,7 +315,8 @@ def _table(topic: str, records: Sequence[_kafka_client.Record]) -> pa.Table:
     if any(isinstance(value, dict) for value in values):
         # A record that was deleted has no value, and so no fields.
         values = [{} if value is None else value for value in values]
-    table = normal(topic, table_of_values(topic, values))
+    # Spark may not tell all names apart, and Arrow does.
+    table = normal(topic, table_of_values(topic, values), apart=False)
     return table.append_column(KEY, pa.array([record.key for record in records], pa.string())).append_column(
         TIMESTAMP, pc.divide(pa.array([record.ms for record in records], pa.float64()), 1000.0)
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import heapq
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError
 
 _WAIT_SECONDS = 30.0
+_MOST_BYTES = 1_000_000_000
 
 
 class Record(NamedTuple):
@@ -41,15 +42,6 @@ def make(servers: str, topic: str) -> None:
 def produce(servers: str, topic: str, rows: Iterable[tuple[str | None, bytes, int]]) -> None:
     """Sends rows (key, value, time in microseconds) and waits until all are acknowledged."""
     kafka = _client()
-    producer = kafka.Producer(
-        _settings(servers) | {"enable.idempotence": True, "delivery.timeout.ms": int(_WAIT_SECONDS * 1000)}
-    )
-    failures: list[Any] = []
-
-    def delivered(error: Any, _message: Any) -> None:
-        if error is not None:
-            failures.append(error)
-
     rows = list(rows)
     for _, _, us in rows:
         if us < 1000:
@@ -57,19 +49,72 @@ def produce(servers: str, topic: str, rows: Iterable[tuple[str | None, bytes, in
                 f"timestamps has {us / 1_000_000}, which Kafka's client takes for no time at all. Give times of a "
                 "millisecond after the epoch or later."
             )
-    for key, value, us in rows:
-        while True:
-            try:
-                producer.produce(topic, value, key, timestamp=us // 1000, on_delivery=delivered)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    left = producer.flush(_WAIT_SECONDS)
-    if failures or left:
-        raise MullionError(
-            f"{len(failures) + left} of {len(rows)} rows were not acknowledged by Kafka at {servers}, and may not be "
-            f"in topic {topic!r}: {failures[0] if failures else 'no answer'}."
+    producer = kafka.Producer(
+        _settings(servers)
+        | {
+            "enable.idempotence": True,
+            "delivery.timeout.ms": int(_WAIT_SECONDS * 1000),
+            # As Kafka's own client, and so Spark, which a program publishes with: one key is in one partition.
+            "partitioner": "murmur2_random",
+            # How large a row may be is for the broker to say.
+            "message.max.bytes": _MOST_BYTES,
+        }
+    )
+    # What became of each row: nothing yet, None for acknowledged, or an error.
+    fates: list[Any] = [...] * len(rows)
+    refused = False
+
+    def is_fate_of(row: int, error: Any) -> None:
+        nonlocal refused
+        fates[row] = error
+        refused = refused or error is not None
+
+    for row, (key, value, us) in enumerate(rows):
+        try:
+            _send(producer, topic, key, value, us // 1000, lambda error, _, row=row: is_fate_of(row, error))
+        except kafka.KafkaException as theirs:
+            is_fate_of(row, theirs.args[0])
+        if refused:
+            break
+    producer.flush(_WAIT_SECONDS)
+    failed = [row for row, fate in enumerate(fates) if fate is not None]
+    if failed:
+        raise _not_sent(servers, topic, rows, fates, failed[0])
+
+
+def _send(producer: Any, topic: str, key: str | None, value: bytes, ms: int, delivered: Callable[..., None]) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, key, timestamp=ms, on_delivery=delivered)
+            producer.poll(0)
+            return
+        except BufferError:
+            producer.poll(0.1)
+
+
+def _not_sent(
+    servers: str, topic: str, rows: list[tuple[str | None, bytes, int]], fates: list[Any], first: int
+) -> MullionError:
+    kafka = _client()
+    there = sum(fate is None for fate in fates)
+    large = [
+        row
+        for row, fate in enumerate(fates)
+        if fate is not None and fate is not ... and fate.code() == kafka.KafkaError.MSG_SIZE_TOO_LARGE
+    ]
+    counts = f"{there} of the {len(rows)} rows are in the topic, {first} of them before data[{first}]"
+    if large:
+        row = max(large, key=lambda row: len(rows[row][1]))
+        return InvalidArgumentError(
+            f"Topic {topic!r}: data[{row}] has {len(rows[row][1])} bytes as JSON, and Kafka at {servers} takes no row "
+            f"so large. {counts}: send the others again. The topic's limit is max.message.bytes; make rows smaller, or "
+            "raise it."
         )
+    error = next((fate for fate in fates if fate is not None and fate is not ...), "no answer")
+    return MullionError(
+        f"{len(rows) - there} of {len(rows)} rows were not acknowledged by Kafka at {servers}, and may not be "
+        f"in topic {topic!r}: {error}. {counts}."
+    )
 
 
 def read(servers: str, topic: str, last: int | None = None) -> list[Record]:

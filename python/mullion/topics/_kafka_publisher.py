@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import final
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from pyspark import Accumulator, AccumulatorParam
 from pyspark.sql import DataFrame
 
-from mullion.topics import _json
+from mullion import _jvm
+from mullion.topics import _json, _leases
 from mullion.topics._outputs import (
     NOTED,
     PRINTED,
@@ -20,6 +23,7 @@ from mullion.topics._outputs import (
     carried,
     outputs_in,
     partition_of_task,
+    query_id_of,
     require_outputs,
     show,
 )
@@ -33,12 +37,14 @@ class KafkaPublisher:
     """Publishes the batches of one query; see :class:`mullion.topics.Publisher`.
 
     A batch that is done again is published again: Spark's sink does not take part in Kafka's transactions. Rows have
-    the time at which they are sent, for the sink takes none.
+    the time at which they are sent, for the sink takes none. A second process that runs from the same checkpoint is
+    refused where that is in a folder, of this machine or mounted here.
     """
 
     def __init__(self, servers: str) -> None:
         self._servers = servers
         self._published: Counter[str] = Counter()
+        self._lease: Path | None = None
 
     @property
     def published(self) -> Mapping[str, int]:
@@ -52,6 +58,7 @@ class KafkaPublisher:
 
     def publish_made(self, rows: DataFrame, batch_id: int, make: Make, tell: Tell | None = None) -> None:
         """The same of what ``make`` makes, which is kept in Spark for as long as ``tell`` looks at its notes."""
+        self._hold(rows)
         if tell is None:
             self._send(rows, make)
             return
@@ -62,6 +69,20 @@ class KafkaPublisher:
             self._send(noted, outputs_in)
         finally:
             noted.unpersist()
+
+    def close(self) -> None:
+        """Lets another process publish for the query."""
+        if self._lease is not None:
+            _leases.release(self._lease, self)
+            self._lease = None
+
+    def _hold(self, rows: DataFrame) -> None:
+        query = query_id_of(rows)
+        checkpoint = urlsplit(_jvm.checkpoint_of(rows.sparkSession, query))
+        if checkpoint.scheme == "file":
+            lease = Path(unquote(checkpoint.path)) / "_publisher.lock"
+            _leases.take(lease, self, query)
+            self._lease = lease
 
     def _send(self, rows: DataFrame, make: Make) -> None:
         # Counted as they are written: to evaluate the batch once more would run its operators again.

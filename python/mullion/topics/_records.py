@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyspark.sql.types as T
 
 from mullion._app.clock import Clock, system
 from mullion.errors import InvalidArgumentError
@@ -37,21 +38,45 @@ def values_of(topic: str, data: Data) -> pa.Table:
     return normal(topic, table)
 
 
-def normal(topic: str, table: pa.Table) -> pa.Table:
-    """A table with its columns in the types that topics have."""
+def normal(topic: str, table: pa.Table, *, apart: bool = True) -> pa.Table:
+    """A table with its columns in the types that topics have; ``apart``: and with names that Spark tells apart."""
     columns: dict[str, Any] = {}
+    kinds: list[T.StructField] = []
     for name, values in zip(table.column_names, table.columns, strict=True):
         require_name(topic, name, columns)
         try:
             kind = _types.of_arrow(values.type)
         except _types.UnstorableError as no_type:
+            raise _no_type(topic, name, values.type, no_type) from None
+        kinds.append(T.StructField(name, kind))
+        alike = _types.alike(T.StructType(kinds)) if apart else None
+        if alike is not None:
+            raise InvalidArgumentError(f"Topic {topic!r}: {why_alike(alike)}")
+        try:
+            columns[name] = _types.fit_array(values, _types.arrow_of(kind))
+        except pa.ArrowException as theirs:
             raise InvalidArgumentError(
-                f"Topic {topic!r}: column {name!r} has the Arrow type {values.type}, and {no_type} is no type that "
-                "Spark reads from Parquet. Cast it, for instance to int64 or string."
-            ) from None
-        columns[name] = _types.fit_array(values, _types.arrow_of(kind))
+                f"Topic {topic!r}: column {name!r} has the Arrow type {values.type}, and a value that is no "
+                f"{kind.simpleString()}: {theirs}. Leave it out, or send null for it."
+            ) from theirs
     # Rows without columns are rows all the same.
     return pa.table(columns) if columns else table.select([])
+
+
+def why_alike(names: tuple[str, str]) -> str:
+    """Why two names are refused that :func:`mullion.topics._types.alike` found."""
+    if names[0] == names[1]:
+        return f"the column {names[0]!r} is there twice. Rename one of them."
+    return (
+        f"columns {names[0]!r} and {names[1]!r} differ in case alone, and Spark takes them for one. Write both alike."
+    )
+
+
+def _no_type(topic: str, name: str, kind: object, why: object) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"Topic {topic!r}: column {name!r} has the Arrow type {kind}, and {why} is no type that "
+        "Spark reads from Parquet. Cast it, for instance to int64 or string."
+    )
 
 
 def timestamps_of(timestamps: Iterable[float] | None, count: int, clock: Clock | None) -> pa.Array:
@@ -128,33 +153,46 @@ def table_of_values(topic: str, rows: list[Any]) -> pa.Table:
 
 def _array(topic: str, name: str, values: list[Any]) -> pa.Array:
     try:
-        return pa.array(values)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as theirs:
+        kind = _types.of_values(name, values)
+        return pa.array(_types.values_for(values, kind), _types.arrow_of(kind))
+    except _types.UnstorableError as no_type:
+        raise _no_type(topic, name, no_type, no_type) from None
+    except _REFUSALS as theirs:
         raise InvalidArgumentError(f"Topic {topic!r}: {_why_no_column(name, values)}") from theirs
+
+
+_REFUSALS = (_types.ConflictError, pa.ArrowException, OverflowError, TypeError, ValueError)
+"""What values say that are no column."""
 
 
 def _why_no_column(name: str, values: list[Any]) -> str:
     """The two rows that have no common type, or the one value that has none."""
-    first: Any = None
-    where = 0
+    known: list[tuple[int, T.DataType]] = []
     for index, value in enumerate(values):
         try:
-            alone = pa.array([value]).type
-        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            kind = _types.of_values(name, [value])
+            pa.array(_types.values_for([value], kind), _types.arrow_of(kind))
+        except _types.ConflictError as conflict:
+            return (
+                f"data[{index}][{name!r}]={value!r} has {conflict.left.simpleString()} and "
+                f"{conflict.right.simpleString()} in {conflict.path!r}, which has one type. Send all as one of them."
+            )
+        except _REFUSALS:
             return (
                 f"data[{index}][{name!r}]={value!r} ({type(value).__name__}) has no column type. Convert it, for "
                 "instance with str() or float()."
             )
-        if first is None and value is not None:
-            first, where = alone, index
-        elif value is not None:
+        for where, other in known:
             try:
-                pa.array([values[where], value])
-            except (pa.ArrowException, OverflowError, TypeError, ValueError):
+                _types.union(name, other, kind)
+            except _types.ConflictError as conflict:
                 return (
-                    f"column {name!r} has one type, and data[{where}] has {values[where]!r} ({first}) where "
-                    f"data[{index}] has {value!r} ({alone}). Send all as one of them."
+                    f"column {conflict.path!r} has one type, and data[{where}] has {values[where]!r} "
+                    f"({_types.arrow_of(conflict.left)}) where data[{index}] has {value!r} "
+                    f"({_types.arrow_of(conflict.right)}). Send all as one of them."
                 )
+        if all(kind != other for _, other in known):
+            known.append((index, kind))
     return f"the values of column {name!r} have no type in common."
 
 

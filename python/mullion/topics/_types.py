@@ -11,10 +11,15 @@ and structs, and is refused where no value of one could be seen as one of the ot
 
 from __future__ import annotations
 
+import datetime
 import functools
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyspark.sql.types as T
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -103,6 +108,37 @@ def nullable(kind: T.DataType) -> T.DataType:
     return kind
 
 
+def has_null_type(kind: T.DataType) -> bool:
+    """Whether there is a place in the type that only had nulls."""
+    match kind:
+        case T.StructType():
+            return any(has_null_type(field.dataType) for field in kind)
+        case T.ArrayType():
+            return has_null_type(kind.elementType)
+        case T.MapType():
+            return has_null_type(kind.keyType) or has_null_type(kind.valueType)
+    return isinstance(kind, T.NullType)
+
+
+def alike(kind: T.DataType, path: str = "") -> tuple[str, str] | None:
+    """Two fields of one struct that differ in case at most, which Spark cannot tell apart; ``None`` where none do."""
+    match kind:
+        case T.StructType():
+            known: dict[str, str] = {}
+            for field in kind:
+                name = f"{path}{field.name}"
+                if field.name.lower() in known:
+                    return known[field.name.lower()], name
+                known[field.name.lower()] = name
+            inner = (alike(field.dataType, f"{path}{field.name}.") for field in kind)
+            return next(filter(None, inner), None)
+        case T.ArrayType():
+            return alike(kind.elementType, f"{path[:-1]}[].")
+        case T.MapType():
+            return alike(kind.keyType, f"{path}key.") or alike(kind.valueType, f"{path}value.")
+    return None
+
+
 def stored(kind: T.DataType) -> T.DataType:
     """The type as it is in Parquet, which has no nulls without a type: booleans stand for them."""
     match kind:
@@ -161,17 +197,114 @@ def arrow_of(kind: T.DataType) -> pa.DataType:
 
 def fit_array(values: pa.ChunkedArray, want: pa.DataType) -> pa.ChunkedArray:
     """The values in a type that they fit into."""
-    have = values.type
+    if values.type.equals(want):
+        return values
+    return pa.chunked_array([_fit(chunk, want) for chunk in values.chunks], want)
+
+
+def _fit(values: pa.Array, want: pa.DataType) -> pa.Array:
+    have, types = values.type, pa.types
     if have.equals(want):
         return values
-    if pa.types.is_null(have) or (pa.types.is_struct(have) and have.num_fields == 0):
-        return pa.chunked_array([pa.nulls(len(values), want)], want)
-    if pa.types.is_dictionary(have):
-        return fit_array(values.cast(have.value_type), want)
-    if pa.types.is_nested(have):
-        return pa.chunked_array([pa.array(values.to_pylist(), want)], want)
-    # Ints beyond 2**53 lose digits as floats, and nanoseconds theirs.
-    return values.cast(want, safe=False)
+    none = types.is_null(have) or (types.is_struct(have) and have.num_fields == 0)
+    # In files booleans stand for what was null alone.
+    if none or types.is_null(want) or (types.is_boolean(have) and not types.is_boolean(want)):
+        return pa.nulls(len(values), want)
+    if types.is_dictionary(have):
+        return _fit(values.cast(have.value_type), want)
+    if types.is_struct(have):
+        there = dict(zip((have.field(i).name for i in range(have.num_fields)), values.flatten(), strict=True))
+        fields = [want.field(i) for i in range(want.num_fields)]
+        missing = pa.nulls(len(values))
+        inner = [_fit(there.get(field.name, missing), field.type) for field in fields]
+        return pa.StructArray.from_arrays(inner, fields=fields, mask=values.is_null())
+    if types.is_nested(have):
+        # Neither flattened nor cast: of nulls and structs without fields in lists Arrow loses some then.
+        if types.is_fixed_size_list(have):
+            size = have.list_size
+            ends = pa.array(range(values.offset * size, (values.offset + len(values) + 1) * size, size), pa.int64())
+        else:
+            ends = values.offsets.cast(pa.int64())
+        first, length = ends[0].as_py(), ends[-1].as_py() - ends[0].as_py()
+        offsets, none = pc.subtract(ends, first).cast(pa.int32()), values.is_null()
+        if types.is_map(have):
+            keys, items = values.keys.slice(first, length), values.items.slice(first, length)
+            fitted = _fit(keys, want.key_type), _fit(items, want.item_type)
+            return pa.MapArray.from_arrays(offsets, *fitted, type=want, mask=none)
+        inner = _fit(values.values.slice(first, length), want.value_type)
+        return pa.ListArray.from_arrays(offsets, inner, type=want, mask=none)
+    # Ints beyond 2**53 lose digits as floats, and nanoseconds theirs. A time that is out of range is none.
+    coarse = types.is_timestamp(have) and have.unit in ("s", "ms")
+    return values.cast(want, safe=coarse)
+
+
+def of_values(path: str, values: Sequence[Any]) -> T.DataType:
+    """The type of a column of Python's values; raises :class:`ConflictError` where they have none in common.
+
+    Whatever their order, their type is the union of each one's.
+    """
+    classes: dict[type, list[Any]] = {}
+    for value in values:
+        classes.setdefault(type(value), []).append(value)
+    kind: T.DataType = T.NullType()
+    for one, of in classes.items():
+        kind = union(path, kind, _of_class(path, one, of))
+    return kind
+
+
+def _of_class(path: str, one: type, values: list[Any]) -> T.DataType:
+    if one in _SCALARS:
+        return _SCALARS[one]
+    if issubclass(one, Mapping):
+        names = dict.fromkeys(name for value in values for name in value)
+        for name in names:
+            if not isinstance(name, str):
+                raise TypeError(f"{name!r} is no name of a field")
+        # One without fields says as little as a null.
+        fields = [T.StructField(n, of_values(f"{path}.{n}", [value.get(n) for value in values])) for n in names]
+        return T.StructType(fields) if fields else T.NullType()
+    if issubclass(one, (list, tuple, set, frozenset)):
+        return T.ArrayType(of_values(f"{path}[]", [inner for value in values for inner in value]))
+    if issubclass(one, datetime.datetime):
+        kinds = {T.TimestampNTZType() if value.tzinfo is None else T.TimestampType() for value in values}
+        first, *others = kinds
+        for other in others:
+            raise ConflictError(path, first, other)
+        return first
+    return of_arrow(pa.array(values).type)
+
+
+_SCALARS: dict[type, T.DataType] = {
+    type(None): T.NullType(),
+    bool: T.BooleanType(),
+    int: T.LongType(),
+    float: T.DoubleType(),
+    str: T.StringType(),
+    bytes: T.BinaryType(),
+    bytearray: T.BinaryType(),
+    datetime.date: T.DateType(),
+}
+"""Those whose type is their class's."""
+
+
+def values_for(values: Sequence[Any], kind: T.DataType) -> Sequence[Any]:
+    """Python's values as PyArrow takes them for a type that :func:`of_values` gave."""
+    match kind:
+        case T.DoubleType():
+            return [None if value is None else float(value) for value in values]
+        case T.NullType():
+            return [None] * len(values)
+        case T.StructType():
+            fields = {f.name: values_for([v.get(f.name) if v else None for v in values], f.dataType) for f in kind}
+            rows = zip(*fields.values(), strict=True)
+            return [
+                None if value is None else dict(zip(fields, row, strict=True))
+                for value, row in zip(values, rows, strict=True)
+            ]
+        case T.ArrayType():
+            inner = iter(values_for([i for value in values if value is not None for i in value], kind.elementType))
+            return [None if value is None else list(itertools.islice(inner, len(value))) for value in values]
+    return values
 
 
 def fit_column(column: Column, have: T.DataType, want: T.DataType) -> Column:
@@ -179,7 +312,7 @@ def fit_column(column: Column, have: T.DataType, want: T.DataType) -> Column:
     if have == want:
         return column
     match have, want:
-        case T.NullType(), _:
+        case (T.NullType(), _) | (_, T.NullType()):
             return F.lit(None).cast(want)
         case T.StructType(), T.StructType():
             fields = []

@@ -157,6 +157,27 @@ object Facade {
   /** A condition on a text alone, which is asked when that changes; see `PerText`. */
   def perText(text: Column, condition: Column): Column = PerText.column(text, condition)
 
+  /** What a text is as JSON: `{` and the names of an object's fields, `n` for null, `.` for another value, null for no
+    * JSON.
+    */
+  def jsonShape(text: Column): Column = JsonShape.column(text)
+
+  /** How a session reads the folder of a `dir:` topic: what is listed of it is in order; see `TopicFileSystem`. */
+  def topicPath(spark: SparkSession, folder: String): String =
+    TopicFileSystem.pathOf(Session.classic(spark), folder)
+
+  /** What a running query noted of a batch before it ran it: how far each source is read, and when.
+    *
+    * @param query
+    *   the id that the query's checkpoint keeps
+    */
+  def planOf(spark: SparkSession, query: String, batch: Long): String =
+    RunningQuery.planOf(Session.classic(spark), query, batch)
+
+  /** Where a running query has its checkpoint; empty if there is none of that id. */
+  def checkpointOf(spark: SparkSession, query: String): String =
+    RunningQuery.checkpointOf(Session.classic(spark), query)
+
   /** What `counted` counts with, from 0: its `value` is the count. */
   def counter(spark: SparkSession): LongAccumulator = Session.classic(spark).sparkContext.longAccumulator
 

@@ -58,6 +58,23 @@ class RowExpressionsSuite extends FunSuite {
       assertEquals(counter.value.toLong, 4L, "once for b, and for each null")
     })
 
+    test(s"the shape of a text is that of its JSON, and there is none of another text, $how")(configured {
+      val texts = Seq(
+        " {\"a\":1, \"b\\u0063\":{\"x\":[]}, \"d\\n\":2}" -> "{\na\n\nbc\n",
+        "{}" -> "{",
+        "null" -> "n",
+        "[1.5e-3, true]" -> ".",
+        "" -> "null",
+        """{"a":1}{"a":2}""" -> "null",
+        "{'a':1}" -> "null"
+      )
+      val text = element_at(array(texts.map { case (text, _) => lit(text) }: _*), col("id").cast("int") + 1)
+      val rows = spark.range(0, texts.size.toLong, 1, 1).select(text.as("text"))
+      val shapes = rows.select(Facade.jsonShape(col("text")).as("shape"))
+      assertEquals(generated(shapes.asInstanceOf[Dataset[_]]), whole)
+      assertEquals(shapes.collect().map(row => String.valueOf(row.get(0))).toSeq, texts.map(_._2))
+    })
+
     test(s"a row's place is its partition's and its own in that, and begins again with each batch, $how")(configured {
       val rows = spark.range(0, 5, 1, 2).select(Facade.rowInBatch.as("row"))
       assertEquals(generated(rows.asInstanceOf[Dataset[_]]), whole)
