@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,8 @@ from mullion.turbine import aggregates as agg
 from mullion.turbine import functions as fn
 from mullion.turbine import testing
 from mullion.turbine import windowing as win
+from mullion.turbine._aggregate_json import from_json
 from mullion.turbine._callbacks import Called
-from mullion.turbine._kept import value_of
 from mullion.turbine._made import FromData, Shape, note, shapes_in, specs_in
 from mullion.turbine._worker import Process, ProcessOfShard
 from mullion.turbine.state import Scratch
@@ -245,7 +247,7 @@ class wrong:
 def test_what_windows_made_from_data_cannot_be_is_said_where_they_are_made(app: turbine.App) -> None:
     for rows, says in (
         ([("fixed", 10)], "makes a window 'fixed', and the App has a part of that name already"),
-        ([("text", 10)], r"value=Count\(fn.lower\('a'\)\) of the window 'text' cannot be kept as text"),
+        ([("text", 10)], r"value=Count\(fn.lower\('a'\)\) of the window 'text' cannot be kept"),
         ([("lost", 10), ("w", 10)], "on_recover of wrong was asked for .*'lost' and returned None"),
         ([("broken", 1), ("w", 1)], "on_recover of wrong failed for the window 'broken': KeyError.*made.py:"),
     ):
@@ -288,6 +290,11 @@ def test_what_windows_made_from_data_cannot_be_is_said_where_they_are_made(app: 
         agg.Multi(a=agg.Sum(fn.col("a") + fn.col("b")), b=agg.Percentiles("c", [0.5, 0.9], accuracy=100)),
         agg.Max(fn.when((fn.col("s") >= 500) & ~fn.is_null("t"), -1.5).otherwise("text")),
         agg.StdDev(fn.cast("a", "float64"), sample=True),
+        agg.Sum(-fn.coalesce(fn.col("a") % 2 == 1, 1 - fn.col("b"), float("inf"), -2, None)),
+        agg.CountIf(
+            fn.is_in("c", [b"\0", decimal.Decimal("1.50"), datetime.date(2024, 1, 2), True]) | (fn.col("`") != 1)
+        ),
+        agg.MaxBy("é", fn.concat(fn.col("a"), "'text'", fn.substring("b", 1, 2))),
         agg.CountIf(fn.col("at") > fn.lit(datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC))),
     ],
     ids=repr,
@@ -295,7 +302,8 @@ def test_what_windows_made_from_data_cannot_be_is_said_where_they_are_made(app: 
 def test_what_is_kept_of_a_window_is_all_of_it(value: Any) -> None:
     spec = turbine.WindowSpec("InMemorySliding", "é", value, size_ms=4, slide_ms=2, key=("k",), idle_tick_ms=7)
     assert turbine.WindowSpec.from_json(spec.to_json()) == spec
-    assert eval(repr(spec), {"WindowSpec": turbine.WindowSpec, "fn": fn, "datetime": datetime} | vars(agg)) == spec
+    known = {"WindowSpec": turbine.WindowSpec, "fn": fn, "datetime": datetime, "Decimal": decimal.Decimal} | vars(agg)
+    assert eval(repr(spec), known) == spec == spec
 
 
 class counting:
@@ -341,6 +349,30 @@ def test_a_worker_tells_the_driver_of_a_new_kind_of_window_and_hands_on_all_of_i
 
 
 def test_nothing_but_aggregates_is_read_from_what_is_kept_of_a_window() -> None:
-    for text in ("__import__('os')", "fn.__loader__", "[x for x in 'a']", "lambda: 1", "Sum('a').__class__"):
-        with pytest.raises(InvalidArgumentError, match="is not the text of an aggregate"):
-            value_of(text)
+    kept = json.loads(turbine.WindowSpec("PersistentTumbling", "w", agg.Sum("a"), size_ms=1).to_json())
+    assert kept["value"] == {"call": "Sum", "args": ["a"]}, "it is data, and no code"
+    code = "datetime.sys.modules['os'].system('true')"
+    wrong: list[Any] = [
+        code,
+        {"call": code, "args": []},
+        {"call": "datetime.sys", "args": []},
+        {"call": "eval", "args": [code]},
+        {"call": "fn.col", "args": ["a"]},
+        {"call": "fn.__loader__", "args": []},
+        {"call": "fn.Expression", "args": ["a", [], None]},
+        {"call": "Sum", "args": [{"name": "datetime.sys"}]},
+        {"call": "Sum", "args": [{"call": "*", "args": ["a", 1 << 40]}]},
+        {"call": "Sum", "args": []},
+        {"call": "Sum", "args": ["a"], "named": {"b": 1}},
+        {"call": "otherwise", "args": [{"call": "fn.col", "args": ["a"]}, 1]},
+        [[]],
+        None,
+    ]
+    deep: Any = 1
+    for _ in range(100_000):
+        deep = [deep]
+    for value in [*wrong, {"call": "Sum", "args": [deep]}]:
+        with pytest.raises(InvalidArgumentError, match="is not what an aggregate is kept as"):
+            from_json(value)
+    with pytest.raises(InvalidArgumentError, match="'native' is no kind of window"):
+        turbine.WindowSpec.from_json(json.dumps(kept | {"kind": "native"}).encode())

@@ -20,17 +20,13 @@ that made the window, and is given to ``on_recover``, which makes the window aga
 
 from __future__ import annotations
 
-import ast
-import datetime
-import decimal
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from types import CodeType
 from typing import Any, Final, final
 
 from mullion.errors import InvalidArgumentError
-from mullion.turbine import aggregates, functions, windowing
+from mullion.turbine import _aggregate_json, windowing
 from mullion.turbine.aggregates import Aggregate, Multi
 from mullion.turbine.windowing import Spec, TurbineWindow
 
@@ -96,26 +92,24 @@ class WindowSpec:
         ]
 
     def to_json(self) -> bytes:
-        """The spec as it is kept; raises :class:`InvalidArgumentError` for an aggregate that has no text."""
-        text = repr(self.value)
-        try:
-            again = value_of(text)
-        except Exception:
-            again = None
-        if again != self.value:
+        """The spec as it is kept; raises :class:`InvalidArgumentError` for an aggregate that cannot be kept."""
+        if not is_kept_whole(self.value):
             raise InvalidArgumentError(
-                f"value={text} of the window {self.name!r} cannot be kept as text, and it is made from data: after a "
+                f"value={self.value!r} of the window {self.name!r} cannot be kept, and it is made from data: after a "
                 "restart nobody would know it. Write its literals as plain numbers and texts, and its columns as "
                 "fn.col(...)."
             )
-        said = {each.name: getattr(self, each.name) for each in fields(self)} | {"value": text, "key": list(self.key)}
+        said = {each.name: getattr(self, each.name) for each in fields(self)}
+        said |= {"value": _aggregate_json.to_json(self.value), "key": list(self.key)}
         return json.dumps({name: value for name, value in said.items() if value is not None}).encode()
 
     @classmethod
     def from_json(cls, said: bytes) -> WindowSpec:
         """The spec that :meth:`to_json` wrote."""
         known = json.loads(said)
-        return cls(**known | {"value": value_of(known["value"]), "key": tuple(known["key"])})
+        if known["kind"] not in windowing.__all__[:-1]:
+            raise InvalidArgumentError(f"{known['kind']!r} is no kind of window.")
+        return cls(**known | {"value": _aggregate_json.from_json(known["value"]), "key": tuple(known["key"])})
 
     def __repr__(self) -> str:
         shown = [
@@ -126,51 +120,15 @@ class WindowSpec:
         return f"WindowSpec({', '.join(shown)})"
 
 
+def is_kept_whole(value: Aggregate | Multi) -> bool:
+    """Whether an aggregate comes back as it was."""
+    try:
+        return _aggregate_json.from_json(json.loads(json.dumps(_aggregate_json.to_json(value)))) == value
+    except InvalidArgumentError:
+        return False
+
+
 def specs_of(records: Iterable[tuple[bytes, bytes]]) -> dict[str, WindowSpec]:
     """The specs among the records of shards, by the windows' names, in order of these."""
     found = {key[len(KEPT) :].decode(): WindowSpec.from_json(value) for key, value in records if key.startswith(KEPT)}
     return dict(sorted(found.items()))
-
-
-_NAMES: Final[dict[str, Any]] = {
-    **{name: getattr(aggregates, name) for name in aggregates.__all__},
-    "fn": functions,
-    "float": float,
-    "datetime": datetime,
-    "Decimal": decimal.Decimal,
-}
-
-_NODES: Final = (
-    ast.Expression,
-    ast.Call,
-    ast.keyword,
-    ast.Name,
-    ast.Load,
-    ast.Attribute,
-    ast.Constant,
-    ast.List,
-    ast.Tuple,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.Compare,
-    ast.operator,
-    ast.unaryop,
-    ast.cmpop,
-)
-
-
-def value_of(text: str) -> Aggregate | Multi:
-    """The aggregate whose ``repr`` is ``text``: nothing but aggregates, ``fn`` and literals is looked up.
-
-    >>> value_of("Multi(total=Sum(fn.col('a') + 1), n=Count())")
-    Multi(total=Sum(fn.col('a') + 1), n=Count())
-    """
-    tree = ast.parse(text, mode="eval")
-    for node in ast.walk(tree):
-        odd = isinstance(node, ast.Name) and node.id not in _NAMES
-        hidden = isinstance(node, ast.Attribute) and node.attr.startswith("_")
-        if odd or hidden or not isinstance(node, _NODES):
-            raise InvalidArgumentError(f"{text} is not the text of an aggregate.")
-    code: CodeType = compile(tree, "<aggregate>", "eval")
-    made: Aggregate | Multi = eval(code, {"__builtins__": {}}, _NAMES)  # noqa: S307 (only the names above)
-    return made

@@ -32,7 +32,8 @@ import pyarrow.compute as pc
 
 from mullion.errors import FunctionError, InvalidArgumentError, NewWindowsError
 from mullion.topics._dir_topic import replace_text
-from mullion.turbine._kept import KEPT, WindowSpec, specs_of, value_of
+from mullion.turbine import _aggregate_json
+from mullion.turbine._kept import KEPT, WindowSpec, specs_of
 from mullion.turbine.aggregates import Aggregate, Multi
 from mullion.turbine.state import Records
 from mullion.turbine.windowing import BUILDING, VALUE, TurbineWindow
@@ -58,7 +59,7 @@ class Shape:
     session: bool
     lengths: tuple[int | None, ...]
     key: tuple[str, ...]
-    value: str
+    value: Aggregate | Multi
     time_column: str | None
     allowed_lateness_ms: int
     early_fire_interval_ms: int | None
@@ -72,7 +73,7 @@ class Shape:
             spec.gap_ms is not None,
             lengths,
             spec.key,
-            repr(spec.value),
+            spec.value,
             spec.time_column,
             spec.allowed_lateness_ms,
             spec.early_fire_interval_ms,
@@ -87,7 +88,7 @@ class Shape:
                 self.session,
                 self.lengths,
                 self.key,
-                self.value,
+                repr(self.value),
                 self.time_column,
                 self.allowed_lateness_ms,
                 self.early_fire_interval_ms,
@@ -98,8 +99,7 @@ class Shape:
     @property
     def parts(self) -> dict[str, Aggregate]:
         """The aggregates by the columns in which they come out."""
-        value = value_of(self.value)
-        return value.parts if isinstance(value, Multi) else {VALUE: value}
+        return self.value.parts if isinstance(self.value, Multi) else {VALUE: self.value}
 
     @property
     def rows(self) -> pa.Schema:
@@ -116,14 +116,16 @@ class Shape:
 
     def to_json(self) -> dict[str, Any]:
         """The shape as the driver notes it."""
-        said = {name: value for name, value in vars(self).items() if name != "schema"}
+        said = vars(self) | {"value": _aggregate_json.to_json(self.value)}
         return said | {"schema": base64.b64encode(self.schema.serialize().to_pybytes()).decode()}
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Shape:
         """The shape that :meth:`to_json` wrote."""
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(said["schema"])))
-        return cls(**{**said, "lengths": tuple(said["lengths"]), "key": tuple(said["key"]), "schema": schema})
+        value = _aggregate_json.from_json(said["value"])
+        lengths, key = tuple(said["lengths"]), tuple(said["key"])
+        return cls(**{**said, "lengths": lengths, "key": key, "value": value, "schema": schema})
 
 
 def shapes_in(folder: Path) -> list[Shape]:

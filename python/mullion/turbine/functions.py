@@ -192,7 +192,7 @@ class Expression:
         return Expression(f"~{_inner(self)}", self.columns, lambda: ~self.to_column())
 
 
-class _When(Expression):
+class When(Expression):
     """A choice that may still be given its other side."""
 
     __slots__ = ("_condition", "_then")
@@ -247,9 +247,9 @@ def cast(value: Operand, to: str) -> Expression:
     return Expression(f"fn.cast({of!r}, {to!r})", of.columns, lambda: of.to_column().cast(_TYPES[to]))
 
 
-def when(condition: Operand, then: Operand) -> _When:
+def when(condition: Operand, then: Operand) -> When:
     """``then`` where ``condition`` is true, null elsewhere; ``.otherwise(value)`` says what else."""
-    return _When(_operand(condition), lit(then))
+    return When(_operand(condition), lit(then))
 
 
 def is_in(value: Operand, values: list[Any] | tuple[Any, ...] | set[Any] | frozenset[Any]) -> Expression:
