@@ -341,6 +341,21 @@ def recover(spark: SparkSession, checkpoint: str) -> int:
     return int(facade(spark).recover(_internal(spark, "_jsparkSession"), checkpoint))
 
 
+def keep_state(spark: SparkSession, query: StreamingQuery) -> bool:
+    """Writes down what a query that has ended left in memory; whether all of it could be."""
+    return bool(facade(spark).keepState(query._jsq))
+
+
+def begin_redo(spark: SparkSession, checkpoint: str) -> int:
+    """Readies a checkpoint whose state was in memory and is lost; how many batches are to be done again."""
+    return int(facade(spark).beginRedo(_internal(spark, "_jsparkSession"), checkpoint))
+
+
+def next_redo(spark: SparkSession, checkpoint: str) -> bool:
+    """Readies it for the next of these batches; whether there is one."""
+    return bool(facade(spark).nextRedo(_internal(spark, "_jsparkSession"), checkpoint))
+
+
 def start_clocked(panes: DataFrame, checkpoint: str, output_mode: str, start_ms: int) -> Any:
     """A query on a clock that a test moves, which starts at ``start_ms`` milliseconds since the epoch."""
     return facade(panes.sparkSession).startClocked(_internal(panes, "_jdf"), checkpoint, output_mode, start_ms)

@@ -31,3 +31,6 @@ class Job:
 
     mend: Callable[[BaseException], bool] | None = None
     """Whether a query that failed may be built anew and go on from its checkpoint, for its job has learned why."""
+
+    in_memory: bool = False
+    """Whether its state is in memory: it is written down where the query ends, and made again where it is lost."""

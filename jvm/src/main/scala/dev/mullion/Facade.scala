@@ -140,6 +140,15 @@ object Facade {
   /** Takes a checkpoint with state in memory back to its newest snapshot; how many batches the query will do again. */
   def recover(spark: SparkSession, checkpoint: String): Long = Recovery.recover(Session.classic(spark), checkpoint)
 
+  /** Writes down what a query that has ended left in memory; see `LostState`. */
+  def keepState(query: StreamingQuery): Boolean = LostState.keep(query)
+
+  /** Readies a checkpoint whose state was in memory and is lost; how many batches are to be done again. */
+  def beginRedo(spark: SparkSession, checkpoint: String): Long = LostState.begin(Session.classic(spark), checkpoint)
+
+  /** Readies it for the next of them; whether there is one. */
+  def nextRedo(spark: SparkSession, checkpoint: String): Boolean = LostState.next(Session.classic(spark), checkpoint)
+
   /** Starts a query whose clock a test moves; see `ClockedQuery`. */
   def startClocked(panes: DataFrame, checkpoint: String, outputMode: String, startMs: Long): ClockedQuery =
     ClockedQuery.start(Session.classic(panes), checkpoint, outputMode, startMs)

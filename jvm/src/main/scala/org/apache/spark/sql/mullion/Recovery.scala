@@ -63,6 +63,10 @@ object Recovery {
       throw MullionException.invalid(
         s"There is no state in $checkpoint: it has no folder 'state'. Give the checkpointLocation of a query with a window."
       )
+    if (LostState.isBeingMade(files, home))
+      throw MullionException.invalid(
+        s"$checkpoint is a program's, whose batches were about to be done again: start the program, and it goes on."
+      )
     val offsets = new Path(home, "offsets")
     val commits = new Path(home, "commits")
     (
@@ -146,6 +150,23 @@ object Recovery {
 
   private val PlanLine = """(\d+) (\d+) (\d+)""".r
 
+  /** The newest snapshot that a query can go back to, of those up to the version that it would go on from.
+    *
+    * @param batch
+    *   one that is noted as done
+    */
+  private[mullion] def newest(spark: SparkSession, home: Path, batch: Long, goesOnFrom: Long): Long = {
+    val hadoopConf = spark.sessionState.newHadoopConf()
+    val files = CheckpointFileManager.create(home, hadoopConf)
+    val logs = Seq("offsets", "commits").map(new Path(home, _))
+    inMemory(files, home, hadoopConf, batch)
+      .map { case (operator, partitions) => snapshots(spark, home, operator, partitions).keySet }
+      .reduce(_.intersect(_))
+      .filter(version => version <= goesOnFrom && logs.forall(log => files.exists(note(log, version - 1))))
+      .maxOption
+      .getOrElse(throw noSnapshot(home.toUri.getPath))
+  }
+
   /** The snapshots of an operator that can be read: their versions, with the partitions' ids if they have such. */
   def snapshots(
       spark: SparkSession,
@@ -165,7 +186,7 @@ object Recovery {
   }
 
   /** Our operators with state in memory, and how many partitions it has. Others would have to go back with them. */
-  private def inMemory(
+  private[mullion] def inMemory(
       files: CheckpointFileManager,
       home: Path,
       hadoopConf: Configuration,
@@ -212,8 +233,11 @@ object Recovery {
   private def note(log: Path, batch: Long): Path = new Path(log, batch.toString)
 
   private def copy(files: CheckpointFileManager, from: Path, to: Path): Unit =
-    if (from != to) write(files, to, Using.resource(files.open(from))(_.readAllBytes()))
+    if (from != to) write(files, to, read(files, from))
 
-  private def write(files: CheckpointFileManager, to: Path, bytes: Array[Byte]): Unit =
-    MemorySnapshots.replace(files, to) { out => out.write(bytes); out.close() }
+  private[mullion] def read(files: CheckpointFileManager, path: Path): Array[Byte] =
+    Using.resource(files.open(path))(_.readAllBytes())
+
+  private[mullion] def write(files: CheckpointFileManager, path: Path, says: Array[Byte]): Unit =
+    MemorySnapshots.replace(files, path) { out => out.write(says); out.close() }
 }

@@ -119,6 +119,29 @@ object MemoryStateStoreProvider {
     val empty: Contents = Contents(Map.empty)
   }
 
+  /** Writes a snapshot of a version that a task of before left in this executor's memory; whether there is one now. */
+  private[mullion] def keep(
+      id: StateStoreProviderId,
+      version: Long,
+      checkpointId: Option[String],
+      conf: StateStoreConf,
+      hadoopConf: Configuration
+  ): Boolean = {
+    val snapshots = new MemorySnapshots(id.storeId.storeCheckpointLocation(), hadoopConf)
+    snapshots.has(version, checkpointId) || StateStore.isLoaded(id) && {
+      // Of a store that is loaded nobody asks how its rows are written.
+      val rows = new StructType().add("key", "binary")
+      val encoder = NoPrefixKeyStateEncoderSpec(rows)
+      StateStore.get(id, rows, rows, encoder, version, checkpointId, None, false, conf, hadoopConf) match {
+        case store: MemoryStateStore =>
+          snapshots.write(version, checkpointId, store.base)
+          store.abort()
+          true
+        case _ => false
+      }
+    }
+  }
+
   /** The error that a version is nowhere any more. */
   def lost(root: String, operator: Long, version: Long): MullionException = {
     val checkpoint = new org.apache.hadoop.fs.Path(root).getParent
@@ -138,7 +161,7 @@ final class MemoryStateStore(
     provider: MemoryStateStoreProvider,
     override val version: Long,
     checkpointId: Option[String],
-    base: MemoryStateStoreProvider.Contents
+    private[state] val base: MemoryStateStoreProvider.Contents
 ) extends StateStore {
   private val families = mutable.LinkedHashMap.empty[String, SortedRecords]
   private var committed = Option.empty[Option[String]]
