@@ -62,6 +62,15 @@ class FunctionError(MullionError):
     condition = "FUNCTION_FAILED"
 
 
+class WindowInputError(MullionError):
+    """What ``process`` of a Turbine program gives a window is not of the window's types. Nothing of the batch was kept.
+
+    The first rows say what the types are: a query that has committed nothing starts again by itself with these.
+    """
+
+    condition = "WINDOW_INPUT"
+
+
 class NewWindowsError(MullionError):
     """A program made windows from data that its query has no operator for. It starts again by itself, with one."""
 
@@ -84,6 +93,7 @@ _BY_CONDITION: dict[str, type[MullionError]] = {
         StateLostError,
         QueryFailedError,
         FunctionError,
+        WindowInputError,
         NewWindowsError,
         VersionMismatchError,
     )

@@ -18,9 +18,9 @@ import mullion.faust as faust
 from faust_shards import Clock
 from mullion import topics
 from mullion._app.clock import ManualClock
+from mullion._journal import Journal
 from mullion.faust import Record, _values
 from mullion.faust._context import Event, Message, Shard
-from mullion.faust._journal import Journal
 from mullion.faust._program import Program
 from mullion.faust._running import grouped_by, run_batch, steps_of
 from mullion.faust._sharding import sharding_of

@@ -121,28 +121,28 @@ def test_windows_in_memory_that_are_drained_again_and_again_publish_each_pane_on
 def test_state_in_memory_that_is_lost_is_made_again_from_the_batches_as_they_were_and_nothing_is_published_twice(
     users: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    brokers = {kind: f"dir:{tmp_path / kind}" for kind in ("PersistentTumbling", "InMemoryTumbling")}
-    persistent, lost = brokers.values()
+    kept, lost = (f"dir:{tmp_path / name}" for name in ("kept", "lost"))
     keep, following = _jvm.keep_state, _jvm.next_redo
     number = 0
 
     def run(batches: int) -> None:
         nonlocal number
-        for kind, broker in brokers.items():
+        for broker in (kept, lost):
+            # As when it is killed.
+            monkeypatch.setattr(_jvm, "keep_state", keep if broker == kept else lambda *_: False)
             topics.produce(broker, "orders", rows(number))
-            with program(broker, users, kind, clock=ManualClock(4_000 * number)).start() as running:
+            with program(broker, users, "InMemoryTumbling", clock=ManualClock(4_000 * number)).start() as running:
                 running.settle()
                 for i in range(1, batches):
                     running.advance("4 seconds")
+                    running.settle()
                     topics.produce(broker, "orders", rows(number + i))
                     running.settle()
         number += batches
 
-    # As when it is killed.
-    monkeypatch.setattr(_jvm, "keep_state", lambda *_: False)
     run(3)
     run(3)
-    assert published(lost) == published(persistent)
+    assert published(lost) == published(kept)
 
     # Killed while it makes again what was lost.
     calls = iter(range(1))
@@ -158,17 +158,17 @@ def test_state_in_memory_that_is_lost_is_made_again_from_the_batches_as_they_wer
     monkeypatch.setattr(_jvm, "next_redo", following)
     before = last_batch(lost)
     run(1)
-    assert published(lost) == published(persistent)
+    assert published(lost) == published(kept)
     assert last_batch(lost) > before
 
-    # The windows on the wall clock are no part of what follows.
-    # Fails in a batch, and goes on from there once it is mended.
+    # Fails in a batch, and goes on from there once it is mended; the windows on the wall clock are no part of it.
     monkeypatch.setattr(_jvm, "keep_state", keep)
-    topics.produce(lost, "orders", rows(number + 9))
+    for broker in (kept, lost):
+        topics.produce(broker, "orders", rows(number + 9))
     for _ in range(2):
         with pytest.raises(FunctionError, match="the shop is closed"):
             program(lost, users, "InMemoryTumbling", fails=10**12 + 10_000).run(until="drained")
-    topics.produce(persistent, "orders", rows(number + 9))
-    for kind, broker in brokers.items():
-        program(broker, users, kind).run(until="drained")
-    assert published(lost) == published(persistent)
+    for broker in (kept, lost):
+        program(broker, users, "InMemoryTumbling").run(until="drained")
+    # What is early is provisional, and comes by when a program was started.
+    assert published(lost)["revenue"] == published(kept)["revenue"]

@@ -103,7 +103,9 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("a size of zero", {"size_ms": 0}, "size_ms=0 of the window 'w' is not a whole number of milliseconds above 0"),
     ("a size that is a bool", {"size_ms": True}, "size_ms=True"),
     ("a size that is text", {"size_ms": "5 minutes"}, "size_ms='5 minutes'"),
-    ("a lateness below zero", {"allowed_lateness_ms": -1}, "allowed_lateness_ms=-1.*0 or more"),
+    ("a lateness below zero", {"allowed_lateness_ms": -1}, "allowed_lateness_ms=-1.*from 0 to"),
+    ("a lateness beyond all time", {"allowed_lateness_ms": 2**63}, "allowed_lateness_ms=9223372036854775808 .*from 0"),
+    ("an interval beyond all time", {**MIXED, "on_early_fire_each": each, "early_fire_interval_ms": 2**63}, "=9223372"),
     ("a time that is no name", {"time_column": 3}, "time_column=3 .* does not name a column"),
     ("a key that is no list", {"key": 3}, "key=3 .* is not a list of columns"),
     ("a key that is there twice", {"key": ["a", "a"]}, "names 'a' twice"),
@@ -212,6 +214,13 @@ def test_a_window_is_made_in_init_of_its_subscription_and_updated_in_process() -
         window.update(pa.RecordBatch.from_pylist([{"a": 1}]), None)
     with pytest.raises(AttributeError, match="does not change"):
         window.name = "v"
+
+
+def test_a_part_of_a_multi_is_called_as_an_attribute_can_be() -> None:
+    for name in ("p-95", "95", "a b", "", "class", "_x"):
+        with pytest.raises(InvalidArgumentError, match=r"cannot be an attribute of a pane's value. Call it otherwise"):
+            agg.Multi(**{name: agg.Count()})
+    assert list(agg.Multi(p95=agg.Count(), count=agg.Count(), é=agg.Count()).parts) == ["p95", "count", "é"]
 
 
 def test_aggregates_and_expressions_are_values_that_say_what_they_are() -> None:

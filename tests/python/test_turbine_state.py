@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 from functools import partial
 from pathlib import Path
@@ -216,3 +217,53 @@ def test_a_window_whose_rows_do_not_come_does_not_hold_the_others_open(app: turb
         t.restart()
         t.feed("rows", _row(12_000, "loud"))
         assert sorted(row["closed"] for row in t.fresh("out")) == ["loud 0 1", "loud 5000 1", "quiet 0 1"]
+
+
+def test_what_a_call_that_is_left_out_wrote_into_the_state_is_taken_back(app: turbine.App) -> None:
+    @app.subscribe("rows", publish_to="out", partition_key="k", parallelism=1, on_error="skip", dead_letter="failed")
+    class noting:
+        def __init__(self) -> None:
+            self._each = win.PersistentTumbling(
+                self, name="each", size_ms=10, value=agg.Count(), time_column="ts", on_close_each=self._pane
+            )
+            self._all = win.PersistentTumbling(
+                self, name="all", size_ms=10, value=agg.Count(), time_column="ts", on_close=self._panes
+            )
+
+        def process(self, batch, state):
+            (says,) = batch["says"].to_pylist()
+            state["rows"] = state.get("rows", "") + says
+            state[says] = True
+            if says == "y":
+                del state["x"]
+                self._each.update(batch, state)
+                raise ValueError("a bad row")
+            self._each.update(batch, state)
+            self._all.update(batch, state)
+
+        def _pane(self, state, window, value):
+            state["panes"] = state.get("panes", "") + window.group["k"]
+            if window.group["k"] == "b":
+                raise ValueError("a bad pane")
+            return pa.RecordBatch.from_pylist([{"said": repr(dict(state))}])
+
+        def _panes(self, state, panes):
+            state["ticks"] = state.get("ticks", 0) + 1
+            if panes.num_rows == 3:
+                del state["panes"]
+                raise ValueError("a bad tick")
+            return pa.RecordBatch.from_pylist([{"said": repr(dict(state))}])
+
+    with testing.run(app) as t:
+        for k, says, ts in (("a", "x", 1), ("b", "x", 2), ("a", "y", 3), ("c", "z", 4), ("c", "z", 25), ("c", "z", 45)):
+            t.feed("rows", [{"k": k, "says": says, "ts": ts}])
+        first, second, *others = [ast.literal_eval(row["said"]) for row in t.outputs("out")]
+        kept = {"rows": "xxzzz", "x": True, "z": True}
+        assert first == kept | {"panes": "a"}
+        assert second == kept | {"panes": "ac"}
+        assert others == [
+            kept | {"panes": "acc"},
+            kept | {"panes": "acc", "ticks": 1},
+        ], "the tick of three panes failed, and that of one did not"
+        failed = [row["error"].split(" (")[0].split(": ", 1)[1] for row in t.outputs("failed")]
+        assert [error.rsplit("Error: ", 1)[1] for error in failed] == ["a bad row", "a bad pane", "a bad tick"]

@@ -6,6 +6,7 @@ import datetime
 import math
 import statistics
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -16,13 +17,15 @@ from mullion.turbine import aggregates as agg
 from mullion.turbine import functions as fn
 from mullion.turbine.functions import Expression
 
+THIN, CENT = Decimal("1e-37"), Decimal("0.01")
+
 ROWS: list[dict[str, Any]] = [
-    {"n": 2**62, "m": 3, "x": 1.5, "b": True, "s": "North ", "none": None},
-    {"n": 2**62, "m": -4, "x": -2.25, "b": False, "s": "south", "none": None},
-    {"n": 2**62 + 5, "m": 0, "x": 0.0, "b": None, "s": None, "none": None},
-    {"n": -7, "m": None, "x": None, "b": True, "s": "south", "none": None},
+    {"n": 2**62, "m": 3, "x": 1.5, "b": True, "s": "North ", "none": None, "d": THIN, "e": CENT},
+    {"n": 2**62, "m": -4, "x": -2.25, "b": False, "s": "south", "none": None, "d": 2 * THIN, "e": 3 * CENT},
+    {"n": 2**62 + 5, "m": 0, "x": 0.0, "b": None, "s": None, "none": None, "d": None, "e": None},
+    {"n": -7, "m": None, "x": None, "b": True, "s": "south", "none": None, "d": None, "e": None},
 ]
-SCHEMA = "n bigint, m bigint, x double, b boolean, s string, none double"
+SCHEMA = "n bigint, m bigint, x double, b boolean, s string, none double, d decimal(38, 37), e decimal(10, 2)"
 
 
 def values(name: str) -> list[Any]:
@@ -41,6 +44,11 @@ AGGREGATES: list[tuple[agg.Aggregate, Any]] = [
     (agg.Mean("x"), -0.25),
     (agg.Mean("b"), 2 / 3),
     (agg.Mean("none"), None),
+    (agg.Sum("d"), 3 * THIN),
+    (agg.Sum("e"), 4 * CENT),
+    (agg.Sum(fn.null_if("e", fn.col("e"))), 0),
+    (agg.Mean("e"), 0.02),
+    (agg.Mean("d"), 1.5e-37),
     (agg.Max("s"), "south"),
     (agg.Min("m"), -4),
     (agg.MaxBy("s", "x"), "North "),
@@ -68,6 +76,7 @@ def test_every_aggregate_gives_python_what_python_would_compute(spark: SparkSess
     asked += [aggregate.to_column(type_of).alias(name) for name, aggregate in more.items()]
     (found,) = rows.agg(*asked).collect()
     for i, (aggregate, expected) in enumerate(AGGREGATES):
+        assert not isinstance(aggregate, agg.Mean) or isinstance(found[i], float | None), aggregate
         assert found[i] == (pytest.approx(expected, rel=1e-9) if isinstance(expected, float) else expected), aggregate
     assert Counter(found["collect"]) == Counter(values("s"))
     assert sorted(found["set"]) == ["North ", "south"]

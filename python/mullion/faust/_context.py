@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mullion._journal import Store
 from mullion.errors import MullionError, UnsupportedError
 from mullion.faust._shards import WrongShardError, shard_of
-from mullion.faust._store import Store
 
 if TYPE_CHECKING:
     from mullion.faust._data import TableData

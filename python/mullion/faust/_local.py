@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from mullion._journal import Journal
 from mullion.faust import _values
 from mullion.faust._begun import to_its_end
 from mullion.faust._context import Clock, Context, Event, Message, Sent, Shard, enter
-from mullion.faust._journal import Journal
 from mullion.faust._program import Program
 from mullion.faust._reading import ValidationError
 from mullion.faust._running import AgentError, grouped_by, run_batch, steps_of, type_by_groups

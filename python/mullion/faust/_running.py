@@ -24,11 +24,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, final
 
+from mullion._journal import Journal
 from mullion.errors import MullionError
 from mullion.faust._aside import said, shown
 from mullion.faust._begun import Begun
 from mullion.faust._context import Context, Event, Shard, enter
-from mullion.faust._journal import Journal
 from mullion.faust._parser import read
 from mullion.faust._syntax import Emit, Print
 from mullion.faust.agents import Agent, DeadLetter

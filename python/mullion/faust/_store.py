@@ -4,32 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator
-from typing import Protocol, final
-
-
-class Store(Protocol):
-    """The records and timers of one shard. Keys and values are bytes; times are microseconds since the epoch."""
-
-    def get(self, key: bytes) -> bytes | None:
-        """The value of ``key``; ``None`` if there is none."""
-
-    def put(self, key: bytes, value: bytes) -> None:
-        """Sets the value of ``key``."""
-
-    def delete(self, key: bytes) -> None:
-        """Removes ``key``, if it is there."""
-
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The records whose keys begin with ``prefix``, of at least 8 bytes, in no order, as they stand now."""
-
-    def put_timer(self, due_us: int, key: bytes) -> None:
-        """Notes that ``key`` is due at a time; again is no more than once."""
-
-    def delete_timer(self, due_us: int, key: bytes) -> None:
-        """Removes a timer, if it is there."""
-
-    def due(self, until_us: int, since_us: int) -> Iterator[tuple[int, bytes]]:
-        """The timers due from a time to another, both included, in order; each one that is taken is removed."""
+from typing import final
 
 
 @final

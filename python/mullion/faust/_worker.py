@@ -21,11 +21,11 @@ from typing import Any, final
 
 import pyarrow as pa
 
+from mullion._journal import Journal
 from mullion.errors import InvalidArgumentError, MullionError
 from mullion.faust._aside import NotJson, clean, record_of, said
 from mullion.faust._begun import to_its_end
 from mullion.faust._context import Context, Event, Message, Sent, Shard, enter
-from mullion.faust._journal import Journal
 from mullion.faust._reading import ValidationError
 from mullion.faust._rows import InOrder
 from mullion.faust._running import Told, run_batch, run_told

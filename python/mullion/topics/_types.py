@@ -170,6 +170,8 @@ def of_arrow(kind: pa.DataType) -> T.DataType:
         return {8: T.ShortType(), 16: T.IntegerType(), 32: T.LongType()}.get(kind.bit_width, T.DecimalType(20, 0))
     if types.is_float16(kind):
         return T.FloatType()
+    if types.is_date64(kind):
+        return T.DateType()
     if types.is_decimal(kind) and kind.precision <= _MOST_DIGITS and kind.scale >= 0:
         return T.DecimalType(kind.precision, kind.scale)
     if types.is_string_view(kind) or types.is_large_string(kind):

@@ -52,7 +52,6 @@ from mullion._app.jobs import Job
 from mullion._app.names import Named, folder_name
 from mullion._app.report import Part, shown, where_of
 from mullion._panes import read_panes
-from mullion._recovery import recover
 from mullion._stateful import read_state
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.topics import Broker
@@ -147,7 +146,7 @@ class App(_App):
             subscription = Subscription(options, kind)
             parts = [Named("window", name, where, _folder_of(subscription, name)) for name in subscription.windows]
             parts += [Named("windows", each.name, where, folder_name(each.name)) for each in shared_by(subscription)]
-            if subscription.state is not None or subscription.process.returns:
+            if subscription.state is not None or subscription.is_published:
                 parts.append(Named("process", subscription.job, where, folder_name(subscription.job)))
             for part in parts:
                 self.names.register(part)
@@ -191,15 +190,13 @@ class App(_App):
         topics = sorted({*options.publish_to.values(), *filter(None, [options.dead_letter])})
 
         def built(spark: SparkSession) -> DataFrame:
-            checkpoint = self.checkpoint_of(plan.name)
             self._require_same_query(plan)
-            if "memory" in map(plan.store, plan.windows.values()) and _plan.has_run(checkpoint):
-                # What was not in a snapshot is read again.
-                recover(checkpoint, spark=spark)
             with _plan.session_of(spark, plan.subscription) as session:
                 return plan.rows(session)
 
-        return Job(plan.name, (options.topic,), tuple(topics), built, partial(_plan.publish, plan), plan.mend)
+        in_memory = "memory" in map(plan.store, plan.windows.values())
+        publish = partial(_plan.publish, plan)
+        return Job(plan.name, (options.topic,), tuple(topics), built, publish, plan.mend, in_memory=in_memory)
 
     def _require_same_query(self, plan: Plan) -> None:
         """Refuses what the code has moved to a query that has neither its state nor its place in the topic."""
@@ -351,7 +348,7 @@ def _plans_of(app: App, subscription: Subscription) -> Iterator[Plan]:
             continue
         if subscription.process.python is not None or window.name in subscription.process.updates:
             yield WindowPlan(app, subscription, window)
-    if subscription.process.returns:
+    if subscription.is_published:
         yield ProcessPlan(app, subscription, subscription.job)
 
 

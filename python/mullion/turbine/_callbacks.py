@@ -23,6 +23,7 @@ from typing import Any, Final, final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mullion._journal import RecordJournal
 from mullion.errors import FunctionError
 from mullion.topics._outputs import Note, Output, carried
 from mullion.turbine import _schemas
@@ -63,11 +64,15 @@ Count = Callable[[str, int], None]
 @final
 @dataclass
 class Outputs:
-    """What callbacks returned in one task, in order, checked."""
+    """What callbacks returned in one task, in order, checked.
+
+    ``journal``: what their state is written through, where what a failed call wrote is to be undone.
+    """
 
     on_error: str
     dead_letter: str | None
     count: Count
+    journal: RecordJournal | None = None
     _made: list[Output] = field(default_factory=list)
 
     def add(self, callback: Called, what: str, batches: Iterable[Any]) -> None:
@@ -102,8 +107,15 @@ class Outputs:
             assert schema is not None
             self._write(callback, schema, run)
 
+    def begin(self) -> None:
+        """A call begins: what calls before it wrote stays."""
+        if self.journal is not None:
+            self.journal.begin()
+
     def failed(self, callback: Called, what: str, message: str, panes: int) -> None:
-        """A call that failed and is left out, as the policy says."""
+        """A call that failed and is left out, as the policy says, with what it wrote into the state."""
+        if self.journal is not None:
+            self.journal.undo()
         self.count(f"{callback.of}.{FAILED}", panes)
         if self.dead_letter is not None:
             letter = {"callback": what, "error": message, "panes": panes}
@@ -193,6 +205,7 @@ class PaneCallbacks:
 
     def _all(self, callback: Called, table: pa.Table, state: Any, outputs: Outputs) -> Iterator[Any]:
         count = table.num_rows
+        outputs.begin()
         try:
             returned = callback.function(state, table)
             keep(state)
@@ -219,6 +232,7 @@ class PaneCallbacks:
         starts, ends = table[START].to_pylist(), table[END].to_pylist()
         for start, end, key, value in zip(starts, ends, keys, values[0], strict=True):
             window = Window(start, end, dict(zip(names, key, strict=True)))
+            outputs.begin()
             try:
                 returned = function(state, window, value)
                 keep(state)

@@ -30,12 +30,12 @@ from typing import Any, Final, final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mullion._journal import Records
 from mullion.errors import FunctionError, InvalidArgumentError, NewWindowsError
 from mullion.topics._dir_topic import replace_text
 from mullion.turbine import _aggregate_json
 from mullion.turbine._kept import KEPT, WindowSpec, specs_of
 from mullion.turbine.aggregates import Aggregate, Multi
-from mullion.turbine.state import Records
 from mullion.turbine.windowing import BUILDING, VALUE, TurbineWindow
 
 NAME: Final = "__mullion_window"
@@ -200,6 +200,14 @@ class Maker:
                 f"The window {name!r} was made before, and is another one now: {'; '.join(was.differences(spec))}. Its "
                 "panes are kept under its name. Give the new one a name of its own."
             )
+
+    def known(self) -> tuple[dict[str, WindowSpec], dict[str, WindowSpec], dict[str, Shape]]:
+        """The windows that have been made so far."""
+        return dict(self._specs), dict(self._fresh), dict(self._missing)
+
+    def forget_since(self, known: tuple[dict[str, WindowSpec], dict[str, WindowSpec], dict[str, Shape]]) -> None:
+        """Forgets those that have been made since."""
+        self._specs, self._fresh, self._missing = known
 
     @contextmanager
     def making(self) -> Iterator[None]:

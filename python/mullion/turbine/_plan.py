@@ -26,7 +26,6 @@ from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as T  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from mullion import _jvm, windowed
 from mullion._panes import read_panes
@@ -35,7 +34,7 @@ from mullion.errors import FunctionError, InvalidArgumentError
 from mullion.topics import Publisher, has_columns
 from mullion.topics._outputs import NOTED, Make, Note, outputs_in
 from mullion.topics._records import COLUMNS
-from mullion.turbine import _schemas
+from mullion.turbine import _rehearsal, _schemas
 from mullion.turbine._callbacks import (
     CLOSE,
     EARLY,
@@ -44,7 +43,6 @@ from mullion.turbine._callbacks import (
     PROCESS,
     SKIPPED,
     Called,
-    Outputs,
     PaneCallbacks,
     key_column,
     part_column,
@@ -63,6 +61,7 @@ from mullion.turbine._topic_rows import (
     topic_rows,
     with_arrival,
 )
+from mullion.turbine._window_rows import spark_schema
 from mullion.turbine._worker import (
     CallbacksOfMade,
     CallbacksOfShard,
@@ -172,7 +171,12 @@ class Plan(ABC):
 
     def mend(self, error: BaseException) -> bool:
         """Whether the query may start again after an error, for what was wrong is no more."""
-        return False
+        return _rehearsal.note(self.folder, error)
+
+    @property
+    def folder(self) -> Path:
+        """Where the query's checkpoint is, and what is noted beside it."""
+        return self.app.folder_of(self.name)
 
     def callbacks(self) -> dict[str, str]:
         """The callbacks of the query by name, each in words."""
@@ -306,10 +310,9 @@ class WindowPlan(Plan):
         return rows.select(*map(column_of, self.window.spec.needs))
 
     def _of_process(self, topic: DataFrame) -> DataFrame:
-        schema = rows_given(self.subscription, topic)[self.name]
+        given = rows_given(self.subscription, topic, self.folder)[self.name]
         process = self.process()
-        rows = RowsForWindow(process, Needed(process, self.name, schema))
-        return topic.mapInArrow(rows, from_arrow_schema(schema))
+        return topic.mapInArrow(RowsForWindow(process, Needed(process, given)), given.spark_schema)
 
 
 @final
@@ -344,16 +347,16 @@ class ShardPlan(Plan):
         """What ``process`` and the callbacks return, as rows ``NOTED``."""
         subscription = self.subscription
         topic = topic_rows(self.app, subscription, spark, self.name)
-        schemas = rows_given(subscription, topic)
+        given = rows_given(subscription, topic, self.folder)
         process, options = self.process(), subscription.options
-        self.shapes = {shape.name: shape for shape in shapes_in(self._folder)} if subscription.makes_windows else {}
+        self.shapes = {shape.name: shape for shape in shapes_in(self.folder)} if subscription.makes_windows else {}
         known = None
         if subscription.makes_windows:
             taken = frozenset(part.name for part in self.app.names.all())
             known = FromData(
                 subscription.name, subscription.instance, subscription.partition_key, taken, dict(self.shapes)
             )
-        first = ProcessOfShard(process, tuple(Needed(process, name, schemas[name]) for name in self.windows), known)
+        first = ProcessOfShard(process, tuple(Needed(process, given[name]) for name in self.windows), known)
         shard_by = [] if subscription.partition_key is None else [column_of(subscription.partition_key)]
         if not self.windows and not self.shapes:
             return stateful_map(topic, first, NOTED, shard_by=shard_by, wall_timers=True)
@@ -362,7 +365,7 @@ class ShardPlan(Plan):
             made = CallbacksOfMade(
                 known, {}, dict(options.publish_to), options.on_error, options.dead_letter, self.counts
             )
-        second = CallbacksOfShard(partial(Outputs, options.on_error, options.dead_letter, self.counts), {}, made)
+        second = CallbacksOfShard(options.on_error, options.dead_letter, self.counts, {}, made)
 
         in_shard = self._in_shard(topic)
 
@@ -379,11 +382,11 @@ class ShardPlan(Plan):
             return panes
 
         branches = {
-            name: Branch(from_arrow_schema(schemas[name]), partial(panes, name), window.spec.time_column)
+            name: Branch(given[name].spark_schema, partial(panes, name), window.spec.time_column)
             for name, window in self.windows.items()
         }
         branches |= {
-            name: Branch(from_arrow_schema(shape.rows), partial(panes_of, shape), shape.time_column)
+            name: Branch(spark_schema(shape.rows), partial(panes_of, shape), shape.time_column)
             for name, shape in self.shapes.items()
         }
         return staged(topic, first, branches, second, NOTED, shard_by=shard_by, wall_timers=True)
@@ -416,13 +419,9 @@ class ShardPlan(Plan):
 
         return checked
 
-    @property
-    def _folder(self) -> Path:
-        return self.app.folder_of(self.name)
-
     def mend(self, error: BaseException) -> bool:
         """Has the next start have operators for windows that were made from data, if that is what failed."""
-        return note(self._folder, error)
+        return note(self.folder, error) or super().mend(error)
 
     def panes_of(self, shape: Shape, rows: DataFrame) -> DataFrame:
         """The panes of all windows of a shape; ``key_0`` is the window's name."""
@@ -498,7 +497,8 @@ def _of_process(subscription: Subscription) -> dict[str, str]:
 
 
 def _is_whole(part: Aggregate, type_of: Callable[[Expression], T.DataType]) -> bool:
-    return isinstance(part, Sum) and isinstance(type_of(part.inputs[0]), T.LongType)
+    # What Arrow has as uint64 is 20 digits in Spark.
+    return isinstance(part, Sum) and type_of(part.inputs[0]) in (T.LongType(), T.DecimalType(20, 0))
 
 
 def publish(plan: Plan, publisher: Publisher, batch: DataFrame, number: int) -> None:

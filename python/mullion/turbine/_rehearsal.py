@@ -1,22 +1,43 @@
-"""What ``process`` will give its windows, found by calling it once without rows before the query starts."""
+"""What ``process`` gives its windows: learnt from the first rows that it gives them.
+
+The query has to know its types before it starts. What a call of ``process`` with no rows gives is a guess, and where
+that gives nothing, so is the topic's own type. A worker compares the guess with the first rows; where they say
+otherwise it fails the batch, with their types, the driver notes these beside the checkpoint, and the query starts again
+with them::
+
+    call with no rows    first rows     the window has
+    x: int64             x: int64       int64
+    nothing, or null     x: string      string, noted: the query starts once more
+    x: string            x: int64       int64, noted likewise
+
+Once a batch has been committed the window's types are what they are. Then values come in that fit, wider or not, and
+others fail the query: nothing is cast to what only looks like it.
+"""
 
 from __future__ import annotations
 
+import json
 import pickle
+import shutil
+from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 from pyspark import cloudpickle
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from mullion.errors import UnknownColumnError
-from mullion.turbine._callbacks import told
+from mullion.errors import InvalidArgumentError, UnknownColumnError, WindowInputError
+from mullion.topics._dir_topic import replace_text
 from mullion.turbine._subscription import Subscription
 from mullion.turbine._topic_rows import own_columns
-from mullion.turbine._worker import ROW
+from mullion.turbine._window_rows import LEARNT, ROW, WindowRows, has_null, plain, text_of, types_of
 from mullion.turbine.functions import column_of
 from mullion.turbine.state import TurbineState
 from mullion.turbine.windowing import BUILDING, UPDATING, TurbineWindow
+
+_FILE: Final = "window-types.json"
 
 
 class _Rehearsed:
@@ -29,42 +50,93 @@ class _Rehearsed:
         """Takes it in, and does nothing with it."""
 
 
-def rows_given(subscription: Subscription, topic: DataFrame) -> dict[str, pa.Schema]:
-    """The columns that each window needs, in the types in which ``process`` gives them to it.
-
-    Found by one call of ``process`` with a batch of the topic's columns and no rows, on a copy of the subscription. A
-    ``process`` that gives such a batch to no window, or that fails, is taken to give the topic's own columns.
-    """
+def rows_given(subscription: Subscription, topic: DataFrame, folder: Path) -> dict[str, WindowRows]:
+    """What each window is given, as far as it is known; ``folder`` is that of the query."""
     whole = to_arrow_schema(topic.select(*map(column_of, own_columns(topic))).schema, timezone="UTC")
-    given: dict[str, pa.Schema] = {}
-    failed = ""
-    token = UPDATING.set(lambda updated, batch: given.setdefault(updated.name, batch.schema) and None)
+    given, noted, learns = _given_without_rows(subscription, whole), _noted(folder), not _has_run(folder)
+    rows: dict[str, WindowRows] = {}
+    for name, window in subscription.windows.items():
+        spec, types, guessed = window.spec, dict[str, pa.DataType](), set[str]()
+        likely = _likely(window, topic, whole)
+        for needed in spec.needs:
+            said = noted.get(name, {}).get(needed, given.get(name, {}).get(needed))
+            if said is None and needed not in whole.names and given.get(name):
+                raise UnknownColumnError(
+                    f"The window {name!r} needs the column {needed!r}, which no row of the topic "
+                    f"{subscription.options.topic!r} has, nor what process gave the window when it was called with a "
+                    "batch of no rows. Name the column that it has, or give it in process."
+                )
+            if needed == spec.time_column:
+                # It can be nothing else; rows that have something else are refused.
+                said = pa.int64()
+            elif said is None or has_null(said):
+                guessed.add(needed)
+                said = likely.get(needed, pa.null() if said is None else said)
+            types[needed] = said
+        schema = pa.schema(list(types.items())) if types else ROW
+        rows[name] = WindowRows(name, schema, spec.time_column, frozenset(guessed), learns)
+    known = {f.name: f.type for each in rows.values() for f in each.schema if f.name not in each.guessed}
+    return {name: each.with_guesses(known) for name, each in rows.items()}
+
+
+def note(folder: Path, error: BaseException) -> bool:
+    """Notes the types that an error tells of, for a query that has committed nothing; whether it may start again."""
+    text = f"{error}\n{error.__cause__}"
+    if not isinstance(error, WindowInputError) or LEARNT not in text or _has_run(folder):
+        return False
+    said, _ = json.JSONDecoder().raw_decode(text, text.index(LEARNT))
+    noted = _noted(folder)
+    columns = noted.setdefault(said["window"], {})
+    fresh = {name: kind for name, kind in types_of(said["learnt"]).items() if name not in columns}
+    if fresh:
+        columns.update(fresh)
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_text(folder / _FILE, json.dumps({window: text_of(types) for window, types in noted.items()}, indent=1))
+        # All that it says yet is what the types were taken for.
+        shutil.rmtree(folder / "query", ignore_errors=True)
+    return bool(fresh)
+
+
+def _given_without_rows(subscription: Subscription, whole: pa.Schema) -> dict[str, dict[str, pa.DataType]]:
+    """The types that a call of ``process`` with no rows gives to each window, on a copy of the subscription."""
+    given: dict[str, dict[str, pa.DataType]] = {}
+
+    def update(window: TurbineWindow, batch: pa.RecordBatch) -> None:
+        # A type that Spark has not says nothing: rows of it are refused, by name.
+        given.setdefault(window.name, {field.name: plain(field.type) or pa.null() for field in batch.schema})
+
+    token = UPDATING.set(update)
     copy = pickle.loads(cloudpickle.dumps(subscription.instance))  # type: ignore[no-untyped-call]  # noqa: S301
     making = BUILDING.set((copy, _Rehearsed(subscription.partition_key)) if subscription.makes_windows else None)
     try:
         copy.process(pa.RecordBatch.from_pylist([], schema=whole), TurbineState())
-    except Exception as error:
-        failed = f" A call with no rows failed with {told(error, subscription.function)}."
+    except Exception:
+        # It says nothing then: rows will.
+        return given
     finally:
         BUILDING.reset(making)
         UPDATING.reset(token)
-    needed = {
-        name: pa.schema([_needed_field(subscription, name, each, given, whole, failed) for each in window.spec.needs])
-        for name, window in subscription.windows.items()
-    }
-    # Rows without columns would be none.
-    return {name: schema if schema.names else ROW for name, schema in needed.items()}
+    return given
 
 
-def _needed_field(
-    subscription: Subscription, window: str, needed: str, given: dict[str, pa.Schema], whole: pa.Schema, failed: str
-) -> pa.Field:
-    for schema in (given.get(window, pa.schema([])), whole):
-        if needed in schema.names:
-            return schema.field(needed).with_nullable(True).remove_metadata()
-    raise UnknownColumnError(
-        f"The window {window!r} needs the column {needed!r}, whose type is not known: the topic "
-        f"{subscription.options.topic!r} has none, and process, called with a batch of no rows, gave the window "
-        f"none.{failed} Have process treat a batch of no rows like any other, or name the column with schema= of "
-        "@app.subscribe."
-    )
+def _likely(window: TurbineWindow, topic: DataFrame, whole: pa.Schema) -> dict[str, pa.DataType]:
+    """The topic's own types of columns, where the window's aggregates take them."""
+    types = {field.name: field.type for field in whole}
+    for part in window.spec.parts.values():
+        if part.columns <= types.keys():
+            try:
+                part.to_column(lambda expression: topic.select(expression.to_column()).schema[0].dataType)
+            except (InvalidArgumentError, AnalysisException):
+                # process makes another type of them.
+                types = {name: kind for name, kind in types.items() if name not in part.columns}
+    return types
+
+
+def _has_run(folder: Path) -> bool:
+    return any((folder / "query" / "commits").glob("[0-9]*"))
+
+
+def _noted(folder: Path) -> dict[str, dict[str, pa.DataType]]:
+    file = folder / _FILE
+    said: dict[str, str] = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    return {window: types_of(text) for window, text in said.items()}

@@ -62,6 +62,11 @@ class Subscription:
         """The column that its rows are sharded by."""
         return self.options.partition_key
 
+    @property
+    def is_published(self) -> bool:
+        """Whether ``process`` may have something to publish: what it returns, or a letter of a call that failed."""
+        return self.process.returns or (self.options.dead_letter is not None and self.process.python is not None)
+
     def add(self, window: TurbineWindow) -> None:
         """Takes a window in; refuses one whose name is taken."""
         if window.name in self.windows:

@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from mullion import together
 from mullion.errors import FunctionError, IncompatibleStateError, InvalidArgumentError
@@ -42,6 +41,7 @@ from mullion.turbine._plan import QUIET_MS, Plan
 from mullion.turbine._rehearsal import rows_given
 from mullion.turbine._subscription import Subscription
 from mullion.turbine._topic_rows import TIME, on_event_time, timed, topic_rows, with_arrival
+from mullion.turbine._window_rows import spark_schema
 from mullion.turbine._worker import Needed, Process
 from mullion.turbine.functions import column_of
 from mullion.turbine.state import NoState
@@ -180,10 +180,10 @@ class TogetherPlan(Plan):
         return topic.select(*map(column_of, needed), *marks).where(taken)
 
     def _of_process(self, topic: DataFrame) -> DataFrame:
-        given, process = rows_given(self.subscription, topic), self.process()
+        given, process = rows_given(self.subscription, topic, self.folder), self.process()
         fields: dict[str, tuple[str, pa.Field]] = {}
         for window in self.shared.windows:
-            for field in given[window.name]:
+            for field in given[window.name].schema:
                 of, known = fields.setdefault(field.name, (window.name, field))
                 if known.type != field.type:
                     raise InvalidArgumentError(
@@ -193,8 +193,8 @@ class TogetherPlan(Plan):
                     )
         marks = [pa.field(_takes(i), pa.bool_()) for i in range(len(self.shared.windows))]
         schema = pa.schema([*(field for _, field in fields.values()), *marks])
-        needed = tuple(Needed(process, window.name, given[window.name]) for window in self.shared.windows)
-        return topic.mapInArrow(RowsForWindows(process, needed, schema), from_arrow_schema(schema))
+        needed = tuple(Needed(process, given[window.name]) for window in self.shared.windows)
+        return topic.mapInArrow(RowsForWindows(process, needed, schema), spark_schema(schema))
 
     def _require_same_windows(self) -> None:
         """Their state is in one checkpoint, which is of these windows and no others."""

@@ -10,14 +10,15 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mullion._journal import RecordJournal, Records
 from mullion._stage import Firings
 from mullion._state import State
-from mullion.errors import FunctionError, UnsupportedError
+from mullion.errors import FunctionError, UnsupportedError, WindowInputError
 from mullion.topics._brokers import SEPARATOR
 from mullion.topics._outputs import Output
 from mullion.topics._records import COLUMNS
@@ -36,12 +37,10 @@ from mullion.turbine._callbacks import (
 from mullion.turbine._kept import WindowSpec
 from mullion.turbine._made import FromData, Maker, by_window
 from mullion.turbine._process import not_own
+from mullion.turbine._window_rows import WindowRows, plain
 from mullion.turbine.aggregates import Multi
-from mullion.turbine.state import NoState, Records, TurbineState, forget, keep
+from mullion.turbine.state import NoState, TurbineState, forget, keep
 from mullion.turbine.windowing import UPDATING, TurbineWindow
-
-ROW: Final = pa.schema([("__mullion_row", pa.bool_())])
-"""What a window is given that needs no column."""
 
 
 @final
@@ -68,29 +67,43 @@ class Process:
                 yield from _with_their_columns(batch, self.injected)
 
     def call(self, batch: pa.RecordBatch, state: Any, updated: Callable[[TurbineWindow, pa.RecordBatch], None]) -> Any:
-        """One call; ``updated`` takes what it gives to windows. An error names the line that it came from."""
+        """One call; ``updated`` takes what it gives to windows. An error names the line that it came from.
 
-        def own(window: TurbineWindow, given: pa.RecordBatch) -> None:
+        Raises :class:`WindowInputError` for what a window cannot take, which is no failure of one call: it is never
+        left out.
+        """
+        unfit: list[WindowInputError] = []
+
+        def noting(window: TurbineWindow, given: pa.RecordBatch) -> None:
             if self.windows is not None and window.name not in self.windows:
                 raise UnsupportedError(not_own(self.subscription, window.name))
-            updated(window, given)
+            try:
+                updated(window, given)
+            except WindowInputError as error:
+                # Whatever process makes of it.
+                unfit.append(error)
+                raise
 
-        token = UPDATING.set(own)
+        token = UPDATING.set(noting)
         try:
             returned = self.called.function(batch, state)
             keep(state)
-            return returned
         except FunctionError:
             forget(state)
             raise
         except Exception as error:
             forget(state)
+            if unfit:
+                raise unfit[0] from None
             raise FunctionError(
                 f"process of {self.subscription} failed for a batch of {batch.num_rows} rows: "
                 f"{told(error, self.called.function)}"
             ) from error
         finally:
             UPDATING.reset(token)
+        if unfit:
+            raise unfit[0]
+        return returned
 
 
 @final
@@ -99,29 +112,19 @@ class Needed:
     """What one window takes of a batch that ``process`` gives it: the columns that it needs, in their types."""
 
     process: Process
-    window: str
-    schema: pa.Schema
+    rows: WindowRows
+
+    @property
+    def window(self) -> str:
+        """Its name."""
+        return self.rows.window
 
     def of(self, given: pa.RecordBatch) -> pa.RecordBatch | None:
         """``None`` for a batch that lacks one of them, which is counted."""
-        if self.schema.equals(ROW):
-            return pa.RecordBatch.from_arrays([pa.nulls(given.num_rows, pa.bool_())], schema=ROW)
-        if any(field.name not in given.schema.names for field in self.schema):
+        fitted = self.rows.of(given, self.process.subscription)
+        if fitted is None:
             self.process.count(f"{self.window}.{SKIPPED}", given.num_rows)
-            return None
-        return pa.RecordBatch.from_arrays([self._column(given, field) for field in self.schema], schema=self.schema)
-
-    def _column(self, given: pa.RecordBatch, field: pa.Field) -> pa.Array:
-        column = given.column(field.name)
-        if column.type == field.type:
-            return column
-        try:
-            return column.cast(field.type)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise FunctionError(
-                f"process of {self.process.subscription} gave the window {self.window!r} a batch whose column "
-                f"{field.name!r} is {column.type}, and it has to be {field.type}: {error} Cast it in process."
-            ) from error
+        return fitted
 
 
 @final
@@ -165,8 +168,9 @@ class ProcessOfShard:
     def __call__(self, rows: Iterator[pa.RecordBatch], records: Records) -> Iterator[Any]:
         """Rows :data:`mullion.topics.NOTED`, and pairs of a window's name and its rows."""
         needed = {each.window: each for each in self.windows}
-        outputs = Outputs(self.process.on_error, self.process.dead_letter, self.process.count)
-        state, what = TurbineState(records), f"process of {self.process.subscription}"
+        state, journal = journaled(records, self.process.on_error)
+        outputs = Outputs(self.process.on_error, self.process.dead_letter, self.process.count, journal)
+        what = f"process of {self.process.subscription}"
         taken: list[tuple[str, pa.RecordBatch]] = []
         maker = None
         if self.made is not None:
@@ -183,7 +187,8 @@ class ProcessOfShard:
 
         def returned() -> Iterator[Any]:
             for batch in self.process.batches(rows):
-                before = len(taken)
+                before, known = len(taken), maker.known() if maker is not None else None
+                outputs.begin()
                 try:
                     with maker.making() if maker is not None else nullcontext():
                         made = self.process.call(batch, state, update)
@@ -191,8 +196,10 @@ class ProcessOfShard:
                 except FunctionError as error:
                     if self.process.on_error == "stop":
                         raise
-                    # All of the call or nothing of it; but what it wrote into the state stays.
+                    # All of the call or nothing of it.
                     del taken[before:]
+                    if maker is not None and known is not None:
+                        maker.forget_since(known)
                     outputs.failed(self.process.called, what, str(error), 1)
 
         outputs.add(self.process.called, what, returned())
@@ -210,9 +217,15 @@ class ProcessOfShard:
         if len(first) < len(spec.needs):
             self.process.count(f"{window.name}.{SKIPPED}", given.num_rows)
             return
-        plain = pa.schema([field.with_nullable(True).remove_metadata() for field in first])
-        shape = maker.take(window, plain)
-        fitted = None if shape is None else Needed(self.process, window.name, shape.schema).of(given)
+        odd = [field for field in first if plain(field.type) is None]
+        if odd:
+            raise WindowInputError(
+                f"process of {self.process.subscription} gave the window {window.name!r} a batch whose column "
+                f"{odd[0].name!r} has the Arrow type {odd[0].type}, which a window does not take. Cast it in process, "
+                "for instance with .cast(pa.int64())."
+            )
+        shape = maker.take(window, pa.schema([(field.name, plain(field.type)) for field in first]))
+        fitted = None if shape is None else WindowRows(window.name, shape.schema).of(given, self.process.subscription)
         if shape is not None and fitted is not None:
             taken.append((shape.name, shape.rows_of(WindowSpec.of(spec), fitted.columns, given.num_rows)))
 
@@ -262,13 +275,16 @@ class CallbacksOfMade:
 class CallbacksOfShard:
     """The callbacks of all windows of a shard that has state, which is as ``process`` left it."""
 
-    outputs: Callable[[], Outputs]
+    on_error: str
+    dead_letter: str | None
+    count: Count
     windows: dict[str, PaneCallbacks]
     made: CallbacksOfMade | None = None
 
     def __call__(self, firings: Iterator[Firings], records: State) -> Iterator[pa.RecordBatch]:
         """The firings of all windows, early ones first; rows :data:`mullion.topics.NOTED` out."""
-        outputs, state = self.outputs(), TurbineState(records)
+        state, journal = journaled(records, self.on_error)
+        outputs = Outputs(self.on_error, self.dead_letter, self.count, journal)
         made, found = self.made, dict[str, PaneCallbacks]()
         maker = None if made is None else Maker(made.known, records)
 
@@ -321,6 +337,14 @@ class Returned:
 
         outputs.add(self.process.called, what, returned())
         yield from outputs
+
+
+def journaled(records: Records, on_error: str) -> tuple[TurbineState, RecordJournal | None]:
+    """The state of a shard; with a journal where a call that fails is left out, and all that it wrote with it."""
+    if on_error == "stop":
+        return TurbineState(records), None
+    journal = RecordJournal(records)
+    return TurbineState(journal), journal
 
 
 def _with_their_columns(batch: pa.RecordBatch, injected: tuple[str, ...]) -> Iterator[pa.RecordBatch]:

@@ -25,6 +25,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import (
     BooleanType,
     DataType,
+    DecimalType,
     LongType,
     NullType,
     NumericType,
@@ -155,7 +156,8 @@ class CountIf(Aggregate):
 class Sum(Aggregate):
     """The sum; nulls do not count, and of nothing but nulls it is 0. Of a bool it is how often it is true.
 
-    Of whole numbers it is exact, however large. Of floats it is a float, to within 1e-9 of Python's own sum.
+    Of whole numbers it is exact, however large, and an int. Of decimals it is a decimal, with all its digits after the
+    point. Of floats it is a float, to within 1e-9 of Python's own sum.
     """
 
     __slots__ = ()
@@ -171,6 +173,9 @@ class Sum(Aggregate):
             high = sf.sum(sf.shiftright(column, 32)).cast("decimal(20, 0)") * sf.lit(2**32).cast("decimal(11, 0)")
             low = sf.sum(column.bitwiseAND(sf.lit(2**32 - 1))).cast("decimal(20, 0)")
             return sf.coalesce((high + low).cast("decimal(38, 0)"), sf.lit(0).cast("decimal(38, 0)"))
+        if isinstance(kind, DecimalType):
+            # With all of its digits after the point; a plain 0 would take some of them.
+            return sf.coalesce(sf.sum(column), sf.lit(0).cast(DecimalType(min(38, kind.precision + 10), kind.scale)))
         return sf.coalesce(sf.sum(column), sf.lit(0))
 
 
@@ -185,7 +190,8 @@ class Mean(Aggregate):
         super().__init__(f"Mean({text})", expression)
 
     def _column(self, type_of: TypeOf) -> Column:
-        return sf.avg(_numeric(self, type_of)[0])
+        column, kind = _numeric(self, type_of)
+        return sf.avg(column.cast("double") if isinstance(kind, DecimalType) else column)
 
 
 @final
@@ -450,7 +456,7 @@ class Multi:
                     f"agg.Multi({name}=Multi(...)): a Multi holds no other one. Write its aggregates beside the others."
                 )
             require_aggregate(part, f"agg.Multi({name}=...)")
-            if keyword.iskeyword(name) or name.startswith("_"):
+            if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
                 raise InvalidArgumentError(
                     f"agg.Multi({name}=...): {name!r} cannot be an attribute of a pane's value. Call it otherwise."
                 )

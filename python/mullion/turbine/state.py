@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, MutableMapping
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
 import pyarrow as pa
 
+from mullion._journal import Records
 from mullion.errors import InvalidArgumentError, UnsupportedError
 
 __all__ = ["TurbineState"]
@@ -30,22 +31,6 @@ _KEY: Final = b"turbine:"
 _JSON, _BATCH, _TABLE = b"j", b"b", b"t"
 _ABSENT: Final = object()
 _PLAIN: Final = (bool, int, float, str, type(None))
-
-
-class Records(Protocol):
-    """What holds the bytes."""
-
-    def get(self, key: bytes) -> bytes | None:
-        """The value of ``key``; ``None`` if there is none."""
-
-    def put(self, key: bytes, value: bytes) -> None:
-        """Sets it."""
-
-    def delete(self, key: bytes) -> None:
-        """Removes it, if it is there."""
-
-    def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """The records whose keys begin with ``prefix``."""
 
 
 @final

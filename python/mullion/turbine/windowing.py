@@ -204,10 +204,14 @@ class TurbineWindow:
                 "two "
                 "windows would be in none. Give a slide_ms up to size_ms; where they are equal it is a tumbling window."
             )
-        if isinstance(allowed_lateness_ms, bool) or not isinstance(allowed_lateness_ms, int) or allowed_lateness_ms < 0:
+        if (
+            isinstance(allowed_lateness_ms, bool)
+            or not isinstance(allowed_lateness_ms, int)
+            or not 0 <= allowed_lateness_ms <= LONGEST_MS
+        ):
             raise InvalidArgumentError(
-                f"allowed_lateness_ms={allowed_lateness_ms!r} of {what} is not a whole number of milliseconds, 0 or "
-                "more. Write, for instance, allowed_lateness_ms=5_000."
+                f"allowed_lateness_ms={allowed_lateness_ms!r} of {what} is not a whole number of milliseconds, from 0 "
+                f"to {LONGEST_MS}. Write, for instance, allowed_lateness_ms=5_000."
             )
         if time_column is not None and (not isinstance(time_column, str) or not time_column):
             raise InvalidArgumentError(
@@ -283,7 +287,8 @@ class TurbineWindow:
                 "gives rows to a window."
             )
         if isinstance(batch, pa.Table):
-            for each in batch.to_batches():
+            # One without rows has its columns all the same.
+            for each in batch.to_batches() or [pa.RecordBatch.from_pylist([], schema=batch.schema)]:
                 take(self, each)
             return
         if not isinstance(batch, pa.RecordBatch):
@@ -373,10 +378,10 @@ class PersistentSession(TurbineWindow):
 
 
 class InMemoryTumbling(TurbineWindow):
-    """As :class:`PersistentTumbling`, with its panes in memory: what was in flight is lost on a crash.
+    """As :class:`PersistentTumbling`, with its panes in memory, and a snapshot every 10 batches and at a clean stop.
 
-    The source is read again from the last snapshot, so no answer is lost and some may come out twice. A quiet topic is
-    looked at every ``idle_tick_ms``.
+    After a crash the batches since the last snapshot are done again, from the same rows, and not published again: the
+    source must still have these. A quiet topic is looked at every ``idle_tick_ms``.
     """
 
     __slots__ = ()
@@ -388,10 +393,10 @@ class InMemoryTumbling(TurbineWindow):
 
 
 class InMemorySliding(TurbineWindow):
-    """As :class:`PersistentSliding`, with its panes in memory: what was in flight is lost on a crash.
+    """As :class:`PersistentSliding`, with its panes in memory, and a snapshot every 10 batches and at a clean stop.
 
-    The source is read again from the last snapshot, so no answer is lost and some may come out twice. A quiet topic is
-    looked at every ``idle_tick_ms``.
+    After a crash the batches since the last snapshot are done again, from the same rows, and not published again: the
+    source must still have these. A quiet topic is looked at every ``idle_tick_ms``.
     """
 
     __slots__ = ()
@@ -410,10 +415,10 @@ class InMemorySliding(TurbineWindow):
 
 
 class InMemorySession(TurbineWindow):
-    """As :class:`PersistentSession`, with its panes in memory: what was in flight is lost on a crash.
+    """As :class:`PersistentSession`, with its panes in memory, and a snapshot every 10 batches and at a clean stop.
 
-    The source is read again from the last snapshot, so no answer is lost and some may come out twice. A quiet topic is
-    looked at every ``idle_tick_ms``.
+    After a crash the batches since the last snapshot are done again, from the same rows, and not published again: the
+    source must still have these. A quiet topic is looked at every ``idle_tick_ms``.
     """
 
     __slots__ = ()

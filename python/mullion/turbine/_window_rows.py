@@ -1,0 +1,163 @@
+"""What one window takes of the batches that ``process`` gives it: the columns that it needs, in their types."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import NullType, StructType
+
+from mullion.errors import WindowInputError
+from mullion.topics import _types
+
+ROW: Final = pa.schema([("__mullion_row", pa.bool_())])
+"""What a window is given that needs no column: rows without columns would be none."""
+
+LEARNT: Final = '{"learnt": '
+"""What the types that a worker tells of begin with, in an error."""
+
+
+@final
+@dataclass(frozen=True)
+class WindowRows:
+    """The columns that a window takes, in types that Spark has.
+
+    - ``guessed``: those whose types are no more than likely.
+    - ``learns``: whether the query may start again with others, for it has committed nothing.
+    """
+
+    window: str
+    schema: pa.Schema
+    time_column: str | None = None
+    guessed: frozenset[str] = frozenset()
+    learns: bool = False
+
+    @property
+    def spark_schema(self) -> StructType:
+        """The same for Spark."""
+        return spark_schema(self.schema)
+
+    def with_guesses(self, known: Mapping[str, pa.DataType]) -> WindowRows:
+        """The same, with what is known of other windows where there is only a guess."""
+        fields = [(f.name, known.get(f.name, f.type) if f.name in self.guessed else f.type) for f in self.schema]
+        return replace(self, schema=pa.schema(fields))
+
+    def of(self, given: pa.RecordBatch, subscription: str) -> pa.RecordBatch | None:
+        """``None`` for a batch that lacks a column.
+
+        Raises :class:`WindowInputError` for a column whose values are not all in the window's type.
+        """
+        if self.schema.equals(ROW):
+            return pa.RecordBatch.from_arrays([pa.nulls(given.num_rows, pa.bool_())], schema=ROW)
+        lacking = [field for field in self.schema if field.name not in given.schema.names]
+        if lacking:
+            self._require_known(lacking[0], given, subscription)
+            return None
+        columns = []
+        for field in self.schema:
+            try:
+                columns.append(self._fitted(given.column(field.name), field))
+            except _UnfitError as unfit:
+                says = f"process of {subscription} gave the window {self.window!r} a batch whose column {field.name!r} "
+                types = self._types_in(given) if unfit.may_be_learnt and self.learns else {}
+                raise WindowInputError(
+                    says + unfit.says + (f"\n{learnt(self.window, types)}" if types else "")
+                ) from None
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _require_known(self, field: pa.Field, given: pa.RecordBatch, subscription: str) -> None:
+        if given.num_rows and field.name in self.guessed and pa.types.is_null(field.type):
+            raise WindowInputError(
+                f"process of {subscription} gave the window {self.window!r} a batch without the column {field.name!r} "
+                "that it needs, and the topic has none. Name the column that it has, or give it in process."
+            )
+
+    def _fitted(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        if column.type == field.type:
+            return column
+        if column.null_count == len(column):
+            return pa.nulls(len(column), field.type)
+        try:
+            have, want = _types.of_arrow(column.type), _types.of_arrow(field.type)
+        except _types.UnstorableError as error:
+            raise _UnfitError(
+                f"has the Arrow type {column.type}, and a window takes no {error}. Cast it in process, for instance "
+                "with .cast(pa.int64()).",
+                may_be_learnt=False,
+            ) from None
+        if field.name == self.time_column and not _types.fits(have, want):
+            raise _UnfitError(
+                f"is {column.type}, and time_column= has to be int64: milliseconds since the epoch. Cast or parse it "
+                "in process.",
+                may_be_learnt=False,
+            )
+        if not _types.fits(have, want) or (field.name in self.guessed and have != want):
+            taken = "nothing is known of it" if isinstance(want, NullType) else f"the window has {field.type} for it"
+            raise _UnfitError(
+                f"is {column.type}, and {taken} since the query began. Give the window one type, whatever the rows "
+                "and when there are none: cast it in process.",
+                may_be_learnt=have != want,
+            )
+        try:
+            if pa.types.is_integer(column.type):
+                # Beyond 2^53 not every whole number is a float.
+                return column.cast(field.type)
+            return _types.fit_array(pa.chunked_array([column]), field.type).combine_chunks()
+        except pa.ArrowInvalid as error:
+            raise _UnfitError(
+                f"is {column.type}, and the window has {field.type} for it: {error}. Cast it in process.",
+                may_be_learnt=False,
+            ) from None
+
+    def _types_in(self, given: pa.RecordBatch) -> dict[str, pa.DataType]:
+        found = {}
+        for name in self.schema.names:
+            column = given.column(name)
+            if column.null_count < len(column) and name != self.time_column:
+                found[name] = plain(column.type)
+        return {name: kind for name, kind in found.items() if kind is not None}
+
+
+class _UnfitError(Exception):
+    def __init__(self, says: str, *, may_be_learnt: bool) -> None:
+        super().__init__(says)
+        self.says = says
+        self.may_be_learnt = may_be_learnt
+
+
+def plain(kind: pa.DataType) -> pa.DataType | None:
+    """The type that Spark has for an Arrow type, as topics have it too; ``None`` where it has none."""
+    try:
+        return _types.arrow_of(_types.of_arrow(kind))
+    except _types.UnstorableError:
+        return None
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Spark's schema of rows whose types are plain ones."""
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def has_null(kind: pa.DataType) -> bool:
+    """Whether a type is not known, or that of something inside."""
+    return pa.types.is_null(kind) or any(has_null(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def learnt(window: str, types: Mapping[str, pa.DataType]) -> str:
+    """What a worker tells the driver of the first rows that a window is given."""
+    return json.dumps({"learnt": text_of(types), "window": window})
+
+
+def text_of(types: Mapping[str, pa.DataType]) -> str:
+    """Types by name as text."""
+    return base64.b64encode(pa.schema(list(types.items())).serialize().to_pybytes()).decode()
+
+
+def types_of(text: str) -> dict[str, pa.DataType]:
+    """The types that :func:`text_of` wrote."""
+    return {field.name: field.type for field in pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))}
