@@ -138,7 +138,7 @@ def test_what_process_makes_of_a_column_is_what_the_window_has_whether_it_says_s
         assert found == several | {"wrongly_said": once | {"total": 3}, "tables": twice}
         t.restart()
         t.feed("prices", [LATER | {"ts": "1970-01-01T00:02:00"}])
-        assert [row["top"] for row in t.fresh("out") if row["k"] == "z"] == [1, 1, 1, 1, 1, 2]
+        assert sorted(row["top"] for row in t.fresh("out") if row["k"] == "z") == [1, 1, 1, 1, 1, 2]
 
 
 def test_what_a_window_cannot_take_fails_the_query_and_letters_come_for_every_call_that_fails(app: turbine.App) -> None:

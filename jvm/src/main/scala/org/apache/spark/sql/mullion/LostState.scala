@@ -16,9 +16,9 @@ import org.apache.spark.util.SerializableConfiguration
 /** State in memory that outlives its query, as far as it can: written down where a query comes to its end, and made
   * again where it could not be.
   *
-  * What is lost is made again by doing the batches since the newest snapshot once more, one by one, each as it was: with
-  * its number, its rows and its watermark. So nothing of it need be published again. The notes of these batches are put
-  * aside, and each is put back when it is its turn:
+  * What is lost is made again by doing the batches since the newest snapshot once more, one by one, each as it was:
+  * with its number, its rows and its watermark. So nothing of it need be published again. The notes of these batches
+  * are put aside, and each is put back when it is its turn:
   *
   * {{{
   *   batch      ..  S  S+1  ..  N  N+1              ..  S  S+1
@@ -39,7 +39,7 @@ object LostState {
   def begin(spark: SparkSession, checkpoint: String): Long = {
     val at = new Checkpoint(spark, checkpoint)
     at.commits.getLatestBatchId() match {
-      case None => 0L
+      case None         => 0L
       case Some(latest) =>
         val done = at.until.getOrElse(latest)
         val newest = Recovery.newest(spark, at.home, latest, goesOnFrom = done + 1)
