@@ -218,51 +218,6 @@ def test_a_recovery_that_was_cut_short_is_done_again(spark: SparkSession, tmp_pa
     life.end()
 
 
-@pytest.mark.parametrize("conf", [{}, {IDS: "2"}], ids=["", "versions with ids"])
-def test_a_crash_in_a_batch_that_was_begun_does_not_take_the_watermark_back(
-    spark: SparkSession, tmp_path: Path, conf: dict[str, str]
-) -> None:
-    """What had closed by the snapshot stays closed, and what is due by then closes, under a number of its own."""
-    feed = Feed(tmp_path / "in", COLUMNS)
-    checkpoint = tmp_path / "checkpoint"
-
-    def start() -> ClockedQuery:
-        panes = windowed(feed.stream(spark), Tumbling("10 seconds"), by="k", time="ts", late="emit", state="memory")
-        shown = panes.agg(F.count("*").alias("n"))
-        with settings(spark, {EVERY: "4", **conf}):
-            return ClockedQuery(
-                shown.select(F.unix_seconds("window.start").alias("start"), "pane.firing", "n", "late_row.id"),
-                checkpoint=checkpoint,
-            )
-
-    # The first batch leaves a snapshot, and the clock at 100. Then come rows that are behind it, one batch each.
-    query = start()
-    feed.write([(100 * SECOND, "a", 0)])
-    fired = [query.settle()]
-    for number in (1, 2, 3):
-        feed.write([(50 * SECOND, "a", number)])
-        fired.append(query.settle())
-    query.stop()
-    assert [[tuple(row) for row in batch] for batch in fired] == [
-        [],
-        [(50, "close", 1, None)],
-        [(None, "late", None, 2)],
-        [(None, "late", None, 3)],
-    ]
-    forget_last_commit(checkpoint)
-    for file in checkpoint.glob("state/0/*/4*.memory"):
-        file.unlink()
-    assert versions(checkpoint) == [1]
-    assert recover(checkpoint, spark=spark) == 3
-    query = start()
-    # Spark's source gives the three files again at once: in one batch, before which the clock had not reached them.
-    assert [tuple(row) for row in query.settle()] == [(50, "close", 3, None)]
-    feed.write([(50 * SECOND, "a", 4)])
-    assert [tuple(row) for row in query.settle()] == [(None, "late", None, 4)]
-    query.stop()
-    assert begun(checkpoint) == 5, "the batch that was begun has its number still"
-
-
 def test_a_query_with_a_snapshot_of_its_last_batch_goes_on_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
     life = Life(spark, tmp_path, every=1)
     life.batches(5)

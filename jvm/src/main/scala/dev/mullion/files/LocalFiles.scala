@@ -73,7 +73,8 @@ private final class RawLocalFiles extends RawLocalFileSystem {
       RawLocalFiles.permission(found.permissions.asScala.toSet),
       found.owner.getName,
       found.group.getName,
-      path.makeQualified(getUri, getWorkingDirectory)
+      // Named as Hadoop does, whose name for file:///a is file:/a: Spark's file source knows files by their names.
+      new Path(local(path).toString).makeQualified(getUri, getWorkingDirectory)
     )
   }
 }

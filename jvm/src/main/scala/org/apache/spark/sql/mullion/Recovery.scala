@@ -26,26 +26,26 @@ import dev.mullion.MullionException
   * {{{
   *   batch      ..  S  ..  N-1  N              ..  S  ..  N-1  N   N+1
   *   read to        40     70   80      ->         40     40   40  80 (again from 40)
-  *   watermark      30     60   70                 30     30   30
   *   state          *      -    -                  *           *
   * }}}
   *
-  * Numbers of batches are never used twice: sinks leave out what comes under a number that they have seen. So a batch
-  * that was begun and not done counts as done, in the note of its commit, with the watermark that the snapshot's batch
-  * left; to do it again would close panes under its number, which a sink may have seen.
+  * Numbers of batches are never used twice: sinks leave out what comes under a number that they have seen. Nor is one
+  * left out, for Spark's file sink looks for each. So a batch that was begun and not done stays so, and does nothing
+  * when it is done again: its watermark is that of the snapshot's batch, by which all has closed that is due.
   *
   * A file that is there already is deleted before it is written anew, and whoever dies in between leaves a checkpoint
   * that tells less than it did. So what is to be done is noted first, and done again from the note: every step may be.
   */
 object Recovery {
 
-  /** What a recovery does: the last batch, `begun`, is to say what `batch` says, whose snapshot is there.
+  /** What a recovery does: the notes up to the last batch, `begun`, are to say what those of `batch` say, whose
+    * snapshot is there.
     *
     * @param done
     *   the last batch that was committed
     */
   private final case class Plan(batch: Long, done: Long, begun: Long) {
-    def goesOnFrom: Long = begun + 1
+    def goesOnFrom: Long = done + 1
 
     def text: String = s"$Format\n$batch $done $begun\n"
   }
@@ -86,7 +86,7 @@ object Recovery {
           .map { case (operator, partitions) => snapshots(spark, home, operator, partitions).keySet }
           .reduce(_.intersect(_))
           .filter { version =>
-            version <= begun + 1 && Seq(offsets, commits).forall(log => files.exists(note(log, version - 1)))
+            version <= done + 1 && Seq(offsets, commits).forall(log => files.exists(note(log, version - 1)))
           }
         val newest = cutShort.map(_.batch + 1).filter(versions.contains).orElse(versions.maxOption)
         val plan = Plan(newest.getOrElse(throw noSnapshot(checkpoint)) - 1, done, begun)
@@ -115,10 +115,10 @@ object Recovery {
     val commits = new Path(home, "commits")
     write(files, planPath(home), plan.text.getBytes(UTF_8))
     // Spark reads the last two.
-    (Math.max(plan.begun - 1, plan.batch) to plan.begun).foreach(b =>
+    (Math.max(plan.done - 1, plan.batch) to plan.begun).foreach(b =>
       copy(files, note(offsets, plan.batch), note(offsets, b))
     )
-    copy(files, note(commits, plan.batch), note(commits, plan.begun))
+    copy(files, note(commits, plan.batch), note(commits, plan.done))
     operators.foreach { case (operator, partitions) =>
       val ids = snapshots(spark, home, operator, partitions)(plan.batch + 1)
       (0 until partitions).foreach { partition =>
