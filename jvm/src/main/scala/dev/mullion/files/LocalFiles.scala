@@ -64,7 +64,7 @@ private final class RawLocalFiles extends RawLocalFileSystem {
       try Files.readAttributes(local(path), classOf[PosixFileAttributes], options: _*)
       catch { case _: NoSuchFileException => throw new FileNotFoundException(s"File $path does not exist") }
     new FileStatus(
-      if (found.isDirectory) 0L else found.size,
+      found.size,
       found.isDirectory,
       1,
       getDefaultBlockSize(path),
