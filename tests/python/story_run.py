@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,11 @@ class Run:
         self.reports = 0
         self.open = 0
         self.panes = self.over(spark.readStream.schema(story.schema).json(str(self.rows)))
-        self.query = self.start()
+
+    @cached_property
+    def query(self) -> ClockedQuery:
+        """Starts with the first rows there: one with early firings runs a batch at its start."""
+        return self.start()
 
     def over(self, rows: DataFrame) -> DataFrame:
         """The panes of the story over its rows, whose time stands in them as microseconds."""
@@ -67,15 +71,16 @@ class Run:
             self.query.stop()
         if step.crash:
             self.forget_last_commit()
-        if step.advance:
-            self.now_ms += micros(step.advance) // 1000
         if step.rows is not None:
             self.write(step.rows)
+        query = self.query
+        if step.advance:
+            self.now_ms += micros(step.advance) // 1000
         if step.restart or step.crash:
-            self.query = self.start()
+            query = self.query = self.start()
         elif step.advance:
-            self.query.advance(length(micros(step.advance)))
-        fired = said_by(self.query.settle(), self.story.names)
+            query.advance(length(micros(step.advance)))
+        fired = said_by(query.settle(), self.story.names)
 
         # Spark reports now and then that nothing happened, with the numbers of the batch before.
         reports = [report for report in self.query.progress if "addBatch" in report["durationMs"]][self.reports :]

@@ -50,7 +50,7 @@ def starts(ts: int, size: int, slide: int, offset: int) -> list[int]:
 
 def windows(ts: int, size: int, slide: int, offset: int) -> list[list[int]]:
     # A window whose start lies before all time begins with it, and is no less long.
-    return [[clamp(start), clamp(clamp(start) + size)] for start in starts(ts, size, slide, offset)]
+    return [[clamp(start), clamp(start + size)] for start in starts(ts, size, slide, offset)]
 
 
 def tumbling(ts: int, size: int, _: int, offset: int) -> list[int]:

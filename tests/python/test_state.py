@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -258,9 +259,14 @@ class Work:
     def __init__(self, spark: SparkSession, folder: Path, **given: Any) -> None:
         self.feed = Feed(folder / "in", "k int")
         given = {"by": "k", "time": "ts", **given}
-        panes = windowed(self.feed.stream(spark), **given).agg(F.count("*").alias("n"))
-        self.query = ClockedQuery(panes, checkpoint=folder / "checkpoint")
+        self.panes = windowed(self.feed.stream(spark), **given).agg(F.count("*").alias("n"))
+        self.checkpoint = folder / "checkpoint"
         self.reports = 0
+
+    @cached_property
+    def query(self) -> ClockedQuery:
+        """Starts with the first rows there: one with early firings runs a batch at its start."""
+        return ClockedQuery(self.panes, checkpoint=self.checkpoint)
 
     def batches(self, rows: list[tuple[int, int | None]] | None = None) -> list[dict[str, Any]]:
         """Runs the batches that there are to run; rows are (second, key)."""

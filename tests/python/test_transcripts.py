@@ -49,7 +49,7 @@ def test_the_story_is_true(story: Story, store: str, session: SparkSession, tmp_
     try:
         if story.refused is not None:
             with pytest.raises(MullionError, match=story.refused):
-                Run(session, story, store, tmp_path)
+                Run(session, story, store, tmp_path).start()
             return
         run = Run(session, story, store, tmp_path)
         try:

@@ -38,15 +38,15 @@ def program(
     kind: str,
     *,
     clock: ManualClock | None = None,
+    quick: bool = False,
     early: bool = False,
     fails: int | None = None,
 ) -> turbine.App:
-    """Tumbling windows in memory or not, with early firings or not; with a clock some on processing time too.
+    """Tumbling windows in memory or not, with early firings or not; ``quick`` ones on processing time too.
 
     ``fails`` has the pane fail that begins then.
     """
     app = turbine.App("shop", broker=broker, spark=spark, clock=clock)
-    on_wall_clock = clock is not None
     firings: Any = {"early_fire_interval_ms": 3_000} if early else {}
 
     @app.subscribe("orders", publish_to={"early": "live", "close": "revenue"})
@@ -64,7 +64,7 @@ def program(
                 on_close_each=self._over,
                 **(firings | {"on_early_fire_each": self._over} if firings else {}),
             )
-            if on_wall_clock:
+            if quick:
                 self._quick = make(
                     self, name="quick", size_ms=5_000, key=["region"], value=agg.Sum("amount"), on_close_each=self._over
                 )
@@ -137,7 +137,9 @@ def test_state_in_memory_that_is_lost_is_made_again_from_the_batches_as_they_wer
             # As when it is killed.
             monkeypatch.setattr(_jvm, "keep_state", keep if broker == kept else lambda *_: False)
             topics.produce(broker, "orders", rows(number))
-            with program(broker, users, "InMemoryTumbling", clock=ManualClock(4_000 * number)).start() as running:
+            with program(
+                broker, users, "InMemoryTumbling", clock=ManualClock(4_000 * number), quick=True
+            ).start() as running:
                 running.settle()
                 for i in range(1, batches):
                     running.advance("4 seconds")
@@ -160,7 +162,7 @@ def test_state_in_memory_that_is_lost_is_made_again_from_the_batches_as_they_wer
 
     monkeypatch.setattr(_jvm, "next_redo", killed)
     with pytest.raises(KeyboardInterrupt):
-        program(lost, users, "InMemoryTumbling", clock=ManualClock(4_000 * number)).start()
+        program(lost, users, "InMemoryTumbling", clock=ManualClock(4_000 * number), quick=True).start()
     monkeypatch.setattr(_jvm, "next_redo", following)
     before = last_batch(lost)
     run(1)
@@ -171,9 +173,10 @@ def test_state_in_memory_that_is_lost_is_made_again_from_the_batches_as_they_wer
     monkeypatch.setattr(_jvm, "keep_state", keep)
     for broker in (kept, lost):
         topics.produce(broker, "orders", rows(number + 9))
+    clock = ManualClock(4_000 * number)
     for _ in range(2):
         with pytest.raises(FunctionError, match="the shop is closed"):
-            program(lost, users, "InMemoryTumbling", fails=10**12 + 10_000).run(until="drained")
+            program(lost, users, "InMemoryTumbling", clock=clock, fails=10**12 + 10_000).run(until="drained")
     for broker in (kept, lost):
-        program(broker, users, "InMemoryTumbling").run(until="drained")
+        program(broker, users, "InMemoryTumbling", clock=clock).run(until="drained")
     assert published(lost, "revenue") == published(kept, "revenue")

@@ -19,8 +19,10 @@ package dev.mullion.windows
   */
 final case class BatchClock(before: Long, now: Long, wall: Long, rowsCame: Boolean) {
 
-  /** Whether a pane that closes at `due` had closed before this batch, so that its rows are late. */
-  def hadClosed(due: Long): Boolean = before >= due
+  /** Whether a pane that closes at `due` had closed before this batch, so that its rows are late. Before the first
+    * batch none had, not even one that ends before time begins.
+    */
+  def hadClosed(due: Long): Boolean = before >= due && before != BatchClock.BeforeAllTime
 
   /** Whether a pane that closes at `due` closes in this batch. */
   def closes(due: Long): Boolean = now >= due

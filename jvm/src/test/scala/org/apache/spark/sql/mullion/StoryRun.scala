@@ -27,12 +27,18 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
   private var nowMs = 0L
   private var files = 0
   private var reported = -1L
-  private var query = start()
+  // Started with the first rows there: one with early firings runs a batch at its start.
+  private var running = Option.empty[ClockedQuery]
+
+  private def query: ClockedQuery = running.getOrElse(throw new IllegalStateException("the story has not begun"))
 
   /** The metric of open panes, as the last batch had it. */
   var panesOpen: Long = 0
 
-  def stop(): Unit = query.stop()
+  /** Starts the query, if it has not begun. */
+  def begin(): Unit = if (running.isEmpty) running = Some(start())
+
+  def stop(): Unit = running.foreach(_.stop())
 
   /** What the batches of a step fired, batch by batch, and what they counted. */
   def run(step: Step): Ran = {
@@ -40,10 +46,12 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
     if (down) query.stop()
     if (step.crash) forgetLastCommit()
     step.rows.foreach(write)
+    val starts = down || running.isEmpty
+    begin()
     nowMs += step.advance / 1000
-    if (down) query = start()
+    if (down) running = Some(start())
     else query.advanceMs(step.advance / 1000)
-    val before = query.lastBatch
+    val before = if (starts) -1L else query.lastBatch
     query.settle()
 
     val fired = query.since(before).collect().map(row => Firing.told(row.getString(0), names)).toSeq

@@ -54,7 +54,7 @@ class TranscriptSuite extends FunSuite {
       within { folder =>
         story.refused match {
           case Some(why) =>
-            val refusal = intercept[MullionException](new StoryRun(spark, story, store, folder))
+            val refusal = intercept[MullionException](new StoryRun(spark, story, store, folder).begin())
             assert(clue(refusal.getMessage).contains(why))
           case None => running(story, store, folder)(play(story, store, _))
         }
