@@ -101,7 +101,7 @@ def test_state_is_maintained_unloaded_and_loaded_again_within_a_run_and_after_it
     spark: SparkSession, tmp_path: Path, rules: Rules | SessionRules, state: str, changelogs: str
 ) -> None:
     conf = {CHANGELOGS: changelogs, MIN_DELTAS: "2"}
-    with CheckedQuery(spark, tmp_path, Case("maintained", rules, state, conf=conf)) as query:
+    with CheckedQuery(spark, tmp_path, Case("maintained", rules, state, conf=conf, keys="text")) as query:
         for batch in range(9):
             query.write(some_rows(batch))
             query.settle()
@@ -118,7 +118,9 @@ def test_state_in_memory_that_is_unloaded_fails_the_query_unless_there_is_a_snap
     spark: SparkSession, tmp_path: Path
 ) -> None:
     rules = Rules(TEN, 4 * SECOND, early=3 * SECOND)
-    with CheckedQuery(spark, tmp_path / "every", Case("unloaded", rules, "memory", conf={EVERY: "1"})) as query:
+    with CheckedQuery(
+        spark, tmp_path / "every", Case("unloaded", rules, "memory", conf={EVERY: "1"}, keys="text")
+    ) as query:
         for batch in range(4):
             query.write(some_rows(batch))
             query.settle()
@@ -127,7 +129,9 @@ def test_state_in_memory_that_is_unloaded_fails_the_query_unless_there_is_a_snap
         query.settle()
         query.finish()
 
-    with CheckedQuery(spark, tmp_path / "rarely", Case("unloaded", rules, "memory", conf={EVERY: "50"})) as query:
+    with CheckedQuery(
+        spark, tmp_path / "rarely", Case("unloaded", rules, "memory", conf={EVERY: "50"}, keys="text")
+    ) as query:
         for batch in range(3):
             query.write(some_rows(batch))
             query.settle()
@@ -141,7 +145,7 @@ def test_state_in_memory_that_is_unloaded_fails_the_query_unless_there_is_a_snap
 def test_sparks_offline_repartition_refuses_the_window_and_the_query_can_go_on(
     spark: SparkSession, tmp_path: Path, state: str
 ) -> None:
-    with CheckedQuery(spark, tmp_path, Case("repartitioned", Rules(TEN, TEN), state)) as query:
+    with CheckedQuery(spark, tmp_path, Case("repartitioned", Rules(TEN, TEN), state, keys="text")) as query:
         query.write(some_rows(0))
         query.settle()
         query.stop()
@@ -167,7 +171,7 @@ def test_sparks_offline_repartition_refuses_the_window_and_the_query_can_go_on(
 def test_another_number_of_shuffle_partitions_is_for_new_checkpoints_only(
     spark: SparkSession, tmp_path: Path, state: str
 ) -> None:
-    with CheckedQuery(spark, tmp_path, Case("more tasks", Rules(TEN, TEN), state)) as query:
+    with CheckedQuery(spark, tmp_path, Case("more tasks", Rules(TEN, TEN), state, keys="text")) as query:
         query.write(some_rows(0))
         query.settle()
         with settings(spark, {PARTITIONS_SET: "5"}):
