@@ -84,7 +84,7 @@ class _Scene:
         self.origin, self.carrier = ((came + 1) * left).idxmax()
         fired = story.fired[day_of(story.fired["start"]) == day]
         self.late = self._ours(late)
-        self.fired = self._ours(fired).sort_values(["start", "index"])
+        self.fired = self._ours(fired).sort_values(["start", "seq"])
         self.flights = self._ours(flights)
         local = {name: self.flights[name].dt.tz_convert(NEW_YORK) for name in ("scheduled", "departed")}
         self.flights = self.flights.assign(**local)

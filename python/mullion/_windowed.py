@@ -124,7 +124,7 @@ def windowed(
     watermark is found at ``.agg(...)``, other queries' state at the start of the query.
 
     >>> windowed(events, Tumbling("1 hour"), by="carrier", time="ts").agg(F.count("*").alias("n"))  # doctest: +SKIP
-    DataFrame[carrier: string, window: struct<...>, pane: struct<firing:string,index:int>, n: bigint]
+    DataFrame[carrier: string, window: struct<...>, pane: struct<firing:string,seq:int>, n: bigint]
     """
     require_dataframe(df)
     _require_window(window)

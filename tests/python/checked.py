@@ -195,7 +195,7 @@ def shown(case: Case, firing: Firing) -> str:
 
 
 def shown_row(row: SparkRow) -> str:
-    return repr((row.k, row.start, row.end, row.pane.firing, row.pane["index"], tuple(row.made), row.late_id))
+    return repr((row.k, row.start, row.end, row.pane.firing, row.pane.seq, tuple(row.made), row.late_id))
 
 
 def counts(batch: Batch) -> dict[str, int]:

@@ -394,7 +394,7 @@ def test_late_rows_come_out_whole_and_with_their_key(spark: SparkSession, tmp_pa
             feed.write(row if row["inc"] % 10 else {**row, "t": None} for row in rows)
             fired += query.settle()
         late = spark.createDataFrame(fired, panes.schema).where("pane.firing = 'late'")
-    assert late.where("window IS NOT NULL OR text IS NOT NULL OR pane.index IS NOT NULL").count() == 0
+    assert late.where("window IS NOT NULL OR text IS NOT NULL OR pane.seq IS NOT NULL").count() == 0
     # Rows are late by the clock of the batch before, which in the first of the two stood at the epoch yet.
     written = feed.batch(spark).where("inc >= 1000 OR t IS NULL")
     expected = written.select("k", "st", *written.columns).collect()

@@ -114,7 +114,7 @@ def panes_of(rules: Arrival, rows: DataFrame, state: str) -> DataFrame:
     else:
         panes = asked.collect(rules.collect).withColumn("ids", F.expr("transform(rows, r -> r.id)"))
     late = F.array("late_row.id") if rules.late == "emit" else F.array().cast("array<bigint>")
-    return panes.select("k", *bounds(rules), "pane.firing", "pane.index", F.coalesce("ids", late).alias("ids"))
+    return panes.select("k", *bounds(rules), "pane.firing", "pane.seq", F.coalesce("ids", late).alias("ids"))
 
 
 def bounds(rules: Arrival) -> list[Any]:
@@ -124,7 +124,7 @@ def bounds(rules: Arrival) -> list[Any]:
 
 
 def told(panes: list[Any]) -> Counter[Shown]:
-    return Counter(Shown(r.k, r.start, r.end, r.firing, r["index"], tuple(r.ids)) for r in panes)
+    return Counter(Shown(r.k, r.start, r.end, r.firing, r.seq, tuple(r.ids)) for r in panes)
 
 
 def difference(got: Counter[Any], wanted: Counter[Any]) -> str:

@@ -73,7 +73,7 @@ def test_a_batch_and_a_stream_have_the_same_columns(spark: SparkSession, tmp_pat
         assert batch.columns == stream.columns
         assert [field.dataType for field in batch.schema] == [field.dataType for field in stream.schema]
     (row,) = batch.collect()
-    assert (row.late_row, row.pane.firing, row.pane["index"]) == (None, "close", 0)
+    assert (row.late_row, row.pane.firing, row.pane.seq) == (None, "close", 0)
 
 
 def test_map_keys_whose_hashes_are_one_are_keys_of_their_own(spark: SparkSession) -> None:

@@ -35,7 +35,7 @@ def as_json(panes: DataFrame, spec: Spec, *, pane: bool) -> DataFrame:
         values = [f"transform(rows, r -> struct({', '.join(fields)})) AS rows"]
     told = [*(f"`{key}`" for key in spec.keys), window, *values]
     if pane:
-        told += ["pane.firing", "pane.index"]
+        told += ["pane.firing", "pane.seq"]
     if pane and spec.late == "emit":
         late: Any = panes.schema["late_row"].dataType
         late_fields = ["unix_micros(late_row.ts) AS ts", *(f"late_row.`{name}`" for name in late.names[1:])]
@@ -53,10 +53,10 @@ def as_said(told: Firing, names: Sequence[str]) -> Firing:
         told["window"] = [seconds(us) for us in told["window"]]
     if isinstance(told.get("rows"), list):
         told["rows"] = [row_of(row, names) for row in told["rows"]]
-    firing, index = told.pop("firing", None), told.pop("index", None)
+    firing, seq = told.pop("firing", None), told.pop("seq", None)
     if firing != "late":
-        return told if firing is None else {firing: index, **told}
-    assert index is None
+        return told if firing is None else {firing: seq, **told}
+    assert seq is None
     return {"late": row_of(told.pop("late_row"), names), **told}
 
 

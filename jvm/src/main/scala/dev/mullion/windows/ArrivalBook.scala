@@ -87,7 +87,7 @@ abstract class ArrivalBook {
   /** Forgets a pane that has closed; gives the slots that no other pane needs. */
   def forget(pane: ArrivalPane): Array[Long]
 
-  /** How often a pane has fired, which is the index of its next firing. */
+  /** How often a pane has fired, which is the seq of its next firing. */
   def fired(pane: ArrivalPane): Int
 
   /** Notes that a pane fired. */

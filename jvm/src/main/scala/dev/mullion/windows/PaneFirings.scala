@@ -22,7 +22,7 @@ final class PaneFirings private (private val panes: java.util.TreeMap[java.lang.
     pane.rows += rows
   }
 
-  /** How often `window` has fired so far, which is the index of its next firing. */
+  /** How often `window` has fired so far, which is the seq of its next firing. */
   def fired(window: Long): Int = {
     val pane = panes.get(window)
     if (pane eq null) 0 else pane.fired

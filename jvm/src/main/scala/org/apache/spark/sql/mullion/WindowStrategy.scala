@@ -281,7 +281,7 @@ object WindowStrategy extends SparkStrategy {
         end
       )
     )
-    val pane = CreateNamedStruct(Seq(Literal("firing"), Literal("close"), Literal("index"), Literal(0)))
+    val pane = CreateNamedStruct(Seq(Literal("firing"), Literal("close"), Literal("seq"), Literal(0)))
     (node.keys :+ Alias(window, node.window.name)(node.window.exprId) :+ Alias(pane, node.pane.name)(
       node.pane.exprId
     )) ++

@@ -430,5 +430,5 @@ object WindowedBuilder {
 object PaneColumns {
   val windowType: StructType = new StructType().add("start", TimestampType).add("end", TimestampType)
   val numbersType: StructType = new StructType().add("start", LongType).add("end", LongType)
-  val paneType: StructType = new StructType().add("firing", StringType, nullable = false).add("index", IntegerType)
+  val paneType: StructType = new StructType().add("firing", StringType, nullable = false).add("seq", IntegerType)
 }

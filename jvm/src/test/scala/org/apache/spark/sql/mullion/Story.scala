@@ -158,15 +158,15 @@ object Firing {
     */
   def told(line: String, names: Seq[String]): Firing = {
     val fields = Said.fieldsOf(json.readTree(line)).toMap
-    val index = fields.get("index").map(text).getOrElse("none")
+    val seq = fields.get("seq").map(text).getOrElse("none")
     val kind = fields.get("firing").map(_.asText).map {
       case "late" =>
-        require(index == "none", s"a late row has index $index")
+        require(seq == "none", s"a late row has seq $seq")
         "late" -> rowText(text(fields("late_row").path("ts")), names.tail.map(fields("late_row").path(_)))
-      case firing => firing -> index
+      case firing => firing -> seq
     }
     def collected(all: JsonNode) = all.asScala.map(r => rowText(text(r.path("ts")), names.tail.map(r.path))).mkString
-    of(fields.removedAll(Seq("firing", "index", "late_row")).toSeq.map {
+    of(fields.removedAll(Seq("firing", "seq", "late_row")).toSeq.map {
       case (Firing.rows, all) if !all.isNull => rows -> collected(all)
       case (n, v)                            => n -> text(v)
     } ++ kind)

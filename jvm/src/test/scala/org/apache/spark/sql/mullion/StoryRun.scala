@@ -171,7 +171,7 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
       val fields = "unix_micros(late_row.ts) AS ts" +: names.tail.map(n => s"late_row.`$n`")
       s"if(late_row IS NULL, NULL, struct(${fields.mkString(", ")})) AS late_row"
     }
-    told(panes, story.last, Seq("pane.firing", "pane.index") ++ lateRow)
+    told(panes, story.last, Seq("pane.firing", "pane.seq") ++ lateRow)
   }
 
   /** Panes as JSON, with times as microseconds: the same in every language, over the whole range of time. */

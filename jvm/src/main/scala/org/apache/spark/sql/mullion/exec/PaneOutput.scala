@@ -97,7 +97,7 @@ final class PaneOutput(
     * @param work
     *   the accumulator at work
     */
-  def fire(keys: InternalRow, start: Long, end: Long, firing: UTF8String, index: Int, work: InternalRow): UnsafeRow = {
+  def fire(keys: InternalRow, start: Long, end: Long, firing: UTF8String, seq: Int, work: InternalRow): UnsafeRow = {
     var i = 0
     while (i < imperative.length) {
       val (function, at) = imperative(i)
@@ -110,7 +110,7 @@ final class PaneOutput(
       last = firing
       fired = paneOf(firing)
     }
-    fired.setInt(1, index)
+    fired.setInt(1, seq)
     factsRow.update(0, window)
     factsRow.update(1, fired)
     paneProjection(pane.of(keys, work))
@@ -173,7 +173,7 @@ final class LateOutput(
 
 object LateOutput {
   private val pane = CreateNamedStruct(
-    Seq(Literal("firing"), Literal(Firing.Late, StringType), Literal("index"), Literal(None.orNull, IntegerType))
+    Seq(Literal("firing"), Literal(Firing.Late, StringType), Literal("seq"), Literal(None.orNull, IntegerType))
   )
 
   /** The output's columns for a late row. */
