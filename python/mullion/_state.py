@@ -156,10 +156,13 @@ class State:
         self.flush()
         return self._taken(self._ask(_DUE, bytes([_clock(clock)]) + _I64.pack(until) + _I64.pack(since)), clock)
 
-    def count_late(self, rows: int) -> None:
-        """Counts rows that came too late for what they were to change: the operator's metric ``rowsLate``."""
+    def count_late(self, of: str, rows: int) -> None:
+        """Counts rows that came too late for what they were to change: the operator's metric ``rowsLate``.
+
+        The executor's log says so once for the batch, with the name that ``of`` is: of a table.
+        """
         if rows:
-            self._ask(_LATE, _I64.pack(rows))
+            self._ask(_LATE, _I64.pack(rows) + of.encode())
 
     def flush(self) -> None:
         """Sends every write that waits to the store. Never needed for what this object reads."""

@@ -77,6 +77,15 @@ class NewWindowsError(MullionError):
     condition = "NEW_WINDOWS"
 
 
+class WrongShardError(MullionError):
+    """A table of a program was used by an event of another shard than its key's: totals would have come in pieces.
+
+    Nothing of the batch was kept. The message names the table, the key, the agent and the fix.
+    """
+
+    condition = "WRONG_SHARD"
+
+
 class VersionMismatchError(MullionError):
     """A JAR, a Python package and a Spark that do not belong together."""
 
@@ -95,6 +104,7 @@ _BY_CONDITION: dict[str, type[MullionError]] = {
         FunctionError,
         WindowInputError,
         NewWindowsError,
+        WrongShardError,
         VersionMismatchError,
     )
 }

@@ -23,6 +23,10 @@ THEIRS = "org.apache.spark.SparkException"
         ("INCOMPATIBLE_STATE", mullion.IncompatibleStateError),
         ("STATE_LOST", mullion.StateLostError),
         ("FUNCTION_FAILED", mullion.FunctionError),
+        ("QUERY_FAILED", mullion.errors.QueryFailedError),
+        ("WINDOW_INPUT", mullion.errors.WindowInputError),
+        ("NEW_WINDOWS", mullion.errors.NewWindowsError),
+        ("WRONG_SHARD", mullion.errors.WrongShardError),
         ("VERSION_MISMATCH", mullion.VersionMismatchError),
     ],
 )

@@ -19,12 +19,13 @@ from faust_shards import Clock
 from mullion import topics
 from mullion._app.clock import ManualClock
 from mullion._journal import Journal
+from mullion.errors import WrongShardError
 from mullion.faust import Record, _values
 from mullion.faust._context import Event, Message, Shard
 from mullion.faust._program import Program
 from mullion.faust._running import grouped_by, run_batch, steps_of
 from mullion.faust._sharding import sharding_of
-from mullion.faust._shards import WrongShardError, shard_column, shard_of
+from mullion.faust._shards import shard_column, shard_of
 from mullion.faust._store import MemoryStore
 from test_faust_syntax import agent_of, body
 
@@ -293,6 +294,6 @@ def test_nothing_of_a_batch_is_kept_whose_key_is_of_another_shard_on_both_paths(
     topics.produce(app.broker, "in", [{"k": "a"}, {"k": "b"}], timestamps=[1.0, 2.0])
     app.run(until="drained")
     topics.produce(app.broker, "in", [{"k": "b"}, {"k": "A"}], timestamps=[1.0, 2.0])
-    with pytest.raises(faust.MullionError, match=r"'count' used views\['a'\].*which is in the shard 'A'"):
+    with pytest.raises(faust.WrongShardError, match=r"'count' used views\['a'\].*which is in the shard 'A'"):
         app.run(until="drained")
     assert {row.key: row.value for row in app.table("views").read().collect()} == {'"a"': "1", '"b"': "1"}

@@ -5,7 +5,7 @@
 [WindowRange(start=0.0, end=10.0), WindowRange(start=5.0, end=15.0)]
 """
 
-from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError
+from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError, WrongShardError
 from mullion.faust._context import (
     Event,
     ForgottenChangeWarning,
@@ -63,6 +63,7 @@ __all__ = [
     "WindowSet",
     "WindowT",
     "WindowedTable",
+    "WrongShardError",
     "current_event",
     "current_window",
     "windowed_average",

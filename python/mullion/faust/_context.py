@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mullion._journal import Store
-from mullion.errors import MullionError, UnsupportedError
-from mullion.faust._shards import WrongShardError, shard_of
+from mullion.errors import MullionError, UnsupportedError, WrongShardError
+from mullion.faust._shards import shard_of
 
 if TYPE_CHECKING:
     from mullion.faust._data import TableData

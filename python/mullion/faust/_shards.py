@@ -21,21 +21,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from mullion.errors import MullionError
-
 OTHERS: Final = "~"
 """The shard of keys that are neither text nor whole numbers."""
 _LONGEST: Final = 2**63
 _WHOLE: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
-
-
-class WrongShardError(MullionError):
-    """A table was used by an event of another shard than its key's: totals would have come in pieces.
-
-    Nothing of the batch was kept.
-    """
-
-    condition = "WRONG_SHARD"
 
 
 def shard_of(key: Any) -> str:
@@ -79,4 +68,4 @@ def is_exact(kind: T.DataType, read_as: type) -> bool:
     return isinstance(kind, (T.NullType, *exact.get(read_as, ())))
 
 
-__all__ = ["OTHERS", "WrongShardError", "is_exact", "shard_column", "shard_of"]
+__all__ = ["OTHERS", "is_exact", "shard_column", "shard_of"]

@@ -115,7 +115,8 @@ class Worker:
         if self._timers:
             self._run_timers(shard, state)
         shard.expire()
-        state.count_late(sum(shard.dropped.values()))
+        for table, events in shard.dropped.items():
+            state.count_late(table, events)
         return shard, aside
 
     def _told(self, reads: Reads, rows: Iterator[dict[str, Any]], aside: list[DeadLetter]) -> Iterator[Told]:

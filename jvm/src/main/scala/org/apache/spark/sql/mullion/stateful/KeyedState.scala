@@ -42,16 +42,23 @@ final class KeyedState(partition: StatePartition, choice: StateChoice, now: Time
 
   private var written = 0L
   private var removed = 0L
-  private var late = 0L
+  private val late = mutable.LinkedHashMap.empty[String, Long]
 
   def recordsWritten: Long = written
 
   def recordsRemoved: Long = removed
 
   /** How many rows came too late for what they were to change, as functions say. */
-  def rowsLate: Long = late
+  def rowsLate: Long = late.values.sum
 
-  def countLate(rows: Long): Unit = late += rows
+  /** Counts rows that came too late for something by its name, a table of a program. */
+  def countLate(of: String, rows: Long): Unit = if (rows > 0) late(of) = late.getOrElse(of, 0L) + rows
+
+  /** What to log of rows that came too late: a line for each of what they were too late for. */
+  def lateLines: Seq[String] = late.toSeq.map { case (of, rows) =>
+    s"$rows ${if (rows == 1) "event was" else "events were"} too late for '$of' and changed nothing there: " +
+      "all ranges of their times had expired. A longer expires= keeps them open."
+  }
 
   def rowsRead: Long = partition.rowsRead
 

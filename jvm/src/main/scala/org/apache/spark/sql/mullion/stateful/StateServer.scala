@@ -160,8 +160,10 @@ final class StateServer(state: KeyedState, context: Option[TaskContext]) extends
         val said = new String(remaining(body), UTF_8)
         val (condition, message) = said.splitAt(said.indexOf('\n'))
         reported = Some(new MullionException(condition, message.drop(1)))
-      case End   => finished = true
-      case Late  => state.countLate(body.getLong())
+      case End  => finished = true
+      case Late =>
+        val rows = body.getLong()
+        state.countLate(new String(remaining(body), UTF_8), rows)
       case other => throw new IllegalArgumentException(s"$other is no operation")
     }
     answer

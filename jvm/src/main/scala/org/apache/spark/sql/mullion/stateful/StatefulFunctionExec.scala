@@ -340,6 +340,7 @@ final class StatefulFunctionExec(
     longMetric("numUpdatedStateRows") += state.recordsWritten
     longMetric("numRemovedStateRows") += state.recordsRemoved
     longMetric("rowsLate") += state.rowsLate
+    state.lateLines.foreach(line => logWarning(line))
     countStores(partition, total)
   }
 }

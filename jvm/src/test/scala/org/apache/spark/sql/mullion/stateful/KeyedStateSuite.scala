@@ -260,8 +260,16 @@ class KeyedStateSuite extends FunSuite {
       val (_, none) = client.ask(5) { to => to.writeByte(0); to.writeLong(9L); to.writeLong(8L) }
       none.skipBytes(5)
       assertEquals(none.readInt(), 0)
-      client.ask(9)(_.writeLong(3L))
-      assertEquals(state.rowsLate, 3L)
+      client.ask(9) { to => to.writeLong(3L); to.write("views".getBytes(UTF_8)) }
+      client.ask(9) { to => to.writeLong(1L); to.write("höfe".getBytes(UTF_8)) }
+      assertEquals(state.rowsLate, 4L)
+      assertEquals(
+        state.lateLines.map(_.takeWhile(_ != ':')),
+        Seq(
+          "3 events were too late for 'views' and changed nothing there",
+          "1 event was too late for 'höfe' and changed nothing there"
+        )
+      )
       assert(!server.isFinished)
       assertEquals(client.ask(8)(_ => ())._1, 0)
       assert(server.isFinished)

@@ -80,7 +80,7 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
 
   /** Writes what the batch has done. */
   def save(): Unit = {
-    state.countLate(late)
+    state.countLate(spec.name, late)
     touched.forEach { (at, range) =>
       if (range.changed) {
         state.put(range.record, TableRecords.number(range), Some(range.existed))
