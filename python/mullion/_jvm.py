@@ -153,16 +153,12 @@ def windowed(
 
 def row_in_batch(spark: SparkSession) -> Column:
     """The number of a row in its micro-batch, in the order in which the source is read."""
-    from pyspark.sql.classic.column import Column as ClassicColumn
-
-    return ClassicColumn(facade(spark).rowInBatch())
+    return _as_column(facade(spark).rowInBatch())
 
 
 def batch_number(spark: SparkSession) -> Column:
     """The number of the micro-batch that a row came in; it is known below a window of a stream."""
-    from pyspark.sql.classic.column import Column as ClassicColumn
-
-    return ClassicColumn(facade(spark).batchNumber())
+    return _as_column(facade(spark).batchNumber())
 
 
 def in_shard(spark: SparkSession, key: Column, shown: Column, before: str, after: str) -> Column:
@@ -170,16 +166,12 @@ def in_shard(spark: SparkSession, key: Column, shown: Column, before: str, after
 
     For rows that a first stage of :func:`mullion._stateful.staged` gives to a window; ``shown`` is the key, as text.
     """
-    from pyspark.sql.classic.column import Column as ClassicColumn
-
-    return ClassicColumn(facade(spark).inShard(_column(key), _column(shown), before, after))
+    return _as_column(facade(spark).inShard(_column(key), _column(shown), before, after))
 
 
 def per_text(spark: SparkSession, text: Column, condition: Column) -> Column:
     """A condition on nothing but a text that is the same for many rows on end: it is asked when the text changes."""
-    from pyspark.sql.classic.column import Column as ClassicColumn
-
-    return ClassicColumn(facade(spark).perText(_column(text), _column(condition)))
+    return _as_column(facade(spark).perText(_column(text), _column(condition)))
 
 
 def json_shape(spark: SparkSession, text: Column) -> Column:
@@ -187,9 +179,7 @@ def json_shape(spark: SparkSession, text: Column) -> Column:
 
     Null for what is none.
     """
-    from pyspark.sql.classic.column import Column as ClassicColumn
-
-    return ClassicColumn(facade(spark).jsonShape(_column(text)))
+    return _as_column(facade(spark).jsonShape(_column(text)))
 
 
 def topic_path(spark: SparkSession, folder: str) -> str:
@@ -216,9 +206,7 @@ class Counter:
 
     def counted(self, condition: Column) -> Column:
         """The condition; a row for which it is not true is counted, each time that a task to its end reads it."""
-        from pyspark.sql.classic.column import Column as ClassicColumn
-
-        return ClassicColumn(self._facade.counted(_column(condition), self._counter))
+        return _as_column(self._facade.counted(_column(condition), self._counter))
 
     @property
     def value(self) -> int:
@@ -595,6 +583,14 @@ def _column(column: Column | str) -> Any:
     return _internal(col(column) if isinstance(column, str) else column, "_jc")
 
 
+def _as_column(made: Any) -> Column:
+    """A column that the JAR made."""
+    # Only a classic PySpark has this module; one that is Connect's client alone must still be able to import us.
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    return ClassicColumn(made)
+
+
 def _micros(df: DataFrame, time: Column | str) -> Column:
     """The event time in microseconds; of a window column, that of its last one."""
     kind = df.select(time).schema.fields[0].dataType
@@ -622,7 +618,6 @@ def _array(spark: SparkSession, kind: str, items: Sequence[Any]) -> Any:
 
 
 def _dataframe(jdf: Any, spark: SparkSession) -> DataFrame:
-    # Only a classic PySpark has this module; one that is Connect's client alone must still be able to import us.
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
     return ClassicDataFrame(jdf, spark)

@@ -132,6 +132,42 @@ def contents(checkpoint: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in checkpoint.rglob("*") if file.is_file()}
 
 
+@pytest.mark.parametrize("last_is_done", [True, False], ids=["done", "begun"])
+def test_a_row_that_was_late_after_the_snapshot_is_late_after_the_recovery(
+    spark: SparkSession, tmp_path: Path, last_is_done: bool
+) -> None:
+    with settings(spark, {EVERY: "4"}):
+        feed, checkpoint = Feed(tmp_path / "in", COLUMNS), tmp_path / "checkpoint"
+
+        def start() -> ClockedQuery:
+            return ClockedQuery(panes_of(feed.stream(spark), late="emit"), checkpoint=checkpoint)
+
+        query = start()
+        feed.write([(0, "a", 0)])
+        query.settle()
+        while committed(checkpoint) % 4 != 3:
+            feed.write([(SECOND, "a", committed(checkpoint))])
+            query.settle()
+        before = str(list(range(committed(checkpoint))))
+        # The snapshot's batch leaves a clock by which the pane closes in the batch after it.
+        feed.write([(25 * SECOND, "b", 100)])
+        query.settle()
+        feed.write([(26 * SECOND, "b", 101)])
+        query.settle()
+        query.stop()
+        if not last_is_done:
+            forget_last_commit(checkpoint)
+        assert recover(checkpoint, spark=spark) > 0
+        # The first batch reads what came since the snapshot, and one file more; what comes after it is too late.
+        feed.write([(27 * SECOND, "b", 102)])
+        feed.write([(5 * SECOND, "a", 200)])
+        query = start()
+        out = query.settle()
+        query.stop()
+    assert Counter((row.k, row.firing) for row in out) == {("a", "close"): 1, ("a", "late"): 1}
+    assert {row.ids for row in out} == {before, None}
+
+
 @pytest.mark.parametrize(("window", "options"), WINDOWS)
 def test_a_query_that_was_stopped_is_recovered_and_loses_nothing(
     spark: SparkSession, tmp_path: Path, window: Any, options: dict[str, Any]

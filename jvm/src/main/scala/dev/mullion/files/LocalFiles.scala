@@ -2,15 +2,13 @@ package dev.mullion.files
 
 import java.io.FileNotFoundException
 import java.net.URI
-import java.nio.file.attribute.{PosixFileAttributes, PosixFilePermission}
+import java.nio.file.attribute.{PosixFileAttributes, PosixFilePermissions}
 import java.nio.file.{Files, LinkOption, NoSuchFileException, Path => LocalPath}
-
-import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
 import org.apache.hadoop.fs.local.LocalConfigKeys
-import org.apache.hadoop.fs.permission.{FsAction, FsPermission}
+import org.apache.hadoop.fs.permission.FsPermission
 
 /** Hadoop's local file system without its processes. Where Hadoop's native library is missing, as on most laptops, that
   * starts a `chmod` for each file which it makes and a `readlink` or `ls` for each that it asks about, and a
@@ -41,7 +39,7 @@ private final class RawLocalFilesContext(conf: Configuration)
 
 private final class RawLocalFiles extends RawLocalFileSystem {
   override def setPermission(path: Path, permission: FsPermission): Unit = {
-    Files.setPosixFilePermissions(local(path), RawLocalFiles.permissions(permission).asJava)
+    Files.setPosixFilePermissions(local(path), PosixFilePermissions.fromString(permission.toString.take(9)))
     ()
   }
 
@@ -70,31 +68,11 @@ private final class RawLocalFiles extends RawLocalFileSystem {
       getDefaultBlockSize(path),
       found.lastModifiedTime.toMillis,
       found.lastAccessTime.toMillis,
-      RawLocalFiles.permission(found.permissions.asScala.toSet),
+      FsPermission.valueOf("-" + PosixFilePermissions.toString(found.permissions)),
       found.owner.getName,
       found.group.getName,
       // Named as Hadoop does, whose name for file:///a is file:/a: Spark's file source knows files by their names.
       new Path(local(path).toString).makeQualified(getUri, getWorkingDirectory)
     )
-  }
-}
-
-private object RawLocalFiles {
-  import PosixFilePermission._
-
-  // In the order of the bits of a mode: read, write and execute of the owner, the group and others.
-  private val bits =
-    Seq(OWNER_READ, OWNER_WRITE, OWNER_EXECUTE, GROUP_READ, GROUP_WRITE, GROUP_EXECUTE) ++
-      Seq(OTHERS_READ, OTHERS_WRITE, OTHERS_EXECUTE)
-
-  def permissions(of: FsPermission): Set[PosixFilePermission] = {
-    val mode = of.toShort
-    bits.zipWithIndex.collect { case (bit, i) if (mode >> (bits.length - 1 - i) & 1) == 1 => bit }.toSet
-  }
-
-  def permission(of: Set[PosixFilePermission]): FsPermission = {
-    def action(from: Int) =
-      FsAction.values()(bits.slice(from, from + 3).foldLeft(0)((n, bit) => 2 * n + (if (of(bit)) 1 else 0)))
-    new FsPermission(action(0), action(3), action(6))
   }
 }

@@ -72,8 +72,8 @@ final class RowRanges(rules: CustomRules, before: Long) extends Serializable {
   /** Whether the `i`th of them had closed. */
   def hadClosed(i: Int): Boolean = i >= open
 
-  /** How many ranges had closed of a row that enters others. */
-  def missed: Int = if (open > 0) listed - open else 0
+  /** How many ranges had closed of a row that enters others, and does not reopen them. */
+  def missed: Int = if (open > 0 && !reopensEach) listed - open else 0
 
   def start(i: Int): Long = starts(i)
 

@@ -4,8 +4,10 @@ import java.util.{UUID, WeakHashMap}
 
 import scala.collection.mutable
 
+import org.apache.hadoop.fs.Path
+
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog
+import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 
 import dev.mullion.windows.{BatchClock, IdleClock, TimeMath}
@@ -13,12 +15,14 @@ import dev.mullion.windows.{BatchClock, IdleClock, TimeMath}
 /** What the driver remembers of time for one operator of a running query, from batch to batch: Spark makes an operator
   * anew for each.
   */
-private[mullion] final class DriverClock private (latestBefore: Long => Long) {
+private[mullion] final class DriverClock private (latestBefore: Long => Long, recovered: () => Option[WatermarkNote]) {
   private var batch = -1L
   private var before = BatchClock.BeforeAllTime
   private var now = BatchClock.BeforeAllTime
   private var idle = Option.empty[IdleClock]
   private var putFrom = Option.empty[Long]
+  // Read once: only the first batch of a run may be one that a recovery left.
+  private lazy val noted = recovered()
 
   /** Processing time before a batch and in it, in microseconds. It never goes back, even if the machine's clock does:
     * else a pane that has closed would get rows again.
@@ -34,6 +38,9 @@ private[mullion] final class DriverClock private (latestBefore: Long => Long) {
     }
     (before, now)
   }
+
+  /** Where a recovery has the watermark after a batch, if it has. */
+  def noteOf(batch: Long): Option[WatermarkNote] = synchronized(noted).filter(_.batch == batch)
 
   /** Rows came: the stream is not idle. */
   def rowsCame(): Unit = synchronized {
@@ -70,11 +77,17 @@ private[mullion] object DriverClock {
   def apply(session: SparkSession, runId: UUID, operator: Long): DriverClock = ofQueries.synchronized {
     RunningQuery.find(session, runId) match {
       case Some(query) =>
+        val home = query.resolvedCheckpointRoot
         ofQueries
           .computeIfAbsent(query, _ => mutable.Map.empty[Long, DriverClock])
-          .getOrElseUpdate(operator, new DriverClock(latest(query.offsetLog)))
-      case None => new DriverClock(_ => BatchClock.BeforeAllTime)
+          .getOrElseUpdate(operator, new DriverClock(latest(query.offsetLog), () => noteIn(session, home)))
+      case None => new DriverClock(_ => BatchClock.BeforeAllTime, () => None)
     }
+  }
+
+  private def noteIn(session: SparkSession, checkpoint: String): Option[WatermarkNote] = {
+    val home = new Path(checkpoint)
+    WatermarkNote.read(CheckpointFileManager.create(home, session.sessionState.newHadoopConf()), home)
   }
 
   /** The latest processing time of the batches before one, as far as the checkpoint still lists them. */

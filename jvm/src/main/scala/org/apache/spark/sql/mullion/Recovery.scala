@@ -31,7 +31,8 @@ import dev.mullion.MullionException
   *
   * Numbers of batches are never used twice: sinks leave out what comes under a number that they have seen. Nor is one
   * left out, for Spark's file sink looks for each. So a batch that was begun and not done stays so, and does nothing
-  * when it is done again: its watermark is that of the snapshot's batch, by which all has closed that is due.
+  * when it is done again: its watermark is that of the snapshot's batch, by which all has closed that is due. What that
+  * batch left as the watermark of the next is noted, and followed then ([[WatermarkNote]]).
   *
   * A file that is there already is deleted before it is written anew, and whoever dies in between leaves a checkpoint
   * that tells less than it did. So what is to be done is noted first, and done again from the note: every step may be.
@@ -82,12 +83,7 @@ object Recovery {
         val done = cutShort.fold(latestDone)(_.done)
         val begun = cutShort.fold(Math.max(done, latest.getOrElse(done)))(_.begun)
         val operators = inMemory(files, home, hadoopConf, done)
-        val versions = operators
-          .map { case (operator, partitions) => snapshots(spark, home, operator, partitions).keySet }
-          .reduce(_.intersect(_))
-          .filter { version =>
-            version <= done + 1 && Seq(offsets, commits).forall(log => files.exists(note(log, version - 1)))
-          }
+        val versions = versionsOf(spark, files, home, operators, goesOnFrom = done + 1)
         val newest = cutShort.map(_.batch + 1).filter(versions.contains).orElse(versions.maxOption)
         val plan = Plan(newest.getOrElse(throw noSnapshot(checkpoint)) - 1, done, begun)
         // The batch that was begun, if there is one, starts from the state that the last one left.
@@ -119,6 +115,11 @@ object Recovery {
       copy(files, note(offsets, plan.batch), note(offsets, b))
     )
     copy(files, note(commits, plan.batch), note(commits, plan.done))
+    if (plan.begun > plan.done)
+      new CommitLog(spark, commits.toString).get(plan.batch).map(_.nextBatchWatermarkMs).foreach {
+        WatermarkNote(plan.begun, _).write(files, home)
+      }
+    else WatermarkNote.delete(files, home)
     operators.foreach { case (operator, partitions) =>
       val ids = snapshots(spark, home, operator, partitions)(plan.batch + 1)
       (0 until partitions).foreach { partition =>
@@ -141,8 +142,7 @@ object Recovery {
   private def planned(files: CheckpointFileManager, home: Path): Option[Plan] = Option
     .when(files.exists(planPath(home)))(planPath(home))
     .flatMap { path =>
-      val text = new String(Using.resource(files.open(path))(_.readAllBytes()), UTF_8)
-      text.linesIterator.toSeq match {
+      new String(read(files, path), UTF_8).linesIterator.toSeq match {
         case Seq(Format, PlanLine(batch, done, begun)) => Some(Plan(batch.toLong, done.toLong, begun.toLong))
         case _                                         => None
       }
@@ -158,13 +158,23 @@ object Recovery {
   private[mullion] def newest(spark: SparkSession, home: Path, batch: Long, goesOnFrom: Long): Long = {
     val hadoopConf = spark.sessionState.newHadoopConf()
     val files = CheckpointFileManager.create(home, hadoopConf)
+    versionsOf(spark, files, home, inMemory(files, home, hadoopConf, batch), goesOnFrom).maxOption
+      .getOrElse(throw noSnapshot(home.toUri.getPath))
+  }
+
+  /** The versions of which all operators have a snapshot, and whose batches are in Spark's logs. */
+  private def versionsOf(
+      spark: SparkSession,
+      files: CheckpointFileManager,
+      home: Path,
+      operators: Seq[(Long, Int)],
+      goesOnFrom: Long
+  ): Set[Long] = {
     val logs = Seq("offsets", "commits").map(new Path(home, _))
-    inMemory(files, home, hadoopConf, batch)
+    operators
       .map { case (operator, partitions) => snapshots(spark, home, operator, partitions).keySet }
       .reduce(_.intersect(_))
       .filter(version => version <= goesOnFrom && logs.forall(log => files.exists(note(log, version - 1))))
-      .maxOption
-      .getOrElse(throw noSnapshot(home.toUri.getPath))
   }
 
   /** The snapshots of an operator that can be read: their versions, with the partitions' ids if they have such. */

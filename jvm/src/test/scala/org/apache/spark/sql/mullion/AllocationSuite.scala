@@ -16,6 +16,7 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.Trigger
 
 import dev.mullion.{Facade, MullionExtensions}
+import dev.mullion.files.LocalFiles
 import dev.mullion.windows.WindowSpec
 
 /** The bytes that tasks allocate for a row, and for a key: counted by the JVM for each thread, whatever a clock says.
@@ -36,7 +37,7 @@ class AllocationSuite extends FunSuite {
     .config("spark.sql.extensions", classOf[MullionExtensions].getName)
     .config("spark.sql.shuffle.partitions", "1")
     .config("spark.sql.streaming.checkpointFileManagerClass", classOf[FileSystemBasedCheckpointFileManager].getName)
-    .config("spark.hadoop.fs.file.impl", classOf[QuietLocalFileSystem].getName)
+    .config("spark.hadoop.fs.file.impl", classOf[LocalFiles].getName)
     .getOrCreate()
 
   override def afterAll(): Unit = spark.stop()

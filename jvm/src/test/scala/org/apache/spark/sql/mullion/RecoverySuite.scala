@@ -22,6 +22,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 
 import dev.mullion.Facade
+import dev.mullion.files.LocalFiles
 import dev.mullion.windows.WindowSpec
 
 /** Recoveries that are cut short at each of their steps, and done again. */
@@ -35,7 +36,7 @@ class RecoverySuite extends FunSuite {
       .config("spark.ui.enabled", "false")
       .config("spark.sql.shuffle.partitions", "2")
       .config("spark.sql.session.timeZone", "UTC")
-      .config("spark.hadoop.fs.file.impl", classOf[QuietLocalFileSystem].getName)
+      .config("spark.hadoop.fs.file.impl", classOf[LocalFiles].getName)
       .config("spark.sql.streaming.checkpointFileManagerClass", classOf[MortalFileManager].getName)
       .config("spark.sql.streaming.stateStore.mullion.snapshotEvery", "4")
       .getOrCreate()

@@ -13,6 +13,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 
 import dev.mullion.{MullionException, MullionExtensions}
+import dev.mullion.files.LocalFiles
 
 /** Runs the stories of `tests/transcripts` through the facade. `test_transcripts.py` runs the same files in Python. */
 class TranscriptSuite extends FunSuite {
@@ -37,7 +38,7 @@ class TranscriptSuite extends FunSuite {
       .config("spark.sql.codegen.fallback", "false")
       // Without Hadoop's native library the usual ones start a process for each small file of a checkpoint.
       .config("spark.sql.streaming.checkpointFileManagerClass", classOf[FileSystemBasedCheckpointFileManager].getName)
-      .config("spark.hadoop.fs.file.impl", classOf[QuietLocalFileSystem].getName)
+      .config("spark.hadoop.fs.file.impl", classOf[LocalFiles].getName)
       // The Python suite has RocksDB write snapshots.
       .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
       .config("spark.sql.streaming.stateStore.mullion.snapshotEvery", "1")

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.execution.SparkPlan
 
-import dev.mullion.windows.{BatchClock, CustomRules, LatePolicy, RowRanges}
+import dev.mullion.windows.{BatchClock, CustomRules, RowRanges}
 
 /** Gives each row the ranges that it brought, one output row for each range that it enters, below the partial
   * aggregate, and keeps late rows, rows without time and rows in no window out of it. Late rows that reopen panes are
@@ -143,7 +143,6 @@ case class AssignRangesExec(
 /** Reads the ranges of rows, from generated code too. */
 final class RangesOfRow(rules: CustomRules, before: Long) extends Serializable {
   private val of = new RowRanges(rules, before)
-  private val reopensEach = rules.late == LatePolicy.ReopenEach
 
   /** For another task in this process. */
   def fresh: RangesOfRow = new RangesOfRow(rules, before)
@@ -173,8 +172,7 @@ final class RangesOfRow(rules: CustomRules, before: Long) extends Serializable {
 
   def hadClosed(i: Int): Boolean = of.hadClosed(i)
 
-  /** How many ranges had closed of a row that enters others, and does not reopen them. */
-  def missed: Int = if (reopensEach) 0 else of.missed
+  def missed: Int = of.missed
 
   def start(i: Int): Long = of.start(i)
 

@@ -291,6 +291,7 @@ final class WindowExec(
           rowsCame
         )
     followWallClock(rowsCame, child)
+    followRecovery(batch(getStateInfo))
     metrics // made on the driver, used in the tasks
     val due = (nextClose, nextEarlyEvent, nextEarlyWall)
     val late = lateRows

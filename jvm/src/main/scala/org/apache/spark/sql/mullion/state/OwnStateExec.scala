@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.encoders.{AgnosticEncoders, ExpressionEncod
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.{SparkLineShim, StateChoice}
+import org.apache.spark.sql.mullion.{DriverClock, RunningQuery, SparkLineShim, StateChoice}
 import org.apache.spark.sql.streaming.StateOperatorProgress
 
 /** An operator of ours that keeps state: in a provider of its own, wherever Spark's base and its traits ask for the
@@ -62,6 +62,15 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
       OperatorInfoV1(info.operatorId, shortName),
       stateStoreNames.map(StateStoreMetadataV1(_, 0, info.numPartitions)).toArray
     )
+  }
+
+  /** Puts the watermark where a recovery has it after this batch, if it has. */
+  protected def followRecovery(batch: Long): Unit = {
+    val info = getStateInfo
+    for {
+      note <- DriverClock(session, info.queryRunId, info.operatorId).noteOf(batch)
+      query <- RunningQuery.find(session, info.queryRunId)
+    } note.follow(query)
   }
 
   @transient private lazy val partitionCounts = PartitionCounts.register(sparkContext)

@@ -268,6 +268,7 @@ final class StatefulFunctionExec(
     // Of all that a window's clock waits for, its own plan has only a part.
     val rowsCame = Sources.gaveRows(child)
     between.foreach(_._2.window.followWallClock(rowsCame, this))
+    followRecovery(getStateInfo.storeVersion)
     val clocks = SharedClock.of(windows, program.clocks)
     val info = getStateInfo
     val (_, wallUs) =
