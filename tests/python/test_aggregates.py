@@ -338,6 +338,32 @@ def test_a_python_function_may_stand_around_an_aggregate_and_in_a_key(spark: Spa
     assert closed == {"a!": ("a!", 2), "b!": ("b!", 1)}
 
 
+@pytest.mark.usefixtures("python_workers")
+def test_a_query_is_the_same_when_it_is_made_anew_whatever_a_python_function_is_over(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Columns and variables of lambdas are numbered anew; which functions show them in texts, Spark alone knows."""
+    plus = F.udf(lambda v: None if v is None else v + 1, "int")
+    feed = Feed(tmp_path / "in", "k string, v int")
+
+    def panes() -> DataFrame:
+        rows = feed.stream(spark).alias("rows")
+        by = plus(F.try_add(F.length("k"), F.lit(1))).alias("key")
+        doubled = F.transform(F.sort_array(F.collect_list("v")), lambda v: F.try_add(v, v))
+        return windowed(rows, Tumbling("10 seconds"), by=by, time="ts").agg(
+            plus(F.try_add(F.max("v"), plus(F.ifnull(F.max(plus(F.ifnull("rows.v", F.lit(0)))), F.lit(0))))).alias("a"),
+            plus(F.try_element_at(doubled, F.lit(1))).alias("b"),
+        )
+
+    with ClockedQuery(panes(), checkpoint=tmp_path / "checkpoint") as query:
+        feed.write([(1, "a", 1), (2, "a", 2), (3, "bb", None)])
+        query.settle()
+    with ClockedQuery(panes(), checkpoint=tmp_path / "checkpoint") as query:
+        feed.write([(4, "a", 0)])
+        feed.flood()
+        assert sorted((row.key, row.a, row.b) for row in query.settle()) == [(3, 7, 1), (4, None, None)]
+
+
 def test_the_time_of_the_batch_may_stand_inside_of_an_aggregate(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", "k string")
     age = F.max(F.unix_millis(F.current_timestamp()) - F.unix_millis("ts")).alias("age")
@@ -351,6 +377,30 @@ def test_the_time_of_the_batch_may_stand_inside_of_an_aggregate(spark: SparkSess
         feed.flood()
         closed = {row.k: (row.age, row.n) for row in query.settle()}
     assert closed == {"a": (118_000, 2), "b": (51_000, 1)}
+
+
+def test_what_an_expression_uses_twice_may_be_an_aggregate_or_a_key(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string, v int")
+    by = F.nullif(F.upper("k"), F.lit("B")).alias("key")
+    shown_key = F.nullif(F.nullif(F.upper("k"), F.lit("B")), F.lit("A")).alias("not_a")
+    aggregates = [
+        F.nullif(F.sum("v"), F.lit(3)).alias("not_3"),
+        F.max(F.nullif(F.col("v") + 1, F.lit(3))).alias("most_but_3"),
+        (F.sum("v") + F.count("*")).between(F.max("v"), F.max("v") + F.sum("v")).alias("between"),
+        F.upper(F.concat(F.max("k"), F.max("k"))).between("B", "C").alias("b"),
+        shown_key,
+        F.expr("count(*) FILTER (WHERE v + v BETWEEN 3 AND 5)").alias("twos"),
+    ]
+    panes = windowed(feed.stream(spark), Tumbling("10 seconds"), by=by, time="ts").agg(*aggregates)
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
+        feed.write([(1, "a", 1), (2, "A", 2), (3, "b", None), (4, "c", 2), (5, "c", 2)])
+        query.settle()
+        read = read_panes(tmp_path / "checkpoint", spark=spark)
+        now_open = sorted((tuple(row)[2:] for row in read.collect()), key=repr)
+        feed.flood()
+        closed = sorted((tuple(row)[3:] for row in query.settle()), key=repr)
+    of_spark = feed.batch(spark).groupBy(by, window_of_spark("tumbling")).agg(*aggregates)
+    assert closed == now_open == sorted((tuple(row)[2:] for row in of_spark.collect()), key=repr)
 
 
 def test_a_key_may_be_a_literal(spark: SparkSession, tmp_path: Path) -> None:

@@ -46,13 +46,6 @@ object CustomRanges {
     }
   }
 
-  /** What computes the ranges, the same whenever the query starts. */
-  def text(ranges: Expression): String = {
-    val sql = WindowedBuilder.plain(ranges).sql
-    // What has no text in SQL, such as a UDF of Python's, is told with a number that is another one each time.
-    if (ranges.exists(_.isInstanceOf[NonSQLExpression])) sql.replaceAll("#\\d+L?", "") else sql
-  }
-
   /** Ranges where none are needed, for state that is only read. */
   def none: Column = lit(None.orNull).cast(TimeRange.array)
 

@@ -51,7 +51,7 @@ object WindowedBuilder {
     val rangesExpression = options.ranges.map(CustomRanges(df, _))
     AccumulatorLimit.of(df.sparkSession.sessionState.conf)
     val rules = options.rules(window match {
-      case _: CustomWindow => CustomWindow(options.rangesText.getOrElse(rangesExpression.fold("")(CustomRanges.text)))
+      case _: CustomWindow => CustomWindow(options.rangesText.getOrElse(rangesExpression.fold("")(sqlOf)))
       case other           => other
     })
     val isNumbered = rules.isInstanceOf[NumberedRules]
@@ -189,13 +189,23 @@ object WindowedBuilder {
   }
 
   /** The grouping, the aggregate functions and the output columns over them. What stands for other expressions
-    * (`count_if`, `bool_and` …) is replaced by them, as Spark's optimizer does in its own nodes.
+    * (`count_if`, `bool_and`, `between` …) is replaced by them, as Spark's optimizer does in its own nodes.
     */
   private def parts(aggregate: Aggregate): (Seq[NamedExpression], Seq[AggregateExpression], Seq[NamedExpression]) =
-    ReplaceExpressions(aggregate.copy(child = LocalRelation(aggregate.child.output))) match {
+    ReplaceExpressions(aggregate.copy(child = LocalRelation(aggregate.child.output))).transformExpressions(inline) match {
       case PhysicalAggregation(grouping, expressions, results, _) => (grouping, expressions, results)
       case other => throw new IllegalStateException(s"not an aggregation: ${other.nodeName}")
     }
+
+  /** What an expression uses several times stands there each time. The optimizer would have it computed below the node,
+    * where there are no aggregates yet.
+    */
+  private def inline: PartialFunction[Expression, Expression] = { case With(child, definitions) =>
+    val of = definitions.map(d => d.id -> d.child).toMap
+    child
+      .transform { case used: CommonExpressionRef if of.contains(used.id) => of(used.id) }
+      .transform(inline)
+  }
 
   private def aggregateColumns(aggregate: Aggregate): Seq[NamedExpression] =
     if (aggregate.conf.dataFrameRetainGroupColumns)
@@ -397,8 +407,19 @@ object WindowedBuilder {
   private def keyNames(df: DataFrame, by: Seq[Column]): Seq[String] =
     if (by.isEmpty) Nil else df.select(by: _*).queryExecution.analyzed.output.map(_.name)
 
-  /** With columns by their own names only, as SQL over the input has them. */
-  private[mullion] def plain(e: Expression): Expression = e.transform { case a: Attribute => a.withQualifier(Nil) }
+  /** As SQL over the input has it: columns by their own names only, and nothing that is numbered anew each time. */
+  private[mullion] def sqlOf(e: Expression): String =
+    numberless(e.transform { case a: Attribute => a.withQualifier(Nil) }).sql
+
+  /** Around what has no text in SQL, such as a UDF of Python's, Spark's texts show the numbers of columns and variables
+    * where these are no children: the parameters of a function that is another one's name, and variables of lambdas.
+    */
+  private def numberless(e: Expression): Expression = e match {
+    case named: InheritAnalysisRules =>
+      PrettyAttribute(named.makeSQLString(named.parameters.map(sqlOf)), e.dataType)
+    case lambdas: HigherOrderFunction => PrettyAttribute(e.mapChildren(numberless).sql, lambdas.dataType)
+    case other                        => other.mapChildren(numberless)
+  }
 
   private def describe(
       df: DataFrame,
@@ -408,9 +429,9 @@ object WindowedBuilder {
       trigger: Option[Expression],
       splitColumns: Seq[Attribute]
   ): AggregateText = {
-    def text(e: NamedExpression): String = {
+    def named(e: NamedExpression): String = {
       // The session's time zone is in casts' texts where it is not the default; names of results are given, never made.
-      s"${plain(unalias(e)).sql} AS ${org.apache.spark.sql.catalyst.util.quoteIfNeeded(e.name)}"
+      s"${sqlOf(unalias(e))} AS ${org.apache.spark.sql.catalyst.util.quoteIfNeeded(e.name)}"
     }
     val columns = aggregateColumns(aggregate)
     val keys = aggregate.groupingExpressions.zip(keyNames).map { case (key, name) => Alias(unalias(key), name)() }
@@ -418,10 +439,10 @@ object WindowedBuilder {
     val input = df.queryExecution.analyzed.output.filter(read.contains)
     AggregateText(
       StructType(input.map(a => StructField(a.name, a.dataType, a.nullable))),
-      keys.map(text),
-      columns.map(text),
-      gap.map(g => plain(g.child).sql),
-      trigger.map(plain(_).sql)
+      keys.map(named),
+      columns.map(named),
+      gap.map(g => sqlOf(g.child)),
+      trigger.map(sqlOf)
     )
   }
 }

@@ -59,7 +59,7 @@ object StatefulBuilder {
       options.callbacks,
       options.windows.map(_.name),
       options.windows.map(_.clock),
-      if (options.shards.isEmpty) Nil else shards.map(s => WindowedBuilder.plain(s.child).sql),
+      if (options.shards.isEmpty) Nil else shards.map(s => WindowedBuilder.sqlOf(s.child)),
       options.state,
       options.folds,
       options.begins
