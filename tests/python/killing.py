@@ -8,7 +8,7 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -85,11 +85,12 @@ def committed(checkpoint: Path) -> int:
     return len(list((checkpoint / "commits").glob("[0-9]*")))
 
 
-def session_of_its_own(home: Path, master: str = "local[2]") -> SparkSession:
+def session_of_its_own(home: Path, master: str = "local[2]", jars: Iterable[Path] = ()) -> SparkSession:
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC")
     # A short life: little is gained by compiling well. What a killed JVM leaves behind goes with the test's folder.
     builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+    builder = builder.config("spark.jars", ",".join(jar.as_uri() for jar in jars))
     # A task waits for the executor that has its state.
     builder = builder.config("spark.locality.wait", "10m")
     return mullion.configure(builder.config("spark.local.dir", str(home / "local"))).getOrCreate()

@@ -13,16 +13,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mullion import topics
 
 
-def outputs_of(stream: DataFrame) -> DataFrame:
+def outputs_of(stream: DataFrame, prefix: str = "") -> DataFrame:
     """Each row's number to the topic that it names; of those that are threes another number to ``threes``."""
 
     def publish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
-                yield rows_for(row["to"], [{"n": row["n"]}])
+                yield rows_for(prefix + row["to"], [{"n": row["n"]}])
                 if row["n"] % 3 == 0:
-                    yield rows_for("threes", [{"half": row["n"] / 2, "note": None}])
-        yield rows_for("nothing", None)
+                    yield rows_for(f"{prefix}threes", [{"half": row["n"] / 2, "note": None}])
+        yield rows_for(f"{prefix}nothing", None)
 
     # More than one task has rows.
     return stream.select("n", "to").repartition(2, "n").mapInArrow(publish, topics.OUTPUTS)
@@ -36,17 +36,19 @@ def rows_for(topic: str, rows: list[dict[str, Any]] | None) -> pa.RecordBatch:
     )
 
 
-def start(spark: SparkSession, broker: topics.Broker, publisher: topics.Publisher, checkpoint: Path) -> StreamingQuery:
-    """Publishes what there is in the topic ``in``."""
-    outputs = outputs_of(broker.stream(spark, "in", schema="n bigint, to string"))
+def start(
+    spark: SparkSession, broker: topics.Broker, publisher: topics.Publisher, checkpoint: Path, prefix: str = ""
+) -> StreamingQuery:
+    """Publishes what there is in the topic ``in``; all names of topics begin with ``prefix``."""
+    outputs = outputs_of(broker.stream(spark, f"{prefix}in", schema="n bigint, to string"), prefix)
     writer = outputs.writeStream.foreachBatch(publisher.publish).option("checkpointLocation", str(checkpoint))
     return writer.trigger(availableNow=True).start()
 
 
-def feed(broker: topics.Broker, calls: range) -> None:
+def feed(broker: topics.Broker, calls: range, prefix: str = "") -> None:
     for call in calls:
         rows = range(10 * call, 10 * call + 10)
-        topics.produce(broker, "in", [{"n": n, "to": ["even", "odd"][n % 2]} for n in rows])
+        topics.produce(broker, f"{prefix}in", [{"n": n, "to": ["even", "odd"][n % 2]} for n in rows])
 
 
 def rows_of(broker: topics.Broker, topic: str, column: str = "n") -> list[Any]:
@@ -54,7 +56,7 @@ def rows_of(broker: topics.Broker, topic: str, column: str = "n") -> list[Any]:
     return sorted(table[column].to_pylist()) if table.num_rows else []
 
 
-def is_whole(broker: topics.Broker, until: int) -> None:
-    assert rows_of(broker, "even") == list(range(0, until, 2))
-    assert rows_of(broker, "odd") == list(range(1, until, 2))
-    assert rows_of(broker, "threes", "half") == [n / 2 for n in range(0, until, 3)]
+def is_whole(broker: topics.Broker, until: int, prefix: str = "") -> None:
+    assert rows_of(broker, f"{prefix}even") == list(range(0, until, 2))
+    assert rows_of(broker, f"{prefix}odd") == list(range(1, until, 2))
+    assert rows_of(broker, f"{prefix}threes", "half") == [n / 2 for n in range(0, until, 3)]

@@ -373,7 +373,6 @@ def test_a_program_drains_what_it_publishes_for_itself_and_goes_on_after_the_bro
     kafka.start()
     topics.produce(app.broker, "app-numbers", [{"n": 5}])
     app.run(until="drained")
-    # At least once; nothing was cut off here, so exactly.
     assert sorted(topics.read(app.broker, "app-totals")["total"].to_pylist()) == [0, 2, 4, 6, 8, 10]
 
 
@@ -441,7 +440,7 @@ def test_what_kafka_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         topics.produce(broker, "rows", [1], timestamps=[0])
     with pytest.raises(InvalidArgumentError, match="'a/b' is not a topic's name"):
         topics.read(broker, "a/b")
-    monkeypatch.setattr(_kafka_client, "_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(_kafka_client, "WAIT_SECONDS", 0.1)
     with pytest.raises(MullionError, match=r"Kafka at localhost:1 does not answer: .* Is it running"):
         topics.read(broker, "rows")
     with pytest.raises(MullionError, match=r"1 of 1 rows were not acknowledged by Kafka at localhost:1"):

@@ -20,7 +20,6 @@ its own note is written, under the locks of these topics: nobody can send what w
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import shutil
 import uuid
@@ -35,9 +34,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from mullion import _jvm
 from mullion._app.clock import Clock, system
-from mullion.errors import MullionError
 from mullion.topics import _leases, _types
 from mullion.topics._brokers import columns_text
 from mullion.topics._dir_topic import DirTopic, Staged, replace_text, write_rows
@@ -52,10 +49,8 @@ from mullion.topics._outputs import (
     require_outputs,
     show,
 )
+from mullion.topics._planned import MOST_PLANS, plan_of, require_same
 from mullion.topics._records import TIMESTAMP_TYPE, normal
-
-_MOST_PLANS = 100
-"""How many batches a note remembers: Spark's checkpoint keeps as many."""
 
 _STAGED = "partition int, topic string, file string, columns string, rows bigint, callback string, note binary"
 """What a task tells the driver, as DDL: of a file, or a note."""
@@ -146,14 +141,14 @@ class DirPublisher:
         if noted is not None and not noted.applied:
             with self._locked(noted.files):
                 self._apply(noted, note, again=True)
-        plan = _in_short(_jvm.plan_of_batch(rows.sparkSession, query, batch_id))
         shutil.rmtree(staging, ignore_errors=True)
         files, notes, printed = self._stage(rows, batch_id, make, query, staging)
         if tell is not None:
             tell(notes)
+        plan = plan_of(rows.sparkSession, query, batch_id) if files else ""
         if noted is None or noted.batch < batch_id:
             plans = noted.plans if noted else {}
-            last = {number: plans[number] for number in sorted(plans)[1 - _MOST_PLANS :]}
+            last = {number: plans[number] for number in sorted(plans)[1 - MOST_PLANS :]}
             batch = _Noted(batch_id, applied=False, files=files, plans={**last, batch_id: plan})
             if files:
                 with self._locked(files):
@@ -162,7 +157,11 @@ class DirPublisher:
                     self._apply(batch, note, again=False)
             show(printed)
         elif files:
-            _require_same(noted, batch_id, plan, query, note)
+            way_out = (
+                f" To publish from this one on all the same, delete {note}: what came after it is in the topics twice "
+                "then."
+            )
+            require_same(noted.plans, noted.batch, batch_id, plan, query, way_out)
         shutil.rmtree(staging, ignore_errors=True)
 
     def close(self) -> None:
@@ -223,23 +222,6 @@ class DirPublisher:
                 folder.append_locked([file.staged for file in left], [file.origin for file in left])
             self._published[topic] += sum(file.rows for file in left)
         replace_text(note, _Noted(noted.batch, applied=True, files=(), plans=noted.plans).json())
-
-
-def _in_short(plan: str) -> str:
-    return hashlib.sha256(plan.encode()).hexdigest()[:16] if plan else ""
-
-
-def _require_same(noted: _Noted, batch: int, plan: str, query: str, note: Path) -> None:
-    """Refuses a batch with the number of one that was published, where it is another one."""
-    if not plan or not noted.plans or noted.plans.get(batch) == plan:
-        return
-    raise MullionError(
-        f"Batch {batch} of the query {query} is not the one that was published under that number: batches up to "
-        f"{noted.batch} are in the topics, and what this one makes would be thrown away. Its checkpoint is an older "
-        "copy, or one that another program goes on from. Go on with the newest checkpoint, or give a program of its "
-        f"own a new one. To publish from this one on all the same, delete {note}: what came after it is in the topics "
-        "twice then."
-    )
 
 
 def batch_by_topic(files: Iterable[_File]) -> dict[str, list[_File]]:

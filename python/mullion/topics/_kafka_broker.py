@@ -126,7 +126,7 @@ class KafkaBroker:
         return {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"}
 
     def publisher(self, clock: Clock | None = None) -> Publisher:
-        """What one query publishes with: at least once; its rows have the time at which they are sent."""
+        """What one query publishes with: exactly once; its rows have the time at which they are sent."""
         from mullion.topics._kafka_publisher import KafkaPublisher
 
         return KafkaPublisher(self.servers)
@@ -154,6 +154,8 @@ class KafkaBroker:
             return (
                 spark.readStream.format("kafka")
                 .option("kafka.bootstrap.servers", self.servers)
+                # What a publisher did not commit is not there.
+                .option("kafka.isolation.level", "read_committed")
                 .option("subscribe", topic)
                 .option("startingOffsets", "earliest")
                 # A backlog is read in batches that fit into memory.

@@ -1,16 +1,17 @@
-"""Kafka from this process, without Spark: the only file that uses its client."""
+"""Kafka from this process, without Spark. What uses its client is here, and in ``_kafka_transactions``."""
 
 from __future__ import annotations
 
 import heapq
+import logging
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError
 
-_WAIT_SECONDS = 30.0
-_MOST_BYTES = 1_000_000_000
+WAIT_SECONDS = 30.0
+MOST_BYTES = 1_000_000_000
 
 
 class Record(NamedTuple):
@@ -23,17 +24,17 @@ class Record(NamedTuple):
     value: bytes | None
 
 
-def make(servers: str, topic: str) -> None:
-    """Makes a topic with the cluster's defaults, if it is not there."""
-    kafka = _client()
+def make(servers: str, topic: str, partitions: int = -1, config: Mapping[str, str] | None = None) -> None:
+    """Makes a topic with the cluster's defaults, or others, if it is not there."""
+    kafka = client()
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-    admin = AdminClient(_settings(servers))
+    admin = AdminClient(settings(servers))
     if topic in _metadata(admin, servers).topics:
         return
-    asked = NewTopic(topic, num_partitions=-1, replication_factor=-1)
+    asked = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(config or {}))
     try:
-        admin.create_topics([asked], request_timeout=_WAIT_SECONDS)[topic].result()
+        admin.create_topics([asked], request_timeout=WAIT_SECONDS)[topic].result()
     except kafka.KafkaException as theirs:
         if theirs.args[0].code() != kafka.KafkaError.TOPIC_ALREADY_EXISTS:
             raise MullionError(f"Topic {topic!r} cannot be made in Kafka at {servers}: {theirs}") from theirs
@@ -41,7 +42,7 @@ def make(servers: str, topic: str) -> None:
 
 def produce(servers: str, topic: str, rows: Iterable[tuple[str | None, bytes, int]]) -> None:
     """Sends rows (key, value, time in microseconds) and waits until all are acknowledged."""
-    kafka = _client()
+    kafka = client()
     rows = list(rows)
     for _, _, us in rows:
         if us < 1000:
@@ -50,14 +51,14 @@ def produce(servers: str, topic: str, rows: Iterable[tuple[str | None, bytes, in
                 "millisecond after the epoch or later."
             )
     producer = kafka.Producer(
-        _settings(servers)
+        settings(servers)
         | {
             "enable.idempotence": True,
-            "delivery.timeout.ms": int(_WAIT_SECONDS * 1000),
+            "delivery.timeout.ms": int(WAIT_SECONDS * 1000),
             # As Kafka's own client, and so Spark, which a program publishes with: one key is in one partition.
             "partitioner": "murmur2_random",
             # How large a row may be is for the broker to say.
-            "message.max.bytes": _MOST_BYTES,
+            "message.max.bytes": MOST_BYTES,
         }
     )
     # What became of each row: nothing yet, None for acknowledged, or an error.
@@ -76,7 +77,7 @@ def produce(servers: str, topic: str, rows: Iterable[tuple[str | None, bytes, in
             is_fate_of(row, theirs.args[0])
         if refused:
             break
-    producer.flush(_WAIT_SECONDS)
+    producer.flush(WAIT_SECONDS)
     failed = [row for row, fate in enumerate(fates) if fate is not None]
     if failed:
         raise _not_sent(servers, topic, rows, fates, failed[0])
@@ -95,7 +96,7 @@ def _send(producer: Any, topic: str, key: str | None, value: bytes, ms: int, del
 def _not_sent(
     servers: str, topic: str, rows: list[tuple[str | None, bytes, int]], fates: list[Any], first: int
 ) -> MullionError:
-    kafka = _client()
+    kafka = client()
     there = sum(fate is None for fate in fates)
     large = [
         row
@@ -117,38 +118,98 @@ def _not_sent(
     )
 
 
+def limit_of(servers: str, topic: str) -> int | None:
+    """How large a batch of rows of a topic may be, in bytes; ``None`` where Kafka does not say."""
+    kafka = client()
+    from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
+
+    # What is asked of a client that is gone nobody answers.
+    admin, of_topic = AdminClient(settings(servers)), ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        asked = admin.describe_configs([of_topic], request_timeout=WAIT_SECONDS)
+        return int(asked[of_topic].result()["max.message.bytes"].value)
+    except (kafka.KafkaException, KeyError):
+        return None
+
+
 def read(servers: str, topic: str, last: int | None = None) -> list[Record]:
-    """The records of a topic, or the ``last`` ones of each partition; none of a topic that is not there."""
-    kafka = _client()
-    consumer = kafka.Consumer(
-        _settings(servers)
-        | {"group.id": f"mullion-{uuid.uuid4().hex}", "enable.auto.commit": False, "enable.partition.eof": True}
-    )
+    """The records of a topic, or the ``last`` ones of each partition; none of a topic that is not there.
+
+    Of transactions those that were committed: a partition is read up to the first that is open.
+    """
+    consumer = _consumer(servers)
     try:
         about = _metadata(consumer, servers).topics.get(topic)
         if about is None:
             return []
-        starts = []
+        starts = {}
         for number in about.partitions:
-            partition = kafka.TopicPartition(topic, number)
-            low, high = consumer.get_watermark_offsets(partition, timeout=_WAIT_SECONDS)
-            starts.append(kafka.TopicPartition(topic, number, low if last is None else max(low, high - last)))
-        consumer.assign(starts)
-        partitions: dict[int, list[Record]] = {start.partition: [] for start in starts}
-        open_ones = set(partitions)
-        while open_ones:
-            message = consumer.poll(_WAIT_SECONDS)
-            if message is None:
-                raise MullionError(f"Kafka at {servers} stopped answering while topic {topic!r} was read.")
-            if message.error() is None:
-                partitions[message.partition()].append(_record(message))
-            elif message.error().code() == kafka.KafkaError._PARTITION_EOF:
-                open_ones.discard(message.partition())
-            elif not message.error().retriable():
-                raise MullionError(f"Topic {topic!r} cannot be read from Kafka at {servers}: {message.error()}")
+            low, high = consumer.get_watermark_offsets(client().TopicPartition(topic, number), timeout=WAIT_SECONDS)
+            starts[number] = low if last is None else max(low, high - last)
+        partitions = _read(consumer, servers, topic, starts, dict.fromkeys(starts, 0), WAIT_SECONDS)
         return list(heapq.merge(*partitions.values(), key=lambda record: record.ms))
     finally:
         consumer.close()
+
+
+def read_settled(servers: str, topic: str, number: int, seconds: float) -> list[Record]:
+    """All records of a partition, once the transactions that are open now have ended, which take so many seconds."""
+    kafka = client()
+    from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+    admin, partition = AdminClient(settings(servers)), kafka.TopicPartition(topic, number)
+    try:
+        asked = admin.list_offsets(
+            {partition: OffsetSpec.latest()},  # type: ignore[no-untyped-call]
+            isolation_level=kafka.IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=WAIT_SECONDS,
+        )
+        end = asked[partition].result().offset
+    except kafka.KafkaException as theirs:
+        raise MullionError(f"Topic {topic!r} cannot be read from Kafka at {servers}: {theirs}") from theirs
+    consumer = _consumer(servers)
+    try:
+        return _read(consumer, servers, topic, {number: kafka.OFFSET_BEGINNING}, {number: end}, seconds + WAIT_SECONDS)[
+            number
+        ]
+    finally:
+        consumer.close()
+
+
+def _consumer(servers: str) -> Any:
+    return client().Consumer(
+        settings(servers)
+        | {
+            "group.id": f"mullion-{uuid.uuid4().hex}",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            # The end of a partition is seen when there is nothing more to come.
+            "fetch.wait.max.ms": 10,
+        }
+    )
+
+
+def _read(
+    consumer: Any, servers: str, topic: str, starts: Mapping[int, int], ends: Mapping[int, int], seconds: float
+) -> dict[int, list[Record]]:
+    """The records of partitions, each up to where it ends, and that at or after an offset, for which it waits."""
+    kafka = client()
+    consumer.assign([kafka.TopicPartition(topic, number, start) for number, start in starts.items()])
+    partitions: dict[int, list[Record]] = {number: [] for number in starts}
+    open_ones = set(starts)
+    while open_ones:
+        message = consumer.poll(seconds)
+        if message is None:
+            raise MullionError(f"Kafka at {servers} stopped answering while topic {topic!r} was read.")
+        if message.error() is None:
+            partitions[message.partition()].append(_record(message))
+        elif message.error().code() == kafka.KafkaError._PARTITION_EOF:
+            if message.offset() >= ends[message.partition()]:
+                open_ones.discard(message.partition())
+        elif not message.error().retriable():
+            raise MullionError(f"Topic {topic!r} cannot be read from Kafka at {servers}: {message.error()}")
+    return partitions
 
 
 def _record(message: Any) -> Record:
@@ -158,23 +219,29 @@ def _record(message: Any) -> Record:
     return Record(message.partition(), message.offset(), ms, text, message.value())
 
 
-def _metadata(client: Any, servers: str) -> Any:
-    kafka = _client()
+def _metadata(asking: Any, servers: str) -> Any:
+    kafka = client()
     try:
         # Of all topics: to ask for one may make it.
-        return client.list_topics(timeout=_WAIT_SECONDS)
+        return asking.list_topics(timeout=WAIT_SECONDS)
     except kafka.KafkaException as theirs:
         raise MullionError(
             f"Kafka at {servers} does not answer: {theirs.args[0].str()}. Is it running, and can this machine reach it?"
         ) from theirs
 
 
-def _settings(servers: str) -> dict[str, Any]:
-    # What goes wrong is raised: the client's own log says it in its own words, and once more.
-    return {"bootstrap.servers": servers, "log_level": 0, "error_cb": lambda _: None}
+def settings(servers: str) -> dict[str, Any]:
+    """What each of its clients is given."""
+    # What goes wrong is raised: the client's own log says it in its own words, and once more. A callback for errors it
+    # does not call for fatal ones, but raises them in the middle of other callbacks.
+    return {"bootstrap.servers": servers, "log_level": 0, "logger": _SILENT}
 
 
-def _client() -> Any:
+_SILENT = logging.Logger("confluent_kafka", logging.CRITICAL + 1)
+
+
+def client() -> Any:
+    """Kafka's client; raises :class:`UnsupportedError` where it is not installed."""
     try:
         import confluent_kafka
     except ImportError as missing:

@@ -1,50 +1,87 @@
-"""Publishing to Kafka, with Spark's sink for it: at least once."""
+"""Publishing to Kafka exactly once: a batch is one transaction, which says which batch it is.
+
+::
+
+    tasks:  make rows, kept in Spark     killed here: the batch is done again
+    driver: begin, send all, {batch}     killed here: Kafka drops what was sent, and the batch is done again
+            commit                       killed here: the batch is done again, and thrown away by its number
+
+One producer on the driver sends a batch, for a transaction of Kafka has one producer. What tasks have made waits for it
+where it was made, in Spark's memory or on its disks; it crosses in pieces.
+
+A batch that Spark does again is evaluated again, for the state of its operators, and is thrown away if it is the one
+that is in topics, by what Spark planned for it. Another batch under its number is refused.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import final
+from typing import Any, final
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
-from pyspark import Accumulator, AccumulatorParam
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from mullion import _jvm
 from mullion.topics import _json, _leases
+from mullion.topics._kafka_transactions import Row, Transactions
 from mullion.topics._outputs import (
-    NOTED,
     PRINTED,
     Make,
     Note,
     Tell,
-    carried,
+    decoded,
+    encoded,
     outputs_in,
     partition_of_task,
     query_id_of,
     require_outputs,
     show,
 )
+from mullion.topics._planned import plan_of, require_same
 from mullion.topics._records import normal
 
-_RECORDS = "topic string, key string, value binary"
+_MADE = "partition int, callback string, note binary, printed string, rows binary"
+"""What a task tells the driver, as DDL: a note, a text, or rows."""
+
+_MADE_SCHEMA = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("callback", pa.string()),
+        ("note", pa.binary()),
+        ("printed", pa.string()),
+        ("rows", pa.binary()),
+    ]
+)
+
+_ROWS_SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.string()), ("value", pa.binary())])
+
+_PIECE = 1 << 20
+"""About how many bytes of rows are together on their way to the driver."""
+
+_AT_ONCE = 1 << 16
+"""A piece of so many bytes at most comes to the driver with the task that made it."""
+
+_IN_HAND = 64 << 20
+"""About how many bytes of pieces the driver has at a time."""
 
 
 @final
 class KafkaPublisher:
     """Publishes the batches of one query; see :class:`mullion.topics.Publisher`.
 
-    A batch that is done again is published again: Spark's sink does not take part in Kafka's transactions. Rows have
-    the time at which they are sent, for the sink takes none. A second process that runs from the same checkpoint is
-    refused where that is in a folder, of this machine or mounted here.
+    Rows have the time at which they are sent. A second process that runs from the same checkpoint is refused where that
+    is in a folder, of this machine or mounted here; elsewhere Kafka refuses the first one's rows from then on.
     """
 
     def __init__(self, servers: str) -> None:
         self._servers = servers
         self._published: Counter[str] = Counter()
         self._lease: Path | None = None
+        self._transactions: Transactions | None = None
 
     @property
     def published(self) -> Mapping[str, int]:
@@ -52,87 +89,121 @@ class KafkaPublisher:
         return self._published
 
     def publish(self, outputs: DataFrame, batch_id: int) -> None:
-        """Publishes a batch."""
+        """Publishes a batch, once. A query that goes on from an earlier batch of its checkpoint repeats nothing."""
         require_outputs(outputs)
         self.publish_made(outputs, batch_id, outputs_in)
 
     def publish_made(self, rows: DataFrame, batch_id: int, make: Make, tell: Tell | None = None) -> None:
-        """The same of what ``make`` makes, which is kept in Spark for as long as ``tell`` looks at its notes."""
-        self._hold(rows)
-        if tell is None:
-            self._send(rows, make)
-            return
-        noted = rows.mapInArrow(lambda batches: carried(list(make(batches))), NOTED).persist()
+        """The same of what ``make`` makes."""
+        query = query_id_of(rows)
+        self._hold(rows, query)
+        made = rows.mapInArrow(_Made(make), _MADE).persist()
         try:
-            notes = noted.where("note IS NOT NULL").select("callback", "note").collect()
-            tell(Note(row.callback, bytes(row.note)) for row in notes)
-            self._send(noted, outputs_in)
+            small = F.when(F.length("rows") <= _AT_ONCE, F.col("rows")).alias("rows")
+            told = made.select(
+                "partition", "callback", "note", "printed", F.length("rows").alias("size"), small
+            ).collect()
+            if tell is not None:
+                tell(Note(row.callback, bytes(row.note)) for row in told if row.note is not None)
+            sizes = [row.size for row in told if row.size is not None]
+            if not sizes or self._sent(rows, batch_id, query, _Pieces(made, told)):
+                show((row.partition, row.printed) for row in told if row.printed is not None)
         finally:
-            noted.unpersist()
+            made.unpersist()
 
     def close(self) -> None:
         """Lets another process publish for the query."""
+        if self._transactions is not None:
+            self._transactions.close()
+            self._transactions = None
         if self._lease is not None:
             _leases.release(self._lease, self)
             self._lease = None
 
-    def _hold(self, rows: DataFrame) -> None:
-        query = query_id_of(rows)
+    def _hold(self, rows: DataFrame, query: str) -> None:
         checkpoint = urlsplit(_jvm.checkpoint_of(rows.sparkSession, query))
         if checkpoint.scheme == "file":
             lease = Path(unquote(checkpoint.path)) / "_publisher.lock"
             _leases.take(lease, self, query)
             self._lease = lease
 
-    def _send(self, rows: DataFrame, make: Make) -> None:
-        # Counted as they are written: to evaluate the batch once more would run its operators again.
-        context = rows.sparkSession.sparkContext
-        counted = context.accumulator(Counter(), _Counts())
-        printed: Accumulator[list[tuple[int, str]]] = context.accumulator([], _Texts())
-
-        def records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for output in make(batches):
-                if output.topic == PRINTED:
-                    partition = partition_of_task()
-                    printed.add([(partition, text) for text in output.batch["value"].to_pylist()])
-                    continue
-                table = normal(output.topic, pa.Table.from_batches([output.batch]))
-                counted.add(Counter({output.topic: table.num_rows}))
-                yield _records(output.topic, output.key, table)
-
-        sent = rows.mapInArrow(records, _RECORDS)
-        sent.write.format("kafka").option("kafka.bootstrap.servers", self._servers).save()
-        self._published.update(counted.value)
-        show(printed.value)
+    def _sent(self, rows: DataFrame, batch: int, query: str, made: Iterable[Row]) -> bool:
+        """Sends what a batch made, unless it is in topics already; whether it was not."""
+        if self._transactions is None:
+            self._transactions = Transactions(self._servers, query)
+        transactions = self._transactions
+        transactions.open()
+        plan = plan_of(rows.sparkSession, query, batch)
+        if batch <= transactions.last:
+            require_same(transactions.plans, transactions.last, batch, plan, query, "")
+            return False
+        self._published.update(transactions.publish(batch, plan, made))
+        return True
 
 
-def _records(topic: str, key: str | None, values: pa.Table) -> pa.RecordBatch:
-    count = values.num_rows
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.repeat(topic, count),
-            pa.repeat(pa.scalar(key, pa.string()), count),
-            pa.array(_json.written(values), pa.binary()),
-        ],
-        names=["topic", "key", "value"],
-    )
+class _Pieces:
+    """The rows that tasks have made: those that came with what they told, and the others in pieces."""
+
+    def __init__(self, made: DataFrame, told: Iterable[Any]) -> None:
+        self._made = made
+        self._told = told
+
+    def __iter__(self) -> Iterator[Row]:
+        left = 0
+        for row in self._told:
+            if row.rows is not None:
+                yield from _rows_in(row.rows)
+            else:
+                left += row.size or 0
+        if left:
+            large = self._made.where(F.length("rows") > _AT_ONCE).select("rows")
+            for row in large.coalesce(1 + left // _IN_HAND).toLocalIterator():
+                yield from _rows_in(row.rows)
 
 
-class _Counts(AccumulatorParam["Counter[str]"]):
-    def zero(self, value: Counter[str]) -> Counter[str]:
-        return Counter()
-
-    def addInPlace(self, value1: Counter[str], value2: Counter[str]) -> Counter[str]:  # noqa: N802
-        value1.update(value2)
-        return value1
+def _rows_in(piece: bytes) -> Iterator[Row]:
+    batch = decoded(piece)
+    return map(Row, *(batch[name].to_pylist() for name in _ROWS_SCHEMA.names))
 
 
-class _Texts(AccumulatorParam["list[tuple[int, str]]"]):
-    def zero(self, value: list[tuple[int, str]]) -> list[tuple[int, str]]:
-        return []
+class _Made:
+    """What a task makes, for the driver. It runs in a Python worker."""
 
-    def addInPlace(  # noqa: N802
-        self, value1: list[tuple[int, str]], value2: list[tuple[int, str]]
-    ) -> list[tuple[int, str]]:
-        value1.extend(value2)
-        return value1
+    def __init__(self, make: Make) -> None:
+        self._make = make
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        partition = partition_of_task()
+        notes: dict[Note, None] = {}
+        piece: list[Row] = []
+        size = 0
+        for topic, key, batch, note in self._make(batches):
+            if note is not None:
+                notes[note] = None
+            if topic == PRINTED:
+                texts = batch["value"].to_pylist()
+                yield _told([{"partition": partition, "printed": text} for text in texts])
+                continue
+            table = normal(topic, pa.Table.from_batches([batch]))
+            for value in _json.written(table):
+                piece.append(Row(topic, key, value))
+                size += len(value)
+                if size > _PIECE:
+                    yield _told([_of_rows(partition, piece)])
+                    piece, size = [], 0
+        told = [{"partition": partition, "callback": note.callback, "note": note.says} for note in notes]
+        if piece:
+            told.append(_of_rows(partition, piece))
+        if told:
+            yield _told(told)
+
+
+def _told(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=_MADE_SCHEMA)
+
+
+def _of_rows(partition: int, rows: list[Row]) -> dict[str, Any]:
+    arrays = [
+        pa.array(list(values), field.type) for values, field in zip(zip(*rows, strict=True), _ROWS_SCHEMA, strict=True)
+    ]
+    return {"partition": partition, "rows": encoded(pa.RecordBatch.from_arrays(arrays, schema=_ROWS_SCHEMA))}

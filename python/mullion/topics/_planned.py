@@ -1,0 +1,35 @@
+"""Which batch of a query is which: its number, and what Spark had planned for it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from mullion import _jvm
+from mullion.errors import MullionError
+
+MOST_PLANS = 100
+"""How many batches a note remembers: Spark's checkpoint keeps as many."""
+
+
+def plan_of(spark: SparkSession, query: str, batch: int) -> str:
+    """What was planned for a batch of a query that runs, in short; empty where nobody knows."""
+    plan = _jvm.plan_of_batch(spark, query, batch)
+    return hashlib.sha256(plan.encode()).hexdigest()[:16] if plan else ""
+
+
+def require_same(plans: Mapping[int, str], last: int, batch: int, plan: str, query: str, way_out: str) -> None:
+    """Refuses a batch with the number of one that was published, where it is another one.
+
+    ``plans`` are of the batches up to ``last`` that published something.
+    """
+    if not plan or not plans or plans.get(batch) == plan:
+        return
+    raise MullionError(
+        f"Batch {batch} of the query {query} is not the one that was published under that number: batches up to "
+        f"{last} are in the topics, and what this one makes would be thrown away. Its checkpoint is an older copy, or "
+        "one that another program goes on from. Go on with the newest checkpoint, or give a program of its own a new "
+        f"one.{way_out}"
+    )
