@@ -1,7 +1,7 @@
-"""Random results of windows, alone and together, against Spark's own ``groupBy`` on a batch, which shares no code with us.
+"""Random results of windows, alone and together, against Spark's own ``groupBy``, which has no code in common with us.
 
-A case is a column: a query with thirty of them looks at thirty. ``MULLION_TEST_SEED`` gives a run again that failed, and
-``MULLION_TEST_ROUNDS`` says how many there are.
+A case is a column: a query with thirty of them looks at thirty. ``MULLION_TEST_SEED`` gives a run again that failed,
+and ``MULLION_TEST_ROUNDS`` says how many there are.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def ask(rng: random.Random, rows: DataFrame, results: int, types: dict[str, str]
     asked = Asked(window, of_spark, rng.sample(list(KEYS), rng.choice([0, 1, 1, 2, 2, 3])))
     make = Results(rng, asked.keys)
     asked.results = {f"c{number}": make.one() for number in range(results)}
-    made = asked.expected(rows).schema[-results:]
+    made = asked.expected(rows).schema.fields[-results:]
     case_matters = rows.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
 
     def folded(name: str) -> str:
