@@ -20,7 +20,7 @@ from mullion.turbine import testing
 from random_rows import seed
 from turbine_programs import LAST_ROW, Program, expected, line
 
-ROUNDS = int(os.environ.get("MULLION_TEST_ROUNDS", "6"))
+ROUNDS = int(os.environ.get("MULLION_TEST_ROUNDS", "3"))
 SUBSCRIPTIONS = ("plain", "body", "kept")
 
 
