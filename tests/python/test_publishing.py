@@ -5,6 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from killing import committed
+from killing import committed, environment, session_of_its_own
 from mullion import topics
 from mullion._app.clock import ManualClock
 from mullion.errors import InvalidArgumentError
@@ -67,7 +71,7 @@ def test_a_batch_that_was_cut_off_half_way_is_published_to_its_end(
     append = DirTopic.append_locked
     left = [4]
 
-    def cut_off(topic: DirTopic, staged: Any, origins: Any = None) -> None:
+    def cut_off(topic: DirTopic, staged: Any, origins: Any, _: Any) -> None:
         for one, origin in zip(staged, origins, strict=True):
             if not left[0]:
                 raise RuntimeError("killed here")
@@ -145,6 +149,28 @@ def test_a_publisher_that_finds_its_query_published_by_another_process_says_by_w
             run(spark, broker, checkpoint)
         assert staged.exists()
     is_whole(broker, 10)
+    run(spark, broker, checkpoint)
+    is_whole(broker, 20)
+
+
+def test_of_two_programs_on_one_checkpoint_the_second_is_refused_until_the_first_is_killed_and_then_ends_its_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    broker, checkpoint = topics.DirBroker(tmp_path / "topics"), tmp_path / "checkpoint"
+    feed(broker, range(2))
+    first = subprocess.Popen([sys.executable, __file__, str(tmp_path)], env=environment(), start_new_session=True)
+    try:
+        while not (tmp_path / "half way").exists():
+            assert first.poll() is None
+            time.sleep(0.05)
+        with pytest.raises(
+            StreamingQueryException, match=rf"is published by process {first.pid} on \S+ already, .* Stop that one"
+        ):
+            run(spark, broker, checkpoint)
+        assert len(rows_of(broker, "even")) + len(rows_of(broker, "odd")) == 5
+    finally:
+        os.killpg(first.pid, signal.SIGKILL)
+        first.wait()
     run(spark, broker, checkpoint)
     is_whole(broker, 20)
 
@@ -233,3 +259,20 @@ def test_what_the_driver_is_told_of_a_batch_may_stop_it_before_any_of_it_is_publ
     run()
     assert rows_of(broker, "to") == list(range(10))
     assert told == [("made", b"of n")] * 2
+
+
+def stop_half_way(home: Path) -> None:
+    """A program that has put its first batch into one topic, and waits for its end."""
+    append = DirTopic.append_locked
+
+    def appended(topic: DirTopic, *given: Any) -> None:
+        append(topic, *given)
+        (home / "half way").touch()
+        signal.pause()
+
+    DirTopic.append_locked = appended  # type: ignore[method-assign, assignment]
+    run(session_of_its_own(home), topics.DirBroker(home / "topics"), home / "checkpoint")
+
+
+if __name__ == "__main__":
+    stop_half_way(Path(sys.argv[1]))

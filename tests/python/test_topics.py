@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import functools
 import itertools
 import math
 import os
@@ -11,6 +12,7 @@ import random
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +181,36 @@ def test_values_of_two_kinds_in_one_column_are_refused_whatever_their_order(brok
         {"n": 2.5, "m": decimal.Decimal(3)},
         {"n": 4.0, "m": None},
     ]
+
+
+def test_what_is_too_deep_to_be_read_again_is_refused_and_what_is_accepted_is_read_again(
+    broker: topics.DirBroker, spark: SparkSession
+) -> None:
+    def deep(levels: int, outer: Callable[[Any], Any]) -> Any:
+        return functools.reduce(lambda inner, _: outer(inner), range(levels), outer(1))
+
+    def in_arrow(levels: int) -> pa.Table:
+        kind = functools.reduce(lambda inner, _: pa.list_(inner), range(levels), pa.int64())
+        return pa.table({"n": pa.nulls(1, kind)})
+
+    said = "Topic 'deep': column 'n' has more than 49 lists and records in one another, and nobody could read it again"
+    for levels in (50, 100, 150, 1500, 100_000):
+        for outer in (lambda inner: [inner], lambda inner: {"a": inner}, lambda inner: ({"a": inner},)):
+            with pytest.raises(InvalidArgumentError, match=said):
+                topics.produce(broker, "deep", [{"n": deep(levels, outer)}])
+    for levels in (50, 1500):
+        with pytest.raises(InvalidArgumentError, match=said):
+            topics.produce(broker, "deep", in_arrow(levels))
+    assert not broker.path.exists()
+
+    topics.produce(broker, "lists", [{"n": deep(48, lambda inner: [inner])}])
+    topics.produce(broker, "lists", in_arrow(49))
+    topics.produce(broker, "records", [{"n": deep(48, lambda inner: {"a": inner})}])
+    for topic, rows in (("lists", 2), ("records", 1)):
+        read = values(topics.read(broker, topic))
+        assert len(read) == rows
+        streamed = [row.n for batch in batches(broker.stream(spark, topic), broker.path / topic) for row in batch]
+        assert str(read[0]["n"]) == str(streamed[0]).replace("Row(a=", "{'a': ").replace(")", "}")
 
 
 def test_names_that_spark_takes_for_one_are_refused_wherever_they_are(broker: topics.DirBroker) -> None:

@@ -23,7 +23,8 @@ SchemaLike: TypeAlias = StructType | pa.Schema | str
 class Publisher(Protocol):
     """Puts what a query's batches return into topics, with ``DataStreamWriter.foreachBatch``. Not shared by queries.
 
-    While it lives no other process publishes for its query: that one is refused with a :class:`MullionError`.
+    While it lives no other process publishes for its query: that one is refused with a :class:`MullionError`, or where
+    it cannot be seen from here, this one is from then on.
     """
 
     @property

@@ -37,7 +37,7 @@ from pyspark.sql.types import StructType
 from mullion._app.clock import Clock, system
 from mullion.topics import _leases, _types
 from mullion.topics._brokers import columns_text
-from mullion.topics._dir_topic import DirTopic, Staged, replace_text, write_rows
+from mullion.topics._dir_topic import About, DirTopic, Staged, replace_text, write_rows
 from mullion.topics._outputs import (
     PRINTED,
     Make,
@@ -140,7 +140,7 @@ class DirPublisher:
         noted = _Noted.of_json(note.read_text("utf-8")) if note.exists() else None
         if noted is not None and not noted.applied:
             with self._locked(noted.files):
-                self._apply(noted, note, again=True)
+                self._apply(noted, note)
         shutil.rmtree(staging, ignore_errors=True)
         files, notes, printed = self._stage(rows, batch_id, make, query, staging)
         if tell is not None:
@@ -152,9 +152,9 @@ class DirPublisher:
             batch = _Noted(batch_id, applied=False, files=files, plans={**last, batch_id: plan})
             if files:
                 with self._locked(files):
-                    self._announce(files)
+                    announced = self._announce(files)
                     replace_text(note, batch.json())
-                    self._apply(batch, note, again=False)
+                    self._apply(batch, note, announced)
             show(printed)
         elif files:
             way_out = (
@@ -201,25 +201,32 @@ class DirPublisher:
         notes = [Note(row.callback, bytes(row.note)) for row in told if row.note is not None]
         return files, notes, [(row.partition, row.file) for row in told if row.topic == PRINTED]
 
-    def _announce(self, files: Iterable[_File]) -> None:
-        """Refuses columns that their topics have in another type, while nothing is published; the others are kept."""
-        topics = batch_by_topic(files)
-        for topic, ones in topics.items():
-            about = DirTopic(self._home, topic).about()
-            for file in ones:
-                about = about.joined(topic, file.staged.columns)
-        for topic, ones in topics.items():
-            DirTopic(self._home, topic).announce_locked((file.staged.columns for file in ones), rows=True)
+    def _announce(self, files: Iterable[_File]) -> dict[str, About]:
+        """Refuses columns that their topics have in another type, while nothing is published; the others are kept.
 
-    def _apply(self, noted: _Noted, note: Path, *, again: bool) -> None:
+        What the topics' notes say then.
+        """
+        notes: dict[str, tuple[About, About]] = {}
+        for topic, ones in batch_by_topic(files).items():
+            about = joined = DirTopic(self._home, topic).about()
+            for file in ones:
+                joined = joined.joined(topic, file.staged.columns)
+            notes[topic] = about, joined
+        return {topic: DirTopic(self._home, topic).announce_locked(*note) for topic, note in notes.items()}
+
+    def _apply(self, noted: _Noted, note: Path, announced: Mapping[str, About] | None = None) -> None:
+        """Puts the files of a batch into their topics: of one that was begun before, those that are not there yet."""
         for topic, files in batch_by_topic(noted.files).items():
             folder = DirTopic(self._home, topic)
-            if again:
+            left, about = files, None
+            if announced is None:
                 folder.name_left_behind()
-            there = {file.stem.split("-", 2)[2] for file in folder.files()} if again else set()
-            left = [file for file in files if file.origin not in there]
+                there = {file.stem.split("-", 2)[2] for file in folder.files()}
+                left = [file for file in files if file.origin not in there]
+            else:
+                about = announced[topic]
             if left:
-                folder.append_locked([file.staged for file in left], [file.origin for file in left])
+                folder.append_locked([file.staged for file in left], [file.origin for file in left], about)
             self._published[topic] += sum(file.rows for file in left)
         replace_text(note, _Noted(noted.batch, applied=True, files=(), plans=noted.plans).json())
 

@@ -31,7 +31,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -187,13 +187,11 @@ class DirTopic:
     def announce(self, schema: T.StructType) -> About:
         """Gives the topic columns before rows with them; calls of ``produce`` store them in these types then."""
         with self.locked():
-            return self.announce_locked([schema], rows=False)
+            about = self.about()
+            return self.announce_locked(about, about.joined(self.name, schema, rows=False))
 
-    def announce_locked(self, schemas: Iterable[T.StructType], *, rows: bool) -> About:
-        """The same by who holds the lock; ``rows``: files with these columns will come, and nobody can prevent it."""
-        about = joined = self.about()
-        for schema in schemas:
-            joined = joined.joined(self.name, schema, rows=rows)
+    def announce_locked(self, about: About, joined: About) -> About:
+        """The same by who holds the lock: from now on the topic is as ``joined`` says, and was so far as ``about``."""
         if joined != about:
             self._write_note(joined)
         return joined
@@ -203,12 +201,14 @@ class DirTopic:
         with self.locked():
             self.append_locked(staged, origins)
 
-    def append_locked(self, staged: Sequence[Staged], origins: Sequence[str] | None = None) -> None:
-        """The same by who holds the lock."""
-        about = self.about()
+    def append_locked(
+        self, staged: Sequence[Staged], origins: Sequence[str] | None = None, about: About | None = None
+    ) -> None:
+        """The same by who holds the lock, and may know the topic's note."""
+        about = about or self.about()
         for one in staged:
             about = about.joined(self.name, one.columns)
-        self.name_left_behind()
+        self.name_left_behind(about)
         first = about.next
         # Milliseconds, for that is what Spark sees of a file's time.
         base = max(time.time_ns() // 1_000_000, about.last_ms + 1)
@@ -223,13 +223,13 @@ class DirTopic:
             one.file.rename(self.folder / names[-1])
         self._name(names)
 
-    def name_left_behind(self) -> None:
+    def name_left_behind(self, about: About | None = None) -> None:
         """Puts into the manifest, under the lock, what killed producers left of it; makes it where there is none."""
         named = self._last_named()
         if named is None:
             names = [file.name for file in self.files()]
             replace_text(self._manifest, "".join(f"{name}\n" for name in names))
-        elif named + 1 < self.about().next:
+        elif named + 1 < (about or self.about()).next:
             files = sorted(self.folder.glob("[0-9]*.parquet"))
             self._name([file.name for file in files if _number_of(file.name) > named])
 

@@ -18,10 +18,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from mullion.errors import InvalidArgumentError
-from mullion.topics._records import VALUE
-
-MOST_DEPTH = 100
-"""How deep arrays and objects may be in one another."""
+from mullion.topics._records import MOST_DEPTH, VALUE, is_deep
 
 MOST_DIGITS = 1000
 """How many characters a number may have."""
@@ -60,7 +57,7 @@ def read(value: bytes | None, *, exact: bool = False) -> Any:
         found = (_EXACT if large else _PLAIN if len(text) <= MOST_DIGITS else _CHECKED).decode(text)
     except RecursionError:
         raise ValueError(f"it is nested more than {MOST_DEPTH} deep") from None
-    if text.count("[") + text.count("{") > MOST_DEPTH and _is_deep(found):
+    if text.count("[") + text.count("{") > MOST_DEPTH and is_deep(found, MOST_DEPTH):
         raise ValueError(f"it is nested more than {MOST_DEPTH} deep")
     if "\\u" in text:
         # Half of a surrogate pair is no text.
@@ -87,20 +84,6 @@ _LARGE = re.compile(r"\d{19}")
 _PLAIN = json.JSONDecoder()
 _CHECKED = json.JSONDecoder(parse_int=_int, parse_float=lambda digits: float(_number(digits)))
 _EXACT = json.JSONDecoder(parse_int=_exact_int, parse_float=lambda digits: float(_number(digits)))
-
-
-def _is_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(MOST_DEPTH):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, (dict, list))
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        if not any(isinstance(inner, (dict, list)) for inner in level):
-            return False
-    return True
 
 
 def _dumps(value: Any) -> str:

@@ -39,11 +39,16 @@ def values_of(topic: str, data: Data) -> pa.Table:
 
 
 def normal(topic: str, table: pa.Table, *, apart: bool = True) -> pa.Table:
-    """A table with its columns in the types that topics have; ``apart``: and with names that Spark tells apart."""
+    """A table with its columns in the types that topics have.
+
+    ``apart``: and with names that Spark tells apart, and no deeper than it can be read again.
+    """
     columns: dict[str, Any] = {}
     kinds: list[T.StructField] = []
     for name, values in zip(table.column_names, table.columns, strict=True):
         require_name(topic, name, columns)
+        if apart and _is_deep_type(values.type):
+            raise _too_deep(topic, name)
         try:
             kind = _types.of_arrow(values.type)
         except _types.UnstorableError as no_type:
@@ -152,6 +157,8 @@ def table_of_values(topic: str, rows: list[Any]) -> pa.Table:
 
 
 def _array(topic: str, name: str, values: list[Any]) -> pa.Array:
+    if any(isinstance(value, _NESTED) and is_deep(value, MOST_DEPTH) for value in values):
+        raise _too_deep(topic, name)
     try:
         kind = _types.of_values(name, values)
         return pa.array(_types.values_for(values, kind), _types.arrow_of(kind))
@@ -209,23 +216,44 @@ def require_name(topic: str, name: object, taken: Iterable[str]) -> None:
         raise InvalidArgumentError(f"Topic {topic!r}: the column {name!r} is there twice. Rename one of them.")
 
 
-DEEPEST = 50
-"""How many lists and records may be in one another: Arrow's files have 64 at most, and its types lie on the stack."""
+DEEPEST = 49
+"""How many lists and records may be in one another in a column: readers of Parquet take 100 levels, a list has two."""
+
+MOST_DEPTH = 100
+"""How many may be in one another in a value on its way to a column: more of them there is no room for on the stack."""
+
+_NESTED = (dict, list, tuple, set, frozenset)
 
 
-def is_deep(value: Any) -> bool:
-    """Whether a value has more in one another than a column can have."""
-    level = [value]
-    for _ in range(DEEPEST):
+def is_deep(value: Any, most: int = DEEPEST) -> bool:
+    """Whether a value has more than so many lists and records in one another."""
+    level = [value] if isinstance(value, _NESTED) else []
+    for _ in range(most):
         level = [
             inner
-            for held in level
-            if isinstance(held, (dict, list))
-            for inner in (held.values() if isinstance(held, dict) else held)
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, _NESTED)
         ]
         if not level:
             return False
     return True
+
+
+def _is_deep_type(kind: pa.DataType) -> bool:
+    level = [kind]
+    for _ in range(DEEPEST + 1):
+        level = [of.field(i).type for of in level if pa.types.is_nested(of) for i in range(of.num_fields)]
+        if not level:
+            return False
+    return True
+
+
+def _too_deep(topic: str, name: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"Topic {topic!r}: column {name!r} has more than {DEEPEST} lists and records in one another, and nobody could "
+        "read it again. Send it as text: json.dumps(value)."
+    )
 
 
 def _require_as_many(what: str, given: Sequence[object], count: int) -> None:
