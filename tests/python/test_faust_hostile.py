@@ -93,8 +93,9 @@ def test_what_a_topic_cannot_take_is_the_fault_of_the_event_that_it_is_sent_for(
 
     run = LocalRun(program, ManualLikeClock())
     good = [{"a": 1}, {}, {"a": "x"}, None, [1, 2], {"b": {"c": []}}]
+    good += [2**63 - 1, {"n": -(2**63)}, "é", {"é": "ü", "on": True}]
     bad = [{"": 1}, {"a\nb": 1}, {"_key": 1}, {"a": [1, "x"]}, {"a": 10**30}, {"a": "\ud800"}, 10**30]
-    bad += [float("nan"), {"a": deep(60)}, deep(300)]
+    bad += [float("nan"), {"a": deep(60)}, deep(300), "\ud800", {"\ud800": 1}, {"a": -(2**63) - 1}]
     run.produce("in", [("k", value, 0.0) for pair in zip(good, bad, strict=False) for value in pair])
     run.produce("in", [("k", value, 0.0) for value in bad[len(good) :]])
     assert [message.value for message in run.published["out"]] == good

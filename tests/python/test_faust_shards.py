@@ -144,6 +144,7 @@ def test_events_are_in_shards_by_a_field_where_every_key_is_proven_to_be_it(
     ("stream", "lines", "kind", "field"),
     [
         ("events.events()", ["totals[e.key] += 1"], dict, ""),
+        ("events.events()", ["totals[e.key] += 1"], Plain, ""),
         ("events.events()", ["totals[e.value['k']] += 1"], dict, "k"),
         ("events.events()", ["w = e.value", "totals[w.k] += 1"], Plain, "k"),
         ("events.events()", ["w = e.value", "w.k = 'x'", "totals[w.k] += 1"], Plain, None),

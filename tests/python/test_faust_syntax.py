@@ -29,7 +29,7 @@ from mullion.faust._interpreter import Interpreter
 from mullion.faust._local import LocalRun
 from mullion.faust._parser import read
 from mullion.faust._program import Program
-from mullion.faust._sharding import check, hidden, keys_of
+from mullion.faust._sharding import check, hidden, keys_of, reached
 from mullion.faust._syntax import Const, If, Item, Let, Local, Read, Reading, Update, Value
 from mullion.faust.agents import Agent
 from mullion.faust.streams import GroupBy
@@ -493,6 +493,13 @@ def test_tables_that_are_used_out_of_sight_are_found(line: str, name: str | None
         assert found is not None
         assert found.startswith(f"{name!r} at ")
         assert found[-2:] in (":4", ":6")
+
+
+def test_a_table_is_found_in_a_module_that_is_of_no_file() -> None:
+    table = Program("other").Table("users", default=int)
+    module = types.ModuleType("users")
+    module.bump = lambda key: table.pop(key)  # type: ignore[attr-defined]
+    assert reached(agent_of(body("module.bump(e)"), module=module)[0]) == {"users"}
 
 
 # -- variables

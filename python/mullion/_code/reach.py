@@ -155,7 +155,8 @@ def _is_library(thing: Any) -> bool:
     name = str(module).partition(".")[0]
     if name in _LIBRARIES and name != "__main__":
         return True
-    file = thing.__file__ if isinstance(thing, ModuleType) else getattr(sys.modules.get(str(module)), "__file__", None)
+    # A package without an __init__, and a module that a program has made, are of no file.
+    file = getattr(thing if isinstance(thing, ModuleType) else sys.modules.get(str(module)), "__file__", None)
     return file is not None and any(part in _INSTALLED for part in Path(file).parts)
 
 

@@ -19,14 +19,14 @@ import json
 import math
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, final
 
 from pyspark.sql import types as T  # noqa: N812
 
-from mullion.faust import _parser, _sharding
+from mullion.faust import _parser
 from mullion.faust._seconds import length_us
 from mullion.faust._syntax import (
     About,
@@ -96,17 +96,24 @@ class _Refused(Exception):  # noqa: N818
         self.line = line
 
 
-def decide(agent: Agent, agents: Sequence[Agent], tables: Mapping[str, Table], columns: T.StructType | None) -> Decided:
+def decide(
+    agent: Agent,
+    agents: Sequence[Agent],
+    tables: Mapping[str, Table],
+    columns: T.StructType | None,
+    reached: Callable[[Agent], set[str] | None],
+) -> Decided:
     """Where an agent runs.
 
     - ``agents``: all of the program; ``tables``: its tables, by name.
     - ``columns``: those of the topic's values, ``None`` where nobody knows them yet.
+    - ``reached``: the tables that an agent may use, as :func:`mullion.faust._sharding.reached` finds them.
     """
     reading = _parser.read(agent)
     if reading.kind == "python":
         return Decided(False, reading.why, reading.where)
     try:
-        _require_own(agent, agents, reading.tables)
+        _require_own(agent, agents, reading.tables, reached)
         teller = _Teller(agent, reading, tables, columns)
         said = teller.said()
     except _Refused as refused:
@@ -205,10 +212,12 @@ def _may_read(of: Print | Emit) -> bool:
     return forks and any(isinstance(part, Read) for part in parts)
 
 
-def _require_own(agent: Agent, agents: Sequence[Agent], tables: Sequence[str]) -> None:
+def _require_own(
+    agent: Agent, agents: Sequence[Agent], tables: Sequence[str], reached: Callable[[Agent], set[str] | None]
+) -> None:
     """Agents of one shard follow one another; those in the JVM come first, so none may share its tables."""
     for other in agents:
-        shared = () if other is agent else _sharding.reached(other)
+        shared = () if other is agent else reached(other)
         for name in tables:
             if shared is None or name in shared:
                 raise _Refused(f"the agent {other.name!r} may use the table {name!r} too")

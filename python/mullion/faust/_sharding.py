@@ -221,7 +221,7 @@ class _Values:
 
     def default(self, name: str) -> str:
         """The shard of a value that lacks a part."""
-        return shard_of(self.kind._fields[name].default) if self.is_record else ""
+        return shard_of(self.kind._fields[name].default) if self.is_record and name else ""
 
 
 def _is_of_record(model: type[Record], name: str) -> bool:

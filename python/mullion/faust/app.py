@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import json
 import os
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, cast, get_origin
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias, get_origin
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -28,7 +29,7 @@ from mullion.faust._context import Context, Shard, enter
 from mullion.faust._program import Program
 from mullion.faust._reader import TableReader
 from mullion.faust._running import grouped_by, steps_of, type_by_groups
-from mullion.faust._sharding import Sharding, sharding_of
+from mullion.faust._sharding import Sharding, reached, sharding_of
 from mullion.faust._shards import shard_column
 from mullion.faust._store import MemoryStore
 from mullion.faust._timers import placed
@@ -42,6 +43,7 @@ from mullion.topics._records import RESERVED
 from mullion.topics._schemas import remembered_schema
 
 _JOB = "agents"
+_Reached: TypeAlias = Callable[[Agent], "set[str] | None"]
 
 
 class App(Program, SharedApp):
@@ -135,11 +137,13 @@ class App(Program, SharedApp):
     def _parts(self) -> Sequence[Part]:
         type_by_groups(self.agents.values())
         parts = []
+        # What an agent may use is asked for each of the others.
+        tables = functools.cache(reached)
         columns = {agent.name: self._known_columns(agent.channel.name) for agent in self.agents.values()}
         shards = {agent.name: _sharding_of(agent, columns[agent.name]) for agent in self.agents.values()}
         alone = next((name for name, one in shards.items() if one.field is None), None)
         for agent in self.agents.values():
-            decided = self._decided(agent, columns[agent.name])
+            decided = self._decided(agent, columns[agent.name], tables)
             file, _, line = decided.where.rpartition(":")
             where = f"{shown(file)}:{line}" if file else where_of(agent.function)
             field, words = shards[agent.name].field, shards[agent.name].words
@@ -149,10 +153,10 @@ class App(Program, SharedApp):
             parts.append(Part(f"agent {agent.name}", "JVM" if decided.jvm else "Python", why, where))
         return parts
 
-    def _decided(self, agent: Agent, columns: StructType | None) -> Decided:
+    def _decided(self, agent: Agent, columns: StructType | None, tables: _Reached) -> Decided:
         if not self.compiled:
             return Decided(False, "compiled=False", where_of(agent.function))
-        return _compiled.decide(agent, list(self.agents.values()), self.tables, columns)
+        return _compiled.decide(agent, list(self.agents.values()), self.tables, columns, tables)
 
     def _known_columns(self, topic: str) -> StructType | None:
         """The columns of a topic's values, where they are known without Spark."""
@@ -176,6 +180,7 @@ class App(Program, SharedApp):
         reads: dict[int, Reads] = {}
         folds: dict[int, tuple[str, bool, Decided]] = {}
         rows: DataFrame | None = None
+        tables = functools.cache(reached)
         streams = {name: self._stream_of(name, _schema_of(self.topics[name].value_type)) for name in topics}
         shardings = {agent.name: _sharding_of(agent, streams[agent.channel.name].schema) for agent in agents}
         sharded = all(one.field is not None for one in shardings.values())
@@ -192,12 +197,14 @@ class App(Program, SharedApp):
                 *(field for field in stream.schema.fieldNames() if field == UNFIT),
             )
             places = []
+            value, unfit = F.col(column), UNFIT in of_topic.columns
+            columns = of_topic.select(f"{column}.*").schema
             for number, agent in enumerate(agents):
                 if agent.channel.name == name:
                     sharding = shardings[agent.name] if sharded else None
-                    shard = F.lit("") if sharding is None else _shard_column(agent, sharding, column, of_topic)
+                    shard = F.lit("") if sharding is None else _shard_column(agent, sharding, value, columns, unfit)
                     places.append(F.struct(F.lit(number).cast("int").alias("_agent"), shard.alias("_shard")))
-                    decided = self._decided(agent, of_topic.select(f"{column}.*").schema)
+                    decided = self._decided(agent, columns, tables)
                     if decided.jvm:
                         folds[number] = (column, scalar, decided)
                     reads[number] = Reads(agent, column, scalar, decided.group, decided.tells, sharding)
@@ -307,19 +314,22 @@ def _sharding_of(agent: Agent, columns: StructType | None) -> Sharding:
     return sharding_of(agent, steps_of(agent), _group_of(agent), columns)
 
 
-def _shard_column(agent: Agent, sharding: Sharding, column: str, rows: DataFrame) -> Column:
-    """The shard of each row of a topic, by the rule of the keys of tables."""
+def _shard_column(agent: Agent, sharding: Sharding, value: Column, columns: StructType, unfit: bool) -> Column:
+    """The shard of each row of a topic, by the rule of the keys of tables.
+
+    ``columns`` are those of its ``value``; ``unfit`` says whether there are rows that do not fit them.
+    """
     if not sharding.field:
         return F.coalesce(F.col("_key"), F.lit(""))
-    kinds = {field.name: field.dataType for field in cast(StructType, rows.schema[column].dataType)}
+    kinds = {field.name: field.dataType for field in columns}
     known = sharding.field in kinds
     if not known and not sharding.default:
         raise InvalidArgumentError(
             f"The events of the agent {agent.name!r} are in {sharding.words}, which its topic "
             f"{agent.channel.name!r} does not have. It has: {', '.join(kinds)}."
         )
-    shard = shard_column(F.col(column)[sharding.field], kinds[sharding.field]) if known else F.lit(None).cast("string")
-    if UNFIT in rows.columns:
+    shard = shard_column(value[sharding.field], kinds[sharding.field]) if known else F.lit(None).cast("string")
+    if unfit:
         path = (
             "$" if list(kinds) == ["value"] and not _is_record(agent.channel.value_type) else f"$['{sharding.field}']"
         )
