@@ -77,6 +77,10 @@ class Sessions(Model):
                 pane = before[0].pane if before else None
                 if pane is None:
                     pane = Pane(0, event=self.clock, wall=wall)
+                # On time is a session at its end: one that has grown since will be so again.
+                pane.was_on_time = any(
+                    part.pane.was_on_time for part in before if part.pane is not None and part.end == end_of(merged)
+                )
                 waiting = sum(part.pane.since for part in before if part.pane is not None)
                 pane.since = len(merged) - len(before) + waiting
                 pane.end, pane.ids = end_of(merged), list(ids_of(merged))

@@ -11,7 +11,7 @@ import dev.mullion.MullionException
   * }}}
   *
   * `on_time` and `update` are Flink's: there a pane fires at its end and again for each late row within the lateness;
-  * here once for all the rows of a batch.
+  * here once for all the rows of a batch. A session that grows has a new end, and is on time there again.
   *
   * @param count
   *   fires `early` once so many rows came since the pane opened or last fired; none for never

@@ -33,7 +33,8 @@ final class SessionSet private (private val sessions: java.util.ArrayList[Sessio
     i < sessions.size && sessions.get(i).first <= end
   }
 
-  /** Adds a session, made one with all that it touches.
+  /** Adds a session, made one with all that it touches. What has been `on_time` was so at its end: one that ends later
+    * now has yet to be, and one that ends where a session did that was `on_time` has been.
     *
     * @param rows
     *   how many rows are in it
@@ -55,6 +56,7 @@ final class SessionSet private (private val sessions: java.util.ArrayList[Sessio
     } else if (to == from + 1) {
       val session = sessions.get(from)
       session.first = Math.min(first, session.first)
+      session.wasOnTime &= end <= session.end
       session.end = Math.max(end, session.end)
       session.rows += rows
       session
@@ -63,7 +65,9 @@ final class SessionSet private (private val sessions: java.util.ArrayList[Sessio
       // The pane goes on that was there before the batch; of several the earliest, whatever the order of arrival.
       val survivor = touched.stream.filter(_.isOld).findFirst.orElse(touched.get(0))
       val start = Math.min(first, touched.get(0).first)
-      survivor.end = Math.max(end, touched.get(touched.size - 1).end)
+      val last = touched.get(touched.size - 1)
+      survivor.wasOnTime = last.wasOnTime && end <= last.end
+      survivor.end = Math.max(end, last.end)
       survivor.first = start
       survivor.rows = rows + touched.stream.mapToLong(_.rows).sum
       touched.clear()
@@ -128,7 +132,7 @@ object SessionSet {
     * @param rows
     *   how many came since
     * @param wasOnTime
-    *   whether it has fired `on_time`
+    *   whether it has fired `on_time` at this end
     */
   final class Session(
       var first: Long,

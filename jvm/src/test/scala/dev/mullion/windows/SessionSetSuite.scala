@@ -104,4 +104,28 @@ class SessionSetSuite extends ScalaCheckSuite {
     assertEquals(spans(set), Seq((20L, 50L)))
     assertEquals(set(0).fired, 1)
   }
+
+  test("a session has been on time at the end that it has, in whatever order rows made it grow") {
+    def onTime(ends: (Long, Long)*): SessionSet = {
+      val set = SessionSet.empty
+      ends.foreach { case (first, end) => add(set, first, end) }
+      set.foreach(_.fire(FiringKind.OnTime, clock))
+      SessionSet.fromBytes(set.toBytes(withFirings = true), withFirings = true)
+    }
+    val cases = Seq(
+      (Seq((10L, 20L)), Seq((5L, 15L), (12L, 20L)), true),
+      (Seq((10L, 20L)), Seq((5L, 15L), (12L, 21L)), false),
+      (Seq((10L, 20L), (40L, 50L)), Seq((18L, 30L), (28L, 45L)), true),
+      (Seq((10L, 20L), (40L, 50L)), Seq((18L, 30L), (28L, 45L), (44L, 51L)), false),
+      (Seq((10L, 20L)), Seq((20L, 30L), (30L, 40L)), false)
+    )
+    cases.foreach { case (open, rows, wasOnTime) =>
+      rows.permutations.foreach { order =>
+        val set = onTime(open: _*)
+        order.foreach { case (first, end) => add(set, first, end) }
+        assertEquals(set.size, 1)
+        assertEquals(set(0).wasOnTime, wasOnTime, s"$open and then $order")
+      }
+    }
+  }
 }
