@@ -15,6 +15,7 @@ from mullion._together import together
 from mullion._version import __version__
 from mullion._windowed import Windowed, windowed
 from mullion.errors import (
+    DroppedRowsWarning,
     FunctionError,
     IncompatibleStateError,
     InvalidArgumentError,
@@ -31,6 +32,7 @@ __all__ = [
     "Around",
     "Count",
     "Custom",
+    "DroppedRowsWarning",
     "Duration",
     "Early",
     "FunctionError",

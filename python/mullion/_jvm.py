@@ -151,6 +151,11 @@ def windowed(
     )
 
 
+def dropped_before(df: DataFrame) -> list[str]:
+    """What is to be said of rows that operators of Spark's drop before a window over ``df``."""
+    return str(facade(df.sparkSession).droppedBefore(_internal(df, "_jdf"))).splitlines()
+
+
 def row_in_batch(spark: SparkSession) -> Column:
     """The number of a row in its micro-batch, in the order in which the source is read."""
     return _as_column(facade(spark).rowInBatch())

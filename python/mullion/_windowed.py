@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import warnings
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
@@ -34,7 +35,7 @@ from pyspark.sql.types import (
 from mullion import _durations, _jvm
 from mullion._durations import Duration
 from mullion._options import Options
-from mullion.errors import InvalidArgumentError, UnknownColumnError, UnsupportedError
+from mullion.errors import DroppedRowsWarning, InvalidArgumentError, UnknownColumnError, UnsupportedError
 from mullion.windows import Around, Count, Custom, Early, Global, Session, Sliding, Tumbling, Window
 
 ColumnOrName: TypeAlias = Column | str
@@ -84,7 +85,7 @@ def windowed(
     - ``early``: when open panes fire before they close; ``None`` for only at the close.
     - ``on_time``: whether panes fire when the watermark reaches their end, as ``on_time``, and again in each batch that
       has rows for them until they close, as ``update`` (Flink's firings within the allowed lateness). Interval firings
-      end there.
+      end there. A session that grows after that is on time again at its new end, and until then as one that was not.
     - ``accumulate``: whether each firing shows all of a pane. With ``False`` it shows what came since the firing before
       it, and the close what is left, perhaps nothing.
     - ``late``: what becomes of a row whose pane has closed. ``"drop"`` counts it, ``"emit"`` sends it out in the column
@@ -118,6 +119,10 @@ def windowed(
     ``running``, ``watermark="per key"``, windows of row numbers and ``.collect()`` take a key's rows in order of
     arrival: by source partition, and in its order. After a shuffle upstream (a join, ``dropDuplicates``) that is the
     order which the shuffle gave, and a batch that is tried again may see another one.
+
+    Operators of Spark's before it that go by the watermark (``dropDuplicatesWithinWatermark``, a ``groupBy`` with the
+    event time, joins of streams) drop rows that are older, whatever ``allowed_lateness`` and ``late`` say here: a
+    :class:`DroppedRowsWarning` names the operator, and the log when the query starts.
 
     Raises :class:`UnknownColumnError` for a column that ``df`` does not have, :class:`InvalidArgumentError` for a value
     that cannot be right and :class:`UnsupportedError` for what this version, or Spark Connect, cannot do. A missing
@@ -251,9 +256,11 @@ class Windowed:
                 raise InvalidArgumentError(_not_an_aggregate(aggregate))
             _jvm.require_classic(aggregate, f"the aggregate {aggregate!r}")
         try:
-            return _jvm.windowed(self._df, self._window, self._by, self._options, aggregates=aggregates)
+            panes = _jvm.windowed(self._df, self._window, self._by, self._options, aggregates=aggregates)
         except AnalysisException as theirs:
             raise _refusal(theirs, self._df, "agg(...)") from theirs
+        _warn_of_dropped_rows(self._df)
+        return panes
 
     def collect(self, order: str = "arrival", name: str = "rows", max_rows: int = 1_000_000) -> DataFrame:
         """A row for each pane, with its rows: the keys, ``window``, ``pane``, then an array of structs of all columns.
@@ -283,9 +290,11 @@ class Windowed:
             )
         collect = (order == "time", name, max_rows)
         try:
-            return _jvm.windowed(self._df, self._window, self._by, self._options, aggregates=(), collect=collect)
+            panes = _jvm.windowed(self._df, self._window, self._by, self._options, aggregates=(), collect=collect)
         except AnalysisException as theirs:
             raise _refusal(theirs, self._df, "collect()") from theirs
+        _warn_of_dropped_rows(self._df)
+        return panes
 
     def __repr__(self) -> str:
         parts = [repr(self._df), repr(self._window)]
@@ -293,6 +302,12 @@ class Windowed:
             parts.append(f"by={list(self._by)!r}")
         parts += self._options.written()
         return f"windowed({', '.join(parts)})"
+
+
+def _warn_of_dropped_rows(df: DataFrame) -> None:
+    """Said where the user calls ``agg`` or ``collect``; the log says it again when the query starts."""
+    for text in _jvm.dropped_before(df):
+        warnings.warn(text, DroppedRowsWarning, stacklevel=3)
 
 
 def require_dataframe(df: object, given: str = "windowed() was given") -> None:

@@ -86,6 +86,10 @@ class WrongShardError(MullionError):
     condition = "WRONG_SHARD"
 
 
+class DroppedRowsWarning(UserWarning):
+    """An operator of Spark's before a window drops rows by the watermark, so that the window knows nothing of them."""
+
+
 class VersionMismatchError(MullionError):
     """A JAR, a Python package and a Spark that do not belong together."""
 

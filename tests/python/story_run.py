@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
@@ -12,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import read_panes
+from mullion import DroppedRowsWarning, read_panes
 from mullion.testing import ClockedQuery
 from story import FAR, OPERATOR, Firing, Spec, Step, Story, camel, length, micros, seconds
 from told import as_json, pane_of, said_by, same, same_batches, shown
@@ -51,7 +52,10 @@ class Run:
                 rows = rows.join(names, "k", "left").select("ts", *self.story.names[1:], "name")
             case other:
                 assert other is None, f"nothing comes before a window as {other!r}"
-        panes = self.story.over(rows, self.store)
+        with warnings.catch_warnings():
+            # Of duplicates that are dropped before the window, which is what the story is about.
+            warnings.simplefilter("ignore", DroppedRowsWarning)
+            panes = self.story.over(rows, self.store)
         if self.story.chained:
             panes = self.story.chained.over(panes, self.store)
         return panes

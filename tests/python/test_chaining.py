@@ -147,6 +147,7 @@ MODES = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::mullion.DroppedRowsWarning")
 @pytest.mark.parametrize(("chain", "output_mode"), MODES)
 def test_a_chain_gives_what_a_batch_gives(
     spark: SparkSession,
@@ -195,6 +196,7 @@ def refused(chain: DataFrame, checkpoint: Path, output_mode: str = "append") -> 
     return str(refusal.value)
 
 
+@pytest.mark.filterwarnings("ignore::mullion.DroppedRowsWarning")
 def test_sparks_aggregates_are_refused_before_a_window_in_update_mode(
     session: SparkSession, tmp_path: Path, feed: Feed
 ) -> None:
@@ -299,6 +301,7 @@ def test_two_windows_over_one_stream_go_into_one_output(spark: SparkSession, tmp
     assert shown(fired) == shown(both(feed.batch(spark)))
 
 
+@pytest.mark.filterwarnings("ignore::mullion.DroppedRowsWarning")
 def test_two_windows_over_rows_that_spark_shuffled_before_are_as_each_alone(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -80,6 +80,10 @@ object Facade {
     WindowedBuilder(Session.classic(df), window, by.toSeq, options, aggregates.toSeq)
   }
 
+  /** What is to be said of rows that never come to a window over `df`, a line each; see `DroppedBefore`. */
+  def droppedBefore(df: DataFrame): String =
+    DroppedBefore.warnings(Session.classic(df).queryExecution.analyzed).mkString("\n")
+
   /** The results of several windows in one, each under its name; see `TogetherBuilder`. */
   def together(names: Array[String], windows: Array[DataFrame]): DataFrame =
     TogetherBuilder(names.toSeq.zip(windows.toSeq.map(Session.classic)))

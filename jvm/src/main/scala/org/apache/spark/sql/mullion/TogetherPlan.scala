@@ -107,6 +107,7 @@ final class TogetherPlan private (node: WindowsTogether) {
 
   def plan(planLater: LogicalPlan => SparkPlan): SparkPlan = {
     parts.foreach(WindowStrategy.checkSettings)
+    DroppedBefore.log(node.child)
     val first = parts.head
     val child = planLater(FusedWatermarkExec.mark(node.child))
     val timed = if (first.rules.onProcessingTime) StampTimeExec(program.id, first.time, now = None, child) else child

@@ -94,6 +94,7 @@ object WindowStrategy extends SparkStrategy {
   /** Where rows are worked on one by one, in order of arrival. */
   private def planRows(node: WindowedAggregate): SparkPlan = {
     checkSettings(node)
+    DroppedBefore.log(node.child)
     val program = WindowStrategy.program(node)
     operator(program, arriving(node, program))
   }
@@ -155,6 +156,7 @@ object WindowStrategy extends SparkStrategy {
 
   private def planStream(node: WindowedAggregate): SparkPlan = {
     checkSettings(node)
+    DroppedBefore.log(node.child)
     val program = WindowStrategy.program(node)
     val assign = assigner(program, node, program.marked, timed(node, program))
     val partial = AggregateExecs(
