@@ -21,8 +21,8 @@ hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def session() -> SparkSession:
+    """The session of the suite."""
     # Python workers have the packages that the tests have.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # ... and the modules.
@@ -58,10 +58,16 @@ def spark() -> Iterator[SparkSession]:
     # Spark's connector to Kafka, which make kafka gets.
     connector = ",".join(jar.as_uri() for jar in kafka_server.jars("connector"))
     builder = builder.config("spark.jars", connector) if connector else builder
-    session = mullion.configure(builder).getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    found = mullion.configure(builder).getOrCreate()
+    found.sparkContext.setLogLevel("OFF")
+    return found
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    found = session()
+    yield found
+    found.stop()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,535 @@
+"""What a Faust program means to Python itself: its tables are dicts, its streams loops over lists.
+
+The very source of a program runs here, over these few stand-ins for ``app`` and ``faust``, event by event in order,
+with nothing of Mullion's. There are no shards, and no second way to run it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import operator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, Self, TypeAlias
+
+Sent: TypeAlias = "tuple[Any, Any, float]"
+"""A message as it was sent: key, value, time."""
+
+
+class Unfit(Exception):  # noqa: N818
+    """A message that is not of its topic's type."""
+
+
+class InvalidArgumentError(ValueError):
+    """As Mullion's: of a key that no table has."""
+
+
+class _End(asyncio.CancelledError):
+    """There are no more events."""
+
+
+# -- records
+
+
+class _Field:
+    """A field as the class shows it."""
+
+    def __init__(self, name: str, default: Any) -> None:
+        self.name = name
+        self.default = default
+
+    def __get__(self, record: Any, owner: Any) -> Any:
+        if record is not None:
+            raise AttributeError(f"{self.name} was deleted")
+        return self
+
+
+_NONE = object()
+_BOOLS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
+
+
+class Record:
+    """A record with typed fields, defaults and options."""
+
+    _fields: dict[str, tuple[Any, _Field]] = {}  # noqa: RUF012
+    _coerce = _validation = False
+
+    def __init_subclass__(cls, coerce: bool | None = None, validation: bool | None = None) -> None:
+        cls._coerce = cls._coerce if coerce is None else coerce
+        cls._validation = cls._validation if validation is None else validation
+        own = {name: (kind, _Field(name, vars(cls).get(name, _NONE))) for name, kind in cls.__annotations__.items()}
+        cls._fields = {**cls._fields, **own}
+        for name, (_, field) in cls._fields.items():
+            setattr(cls, name, field)
+
+    def __init__(self, **given: Any) -> None:
+        for name, (kind, field) in self._fields.items():
+            if name not in given and field.default is _NONE:
+                if type(None) not in getattr(kind, "__args__", ()):
+                    raise Unfit(name)
+                self.__dict__[name] = None
+            elif name not in given:
+                self.__dict__[name] = copy.deepcopy(field.default)
+            else:
+                self.__dict__[name] = _read(given[name], kind, self._coerce, self._validation)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        pass
+
+    def asdict(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in self._fields}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {', '.join(f'{k}={v!r}' for k, v in self.asdict().items())}>"
+
+
+def _read(value: Any, kind: Any, coerce: bool, validation: bool) -> Any:
+    """A plain value as a type says."""
+    arms = [one for one in getattr(kind, "__args__", (kind,)) if one is not type(None)]
+    if value is None and len(arms) < len(getattr(kind, "__args__", (kind,))):
+        return None
+    (kind,) = arms
+    fits = isinstance(value, kind) if kind is not float else isinstance(value, (int, float))
+    if fits and not (isinstance(value, bool) and kind is not bool):
+        return float(value) if kind is float and (coerce or validation) else value
+    if coerce:
+        try:
+            if kind is bool and isinstance(value, str):
+                return _BOOLS[value.lower()]
+            if value is not None and not (kind is int and isinstance(value, float) and not value.is_integer()):
+                return kind(value)
+        except (KeyError, ValueError, OverflowError):
+            pass
+        raise Unfit(kind)
+    if validation:
+        raise Unfit(kind)
+    return value
+
+
+# -- tables
+
+
+@dataclass
+class Event:
+    """An event of a stream."""
+
+    key: Any
+    value: Any
+    timestamp: float
+
+
+def _require(key: Any) -> None:
+    if not isinstance(key, (str, int, float, tuple)):
+        raise InvalidArgumentError(f"the key {key!r}")
+
+
+def _keep(value: Any) -> Any:
+    if not isinstance(value, (str, int, float, tuple, list, dict, type(None))):
+        raise InvalidArgumentError(f"the value {value!r}")
+    return copy.deepcopy(value)
+
+
+class Table:
+    """A table without a window: a dict, whose values are kept when they are assigned."""
+
+    def __init__(self, run: App, name: str, default: Callable[[], Any] | None) -> None:
+        self._run = run
+        self.name = name
+        self.default = default
+        self.windowed = False
+        self.data: dict[Any, Any] = {}
+
+    def tumbling(self, size: float, expires: float = 0, key_index: bool = False) -> Windowed:
+        return Windowed(self, size, size)
+
+    def hopping(self, size: float, step: float, expires: float = 0, key_index: bool = False) -> Windowed:
+        return Windowed(self, size, step)
+
+    def made(self, key: Any) -> Any:
+        if self.default is None:
+            raise KeyError(key)
+        return self.default()
+
+    def __getitem__(self, key: Any) -> Any:
+        _require(key)
+        self._run.used(self.name, key)
+        return copy.deepcopy(self.data[key]) if key in self.data else self.made(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        _require(key)
+        self._run.used(self.name, key)
+        self.data[key] = _keep(value)
+
+    def __delitem__(self, key: Any) -> None:
+        self.pop(key)
+
+    def __contains__(self, key: Any) -> bool:
+        _require(key)
+        self._run.used(self.name, key)
+        return key in self.data
+
+    def __bool__(self) -> bool:
+        return True
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return copy.deepcopy(self.data[key]) if key in self else default
+
+    def pop(self, key: Any, default: Any = _NONE) -> Any:
+        if key in self:
+            return self.data.pop(key)
+        if default is _NONE:
+            raise KeyError(key)
+        return default
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def update(self, other: Any = (), **named: Any) -> None:
+        for key, value in {**dict(other), **named}.items():
+            self[key] = value
+
+
+class Windowed:
+    """A table by key and range of time, whose ranges stay."""
+
+    def __init__(self, table: Table, size: float, step: float) -> None:
+        table.windowed = True
+        self.table = table
+        self.name = table.name
+        self._size, self._step = _us(size), _us(step)
+
+    def starts(self, us: int) -> list[int]:
+        last = us // self._step * self._step
+        return list(range(last - self._size + self._step, last + 1, self._step))
+
+    def at(self, key: Any, us: int) -> Any:
+        data, at = self.table.data, (key, self.starts(us)[-1])
+        return data[at] if at in data else self.table.made(key)
+
+    def __getitem__(self, key: Any) -> WindowSet:
+        self.table._run.used(self.name, key)
+        return WindowSet(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        _require(key)
+        self.table._run.used(self.name, key)
+        if isinstance(value, WindowSet):
+            if value.of is self and value.key == key:
+                return
+            value = value.value()
+        for start in self.starts(self.now_us()):
+            self.table.data[key, start] = _keep(value)
+
+    def __delitem__(self, key: Any) -> None:
+        there = [start for start in self.starts(self.now_us()) if (key, start) in self.table.data]
+        for start in there:
+            del self.table.data[key, start]
+        if not there:
+            raise KeyError(key)
+
+    def __contains__(self, key: Any) -> bool:
+        return self.get(key, _NONE) is not _NONE
+
+    def __bool__(self) -> bool:
+        return True
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        _require(key)
+        self.table._run.used(self.name, key)
+        return self.table.data.get((key, self.starts(self.now_us())[-1]), default)
+
+    def now_us(self) -> int:
+        assert self.table._run.event is not None
+        return _us(self.table._run.event.timestamp)
+
+
+class WindowSet:
+    """The values of a key in the ranges of the event."""
+
+    def __init__(self, of: Windowed, key: Any) -> None:
+        self.of = of
+        self.key = key
+
+    def value(self) -> Any:
+        _require(self.key)
+        return self.of.at(self.key, self.of.now_us())
+
+    current = value
+
+    def now(self) -> Any:
+        _require(self.key)
+        return self.of.at(self.key, self.of.table._run.clock_us)
+
+    def delta(self, d: float) -> Any:
+        _require(self.key)
+        return self.of.at(self.key, self.of.now_us() - _us(d))
+
+    def _in_place(self, operation: Callable[[Any, Any], Any], value: Any) -> Self:
+        _require(self.key)
+        data = self.of.table.data
+        for start in self.of.starts(self.of.now_us()):
+            at = (self.key, start)
+            data[at] = _keep(operation(data[at] if at in data else self.of.table.made(self.key), value))
+        return self
+
+    def __iadd__(self, value: Any) -> Self:
+        return self._in_place(operator.add, value)
+
+    def __isub__(self, value: Any) -> Self:
+        return self._in_place(operator.sub, value)
+
+    def __imul__(self, value: Any) -> Self:
+        return self._in_place(operator.mul, value)
+
+    def __itruediv__(self, value: Any) -> Self:
+        return self._in_place(operator.truediv, value)
+
+    def __ifloordiv__(self, value: Any) -> Self:
+        return self._in_place(operator.floordiv, value)
+
+    def __imod__(self, value: Any) -> Self:
+        return self._in_place(operator.mod, value)
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * 1_000_000)
+
+
+# -- streams
+
+
+class Stream:
+    """The events of a list, as a body goes through them."""
+
+    def __init__(self, run: App, events: deque[Event], steps: tuple[tuple[str, Any], ...] = ()) -> None:
+        self._run = run
+        self._events = events
+        self._steps = steps
+
+    def filter(self, passes: Callable[[Any], Any]) -> Stream:
+        return Stream(self._run, self._events, (*self._steps, ("filter", passes)))
+
+    def group_by(self, key: Any, **_: Any) -> Stream:
+        return Stream(self._run, self._events, (*self._steps, ("group", key)))
+
+    async def events(self) -> Any:
+        while True:
+            yield await self._next()
+
+    async def items(self) -> Any:
+        while True:
+            event = await self._next()
+            yield event.key, event.value
+
+    async def enumerate(self, start: int = 0) -> Any:
+        async for value in self:
+            yield start, value
+            start += 1
+
+    async def take(self, max_: int, within: Any = None) -> Any:
+        # How many are in a list is not said, but that there are not more.
+        async for value in self:
+            yield [value]
+
+    async def __aiter__(self) -> Any:
+        while True:
+            yield (await self._next()).value
+
+    async def _next(self) -> Event:
+        while True:
+            found = await self._passing(await self._run.next(self._events))
+            if found is not None:
+                return found
+
+    async def _passing(self, event: Event) -> Event | None:
+        for kind, how in self._steps:
+            if kind == "group":
+                event = Event(_grouped(how, event.value), event.value, event.timestamp)
+                self._run.event, self._run.grouped = event, not callable(how)
+                continue
+            passes = how(event.value)
+            if not (await passes if inspect.isawaitable(passes) else passes):
+                return None
+        return event
+
+
+def _grouped(key: Any, value: Any) -> Any:
+    if isinstance(key, _Field):
+        return getattr(value, key.name)
+    return value[key] if isinstance(key, str) else key(value)
+
+
+# -- programs
+
+
+class Topic:
+    """A topic, to be read by an agent or sent to."""
+
+    def __init__(self, run: App, name: str, value_type: Any) -> None:
+        self._run = run
+        self.name = name
+        self.value_type = value_type
+
+    def read(self, value: Any) -> Any:
+        kind = self.value_type
+        if kind is None or value is None:
+            return value
+        if kind is dict:
+            if not isinstance(value, dict):
+                raise Unfit(kind)
+            return value
+        if issubclass(kind, Record):
+            if not isinstance(value, dict):
+                raise Unfit(kind)
+            return kind(**{name: one for name, one in value.items() if name in kind._fields})
+        return _read(value, kind, False, True)
+
+    def send(self, *, key: Any = None, value: Any = None) -> Any:
+        self._run.sent.append((self.name, key, copy.deepcopy(value)))
+
+        return _Done()
+
+
+class _Done:
+    def __await__(self) -> Iterator[None]:
+        return iter(())
+
+
+@dataclass
+class Agent:
+    """A function that goes through the stream of a topic."""
+
+    function: Callable[..., Any]
+    topic: Topic
+    name: str
+    sinks: list[Any]
+    aside: bool
+
+
+@dataclass(frozen=True)
+class Aside:
+    """A message that was put aside: ``error`` is the kind of it, empty where it is not of the topic's type.
+
+    It is known by its time, of which no two messages of a topic have the same.
+    """
+
+    agent: str
+    timestamp: float
+    error: str
+
+
+class App:
+    """A program, and what it has done so far."""
+
+    def __init__(self, clock_us: int) -> None:
+        self.clock_us = clock_us
+        self.tables: dict[str, Table] = {}
+        self.agents: dict[str, Agent] = {}
+        self.sent: list[tuple[str, Any, Any]] = []
+        self.aside: list[Aside] = []
+        self.event: Event | None = None
+        self.grouped = False
+        self.misplaced = False
+        self._tasks: set[Any] = set()
+
+    def Table(self, name: str, *, default: Any = None, key_type: Any = None) -> Table:
+        self.tables[name] = Table(self, name, default)
+        return self.tables[name]
+
+    def topic(self, name: str, value_type: Any = None) -> Topic:
+        return Topic(self, name, value_type)
+
+    def agent(self, topic: Topic, *, name: str, sink: Iterable[Any] = (), on_error: str = "stop") -> Any:
+        def add(function: Any) -> Agent:
+            self.agents[name] = Agent(function, topic, name, list(sink), on_error == "dead_letter")
+            return self.agents[name]
+
+        return add
+
+    def used(self, table: str, key: Any) -> None:
+        """Notes where a stream that is grouped by a field uses a table by something else."""
+        if self.grouped and self.event is not None and self.event.key != key:
+            self.misplaced = True
+
+    async def run(self, batches: Mapping[str, Sequence[Sequence[Sent]]], alone: bool = False) -> None:
+        """Runs all agents over batches of messages of topics.
+
+        With ``alone`` bodies begin anew with each event: what they do then does not depend on where a batch ends.
+        """
+        for number in range(max(map(len, batches.values()))):
+            for agent in self.agents.values():
+                events = []
+                for key, value, timestamp in batches[agent.topic.name][number]:
+                    try:
+                        events.append(Event(key, agent.topic.read(copy.deepcopy(value)), timestamp))
+                    except Unfit:
+                        self.aside.append(Aside(agent.name, timestamp, ""))
+                for part in [[one] for one in events] if alone else [events]:
+                    await self._run(agent, part)
+
+    async def _run(self, agent: Agent, events: list[Event]) -> None:
+        left = deque(events)
+        while left:
+            before = len(left)
+            self.event, self.grouped = None, False
+            # Work that is not of this body.
+            self._others = asyncio.all_tasks()
+            try:
+                body = agent.function(Stream(self, left))
+                if inspect.isasyncgen(body):
+                    async for value in body:
+                        for sink in agent.sinks:
+                            if isinstance(sink, Topic):
+                                sink.send(key=None if self.event is None else self.event.key, value=value)
+                            else:
+                                sink(value)
+                else:
+                    await body
+                await self._ended()
+            except _End:
+                pass
+            except (Exception, asyncio.CancelledError) as error:
+                for task in asyncio.all_tasks() - self._others:
+                    task.cancel()
+                failed = self._taken
+                if failed is None or before == len(left):
+                    raise AssertionError(f"{agent.name} fails without an event") from error
+                self._undo()
+                self.aside.append(Aside(agent.name, failed.timestamp, type(error).__name__))
+                continue
+            if before == len(left):
+                return
+
+    async def next(self, events: deque[Event]) -> Event:
+        """The next event; what was done for the one before is done."""
+        await self._ended()
+        self._kept = ({name: dict(one.data) for name, one in self.tables.items()}, len(self.sent))
+        if not events:
+            raise _End
+        self._taken = self.event = events.popleft()
+        self.grouped = False
+        return self.event
+
+    async def _ended(self) -> None:
+        for task in asyncio.all_tasks() - self._others:
+            await task
+
+    def _undo(self) -> None:
+        tables, sent = self._kept
+        for name, table in self.tables.items():
+            table.data.clear()
+            table.data.update(tables[name])
+        del self.sent[sent:]
+
+    _taken: Event | None = None
+
+
+FAUST = SimpleNamespace(Record=Record)
+"""What a program's ``faust`` is here."""

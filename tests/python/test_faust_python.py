@@ -1,0 +1,56 @@
+"""Faust programs against Python itself: the same source in plain Python, in Spark's Python workers and in the JVM."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import faust_random
+import faust_ways
+from faust_against_python import Runs
+
+
+@pytest.mark.usefixtures("spark")
+def test_random_programs_give_the_answers_of_plain_python(tmp_path: Path) -> None:
+    seed = int(os.environ.get("MULLION_TEST_SEED", random.randrange(10**6)))
+    print(f"tests/python/faust_random.py --programs 200 --seed {seed}")
+    found = faust_random.run(seed, 200, tmp_path)
+    assert not found.wrong, "\n".join(found.wrong.values())
+    # Most run, and all ways of running are used.
+    assert len(found.refused) < 25, found.refused
+    assert len(found.sharded) > 30
+    assert len(found.jvm) > 8
+    assert found.folded > 400
+
+
+def test_fifty_six_ways_of_writing_an_agent_give_the_answers_of_plain_python(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    assert partitions is not None
+    spark.conf.set("spark.sql.shuffle.partitions", "4")
+    try:
+        hold_ways(tmp_path)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+
+
+def hold_ways(folder: Path) -> None:
+    ways = faust_ways.programs()
+    assert len(ways) == 56
+    found = Runs(folder, faust_ways.batches()).compare(list(ways.values()), twice=True)
+    assert not found.wrong, "\n".join(found.wrong.values())
+    names = {program.name: words for words, program in ways.items()}
+    refused = {names[name]: why for name, why in found.refused.items()}
+    assert refused.keys() == faust_ways.REFUSED.keys(), refused
+    for words, why in faust_ways.REFUSED.items():
+        assert re.search(why, refused[words]), refused[words]
+    assert not found.carries
+    assert len(found.sharded) >= 15
+    assert len(found.jvm) >= 5
+    assert found.folded >= 500
