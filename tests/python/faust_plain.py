@@ -228,6 +228,7 @@ class Windowed:
             self.table.data[key, start] = _keep(value)
 
     def __delitem__(self, key: Any) -> None:
+        _require(key)
         there = [start for start in self.starts(self.now_us()) if (key, start) in self.table.data]
         for start in there:
             del self.table.data[key, start]

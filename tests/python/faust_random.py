@@ -179,8 +179,6 @@ class Writer:
         self._lines: list[str] = []
         self._windowed: dict[str, bool] = {}
         self._ways: dict[str, str] = {}
-        self._event_key = "None"
-        self._e = "e"
         self._yields = chance.random() < 0.35
         # What the JVM does, and what is in shards by a field.
         self._simple = chance.random() < 0.6
@@ -190,6 +188,12 @@ class Writer:
         self._scalar = self.topic in ("texts", "ints", "floats")
         self._parameter = ""
         self._inner = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """What is known of a body before it is written."""
+        self._event_key = "None"
+        self._e = "e"
         self._fresh = False
         self._carries = False
         self._grouped = ""
@@ -198,17 +202,19 @@ class Writer:
         one = self._chance
         for number in range(one.choice([1, 1, 2])):
             self._table(f"t{number}")
-        body = self._body()
-        while not any(way in line for line in body for way in self._ways.values()):
+        inside: list[str] = []
+        for agent in "a" if one.random() < 0.85 else "ab":
             body = self._body()
+            while not any(way in line for line in body for way in self._ways.values()):
+                body = self._body()
+            inside += [
+                f'@app.agent(app.topic("{self.topic}", value_type={KINDS[self.topic]}), name="{self._name}-{agent}",',
+                f'    sink=[app.topic("{self._name}-out")], on_error=ON_ERROR)',
+                f"async def fold(events{self._defaults()}):",
+                *_in(body),
+            ]
         first = [f"def agent_of({self._parameter}):"] if self._parameter else []
         lines = [*self._lines]
-        head = [
-            f'@app.agent(app.topic("{self.topic}", value_type={KINDS[self.topic]}), name="{self._name}-a",',
-            f'    sink=[app.topic("{self._name}-out")], on_error=ON_ERROR)',
-            f"async def fold(events{self._defaults()}):",
-        ]
-        inside = [*head, *_in(body)]
         lines += [*first, *_in(inside), f"agent_of({self._parameter.replace('in_', '')})"] if first else inside
         return Program(self._name, "\n".join(lines) + "\n", PRELUDE)
 
@@ -270,6 +276,7 @@ class Writer:
     # -- the body
 
     def _body(self) -> list[str]:
+        self._begin()
         one = self._chance
         before = []
         stream = "events"
@@ -311,8 +318,9 @@ class Writer:
         return [*before, loop, *_in(block), *self._ends()]
 
     def _ends(self) -> list[str]:
-        # Nothing after the loop is ever run.
-        return ["print('never')"] if self._chance.random() < 0.03 else []
+        # Only a break comes here.
+        table = self._chance.choice(list(self._ways))
+        return [f"{self._ways[table]}['after'] += 1"] if self._chance.random() < 0.04 else []
 
     def _filter(self) -> str:
         if self._scalar:
