@@ -31,7 +31,9 @@ lazy val jvm = (project in file("jvm"))
     Test / fork := true,
     Test / parallelExecution := false,
     Test / baseDirectory := (ThisBuild / baseDirectory).value,
-    Test / javaOptions ++= Seq("-Xmx3g", "-XX:TieredStopAtLevel=1", "-Dspark.ui.enabled=false") ++ JavaModules.flags,
+    Test / javaOptions ++=
+      Seq("-Xmx3g", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=128m", "-Dspark.ui.enabled=false") ++
+        JavaModules.flags,
     assembly / assemblyOption ~= (_.withIncludeScala(false)),
     assembly / assemblyJarName := s"mullion-spark-${line.name}_2.13-${version.value}.jar"
   )

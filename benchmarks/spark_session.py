@@ -27,8 +27,6 @@ def session(store: str = "rocksdb", cores: int = CORES, heap: int = 8) -> SparkS
         .config("spark.sql.shuffle.partitions", str(CORES))
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.streaming.stateStore.providerClass", STORES[store])
-        # The HDFS-backed store has no other.
-        .config("spark.sql.streaming.stateStore.checkpointFormatVersion", "2" if store == "rocksdb" else "1")
         .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
         # Without Hadoop's native library the usual manager starts a process for each small file of a checkpoint.
         .config(

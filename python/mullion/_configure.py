@@ -16,12 +16,17 @@ from mullion.errors import InvalidArgumentError, UnsupportedError
 
 EXTENSIONS = "dev.mullion.MullionExtensions"
 
+_GENERATED_CODE = "spark.sql.codegen.cache.maxEntries"
+
 
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """Adds Mullion to a session that is about to be built, and returns the builder.
 
     The JAR that the wheel carries joins ``spark.jars``, and Mullion's extensions join ``spark.sql.extensions``; what is
     set there already, on the builder or in Spark's defaults, stays.
+
+    Unless it is set, ``spark.sql.codegen.cache.maxEntries`` becomes 1000: a window has some 25 pieces of generated code,
+    of which Spark keeps 100, and where four queries or more run side by side each batch would compile its own again.
 
     >>> from pyspark.sql import SparkSession
     >>> spark = configure(SparkSession.builder.appName("panes")).getOrCreate()  # doctest: +SKIP
@@ -40,6 +45,9 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     extensions = _listed(builder, "spark.sql.extensions")
     if EXTENSIONS not in extensions:
         extensions.append(EXTENSIONS)
+    # A session that is there cannot be told, and would warn of it.
+    if not _jvm.is_running() and _said(builder, _GENERATED_CODE) is None:
+        builder = builder.config(_GENERATED_CODE, "1000")
     return builder.config("spark.jars", ",".join(jars)).config("spark.sql.extensions", ",".join(extensions))
 
 
@@ -71,10 +79,15 @@ def _require_classic_builder(builder: object) -> None:
 
 def _listed(builder: SparkSession.Builder, key: str) -> list[str]:
     """The values under a key whose value is a list: the builder's, or else those that the builder's would hide."""
-    value = builder._options.get(key)
-    if value is None:
-        value = _jvm.running_conf(key) if _jvm.is_running() else _to_be_launched_with(key)
-    return [item.strip() for item in (value or "").split(",") if item.strip()]
+    return [item.strip() for item in (_said(builder, key) or "").split(",") if item.strip()]
+
+
+def _said(builder: SparkSession.Builder, key: str) -> str | None:
+    """What the builder says of a key, or else what it would hide."""
+    value: str | None = builder._options.get(key)
+    if value is not None:
+        return value
+    return _jvm.running_conf(key) if _jvm.is_running() else _to_be_launched_with(key)
 
 
 def _to_be_launched_with(key: str) -> str | None:

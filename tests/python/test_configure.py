@@ -117,3 +117,11 @@ def test_a_jar_for_another_spark_is_refused_with_both_versions() -> None:
     with pytest.raises(VersionMismatchError, match=r"built for Spark 4\.1, and this is Spark 4\.2\.0"):
         _jvm._check_versions(__version__, "4.1", "4.2.0")
     _jvm._check_versions(__version__, "4.2", "4.2.1-SNAPSHOT")
+
+
+def test_generated_code_of_many_queries_is_kept_unless_the_user_says_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "spark.sql.codegen.cache.maxEntries"
+    assert configured(builder(), key) == ["1000"]
+    assert configured(SparkSession.builder.config(key, "50"), key) == ["50"]
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--conf {key}=60 pyspark-shell")
+    assert key not in configure(builder())._options

@@ -49,6 +49,35 @@ class SessionSetSuite extends ScalaCheckSuite {
     }
   }
 
+  property("sessions that close leave the others as they were, whatever is added after them") {
+    val steps = Gen.listOf(Gen.zip(Gen.choose(-200L, 200L), Gen.choose(1L, 20L), Gen.oneOf(true, false, false)))
+    forAll(steps) { all =>
+      val set = SessionSet.empty
+      var model = Seq.empty[(Long, Long)]
+      all.foreach { case (at, gap, closes) =>
+        add(set, at, at + gap)
+        model = joined(model :+ (at -> (at + gap)))
+        if (closes) {
+          set.removeFirst()
+          model = model.tail
+        }
+        assertEquals(spans(set), model)
+        assertEquals(spans(SessionSet.fromBytes(set.toBytes(false), false)), model)
+        assertEquals(set.isEmpty, model.isEmpty)
+      }
+    }
+  }
+
+  test("a million sessions of a key close in the time of a million") {
+    val set = SessionSet.empty
+    (0L until 1000000L).foreach(i => set.add(3 * i, 3 * i + 1, 1, clock)(_ => ()))
+    (0L until 1000000L).foreach { i =>
+      assert(set(0).first == 3 * i)
+      set.removeFirst()
+    }
+    assert(set.isEmpty)
+  }
+
   property("a span touches what it would be joined with") {
     forAll(pieces, Gen.choose(-220L, 220L), Gen.choose(0L, 20L)) { (added, at, length) =>
       val set = SessionSet.empty

@@ -192,7 +192,8 @@ object WindowedBuilder {
     * (`count_if`, `bool_and`, `between` …) is replaced by them, as Spark's optimizer does in its own nodes.
     */
   private def parts(aggregate: Aggregate): (Seq[NamedExpression], Seq[AggregateExpression], Seq[NamedExpression]) =
-    ReplaceExpressions(aggregate.copy(child = LocalRelation(aggregate.child.output))).transformExpressions(inline) match {
+    ReplaceExpressions(aggregate.copy(child = LocalRelation(aggregate.child.output)))
+      .transformExpressions(inline) match {
       case PhysicalAggregation(grouping, expressions, results, _) => (grouping, expressions, results)
       case other => throw new IllegalStateException(s"not an aggregation: ${other.nodeName}")
     }

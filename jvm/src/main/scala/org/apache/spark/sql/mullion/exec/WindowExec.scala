@@ -299,7 +299,7 @@ final class WindowExec(
     val (count, sessionsLate) = (counter, lateHere)
     new StateRDD(
       child.execute(),
-      PartitionOpener(program.state, program.families, getStateInfo, conf),
+      PartitionOpener(program.state, program.families, getStateInfo, session, conf),
       SettingsOfRun(getStateInfo.queryRunId, session),
       Some(session.streams.stateStoreCoordinator),
       (index, partition, input) => {

@@ -17,6 +17,8 @@ import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStorePro
   *
   * Most lookups are of panes that the batch before wrote; and a pane that a batch adds to and closes is never written.
   *
+  * @param names
+  *   of the version that was opened and of the next
   * @param room
   *   how many bytes there are for the partition
   * @param inSegments
@@ -27,6 +29,7 @@ private[state] final class HotPartition(
     families: Seq[FamilySpec],
     id: StateStoreProviderId,
     version: Long,
+    names: VersionNames,
     start: HotRecords.Contents,
     room: Long,
     inSegments: Boolean
@@ -51,11 +54,11 @@ private[state] final class HotPartition(
 
   override def commit(): Unit = {
     if (isHot) opened.valuesIterator.foreach(_.write())
+    names.committing()
     under.commit()
-    if (isHot) {
-      val info = under.stores.head.getStateStoreCheckpointInfo()
-      HotRecords.keep(id, version + 1, info.stateStoreCkptId, contents)
-    } else HotRecords.letGo(id, Some(recordsThen + under.rowsAdded), recordBytes)
+    val name = names.committed()
+    if (isHot) HotRecords.keep(id, version + 1, name, contents)
+    else HotRecords.letGo(id, Some(recordsThen + under.rowsAdded), recordBytes)
   }
 
   override def stores: Seq[StateStore] = under.stores
@@ -150,16 +153,19 @@ private[state] object HotPartition {
       families: Seq[FamilySpec],
       id: StateStoreProviderId,
       version: Long,
-      checkpointId: Option[String],
+      names: VersionNames,
       limit: Long,
       inSegments: Boolean
   ): StatePartition = {
-    def cold = new ColdPartition(under, id, if (inSegments) spread(under, families) else 0L)
-    HotRecords.find(id, version, checkpointId, limit) match {
-      case HotRecords.Here(contents, room) => new HotPartition(under, families, id, version, contents, room, inSegments)
+    def hot(contents: HotRecords.Contents, room: Long) =
+      new HotPartition(under, families, id, version, names, contents, room, inSegments)
+    def cold = new ColdPartition(under, id, names, spread(under, families))
+    HotRecords.find(id, version, names.opened, limit) match {
+      case HotRecords.Here(contents, room) => hot(contents, room)
       case HotRecords.NotRead(room)        =>
+        if (!inSegments) spread(under, families)
         readAll(under, families, room, inSegments) match {
-          case Some(contents) => new HotPartition(under, families, id, version, contents, room, inSegments)
+          case Some(contents) => hot(contents, room)
           case None           =>
             HotRecords.letGo(id, None, 0L)
             cold
@@ -176,7 +182,7 @@ private[state] object HotPartition {
       version: Long
   ): StatePartition =
     readAll(under, families, Long.MaxValue, inSegments = true).fold[StatePartition](under) {
-      new HotPartition(under, families, id, version, _, Long.MaxValue, inSegments = true)
+      new HotPartition(under, families, id, version, VersionNames.None, _, Long.MaxValue, inSegments = true)
     }
 
   /** All records, unless they take more than `room`. */
@@ -247,8 +253,12 @@ private[state] object HotPartition {
     * @param spread
     *   how many records were there before this batch that RocksDB has been told of as if they were new
     */
-  private final class ColdPartition(under: RocksDbPartition, id: StateStoreProviderId, spread: Long)
-      extends StatePartition {
+  private final class ColdPartition(
+      under: RocksDbPartition,
+      id: StateStoreProviderId,
+      names: VersionNames,
+      spread: Long
+  ) extends StatePartition {
     private val readBefore = under.rowsRead
 
     override def family(spec: FamilySpec): Family = under.family(spec)
@@ -257,7 +267,9 @@ private[state] object HotPartition {
     override def stores: Seq[StateStore] = under.stores
 
     override def commit(): Unit = {
+      names.committing()
       under.commit()
+      names.committed()
       HotRecords.added(id, rowsAdded)
     }
   }

@@ -53,7 +53,7 @@ private[state] object HotRecords {
 
   private final case class Whole(
       version: Long,
-      checkpointId: Option[String],
+      name: Option[String],
       contents: Contents,
       bytes: Long
   ) extends Kept
@@ -82,7 +82,15 @@ private[state] object HotRecords {
     }
   }
 
-  def find(id: StateStoreProviderId, version: Long, checkpointId: Option[String], limit: Long): Found = synchronized {
+  /** Whether it has a version of a partition. */
+  def holds(id: StateStoreProviderId, version: Long, name: Option[String]): Boolean = synchronized {
+    partitions.get(id).exists {
+      case Whole(`version`, `name`, _, _) => true
+      case _                              => false
+    }
+  }
+
+  def find(id: StateStoreProviderId, version: Long, name: Option[String], limit: Long): Found = synchronized {
     // What Spark has unloaded, because its query ended or another executor has it, is not asked for again.
     partitions.filterInPlace { case (other, _) => other == id || StateStore.isLoaded(other) }
     val room = limit - partitions.iterator.collect { case (other, kept) if other != id => kept.bytes }.sum
@@ -91,7 +99,7 @@ private[state] object HotRecords {
         // What is held of it is of a version that no batch will ask for, and others may have use for the room.
         partitions.remove(id)
         NoRoom
-      case Some(Whole(`version`, `checkpointId`, contents, bytes)) =>
+      case Some(Whole(`version`, `name`, contents, bytes)) =>
         partitions(id) = InUse(bytes)
         Here(contents, room)
       case Some(TooLarge(records, each)) if !fits(records, each, room) => NoRoom
@@ -106,9 +114,9 @@ private[state] object HotRecords {
   def keep(
       id: StateStoreProviderId,
       version: Long,
-      checkpointId: Option[String],
+      name: Option[String],
       contents: Contents
-  ): Unit = synchronized { partitions(id) = Whole(version, checkpointId, contents, contents.bytes) }
+  ): Unit = synchronized { partitions(id) = Whole(version, name, contents, contents.bytes) }
 
   /** Remembers that a partition has too much, so that not each batch tries to read it.
     *

@@ -2,13 +2,20 @@ package org.apache.spark.sql.mullion.state
 
 import java.util.UUID
 
-import org.apache.hadoop.conf.Configuration
+import scala.annotation.tailrec
 
-import org.apache.spark.TaskContext
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.{SparkEnv, TaskContext}
+import org.apache.spark.internal.config.SPECULATION_ENABLED
+import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.{SparkLineShim, StateChoice}
 import org.apache.spark.sql.types.StructType
+
+import dev.mullion.MullionException
 
 /** Opens the state of an operator's partitions, with a provider of the operator's own, whatever the session's is.
   *
@@ -16,6 +23,8 @@ import org.apache.spark.sql.types.StructType
   *   the version that the batch starts from
   * @param checkpointIds
   *   for each partition the unique id of that version, if the checkpoint has such
+  * @param written
+  *   what is known of it if not; none outside of a query
   */
 final class PartitionOpener(
     choice: StateChoice,
@@ -25,12 +34,42 @@ final class PartitionOpener(
     runId: UUID,
     version: Long,
     checkpointIds: Option[Array[Array[String]]],
-    conf: StateStoreConf
+    conf: StateStoreConf,
+    written: Option[WrittenVersions.OfBatch] = None
 ) extends Serializable {
 
   /** Opens a partition in a task, which aborts it unless it commits. */
   def open(partition: Int, hadoopConf: Configuration): StatePartition = {
     if (choice == StateChoice.Memory) requireHere(partition, hadoopConf)
+    get(partition, hadoopConf) match {
+      case rocks: RocksDbPartition if conf.enableStateStoreCheckpointIds =>
+        hot(partition, rocks, new VersionNames.BySpark(rocks.stores.head, checkpointIds.map(_(partition).head)))
+      // Copies of a task write at the same time, and any of them last.
+      case rocks: RocksDbPartition if SparkEnv.get.conf.get(SPECULATION_ENABLED) =>
+        hot(partition, rocks, VersionNames.None)
+      case rocks: RocksDbPartition =>
+        val sound = soundVersion(partition, hadoopConf, rocks)
+        val names = new VersionNames.InState(
+          sound.versionIds,
+          version,
+          id => {
+            val task = TaskContext.get()
+            val isOnlyOne = task.attemptNumber() == 0 && task.stageAttemptNumber() == 0
+            written.foreach(_.left.add(partition -> (if (isOnlyOne) id else WrittenVersions.Doubtful)))
+          }
+        )
+        hot(partition, sound, names)
+      case other => other
+    }
+  }
+
+  /** Says, on the driver, that the task of a partition is about to start. */
+  def begins(partition: Int): Unit = written.foreach(_.left.begins(partition))
+
+  private def hot(partition: Int, rocks: RocksDbPartition, names: VersionNames): StatePartition =
+    HotPartition(rocks, families, id(partition), version, names, HotRecords.limit(conf), names ne VersionNames.None)
+
+  private def get(partition: Int, hadoopConf: Configuration): StatePartition = {
     val opened = of { (name, key, value, encoder, columnFamilies) =>
       StateStore.get(
         providerId(partition, name),
@@ -48,21 +87,53 @@ final class PartitionOpener(
     TaskContext.get().addTaskCompletionListener[Unit] { _ =>
       opened.stores.filterNot(_.hasCommitted).foreach(_.abort())
     }
-    opened match {
-      case rocks: RocksDbPartition =>
-        val id = providerId(partition, StateStoreId.DEFAULT_STORE_NAME)
-        HotPartition(
-          rocks,
-          families,
-          id,
-          version,
-          checkpointIds.map(_(partition).head),
-          HotRecords.limit(conf),
-          inSegments = conf.enableStateStoreCheckpointIds
-        )
-      case other => other
+    opened
+  }
+
+  /** The version as one line of attempts made it. What another attempt left here, in this executor's RocksDB, is given
+    * up and read from the checkpoint; and a snapshot there that another attempt left is deleted, for those after it
+    * were not made from it: they are made from the one before it and the changes since.
+    */
+  @tailrec
+  private def soundVersion(
+      partition: Int,
+      hadoopConf: Configuration,
+      opened: RocksDbPartition,
+      isRead: Boolean = false,
+      deleted: Set[Long] = Set.empty
+  ): RocksDbPartition = {
+    val here = opened.versionIds.of(version)
+    def isKnown = written.flatMap(_.before).forall(before => here != 0L && before.get(partition).contains(here))
+    def broken =
+      if (HotRecords.holds(id(partition), version, Some(here.toString))) None else opened.versionIds.brokenAt
+    if (!isRead && version > 0 && !isKnown)
+      soundVersion(partition, hadoopConf, readAgain(partition, hadoopConf, opened), isRead = true, deleted)
+    else
+      broken match {
+        case None                         => opened
+        case Some(at) if deleted.size < 8 =>
+          val home = new Path(id(partition).storeId.storeCheckpointLocation(), s"$at.zip")
+          if (deleted(at) || !home.getFileSystem(hadoopConf).delete(home, false)) throw torn(partition, at)
+          val again = readAgain(partition, hadoopConf, opened)
+          soundVersion(partition, hadoopConf, again, isRead = true, deleted + at)
+        case Some(at) => throw torn(partition, at)
+      }
+  }
+
+  /** What is not committed RocksDB reads anew. */
+  private def readAgain(partition: Int, hadoopConf: Configuration, opened: RocksDbPartition): RocksDbPartition = {
+    opened.stores.foreach(_.abort())
+    get(partition, hadoopConf) match {
+      case rocks: RocksDbPartition => rocks
+      case other                   => throw new IllegalStateException(s"$other is not in RocksDB")
     }
   }
+
+  private def torn(partition: Int, at: Long): MullionException = MullionException.stateLost(
+    s"In $root, version $at of partition $partition of operator $operator is not the one that version ${at + 1} was made " +
+      "from: an attempt of a task that Spark had given up has written over it. Start the query with a new " +
+      "checkpointLocation, and a new place for what it puts out: it reads its sources from their start."
+  )
 
   /** Opens a partition for a look, outside of a query; `use` must not keep it. */
   def look[T](partition: Int, hadoopConf: Configuration)(use: StatePartition => T): T = {
@@ -86,7 +157,8 @@ final class PartitionOpener(
       try
         use(opened match {
           case rocks: RocksDbPartition =>
-            HotPartition.look(rocks, families, providerId(partition, StateStoreId.DEFAULT_STORE_NAME), version)
+            rocks.versionIds.brokenAt.foreach(at => throw torn(partition, at))
+            HotPartition.look(rocks, families, id(partition), version)
           case other => other
         })
       finally opened.stores.foreach(_.abort())
@@ -97,11 +169,15 @@ final class PartitionOpener(
     * the one that has the state would be unloaded.
     */
   private def requireHere(partition: Int, hadoopConf: Configuration): Unit = {
-    val id = providerId(partition, StateStoreId.DEFAULT_STORE_NAME)
-    val snapshots = new MemorySnapshots(id.storeId.storeCheckpointLocation(), hadoopConf)
-    if (version > 0 && !StateStore.isLoaded(id) && !snapshots.has(version, checkpointIds.map(_(partition).head)))
+    val snapshots = new MemorySnapshots(id(partition).storeId.storeCheckpointLocation(), hadoopConf)
+    if (
+      version > 0 && !StateStore
+        .isLoaded(id(partition)) && !snapshots.has(version, checkpointIds.map(_(partition).head))
+    )
       throw MemoryStateStoreProvider.lost(root, operator, version)
   }
+
+  private def id(partition: Int) = providerId(partition, StateStoreId.DEFAULT_STORE_NAME)
 
   def providerId(partition: Int, store: String): StateStoreProviderId =
     StateStoreProviderId(StateStoreId(root, operator, partition, store), runId)
@@ -132,6 +208,7 @@ object PartitionOpener {
       choice: StateChoice,
       families: Seq[FamilySpec],
       info: SparkLineShim.StateInfo,
+      session: SparkSession,
       conf: SQLConf
   ): PartitionOpener =
     new PartitionOpener(
@@ -142,7 +219,8 @@ object PartitionOpener {
       info.queryRunId,
       info.storeVersion,
       info.stateStoreCkptIds,
-      new StateStoreConf(conf)
+      new StateStoreConf(conf),
+      Some(WrittenVersions.of(session, info.queryRunId, info.operatorId, info.storeVersion))
     )
 
   private val changelog = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"

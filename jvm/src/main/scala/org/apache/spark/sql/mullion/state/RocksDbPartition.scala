@@ -19,6 +19,9 @@ final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[Fa
   private[state] def segments(spec: FamilySpec, from: Segments.Version): Segments =
     new Segments(store, spec, from, counts)
 
+  /** Which attempts wrote its versions, where Spark gives them no ids. */
+  private[state] lazy val versionIds: VersionIds = new VersionIds(store)
+
   override def rowsRead: Long = counts.read
 
   override def rowsAdded: Long = counts.added

@@ -22,8 +22,9 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
   * goes together, and of a segment that is all gone two keys are removed. Where less than a quarter is left of one,
   * that is written anew with what the batch changed; so is the last one, if it is small.
   *
-  * They are for checkpoints that give each version an id. In others a task that was given up may leave its version in
-  * the place of the one that counts: the same records, but in other segments than those that later versions speak of.
+  * They are for versions that have an id ([[VersionNames]]): an attempt of a task that was given up may leave its
+  * version in the place of the one that counts, with the same records, but in other segments than those that later
+  * versions speak of.
   *
   * A place is a segment's number and a record's number in it. What lies in segments can be looked up in memory alone:
   * where there is no room for that, records lie under keys of their own.
@@ -43,9 +44,11 @@ private[state] final class Segments(
   private val marks = s"${spec.name}-gone"
   private var alive = new SegmentList(from.alive)
   private var next = from.next
+  // Says which segments are this batch's own. They outlive it, so it is nothing that holds on to a store.
+  private val batch = new Segments.Batch
   private val touched = new ArrayList[Segment]
   // Where the last record went.
-  private var last = new Segment(-1L, 0, this, marked = false)
+  private var last = new Segment(-1L, 0, batch, marked = false)
   private val idRow = UnsafeRow.createFromByteArray(16, 1)
   private val dataRow = new UnsafeRow(1)
   // The row of the segment that is being written, and how much of it there is.
@@ -69,7 +72,7 @@ private[state] final class Segments(
       while (wanted && rows.hasNext) {
         val row = rows.next()
         val id = row.key.getLong(0)
-        val segment = new Segment(id, sizeOf(row.value), this, gone.contains(id))
+        val segment = new Segment(id, sizeOf(row.value), batch, gone.contains(id))
         gone.get(id).foreach(segment.gone = _)
         val all = foreachLeft(row.value, segment) { slot =>
           counts.read += 1
@@ -125,7 +128,7 @@ private[state] final class Segments(
   /** Puts the last segment, once all is written. */
   def flush(): Unit = if (count > 0) {
     put(bodies, next, rowOf(buffer, end))
-    val segment = new Segment(next, end - Header, this, marked = false)
+    val segment = new Segment(next, end - Header, batch, marked = false)
     segment.holds(count)
     alive.add(segment)
     next += 1
@@ -140,9 +143,9 @@ private[state] final class Segments(
 
   private def own(id: Long): Segment = {
     val segment = alive(id)
-    if (segment.owner eq this) segment
+    if (segment.owner eq batch) segment
     else {
-      val copy = segment.copy(this)
+      val copy = segment.copy(batch)
       alive.replace(copy)
       touched.add(copy)
       copy
@@ -223,12 +226,14 @@ private[state] object Segments {
     longs
   }
 
+  final class Batch
+
   /** @param owner
-    *   who may change it
+    *   the batch that may change it
     * @param marked
     *   whether it is written which of its records are gone
     */
-  private[state] final class Segment(val id: Long, val bytes: Int, val owner: Segments, marked: Boolean) {
+  private[state] final class Segment(val id: Long, val bytes: Int, val owner: Batch, marked: Boolean) {
     var isMarked: Boolean = marked
     var count = 0
     var left = 0
@@ -247,7 +252,7 @@ private[state] object Segments {
       left -= 1
     }
 
-    def copy(by: Segments): Segment = {
+    def copy(by: Batch): Segment = {
       val copied = new Segment(id, bytes, by, isMarked)
       copied.gone = gone.clone()
       copied.count = count

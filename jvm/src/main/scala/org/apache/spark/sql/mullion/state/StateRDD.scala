@@ -18,8 +18,10 @@ private[mullion] final class StateRDD(
 
   override protected def getPartitions: Array[Partition] = data.partitions
 
-  override def getPreferredLocations(partition: Partition): Seq[String] =
+  override def getPreferredLocations(partition: Partition): Seq[String] = {
+    opener.begins(partition.index)
     coordinator.flatMap(_.getLocation(opener.providerId(partition.index, StateStoreId.DEFAULT_STORE_NAME))).toSeq
+  }
 
   override def compute(partition: Partition, context: TaskContext): Iterator[InternalRow] = {
     // The input first, so that the store is not held while an upstream operator of this task still works.

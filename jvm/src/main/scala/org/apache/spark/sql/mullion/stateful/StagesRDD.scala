@@ -29,8 +29,10 @@ private[stateful] final class StagesRDD(
     Array.tabulate[Partition](parts.head.length)(i => new StagesPartition(i, parts.map(_(i))))
   }
 
-  override def getPreferredLocations(partition: Partition): Seq[String] =
+  override def getPreferredLocations(partition: Partition): Seq[String] = {
+    opener.begins(partition.index)
     coordinator.flatMap(_.getLocation(opener.providerId(partition.index, StateStoreId.DEFAULT_STORE_NAME))).toSeq
+  }
 
   override def compute(partition: Partition, context: TaskContext): Iterator[InternalRow] = partition match {
     case stages: StagesPartition =>

@@ -291,7 +291,7 @@ final class StatefulFunctionExec(
     new StagesRDD(
       child.execute(),
       windows.map(_.execute()),
-      PartitionOpener(choice, families, info, conf),
+      PartitionOpener(choice, families, info, session, conf),
       SettingsOfRun(info.queryRunId, session),
       Some(session.streams.stateStoreCoordinator),
       (index, partition, input, panes, context) => {

@@ -274,7 +274,8 @@ object HotPartitionSuite {
     private def open(room: Long) = {
       val rocks = new RocksDbPartition(provider.getStore(version), Main, Seq(Other))
       under = Some(rocks)
-      HotPartition(rocks, families, id, version, None, room, inSegments)
+      val names = if (inSegments) new VersionNames.InState(rocks.versionIds, version, _ => ()) else VersionNames.None
+      HotPartition(rocks, families, id, version, names, room, inSegments)
     }
 
     private def newId = StateStoreProviderId(StateStoreId(folder.toUri.toString, 0, 0), UUID.randomUUID())

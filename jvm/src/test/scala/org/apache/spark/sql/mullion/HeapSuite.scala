@@ -1,0 +1,164 @@
+package org.apache.spark.sql.mullion
+
+import java.lang.management.ManagementFactory
+import java.nio.file.{Files, Path}
+import java.sql.Timestamp
+import javax.management.ObjectName
+
+import scala.concurrent.duration.{Duration, DurationInt}
+
+import munit.FunSuite
+import org.apache.commons.io.FileUtils
+
+import org.apache.spark.sql.{DataFrame, Encoders}
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.execution.streaming.state.StateStore
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streaming.StreamingQuery
+
+import dev.mullion.{Facade, MullionExtensions}
+import dev.mullion.files.LocalFiles
+import dev.mullion.windows.WindowSpec
+
+/** What queries keep on the heap does not grow with their batches. Counted are the live objects of our own classes,
+  * once the panes that open are as many as those that close, and many batches later.
+  */
+class HeapSuite extends FunSuite {
+  import HeapSuite._
+
+  override val munitTimeout: Duration = 20.minutes
+
+  private lazy val spark: SparkSession = Session.classic(
+    org.apache.spark.sql.SparkSession
+      .builder()
+      .master("local[2]")
+      .config("spark.ui.enabled", "false")
+      .config("spark.sql.extensions", classOf[MullionExtensions].getName)
+      .config("spark.sql.shuffle.partitions", "1")
+      .config("spark.sql.session.timeZone", "UTC")
+      // So many queries side by side have more code than Spark keeps, and would compile it anew in each batch.
+      .config("spark.sql.codegen.cache.maxEntries", "1000")
+      .config("spark.sql.streaming.checkpointFileManagerClass", classOf[FileSystemBasedCheckpointFileManager].getName)
+      .config("spark.hadoop.fs.file.impl", classOf[LocalFiles].getName)
+      .getOrCreate()
+  )
+
+  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
+
+  override def afterAll(): Unit = spark.stop()
+
+  test("a query keeps as much after many batches as after a few, of every window, in every store") {
+    within { folder =>
+      val source = MemoryStream[KeyedRow](spark, 1)(Encoders.product[KeyedRow])
+      val rows = source.toDF().withWatermark("ts", "0 seconds")
+      val queries = kinds.zipWithIndex.map { case ((window, state, format), i) =>
+        spark.conf.set(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key, format.toLong)
+        start(window(rows, state), folder.resolve(i.toString))
+      }
+      try {
+        var batches = 0
+        def run(until: Int): Unit = while (batches < until) {
+          source.addData((0 until 20).map(k => KeyedRow(new Timestamp(1000L * batches), k, batches % 3)))
+          queries.foreach(_.processAllAvailable())
+          batches += 1
+        }
+        run(Few)
+        val before = live()
+        run(Many)
+        // Less than one for each batch of a query.
+        val grown = live().toSeq.collect {
+          case (name, count) if count - before.getOrElse(name, 0L) > (Many - Few) / 2 =>
+            s"$name: ${before.getOrElse(name, 0L)}, then $count"
+        }
+        assertEquals(grown, Nil)
+        assert(clue(before).exists(_._1.endsWith(".state.Segments$Segment")), "nothing was counted")
+      } finally queries.foreach(_.stop())
+    }
+  }
+
+  private def start(panes: DataFrame, checkpoint: Path): StreamingQuery =
+    panes.writeStream.format("noop").option("checkpointLocation", checkpoint.toString).start()
+}
+
+private object HeapSuite {
+  private val Few = Integer.getInteger("mullion.heap.few", 15).toInt
+  private val Many = Integer.getInteger("mullion.heap.many", 40).toInt
+  private val Second = 1000000L
+
+  private type Kind = (DataFrame, String) => DataFrame
+
+  private def of(window: WindowSpec, by: String*): Kind = (rows, state) => windowed(rows, window, state, by)
+
+  private def windowed(rows: DataFrame, window: WindowSpec, state: String, by: Seq[String]): DataFrame =
+    Facade.windowed(
+      rows,
+      window,
+      by.map(col).toArray,
+      Facade.options.withTime(col("ts")).withState(state),
+      Array(count(lit(1)).as("n"), collect_list(col("v")).as("vs"))
+    )
+
+  private val tumbling = of(Facade.tumbling(10 * Second, 0), "k")
+  private val together: Kind = (rows, state) =>
+    Facade.together(
+      Array("short", "long"),
+      Array(Facade.tumbling(5 * Second, 0), Facade.sliding(10 * Second, 5 * Second, 0)).map { window =>
+        windowed(rows, window, state, Seq("k"))
+      }
+    )
+
+  /** Windows, stores, and formats of checkpoints. */
+  private val kinds: Seq[(Kind, String, Int)] = Seq(
+    (tumbling, "rocksdb", 1),
+    (tumbling, "rocksdb", 2),
+    (tumbling, "hdfs", 1),
+    (tumbling, "memory", 1),
+    (tumbling, "memory", 2),
+    (of(Facade.sliding(20 * Second, 5 * Second, 0), "k"), "rocksdb", 1),
+    (of(Facade.session(3 * Second), "k", "v"), "rocksdb", 1),
+    (of(Facade.session(3 * Second), "k", "v"), "rocksdb", 2),
+    (of(Facade.around(5 * Second, Second), "k"), "rocksdb", 1),
+    (of(Facade.count(7, 7), "k"), "rocksdb", 1),
+    (together, "rocksdb", 1),
+    (together, "rocksdb", 2)
+  )
+
+  /** How many objects of each of our classes can be reached. */
+  private def live(): Map[String, Long] = {
+    val server = ManagementFactory.getPlatformMBeanServer
+    val diagnostics = new ObjectName("com.sun.management:type=DiagnosticCommand")
+    // Collected twice: what is referred to weakly is handed over by the first.
+    def histogram() = server
+      .invoke(
+        diagnostics,
+        "gcClassHistogram",
+        Array[AnyRef](Array.empty[String]),
+        Array(classOf[Array[String]].getName)
+      )
+      .toString
+    histogram()
+    histogram().linesIterator
+      .map(_.trim.split("\\s+"))
+      .collect { case Array(_, count, _, name, _*) if isOurs(name) => name -> count.toLong }
+      .toMap
+  }
+
+  private def isOurs(name: String) =
+    name.startsWith("dev.mullion.") || name.startsWith("org.apache.spark.sql.mullion.")
+
+  private def within(body: Path => Unit): Unit = {
+    val folder = Files.createTempDirectory("heap")
+    try body(folder)
+    finally {
+      // What uploads snapshots is at it after a query has ended, too.
+      StateStore.stop()
+      FileUtils.deleteQuietly(folder.toFile)
+      ()
+    }
+  }
+}
+
+final case class KeyedRow(ts: Timestamp, k: Int, v: Int)
