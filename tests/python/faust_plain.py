@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
+import math
 import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -393,6 +394,9 @@ class Topic:
         return _read(value, kind, False, True)
 
     def send(self, *, key: Any = None, value: Any = None) -> Any:
+        for held in value.values() if isinstance(value, dict) else [value]:
+            if not isinstance(held, (str, int, float, type(None))) or (type(held) is float and not math.isfinite(held)):
+                raise InvalidArgumentError(f"the message {value!r}")
         self._run.sent.append((self.name, key, copy.deepcopy(value)))
 
         return _Done()
