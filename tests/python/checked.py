@@ -45,6 +45,30 @@ def with_the_jar_alone(spark: SparkSession) -> SparkSession:
     return SparkSession(spark.sparkContext, session)
 
 
+USERS = {
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.codegen.fallback": "true",
+    "spark.sql.shuffle.partitions": "7",
+    "spark.sql.streaming.stateStore.mullion.snapshotEvery": "10",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
+}
+
+
+def of_a_user(spark: SparkSession, checkpoints: str) -> SparkSession:
+    """A session of one who made none of our settings, and whose checkpoints are of a format."""
+    session = with_the_jar_alone(spark)
+    settings = {**USERS, "spark.sql.streaming.stateStore.checkpointFormatVersion": checkpoints}
+    if checkpoints == "2":
+        # Which the format asks for.
+        settings["spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"] = "true"
+        settings["spark.sql.streaming.stateStore.providerClass"] = (
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        )
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    return session
+
+
 @dataclass(frozen=True)
 class Case:
     """A query: the rules of its panes, and how it is run.

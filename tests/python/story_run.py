@@ -264,6 +264,7 @@ def one_row(run: Run) -> int:
     several = run.story.together
     shape = (
         run.store,
+        run.spark.conf.get("spark.sql.shuffle.partitions"),
         str(several or window),
         str(spec.early),
         spec.on_time,

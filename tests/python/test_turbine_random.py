@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from checked import of_a_user
 from mullion import turbine
 from mullion.turbine import testing
 from random_rows import seed
@@ -30,9 +31,11 @@ def test_a_random_program_publishes_what_pandas_computes(spark: SparkSession, tm
     context = f"MULLION_TEST_SEED={seeded}, program {number}"
     print(context)
     program = Program(f"{seeded} {number}")
+    # Every other one has a user's settings, and not those of the suite.
+    session = of_a_user(spark, program.rng.choice("12")) if number % 2 else spark
     module = program.module(tmp_path, f"program_{number}")
     try:
-        app = turbine.App(f"random-{number}", spark=spark)
+        app = turbine.App(f"random-{number}", spark=session)
         module.define(app)
         runs = {part.name: part.runs for part in app.explain().parts}
         assert [runs[f"{name}.process"] for name in SUBSCRIPTIONS] == ["JVM", "Python", "Python"]
