@@ -43,7 +43,7 @@ def run(spark: SparkSession, broker: topics.Broker, checkpoint: Path, prefix: st
 
 
 def of_batch(topic: str, batch: int) -> list[Row]:
-    return [Row(topic, f"key {n % 3}", json.dumps({"n": n}).encode()) for n in range(4 * batch, 4 * batch + 4)]
+    return [Row(topic, b"key %d" % (n % 3), json.dumps({"n": n}).encode()) for n in range(4 * batch, 4 * batch + 4)]
 
 
 def numbers(kafka: KafkaServer, topic: str) -> list[int]:
@@ -53,12 +53,13 @@ def numbers(kafka: KafkaServer, topic: str) -> list[int]:
 def test_a_batch_that_is_attempted_twice_is_in_kafka_once(
     kafka: KafkaServer, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # So that rows come in pieces, of which the last ones are with what their tasks tell.
-    monkeypatch.setattr(_kafka_publisher, "_AT_ONCE", 700)
-    monkeypatch.setattr(_kafka_publisher, "_IN_HAND", 1000)
     broker, prefix, checkpoint = topics.broker(kafka.url), "twice-", tmp_path / "checkpoint"
     feed(broker, range(2), prefix)
-    publisher = run(spark, broker, checkpoint, prefix)
+    with monkeypatch.context() as patch:
+        # So that a batch is made again, and then waits where it was made and comes in more than one piece.
+        patch.setattr(_kafka_publisher, "_AT_ONCE", 60)
+        patch.setattr(_kafka_publisher, "_IN_HAND", 50)
+        publisher = run(spark, broker, checkpoint, prefix)
     is_whole(broker, 20, prefix)
     assert publisher.published == {"twice-even": 10, "twice-odd": 10, "twice-threes": 7}
     feed(broker, range(2, 3), prefix)
@@ -126,13 +127,15 @@ def test_a_topic_with_a_small_limit_takes_every_row_that_fits_and_none_that_does
     admin.create_topics([small])["small"].result()
     ours = Transactions(kafka.servers, "of small rows")
     ours.open()
-    rows = [Row("small", "k", b'{"n": %d, "t": "%s"}' % (n, b"x" * 400)) for n in range(200)]
+    rows = [Row("small", b"k", b'{"n": %d, "t": "%s"}' % (n, b"x" * 400)) for n in range(200)]
     assert ours.publish(0, "", rows) == {"small": 200}
-    large = Row("small", "k", b"x" * 2500)
+    large = Row("small", b"k", b"x" * 2500)
     ours.open()
     with pytest.raises(InvalidArgumentError, match=r"Topic 'small': a row of batch 1 .* has 2501 bytes.* 2000 at most"):
         ours.publish(1, "", [*rows, large])
     assert numbers(kafka, "small") == list(range(200))
+    topics.produce(kafka.url, "small", [{"n": n, "t": "x" * 400} for n in range(200, 400)])
+    assert numbers(kafka, "small") == list(range(400))
 
 
 def test_readers_see_nothing_of_a_batch_before_it_is_committed(
@@ -154,7 +157,7 @@ def test_readers_see_nothing_of_a_batch_before_it_is_committed(
 
     def looked_at() -> Any:
         yield from of_batch("open", 0)
-        ours._flush()
+        ours._producer.flush(30)
         seen.append(numbers(kafka, "open"))
         seen.append(streamed())
 
@@ -164,7 +167,7 @@ def test_readers_see_nothing_of_a_batch_before_it_is_committed(
 
     def fails() -> Any:
         yield from of_batch("open", 1)
-        ours._flush()
+        ours._producer.flush(30)
         raise ValueError("cut off")
 
     with pytest.raises(ValueError, match="cut off"):
@@ -183,7 +186,7 @@ def test_a_producer_whose_query_another_one_publishes_for_is_fenced_with_words(k
 
     def overtaken() -> Any:
         yield from of_batch("fenced", 1)
-        zombie._flush()
+        zombie._producer.flush(30)
         successor.open()
 
     with pytest.raises(MullionError, match="query fenced could not publish batch 1: another process has begun to pub"):
@@ -205,14 +208,15 @@ def test_what_a_query_has_published_is_known_once_the_transactions_of_others_bes
     monkeypatch.setattr(_kafka_transactions, "_PARTITIONS", 1)
     other, ours, after = (Transactions(kafka.servers, query) for query in ("other", "ours", "ours"))
     noted, may_end = threading.Event(), threading.Event()
-    flush = other._flush
+    commit = other._commit
 
     def wait() -> None:
-        flush()
+        other._producer.flush(30)
         noted.set()
         assert may_end.wait(60)
+        commit()
 
-    monkeypatch.setattr(other, "_flush", wait)
+    monkeypatch.setattr(other, "_commit", wait)
     other.open()
     ours.open()
     commits = threading.Thread(target=lambda: other.publish(0, "", of_batch("beside", 0)))
@@ -259,6 +263,27 @@ def test_a_publisher_that_is_killed_at_any_call_of_kafkas_client_and_started_aga
     assert numbers(kafka, "killed") == list(range(4 * batches)), f"MULLION_TEST_SEED={SEED}, {lives}"
     for _, ones in records_by_partition(kafka, "killed"):
         assert ones == sorted(ones), "in order"
+
+
+def test_a_batch_goes_on_after_the_broker_was_killed_in_the_middle_of_it(kafka: KafkaServer) -> None:
+    ours = Transactions(kafka.servers, "cut off")
+    ours.open()
+
+    def cut_off() -> Any:
+        for row in of_batch("cut-off", 1):
+            yield row
+            ours._producer.flush(30)
+            if b'"n": 5' in row.value:
+                kafka.kill()
+                kafka.start()
+
+    ours.publish(0, "", of_batch("cut-off", 0))
+    ours.publish(1, "", cut_off())
+    ours.publish(2, "", of_batch("cut-off", 2))
+    assert numbers(kafka, "cut-off") == list(range(12))
+    after = Transactions(kafka.servers, "cut off")
+    after.open()
+    assert after.last == 2
 
 
 def records_by_partition(kafka: KafkaServer, topic: str) -> list[tuple[int, list[int]]]:
@@ -353,15 +378,16 @@ def test_of_two_programs_on_one_checkpoint_the_second_is_refused_and_on_a_copy_o
 
 def program(url: str, home: Path) -> None:
     """A program that waits before it commits its first batch."""
-    committing = Transactions._flush
+    commit = Transactions._commit
 
     def wait(self: Transactions) -> None:
-        committing(self)
+        self._producer.flush(30)
         (home / "commits").touch()
         while not (home / "go on").exists():
             time.sleep(0.02)
+        commit(self)
 
-    Transactions._flush = wait  # type: ignore[method-assign]
+    Transactions._commit = wait  # type: ignore[method-assign]
     run(session_of_its_own(home, jars=jars("connector")), topics.broker(url), home / "checkpoint", "two-")
 
 

@@ -35,15 +35,16 @@ class Publisher(Protocol):
         """Publishes a batch of rows ``OUTPUTS``: topic, key, and an Arrow RecordBatch as :func:`encoded` makes it.
 
         Each row's RecordBatch becomes rows of its topic; a null in its place is none. Texts for :data:`PRINTED` are
-        printed once the batch is published, in the order of partitions. ``outputs`` is evaluated once,
-        whatever was published before, so that the state of operators in it is saved.
+        printed once the batch is published, in the order of partitions. ``outputs`` is evaluated
+        whatever was published before, so that the state of operators in it is saved: once, or twice where a broker has
+        no room for it as it comes.
         """
 
     def publish_made(self, rows: DataFrame, batch_id: int, make: Make, tell: Tell | None = None) -> None:
         """Publishes what ``make`` makes of the rows of each task of a batch, in the worker that has them.
 
         ``tell`` is given the notes of all tasks before anything is published, which its exception prevents; without it
-        nobody reads them. ``rows`` and ``make`` are evaluated once for each task, as in :meth:`publish`.
+        nobody reads them. ``rows`` and ``make`` are evaluated as in :meth:`publish`.
         """
 
     def close(self) -> None:

@@ -13,6 +13,9 @@ from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError
 WAIT_SECONDS = 30.0
 MOST_BYTES = 1_000_000_000
 
+BATCH_BYTES = 1_000_000
+"""About how many bytes of rows go together."""
+
 
 class Record(NamedTuple):
     """A record as it was read; ``ms`` is its time, in milliseconds since the epoch."""
@@ -50,9 +53,12 @@ def produce(servers: str, topic: str, rows: Iterable[tuple[str | None, bytes, in
                 f"timestamps has {us / 1_000_000}, which Kafka's client takes for no time at all. Give times of a "
                 "millisecond after the epoch or later."
             )
+    # Rows go together, and Kafka may take each of them and not so many at once.
+    limit = limit_of(servers, topic) if len(rows) > 1 else None
     producer = kafka.Producer(
         settings(servers)
         | {
+            "batch.size": BATCH_BYTES if limit is None else min(limit, BATCH_BYTES),
             "enable.idempotence": True,
             "delivery.timeout.ms": int(WAIT_SECONDS * 1000),
             # As Kafka's own client, and so Spark, which a program publishes with: one key is in one partition.

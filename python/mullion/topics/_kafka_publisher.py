@@ -6,8 +6,9 @@
     driver: begin, send all, {batch}     killed here: Kafka drops what was sent, and the batch is done again
             commit                       killed here: the batch is done again, and thrown away by its number
 
-One producer on the driver sends a batch, for a transaction of Kafka has one producer. What tasks have made waits for it
-where it was made, in Spark's memory or on its disks; it crosses in pieces.
+One producer on the driver sends a batch, for a transaction of Kafka has one producer. What tasks have made comes to it
+with their results. A batch for which the driver may have no room is made once more, and waits where it was made, in
+Spark's memory or on its disks; it crosses in pieces then, and so do the batches after it.
 
 A batch that Spark does again is evaluated again, for the state of its operators, and is thrown away if it is the one
 that is in topics, by what Spark planned for it. Another batch under its number is refused.
@@ -16,14 +17,13 @@ that is in topics, by what Spark planned for it. Another batch under its number 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from mullion import _jvm
 from mullion.topics import _json, _leases
@@ -44,8 +44,8 @@ from mullion.topics._outputs import (
 from mullion.topics._planned import plan_of, require_same
 from mullion.topics._records import normal
 
-_MADE = "partition int, callback string, note binary, printed string, rows binary"
-"""What a task tells the driver, as DDL: a note, a text, or rows."""
+_MADE = "partition int, callback string, note binary, printed string, rows binary, left bigint"
+"""What a task tells the driver, as DDL: a note, a text, or rows; and how many bytes of rows it has not come with."""
 
 _MADE_SCHEMA = pa.schema(
     [
@@ -54,19 +54,20 @@ _MADE_SCHEMA = pa.schema(
         ("note", pa.binary()),
         ("printed", pa.string()),
         ("rows", pa.binary()),
+        ("left", pa.int64()),
     ]
 )
 
-_ROWS_SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.string()), ("value", pa.binary())])
+_ROWS_SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
 
 _PIECE = 1 << 20
 """About how many bytes of rows are together on their way to the driver."""
 
-_AT_ONCE = 1 << 16
-"""A piece of so many bytes at most comes to the driver with the task that made it."""
-
 _IN_HAND = 64 << 20
-"""About how many bytes of pieces the driver has at a time."""
+"""About how many bytes of pieces that wait the driver has at a time."""
+
+_AT_ONCE = 256 << 20
+"""About how many bytes may come to the driver with the results of all tasks."""
 
 
 @final
@@ -82,6 +83,7 @@ class KafkaPublisher:
         self._published: Counter[str] = Counter()
         self._lease: Path | None = None
         self._transactions: Transactions | None = None
+        self._waits = False
 
     @property
     def published(self) -> Mapping[str, int]:
@@ -97,19 +99,36 @@ class KafkaPublisher:
         """The same of what ``make`` makes."""
         query = query_id_of(rows)
         self._hold(rows, query)
-        made = rows.mapInArrow(_Made(make), _MADE).persist()
+        if not self._waits:
+            # Most have no more tasks than this.
+            tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+            told = rows.mapInArrow(_Made(make, _AT_ONCE // tasks), _MADE).collect()
+            self._waits = any(row.left for row in told)
+            if not self._waits:
+                pieces = [row.rows for row in told if row.rows is not None]
+                self._publish_told(rows, batch_id, query, told, _InHand(pieces) if pieces else None, tell)
+                return
+        made = rows.mapInArrow(_Made(make, 0), _MADE).persist()
         try:
-            small = F.when(F.length("rows") <= _AT_ONCE, F.col("rows")).alias("rows")
-            told = made.select(
-                "partition", "callback", "note", "printed", F.length("rows").alias("size"), small
-            ).collect()
-            if tell is not None:
-                tell(Note(row.callback, bytes(row.note)) for row in told if row.note is not None)
-            sizes = [row.size for row in told if row.size is not None]
-            if not sizes or self._sent(rows, batch_id, query, _Pieces(made, told)):
-                show((row.partition, row.printed) for row in told if row.printed is not None)
+            told = made.drop("rows").collect()
+            left = sum(row.left or 0 for row in told)
+            self._publish_told(rows, batch_id, query, told, _Waiting(made, left) if left else None, tell)
         finally:
             made.unpersist()
+
+    def _publish_told(
+        self,
+        rows: DataFrame,
+        batch: int,
+        query: str,
+        told: Sequence[Any],
+        made: Iterable[Row] | None,
+        tell: Tell | None,
+    ) -> None:
+        if tell is not None:
+            tell(Note(row.callback, bytes(row.note)) for row in told if row.note is not None)
+        if made is None or self._sent(rows, batch, query, made):
+            show((row.partition, row.printed) for row in told if row.printed is not None)
 
     def close(self) -> None:
         """Lets another process publish for the query."""
@@ -141,24 +160,28 @@ class KafkaPublisher:
         return True
 
 
-class _Pieces:
-    """The rows that tasks have made: those that came with what they told, and the others in pieces."""
+class _InHand:
+    """Rows that came with what tasks told."""
 
-    def __init__(self, made: DataFrame, told: Iterable[Any]) -> None:
-        self._made = made
-        self._told = told
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = pieces
 
     def __iter__(self) -> Iterator[Row]:
-        left = 0
-        for row in self._told:
-            if row.rows is not None:
-                yield from _rows_in(row.rows)
-            else:
-                left += row.size or 0
-        if left:
-            large = self._made.where(F.length("rows") > _AT_ONCE).select("rows")
-            for row in large.coalesce(1 + left // _IN_HAND).toLocalIterator():
-                yield from _rows_in(row.rows)
+        for piece in self._pieces:
+            yield from _rows_in(piece)
+
+
+class _Waiting:
+    """Rows that wait where they were made."""
+
+    def __init__(self, made: DataFrame, size: int) -> None:
+        self._made = made
+        self._size = size
+
+    def __iter__(self) -> Iterator[Row]:
+        pieces = self._made.where("rows IS NOT NULL").select("rows")
+        for row in pieces.coalesce(1 + self._size // _IN_HAND).toLocalIterator():
+            yield from _rows_in(row.rows)
 
 
 def _rows_in(piece: bytes) -> Iterator[Row]:
@@ -167,16 +190,31 @@ def _rows_in(piece: bytes) -> Iterator[Row]:
 
 
 class _Made:
-    """What a task makes, for the driver. It runs in a Python worker."""
+    """What a task makes, for the driver. It runs in a Python worker.
 
-    def __init__(self, make: Make) -> None:
+    ``most``: how many bytes of rows may come with a task's result; where there are more it says how many. 0: all of
+    them wait, and each piece says how large it is.
+    """
+
+    def __init__(self, make: Make, most: int) -> None:
         self._make = make
+        self._most = most
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         partition = partition_of_task()
         notes: dict[Note, None] = {}
         piece: list[Row] = []
-        size = 0
+        size = total = 0
+
+        def ended() -> Iterator[pa.RecordBatch]:
+            nonlocal piece, size, total
+            total += size
+            if piece and not self._most:
+                yield _told([{"partition": partition, "rows": _encoded(piece), "left": size}])
+            elif piece and total <= self._most:
+                yield _told([{"partition": partition, "rows": _encoded(piece)}])
+            piece, size = [], 0
+
         for topic, key, batch, note in self._make(batches):
             if note is not None:
                 notes[note] = None
@@ -185,15 +223,16 @@ class _Made:
                 yield _told([{"partition": partition, "printed": text} for text in texts])
                 continue
             table = normal(topic, pa.Table.from_batches([batch]))
+            key_bytes = None if key is None else key.encode()
             for value in _json.written(table):
-                piece.append(Row(topic, key, value))
+                piece.append(Row(topic, key_bytes, value))
                 size += len(value)
                 if size > _PIECE:
-                    yield _told([_of_rows(partition, piece)])
-                    piece, size = [], 0
+                    yield from ended()
+        yield from ended()
         told = [{"partition": partition, "callback": note.callback, "note": note.says} for note in notes]
-        if piece:
-            told.append(_of_rows(partition, piece))
+        if 0 < self._most < total:
+            told.append({"partition": partition, "left": total})
         if told:
             yield _told(told)
 
@@ -202,8 +241,7 @@ def _told(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=_MADE_SCHEMA)
 
 
-def _of_rows(partition: int, rows: list[Row]) -> dict[str, Any]:
-    arrays = [
-        pa.array(list(values), field.type) for values, field in zip(zip(*rows, strict=True), _ROWS_SCHEMA, strict=True)
-    ]
-    return {"partition": partition, "rows": encoded(pa.RecordBatch.from_arrays(arrays, schema=_ROWS_SCHEMA))}
+def _encoded(rows: list[Row]) -> bytes:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(list(values), field.type) for values, field in zip(columns, _ROWS_SCHEMA, strict=True)]
+    return encoded(pa.RecordBatch.from_arrays(arrays, schema=_ROWS_SCHEMA))

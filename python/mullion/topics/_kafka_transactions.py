@@ -18,7 +18,6 @@ import os
 import socket
 import time
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, final
 
@@ -54,12 +53,8 @@ class Row(NamedTuple):
     """What is sent."""
 
     topic: str
-    key: str | None
+    key: bytes | None
     value: bytes
-
-    @property
-    def size(self) -> int:
-        return len(self.value) + len((self.key or "").encode())
 
 
 class _BatchTooLargeError(Exception):
@@ -75,7 +70,7 @@ class Transactions:
         self._query = query
         self._place = zlib.crc32(query.encode()) % _PARTITIONS
         self._producer: Any = None
-        self._batch_bytes = 1_000_000
+        self._batch_bytes = _kafka_client.BATCH_BYTES
         self._largest: dict[str, int] = {}
         self.plans: dict[int, str] = {}
         """What was planned for the last batches that are in topics."""
@@ -110,7 +105,7 @@ class Transactions:
         self.plans = self._noted()
         self._producer = producer
 
-    def publish(self, batch: int, plan: str, rows: Iterable[Row]) -> Counter[str]:
+    def publish(self, batch: int, plan: str, rows: Iterable[Row]) -> dict[str, int]:
         """Writes a batch, or none of it; how many rows each topic got. ``rows`` may be gone through twice."""
         try:
             return self._in_one_transaction(batch, plan, rows)
@@ -122,16 +117,15 @@ class Transactions:
         """Forgets the producer: what it left open Kafka drops, or the query's next one ends."""
         self._producer = None
 
-    def _in_one_transaction(self, batch: int, plan: str, rows: Iterable[Row]) -> Counter[str]:
+    def _in_one_transaction(self, batch: int, plan: str, rows: Iterable[Row]) -> dict[str, int]:
         self._largest = {}
         try:
             with self._in_words(batch):
                 self._producer.begin_transaction()
                 sent = self._send(rows, batch)
                 note = json.dumps({"batch": batch, "plan": plan, "by": f"process {os.getpid()} on {_host()}"})
-                self._produce(Row(BATCHES, f"{self._query}/{batch % MOST_PLANS}", note.encode()), self._place)
-                self._flush()
-                _again(self._producer.commit_transaction)
+                self._produce(Row(BATCHES, f"{self._query}/{batch % MOST_PLANS}".encode(), note.encode()), self._place)
+                self._commit()
         except BaseException:
             # What was sent is not to be seen, and nobody knows whether the producer is still good for anything.
             with contextlib.suppress(_kafka_client.client().KafkaException):
@@ -141,20 +135,26 @@ class Transactions:
         self.plans = {number: self.plans[number] for number in sorted(self.plans)[1 - MOST_PLANS :]} | {batch: plan}
         return sent
 
-    def _send(self, rows: Iterable[Row], batch: int) -> Counter[str]:
-        sent: Counter[str] = Counter()
-        for number, row in enumerate(rows):
-            size = row.size
-            if size > self._largest.get(row.topic, -1):
-                self._largest[row.topic] = size
-                limit = self._limit_of(row.topic) if size > _FITS_ANYWHERE else None
-                if limit is not None and size + _AROUND_ROWS > limit:
-                    raise self._is_too_large(row.topic, limit, batch)
-            self._produce(row)
-            sent[row.topic] += 1
-            if number % 1000 == 0:
-                self._producer.poll(0)
+    def _send(self, rows: Iterable[Row], batch: int) -> dict[str, int]:
+        # Of each row it does no more than it must: there are as many as there are.
+        sent: dict[str, int] = {}
+        produce, largest = self._producer.produce, self._largest
+        for topic, key, value in rows:
+            size = len(value) if key is None else len(value) + len(key)
+            if size > largest.get(topic, -1):
+                self._require_room(topic, size, batch)
+            try:
+                produce(topic, value, key)
+            except (BufferError, _kafka_client.client().KafkaException):
+                self._produce(Row(topic, key, value))
+            sent[topic] = sent.get(topic, 0) + 1
         return sent
+
+    def _require_room(self, topic: str, size: int, batch: int) -> None:
+        self._largest[topic] = size
+        limit = self._limit_of(topic) if size > _FITS_ANYWHERE else None
+        if limit is not None and size + _AROUND_ROWS > limit:
+            raise self._is_too_large(topic, limit, batch)
 
     def _produce(self, row: Row, partition: int = -1) -> None:
         while True:
@@ -162,21 +162,27 @@ class Transactions:
                 self._producer.produce(row.topic, row.value, row.key, partition)
                 return
             except BufferError:
-                self._producer.poll(0.1)
+                self._producer.poll(0.01)
             except _kafka_client.client().KafkaException:
                 # A transaction that cannot go on takes no more rows; to commit it is to be told why it cannot.
                 self._producer.commit_transaction(_kafka_client.WAIT_SECONDS)
                 raise
 
-    def _flush(self) -> None:
-        left = len(self._producer)
-        while left:
-            before, left = left, self._producer.flush(_kafka_client.WAIT_SECONDS)
-            if left >= before:
-                raise MullionError(
-                    f"Kafka at {self._servers} stopped answering while {left} rows of the query {self._query} were on "
-                    "their way. Nothing of their batch is published; it is done again when the query goes on."
-                )
+    def _commit(self) -> None:
+        # In small steps, for only at the beginning of a call it is seen that rows were refused: others wait for ever.
+        left, until = len(self._producer), time.monotonic() + 2 * _kafka_client.WAIT_SECONDS
+        while True:
+            try:
+                self._producer.commit_transaction(1.0)
+                return
+            except _kafka_client.client().KafkaException as theirs:
+                if not theirs.args[0].retriable():
+                    raise
+                before, left = left, len(self._producer)
+                if left < before:
+                    until = time.monotonic() + 2 * _kafka_client.WAIT_SECONDS
+                elif time.monotonic() > until:
+                    raise
 
     @contextlib.contextmanager
     def _in_words(self, batch: int | None) -> Iterator[None]:
