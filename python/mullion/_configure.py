@@ -25,8 +25,9 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     The JAR that the wheel carries joins ``spark.jars``, and Mullion's extensions join ``spark.sql.extensions``; what is
     set there already, on the builder or in Spark's defaults, stays.
 
-    Unless it is set, ``spark.sql.codegen.cache.maxEntries`` becomes 1000: a window has some 25 pieces of generated code,
-    of which Spark keeps 100, and where four queries or more run side by side each batch would compile its own again.
+    Unless it is set, ``spark.sql.codegen.cache.maxEntries`` becomes 1000: a window has some 25 pieces of generated
+    code, of which Spark keeps 100, and where four queries or more run side by side each batch would compile its own
+    again.
 
     >>> from pyspark.sql import SparkSession
     >>> spark = configure(SparkSession.builder.appName("panes")).getOrCreate()  # doctest: +SKIP
