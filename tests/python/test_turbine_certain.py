@@ -611,3 +611,43 @@ def test_a_row_reopens_those_of_its_sliding_windows_that_have_closed(app: turbin
         for topic in ("alone", "together", "made"):
             closed = [(row["start"], row["total"]) for row in t.outputs(topic)]
             assert sorted(set(closed)) == [(-5, 0), (-5, 4), (0, 0), (0, 4), (5, 2), (10, 3), (15, 1)], topic
+
+
+def test_a_pane_that_ended_before_1970_closes_in_each_batch_that_brings_rows_for_it(app: turbine.App) -> None:
+    days = 365 * 86_400_000
+
+    @app.subscribe("rows", publish_to="plain")
+    class plain:
+        def __init__(self) -> None:
+            self._ten = window_of(self, "plain", time_column="ts", on_close=self._over)
+
+        def process(self, batch, state):
+            self._ten.update(batch, state)
+
+        def _over(self, state, panes):
+            return panes.combine_chunks().to_batches()[0]
+
+    @app.subscribe("rows", publish_to="moved")
+    class moved:
+        """What the page advises."""
+
+        def __init__(self) -> None:
+            self._ten = window_of(self, "moved", time_column="ts", on_close_each=self._over, on_close=None)
+
+        def process(self, batch, state):
+            later = pc.add(batch["ts"], days)
+            self._ten.update(batch.set_column(batch.schema.get_field_index("ts"), "ts", later), state)
+
+        def _over(self, state, window, value):
+            return pa.RecordBatch.from_pylist([{"window_start_ms": window.start_ms - days, "value": value}])
+
+    with testing.run(app) as t:
+        for times in ([-25, -21], [-23, -8], [3], [-4], [40]):
+            t.feed("rows", [{"ts": ts} for ts in times])
+            t.settle()
+        found = {
+            topic: sorted((row["window_start_ms"], row["value"]) for row in t.outputs(topic))
+            for topic in ("plain", "moved")
+        }
+    assert found["plain"] == [(-30, 1), (-30, 2), (-10, 1), (-10, 1), (0, 1)]
+    assert found["moved"] == [(-30, 3), (-10, 1), (-10, 1), (0, 1)]

@@ -180,3 +180,27 @@ def test_state_in_memory_that_is_lost_is_made_again_from_the_batches_as_they_wer
     for broker in (kept, lost):
         program(broker, users, "InMemoryTumbling", clock=clock).run(until="drained")
     assert published(lost, "revenue") == published(kept, "revenue")
+
+
+def test_early_firings_of_state_that_was_lost_are_published_once_like_closes(
+    users: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, lost = (f"dir:{tmp_path / name}" for name in ("kept", "lost"))
+    keep = _jvm.keep_state
+    number = 0
+    for batches in (3, 2, 1):
+        for broker in (kept, lost):
+            # As when it is killed: nothing is written down at the end.
+            monkeypatch.setattr(_jvm, "keep_state", keep if broker == kept else lambda *_: False)
+            topics.produce(broker, "orders", rows(number))
+            clock = ManualClock(4_000 * number)
+            with program(broker, users, "InMemoryTumbling", clock=clock, early=True).start() as running:
+                running.settle()
+                for i in range(1, batches):
+                    running.advance("4 seconds")
+                    running.settle()
+                    topics.produce(broker, "orders", rows(number + i))
+                    running.settle()
+        number += batches
+        assert published(lost, "live", "revenue") == published(kept, "live", "revenue")
+    assert len(published(lost, "live")["live"]) >= 6
