@@ -187,6 +187,11 @@ def json_shape(spark: SparkSession, text: Column) -> Column:
     return _as_column(facade(spark).jsonShape(_column(text)))
 
 
+def json_decimals(spark: SparkSession, text: Column, schema: StructType) -> Column:
+    """Whether a text in JSON has a number with more digits after the point than the decimal that it is read as."""
+    return _as_column(facade(spark).jsonDecimals(_column(text), schema.json()))
+
+
 def topic_path(spark: SparkSession, folder: str) -> str:
     """How a session reads the folder of a ``dir:`` topic."""
     return str(facade(spark).topicPath(_internal(spark, "_jsparkSession"), folder))

@@ -246,6 +246,49 @@ def test_a_field_without_a_type_holds_nothing_and_a_value_in_it_stops_the_query(
         strict.select("amount").collect()
 
 
+def test_a_number_with_more_digits_than_its_decimal_does_not_fit_and_is_not_rounded(spark: SparkSession) -> None:
+    kind = spark_schema(
+        "d decimal(5, 2), s struct<d: decimal(38, 38)>, l array<decimal(9, 0)>, m map<string, decimal(4, 1)>, f double"
+    )
+    fits = [
+        (b'{"d": 1.50, "f": 1.23456}', "1.50"),
+        (b'{"d": 15e-1, "s": {"d": 0.00000000000000000000000000000000000001}}', "1.50"),
+        (b'{"d": "1.500", "l": [1, 2.0, null, 1e3], "m": {"a": 0.5, "b": null}}', "1.50"),
+        (b'{"d": null, "of": 1.2345}', None),
+        (b'{"d": -999.99}', "-999.99"),
+    ]
+    odd = [
+        b'{"d": 1.505}',
+        b'{"d": 1.5000000000000000000000000000000000000000000001}',
+        b'{"d": "1.505"}',
+        b'{"d": 1505e-3}',
+        b'{"d": 1e-999999999}',
+        b'{"d": 1.505, "f": NaN}',
+        b'{"d": 1000}',
+        b'{"s": {"d": 0.000000000000000000000000000000000000001}}',
+        b'{"l": [1, 2.5]}',
+        b'{"m": {"a": 0.5, "b": 0.55}}',
+    ]
+    seen = _kafka_broker._parsed(spark, "d", records_of(spark, [*(text for text, _ in fits), *odd]), kind, True)
+    rows = seen.select("d", UNFIT).collect()
+    assert [(row.d and str(row.d), row[UNFIT]) for row in rows[: len(fits)]] == [(value, None) for _, value in fits]
+    assert [row[UNFIT] for row in rows[len(fits) :]] == [text.decode() for text in odd]
+    strict = _kafka_broker._parsed(spark, "d", records_of(spark, [fits[0][0], odd[0]]), kind, False)
+    with pytest.raises(
+        Exception, match=r"Topic 'd': the value at offset 1 of partition 0 does not fit the topic's col"
+    ):
+        strict.select("d").collect()
+
+    plain = _kafka_broker._parsed(
+        spark, "v", records_of(spark, [b"1.5", b"1.55", b'{"value": 0.25}']), spark_schema("value decimal(5, 1)"), True
+    )
+    assert [(row["value"] and str(row["value"]), row[UNFIT]) for row in plain.collect()] == [
+        ("1.5", None),
+        (None, "1.55"),
+        (None, '{"value": 0.25}'),
+    ]
+
+
 def test_a_kafka_topic_whose_names_differ_in_case_is_refused_as_a_stream(spark: SparkSession) -> None:
     kind = spark_schema("at struct<x: int, X: int>")
     with pytest.raises(InvalidArgumentError, match=r"columns 'at.x' and 'at.X' differ in case alone, .* schema="):

@@ -215,6 +215,9 @@ def _parsed(spark: SparkSession, topic: str, records: DataFrame, wanted: T.Struc
     fields = {field.name: F.col("_parsed").getField(field.name) for field in read}
     for name, kind in ((field.name, field.dataType) for field in wanted):
         odd |= _is_more(fields[name], kind)
+    if _types.has_decimals(wanted):
+        # from_json rounds what has more digits than its decimal.
+        odd |= F.coalesce(_jvm.json_decimals(spark, json, wanted), F.lit(False))
     parsed, told = F.col("_parsed"), F.lit(None)
     if unfit:
         told = F.when(~F.is_valid_utf8("_text"), F.col("_bytes"))

@@ -120,6 +120,18 @@ def has_null_type(kind: T.DataType) -> bool:
     return isinstance(kind, T.NullType)
 
 
+def has_decimals(kind: T.DataType) -> bool:
+    """Whether there is a decimal in the type."""
+    match kind:
+        case T.StructType():
+            return any(has_decimals(field.dataType) for field in kind)
+        case T.ArrayType():
+            return has_decimals(kind.elementType)
+        case T.MapType():
+            return has_decimals(kind.valueType)
+    return isinstance(kind, T.DecimalType)
+
+
 def alike(kind: T.DataType, path: str = "") -> tuple[str, str] | None:
     """Two fields of one struct that differ in case at most, which Spark cannot tell apart; ``None`` where none do."""
     match kind:

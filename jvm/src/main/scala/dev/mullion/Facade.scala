@@ -175,6 +175,13 @@ object Facade {
     */
   def jsonShape(text: Column): Column = JsonShape.column(text)
 
+  /** Whether a text in JSON has numbers with more digits after the point than the decimals of its columns.
+    *
+    * @param schema
+    *   of the columns, as JSON
+    */
+  def jsonDecimals(text: Column, schema: String): Column = JsonDecimals.column(text, schemaOf(schema))
+
   /** How a session reads the folder of a `dir:` topic: what is listed of it is in order; see `TopicFileSystem`. */
   def topicPath(spark: SparkSession, folder: String): String =
     TopicFileSystem.pathOf(Session.classic(spark), folder)
