@@ -9,7 +9,7 @@
 
 from mullion._configure import configure
 from mullion._durations import Duration
-from mullion._panes import read_panes
+from mullion._panes import open_panes, read_panes
 from mullion._recovery import recover
 from mullion._together import together
 from mullion._version import __version__
@@ -51,6 +51,7 @@ __all__ = [
     "Windowed",
     "__version__",
     "configure",
+    "open_panes",
     "read_panes",
     "recover",
     "together",

@@ -334,6 +334,20 @@ def read_panes(
     return _dataframe(jvm.readPanesOf(_internal(panes, "_jdf"), checkpoint, which), spark)
 
 
+def open_panes(spark: SparkSession, of: Any, which: int, panes: DataFrame | None, window: str | None) -> DataFrame:
+    """Why panes are open, of a query of the JVM or of a checkpoint."""
+    jvm = facade(spark)
+    code = None if panes is None else _internal(panes, "_jdf")
+    if isinstance(of, str):
+        return _dataframe(jvm.openPanes(_internal(spark, "_jsparkSession"), of, which, code, window), spark)
+    return _dataframe(jvm.openPanesOf(of, which, code, window), spark)
+
+
+def java_query(query: StreamingQuery) -> Any:
+    """The JVM's side of a query."""
+    return query._jsq
+
+
 def recover(spark: SparkSession, checkpoint: str) -> int:
     """Takes a checkpoint with state in memory back to its newest snapshot; how many batches that is."""
     return int(facade(spark).recover(_internal(spark, "_jsparkSession"), checkpoint))

@@ -19,7 +19,7 @@ import os
 from types import TracebackType
 from typing import Any, Self
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from mullion import _durations, _jvm
 from mullion._app.clock import ManualClock
@@ -64,6 +64,16 @@ class ClockedQuery:
     def progress(self) -> list[dict[str, Any]]:
         """The progress reports of the batches so far, Spark's ``StreamingQueryProgress`` as dicts, oldest first."""
         return [json.loads(report) for report in _jvm.progress_of(self._query)]
+
+    @property
+    def session(self) -> SparkSession:
+        """The session that it runs in."""
+        return self._spark
+
+    @property
+    def java_query(self) -> Any:
+        """The JVM's side of it."""
+        return self._query.query()
 
     def stop(self) -> None:
         """Stops the query; its checkpoint stays."""

@@ -108,6 +108,26 @@ object Facade {
   def readPanesOf(panes: DataFrame, checkpoint: String, operator: Int): DataFrame =
     PanesReader.readOf(Session.classic(panes), checkpoint, operator)
 
+  /** Why the panes of a query are open, as of its last committed batch; see `OpenPanes`.
+    *
+    * @param panes
+    *   the query's own DataFrame, or null
+    * @param window
+    *   the name of a window between the stages of functions with state, or null
+    */
+  def openPanesOf(query: StreamingQuery, operator: Int, panes: DataFrame, window: String): DataFrame =
+    OpenPanes.of(query, operator, Option(panes).map(Session.classic), Option(window))
+
+  /** The same of the query that a checkpoint is of. */
+  def openPanes(
+      spark: SparkSession,
+      checkpoint: String,
+      operator: Int,
+      panes: DataFrame,
+      window: String
+  ): DataFrame =
+    OpenPanes.in(Session.classic(spark), checkpoint, operator, Option(panes).map(Session.classic), Option(window))
+
   /** What is asked of functions with state: a function, as yet.
     *
     * @param schema

@@ -97,6 +97,8 @@ final class AlignedBook(
 
   override def early(firing: EarlyFiring): Seq[ArrivalPane] = firings.due(firing, clock.now).map(pane)
 
+  override def ownClock: Option[Long] = Option.when(clock.isOwn)(clock.now)
+
   override def open: Iterator[ArrivalPane] = from(firstOpen).map(pane)
 
   override def countOpen: Long =

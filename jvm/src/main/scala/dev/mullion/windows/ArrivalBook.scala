@@ -98,6 +98,9 @@ abstract class ArrivalBook {
 
   def open: Iterator[ArrivalPane]
 
+  /** Where the key's own clock stands, if it has one. */
+  def ownClock: Option[Long] = None
+
   def countOpen: Long = open.size.toLong
 
   /** Whether nothing of the key need be known. */

@@ -28,6 +28,9 @@ final class PaneFirings private (private val panes: java.util.TreeMap[java.lang.
     if (pane eq null) 0 else pane.fired
   }
 
+  /** The wall clock when `window` last fired, or opened if it has not; none if nothing is noted of it. */
+  def firedAt(window: Long): Option[Long] = Option(panes.get(window)).map(_.wallReading)
+
   /** Notes that `window` fired in the batch of `clock`. */
   def fire(window: Long, kind: FiringKind, clock: BatchClock): Unit = {
     val pane = panes.get(window)

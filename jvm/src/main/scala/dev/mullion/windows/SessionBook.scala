@@ -93,6 +93,8 @@ final class SessionBook(
   override def early(firing: EarlyFiring): Seq[ArrivalPane] =
     all.filter(_.isDue(firing, reading)).map(pane).toVector
 
+  override def ownClock: Option[Long] = Option.when(clock.isOwn)(clock.now)
+
   override def open: Iterator[ArrivalPane] = all.map(pane)
 
   override def countOpen: Long = sessions.size.toLong

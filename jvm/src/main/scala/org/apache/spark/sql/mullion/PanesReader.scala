@@ -26,11 +26,34 @@ object PanesReader {
   def read(spark: SparkSession, checkpoint: String, operator: Int): DataFrame =
     read(spark, locate(spark, checkpoint, operator))
 
+  /** An operator's state, and what wrote it.
+    *
+    * @param panes
+    *   the query's own DataFrame, where its aggregates have no text
+    * @param window
+    *   which one, of windows between the stages of functions with state
+    */
+  private[mullion] def found(
+      spark: SparkSession,
+      checkpoint: String,
+      operator: Int,
+      panes: Option[DataFrame],
+      window: Option[String]
+  ): (OperatorState[OperatorHeader], OperatorProgram) = {
+    val state =
+      window.fold(locate(spark, checkpoint, operator))(StateReader.locateWindow(spark, checkpoint, operator, _))
+    state -> panes.fold(resultOf(spark, state))(resultOf(_, checkpoint, state)).program
+  }
+
   /** Of a window between the stages of functions with state. */
   def readBetween(spark: SparkSession, checkpoint: String, operator: Int, window: String): DataFrame =
     read(spark, StateReader.locateWindow(spark, checkpoint, operator, window))
 
   private def read(spark: SparkSession, state: OperatorState[OperatorHeader]): DataFrame = spark.withActive {
+    read(spark, state, resultOf(spark, state))
+  }
+
+  private def resultOf(spark: SparkSession, state: OperatorState[OperatorHeader]): Result = {
     val results = state.header.windows match {
       case Seq((None, one)) => resultsIn(rebuilt(spark, one, inputOf(one)).queryExecution.analyzed)
       case several          =>
@@ -39,7 +62,7 @@ object PanesReader {
         val windows = several.map { case (name, header) => name.getOrElse("") -> rebuilt(spark, header, schema) }
         resultsIn(TogetherBuilder.together(windows))
     }
-    read(spark, state, results.head)
+    results.head
   }
 
   /** With the functions of the query's own DataFrame. */
@@ -47,16 +70,20 @@ object PanesReader {
     val spark = panes.sparkSession
     spark.withActive {
       val state = locate(spark, checkpoint, operator)
-      val results = resultsIn(panes.queryExecution.analyzed)
-      if (results.isEmpty) throw MullionException.invalid("panes= is no result of windowed(...).agg(...).")
-      val result = results.find(r => state.header.differences(r.program.header).isEmpty).getOrElse(results.head)
-      val differences = state.header.differences(result.program.header)
-      if (differences.nonEmpty)
-        throw MullionException.incompatibleState(
-          s"The panes in $checkpoint are another query's: ${differences.mkString("; ")}. Pass the DataFrame that wrote them."
-        )
-      read(spark, state, result)
+      read(spark, state, resultOf(panes, checkpoint, state))
     }
+  }
+
+  private def resultOf(panes: DataFrame, checkpoint: String, state: OperatorState[OperatorHeader]): Result = {
+    val results = resultsIn(panes.queryExecution.analyzed)
+    if (results.isEmpty) throw MullionException.invalid("panes= is no result of windowed(...).agg(...).")
+    val result = results.find(r => state.header.differences(r.program.header).isEmpty).getOrElse(results.head)
+    val differences = state.header.differences(result.program.header)
+    if (differences.nonEmpty)
+      throw MullionException.incompatibleState(
+        s"The panes in $checkpoint are another query's: ${differences.mkString("; ")}. Pass the DataFrame that wrote them."
+      )
+    result
   }
 
   private val kind = OperatorState.Kind[OperatorHeader]("window", "windows", OperatorHeader.read, _.describe, _.state)
@@ -128,7 +155,7 @@ object PanesReader {
           val clock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = false)
           val engine = program.engine(clock, opened, new PaneCounts)
           // All of a partition's rows, since the store closes behind them.
-          engine.openPanes().map(row => project(row).copy(): InternalRow).toVector
+          engine.openPanes().map(open => project(open.row).copy(): InternalRow).toVector
         }
       }
     }

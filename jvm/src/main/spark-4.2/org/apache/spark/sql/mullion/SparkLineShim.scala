@@ -1,5 +1,7 @@
 package org.apache.spark.sql.mullion
 
+import java.util.UUID
+
 import org.apache.spark.SparkContext
 import org.apache.spark.api.python.{BasePythonRunner, ChainedPythonFunctions, PythonEvalType, PythonFunction}
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, InternalRow}
@@ -10,6 +12,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.python.{ArrowPythonRunner, PythonSQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.flatmapgroupswithstate
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
+import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, WatermarkTracker}
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
@@ -49,6 +52,14 @@ object SparkLineShim {
     * before this takes forty.
     */
   def byLastColumn(key: StructType): KeyStateEncoderSpec = TimestampAsPrefixKeyStateEncoderSpec(key)
+
+  /** Of each watermark in a query's plan, by the id of its node, how far it has come, in milliseconds. Spark keeps it
+    * for classes of its own, though not in its byte code.
+    */
+  def watermarks(query: MicroBatchExecution): Map[UUID, Option[Long]] = {
+    val tracker = classOf[MicroBatchExecution].getMethod("watermarkTracker").invoke(query)
+    tracker.asInstanceOf[WatermarkTracker].watermarkMap
+  }
 
   /** What Spark's Python runner counts. */
   def pythonMetrics(context: SparkContext): Map[String, SQLMetric] = {

@@ -73,11 +73,21 @@ private[exec] final class ArrivalPanes(
   override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
     input.flatMap(row => enter(row)) ++ leave(runs.left()) ++ closing()
 
-  override def openPanes(): Iterator[InternalRow] = keys.fold(Iterator.empty[InternalRow]) { family =>
+  override def openPanes(): Iterator[OpenPane] = keys.fold(Iterator.empty[OpenPane]) { family =>
     family.all().flatMap { record =>
       val book = read(record.key.copy(), record.value, None)
-      book.panes.open.map(fire(book, _, Firing.Close))
+      book.panes.open.map { pane =>
+        val (rows, toCome) =
+          if (onTime) (None, None) else (Some(book.panes.number - pane.start), rowsToCome(book, pane))
+        OpenPane(fire(book, pane, Firing.Close), clock = book.panes.ownClock, rows = rows, rowsToCome = toCome)
+      }
     }
+  }
+
+  private def rowsToCome(book: Open, pane: ArrivalPane): Option[Long] = program.rules.window match {
+    case _: CountWindow                       => Some(pane.end - book.panes.number)
+    case GlobalWindow(GlobalTrigger.Every(n)) => Some(pane.start + n - book.panes.number)
+    case _                                    => None
   }
 
   private def enter(row: InternalRow): Iterator[InternalRow] = {

@@ -111,7 +111,7 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
   protected def fireEarly(book: B, early: EarlyFiring): Iterator[InternalRow]
 
   /** A key's open panes, for a look. */
-  protected def look(book: B, due: Long): Iterator[InternalRow]
+  protected def look(book: B, due: Long): Iterator[OpenPane]
 
   /** Called with a book once the batch's rows are applied to it, before anything of it closes. */
   protected def onApplied(book: B): Unit = ()
@@ -132,7 +132,7 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
       Iterator.empty
     }
 
-  override def openPanes(): Iterator[InternalRow] =
+  override def openPanes(): Iterator[OpenPane] =
     timers.scan(Long.MinValue).flatMap(timer => look(load(timerToKey(timer.key).copy()), timer.key.getLong(dueAt)))
 
   /** Takes leave of a key that has all its rows. */

@@ -21,9 +21,30 @@ trait PaneEngine {
   /** The engine of one of the operator's windows. */
   def part(window: Int): PaneEngine = this
 
-  /** Every open pane with its aggregates so far, as rows of the output: for a look from outside. */
-  def openPanes(): Iterator[InternalRow]
+  /** Every open pane with its aggregates so far: for a look from outside. */
+  def openPanes(): Iterator[OpenPane]
 }
+
+/** An open pane, for a look from outside.
+  *
+  * @param row
+  *   a row of the output, as it would be if the pane closed; it stands only until the next one
+  * @param firedAt
+  *   the wall clock when it last fired, or opened if it has not, where that is known
+  * @param clock
+  *   the clock of its key, if that has one
+  * @param rows
+  *   how many rows it has, where that is known beside its aggregates
+  * @param rowsToCome
+  *   how many more close it, where it closes by their number
+  */
+final case class OpenPane(
+    row: InternalRow,
+    firedAt: Option[Long] = None,
+    clock: Option[Long] = None,
+    rows: Option[Long] = None,
+    rowsToCome: Option[Long] = None
+)
 
 /** An engine that is given its partial rows one after another, so that several may share one input. */
 private[exec] trait AddingPanes extends PaneEngine {

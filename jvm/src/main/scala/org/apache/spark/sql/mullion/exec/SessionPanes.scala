@@ -131,8 +131,10 @@ private[exec] final class SessionPanes(
   override protected def fireEarly(book: Book, early: EarlyFiring): Iterator[InternalRow] =
     book.open.iterator.filter(_.isDue(early, clock)).map(fireOpen(book, _, FiringKind.Early))
 
-  override protected def look(book: Book, due: Long): Iterator[InternalRow] =
-    book.open.iterator.map(session => fire(book, session, Firing.Close, book.sums.whole(session.first)))
+  override protected def look(book: Book, due: Long): Iterator[OpenPane] = book.open.iterator.map { session =>
+    val row = fire(book, session, Firing.Close, book.sums.whole(session.first))
+    OpenPane(row, Option.when(firesOpen)(session.wallReading))
+  }
 
   private def fireOpen(book: Book, session: SessionSet.Session, kind: FiringKind): InternalRow = {
     counts.fired(kind)

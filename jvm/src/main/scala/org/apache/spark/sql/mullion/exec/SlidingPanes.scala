@@ -170,10 +170,13 @@ private[exec] final class SlidingPanes(
 
   /** Windows before the one that the timer is for have closed, though their last slices are still there for later ones.
     */
-  override protected def look(book: Book, due: Long): Iterator[InternalRow] = {
+  override protected def look(book: Book, due: Long): Iterator[OpenPane] = {
     val first =
       if (!firesOpen) rules.windowThatCloses(due) else if (book.firings.isEmpty) SliceSet.None else book.firings.first
-    fire(book, windowsFrom(book, first, _ => true), Firing.Close)
+    val windows = windowsFrom(book, first, _ => true)
+    fire(book, windows, Firing.Close).zip(windows.iterator).map { case (row, window) =>
+      OpenPane(row, book.firings.firedAt(window))
+    }
   }
 
   override protected def onApplied(book: Book): Unit =

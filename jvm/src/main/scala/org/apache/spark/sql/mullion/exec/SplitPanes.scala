@@ -79,10 +79,10 @@ private[exec] final class SplitPanes(
     }
   }
 
-  override def openPanes(): Iterator[InternalRow] = keys.fold(Iterator.empty[InternalRow]) { family =>
+  override def openPanes(): Iterator[OpenPane] = keys.fold(Iterator.empty[OpenPane]) { family =>
     family.all().flatMap { record =>
       val buffer = new Buffer(record.key.copy(), Some(Stored(record.value)))
-      buffer.book.open.iterator.map(fire(buffer, _))
+      buffer.book.open.iterator.map(pane => OpenPane(fire(buffer, pane), rows = Some(pane.end - pane.start)))
     }
   }
 

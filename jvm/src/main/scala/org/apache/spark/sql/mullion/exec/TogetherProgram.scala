@@ -109,7 +109,7 @@ private[exec] final class TogetherPanes(
 
   override def finish(): Iterator[InternalRow] = windows.iterator.flatMap(_.finish())
 
-  override def openPanes(): Iterator[InternalRow] = windows.iterator.flatMap(_.openPanes())
+  override def openPanes(): Iterator[OpenPane] = windows.iterator.flatMap(_.openPanes())
 
   /** One window, with counts of its own: engines set in them what falls due next. */
   private final class Part(window: TogetherWindow) {
@@ -134,12 +134,12 @@ private[exec] final class TogetherPanes(
       Iterator.empty
     }
 
-    def openPanes(): Iterator[InternalRow] = panes.openPanes().map(widen)
+    def openPanes(): Iterator[OpenPane] = panes.openPanes().map(open => open.copy(row = widen(open.row)))
   }
 }
 
 /** The part of a partition's state that is one window's. */
-private[exec] final class NamedPartition(window: TogetherWindow, partition: StatePartition) extends StatePartition {
+private[mullion] final class NamedPartition(window: TogetherWindow, partition: StatePartition) extends StatePartition {
   override def family(spec: FamilySpec): Family = partition.family(window.named(spec))
 
   override def rowsRead: Long = partition.rowsRead

@@ -62,11 +62,12 @@ private[exec] final class TumblingPanes(
   override def finish(): Iterator[InternalRow] =
     closing() ++ ending() ++ queue.fold(Iterator.empty[InternalRow])(_.firing())
 
-  override def openPanes(): Iterator[InternalRow] = {
+  override def openPanes(): Iterator[OpenPane] = {
     val scan = panes.scan(Long.MinValue)
     scan.map { record =>
       val (key, work) = (record.key, accumulators.load(record.value))
-      output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, fired(work), sums.whole(key, work))
+      val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, fired(work), sums.whole(key, work))
+      OpenPane(row, Option.when(firesOpen)(work.getLong(wallAt)))
     }
   }
 
