@@ -24,13 +24,13 @@ class Row(NamedTuple):
 
 
 class Firing(NamedTuple):
-    """A row of the output, with the rows of its pane; a late row has no window and no index."""
+    """A row of the output, with the rows of its pane; a late row has no window and no number."""
 
     key: str | None
     start: int | None
     end: int | None
     firing: str
-    number: int | None  # the pane's ``index``, a name that tuples have a use for
+    number: int | None  # the pane's ``seq``
     ids: tuple[int, ...]
 
 
