@@ -1,0 +1,89 @@
+"""What the JVM keeps of queries with Python functions does not grow with their batches."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from mullion import Global, windowed
+from mullion._stateful import State, stateful_map
+from mullion.testing import ClockedQuery
+from streams import SECOND, Feed
+
+# Workers do not have the folder of the tests on their path.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+
+FEW, MANY = 10, 30
+
+
+def totals(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows = batch.select(["k", "n"]).to_pylist()
+        for row in rows:
+            key = row["k"].encode()
+            row["n"] += int(state.get(key) or b"0")
+            state.put(key, str(row["n"]).encode())
+        yield pa.RecordBatch.from_pylist(rows)
+
+
+def first_three(rows: pa.Table) -> list[int]:
+    return [3] if rows.num_rows >= 3 else []
+
+
+def live(spark: SparkSession) -> Counter[str]:
+    """How many objects of each of our classes the JVM can reach."""
+    jvm: Any = spark._jvm
+    process = jvm.java.lang.ProcessHandle.current()
+    jcmd = Path(jvm.java.lang.System.getProperty("java.home"), "bin", "jcmd")
+    command = [str(jcmd), str(process.pid()), "GC.class_histogram"]
+    # Collected twice: what is referred to weakly is handed over by the first.
+    subprocess.run(command, capture_output=True, check=True)
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    lines = [line.split() for line in said.splitlines()]
+    ours = ("dev.mullion.", "org.apache.spark.sql.mullion.")
+    return Counter({line[3]: int(line[1]) for line in lines if len(line) > 3 and line[3].startswith(ours)})
+
+
+@pytest.mark.parametrize("store", ["rocksdb", "memory"])
+def test_stateful_functions_keep_as_much_after_many_batches_as_after_a_few(
+    spark: SparkSession, tmp_path: Path, store: str
+) -> None:
+    feed = Feed(tmp_path / "in", "k string, n bigint")
+    rows = feed.stream(spark)
+    out = stateful_map(rows, totals, "k string, n bigint", shard_by="k", state=store)
+    split = windowed(rows, Global.split(first_three, columns=["n"]), by="k", time=None, state=store).agg(F.sum("n"))
+    queries = [
+        ClockedQuery(out, checkpoint=tmp_path / "function"),
+        ClockedQuery(split, checkpoint=tmp_path / "split"),
+    ]
+    written = 0
+
+    def run(until: int) -> None:
+        nonlocal written
+        while written < until:
+            feed.write([(written * SECOND, f"key {i}", i) for i in range(20)])
+            written += 1
+            for query in queries:
+                query.settle()
+
+    try:
+        run(FEW)
+        before = live(spark)
+        run(MANY)
+        # Less than one for each batch of a query.
+        grown = {kind: (before[kind], n) for kind, n in live(spark).items() if n - before[kind] > (MANY - FEW) / 2}
+        assert not grown
+        assert before.total() > 50, "nothing was counted"
+    finally:
+        for query in queries:
+            query.stop()
