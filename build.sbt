@@ -31,9 +31,11 @@ lazy val jvm = (project in file("jvm"))
     Test / fork := true,
     Test / parallelExecution := false,
     Test / baseDirectory := (ThisBuild / baseDirectory).value,
+    // Spark keeps a hundred pieces of generated code unless the first session of the JVM says more: queries side by side
+    // would compile theirs anew in each batch.
     Test / javaOptions ++=
       Seq("-Xmx3g", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=128m", "-Dspark.ui.enabled=false") ++
-        JavaModules.flags,
+        Seq("-Dspark.sql.codegen.cache.maxEntries=2000") ++ JavaModules.flags,
     assembly / assemblyOption ~= (_.withIncludeScala(false)),
     assembly / assemblyJarName := s"mullion-spark-${line.name}_2.13-${version.value}.jar"
   )

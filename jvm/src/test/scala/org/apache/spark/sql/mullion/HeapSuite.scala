@@ -39,8 +39,6 @@ class HeapSuite extends FunSuite {
       .config("spark.sql.extensions", classOf[MullionExtensions].getName)
       .config("spark.sql.shuffle.partitions", "1")
       .config("spark.sql.session.timeZone", "UTC")
-      // So many queries side by side have more code than Spark keeps, and would compile it anew in each batch.
-      .config("spark.sql.codegen.cache.maxEntries", "1000")
       .config("spark.sql.streaming.checkpointFileManagerClass", classOf[FileSystemBasedCheckpointFileManager].getName)
       .config("spark.hadoop.fs.file.impl", classOf[LocalFiles].getName)
       .getOrCreate()
