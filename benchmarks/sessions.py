@@ -10,6 +10,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from mullion import Session, windowed
+from mullion.windows import Store
 from rows import SECOND
 from spark_session import session
 from workloads import CORES
@@ -26,7 +28,7 @@ BATCH = 1_000_000
 BASE = 1_700_000_000 * SECOND
 
 
-def main(keys: int, state: str) -> None:
+def main(keys: int, state: Store) -> None:
     spark = session()
     closed = 0
 
@@ -60,4 +62,4 @@ def main(keys: int, state: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if sys.argv[1:] else 10_000_000, sys.argv[2] if sys.argv[2:] else "rocksdb")
+    main(int(sys.argv[1]) if sys.argv[1:] else 10_000_000, cast(Store, sys.argv[2]) if sys.argv[2:] else "rocksdb")

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from mullion import Session, Sliding, Tumbling, windowed
+from mullion.windows import Store
 from nexmark import AUCTION, BID, PERSON
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 COLUMNS = "kind int, ts timestamp, auction bigint, person bigint, price bigint"
 
 
-def panes(rows: DataFrame, workload: Workload, state: str) -> DataFrame:
+def panes(rows: DataFrame, workload: Workload, state: Store | None) -> DataFrame:
     """``state`` is Mullion's, and nothing for Spark's own operators."""
     if workload.kind != "q12":
         rows = rows.withWatermark("ts", f"{workload.delay} seconds")
@@ -30,14 +31,14 @@ def panes(rows: DataFrame, workload: Workload, state: str) -> DataFrame:
     return found.withColumns(zeros).select("k", "n", "total", "least", "most", *(c.alias(n) for n, c in times.items()))
 
 
-def tumbling(rows: DataFrame, workload: Workload, state: str, by: list[str], *values: Column) -> DataFrame:
+def tumbling(rows: DataFrame, workload: Workload, state: Store | None, by: list[str], *values: Column) -> DataFrame:
     size = f"{workload.size} seconds"
     if state:
         return windowed(rows, Tumbling(size), by=by, time="ts", state=state).agg(*values)
     return rows.groupBy(*by, F.window("ts", size)).agg(*values)
 
 
-def q5(rows: DataFrame, workload: Workload, state: str) -> DataFrame:
+def q5(rows: DataFrame, workload: Workload, state: Store | None) -> DataFrame:
     """The auction with the most bids, of sliding windows; of several the latest."""
     size, slide = f"{workload.size} seconds", f"{workload.slide} seconds"
     bids, n = rows.where(F.col("kind") == BID), F.count("*").alias("n")
@@ -53,21 +54,21 @@ def q5(rows: DataFrame, workload: Workload, state: str) -> DataFrame:
     return top.select("window", F.col("top.auction").alias("k"), F.col("top.n").alias("n"))
 
 
-def q7(rows: DataFrame, workload: Workload, state: str) -> DataFrame:
+def q7(rows: DataFrame, workload: Workload, state: Store | None) -> DataFrame:
     """The highest bid of each window."""
     bids = rows.where(F.col("kind") == BID)
     top = tumbling(bids, workload, state, [], F.max(F.struct("price", "auction", "person")).alias("top"))
     return top.select("window", F.col("top.auction").alias("k"), F.col("top.price").alias("total"))
 
 
-def q8(rows: DataFrame, workload: Workload, state: str) -> DataFrame:
+def q8(rows: DataFrame, workload: Workload, state: Store | None) -> DataFrame:
     """The people who came and opened auctions in the same window."""
     came, opened = (F.count_if(F.col("kind") == kind).alias(name) for kind, name in ((PERSON, "came"), (AUCTION, "n")))
     both = tumbling(rows.where(F.col("kind") != BID), workload, state, ["person"], came, opened)
     return both.where("came > 0 AND n > 0").select("window", F.col("person").alias("k"), "n")
 
 
-def q11(rows: DataFrame, workload: Workload, state: str) -> DataFrame:
+def q11(rows: DataFrame, workload: Workload, state: Store | None) -> DataFrame:
     """The bids of each bidder's session."""
     bids, gap, n = rows.where(F.col("kind") == BID), f"{workload.size} seconds", F.count("*").alias("n")
     if state:
@@ -77,7 +78,7 @@ def q11(rows: DataFrame, workload: Workload, state: str) -> DataFrame:
     return counts.select("window", F.col("person").alias("k"), "n")
 
 
-def q12(rows: DataFrame, workload: Workload, state: str) -> DataFrame:
+def q12(rows: DataFrame, workload: Workload, state: Store | None) -> DataFrame:
     """The bids of each bidder by the wall clock. What each window has is for chance to say."""
     bids, size, n = rows.where(F.col("kind") == BID), f"{workload.size} seconds", F.count("*").alias("n")
     if state:

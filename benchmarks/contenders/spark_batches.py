@@ -21,11 +21,12 @@ from pyspark.sql import functions as F
 from contenders import answers, nexmark_queries
 from contenders.pandas_processor import pandas_panes
 from mullion import Early, Session, Sliding, Tumbling, windowed
+from mullion.windows import Store
 from spark_session import session
 from turns import Turns
 from workloads import Workload
 
-STATE = {"mullion": "rocksdb", "memory": "memory", "spark": "rocksdb", "spark hdfs": "hdfs"}
+STATE: dict[str, Store] = {"mullion": "rocksdb", "memory": "memory", "spark": "rocksdb", "spark hdfs": "hdfs"}
 COLUMNS = "ts timestamp, k bigint, v bigint"
 
 
@@ -38,7 +39,7 @@ def aggregates() -> tuple[Column, ...]:
     )
 
 
-def mullion_panes(rows: DataFrame, workload: Workload, state: str) -> DataFrame:
+def mullion_panes(rows: DataFrame, workload: Workload, state: Store) -> DataFrame:
     size, slide = f"{workload.size} seconds", f"{workload.slide} seconds"
     panes = windowed(
         rows.withWatermark("ts", f"{workload.delay} seconds"),
@@ -106,7 +107,7 @@ class Run:
     def panes(self, rows: DataFrame) -> DataFrame:
         if self.workload.rows_of == "nexmark":
             ours = self.contender in ("mullion", "memory")
-            return nexmark_queries.panes(rows, self.workload, STATE[self.contender] if ours else "")
+            return nexmark_queries.panes(rows, self.workload, STATE[self.contender] if ours else None)
         if self.contender in ("mullion", "memory"):
             return mullion_panes(rows, self.workload, STATE[self.contender])
         if self.contender in ("spark", "spark hdfs"):

@@ -9,12 +9,14 @@
 
 from mullion._configure import configure
 from mullion._durations import Duration
+from mullion._flat import flat
 from mullion._panes import open_panes, read_panes
 from mullion._recovery import recover
 from mullion._together import together
 from mullion._version import __version__
 from mullion._windowed import Windowed, windowed
 from mullion.errors import (
+    DamagedStateError,
     DroppedRowsWarning,
     FunctionError,
     IncompatibleStateError,
@@ -32,6 +34,7 @@ __all__ = [
     "Around",
     "Count",
     "Custom",
+    "DamagedStateError",
     "DroppedRowsWarning",
     "Duration",
     "Early",
@@ -51,6 +54,7 @@ __all__ = [
     "Windowed",
     "__version__",
     "configure",
+    "flat",
     "open_panes",
     "read_panes",
     "recover",

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -36,6 +36,8 @@ FACADE = "dev.mullion.Facade"
 EXCEPTION = "dev.mullion.MullionException"
 OPERATOR = "WindowedAggregate"
 """The name of Mullion's node in a plan."""
+
+_Error = TypeVar("_Error", bound=MullionError)
 
 _SOURCES = re.compile(r".*There are \[(\d+)\] sources in the checkpoint offsets and now there are \[(\d+)\]", re.S)
 
@@ -100,6 +102,8 @@ def windowed(
         asked = asked.withIdleAfter(options.idle_after_us)
     if options.early is not None and options.early.every_us is not None:
         asked = asked.withEarly(options.early.every_us, options.early.unchanged)
+    if options.early is not None and options.early.wall_us is not None:
+        asked = asked.withEarlyByWall(options.early.wall_us, options.early.unchanged)
     if options.early is not None and options.early.count is not None:
         asked = asked.withEarlyCount(options.early.count)
     if options.running:
@@ -109,6 +113,8 @@ def windowed(
     if collect is not None:
         asked = asked.withCollect(*collect)
     match window:
+        case Tumbling(calendar=(count, unit)):
+            spec = jvm.calendar(count, unit, window.timezone)
         case Tumbling():
             spec = jvm.tumbling(window.size_us, window.offset_us)
         case Sliding():
@@ -440,6 +446,18 @@ def is_running() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None
 
 
+def traced(error: _Error, theirs: BaseException) -> _Error:
+    """The error with the JVM's stack trace of the one that it is raised in place of."""
+    said, trace = getattr(theirs, "_desc", None), getattr(theirs, "_stackTrace", None)
+    if trace is None:
+        trace = str(theirs)
+    elif said and said not in trace:
+        # Of a query that has ended PySpark has the frames alone.
+        trace = f"{said}\n{trace}"
+    error.jvm_trace = "\n\n".join(filter(None, (error.jvm_trace, trace)))
+    return error
+
+
 def error_in(exception: Any) -> MullionError | None:
     """Mullion's error in a Java exception or its causes, or ``None`` when it is not ours."""
     # A chain of causes may be a circle; none that is real is this long.
@@ -448,7 +466,11 @@ def error_in(exception: Any) -> MullionError | None:
         if cause is None:
             return None
         if cause.getClass().getName() == EXCEPTION:
-            return error_of(cause.condition(), cause.getMessage())
+            error = error_of(cause.condition(), cause.getMessage())
+            error.jvm_trace = str(cause.trace())
+            if cause.getCause() is not None:
+                error.add_note(f"Cause: {str(cause.getCause().toString()).splitlines()[0]}")
+            return error
         sources = _SOURCES.match(cause.getMessage() or "")
         if sources is not None and OPERATOR in exception.toString():
             return _other_sources(int(sources[1]), int(sources[2]))
@@ -473,6 +495,7 @@ def translate_errors() -> None:
     for every session. Ours goes around that wrapper, and not into ``convert_exception``, whose result is raised
     ``from None``: Spark's own exception would be lost.
     """
+    from py4j.java_gateway import JavaMember
     from pyspark.errors.exceptions import captured
     from pyspark.sql.streaming import readwriter
     from pyspark.sql.streaming.query import StreamingQuery
@@ -481,6 +504,7 @@ def translate_errors() -> None:
         return
     captured.capture_sql_exception = _translating(captured.capture_sql_exception)
     captured.install_exception_handler()
+    setattr(JavaMember, "__call__", _without_the_bridge(JavaMember.__call__))  # noqa: B010
     setattr(StreamingQuery, "exception", _translating_result(StreamingQuery.exception))  # noqa: B010
     for name in ("start", "toTable"):
         setattr(
@@ -502,17 +526,30 @@ def _translating(capture: Callable[[Callable[..., Any]], Callable[..., Any]]) ->
                 ours = error_in(theirs._origin)
                 if ours is None:
                     raise
-                raise ours from theirs
+                raise traced(ours, theirs) from None
             except Py4JJavaError as theirs:
                 ours = error_in(theirs.java_exception)
                 if ours is None:
                     raise
-                raise ours from theirs
+                raise traced(ours, theirs) from None
 
         return calling
 
     capture_ours._mullion = True  # type: ignore[attr-defined]
     return capture_ours
+
+
+def _without_the_bridge(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A traceback of an error of ours begins at the call in the user's code or in PySpark, not below it in py4j."""
+
+    @functools.wraps(call)
+    def calling(member: Any, *args: Any) -> Any:
+        try:
+            return call(member, *args)
+        except MullionError as ours:
+            raise ours.with_traceback(None) from None
+
+    return calling
 
 
 def _translating_result(
@@ -523,11 +560,10 @@ def _translating_result(
     @functools.wraps(exception)
     def exception_of(query: StreamingQuery) -> Any:
         theirs = exception(query)
-        ours = None if theirs is None else error_in(query._jsq.exception().get())
-        if ours is None:
-            return theirs
-        ours.__cause__ = theirs
-        return ours
+        if theirs is None:
+            return None
+        ours = error_in(query._jsq.exception().get())
+        return theirs if ours is None else traced(ours, theirs)
 
     return exception_of
 
@@ -544,10 +580,11 @@ def _explaining_complete_mode(start: Callable[..., StreamingQuery]) -> Callable[
             refused = theirs.getCondition() == "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION"
             mode = (theirs.getMessageParameters() or {}).get("outputMode")
             if refused and mode == "complete" and OPERATOR in _plan(writer._df):
-                raise UnsupportedError(
+                refusal = UnsupportedError(
                     "outputMode('complete') would have to keep every pane that ever closed. Write with "
                     "outputMode('append'), or 'update': each pane comes out when it fires, and closes once."
-                ) from theirs
+                )
+                raise traced(refusal, theirs) from None
             raise
 
     return starting

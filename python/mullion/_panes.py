@@ -8,10 +8,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mullion import _checkpoints, _jvm
+from mullion._calls import explained
 from mullion.errors import InvalidArgumentError
 from mullion.testing import ClockedQuery
 
 
+@explained("read_panes('checkpoints/flights')")
 def read_panes(
     checkpoint: str | os.PathLike[str],
     *,

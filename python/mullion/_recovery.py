@@ -7,8 +7,10 @@ import os
 from pyspark.sql import SparkSession
 
 from mullion import _checkpoints, _jvm
+from mullion._calls import explained
 
 
+@explained("recover('checkpoints/flights')")
 def recover(checkpoint: str | os.PathLike[str], *, spark: SparkSession | None = None) -> int:
     """Readies a query with ``state="memory"`` to start again after it was stopped or killed.
 

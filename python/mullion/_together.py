@@ -8,12 +8,14 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from mullion import _jvm
+from mullion._calls import explained
 from mullion._windowed import Windowed
 from mullion.errors import InvalidArgumentError
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 
 
+@explained("together(hourly=windowed(...).agg(...))")
 def together(**windows: DataFrame) -> DataFrame:
     """Several windows in one DataFrame: each row has the name of its window, and then what that window gives.
 

@@ -6,7 +6,7 @@ import difflib
 import re
 import warnings
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias, get_args
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -33,18 +33,40 @@ from pyspark.sql.types import (
 )
 
 from mullion import _durations, _jvm
+from mullion._calls import explained
 from mullion._durations import Duration
 from mullion._options import Options
-from mullion.errors import DroppedRowsWarning, InvalidArgumentError, UnknownColumnError, UnsupportedError
-from mullion.windows import Around, Count, Custom, Early, Global, Session, Sliding, Tumbling, Window
+from mullion.errors import (
+    DroppedRowsWarning,
+    InvalidArgumentError,
+    NotAggregatedError,
+    UnknownColumnError,
+    UnsupportedError,
+)
+from mullion.windows import (
+    Around,
+    Count,
+    Custom,
+    Early,
+    Empty,
+    Global,
+    Late,
+    Order,
+    Session,
+    Sliding,
+    Store,
+    Tumbling,
+    Watermark,
+    Window,
+)
 
 ColumnOrName: TypeAlias = Column | str
 
-LATE: Final = ("drop", "emit", "reopen", "reopen each")
-EMPTY: Final = ("skip", "emit")
-STATE: Final = ("rocksdb", "hdfs", "memory")
-WATERMARK: Final = ("stream", "per key")
-ORDER: Final = ("arrival", "time")
+LATE: Final[tuple[str, ...]] = get_args(Late)
+EMPTY: Final[tuple[str, ...]] = get_args(Empty)
+STATE: Final[tuple[str, ...]] = get_args(Store)
+WATERMARK: Final[tuple[str, ...]] = get_args(Watermark)
+ORDER: Final[tuple[str, ...]] = get_args(Order)
 _RESERVED: Final = ("window", "pane")
 # What Spark's refusals leave unsaid.
 _FIXES: Final = {
@@ -54,6 +76,14 @@ _FIXES: Final = {
 }
 
 
+@explained(
+    "windowed(df, Tumbling('1 hour'), by='carrier', time='ts').agg(F.count('*').alias('n'))",
+    {
+        "time": "Name the column that holds each row's event time, as in time='ts', or write time=None for windows by "
+        "the wall clock or of row numbers.",
+        "window": "Say how rows are put into windows, as in Tumbling('1 hour').",
+    },
+)
 def windowed(
     df: DataFrame,
     window: Window,
@@ -64,12 +94,12 @@ def windowed(
     early: Early | None = None,
     on_time: bool = False,
     accumulate: bool = True,
-    late: str = "drop",
-    empty: str = "skip",
+    late: Late = "drop",
+    empty: Empty = "skip",
     idle_after: Duration | None = None,
-    state: str = "rocksdb",
+    state: Store = "rocksdb",
     running: bool = False,
-    watermark: str = "stream",
+    watermark: Watermark = "stream",
 ) -> Windowed:
     """Puts the rows of a DataFrame into panes: one for each window and key. ``.agg(...)`` says what a pane holds.
 
@@ -258,11 +288,12 @@ class Windowed:
         try:
             panes = _jvm.windowed(self._df, self._window, self._by, self._options, aggregates=aggregates)
         except AnalysisException as theirs:
-            raise _refusal(theirs, self._df, "agg(...)") from theirs
+            raise _refusal(theirs, self._df, "agg(...)") from None
         _warn_of_dropped_rows(self._df)
         return panes
 
-    def collect(self, order: str = "arrival", name: str = "rows", max_rows: int = 1_000_000) -> DataFrame:
+    @explained("windowed(...).collect(order='arrival', name='rows')")
+    def collect(self, order: Order = "arrival", name: str = "rows", max_rows: int = 1_000_000) -> DataFrame:
         """A row for each pane, with its rows: the keys, ``window``, ``pane``, then an array of structs of all columns.
 
         - ``order``: ``"arrival"``, or ``"time"`` for order of event time, and of arrival where times are equal.
@@ -292,9 +323,21 @@ class Windowed:
         try:
             panes = _jvm.windowed(self._df, self._window, self._by, self._options, aggregates=(), collect=collect)
         except AnalysisException as theirs:
-            raise _refusal(theirs, self._df, "collect()") from theirs
-        _warn_of_dropped_rows(self._df)
+            raise _refusal(theirs, self._df, "collect()") from None
+        _warn_of_dropped_rows(self._df, calls=4)
         return panes
+
+    def __getattr__(self, name: str) -> NoReturn:
+        # What Python itself looks for, to copy or to show it, is not there and nobody's mistake.
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        raise NotAggregatedError(_not_yet(name, self._df.isStreaming))
+
+    def __getitem__(self, key: object) -> NoReturn:
+        raise NotAggregatedError(
+            f"windowed(...)[{key!r}] is asked of what has no columns yet: say what a pane holds first, as in "
+            "windowed(...).agg(F.count('*').alias('n'))."
+        )
 
     def __repr__(self) -> str:
         parts = [repr(self._df), repr(self._window)]
@@ -304,10 +347,13 @@ class Windowed:
         return f"windowed({', '.join(parts)})"
 
 
-def _warn_of_dropped_rows(df: DataFrame) -> None:
-    """Said where the user calls ``agg`` or ``collect``; the log says it again when the query starts."""
+def _warn_of_dropped_rows(df: DataFrame, calls: int = 3) -> None:
+    """Said where the user calls ``agg`` or ``collect``; the log says it again when the query starts.
+
+    ``calls`` is how many calls up from here that is.
+    """
     for text in _jvm.dropped_before(df):
-        warnings.warn(text, DroppedRowsWarning, stacklevel=3)
+        warnings.warn(text, DroppedRowsWarning, stacklevel=calls)
 
 
 def require_dataframe(df: object, given: str = "windowed() was given") -> None:
@@ -481,7 +527,7 @@ def field_of(df: DataFrame, what: str, column: ColumnOrName) -> StructField:
     try:
         fields = df.select(column).schema.fields
     except AnalysisException as theirs:
-        raise _refusal(theirs, df, what) from theirs
+        raise _refusal(theirs, df, what) from None
     if len(fields) != 1:
         raise InvalidArgumentError(
             f"{what} stands for {len(fields)} columns ({', '.join(field.name for field in fields)}). Name each itself."
@@ -495,11 +541,11 @@ def _refusal(theirs: AnalysisException, df: DataFrame, what: str) -> InvalidArgu
     parameters = theirs.getMessageParameters() or {}
     if condition.startswith(("UNRESOLVED_COLUMN", "FIELD_NOT_FOUND")):
         wanted = parameters.get("objectName") or parameters.get("fieldName") or ""
-        return _unknown(wanted.replace("`", ""), df, what)
-    # The first line says what is wrong; the rest is the plan and the JVM's stack, which the cause keeps.
+        return _jvm.traced(_unknown(wanted.replace("`", ""), df, what), theirs)
+    # The first line says what is wrong; the rest is the plan and the JVM's stack.
     reason = re.sub(r"\s*SQLSTATE: \w+;?\s*$", "", str(theirs).splitlines()[0].removeprefix(f"[{condition}] "))
     fix = _FIXES.get(condition.split(".")[0], "")
-    return InvalidArgumentError(f"{what} cannot be computed from the input: {reason}{fix}")
+    return _jvm.traced(InvalidArgumentError(f"{what} cannot be computed from the input: {reason}{fix}"), theirs)
 
 
 def _unknown(wanted: str, df: DataFrame, what: str) -> UnknownColumnError:
@@ -515,6 +561,28 @@ def _unknown(wanted: str, df: DataFrame, what: str) -> UnknownColumnError:
 def _did_you_mean(value: object, allowed: Sequence[str]) -> str:
     close = difflib.get_close_matches(str(value).lower(), [name.lower() for name in allowed], n=1)
     return next((f" Did you mean {name!r}?" for name in allowed if [name.lower()] == close), "")
+
+
+def _not_yet(name: str, is_streaming: bool) -> str:
+    """What to write for a name that is used on what windowed(...) gives, as if it were a DataFrame."""
+    example = "windowed(...).agg(F.count('*').alias('n'))"
+    if name in ("groupBy", "groupby", "groupingSets", "cube", "rollup", "partitionBy"):
+        return (
+            f"windowed(...) has no {name!r}: the keys of its panes are given with by=, as in windowed(df, window, "
+            "by=['origin', 'carrier'], time='ts').agg(F.count('*').alias('n'))."
+        )
+    if name in ("count", "sum", "avg", "mean", "min", "max"):
+        aggregate = "F.count('*').alias('n')" if name == "count" else f"F.{name}('value').alias('{name}')"
+        return f"windowed(...) has no {name!r}: aggregates are columns of agg(). Write windowed(...).agg({aggregate})."
+    if not hasattr(DataFrame, name):
+        return (
+            f"windowed(...) has no {name!r}.{_did_you_mean(name, ['agg', 'collect'])} It has agg(), which says what a "
+            f"pane holds, as in {example}, and collect(), for the rows themselves."
+        )
+    then = f"{example}.{name}"
+    if is_streaming and name in ("show", "toPandas", "toArrow", "toLocalIterator", "take", "first", "head", "write"):
+        then = f"{example}.writeStream.format('console').start()"
+    return f"windowed(...) has no {name!r} until agg() says what a pane holds. Write, for instance, {then}."
 
 
 def _not_an_aggregate(aggregate: Any) -> str:

@@ -1,7 +1,7 @@
 """Every error that Mullion raises, in Python or from the JVM.
 
-A message names the value, the cause and the fix. An error that began in the JVM keeps Spark's own exception as its
-``__cause__``, so that no stack trace is lost.
+A message names the value, the cause and the fix. Its traceback is the user's own lines down to the call that is
+refused: what the JVM and the bridge to it have to say stands in ``jvm_trace``.
 """
 
 from __future__ import annotations
@@ -10,16 +10,26 @@ from __future__ import annotations
 class MullionError(Exception):
     """The base of Mullion's errors.
 
-    ``condition`` is the kind of error in one word, the same in Scala and Python.
+    - ``condition``: the kind of error in one word, the same in Scala and Python.
+    - ``jvm_trace``: the JVM's stack trace, where the error began there; else ``None``.
     """
 
     condition: str = "ERROR"
+    jvm_trace: str | None = None
 
 
 class InvalidArgumentError(MullionError, ValueError):
     """A parameter that cannot be right, whatever the data."""
 
     condition = "INVALID_ARGUMENT"
+
+
+class WrongCallError(InvalidArgumentError, TypeError):
+    """A call without an argument that it needs, or with one that it does not know."""
+
+
+class NotAggregatedError(InvalidArgumentError, AttributeError):
+    """What ``windowed(...)`` gives was used as a DataFrame, before ``.agg(...)`` said what its panes hold."""
 
 
 class UnknownColumnError(InvalidArgumentError):
@@ -40,6 +50,12 @@ class IncompatibleStateError(MullionError):
     condition = "INCOMPATIBLE_STATE"
 
 
+class DamagedStateError(MullionError):
+    """Files of a checkpoint that are cut short, or gone. The message names the file; nothing was written."""
+
+    condition = "DAMAGED_STATE"
+
+
 class StateLostError(MullionError):
     """State that was in memory and is gone. :func:`mullion.recover` takes the query back to its newest snapshot."""
 
@@ -47,7 +63,10 @@ class StateLostError(MullionError):
 
 
 class QueryFailedError(MullionError):
-    """A query of a program that failed, by an error that is not Mullion's: its ``__cause__``."""
+    """A query of a program that failed, by an error that is not Mullion's.
+
+    One that was raised in this process is its ``__cause__``; the message says what one in a worker was.
+    """
 
     condition = "QUERY_FAILED"
 
@@ -60,6 +79,15 @@ class FunctionError(MullionError):
     """
 
     condition = "FUNCTION_FAILED"
+
+
+class AgentError(MullionError):
+    """An agent of a :mod:`mullion.faust` program failed. The message names the event and the line.
+
+    Where the agent ran in this process the error that it raised is the ``__cause__``.
+    """
+
+    condition = "AGENT_FAILED"
 
 
 class WindowInputError(MullionError):
@@ -103,9 +131,11 @@ _BY_CONDITION: dict[str, type[MullionError]] = {
         UnknownColumnError,
         UnsupportedError,
         IncompatibleStateError,
+        DamagedStateError,
         StateLostError,
         QueryFailedError,
         FunctionError,
+        AgentError,
         WindowInputError,
         NewWindowsError,
         WrongShardError,

@@ -1,6 +1,7 @@
 """What gives a row its windows, and when an open pane fires. Specs are values: frozen, comparable, refused when wrong.
 
-Every length is held in whole microseconds. A window is half-open, ``[start, end)``, and aligned to the epoch in UTC.
+Every length is held in whole microseconds. A window is half-open, ``[start, end)``, and aligned to the epoch in UTC,
+or to the calendar of a time zone.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
 from pyspark.sql import Column
 
-from mullion import _durations
+from mullion import _calendar, _durations
+from mullion._calls import explained
 from mullion._durations import Duration
 from mullion.errors import InvalidArgumentError
 
@@ -29,6 +31,21 @@ SplitOf: TypeAlias = (
 )
 """A function from the buffered rows of a key, and where those of this batch begin, to where new windows start."""
 
+Late: TypeAlias = Literal["drop", "emit", "reopen", "reopen each"]
+"""What becomes of a row whose pane has closed."""
+
+Empty: TypeAlias = Literal["skip", "emit"]
+"""What becomes of windows without rows."""
+
+Store: TypeAlias = Literal["rocksdb", "hdfs", "memory"]
+"""Where state is kept."""
+
+Watermark: TypeAlias = Literal["stream", "per key"]
+"""Whose event clock closes panes."""
+
+Order: TypeAlias = Literal["arrival", "time"]
+"""How the rows of a pane are ordered."""
+
 _NO_OFFSET = "0 seconds"
 
 
@@ -40,21 +57,60 @@ class Tumbling:
     ``size`` is how long a window is. ``offset`` shifts where windows start from the epoch; only its remainder by
     ``size`` matters, so it may be negative or longer than a window.
 
+    Windows of a day begin at midnight in UTC, whatever the session's time zone. With ``timezone``, a name of the IANA
+    database such as ``"America/New_York"``, windows are whole days, weeks, months, quarters or years of the calendar
+    there: from midnight to midnight, so that a day on which clocks are changed has 23 or 25 hours. Weeks begin on
+    Monday, months on their first; several days are counted from 1970-01-01, several weeks from the Monday of that week,
+    several months from January 1970.
+
     >>> Tumbling("60 minutes", offset="75 minutes")
     Tumbling('1 hour', offset='15 minutes')
+    >>> Tumbling("1 quarter", timezone="America/New_York")
+    Tumbling('3 months', timezone='America/New_York')
 
-    Raises :class:`InvalidArgumentError` when ``size`` is not a duration longer than zero, or ``offset`` no duration.
+    Raises :class:`InvalidArgumentError` when ``size`` is not a duration longer than zero, or ``offset`` no duration;
+    and with ``timezone`` when it is none, ``size`` is not of whole days, weeks, months, quarters or years, or there is
+    an ``offset``.
     """
 
     size_us: int
+    """Microseconds; 0 where the calendar says how long a window is."""
     offset_us: int
+    calendar: tuple[int, str] | None
+    """How many of which unit a window is by the calendar: ``day``, ``week`` or ``month``."""
+    timezone: str | None
 
-    def __init__(self, size: Duration, offset: Duration = _NO_OFFSET) -> None:
-        size_us = _durations.positive(size, "size", "Tumbling({})")
-        offset_us = _durations.microseconds(offset, "offset", "offset={}") % size_us
-        _hold(self, size_us=size_us, offset_us=offset_us)
+    @explained("Tumbling('1 hour')", {"size": "Say how long a window is."}, "Tumbling")
+    def __init__(self, size: Duration, offset: Duration = _NO_OFFSET, *, timezone: str | None = None) -> None:
+        by_calendar = _calendar.size_of(size)
+        if timezone is None:
+            if by_calendar is not None and by_calendar[1] == "month":
+                raise InvalidArgumentError(
+                    f"size={size!r} is not of a fixed length: months and years differ. Write Tumbling({size!r}, "
+                    "timezone='UTC') for windows by the calendar of a time zone, or give it in days, as in "
+                    "Tumbling('30 days')."
+                )
+            size_us = _durations.positive(size, "size", "Tumbling({})")
+            offset_us = _durations.microseconds(offset, "offset", "offset={}") % size_us
+            _hold(self, size_us=size_us, offset_us=offset_us, calendar=None, timezone=None)
+            return
+        if by_calendar is None:
+            raise InvalidArgumentError(
+                f"size={size!r} is not of whole days, weeks, months, quarters or years, which windows by the calendar "
+                f"of timezone={timezone!r} are of. Write Tumbling('1 day', timezone={timezone!r}), or leave timezone "
+                "out."
+            )
+        if _durations.microseconds(offset, "offset", "offset={}") != 0:
+            raise InvalidArgumentError(
+                f"offset={offset!r} is for windows of one length, and those by the calendar of timezone={timezone!r} "
+                "begin at midnight there. Leave one of them out."
+            )
+        _calendar.require_timezone(timezone)
+        _hold(self, size_us=0, offset_us=0, calendar=by_calendar, timezone=timezone)
 
     def __repr__(self) -> str:
+        if self.calendar is not None:
+            return f"Tumbling({_calendar.written(*self.calendar)!r}, timezone={self.timezone!r})"
         return f"Tumbling({_durations.written(self.size_us)!r}{_offset(self.offset_us)})"
 
 
@@ -77,6 +133,11 @@ class Sliding:
     slide_us: int
     offset_us: int
 
+    @explained(
+        "Sliding('1 hour', '5 minutes')",
+        {"slide": "Say how far apart windows start; those that follow one another are Tumbling('1 hour')."},
+        "Sliding",
+    )
     def __init__(self, size: Duration, slide: Duration, offset: Duration = _NO_OFFSET) -> None:
         size_us = _durations.positive(size, "size", "Sliding({}, '1 second')")
         slide_us = _durations.positive(slide, "slide", "Sliding('1 minute', {})")
@@ -108,6 +169,7 @@ class Session:
     gap_us: int | None
     gap: Column | None
 
+    @explained("Session('10 minutes')", {"gap": "Say how long a pause ends a session."}, "Session")
     def __init__(self, gap: Duration | Column) -> None:
         if isinstance(gap, Column):
             _hold(self, gap_us=None, gap=gap)
@@ -136,8 +198,11 @@ class Around:
 
     A pane is there for each key and each time that a row of it has: it holds the key's rows in that window, whenever
     they come while it is open. As an interval, half open, it is ``[t - before, t + after + 1 microsecond)``. A row is
-    late once no window that is open, or may still open, can hold it. Rows are kept no longer than that. These are the
-    sliding windows of Faust and of Kafka Streams.
+    late once no window that is open, or may still open, can hold it. Rows are kept no longer than that.
+
+    With ``after`` left out these are the windows that end at a row, which a moving average is over. They are the
+    sliding windows of Faust; of those of Kafka Streams, which has windows that begin just after a row too, they are
+    the ones that end at a row.
 
     >>> Around("60 seconds")
     Around('1 minute', '0 seconds')
@@ -148,6 +213,7 @@ class Around:
     before_us: int
     after_us: int
 
+    @explained("Around('1 minute')", {"before": "Say how far back a window goes from its row."}, "Around")
     def __init__(self, before: Duration, after: Duration = "0 seconds") -> None:
         before_us = _durations.not_negative(before, "before", "Around({})")
         after_us = _durations.not_negative(after, "after", "Around('1 minute', {})")
@@ -189,6 +255,9 @@ class Custom:
 
     ranges: Column | str | RangesOf
 
+    @explained(
+        "Custom('ranges')", {"ranges": "Name the column, or the function, that gives a row its ranges."}, "Custom"
+    )
     def __init__(self, ranges: Column | str | RangesOf) -> None:
         if not isinstance(ranges, (Column, str)) and not callable(ranges):
             raise InvalidArgumentError(
@@ -242,6 +311,7 @@ class Count:
     size: int
     every: int
 
+    @explained("Count(100)", {"size": "Say how many rows a window has."}, "Count")
     def __init__(self, size: int, every: int | None = None) -> None:
         size = _rows(size, "size", "Count(100)")
         _hold(self, size=size, every=size if every is None else _rows(every, "every", "Count(100, every=10)"))
@@ -279,6 +349,7 @@ class Global:
         raise InvalidArgumentError(f"Global() does not say when a window closes. Write {meant}.")
 
     @classmethod
+    @explained("Global.every(100)", name="Global.every")
     def every(cls, rows: int) -> Global:
         """Closes with every so many rows.
 
@@ -288,11 +359,13 @@ class Global:
         return cls._of(count=_rows(rows, "rows", "Global.every(100)"))
 
     @classmethod
+    @explained("Global.when(F.col('done'))", name="Global.when")
     def when(cls, condition: Column | str) -> Global:
         """Closes after each row for which ``condition``, a boolean column, is true; a null is not."""
         return cls._of(condition=_of_row(condition, "Global.when(F.col('status') == 'done')"))
 
     @classmethod
+    @explained("Global.changes('status')", name="Global.changes")
     def changes(cls, column: Column | str) -> Global:
         """Closes before each row whose ``column`` has another value than in the row before it. Nulls are equal.
 
@@ -302,6 +375,7 @@ class Global:
         return cls._of(changing=_of_row(column, "Global.changes('status')"))
 
     @classmethod
+    @explained("Global.split(function)", name="Global.split")
     def split(cls, function: SplitOf, columns: Sequence[str] | None = None) -> Global:
         """Closes where ``function`` says, which sees the rows of a key that are in no closed window: its buffer.
 
@@ -397,6 +471,7 @@ class Early:
     ``every``: once the pane's clock has moved so far since it opened or last fired. The clock is event time while rows
     come and wall time when none do. With ``unchanged=True`` panes fire that got no row since they last did.
     ``count``: once the pane has got so many rows since it opened or last fired.
+    ``wall``: in place of ``every``, an interval of the wall clock alone, rows or no rows: for a dashboard.
 
     A pane fires early at most once a batch, when all rows of the batch are in it, and not in the batch in which it
     closes.
@@ -405,22 +480,39 @@ class Early:
     Early('1 minute')
     >>> Early(count=1000)
     Early(count=1000)
+    >>> Early(wall="10 seconds")
+    Early(wall='10 seconds')
 
-    Raises :class:`InvalidArgumentError` when neither is given, ``every`` is not a duration longer than zero, ``count``
-    no whole number above zero, or ``unchanged`` no bool.
+    Raises :class:`InvalidArgumentError` when none is given, ``every`` or ``wall`` is not a duration longer than zero or
+    both are given, ``count`` no whole number above zero, or ``unchanged`` no bool.
     """
 
     every_us: int | None
     unchanged: bool
     count: int | None
+    wall_us: int | None
 
-    def __init__(self, every: Duration | None = None, unchanged: bool = False, *, count: int | None = None) -> None:
-        if every is None and count is None:
+    @explained("Early(every='1 minute')", name="Early")
+    def __init__(
+        self,
+        every: Duration | None = None,
+        unchanged: bool = False,
+        *,
+        count: int | None = None,
+        wall: Duration | None = None,
+    ) -> None:
+        if every is None and count is None and wall is None:
             raise InvalidArgumentError(
                 "Early() says neither every nor count: when is a pane to fire? Write Early(every='1 minute') or "
                 "Early(count=1000)."
             )
         every_us = None if every is None else _durations.positive(every, "every", "Early(every={})")
+        wall_us = None if wall is None else _durations.positive(wall, "wall", "Early(wall={})")
+        if every is not None and wall is not None:
+            raise InvalidArgumentError(
+                f"every={every!r} and wall={wall!r} are two intervals for one pane. every= is by event time while rows "
+                "come and by the wall clock when none do, wall= by the wall clock alone: leave one of them out."
+            )
         if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
             raise InvalidArgumentError(
                 f"count={count!r} ({type(count).__name__}) is not a whole number of rows above 0. Write, for instance, "
@@ -431,12 +523,12 @@ class Early:
                 f"unchanged={unchanged!r} ({type(unchanged).__name__}) is neither True nor False. Write unchanged=True "
                 "to fire every open pane, or leave it out to fire those that changed."
             )
-        if unchanged and every is None:
+        if unchanged and every is None and wall is None:
             raise InvalidArgumentError(
                 "unchanged=True says which panes fire at an interval, and there is none. Write, for instance, "
                 "Early(every='1 minute', unchanged=True)."
             )
-        _hold(self, every_us=every_us, unchanged=unchanged, count=count)
+        _hold(self, every_us=every_us, unchanged=unchanged, count=count, wall_us=wall_us)
 
     def __repr__(self) -> str:
         parts = [] if self.every_us is None else [repr(_durations.written(self.every_us))]
@@ -444,6 +536,8 @@ class Early:
             parts.append("unchanged=True")
         if self.count is not None:
             parts.append(f"count={self.count}")
+        if self.wall_us is not None:
+            parts.append(f"wall={_durations.written(self.wall_us)!r}")
         return f"Early({', '.join(parts)})"
 
 

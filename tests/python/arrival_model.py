@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from model import Row
+from mullion.windows import Late, Order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +25,10 @@ class Arrival:
     delay: int = 0
     lateness: int = 0
     early: int | None = None
-    late: str = "drop"
+    late: Late = "drop"
     running: bool = False
     per_key: bool = False
-    collect: str | None = None
+    collect: Order | None = None
 
     @property
     def is_numbered(self) -> bool:

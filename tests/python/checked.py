@@ -19,7 +19,7 @@ from custom_model import CustomRules
 from model import SECOND, AroundRules, Batch, Firing, Row, Rules
 from mullion import Around, Custom, Early, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
-from mullion.windows import RangesOf, Window
+from mullion.windows import RangesOf, Store, Window
 from session_model import SessionRules, model_of
 from stores import TOTALS, records
 from streams import FLOOD, Feed, batches_of
@@ -80,7 +80,7 @@ class Case:
 
     name: str
     rules: Rules | SessionRules | AroundRules | CustomRules
-    state: str = "rocksdb"
+    state: Store = "rocksdb"
     aggregates: str = "list"
     keys: str = "of one hash"
     output_mode: str = "append"

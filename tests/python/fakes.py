@@ -24,6 +24,12 @@ class JavaError:
     def getCause(self) -> JavaError | None:
         return self.cause
 
+    def trace(self) -> str:
+        return f"{self.toString()}\n\tat somewhere"
+
+    def toString(self) -> str:
+        return f"{self.name}: {self.message}"
+
     def condition(self) -> str:
         return self.word
 

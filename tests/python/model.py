@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from mullion.windows import Late
+
 SECOND = 1_000_000
 
 
@@ -45,7 +47,7 @@ class Contract:
     count: int | None = None
     on_time: bool = False
     accumulate: bool = True
-    late: str = "drop"
+    late: Late = "drop"
     empty: bool = False
     processing: bool = False
     idle_after: int | None = None

@@ -26,7 +26,7 @@ from mullion import (
     together,
     windowed,
 )
-from mullion.windows import SplitOf, Window
+from mullion.windows import Empty, Late, SplitOf, Store, Window
 
 FOLDER = Path(__file__).parents[1] / "transcripts"
 STORES = ("rocksdb", "hdfs", "memory")
@@ -72,8 +72,8 @@ class Spec:
     early: dict[str, Any] | None = None
     on_time: bool = False
     accumulate: bool = True
-    late: str = "drop"
-    empty: str = "skip"
+    late: Late = "drop"
+    empty: Empty = "skip"
     time: str = "event"
     idle_after: Decimal | int | None = None
     running: bool = False
@@ -83,7 +83,9 @@ class Spec:
     @property
     def kind(self) -> str:
         """Of windows on a grid (``tumbling`` and ``sliding``) are the lengths below."""
-        (kind,) = {"tumbling", "sliding", "session", "around", "custom", "count", "global"} & set(self.window)
+        (kind,) = {"tumbling", "calendar", "sliding", "session", "around", "custom", "count", "global"} & set(
+            self.window
+        )
         return kind
 
     @property
@@ -113,7 +115,7 @@ class Spec:
         """The names of the key columns, which may be expressions: ``upper(k) AS k``."""
         return [key.rsplit(" AS ", 1)[-1] for key in self.by]
 
-    def over(self, rows: DataFrame, time: str, store: str) -> DataFrame:
+    def over(self, rows: DataFrame, time: str, store: Store) -> DataFrame:
         early = None
         if self.early is not None:
             every = self.early.get("every")
@@ -121,6 +123,7 @@ class Spec:
                 None if every is None else length(micros(every)),
                 unchanged=self.early.get("unchanged", False),
                 count=self.early.get("count"),
+                wall=length(micros(self.early["wall"])) if "wall" in self.early else None,
             )
         panes = windowed(
             rows,
@@ -166,13 +169,15 @@ class Spec:
                 return Custom(F.expr(self.window["custom"]))
             case "around":
                 return Around(length(micros(self.window["around"])), length(micros(self.window.get("after", 0))))
+            case "calendar":
+                return Tumbling(self.window["calendar"], timezone=self.window["timezone"])
             case "tumbling":
                 return Tumbling(length(self.size), length(self.offset))
         return Sliding(length(self.size), length(self.slide), length(self.offset))
 
     def far(self) -> tuple[int, int]:
         """When the last row of a story comes, and how many panes it is in: as many as a row can be."""
-        if self.kind in ("session", "around", "custom"):
+        if self.kind in ("session", "around", "custom", "calendar"):
             return FAR * 1_000_000, 1
         return FAR * 1_000_000 // self.slide * self.slide + self.offset, -(-self.size // self.slide)
 
@@ -195,7 +200,7 @@ class Then:
     def spec(self) -> Spec:
         return Spec(self.window, self.by, self.aggs)
 
-    def over(self, panes: DataFrame, store: str) -> DataFrame:
+    def over(self, panes: DataFrame, store: Store) -> DataFrame:
         if self.engine == "mullion":
             return self.spec.over(panes, "window", store)
         size, slide, offset = (f"{us} microseconds" for us in (self.spec.size, self.spec.slide, self.spec.offset))
@@ -222,8 +227,8 @@ class Story:
     early: dict[str, Any] | None = None
     on_time: bool = False
     accumulate: bool = True
-    late: str = "drop"
-    empty: str = "skip"
+    late: Late = "drop"
+    empty: Empty = "skip"
     time: str = "event"
     idle_after: Decimal | int | None = None
     running: bool = False
@@ -262,7 +267,7 @@ class Story:
         )
         return replace(spec, running=self.running, per_key=self.per_key, collect=self.collect)
 
-    def over(self, rows: DataFrame, store: str) -> DataFrame:
+    def over(self, rows: DataFrame, store: Store) -> DataFrame:
         if not self.together:
             return self.spec.over(rows, "ts", store)
         return together(**{name: part.over(rows, "ts", store) for name, part in self.parts.items()})

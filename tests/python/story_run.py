@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from mullion import DroppedRowsWarning, read_panes
 from mullion.testing import ClockedQuery
+from mullion.windows import Store
 from story import FAR, OPERATOR, Firing, Spec, Step, Story, camel, length, micros, seconds
 from told import as_json, pane_of, said_by, same, same_batches, shown
 
@@ -22,7 +23,7 @@ from told import as_json, pane_of, said_by, same, same_batches, shown
 class Run:
     """One story on one state store."""
 
-    def __init__(self, spark: SparkSession, story: Story, store: str, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, story: Story, store: Store, folder: Path) -> None:
         self.spark = spark
         self.story = story
         self.store = store
@@ -258,6 +259,8 @@ def one_row(run: Run) -> int:
     window: dict[str, Any] = {spec.kind: 10}
     if spec.kind == "custom":
         window = {"custom": "mullion_windows(ts, '10 seconds')"}
+    elif spec.kind == "calendar":
+        window = spec.window
     elif spec.kind in ("tumbling", "sliding"):
         sliding = {"sliding": seconds(spec.size), "every": seconds(spec.slide)}
         window = sliding if spec.slide < spec.size else {"tumbling": 10}

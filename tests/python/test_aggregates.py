@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from checked import settings
 from mullion import Early, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
+from mullion.windows import Store
 from streams import SECOND, Feed
 
 WINDOWS: dict[str, Tumbling | Sliding] = {
@@ -217,7 +218,7 @@ KEYS: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
-def test_keys_of_any_type_group_as_in_spark(spark: SparkSession, tmp_path: Path, window: str, state: str) -> None:
+def test_keys_of_any_type_group_as_in_spark(spark: SparkSession, tmp_path: Path, window: str, state: Store) -> None:
     """All types in one query: in a row one key is set and the others are null, or several are, or none is."""
     rng = random.Random(f"{window} {state}")
     feed = Feed(tmp_path / "in", ", ".join(KEYS) + ", v int")

@@ -135,7 +135,8 @@ def test_a_query_that_fails_stops_all_names_the_error_and_goes_on_after_the_fix(
         match=r"'fail_at_13' failed, and goes on .* ValueError: 13 is not welcome, at .*/test_app.py:\d+$",
     ) as failed:
         app.run()
-    assert failed.value.__cause__ is not None
+    assert failed.value.__cause__ is None, "what a worker raised is said in the message"
+    assert "13 is not welcome" in (failed.value.jvm_trace or "")
     assert app.spark.streams.active == []
     assert column(app, "fine", "n") == [12]
 

@@ -21,7 +21,7 @@ from checked import bounds_of, length
 from model import SECOND, Row
 from mullion import Count, Early, Global, MullionError, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
-from mullion.windows import Window
+from mullion.windows import Store, Window
 from streams import Feed
 
 KEYS = 240
@@ -93,7 +93,7 @@ def window_of(rules: Arrival) -> Window:
     return Sliding(length(rules.size), length(rules.slide))
 
 
-def panes_of(rules: Arrival, rows: DataFrame, state: str) -> DataFrame:
+def panes_of(rules: Arrival, rows: DataFrame, state: Store) -> DataFrame:
     """The query, as columns that ``told`` reads."""
     asked = windowed(
         rows,
@@ -158,7 +158,7 @@ def on_a_store() -> list[Any]:
 
 
 @pytest.mark.parametrize(("name", "state"), on_a_store())
-def test_rows_fire_and_close_as_the_model_says(name: str, state: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_fire_and_close_as_the_model_says(name: str, state: Store, spark: SparkSession, tmp_path: Path) -> None:
     rules = CASES[name]
     chance = random.Random(f"{SEED} {name}")
     feed = Feed(tmp_path / "in", "k string, id bigint")

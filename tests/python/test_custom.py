@@ -24,7 +24,7 @@ from mullion import (
 )
 from mullion import functions as MF
 from mullion.testing import ClockedQuery
-from mullion.windows import RangesOf
+from mullion.windows import RangesOf, Store
 from streams import SECOND, Feed
 
 NEW_YORK = ZoneInfo("America/New_York")
@@ -222,7 +222,7 @@ def test_the_window_is_said_in_words_in_the_plan(
 
 
 @pytest.mark.parametrize("state", ["rocksdb", "hdfs"])
-def test_state_is_told_by_what_computes_the_ranges(spark: SparkSession, tmp_path: Path, state: str) -> None:
+def test_state_is_told_by_what_computes_the_ranges(spark: SparkSession, tmp_path: Path, state: Store) -> None:
     feed = Feed(tmp_path / "in", "id int")
 
     def started(ranges: Custom) -> ClockedQuery:

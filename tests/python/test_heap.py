@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from mullion import Global, windowed
 from mullion._stateful import State, stateful_map
 from mullion.testing import ClockedQuery
+from mullion.windows import Store
 from streams import SECOND, Feed
 
 # Workers do not have the folder of the tests on their path.
@@ -56,7 +57,7 @@ def live(spark: SparkSession) -> Counter[str]:
 
 @pytest.mark.parametrize("store", ["rocksdb", "memory"])
 def test_stateful_functions_keep_as_much_after_many_batches_as_after_a_few(
-    spark: SparkSession, tmp_path: Path, store: str
+    spark: SparkSession, tmp_path: Path, store: Store
 ) -> None:
     feed = Feed(tmp_path / "in", "k string, n bigint")
     rows = feed.stream(spark)

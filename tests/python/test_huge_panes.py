@@ -26,7 +26,7 @@ from mullion import (
     windowed,
 )
 from mullion.testing import ClockedQuery
-from mullion.windows import Window
+from mullion.windows import Store, Window
 from stores import records
 from streams import SECOND, Feed, batches_of
 
@@ -183,7 +183,7 @@ def test_what_a_batch_writes_of_a_list_does_not_grow_with_the_list(
     ("window", "state"), [("tumbling", "rocksdb"), ("sliding", "hdfs"), ("session", "memory"), ("custom", "rocksdb")]
 )
 def test_lists_in_chunks_fire_whole_and_leave_nothing(
-    window: str, state: str, spark: SparkSession, tmp_path: Path
+    window: str, state: Store, spark: SparkSession, tmp_path: Path
 ) -> None:
     chance = random.Random(f"{state} {window}")
     feed = Feed(tmp_path / "in", "k string, id bigint, pad string")

@@ -6,6 +6,10 @@ That each count is right in each batch of any stream is part of test_differentia
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +17,18 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Early, Session, Sliding, Tumbling, together, windowed
+from mullion import Around, Custom, Early, Session, Sliding, Tumbling, together, windowed
 from mullion.testing import ClockedQuery
+from mullion.windows import Late, Store, Window
 from streams import SECOND, Feed, batches_of
+
+ROOT = Path(__file__).parents[2]
 
 OURS = ("rowsLate", "rowsWithoutTime", "rowsInNoWindow", "panesOpen", "firingsEarly", "firingsClose")
 
 
 @pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
-def test_each_batch_counts_its_rows_and_its_panes(spark: SparkSession, tmp_path: Path, state: str) -> None:
+def test_each_batch_counts_its_rows_and_its_panes(spark: SparkSession, tmp_path: Path, state: Store) -> None:
     feed = Feed(tmp_path / "in", "k string")
     # Four seconds of every ten.
     window, early = Sliding("4 seconds", "10 seconds"), Early("5 seconds")
@@ -60,7 +67,8 @@ def test_each_batch_counts_its_rows_and_its_panes(spark: SparkSession, tmp_path:
 
 
 def test_the_panes_that_a_row_missed_are_counted_where_it_entered_others(spark: SparkSession, tmp_path: Path) -> None:
-    for late, missed in (("drop", 3), ("reopen each", 0)):
+    each: tuple[tuple[Late, int], ...] = (("drop", 3), ("reopen each", 0))
+    for late, missed in each:
         feed = Feed(tmp_path / late, "k string")
         panes = windowed(feed.stream(spark), Sliding("10 seconds", "5 seconds"), by="k", time="ts", late=late).agg(
             F.count("*").alias("n")
@@ -73,6 +81,98 @@ def test_the_panes_that_a_row_missed_are_counted_where_it_entered_others(spark: 
             query.settle()
             reports = batches_of(query)
         assert [sum(report[name] for report in reports) for name in ("panesMissed", "rowsLate")] == [missed, 1]
+
+
+def five_seconds(time: datetime) -> list[tuple[datetime, datetime]]:
+    return [(time, time + timedelta(seconds=5))]
+
+
+def counted_drops(panes: DataFrame, feed: Feed, folder: Path) -> list[tuple[int, int]]:
+    """Of each batch: how many late rows Spark's own metric has, and ours."""
+    with ClockedQuery(panes.select("pane"), checkpoint=folder) as query:
+        feed.write([(1 * SECOND, "a"), (40 * SECOND, "b")])
+        query.settle()
+        feed.write([(2 * SECOND, "a"), (3 * SECOND, "c"), (41 * SECOND, "b")])
+        query.settle()
+        reports = batches_of(query)
+    return [(report["numRowsDroppedByWatermark"], report["rowsLate"]) for report in reports if report["rowsLate"]]
+
+
+@pytest.mark.parametrize(
+    "window", [Tumbling("10 seconds"), Session("5 seconds"), Around("5 seconds"), Custom(five_seconds)]
+)
+def test_late_rows_that_are_dropped_are_in_sparks_own_metric_too(
+    spark: SparkSession, tmp_path: Path, window: Window
+) -> None:
+    policies: tuple[Late, ...] = ("drop", "emit", "reopen")
+    for late in policies:
+        feed = Feed(tmp_path / late, "k string")
+        panes = windowed(feed.stream(spark), window, by="k", time="ts", late=late).agg(F.count("*").alias("n"))
+        dropped = 2 if late == "drop" else 0
+        assert counted_drops(panes, feed, tmp_path / f"{late} checkpoint") == [(dropped, 2)], late
+
+
+def test_late_rows_of_windows_together_are_dropped_by_those_that_drop_them(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    rows, n = feed.stream(spark), F.count("*").alias("n")
+    panes = together(
+        dropping=windowed(rows, Tumbling("10 seconds"), by="k", time="ts").agg(n),
+        emitting=windowed(rows, Tumbling("10 seconds"), by="k", time="ts", late="emit").agg(n),
+        sessions=windowed(rows, Session("5 seconds"), by="k", time="ts").agg(n),
+    )
+    assert counted_drops(panes, feed, tmp_path / "checkpoint") == [(4, 6)]
+
+
+def test_late_rows_that_come_one_by_one_are_counted_as_dropped(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    panes = windowed(feed.stream(spark), Tumbling("10 seconds"), by="k", time="ts", running=True).agg(F.count("*"))
+    assert counted_drops(panes, feed, tmp_path / "checkpoint") == [(2, 2)]
+
+
+def test_every_metric_of_ours_is_named_in_the_docs_with_its_unit(spark: SparkSession) -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text("utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
+    said = {row[0].strip("`"): row[1:] for row in rows}
+    metrics: Any = spark._jvm
+    known = metrics.org.apache.spark.sql.mullion.exec.WindowMetrics.all()
+    ours = {known.apply(i).name() for i in range(known.size())}
+    assert ours <= said.keys()
+    assert said.keys() - ours == {
+        *("numRowsDroppedByWatermark", "numRowsUpdated", "numRowsRemoved", "numRowsTotal", "numShufflePartitions"),
+        *("memoryUsedBytes", "allUpdatesTimeMs", "allRemovalsTimeMs", "commitTimeMs"),
+    }
+    assert all(len(row) == 2 and all(row) for row in said.values())
+
+
+PAGE = """
+import sys, tempfile, urllib.request
+from pyspark.sql import SparkSession, functions as F
+from mullion import Tumbling, configure, windowed
+
+builder = SparkSession.builder.master("local[1]").config("spark.ui.port", "0").config("spark.log.level", "OFF")
+builder = builder.config("spark.sql.shuffle.partitions", "1")
+builder = builder.config("spark.sql.streaming.ui.enabledCustomMetricList", "rowsLate,panesOpen,stateRowsRead")
+spark = configure(builder).getOrCreate()
+folder = tempfile.mkdtemp()
+spark.createDataFrame([("2024-01-01",)], "ts string").write.mode("append").json(folder)
+rows = spark.readStream.schema("ts timestamp").json(folder).withWatermark("ts", "1 second")
+panes = windowed(rows, Tumbling("1 hour"), time="ts").agg(F.count("*").alias("n"))
+query = panes.writeStream.format("noop").start()
+query.processAllAvailable()
+address = f"{spark.sparkContext.uiWebUrl}/StreamingQuery/statistics/?id={query.runId}"
+page = urllib.request.urlopen(address).read().decode()
+query.stop()
+spark.stop()
+print("Aggregated Custom Metric rowsLate" in page, "late rows" in page, "panes open" in page)
+"""
+
+
+def test_sparks_page_of_a_query_draws_the_metrics_that_it_is_asked_for(tmp_path: Path) -> None:
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    ran = subprocess.run(
+        [sys.executable, "-c", PAGE], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ran.stdout.split() == ["True"] * 3, ran.stderr[-3000:]
 
 
 def test_rows_of_a_pane_take_one_record_however_many_windows_hold_them(spark: SparkSession, tmp_path: Path) -> None:
@@ -172,7 +272,7 @@ def test_a_batch_that_is_read_twice_or_by_one_task_counts_and_gives_the_same(
     feed.write([(s * SECOND, f"k{i}", i) for s in (1, 102) for i in range(7)] + [(None, "k1", 9)])
     feed.write([(s * SECOND, f"k{i}", i) for s in (2, 115) for i in range(4)])
 
-    def of(window: Any, state: str) -> DataFrame:
+    def of(window: Any, state: Store) -> DataFrame:
         given = windowed(rows, window, by="k", time="ts", late="emit", state=state)
         return given.agg(F.count("*").alias("n")).select("k", "pane", "late_row.v", "n")
 

@@ -33,7 +33,7 @@ from mullion import (
     windowed,
 )
 from mullion.testing import ClockedQuery
-from mullion.windows import Window
+from mullion.windows import Store, Window
 from streams import SECOND, Feed, batches_of
 
 TEN = Tumbling("10 seconds")
@@ -298,7 +298,7 @@ def test_what_ends_at_the_end_of_time_is_kept_once_however_many_batches_come(
 @pytest.mark.parametrize(("slide", "offset"), [(10, 0), (4, 1)], ids=["tumbling", "sliding"])
 @pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 def test_times_at_the_ends_of_their_range_neither_wrap_nor_fail_in_a_stream(
-    spark: SparkSession, tmp_path: Path, slide: int, offset: int, state: str
+    spark: SparkSession, tmp_path: Path, slide: int, offset: int, state: Store
 ) -> None:
     feed = Feed(tmp_path / "in", "k string")
     rules = Rules(10 * SECOND, slide * SECOND, offset * SECOND, lateness=SECOND)

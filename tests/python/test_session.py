@@ -56,7 +56,9 @@ def test_an_error_of_ours_in_a_query_is_raised_where_the_query_is_waited_for(que
     for wait in (query_over_another_state.processAllAvailable, query_over_another_state.awaitTermination):
         with pytest.raises(IncompatibleStateError, match="2 hours") as refused:
             wait()
-        assert isinstance(refused.value.__cause__, PySparkException), "Spark's own error is kept"
+        trace = refused.value.jvm_trace or ""
+        assert "StreamingQueryException" in trace, "Spark's own error is kept"
+        assert "\tat " in trace
 
 
 def test_the_exception_of_a_query_is_of_our_type(query_over_another_state: Any) -> None:
@@ -64,7 +66,7 @@ def test_the_exception_of_a_query_is_of_our_type(query_over_another_state: Any) 
         query_over_another_state.processAllAvailable()
     error = query_over_another_state.exception()
     assert isinstance(error, IncompatibleStateError)
-    assert isinstance(error.__cause__, PySparkException)
+    assert "dev.mullion.MullionException" in (error.jvm_trace or "")
 
 
 def test_errors_of_spark_stay_sparks(spark: SparkSession) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from checked import settings
 from mullion import FunctionError, Global, MullionError, UnsupportedError, read_panes, windowed
 from mullion.testing import ClockedQuery
-from mullion.windows import SplitOf
+from mullion.windows import SplitOf, Store
 from streams import Feed
 from test_arrival import with_the_hash_of
 
@@ -130,7 +130,7 @@ def told(rows: list[Any]) -> Counter[Shown]:
     [("rocksdb", True, None), ("hdfs", False, ["rule", "id"]), ("memory", True, ["id", "rule"])],
 )
 def test_windows_are_split_where_a_function_says_as_the_model_says(
-    state: str, collect: bool, columns: list[str] | None, spark: SparkSession, tmp_path: Path
+    state: Store, collect: bool, columns: list[str] | None, spark: SparkSession, tmp_path: Path
 ) -> None:
     chance = random.Random(f"{SEED} {state}")
     feed = Feed(tmp_path / "in", "k string, rule int, id bigint, more string")
@@ -276,7 +276,7 @@ def mended() -> SplitOf:
 
 @pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 def test_an_error_in_a_function_names_it_the_key_and_the_line_and_once_mended_the_query_goes_on(
-    state: str, spark: SparkSession, tmp_path: Path
+    state: Store, spark: SparkSession, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "in", "a string, b date, v int")
 

@@ -25,6 +25,7 @@ from mullion import (
     windowed,
 )
 from mullion.testing import ClockedQuery
+from mullion.windows import Store
 from session_model import SessionRules
 from stores import PARTITIONS, records
 from streams import FLOOD, Feed, batches_of
@@ -48,7 +49,7 @@ all_stores = pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
     ids=["tumbling, early", "tumbling", "sliding, early", "sliding", "sessions", "sessions, a gap per row, early"],
 )
 def test_the_open_panes_are_read_while_the_query_runs_and_nothing_is_written(
-    spark: SparkSession, tmp_path: Path, rules: Rules | SessionRules, state: str
+    spark: SparkSession, tmp_path: Path, rules: Rules | SessionRules, state: Store
 ) -> None:
     with CheckedQuery(spark, tmp_path, Case("panes", rules, state, keys="text")) as query:
         for first in (0, 7, 26):  # before the epoch too; panes close, keys come and go
@@ -285,7 +286,7 @@ class Work:
 
 
 @all_stores
-def test_closing_reads_the_panes_that_close(spark: SparkSession, tmp_path: Path, state: str) -> None:
+def test_closing_reads_the_panes_that_close(spark: SparkSession, tmp_path: Path, state: Store) -> None:
     keys, windows = 100, 20
     with Work(spark, tmp_path, window=Tumbling("10 seconds"), allowed_lateness="1 hour", state=state) as work:
         rows, *rest = work.batches([(10 * w, k) for w in range(windows) for k in range(keys)])
@@ -310,7 +311,7 @@ def test_closing_reads_the_panes_that_close(spark: SparkSession, tmp_path: Path,
 
 
 @all_stores
-def test_early_firing_reads_the_panes_that_fire(spark: SparkSession, tmp_path: Path, state: str) -> None:
+def test_early_firing_reads_the_panes_that_fire(spark: SparkSession, tmp_path: Path, state: Store) -> None:
     keys, windows = 100, 20
     early = Early("1 minute")
     given = {"window": Tumbling("10 seconds"), "allowed_lateness": "1 hour", "early": early, "state": state}
@@ -333,7 +334,7 @@ def test_early_firing_reads_the_panes_that_fire(spark: SparkSession, tmp_path: P
 
 @all_stores
 def test_sliding_windows_read_the_slices_of_the_panes_that_close(
-    spark: SparkSession, tmp_path: Path, state: str
+    spark: SparkSession, tmp_path: Path, state: Store
 ) -> None:
     keys, seconds, slices_of_a_pane = 40, 120, 6
     with Work(spark, tmp_path, window=Sliding("60 seconds", "10 seconds"), state=state) as work:
@@ -367,7 +368,7 @@ def test_sliding_windows_read_the_slices_of_the_panes_that_close(
 
 @all_stores
 def test_sliding_windows_read_the_slices_of_the_panes_that_fire_early(
-    spark: SparkSession, tmp_path: Path, state: str
+    spark: SparkSession, tmp_path: Path, state: Store
 ) -> None:
     keys = 40
     given = {"window": Sliding("60 seconds", "10 seconds"), "early": Early("5 minutes"), "state": state}

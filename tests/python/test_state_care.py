@@ -14,6 +14,7 @@ from checked import CHANGELOGS, SNAPSHOTS, Case, CheckedQuery, settings
 from model import SECOND, Row, Rules
 from mullion import Session, StateLostError, windowed
 from mullion.testing import ClockedQuery
+from mullion.windows import Store
 from session_model import SessionRules
 from stores import PARTITIONS, TOTALS, records
 from streams import Feed, batches_of
@@ -28,7 +29,7 @@ all_stores = pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 
 @pytest.mark.parametrize("state", ["rocksdb", "memory"])
 def test_sessions_of_very_many_keys_come_and_go_and_leave_nothing(
-    spark: SparkSession, tmp_path: Path, state: str
+    spark: SparkSession, tmp_path: Path, state: Store
 ) -> None:
     batches, keys = 5, 15_000
     feed = Feed(tmp_path / "in", "k bigint")
@@ -98,7 +99,7 @@ def some_rows(batch: int) -> list[Row]:
     ids=["tumbling", "sliding", "sessions"],
 )
 def test_state_is_maintained_unloaded_and_loaded_again_within_a_run_and_after_it(
-    spark: SparkSession, tmp_path: Path, rules: Rules | SessionRules, state: str, changelogs: str
+    spark: SparkSession, tmp_path: Path, rules: Rules | SessionRules, state: Store, changelogs: str
 ) -> None:
     conf = {CHANGELOGS: changelogs, MIN_DELTAS: "2"}
     with CheckedQuery(spark, tmp_path, Case("maintained", rules, state, conf=conf, keys="text")) as query:
@@ -143,7 +144,7 @@ def test_state_in_memory_that_is_unloaded_fails_the_query_unless_there_is_a_snap
 
 @all_stores
 def test_sparks_offline_repartition_refuses_the_window_and_the_query_can_go_on(
-    spark: SparkSession, tmp_path: Path, state: str
+    spark: SparkSession, tmp_path: Path, state: Store
 ) -> None:
     with CheckedQuery(spark, tmp_path, Case("repartitioned", Rules(TEN, TEN), state, keys="text")) as query:
         query.write(some_rows(0))
@@ -169,7 +170,7 @@ def test_sparks_offline_repartition_refuses_the_window_and_the_query_can_go_on(
 
 @all_stores
 def test_another_number_of_shuffle_partitions_is_for_new_checkpoints_only(
-    spark: SparkSession, tmp_path: Path, state: str
+    spark: SparkSession, tmp_path: Path, state: Store
 ) -> None:
     with CheckedQuery(spark, tmp_path, Case("more tasks", Rules(TEN, TEN), state, keys="text")) as query:
         query.write(some_rows(0))

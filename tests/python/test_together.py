@@ -31,13 +31,14 @@ from mullion import (
     windowed,
 )
 from mullion.testing import ClockedQuery
+from mullion.windows import Store
 from streams import SECOND, Feed, batches_of
 
-STATES = ("rocksdb", "memory")
+STATES: tuple[Store, ...] = ("rocksdb", "memory")
 COLUMNS = "k string, j int, gap int, v bigint"
 
 
-def windows(rows: DataFrame, state: str) -> dict[str, DataFrame]:
+def windows(rows: DataFrame, state: Store) -> dict[str, DataFrame]:
     """One of each kind that can share an operator: they differ in all that windows can differ in."""
 
     def of(window: Any, *aggregates: Column, by: Any = ("k",), **options: Any) -> DataFrame:
@@ -89,9 +90,9 @@ def test_windows_together_give_what_each_gives_alone(spark: SparkSession, tmp_pa
     feed = Feed(tmp_path / "in", COLUMNS)
     stream = feed.stream(spark, "2 seconds")
     alone = ClockedQuery(told(apart(windows(stream, "memory"))), checkpoint=tmp_path / "alone")
-    shared: dict[str, ClockedQuery] = {}
+    shared: dict[Store, ClockedQuery] = {}
 
-    def start(state: str, reverse: bool = False) -> None:
+    def start(state: Store, reverse: bool = False) -> None:
         panes = windows(stream, state)
         named = dict(reversed(panes.items())) if reverse else panes
         shared[state] = ClockedQuery(told(together(**named)), checkpoint=tmp_path / state)

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from checked import CHANGELOGS
 from mullion import MullionError
+from mullion.windows import Store
 from story import STORES, Story, stories
 from story_run import Run, play
 
@@ -45,7 +46,7 @@ def on_a_store() -> list[Any]:
 
 
 @pytest.mark.parametrize(("story", "store"), on_a_store())
-def test_the_story_is_true(story: Story, store: str, session: SparkSession, tmp_path: Path) -> None:
+def test_the_story_is_true(story: Story, store: Store, session: SparkSession, tmp_path: Path) -> None:
     try:
         if story.refused is not None:
             with pytest.raises(MullionError, match=story.refused):

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from checked import of_a_user
 from mullion import MullionError
+from mullion.windows import Store
 from random_rows import seed
 from story import Story, stories
 from story_run import Run, play
@@ -47,7 +48,7 @@ def test_stories_are_true_with_a_users_settings(spark: SparkSession, tmp_path: P
     wrong: dict[str, BaseException] = {}
     for number, story in enumerate(told):
         # Spark's HDFS-backed store knows the first format alone.
-        store = ("rocksdb", "hdfs")[number % 2] if checkpoints == "1" else "rocksdb"
+        store: Store = ("rocksdb", "hdfs")[number % 2] if checkpoints == "1" else "rocksdb"
         try:
             tell(session, story, store, tmp_path / str(number))
         except (AssertionError, MullionError, pytest.fail.Exception) as error:
@@ -57,7 +58,7 @@ def test_stories_are_true_with_a_users_settings(spark: SparkSession, tmp_path: P
     )
 
 
-def tell(session: SparkSession, story: Story, store: str, folder: Path) -> None:
+def tell(session: SparkSession, story: Story, store: Store, folder: Path) -> None:
     run = Run(session, story, store, folder)
     try:
         play(run)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mullion import errors
+from mullion import _jvm, errors
 from mullion.errors import MullionError, QueryFailedError, UnsupportedError
 
 _HERE = str(Path(errors.__file__).parent)
@@ -34,17 +36,16 @@ def failure_of(job: str, query: StreamingQuery, raised: BaseException | None) ->
         kind, message = ours[-1]
         error = getattr(errors, kind)(message)
         assert isinstance(error, MullionError)
-        error.__cause__ = theirs
-        return error
+        return _jvm.traced(error, theirs)
     wider = _WIDER.search(text)
     if wider:
-        changed = UnsupportedError(wider[1])
-        changed.__cause__ = theirs
-        return changed
+        return _jvm.traced(UnsupportedError(wider[1]), theirs)
     reason = raised_in_worker(text) or (f"{type(raised).__name__}: {raised}" if raised is not None else text)
     failed = QueryFailedError(f"{job!r} failed, and goes on from its checkpoint when it is run again. {reason}")
-    failed.__cause__ = raised or theirs
-    return failed
+    # What Spark or the bridge to it raised is the trace, and no cause that a reader of Python could follow.
+    if raised is not None and not isinstance(raised, (CapturedException, Py4JError)):
+        failed.__cause__ = raised
+    return _jvm.traced(failed, theirs)
 
 
 def raised_in_worker(text: str) -> str | None:

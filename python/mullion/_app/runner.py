@@ -80,7 +80,7 @@ class Query:
             try:
                 query.awaitTermination()
             except StreamingQueryException as error:
-                raise failure_of(self.job.name, query, None) or error from error
+                raise failure_of(self.job.name, query, None) or error from None
 
     def mended(self, failure: BaseException) -> bool:
         """Whether it has been started again, for its job has learned from its failure."""

@@ -5,7 +5,7 @@
 [WindowRange(start=0.0, end=10.0), WindowRange(start=5.0, end=15.0)]
 """
 
-from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError, WrongShardError
+from mullion.errors import AgentError, InvalidArgumentError, MullionError, UnsupportedError, WrongShardError
 from mullion.faust._context import (
     Event,
     ForgottenChangeWarning,
@@ -37,6 +37,7 @@ from mullion.faust.windows import (
 
 __all__ = [
     "Agent",
+    "AgentError",
     "App",
     "Event",
     "FieldDescriptor",

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, final
 
 from mullion._journal import Journal
-from mullion.errors import MullionError
+from mullion.errors import AgentError
 from mullion.faust._aside import said, shown
 from mullion.faust._begun import Begun
 from mullion.faust._context import Context, Event, Shard, enter
@@ -36,12 +36,6 @@ from mullion.faust.models import FieldDescriptor
 from mullion.faust.streams import GroupBy, Step, Stream
 
 _OURS = str(Path(__file__).parent)
-
-
-class AgentError(MullionError):
-    """An agent failed. The message names the event and the line; the error itself is the ``__cause__``."""
-
-    condition = "AGENT_FAILED"
 
 
 class _Over(Exception):  # noqa: N818

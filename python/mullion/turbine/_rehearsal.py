@@ -81,8 +81,10 @@ def rows_given(subscription: Subscription, topic: DataFrame, folder: Path) -> di
 
 def note(folder: Path, error: BaseException) -> bool:
     """Notes the types that an error tells of, for a query that has committed nothing; whether it may start again."""
-    text = f"{error}\n{error.__cause__}"
-    if not isinstance(error, WindowInputError) or LEARNT not in text or _has_run(folder):
+    if not isinstance(error, WindowInputError):
+        return False
+    text = f"{error}\n{error.jvm_trace}"
+    if LEARNT not in text or _has_run(folder):
         return False
     said, _ = json.JSONDecoder().raw_decode(text, text.index(LEARNT))
     noted = _noted(folder)

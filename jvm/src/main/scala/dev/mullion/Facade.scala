@@ -36,6 +36,14 @@ object Facade {
 
   def sliding(size: Long, slide: Long, offset: Long): AlignedWindow = AlignedWindow.sliding(size, slide, offset)
 
+  /** Windows of so many days, weeks or months (`unit`) by the calendar of a time zone. */
+  def calendar(n: Int, unit: String, zone: String): CalendarWindow = unit match {
+    case "day"   => CalendarWindow.ofDays(n, zone)
+    case "week"  => CalendarWindow.ofWeeks(n, zone)
+    case "month" => CalendarWindow.ofMonths(n, zone)
+    case other   => throw new IllegalArgumentException(s"the calendar has no windows of a $other")
+  }
+
   def around(before: Long, after: Long): WindowSpec = AroundWindow(before, after)
 
   def session(gap: Long): WindowSpec = SessionWindow(Some(gap))

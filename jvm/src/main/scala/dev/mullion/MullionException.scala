@@ -2,11 +2,19 @@ package dev.mullion
 
 /** An error that Mullion reports: its message names the value, the cause and the fix.
   *
+  * Where it is printed, as Spark prints whatever ends a query, it is that message: where in Mullion it was raised says
+  * nothing to who has to mend the query, and is kept beside.
+  *
   * @param condition
   *   what kind of error it is, the same word in Scala and Python
   */
 final class MullionException(val condition: String, message: String, cause: Option[Throwable] = None)
-    extends RuntimeException(message, cause.orNull)
+    extends RuntimeException(message, cause.orNull, true, false) {
+  private val raisedAt = new Throwable().getStackTrace.dropWhile(_.getClassName.startsWith(getClass.getName))
+
+  /** Where it was raised, as a stack trace is printed. */
+  def trace: String = (toString +: raisedAt.map(frame => s"\tat $frame")).mkString("\n")
+}
 
 object MullionException {
 
@@ -21,6 +29,9 @@ object MullionException {
 
   /** State that another query wrote. */
   def incompatibleState(message: String): MullionException = new MullionException("INCOMPATIBLE_STATE", message)
+
+  /** Files of a checkpoint that are cut short, or gone. */
+  def damagedState(message: String): MullionException = new MullionException("DAMAGED_STATE", message)
 
   /** State that was in memory, and is gone. */
   def stateLost(message: String): MullionException = new MullionException("STATE_LOST", message)

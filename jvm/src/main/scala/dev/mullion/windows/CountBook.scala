@@ -74,7 +74,7 @@ final class CountBook(window: CountWindow, grid: SliceGrid, byPane: Boolean, pri
 }
 
 object CountBook {
-  def grid(window: CountWindow): SliceGrid = new SliceGrid(AlignedWindow.sliding(window.size, window.every))
+  def grid(window: CountWindow): SliceGrid = new EvenGrid(AlignedWindow.sliding(window.size, window.every))
 
   def fromBytes(window: CountWindow, grid: SliceGrid, byPane: Boolean, bytes: Array[Byte]): CountBook =
     new CountBook(window, grid, byPane, ByteBuffer.wrap(bytes).getLong)

@@ -13,8 +13,10 @@ import dev.mullion.MullionException
   *   the interval in microseconds, > 0
   * @param unchanged
   *   whether panes that got no row since they last fired fire too
+  * @param byWall
+  *   whether wall time alone counts, rows or no rows
   */
-final case class EarlyFiring(every: Long, unchanged: Boolean) {
+final case class EarlyFiring(every: Long, unchanged: Boolean, byWall: Boolean = false) {
   if (every <= 0)
     throw MullionException.invalid(
       s"The early firing interval is ${Duration.describe(every)}: it must be at least 1 microsecond. " +
@@ -23,12 +25,15 @@ final case class EarlyFiring(every: Long, unchanged: Boolean) {
 
   /** Whether a pane with these readings fires in the batch of `clock`. */
   def isDue(eventReading: Long, wallReading: Long, clock: BatchClock): Boolean =
-    clock.now >= eventDue(eventReading) || (!clock.rowsCame && clock.wall >= wallDue(wallReading))
+    (!byWall && clock.now >= eventDue(eventReading)) ||
+      ((byWall || !clock.rowsCame) && clock.wall >= wallDue(wallReading))
 
-  def eventDue(eventReading: Long): Long = TimeMath.plus(eventReading, every)
+  /** When a pane falls due by event time; at the end of time where that does not count. */
+  def eventDue(eventReading: Long): Long = if (byWall) Long.MaxValue else TimeMath.plus(eventReading, every)
 
   def wallDue(wallReading: Long): Long = TimeMath.plus(wallReading, every)
 
   def describe: String =
-    s"fires early every ${Duration.describe(every)} ${if (unchanged) "while open" else "if changed"}"
+    s"fires early every ${Duration.describe(every)} ${if (byWall) "by the wall clock " else ""}" +
+      (if (unchanged) "while open" else "if changed")
 }

@@ -37,7 +37,7 @@ sealed trait PaneRules extends Product with Serializable {
         "on_time=True, or leave accumulate out."
     )
 
-  if (refinements.empty && !window.isInstanceOf[AlignedWindow])
+  if (refinements.empty && !window.isInstanceOf[GridWindow])
     throw MullionException.unsupported(
       s"empty='emit' is for windows that there are without rows, and a ${window.describe} is made by them. Use Tumbling or " +
         "Sliding, or leave empty out."
@@ -111,7 +111,7 @@ object PaneRules {
       clock: PaneClock = PaneClock.EventTime
   ): PaneRules =
     window match {
-      case aligned: AlignedWindow   => AlignedRules(aligned, allowedLateness, early, late, refinements, clock)
+      case grid: GridWindow         => AlignedRules(grid, allowedLateness, early, late, refinements, clock)
       case session: SessionWindow   => SessionRules(session, allowedLateness, early, late, refinements, clock)
       case around: AroundWindow     => AroundRules(around, allowedLateness, early, late, refinements, clock)
       case numbers: RowNumberWindow =>
@@ -165,16 +165,16 @@ sealed trait SlicedRules extends PaneRules {
   def expires(slice: Long): Long
 }
 
-/** The rules for windows that are aligned to the epoch, so that all of a pane but its rows follows from its number. */
+/** The rules for windows on a grid over time, so that all of a pane but its rows follows from its number. */
 final case class AlignedRules(
-    window: AlignedWindow,
+    window: GridWindow,
     allowedLateness: Long,
     early: Option[EarlyFiring],
     late: LatePolicy,
     refinements: Refinements = Refinements.none,
     clock: PaneClock = PaneClock.EventTime
 ) extends SlicedRules {
-  val grid: SliceGrid = new SliceGrid(window)
+  val grid: SliceGrid = window.grid
 
   /** Whether a row is kept once for all the windows that hold it. Not where a firing takes away what it shows, for they
     * fire at other times.
@@ -206,13 +206,12 @@ final case class AlignedRules(
 
   // At the end of time several windows close at once.
   override def windowThatCloses(due: Long): Long = {
-    val first = grid.windowAt(TimeMath.minus(TimeMath.minus(due, allowedLateness), window.size))
+    val first = grid.lastWindowEndingBy(TimeMath.minus(due, allowedLateness))
     if (windowCloseDue(first) < due) first + 1 else first
   }
 
   /** Whether `ts` falls into a window at all. */
-  def inWindow(ts: Long): Boolean =
-    !window.hasGaps || TimeMath.pastGrid(ts, window.slide, window.offset) < window.size
+  def inWindow(ts: Long): Boolean = window.holds(ts)
 
   override def isLate(ts: Long, clock: BatchClock): Boolean =
     clock.hadClosed(closeDue(window.end(window.lastStart(ts))))

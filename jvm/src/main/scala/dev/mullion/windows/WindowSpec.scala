@@ -1,5 +1,7 @@
 package dev.mullion.windows
 
+import java.time.{DateTimeException, LocalDate, ZoneId}
+
 import dev.mullion.MullionException
 
 /** Which windows a row falls into. A window is a half-open interval `[start, end)` of event time; all times and lengths
@@ -9,6 +11,129 @@ sealed trait WindowSpec {
 
   /** The spec in words, for `explain()` and error messages. */
   def describe: String
+}
+
+/** Windows that there are whether rows come or not: those of a grid over time. */
+sealed trait GridWindow extends WindowSpec {
+
+  /** Whether a row can fall into more than one window. */
+  def overlaps: Boolean
+
+  /** Whether a row can fall into no window. */
+  def hasGaps: Boolean
+
+  /** Whether `ts` falls into a window. */
+  def holds(ts: Long): Boolean
+
+  /** The start of the last window that starts at or before `ts`. */
+  def lastStart(ts: Long): Long
+
+  /** The end of a window that starts at `start`, of windows that do not overlap: the first of time may begin before it.
+    */
+  def end(start: Long): Long
+
+  /** Where the last window starts that ends at or before `t`, of windows that do not overlap. */
+  def startEndingBy(t: Long): Long
+
+  def grid: SliceGrid
+}
+
+/** Windows of whole days, or of whole months, by the calendar of a time zone: a day is from midnight to midnight there,
+  * of 23 or 25 hours where clocks are changed; weeks start on Monday, and quarters and years where they do.
+  *
+  * @param days
+  *   how many days a window has, or 0
+  * @param months
+  *   how many months it has, or 0
+  * @param first
+  *   of windows of days, the day, counted from the epoch, on which one starts
+  * @param zone
+  *   the time zone, by its id
+  */
+final case class CalendarWindow private (days: Int, months: Int, first: Int, zone: String) extends GridWindow {
+  @transient private lazy val zoneId = ZoneId.of(zone)
+
+  private val average = if (days > 0) days * CalendarWindow.Day else months * CalendarWindow.Month
+
+  override val grid: SliceGrid = new CalendarGrid(this)
+
+  override def overlaps: Boolean = false
+
+  override def hasGaps: Boolean = false
+
+  override def holds(ts: Long): Boolean = true
+
+  override def lastStart(ts: Long): Long = grid.windowStart(grid.windowAt(ts))
+
+  override def end(start: Long): Long = grid.windowEnd(grid.windowAt(start))
+
+  override def startEndingBy(t: Long): Long = grid.windowStart(grid.lastWindowEndingBy(t))
+
+  /** A window that is at most a few from the one that holds `ts`. */
+  private[windows] def near(ts: Long): Long = Math.floorDiv(TimeMath.minus(ts, first * CalendarWindow.Day), average)
+
+  /** When a window starts, clamped to the range of time. */
+  private[windows] def start(window: Long): Long = {
+    val most = Long.MaxValue / average + 2
+    if (window > most) Long.MaxValue
+    else if (window < -most) Long.MinValue
+    else {
+      val date =
+        if (days > 0) LocalDate.ofEpochDay(first + window * days)
+        else LocalDate.EPOCH.plusMonths(window * months)
+      val instant = date.atStartOfDay(zoneId).toInstant
+      TimeMath.plus(TimeMath.times(instant.getEpochSecond, 1000000L), instant.getNano / 1000L)
+    }
+  }
+
+  override def describe: String = {
+    def of(n: Int, one: String) = s"$n $one${if (n == 1) "" else "s"}"
+    val size =
+      if (months > 0 && months % 12 == 0) of(months / 12, "year")
+      else if (months > 0) of(months, "month")
+      else if (first != 0) of(days / 7, "week")
+      else of(days, "day")
+    s"tumbling $size by the calendar of $zone"
+  }
+}
+
+object CalendarWindow {
+  private val Day = 86400L * 1000000L
+  // Of the Gregorian calendar, of which 400 years repeat.
+  private val Month = 146097L * Day / 4800L
+  private val Monday = -3
+
+  /** Windows of so many days from midnight, which are counted from the epoch. */
+  def ofDays(days: Int, zone: String): CalendarWindow = new CalendarWindow(positive(days, "days"), 0, 0, known(zone))
+
+  /** Windows of so many weeks from Monday. */
+  def ofWeeks(weeks: Int, zone: String): CalendarWindow =
+    new CalendarWindow(positive(weeks, "weeks") * 7, 0, Monday, known(zone))
+
+  /** Windows of so many months, which are counted from a January. */
+  def ofMonths(months: Int, zone: String): CalendarWindow =
+    new CalendarWindow(0, positive(months, "months"), 0, known(zone))
+
+  /** The window that state was written with. */
+  def of(days: Int, months: Int, first: Int, zone: String): CalendarWindow =
+    new CalendarWindow(days, months, first, zone)
+
+  private def positive(n: Int, what: String): Int =
+    if (n > 0 && n <= 10000) n
+    else
+      throw MullionException.invalid(
+        s"The window's size is $n $what: windows by the calendar have from 1 to 10000. Give, for instance, 1."
+      )
+
+  private def known(zone: String): String =
+    try ZoneId.of(zone).getId
+    catch {
+      case _: DateTimeException =>
+        throw MullionException.invalid(
+          s"timezone='$zone' is no time zone. Give one by its name in the IANA database, such as 'America/New_York' or " +
+            "'UTC', or an offset such as '+02:00'."
+        )
+    }
 }
 
 /** Windows aligned to the epoch. They start on the grid `offset + k * slide` and are `size` long:
@@ -26,20 +151,21 @@ sealed trait WindowSpec {
   * @param offset
   *   where the grid of starts is shifted to, in `[0, slide)`
   */
-final case class AlignedWindow private (size: Long, slide: Long, offset: Long) extends WindowSpec {
+final case class AlignedWindow private (size: Long, slide: Long, offset: Long) extends GridWindow {
 
-  /** Whether a row can fall into more than one window. */
-  def overlaps: Boolean = slide < size
+  override def overlaps: Boolean = slide < size
 
-  /** Whether a row can fall into no window. */
-  def hasGaps: Boolean = slide > size
+  override def hasGaps: Boolean = slide > size
 
-  /** The start of the last window that starts at or before `ts`. */
-  def lastStart(ts: Long): Long = TimeMath.floor(ts, slide, offset)
+  override def holds(ts: Long): Boolean = !hasGaps || TimeMath.pastGrid(ts, slide, offset) < size
 
-  /** The end of a window that starts at `start`, of windows that do not overlap: the first of time may begin before it.
-    */
-  def end(start: Long): Long =
+  override def lastStart(ts: Long): Long = TimeMath.floor(ts, slide, offset)
+
+  override def startEndingBy(t: Long): Long = TimeMath.minus(t, size)
+
+  override def grid: SliceGrid = new EvenGrid(this)
+
+  override def end(start: Long): Long =
     if (start == Long.MinValue) TimeMath.plus(start, size - TimeMath.pastGrid(start, slide, offset))
     else TimeMath.plus(start, size)
 

@@ -29,7 +29,7 @@ class AlignedRulesSuite extends ScalaCheckSuite {
 
   property("a row exactly at the end of a window is not in it") {
     forAll(rules, Naive.time) { (rules, t) =>
-      val naive = new Naive(rules.window)
+      val naive = Naive(rules)
       naive.around(t).foreach { k =>
         assert(naive.holding(naive.start(k)).contains(k))
         assert(!naive.holding(naive.end(k)).contains(k))
@@ -40,7 +40,7 @@ class AlignedRulesSuite extends ScalaCheckSuite {
 
   property("a row is in a window iff some window holds it") {
     forAll(anyRules, Naive.anyTime) { (rules, t) =>
-      assertEquals(rules.inWindow(t), new Naive(rules.window).holding(t).nonEmpty)
+      assertEquals(rules.inWindow(t), Naive(rules).holding(t).nonEmpty)
     }
   }
 
@@ -74,14 +74,14 @@ class AlignedRulesSuite extends ScalaCheckSuite {
 
   property("a row is late iff every window that holds it had closed before its batch") {
     forAll(rules, Naive.time, Naive.time) { (rules, t, before) =>
-      val (due, holding) = (new Due(rules), new Naive(rules.window).holding(t))
+      val (due, holding) = (new Due(rules), Naive(rules).holding(t))
       if (holding.nonEmpty) assertEquals(rules.isLate(t, batchAfter(before)), holding.forall(due(_) <= before))
     }
   }
 
   property("at any time and of any length, a row is late iff every window that holds it had closed before its batch") {
     forAll(anyRules, Naive.anyTime, eventClock) { (rules, t, before) =>
-      val (due, holding) = (new Due(rules), new Naive(rules.window).holding(t))
+      val (due, holding) = (new Due(rules), Naive(rules).holding(t))
       if (holding.nonEmpty) assertEquals(rules.isLate(t, batchAfter(before)), holding.forall(due(_) <= before))
     }
   }
@@ -108,7 +108,7 @@ class AlignedRulesSuite extends ScalaCheckSuite {
 
   property("the slices that open windows hold are those from the first slice of the first open window on") {
     forAll(rules, Naive.time, Naive.time) { (rules, t, clock) =>
-      val (due, holding) = (new Due(rules), new Naive(rules.window).holding(t))
+      val (due, holding) = (new Due(rules), Naive(rules).holding(t))
       val needed = rules.grid.ordinalOf(t) >= rules.grid.firstSlice(rules.firstOpen(clock))
       if (holding.nonEmpty) assertEquals(needed, holding.exists(due(_) > clock))
     }
@@ -116,7 +116,7 @@ class AlignedRulesSuite extends ScalaCheckSuite {
 
   property("the window that closes at a time is the one whose close is due then") {
     forAll(anyRules, Naive.anyTime) { (rules, t) =>
-      val (due, naive) = (new Due(rules), new Naive(rules.window))
+      val (due, naive) = (new Due(rules), Naive(rules))
       val inTime = naive.around(t).filter(k => naive.start(k) >= Long.MinValue && due(k) <= Long.MaxValue)
       inTime.foreach(k => assertEquals(BigInt(rules.windowThatCloses(rules.windowCloseDue(k.toLong))), k, s"$rules"))
     }
@@ -191,7 +191,7 @@ object AlignedRulesSuite {
 
   /** When panes close, by the definition. */
   private final class Due(rules: AlignedRules) {
-    private val naive = new Naive(rules.window)
+    private val naive = Naive(rules)
 
     def apply(window: BigInt): BigInt = naive.end(window) + rules.allowedLateness
 

@@ -54,5 +54,9 @@ class EarlyFiringSuite extends ScalaCheckSuite {
   test("early firings read as people say them") {
     assertEquals(EarlyFiring(60000000, unchanged = false).describe, "fires early every 1 minute if changed")
     assertEquals(EarlyFiring(60000000, unchanged = true).describe, "fires early every 1 minute while open")
+    assertEquals(
+      EarlyFiring(60000000, unchanged = false, byWall = true).describe,
+      "fires early every 1 minute by the wall clock if changed"
+    )
   }
 }

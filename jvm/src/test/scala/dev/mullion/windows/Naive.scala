@@ -39,6 +39,12 @@ private[windows] final class Naive(spec: AlignedWindow) {
 
 private[windows] object Naive {
 
+  /** Of rules for windows that are all of one size. */
+  def apply(rules: AlignedRules): Naive = rules.window match {
+    case aligned: AlignedWindow => new Naive(aligned)
+    case other                  => throw new IllegalArgumentException(s"${other.describe} is of no one size")
+  }
+
   /** `n` in the range of `Long`, or the end of it that is nearer. */
   def clamp(n: BigInt): Long = n.max(Long.MinValue).min(Long.MaxValue).toLong
 

@@ -123,7 +123,7 @@ object PaneLifecycleSuite {
         var wasOnTime: Boolean
     )
 
-    private val naive = new Naive(rules.window)
+    private val naive = Naive(rules)
     private val open = mutable.TreeMap.empty[Long, Pane]
 
     private def due(window: Long): BigInt = naive.end(window) + rules.allowedLateness

@@ -19,26 +19,26 @@ class SliceGridSuite extends ScalaCheckSuite {
 
   property("the windows of a row's slice are the windows that hold the row") {
     forAll(Naive.spec, Naive.time) { (spec, t) =>
-      assertEquals(windowsOf(new SliceGrid(spec), t), new Naive(spec).holding(t))
+      assertEquals(windowsOf(new EvenGrid(spec), t), new Naive(spec).holding(t))
     }
   }
 
   property("the windows of a row's slice are the windows that hold the row, at any time and of any length") {
     forAll(Naive.anyLength, Naive.anyTime) { (spec, t) =>
-      assertEquals(windowsOf(new SliceGrid(spec), t), new Naive(spec).holding(t))
+      assertEquals(windowsOf(new EvenGrid(spec), t), new Naive(spec).holding(t))
     }
   }
 
   property("the ordinal goes up by one at each window edge and nowhere else") {
     forAll(Naive.spec, Naive.time, Naive.time) { (spec, a, b) =>
-      val (grid, from, to) = (new SliceGrid(spec), Math.min(a, b), Math.max(a, b))
+      val (grid, from, to) = (new EvenGrid(spec), Math.min(a, b), Math.max(a, b))
       assertEquals(grid.ordinalOf(to) - grid.ordinalOf(from), new Naive(spec).edges(from, to).size.toLong)
     }
   }
 
   property("at any time and of any length, no window edge cuts a slice and every edge begins one") {
     forAll(Naive.anyLength, Naive.anyTime, Gen.choose(0L, 1000L)) { (spec, t, further) =>
-      val (grid, naive) = (new SliceGrid(spec), new Naive(spec))
+      val (grid, naive) = (new EvenGrid(spec), new Naive(spec))
       val later = clamp(BigInt(t) + further)
       assertEquals(BigInt(grid.ordinalOf(later)) - grid.ordinalOf(t), BigInt(naive.edges(t, later).size))
     }
@@ -46,7 +46,7 @@ class SliceGridSuite extends ScalaCheckSuite {
 
   property("a window begins with its first slice and ends with its last") {
     forAll(Naive.spec, Naive.time) { (spec, t) =>
-      val (grid, naive) = (new SliceGrid(spec), new Naive(spec))
+      val (grid, naive) = (new EvenGrid(spec), new Naive(spec))
       naive.around(t).foreach { k =>
         assertEquals(grid.firstSlice(k.toLong), grid.ordinalOf(naive.start(k).toLong), s"window $k of $spec")
         assertEquals(grid.lastSlice(k.toLong), grid.ordinalOf((naive.end(k) - 1).toLong), s"window $k of $spec")
@@ -56,7 +56,7 @@ class SliceGridSuite extends ScalaCheckSuite {
 
   property("a slice lies between the first and the last slice of a window iff the window holds it") {
     forAll(Naive.spec, Naive.time) { (spec, t) =>
-      val (grid, naive) = (new SliceGrid(spec), new Naive(spec))
+      val (grid, naive) = (new EvenGrid(spec), new Naive(spec))
       val slice = grid.ordinalOf(t)
       val between = naive.around(t).filter(k => grid.firstSlice(k.toLong) <= slice && slice <= grid.lastSlice(k.toLong))
       assertEquals(between, naive.holding(t))
@@ -65,7 +65,7 @@ class SliceGridSuite extends ScalaCheckSuite {
 
   property("at any time and of any length, the windows that hold a row have its slice between their first and last") {
     forAll(Naive.anyLength, Naive.anyTime) { (spec, t) =>
-      val (grid, naive) = (new SliceGrid(spec), new Naive(spec))
+      val (grid, naive) = (new EvenGrid(spec), new Naive(spec))
       val slice = grid.ordinalOf(t)
       val between = naive.around(t).filter(k => grid.firstSlice(k.toLong) <= slice && slice <= grid.lastSlice(k.toLong))
       assertEquals(between, naive.holding(t))
@@ -75,13 +75,13 @@ class SliceGridSuite extends ScalaCheckSuite {
   property("the window at a time is the last that starts at or before it") {
     forAll(Naive.anyLength, Naive.anyTime) { (spec, t) =>
       val naive = new Naive(spec)
-      assertEquals(BigInt(new SliceGrid(spec).windowAt(t)), naive.around(t).filter(naive.start(_) <= t).max)
+      assertEquals(BigInt(new EvenGrid(spec).windowAt(t)), naive.around(t).filter(naive.start(_) <= t).max)
     }
   }
 
   property("a window starts where it is defined to, or at the end of time that it would start beyond") {
     forAll(Naive.anyLength, Naive.anyTime) { (spec, t) =>
-      val (grid, naive) = (new SliceGrid(spec), new Naive(spec))
+      val (grid, naive) = (new EvenGrid(spec), new Naive(spec))
       naive
         .around(t)
         .foreach(k => assertEquals(grid.windowStart(k.toLong), clamp(naive.start(k)), s"window $k of $spec"))
@@ -90,7 +90,7 @@ class SliceGridSuite extends ScalaCheckSuite {
 
   property("a window ends where it is defined to, or at the end of time, and is never longer than its size") {
     forAll(Naive.anyLength, Naive.anyTime) { (spec, t) =>
-      val (grid, naive) = (new SliceGrid(spec), new Naive(spec))
+      val (grid, naive) = (new EvenGrid(spec), new Naive(spec))
       naive.around(t).foreach { k =>
         val end = grid.windowEnd(k.toLong)
         if (naive.start(k) >= Long.MinValue) assertEquals(end, clamp(naive.end(k)), s"window $k of $spec")
@@ -101,7 +101,7 @@ class SliceGridSuite extends ScalaCheckSuite {
 
   property("the start and the end of a window are the same by number and by time") {
     forAll(Naive.anyLength, Naive.anyTime) { (spec, t) =>
-      val grid = new SliceGrid(spec)
+      val grid = new EvenGrid(spec)
       val window = grid.windowAt(t)
       assertEquals(grid.windowStart(window), spec.lastStart(t))
       assertEquals(grid.windowEnd(window), spec.end(spec.lastStart(t)))
@@ -111,7 +111,7 @@ class SliceGridSuite extends ScalaCheckSuite {
   property("the first window that ends after a time is the first that does") {
     forAll(Naive.spec, Naive.time) { (spec, t) =>
       val naive = new Naive(spec)
-      assertEquals(BigInt(new SliceGrid(spec).firstWindowEndingAfter(t)), naive.around(t).find(naive.end(_) > t).get)
+      assertEquals(BigInt(new EvenGrid(spec).firstWindowEndingAfter(t)), naive.around(t).find(naive.end(_) > t).get)
     }
   }
 
@@ -119,24 +119,24 @@ class SliceGridSuite extends ScalaCheckSuite {
     forAll(Naive.anyLength, Naive.anyTime) { (spec, t) =>
       val naive = new Naive(spec)
       val first = naive.around(t).find(k => naive.end(k) > t && naive.start(k) > Long.MinValue)
-      assertEquals(Some(BigInt(new SliceGrid(spec).firstWindowEndingAfter(t))), first)
+      assertEquals(Some(BigInt(new EvenGrid(spec).firstWindowEndingAfter(t))), first)
     }
   }
 
   test("slices of a size that the slide divides are one to a slide") {
-    val grid = new SliceGrid(AlignedWindow.sliding(60 * minute, 5 * minute))
+    val grid = new EvenGrid(AlignedWindow.sliding(60 * minute, 5 * minute))
     assertEquals(grid.ordinalOf(60 * minute) - grid.ordinalOf(0), 12L)
   }
 
   test("slices of a size that the slide does not divide are two to a slide, however awkward the two are") {
     // Slices by the greatest common divisor would be one microsecond long.
-    val grid = new SliceGrid(AlignedWindow.sliding(60 * minute, 7 * minute + 1))
+    val grid = new EvenGrid(AlignedWindow.sliding(60 * minute, 7 * minute + 1))
     assertEquals(grid.ordinalOf(10 * (7 * minute + 1)) - grid.ordinalOf(0), 20L)
   }
 
   test("before all windows is before all slices") {
     Seq(AlignedWindow.sliding(5, 2), AlignedWindow.sliding(6, 2)).foreach { spec =>
-      assertEquals(new SliceGrid(spec).firstSlice(Long.MinValue), Long.MinValue, spec.describe)
+      assertEquals(new EvenGrid(spec).firstSlice(Long.MinValue), Long.MinValue, spec.describe)
     }
   }
 }

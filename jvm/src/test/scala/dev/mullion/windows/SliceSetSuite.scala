@@ -104,7 +104,7 @@ class SliceSetSuite extends ScalaCheckSuite {
   }
 
   test("in the first batch, a row before the epoch has windows, also where the slide does not divide the size") {
-    val grid = new SliceGrid(AlignedWindow.sliding(5, 2))
+    val grid = new EvenGrid(AlignedWindow.sliding(5, 2))
     val set = setOf(Seq(grid.ordinalOf(-1)))
     assertEquals(set.nextWindow(grid, Long.MinValue), grid.firstWindow(grid.ordinalOf(-1)))
   }
@@ -125,7 +125,7 @@ object SliceSetSuite {
   /** The slices of some rows, and a window to look for more from. */
   private final case class Rows(spec: AlignedWindow, times: List[Long], from: Long) {
     private val naive = new Naive(spec)
-    val grid = new SliceGrid(spec)
+    val grid = new EvenGrid(spec)
     val set = setOf(times.filter(naive.holding(_).nonEmpty).map(grid.ordinalOf))
 
     /** The windows at or after `from` that hold a row. */

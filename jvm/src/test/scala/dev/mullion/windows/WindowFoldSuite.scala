@@ -66,7 +66,7 @@ class WindowFoldSuite extends ScalaCheckSuite {
 
   property("the windows that fire, adjacent or far apart, get the sums of their slices") {
     forAll(fired) { case Fired(spec, times, chosen) =>
-      val grid = new SliceGrid(spec)
+      val grid = new EvenGrid(spec)
       val slices = times.map(grid.ordinalOf).distinct.sorted
       val windows = chosen.map(grid.windowAt).distinct.sorted
       val counted = new Counted

@@ -75,6 +75,8 @@ object RowsAsked {
       )
     if (options.running && options.early.isDefined)
       refuse("running=True with early=", "each row fires its panes already. Leave early out.")
+    if (options.perKey && options.early.exists(_.byWall))
+      refuse("early=Early(wall=...) with watermark='per key'", "a key's panes fire by the key's own clock. Use every=.")
     if (options.late == LatePolicy.ReopenEach)
       oneByOne.headOption.foreach(asked =>
         refuse(

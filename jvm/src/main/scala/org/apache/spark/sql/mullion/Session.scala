@@ -31,6 +31,7 @@ object Session {
         experimental.extraOptimizations :+= RefuseWithFirstBatch
     }
     SqlFunctions.register(classic(spark))
+    QueryPage.tellOfMetrics(classic(spark))
   }
 
   private def connect(found: String): MullionException = MullionException.unsupported(

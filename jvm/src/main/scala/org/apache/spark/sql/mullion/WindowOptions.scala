@@ -61,6 +61,9 @@ final case class WindowOptions(
 
   def withEarly(every: Long, unchanged: Boolean): WindowOptions = copy(early = Some(EarlyFiring(every, unchanged)))
 
+  def withEarlyByWall(every: Long, unchanged: Boolean): WindowOptions =
+    copy(early = Some(EarlyFiring(every, unchanged, byWall = true)))
+
   def withEarlyCount(rows: Long): WindowOptions = copy(refinements = refinements.copy(count = Some(rows)))
 
   def withOnTime(onTime: Boolean): WindowOptions = copy(refinements = refinements.copy(onTime = onTime))

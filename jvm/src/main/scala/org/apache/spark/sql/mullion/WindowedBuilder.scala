@@ -263,6 +263,13 @@ object WindowedBuilder {
         if (hasPanes(df.queryExecution.analyzed))
           "The input has panes of another window, whose clock goes on in their column window alone: keep that column, and " +
             "say time='window'."
+        else if (!unalias(column).isInstanceOf[Attribute])
+          // A watermark is on a column, and this is none of the input's.
+          "Make it a column first, and say how far out of order rows come: " + {
+            val name = timeName(df, column)
+            s"df.withColumn('$name', F.expr(${pythonText(plain(unalias(column)).sql)})).withWatermark('$name', " +
+              s"'10 minutes') before windowed(..., time='$name')."
+          }
         else
           "Say how far out of order rows come, with " +
             s"df.withWatermark('${column.name}', '10 minutes') before windowed(...)."
@@ -271,6 +278,26 @@ object WindowedBuilder {
       )
     }
   }
+
+  /** With columns by their own names only, as SQL over the input has them. */
+  private def plain(e: Expression): Expression = e.transform { case column: Attribute => column.withQualifier(Nil) }
+
+  /** What to call a time that is computed: as it is called, if that was said, else what no column is called. */
+  private def timeName(df: DataFrame, time: NamedExpression): String = {
+    val computed = unalias(time)
+    if (time.name != org.apache.spark.sql.catalyst.util.toPrettySQL(computed) && time.name.matches("\\w+")) time.name
+    else
+      Iterator
+        .from(1)
+        .map(i => if (i == 1) "event_time" else s"event_time_$i")
+        .find(name => !df.columns.exists(df.sparkSession.sessionState.conf.resolver(_, name)))
+        .get
+  }
+
+  private def pythonText(text: String): String =
+    if (!text.exists("\"\\\n".contains(_))) s"\"$text\""
+    else
+      "\"" + text.flatMap { case '\n' => "\\n"; case c if "\"\\".contains(c) => s"\\$c"; case c => c.toString } + "\""
 
   /** Whether a plan has windows that close by a watermark. */
   private def hasPanes(plan: LogicalPlan): Boolean = plan.exists {
@@ -346,23 +373,43 @@ object WindowedBuilder {
     }
   }
 
-  /** A key in the one form that equal values share: `0.0` for `-0.0`, maps in order of their keys. */
-  private[mullion] def normalised(key: Expression, input: LogicalPlan): Expression = {
-    // Spark's own rule, which is one for whole plans.
-    def sorted = InsertMapSortInGroupingExpressions(Aggregate(Seq(key), Seq(Alias(key, "key")()), input)) match {
+  /** A key in the one form that equal values share: `0.0` for `-0.0`, maps in order of their keys.
+    *
+    * @param inSpark
+    *   Spark's own rule that puts the maps of grouping expressions in order, which is one for whole plans
+    */
+  private[mullion] def normalised(
+      key: Expression,
+      input: LogicalPlan,
+      inSpark: LogicalPlan => LogicalPlan = InsertMapSortInGroupingExpressions(_)
+  ): Expression = {
+    def sorted: Option[Expression] = inSpark(Aggregate(Seq(key), Seq(Alias(key, "key")()), input)) match {
       case Aggregate(Seq(group: Attribute), _, Project(columns, _), _) =>
         columns.collectFirst { case alias: Alias if alias.exprId == group.exprId => alias.child }
-      case _ => None
+      case Aggregate(Seq(group), _, _, _) => Some(group)
+      case _                              => None
     }
-    val holdsMaps = key.dataType.existsRecursively(_.isInstanceOf[MapType])
-    val inOrder = Option
-      .when(holdsMaps)(sorted)
-      .flatten
-      .fold(key)(_.transform { case sort: MapSort =>
-        SortedMap(sort.base)
-      })
+    val inOrder =
+      if (!holdsMaps(key.dataType)) key
+      else
+        sorted.map(_.transform { case sort: MapSort => SortedMap(sort.base) }).filter(sortsMaps).getOrElse {
+          // Equal maps would be as many keys as there are orders of their entries.
+          throw MullionException.unsupported(
+            s"The key ${plain(key).sql} holds a map (${key.dataType.sql}), and the rule of this Spark that puts maps in " +
+              "order is not one that Mullion knows: equal maps would be different keys. Group by the entries of the map " +
+              "in order, F.array_sort(F.map_entries(...))."
+          )
+        }
     NormalizeFloatingNumbers.normalize(inOrder)
   }
+
+  private def holdsMaps(kind: DataType): Boolean = kind.existsRecursively {
+    case _: MapType              => true
+    case udt: UserDefinedType[_] => holdsMaps(udt.sqlType)
+    case _                       => false
+  }
+
+  private def sortsMaps(key: Expression): Boolean = key.exists(_.isInstanceOf[SortedMap])
 
   private[mullion] def checkKey(key: NamedExpression): Unit = {
     if (!UnsafeRowUtils.isBinaryStable(key.dataType))

@@ -15,6 +15,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpera
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, WatermarkTracker}
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
@@ -60,6 +61,10 @@ object SparkLineShim {
     val tracker = classOf[MicroBatchExecution].getMethod("watermarkTracker").invoke(query)
     tracker.asInstanceOf[WatermarkTracker].watermarkMap
   }
+
+  /** What an operator reports, with another count of rows that the watermark dropped. */
+  def withDropped(progress: StateOperatorProgress, rows: Long): StateOperatorProgress =
+    progress.copy(progress.numRowsUpdated, newNumRowsDroppedByWatermark = rows, progress.numRowsRemoved)
 
   /** What Spark's Python runner counts. */
   def pythonMetrics(context: SparkContext): Map[String, SQLMetric] = {

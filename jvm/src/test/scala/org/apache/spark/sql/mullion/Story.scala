@@ -93,7 +93,7 @@ final case class PaneStory(
 final case class CollectStory(byTime: Boolean, maxRows: Long)
 
 /** The early firings of a story: by an interval, by a count of rows, or by both. */
-final case class EarlyStory(every: Option[Long], count: Option[Long], unchanged: Boolean)
+final case class EarlyStory(every: Option[Long], count: Option[Long], unchanged: Boolean, wall: Option[Long] = None)
 
 /** A second window over the closes of the first, ours or Spark's own, and what it has open when the steps are done. */
 final case class NextStory(panes: PaneStory, ours: Boolean, open: Seq[Firing])
@@ -275,7 +275,8 @@ object Story {
         EarlyStory(
           early.get("every").map(Said.micros),
           early.number("count"),
-          early.flag("unchanged", otherwise = false)
+          early.flag("unchanged", otherwise = false),
+          early.get("wall").map(Said.micros)
         )
       early.finish()
       rule
@@ -306,7 +307,10 @@ object Story {
     val said = new Said(node)
     val spec =
       if (node.has("tumbling")) Facade.tumbling(said.micros("tumbling"), said.micros("offset"))
-      else if (node.has("count")) {
+      else if (node.has("calendar")) {
+        val size = said.text("calendar").get.split(" ")
+        Facade.calendar(size.head.toInt, size.last.stripSuffix("s"), said.text("timezone").get)
+      } else if (node.has("count")) {
         val size = said.number("count").get
         Facade.count(size, said.number("every").getOrElse(size))
       } else if (node.has("global")) global(said.get("global").get)

@@ -142,7 +142,10 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
     val refined = withRanges.withOnTime(panes.onTime).withAccumulate(panes.accumulate).withEmpty(panes.empty)
     val counting = panes.early.flatMap(_.count).fold(refined)(refined.withEarlyCount)
     val options =
-      panes.early.fold(counting)(e => e.every.fold(counting)(every => counting.withEarly(every, e.unchanged)))
+      panes.early.fold(counting) { e =>
+        val byWall = e.wall.fold(counting)(wall => counting.withEarlyByWall(wall, e.unchanged))
+        e.every.fold(byWall)(every => counting.withEarly(every, e.unchanged))
+      }
     Facade.windowed(rows, panes.window, panes.by.map(expr).toArray, options, panes.aggregates.map(column).toArray)
   }
 

@@ -119,7 +119,7 @@ private[exec] final class ArrivalPanes(
     number.update(0, book.panes.number)
     book.panes.take(arriving) match {
       case Fate.Late =>
-        counts.rowsLate += 1
+        counts.countLate(1, program.rules.late)
         program.rules.late match {
           case LatePolicy.Drop                                            => Iterator.empty
           case LatePolicy.Emit                                            => sentOut(row)

@@ -76,7 +76,7 @@ case class AssignRangesExec(
        |  }
        |  boolean $late = $of.isLate();
        |  if ($late) {
-       |    ${metricTerm(ctx, "rowsLate")}.add(1L);
+       |    ${countLate(ctx)}
        |    $aside
        |    ${if (marked.isEmpty) "continue;" else ""}
        |  }
@@ -92,8 +92,8 @@ case class AssignRangesExec(
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val (noTime, noWindow, lateRows) =
-      (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"), longMetric("rowsLate"))
+    val (noTime, noWindow) = (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"))
+    val lateRows = lateCounts
     val panesMissed = longMetric("panesMissed")
     val made = newRanges
     val aside = if (putsAside) Some(newSide) else None
@@ -126,7 +126,7 @@ case class AssignRangesExec(
           if (of.isEmpty) { noWindow += 1; Iterator.empty }
           else {
             if (of.isLate) {
-              lateRows += 1
+              lateRows.foreach(_ += 1)
               side.foreach(_.add(whole(row)))
             }
             panesMissed += of.missed

@@ -68,7 +68,7 @@ case class AssignSlicesExec(
     val isNull = if (timeVar.isNull == FalseLiteral) "false" else timeVar.isNull.toString
     // A gap of 0 is none.
     val gapValue = gapVar.fold("0L")(g => s"${g.isNull} ? 0L : ${g.value}")
-    val counted = if (isSession) "" else s"""${metricTerm(ctx, "rowsLate")}.add(1L);"""
+    val counted = if (isSession) "" else countLate(ctx)
 
     // Of windows that overlap some may have closed, and others not.
     val missed = ctx.freshName("missed")
@@ -131,8 +131,8 @@ case class AssignSlicesExec(
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val (noTime, noWindow, lateRows) =
-      (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"), longMetric("rowsLate"))
+    val (noTime, noWindow) = (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"))
+    val lateRows = lateCounts
     val panesMissed = longMetric("panesMissed")
     val (mayMiss, reopens) = (overlaps, reopensEach)
     val assigner = newAssigner
@@ -172,7 +172,7 @@ case class AssignSlicesExec(
             if (missed == 0 || !reopens) onTime
             else onTime ++ Iterator.tabulate(missed)(i => assigned(row, assigner.windowStart(ts, i), late = true))
           } else {
-            if (counts) lateRows += 1
+            if (counts) lateRows.foreach(_ += 1)
             if (emits) side.foreach(_.add(whole(row)))
             if (!marks) Iterator.empty
             else Iterator.tabulate(assigner.windows(ts))(i => assigned(row, assigner.windowStart(ts, i), late = true))

@@ -117,7 +117,10 @@ case class AssignTogetherExec(
        |      ${metricTerm(ctx, "rowsInNoWindow")}.add(1L);
        |    } else {
        |      if ($fate == ${WindowsOfRow.WithoutTime}) ${metricTerm(ctx, "rowsWithoutTime")}.add(1L);
-       |      if ($fate == ${WindowsOfRow.Late}) ${metricTerm(ctx, "rowsLate")}.add(1L);
+       |      if ($fate == ${WindowsOfRow.Late}) {
+       |        ${metricTerm(ctx, "rowsLate")}.add(1L);
+       |        if ($of.drops($w)) ${metricTerm(ctx, "rowsDropped")}.add(1L);
+       |      }
        |      $aside
        |    }
        |  }
@@ -136,7 +139,7 @@ case class AssignTogetherExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val (noTime, noWindow, lateRows) =
       (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"), longMetric("rowsLate"))
-    val panesMissed = longMetric("panesMissed")
+    val (panesMissed, rowsDropped) = (longMetric("panesMissed"), longMetric("rowsDropped"))
     val made = newWindows
     val aside = if (putsAside) Some(newSide) else None
     val (childOutput, fullOutput) = (child.output, output)
@@ -182,8 +185,10 @@ case class AssignTogetherExec(
           of.fate match {
             case WindowsOfRow.InNoWindow  => noWindow += 1
             case WindowsOfRow.WithoutTime => noTime += 1
-            case WindowsOfRow.Late        => lateRows += 1
-            case _                        =>
+            case WindowsOfRow.Late        =>
+              lateRows += 1
+              if (of.drops(window)) rowsDropped += 1
+            case _ =>
           }
           panesMissed += of.missed
           if (of.fate != WindowsOfRow.Enters && of.fate != WindowsOfRow.InNoWindow && of.emits(window)) {
@@ -238,6 +243,7 @@ final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long
   }
   private val keysOf = windows.map(_.keys.toArray)
   private val emitsLate = windows.map(_.emits)
+  private val dropsLate = windows.map(_.rules.late == LatePolicy.Drop)
   private val gapOf = windows.map(_.gap.isDefined)
   require(keysOf.forall(_.length == keys))
 
@@ -270,6 +276,9 @@ final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long
   def hasGap(window: Int): Boolean = gapOf(window)
 
   def emits(window: Int): Boolean = emitsLate(window)
+
+  /** Whether late rows of a window are dropped. */
+  def drops(window: Int): Boolean = dropsLate(window)
 }
 
 object WindowsOfRow {

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{
   GenerateUnsafeProjection
 }
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.mullion.{SparkLineShim, WindowedBuilder}
 
 import dev.mullion.windows.{LatePolicy, PaneRules}
@@ -30,12 +30,20 @@ private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
   /** This node, once the batch is known: with the event clock before it, in microseconds. */
   def told(before: Option[Long]): SparkPlan
 
-  override lazy val metrics: Map[String, SQLMetric] = Map(
-    "rowsLate" -> SQLMetrics.createMetric(sparkContext, "late rows"),
-    "rowsWithoutTime" -> SQLMetrics.createMetric(sparkContext, "rows without time"),
-    "rowsInNoWindow" -> SQLMetrics.createMetric(sparkContext, "rows in no window"),
-    "panesMissed" -> SQLMetrics.createMetric(sparkContext, "closed panes of rows that entered others")
-  )
+  override lazy val metrics: Map[String, SQLMetric] =
+    (WindowMetrics.assigned :+ WindowMetrics.rowsDropped).map { metric =>
+      metric.name -> metric.createSQLMetric(sparkContext)
+    }.toMap
+
+  /** Code that counts a row that is late. */
+  protected def countLate(ctx: CodegenContext): String = {
+    val dropped = if (rules.late == LatePolicy.Drop) s"${metricTerm(ctx, "rowsDropped")}.add(1L);" else ""
+    s"${metricTerm(ctx, "rowsLate")}.add(1L); $dropped"
+  }
+
+  /** The same for tasks whose code is not generated: what counts late rows, and those of them that are dropped. */
+  protected def lateCounts: Seq[SQLMetric] =
+    longMetric("rowsLate") +: Option.when(rules.late == LatePolicy.Drop)(longMetric("rowsDropped")).toSeq
 
   protected def putsAside: Boolean = rules.late == LatePolicy.Emit
 

@@ -3,13 +3,13 @@ package org.apache.spark.sql.mullion.exec
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 
-import dev.mullion.windows.{AlignedWindow, TimeMath}
+import dev.mullion.windows.GridWindow
 
 /** Where a pane starts and ends, by the key of its record. Records are in order of one time, by which panes close in
   * order too.
   *
   * {{{
-  *   windows of one size    (start, key)        the end is `size` later
+  *   windows on a grid      (start, key)        the end follows from the start
   *   windows of any size    (end, key, start)
   * }}}
   */
@@ -18,7 +18,7 @@ private[exec] sealed trait PaneBounds {
 
   def end(key: InternalRow): Long
 
-  /** The time in the records of panes that end at `end`. */
+  /** The time in the records of panes that end at `end`, or before it if none ends there. */
   def orderOf(end: Long): Long
 }
 
@@ -27,19 +27,19 @@ private[exec] object PaneBounds {
   /** @param layout
     *   the columns of a record's key
     */
-  def apply(program: WindowProgram, window: Option[AlignedWindow], layout: Seq[Attribute]): PaneBounds = {
+  def apply(program: WindowProgram, window: Option[GridWindow], layout: Seq[Attribute]): PaneBounds = {
     def at(column: Attribute) = layout.indexWhere(_.exprId == column.exprId)
     (window, program.start) match {
-      case (Some(aligned), _)  => new OfSize(at(program.slice), aligned)
+      case (Some(aligned), _)  => new OnGrid(at(program.slice), aligned)
       case (None, Some(start)) => new OfRange(at(start), at(program.slice))
       case (None, None)        => throw new IllegalStateException(s"where do panes start: ${program.rules.describe}")
     }
   }
 
-  private final class OfSize(startAt: Int, window: AlignedWindow) extends PaneBounds {
+  private final class OnGrid(startAt: Int, window: GridWindow) extends PaneBounds {
     override def start(key: InternalRow): Long = key.getLong(startAt)
     override def end(key: InternalRow): Long = window.end(key.getLong(startAt))
-    override def orderOf(end: Long): Long = TimeMath.minus(end, window.size)
+    override def orderOf(end: Long): Long = window.startEndingBy(end)
   }
 
   private final class OfRange(startAt: Int, endAt: Int) extends PaneBounds {

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
-import dev.mullion.windows.FiringKind
+import dev.mullion.windows.{FiringKind, LatePolicy}
 
 /** Keeps the panes of one partition for one batch: applies the batch's rows, then closes and fires what is due. */
 trait PaneEngine {
@@ -66,7 +66,8 @@ private[exec] trait AddingPanes extends PaneEngine {
 final class PaneCounts {
   var panesOpened: Long = 0
   var panesClosed: Long = 0
-  var rowsLate: Long = 0
+  private var late: Long = 0
+  private var dropped: Long = 0
   var firedEarly: Long = 0
   var firedOnTime: Long = 0
   var firedUpdate: Long = 0
@@ -80,11 +81,23 @@ final class PaneCounts {
   var nextEarlyEvent: Long = PaneCounts.Never
   var nextEarlyWall: Long = PaneCounts.Never
 
+  def rowsLate: Long = late
+
+  /** Late rows that go nowhere. */
+  def rowsDropped: Long = dropped
+
+  /** Notes late rows, and what becomes of them. */
+  def countLate(rows: Long, policy: LatePolicy): Unit = {
+    late += rows
+    if (policy == LatePolicy.Drop) dropped += rows
+  }
+
   /** Adds what a part of the work did: all that is counted, and the earliest that falls due. */
   def add(part: PaneCounts): Unit = {
     panesOpened += part.panesOpened
     panesClosed += part.panesClosed
-    rowsLate += part.rowsLate
+    late += part.late
+    dropped += part.dropped
     firedEarly += part.firedEarly
     firedOnTime += part.firedOnTime
     firedUpdate += part.firedUpdate

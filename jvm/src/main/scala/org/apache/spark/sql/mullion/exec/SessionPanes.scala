@@ -84,7 +84,7 @@ private[exec] final class SessionPanes(
       merge(book.open, book.sums, book.key, first, end, row)
       counts.panesOpened += book.open.size - before
     } else {
-      counts.rowsLate += row.getLong(rowsAt)
+      counts.countLate(row.getLong(rowsAt), rules.late)
       rules.late match {
         case LatePolicy.Drop                           => ()
         case LatePolicy.Emit                           => late.add(lateKeyOf(row).copy()); ()

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
-import dev.mullion.windows.{AlignedWindow, BatchClock, EarlyFiring, FiringKind, PaneRules, TimeMath}
+import dev.mullion.windows.{BatchClock, EarlyFiring, FiringKind, GridWindow, PaneRules, TimeMath}
 
 /** Panes that stand each for itself, of windows that do not overlap, share no slices or are brought by rows: one record
   * for each pane, in the order in which they close, so that the panes that close are the first ones, and a batch reads
@@ -25,7 +25,7 @@ import dev.mullion.windows.{AlignedWindow, BatchClock, EarlyFiring, FiringKind, 
 private[exec] final class TumblingPanes(
     program: WindowProgram,
     rules: PaneRules,
-    window: Option[AlignedWindow],
+    window: Option[GridWindow],
     clock: BatchClock,
     partition: StatePartition,
     counts: PaneCounts

@@ -2,7 +2,6 @@ package org.apache.spark.sql.mullion.exec
 
 import org.apache.hadoop.conf.Configuration
 
-import org.apache.spark.SparkContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
@@ -181,8 +180,7 @@ final class WindowExec(
   )
 
   override def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
-    WindowExec.metrics ++ assigner.toSeq.flatMap(WindowExec.assignerMetrics) ++
-      program.rows.toSeq.flatMap(WindowExec.rowMetrics)
+    WindowMetrics.ofPanes ++ assigner.toSeq.flatMap(WindowMetrics.of) ++ program.rows.toSeq.flatMap(WindowMetrics.of)
 
   override protected def ownMetrics: Map[String, SQLMetric] =
     metrics -- assigner.toSeq.flatMap(_.metrics.keys) ++ lateHere.map("rowsLate of sessions" -> _)
@@ -195,7 +193,8 @@ final class WindowExec(
     val progress = super.getProgress()
     for (of <- assigner; late <- lateHere)
       progress.customMetrics.put("rowsLate", of.longMetric("rowsLate").value + late.value)
-    progress
+    val dropped = longMetric("numRowsDroppedByWatermark").value + assigner.fold(0L)(_.longMetric("rowsDropped").value)
+    SparkLineShim.withDropped(progress, dropped)
   }
 
   @transient private lazy val splitMetrics =
@@ -265,7 +264,8 @@ final class WindowExec(
   }
 
   override protected def checkState(hadoopConf: Configuration): Unit = {
-    OperatorHeader.check(program, getStateInfo, hadoopConf)
+    // Of windows between functions some may come later.
+    OperatorHeader.check(program, getStateInfo, hadoopConf, since.isEmpty && getStateInfo.storeVersion > 0)
     if (program.state == StateChoice.Memory) {
       val n = MemorySnapshots.checkStart(getStateInfo, conf, hadoopConf)
       logWarning(
@@ -317,6 +317,8 @@ final class WindowExec(
             count(index) {
               commit(partition, counts)
               sessionsLate.foreach(_ += counts.rowsLate)
+              // Spark's own name for them: what alerts and its page of a query look at.
+              longMetric("numRowsDroppedByWatermark") += counts.rowsDropped
               program.rows.foreach(countRows(_, counts))
               longMetric("allUpdatesTimeMs") += (inputEnded - started) / 1000000L
               longMetric("allRemovalsTimeMs") += (fired - inputEnded) / 1000000L
@@ -487,33 +489,4 @@ object WindowExec {
       case other => below(other)
     }
   }
-
-  private final case class Metric(name: String, desc: String) extends StatefulOperatorCustomMetric {
-    override def createSQLMetric(context: SparkContext): SQLMetric = SQLMetrics.createMetric(context, desc)
-  }
-
-  /** A metric that another node of the plan counts. */
-  private final case class MetricOf(name: String, desc: String, metric: SQLMetric)
-      extends StatefulOperatorCustomMetric {
-    override def createSQLMetric(context: SparkContext): SQLMetric = metric
-  }
-
-  private val metrics: Seq[StatefulOperatorCustomMetric] = Seq(
-    Metric("panesOpen", "panes open"),
-    Metric("firingsEarly", "early firings"),
-    Metric("firingsOnTime", "panes fired on time"),
-    Metric("firingsUpdate", "updates of panes"),
-    Metric("firingsClose", "panes closed"),
-    Metric("stateRowsRead", "state rows read")
-  )
-
-  /** Where rows are worked on one by one, the operator counts itself what becomes of them. */
-  private def rowMetrics(rows: RowProgram): Seq[StatefulOperatorCustomMetric] = Seq(
-    Metric("rowsLate", "late rows"),
-    Metric("rowsWithoutTime", "rows without time"),
-    Metric("rowsInNoWindow", "rows in no window")
-  ) ++ Option.when(rows.asked.running)(Metric("firingsRunning", "running firings"))
-
-  private def assignerMetrics(assigner: AssignsPanes): Seq[StatefulOperatorCustomMetric] =
-    assigner.metrics.map { case (name, metric) => MetricOf(name, name, metric) }.toSeq
 }

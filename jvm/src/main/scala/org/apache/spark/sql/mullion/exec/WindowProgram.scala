@@ -181,7 +181,8 @@ final case class WindowProgram(
     by = text.keys.toList,
     state = state.name,
     rows = rows.map(StateHeader.Rows(_)),
-    byShard = Option.when(byShard)(true)
+    byShard = Option.when(byShard)(true),
+    earlyByWall = Option.when(rules.early.exists(_.byWall))(true)
   )
 
   def late: Seq[LateProgram] = lateRow

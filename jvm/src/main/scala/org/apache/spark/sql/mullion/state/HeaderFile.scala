@@ -4,6 +4,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.io.Source
 import scala.util.Using
+import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -28,19 +29,40 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
     val files = CheckpointFileManager.create(operatorRoot, hadoopConf)
     val file = path(operatorRoot)
     Option.when(files.exists(file)) {
-      of(JsonMethods.parse(Using.resource(files.open(file))(in => Source.fromInputStream(in, UTF_8.name).mkString)))
+      val text = Using.resource(files.open(file))(in => Source.fromInputStream(in, UTF_8.name).mkString)
+      try of(JsonMethods.parse(text))
+      catch {
+        case NonFatal(_) =>
+          val cause =
+            if (text.isEmpty) "is empty" else s"is cut short or is not what Mullion writes (${text.length} characters)"
+          throw damaged(operatorRoot, s"the file $file, which says what the state beside it means, $cause")
+      }
     }
   }
+
+  private def damaged(operatorRoot: Path, what: String): MullionException = MullionException.damagedState(
+    s"In the checkpoint ${operatorRoot.getParent.getParent} $what. Nothing was written. Restore the file from a copy of " +
+      "the checkpoint, as it was when the query began; or start the query with a new checkpointLocation, and a new place " +
+      "for what it puts out."
+  )
 
   /** Compares an operator with the state that it is about to use, and fails before anything is written if they differ;
     * in a new checkpoint, writes what the state will mean.
     *
     * @param others
     *   whose the state is if it is not the operator's
+    * @param isWritten
+    *   whether batches have been committed, so that the file must be there
     * @param differences
     *   between what was and what is, in words
     */
-  def check(info: SparkLineShim.StateInfo, hadoopConf: Configuration, now: T, others: String)(
+  def check(
+      info: SparkLineShim.StateInfo,
+      hadoopConf: Configuration,
+      now: T,
+      others: String,
+      isWritten: Boolean
+  )(
       differences: (T, T) => Seq[String]
   ): Unit = {
     val root = new Path(info.checkpointLocation, info.operatorId.toString)
@@ -53,6 +75,12 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
               s"${info.operatorId}). ${found.mkString("; ")}. Nothing was overwritten. Start the changed query with a " +
               "new checkpointLocation, or change it back."
           )
+      case None if isWritten =>
+        throw damaged(
+          root,
+          s"the file ${path(root)} is missing, which says what the state of ${info.storeVersion} batches means: a query " +
+            "that has changed could not be told from the one that wrote it"
+        )
       case None => write(root, hadoopConf, now)
     }
   }

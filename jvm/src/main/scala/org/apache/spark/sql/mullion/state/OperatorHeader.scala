@@ -63,8 +63,13 @@ object OperatorHeader {
   /** Compares the operator with the state that it is about to read, and fails before anything is written if they
     * differ; in a new checkpoint, writes what the state will mean.
     */
-  def check(program: OperatorProgram, info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit =
-    file.check(info, hadoopConf, program.header, "another query")(_.differences(_))
+  def check(
+      program: OperatorProgram,
+      info: SparkLineShim.StateInfo,
+      hadoopConf: Configuration,
+      isWritten: Boolean
+  ): Unit =
+    file.check(info, hadoopConf, program.header, "another query", isWritten)(_.differences(_))
 
   def read(operatorRoot: Path, hadoopConf: Configuration): Option[OperatorHeader] = file.read(operatorRoot, hadoopConf)
 }

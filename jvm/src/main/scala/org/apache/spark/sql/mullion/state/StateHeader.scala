@@ -42,10 +42,12 @@ final case class StateHeader(
     by: List[String],
     state: String,
     rows: Option[StateHeader.Rows] = None,
-    byShard: Option[Boolean] = None
+    byShard: Option[Boolean] = None,
+    earlyByWall: Option[Boolean] = None
 ) extends OperatorHeader {
 
-  def early: Option[EarlyFiring] = if (earlyEvery == 0) None else Some(EarlyFiring(earlyEvery, earlyUnchanged))
+  def early: Option[EarlyFiring] =
+    if (earlyEvery == 0) None else Some(EarlyFiring(earlyEvery, earlyUnchanged, earlyByWall.contains(true)))
 
   /** What must not change, by the words in which it is told. The lateness is of it: with more, panes that have closed
     * would open again.
@@ -80,10 +82,11 @@ final case class StateHeader(
 
 object StateHeader {
 
-  /** A window: aligned with `size`, `slide` and `offset`, a session with a `gap` or, in SQL over `input`, with
-    * `gapByRow`, one about each row from `before` it to `after` it, or the `ranges` that rows bring, in SQL or by the
-    * name of a function; or of `count` rows `every` so many, or global: closing every so many rows, or by a `trigger`,
-    * in SQL or, if a function splits it, by the function's name.
+  /** A window: aligned with `size`, `slide` and `offset`, by the calendar of a `zone` with `days` or `months` and the
+    * `first` day, a session with a `gap` or, in SQL over `input`, with `gapByRow`, one about each row from `before` it
+    * to `after` it, or the `ranges` that rows bring, in SQL or by the name of a function; or of `count` rows `every` so
+    * many, or global: closing every so many rows, or by a `trigger`, in SQL or, if a function splits it, by the
+    * function's name.
     */
   final case class Window(
       size: Option[Long],
@@ -97,10 +100,18 @@ object StateHeader {
       count: Option[Long] = None,
       every: Option[Long] = None,
       global: Option[String] = None,
-      trigger: Option[String] = None
+      trigger: Option[String] = None,
+      days: Option[Int] = None,
+      months: Option[Int] = None,
+      first: Option[Int] = None,
+      zone: Option[String] = None
   ) {
     def spec: WindowSpec =
-      ofTime.orElse(ofRows).orElse(ranges.map(CustomWindow(_))).getOrElse(SessionWindow(gap))
+      ofCalendar.orElse(ofTime).orElse(ofRows).orElse(ranges.map(CustomWindow(_))).getOrElse(SessionWindow(gap))
+
+    private def ofCalendar: Option[WindowSpec] =
+      for (days <- days; months <- months; first <- first; zone <- zone)
+        yield CalendarWindow.of(days, months, first, zone)
 
     private def ofTime: Option[WindowSpec] = (size, slide, offset, before, after) match {
       case (Some(size), Some(slide), Some(offset), _, _) => Some(AlignedWindow.sliding(size, slide, offset))
@@ -129,6 +140,8 @@ object StateHeader {
     def apply(window: WindowSpec, gapByRow: Option[String], trigger: Option[String]): Window = window match {
       case AlignedWindow(size, slide, offset) =>
         none.copy(size = Some(size), slide = Some(slide), offset = Some(offset))
+      case CalendarWindow(days, months, first, zone) =>
+        none.copy(days = Some(days), months = Some(months), first = Some(first), zone = Some(zone))
       case SessionWindow(gap)                      => none.copy(gap = gap, gapByRow = gapByRow)
       case AroundWindow(before, after)             => none.copy(before = Some(before), after = Some(after))
       case CustomWindow(ranges)                    => none.copy(ranges = Some(ranges))

@@ -17,11 +17,10 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.streaming.operators.stateful.{
   StatefulOperatorCustomMetric,
-  StatefulOperatorCustomSumMetric,
   StatefulOperatorPartitioning
 }
 import org.apache.spark.sql.mullion._
-import org.apache.spark.sql.mullion.exec.{MinAccumulator, Sources}
+import org.apache.spark.sql.mullion.exec.{MinAccumulator, Sources, WindowMetrics}
 import org.apache.spark.sql.mullion.state._
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode, StateOperatorProgress}
 import org.apache.spark.sql.types.IntegerType
@@ -217,7 +216,7 @@ final class StatefulFunctionExec(
 
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(Nil, Nil)
 
-  override def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] = StatefulFunctionExec.metrics
+  override def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] = WindowMetrics.ofFunctions
 
   @transient private lazy val nextDue =
     TimerClock.all.map(clock => clock -> MinAccumulator.register(sparkContext, s"next due, ${clock.name}")).toMap
@@ -342,6 +341,7 @@ final class StatefulFunctionExec(
     longMetric("numRemovedStateRows") += state.recordsRemoved
     longMetric("rowsLate") += state.rowsLate
     state.lateLines.foreach(line => logWarning(line))
+    longMetric("numRowsDroppedByWatermark") += state.rowsLate
     countStores(partition, total)
   }
 }
@@ -379,14 +379,6 @@ object StatefulFunctionExec {
       child,
       stages
     )
-
-  private val metrics: Seq[StatefulOperatorCustomMetric] = Seq(
-    StatefulOperatorCustomSumMetric("stateRowsRead", "state rows read"),
-    StatefulOperatorCustomSumMetric("callsProcess", "calls of the function"),
-    StatefulOperatorCustomSumMetric("callsCallbacks", "calls of the callbacks"),
-    StatefulOperatorCustomSumMetric("rowsFolded", "rows of agents in the JVM"),
-    StatefulOperatorCustomSumMetric("rowsLate", "late rows")
-  )
 }
 
 /** The windows between two stages of [[StatefulFunctionExec]], which runs them itself. */

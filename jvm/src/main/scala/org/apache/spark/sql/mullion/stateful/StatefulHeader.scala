@@ -41,7 +41,7 @@ object StatefulHeader {
     * writes what it will mean.
     */
   def check(program: StatefulProgram, info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit =
-    file.check(info, hadoopConf, program.header, "other functions")(_.differences(_))
+    file.check(info, hadoopConf, program.header, "other functions", isWritten = info.storeVersion > 0)(_.differences(_))
 
   def read(operatorRoot: Path, hadoopConf: Configuration): Option[StatefulHeader] = file.read(operatorRoot, hadoopConf)
 }

@@ -1,0 +1,65 @@
+package org.apache.spark.sql.mullion.exec
+
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorCustomMetric
+
+/** What operators of ours count beside what Spark counts of every operator with state, by their names in a query's
+  * progress. What each means stands in docs/metrics.md.
+  */
+private[mullion] object WindowMetrics {
+
+  final case class Metric(name: String, desc: String) extends StatefulOperatorCustomMetric {
+    override def createSQLMetric(context: SparkContext): SQLMetric = SQLMetrics.createMetric(context, desc)
+  }
+
+  /** A metric that another node of the plan counts. */
+  private final case class MetricOf(name: String, desc: String, metric: SQLMetric)
+      extends StatefulOperatorCustomMetric {
+    override def createSQLMetric(context: SparkContext): SQLMetric = metric
+  }
+
+  private val rowsLate = Metric("rowsLate", "late rows")
+  private val rowsWithoutTime = Metric("rowsWithoutTime", "rows without time")
+  private val rowsInNoWindow = Metric("rowsInNoWindow", "rows in no window")
+  private val firingsRunning = Metric("firingsRunning", "running firings")
+
+  /** Late rows that go nowhere: a part of Spark's own count of such rows, and in no list of ours. */
+  val rowsDropped: Metric = Metric("rowsDropped", "late rows dropped")
+
+  val ofPanes: Seq[StatefulOperatorCustomMetric] = Seq(
+    Metric("panesOpen", "panes open"),
+    Metric("firingsEarly", "early firings"),
+    Metric("firingsOnTime", "panes fired on time"),
+    Metric("firingsUpdate", "updates of panes"),
+    Metric("firingsClose", "panes closed"),
+    Metric("stateRowsRead", "state rows read")
+  )
+
+  /** What is counted where rows are given their panes. */
+  val assigned: Seq[StatefulOperatorCustomMetric] = Seq(
+    rowsLate,
+    rowsWithoutTime,
+    rowsInNoWindow,
+    Metric("panesMissed", "closed panes of rows that entered others")
+  )
+
+  val ofFunctions: Seq[StatefulOperatorCustomMetric] = Seq(
+    Metric("stateRowsRead", "state rows read"),
+    Metric("callsProcess", "calls of the function"),
+    Metric("callsCallbacks", "calls of the callbacks"),
+    Metric("rowsFolded", "rows of agents in the JVM"),
+    rowsLate
+  )
+
+  /** All that an operator may report, each once. */
+  val all: Seq[StatefulOperatorCustomMetric] =
+    (ofPanes ++ assigned ++ ofFunctions :+ firingsRunning).distinctBy(_.name)
+
+  def of(assigner: AssignsPanes): Seq[StatefulOperatorCustomMetric] =
+    assigned.map(metric => MetricOf(metric.name, metric.desc, assigner.metrics(metric.name)))
+
+  /** Where rows are worked on one by one, the operator counts itself what becomes of them. */
+  def of(rows: RowProgram): Seq[StatefulOperatorCustomMetric] =
+    Seq(rowsLate, rowsWithoutTime, rowsInNoWindow) ++ Option.when(rows.asked.running)(firingsRunning)
+}

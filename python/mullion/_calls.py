@@ -1,0 +1,112 @@
+"""Calls whose arguments do not fit: refused in words that say what is missing, or what was meant."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Final, ParamSpec, TypeVar
+
+from mullion.errors import WrongCallError
+
+_Given = ParamSpec("_Given")
+_Made = TypeVar("_Made")
+
+_MEANT: Final = {
+    "key": "by",
+    "keys": "by",
+    "group_by": "by",
+    "groupBy": "by",
+    "partition_by": "by",
+    "time_column": "time",
+    "timestamp": "time",
+    "ts": "time",
+    "event_time": "time",
+    "lateness": "allowed_lateness",
+    "grace": "allowed_lateness",
+    "trigger": "early",
+    "timeout": "gap",
+    "every": "slide",
+    "hop": "slide",
+    "length": "size",
+    "duration": "size",
+    "tz": "timezone",
+    "time_zone": "timezone",
+}
+"""What other engines call the same."""
+
+
+def explained(
+    example: str, missing: Mapping[str, str] | None = None, name: str | None = None
+) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _Made]]:
+    """Has a function refuse a call that its signature does not fit as a :class:`WrongCallError`.
+
+    - ``example``: a call that is right.
+    - ``missing``: what to say of an argument that is not there, by its name.
+    - ``name``: what the call is of, if not the function's name.
+    """
+
+    def wrapped(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
+        signature = inspect.signature(function)
+        called = name or function.__name__
+
+        @functools.wraps(function)
+        def calling(*args: _Given.args, **kwargs: _Given.kwargs) -> _Made:
+            try:
+                signature.bind(*args, **kwargs)
+            except TypeError:
+                raise _refusal(called, signature, args, kwargs, example, missing or {}) from None
+            return function(*args, **kwargs)
+
+        return calling
+
+    return wrapped
+
+
+def _refusal(
+    called: str,
+    signature: inspect.Signature,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    example: str,
+    missing: Mapping[str, str],
+) -> WrongCallError:
+    parameters = {name: one for name, one in signature.parameters.items() if name not in ("self", "cls")}
+    given = args[len(signature.parameters) - len(parameters) :]
+    for name in kwargs:
+        if name not in parameters:
+            return WrongCallError(
+                f"{called}() has no argument {name!r}.{_did_you_mean(name, [*parameters])} It takes "
+                f"{', '.join(parameters)}. Write, for instance, {example}."
+            )
+    placed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    places = [name for name, one in parameters.items() if one.kind in placed]
+    if len(given) > len(places):
+        named = [name for name in parameters if name not in places]
+        hint = f" Give the others by name: {', '.join(f'{one}=' for one in named)}." if named else ""
+        taken = f"{len(places)} so ({', '.join(places)})" if places else "none so"
+        return WrongCallError(
+            f"{called}() was given {len(given)} argument{'s' * (len(given) != 1)} by their place, and takes {taken}."
+            f"{hint} Write, for instance, {example}."
+        )
+    for name in places[: len(given)]:
+        if name in kwargs:
+            return WrongCallError(f"{called}() was given {name!r} twice: by its place and by its name.")
+    lacking = [
+        name
+        for name, one in parameters.items()
+        if one.default is inspect.Parameter.empty and name not in kwargs and name not in places[: len(given)]
+    ]
+    said = missing.get(lacking[0], "") if lacking else ""
+    return WrongCallError(
+        f"{called}() was not given {' and '.join(map(repr, lacking))}.{said and ' ' + said} Write, for instance, "
+        f"{example}."
+    )
+
+
+def _did_you_mean(name: str, known: list[str]) -> str:
+    meant = _MEANT.get(name)
+    if meant not in known:
+        meant = next(iter(difflib.get_close_matches(name.lower(), known, n=1)), None)
+    return f" Did you mean {meant!r}?" if meant else ""

@@ -1,0 +1,52 @@
+"""Panes as rows of plain columns, for what knows no structs."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.functions import col
+from pyspark.sql.types import StructType
+
+from mullion._windowed import require_dataframe
+from mullion.errors import InvalidArgumentError
+
+_STRUCTS = ("window", "pane", "late_row")
+
+
+def flat(panes: DataFrame) -> DataFrame:
+    """Panes with plain columns in place of structs, for pandas, CSV files and BI tools.
+
+    ``window`` becomes ``window_start`` and ``window_end``, ``pane`` becomes ``pane_firing`` and ``pane_seq``, and of
+    ``late_row``, if it is there, each column comes as ``late_row_`` and its name. What they hold is as it was. A
+    window or a stateful operator over panes reads ``window``: make them flat behind it.
+
+    - ``panes``: what ``windowed(...).agg(...)``, ``.collect(...)`` or :func:`mullion.together` gave.
+
+    Raises :class:`InvalidArgumentError` for what has no such columns, and where a name would be twice in the result.
+
+    >>> flat(windowed(events, Tumbling("1 hour"), by="carrier", time="ts").agg(n)).columns  # doctest: +SKIP
+    ['carrier', 'window_start', 'window_end', 'pane_firing', 'pane_seq', 'n']
+    """
+    require_dataframe(panes, "flat() was given")
+    columns: list[Column] = []
+    for field in panes.schema.fields:
+        name = f"`{field.name.replace('`', '``')}`"
+        if field.name in _STRUCTS and isinstance(field.dataType, StructType):
+            columns += [
+                col(f"{name}.`{inner.replace('`', '``')}`").alias(f"{field.name}_{inner}")
+                for inner in field.dataType.names
+            ]
+        else:
+            columns.append(col(name))
+    if not {"window", "pane"} <= set(panes.columns):
+        raise InvalidArgumentError(
+            f"flat() was given no panes: it has the columns {', '.join(map(repr, panes.columns))}, and panes have "
+            "'window' and 'pane'. Give what windowed(...).agg(...) made."
+        )
+    made = panes.select(*columns)
+    for name in made.columns:
+        if made.columns.count(name) > 1:
+            raise InvalidArgumentError(
+                f"The flat panes would have {made.columns.count(name)} columns named {name!r}. Give the aggregate, or "
+                "the key, another name with .alias('...')."
+            )
+    return made
