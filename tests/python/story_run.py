@@ -245,7 +245,7 @@ def drowned(run: Run, fired: Sequence[Firing]) -> list[Firing]:
 
 
 def times_fired(pane: Firing, fired: Iterable[Firing], spec: Spec) -> int:
-    """How often a pane that is open has fired: the index of its close."""
+    """How often a pane that is open has fired: the seq of its close."""
     here = [other for other in fired if pane_of(other, spec) == pane_of(pane, spec)]
     return len(here) - max((i + 1 for i, other in enumerate(here) if "close" in other), default=0)
 

@@ -157,7 +157,7 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
     }
     def length(us: Long) = s"$us microseconds"
     val aggregates = panes.aggregates.map(column)
-    val pane = expr("named_struct('firing', 'close', 'index', 0) AS pane")
+    val pane = expr("named_struct('firing', 'close', 'seq', 0) AS pane")
     rows
       .groupBy(
         window(col("window"), length(spec.size), length(spec.slide), length(spec.offset)) +: panes.by.map(expr): _*
