@@ -206,7 +206,7 @@ class Then:
         size, slide, offset = (f"{us} microseconds" for us in (self.spec.size, self.spec.slide, self.spec.offset))
         # Spark's closes look as ours do.
         groups = [F.window("window", size, slide, offset), *map(F.expr, self.by)]
-        pane = F.expr("named_struct('firing', 'close', 'index', 0) AS pane")
+        pane = F.expr("named_struct('firing', 'close', 'seq', 0) AS pane")
         return panes.groupBy(*groups).agg(*self.spec.columns).select(*self.spec.keys, "window", pane, *self.aggs)
 
 
