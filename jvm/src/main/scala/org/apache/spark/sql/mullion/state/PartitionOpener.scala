@@ -48,10 +48,11 @@ final class PartitionOpener(
       case rocks: RocksDbPartition if SparkEnv.get.conf.get(SPECULATION_ENABLED) =>
         hot(partition, rocks, VersionNames.None)
       case rocks: RocksDbPartition =>
-        val sound = soundVersion(partition, hadoopConf, rocks)
+        val (sound, from) = soundVersion(partition, hadoopConf, rocks)
         val names = new VersionNames.InState(
           sound.versionIds,
           version,
+          from,
           id => {
             val task = TaskContext.get()
             val isOnlyOne = task.attemptNumber() == 0 && task.stageAttemptNumber() == 0
@@ -90,9 +91,9 @@ final class PartitionOpener(
     opened
   }
 
-  /** The version as one line of attempts made it. What another attempt left here, in this executor's RocksDB, is given
-    * up and read from the checkpoint; and a snapshot there that another attempt left is deleted, for those after it
-    * were not made from it: they are made from the one before it and the changes since.
+  /** The version as one line of attempts made it, and its id. What another attempt left here, in this executor's
+    * RocksDB, is given up and read from the checkpoint; and a snapshot there that another attempt left is deleted, for
+    * those after it were not made from it: they are made from the one before it and the changes since.
     */
   @tailrec
   private def soundVersion(
@@ -101,7 +102,7 @@ final class PartitionOpener(
       opened: RocksDbPartition,
       isRead: Boolean = false,
       deleted: Set[Long] = Set.empty
-  ): RocksDbPartition = {
+  ): (RocksDbPartition, Long) = {
     val here = opened.versionIds.of(version)
     def isKnown = written.flatMap(_.before).forall(before => here != 0L && before.get(partition).contains(here))
     def broken =
@@ -110,7 +111,7 @@ final class PartitionOpener(
       soundVersion(partition, hadoopConf, readAgain(partition, hadoopConf, opened), isRead = true, deleted)
     else
       broken match {
-        case None                         => opened
+        case None                         => opened -> here
         case Some(at) if deleted.size < 8 =>
           val home = new Path(id(partition).storeId.storeCheckpointLocation(), s"$at.zip")
           if (deleted(at) || !home.getFileSystem(hadoopConf).delete(home, false)) throw torn(partition, at)

@@ -28,11 +28,12 @@ private[state] object VersionNames {
 
   /** They are named in the state itself.
     *
+    * @param from
+    *   the id of the version that was opened
     * @param wrote
     *   told of the version that is left
     */
-  final class InState(ids: VersionIds, version: Long, wrote: Long => Unit) extends VersionNames {
-    private val from = ids.of(version)
+  final class InState(ids: VersionIds, version: Long, from: Long, wrote: Long => Unit) extends VersionNames {
     private val id = ThreadLocalRandom.current.nextLong(1L, Long.MaxValue)
 
     override def opened: Option[String] = Some(from.toString)

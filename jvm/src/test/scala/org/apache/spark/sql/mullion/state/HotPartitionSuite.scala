@@ -274,7 +274,9 @@ object HotPartitionSuite {
     private def open(room: Long) = {
       val rocks = new RocksDbPartition(provider.getStore(version), Main, Seq(Other))
       under = Some(rocks)
-      val names = if (inSegments) new VersionNames.InState(rocks.versionIds, version, _ => ()) else VersionNames.None
+      def ids = rocks.versionIds
+      val names =
+        if (inSegments) new VersionNames.InState(ids, version, ids.of(version), _ => ()) else VersionNames.None
       HotPartition(rocks, families, id, version, names, room, inSegments)
     }
 
