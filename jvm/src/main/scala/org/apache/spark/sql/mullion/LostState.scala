@@ -41,7 +41,8 @@ object LostState {
     at.commits.getLatestBatchId() match {
       case None         => 0L
       case Some(latest) =>
-        val done = at.until.getOrElse(latest)
+        // A batch begins when the one before it is done, whether or not its note is there still.
+        val done = at.until.getOrElse((at.offsets.getLatestBatchId().map(_ - 1) ++ Some(latest)).max)
         val newest = Recovery.newest(spark, at.home, latest, goesOnFrom = done + 1)
         if (newest == done + 1 && at.until.isEmpty) 0L
         else {

@@ -1,6 +1,9 @@
 package org.apache.spark.sql.mullion
 
+import java.io.FileNotFoundException
 import java.util.UUID
+
+import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -9,7 +12,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog}
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.state.{FamilySpec, PartitionOpener}
+import org.apache.spark.sql.mullion.state.{FamilySpec, MemorySnapshots, PartitionOpener}
 
 import dev.mullion.MullionException
 
@@ -61,7 +64,10 @@ private[mullion] object OperatorState {
   /** @param operator
     *   the operator's number in the checkpoint, or -1 if there is one of its kind
     */
-  def locate[H](spark: SparkSession, checkpoint: String, operator: Int, kind: Kind[H]): OperatorState[H] = {
+  def locate[H](spark: SparkSession, checkpoint: String, operator: Int, kind: Kind[H]): OperatorState[H] =
+    CheckpointFiles.reading(checkpoint)(located(spark, checkpoint, operator, kind))
+
+  private def located[H](spark: SparkSession, checkpoint: String, operator: Int, kind: Kind[H]): OperatorState[H] = {
     val hadoopConf = spark.sessionState.newHadoopConf()
     val home = new Path(checkpoint)
     val root = new Path(home, "state")
@@ -102,7 +108,9 @@ private[mullion] object OperatorState {
       Recovery
         .snapshots(spark, home, id, partitions)
         .filter(_._1 <= latest.version)
-        .maxByOption(_._1)
+        .toSeq
+        .sortBy(-_._1)
+        .find { case (version, ids) => MemorySnapshots.areWhole(root, id, partitions, hadoopConf, version, ids) }
         .fold(
           throw MullionException.stateLost(s"There is no snapshot of the state in memory in $checkpoint to read.")
         ) { case (version, ids) =>
@@ -111,10 +119,21 @@ private[mullion] object OperatorState {
   }
 
   /** How many partitions the state of an operator has. */
-  def partitionsOf(root: Path, operator: Long, hadoopConf: Configuration, batch: Long): Int =
-    OperatorStateMetadataReader
-      .createReader(new Path(root, operator.toString), hadoopConf, 1, batch)
-      .read()
-      .collect { case OperatorStateMetadataV1(_, stores) => stores.head.numPartitions }
-      .getOrElse(throw MullionException.incompatibleState(s"$root has no metadata of operator $operator."))
+  def partitionsOf(root: Path, operator: Long, hadoopConf: Configuration, batch: Long): Int = {
+    val file = OperatorStateMetadataV1.metadataFilePath(new Path(root, operator.toString))
+    try
+      OperatorStateMetadataReader
+        .createReader(new Path(root, operator.toString), hadoopConf, 1, batch)
+        .read()
+        .collect { case OperatorStateMetadataV1(_, stores) => stores.head.numPartitions }
+        .get
+    catch {
+      case NonFatal(e) =>
+        throw MullionException.damagedState(
+          s"In the checkpoint ${root.getParent} the file $file, in which Spark notes how many partitions the state of " +
+            s"operator $operator has, is ${if (e.isInstanceOf[FileNotFoundException]) "missing" else "damaged"}. Nothing " +
+            "was written. Restore the file from a copy of the checkpoint."
+        )
+    }
+  }
 }

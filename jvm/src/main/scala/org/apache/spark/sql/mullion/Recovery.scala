@@ -68,34 +68,44 @@ object Recovery {
       throw MullionException.invalid(
         s"$checkpoint is a program's, whose batches were about to be done again: start the program, and it goes on."
       )
+    CheckpointFiles.reading(checkpoint)(whatToDo(spark, files, home, hadoopConf)) match {
+      case Some((plan, operators)) =>
+        carryOut(spark, files, home, hadoopConf, plan, operators)
+        plan.begun - plan.batch
+      case None =>
+        files.delete(planPath(home))
+        0L
+    }
+  }
+
+  /** None where the query can go on as it is. */
+  private def whatToDo(
+      spark: SparkSession,
+      files: CheckpointFileManager,
+      home: Path,
+      hadoopConf: Configuration
+  ): Option[(Plan, Seq[(Long, Int)])] = {
     val offsets = new Path(home, "offsets")
     val commits = new Path(home, "commits")
-    (
-      new CommitLog(spark, commits.toString).getLatestBatchId(),
-      new OffsetSeqLog(spark, offsets.toString).getLatestBatchId()
-    ) match {
-      case (Some(latestDone), latest) =>
-        // A recovery that was cut short has the batch that it goes back to.
-        val cutShort = planned(files, home).filter { plan =>
-          latestDone <= plan.begun && latest.forall(_ <= plan.begun) &&
-          Seq(offsets, commits).forall(log => files.exists(note(log, plan.batch)))
-        }
-        val done = cutShort.fold(latestDone)(_.done)
-        val begun = cutShort.fold(Math.max(done, latest.getOrElse(done)))(_.begun)
-        val operators = inMemory(files, home, hadoopConf, done)
-        val versions = versionsOf(spark, files, home, operators, goesOnFrom = done + 1)
-        val newest = cutShort.map(_.batch + 1).filter(versions.contains).orElse(versions.maxOption)
-        val plan = Plan(newest.getOrElse(throw noSnapshot(checkpoint)) - 1, done, begun)
-        // The batch that was begun, if there is one, starts from the state that the last one left.
-        if (cutShort.isEmpty && plan.batch >= done) {
-          files.delete(planPath(home))
-          0L
-        } else {
-          carryOut(spark, files, home, hadoopConf, plan, operators)
-          begun - plan.batch
-        }
-      // Nothing was done: the first batch is done from the start.
-      case _ => 0L
+    val noted = new CommitLog(spark, commits.toString).getLatestBatchId()
+    val latest = new OffsetSeqLog(spark, offsets.toString).getLatestBatchId()
+    // A batch begins when the one before it is done, whether or not its note is there still. Of the first batch there is
+    // nothing to go back to: it is done from the start.
+    (noted ++ latest.map(_ - 1)).maxOption.filter(_ >= 0).flatMap { latestDone =>
+      // A recovery that was cut short has the batch that it goes back to.
+      val cutShort = planned(files, home).filter { plan =>
+        latestDone <= plan.begun && latest.forall(_ <= plan.begun) &&
+        Seq(offsets, commits).forall(log => files.exists(note(log, plan.batch)))
+      }
+      val done = cutShort.fold(latestDone)(_.done)
+      val begun = cutShort.fold(Math.max(done, latest.getOrElse(done)))(_.begun)
+      val operators = inMemory(files, home, hadoopConf, done)
+      val versions = versionsOf(spark, files, home, operators, goesOnFrom = done + 1)
+      val newest = (cutShort.map(_.batch + 1).filter(versions.contains) ++ versions.toSeq.sorted.reverse)
+        .find(isWhole(spark, home, operators, _))
+        .getOrElse(throw noSnapshot(home.toUri.getPath))
+      // The batch that was begun, if there is one, starts from the state that the last one left.
+      Option.unless(cutShort.isEmpty && newest > done)(Plan(newest - 1, done, begun) -> operators)
     }
   }
 
@@ -158,9 +168,25 @@ object Recovery {
   private[mullion] def newest(spark: SparkSession, home: Path, batch: Long, goesOnFrom: Long): Long = {
     val hadoopConf = spark.sessionState.newHadoopConf()
     val files = CheckpointFileManager.create(home, hadoopConf)
-    versionsOf(spark, files, home, inMemory(files, home, hadoopConf, batch), goesOnFrom).maxOption
+    val operators = inMemory(files, home, hadoopConf, batch)
+    versionsOf(spark, files, home, operators, goesOnFrom).toSeq.sorted.reverse
+      .find(isWhole(spark, home, operators, _))
       .getOrElse(throw noSnapshot(home.toUri.getPath))
   }
+
+  /** Whether each partition's snapshot of a version can be read to its end. */
+  private def isWhole(spark: SparkSession, home: Path, operators: Seq[(Long, Int)], version: Long): Boolean =
+    operators.forall { case (operator, partitions) =>
+      val ids = snapshots(spark, home, operator, partitions)(version)
+      MemorySnapshots.areWhole(
+        new Path(home, "state"),
+        operator,
+        partitions,
+        spark.sessionState.newHadoopConf(),
+        version,
+        ids
+      )
+    }
 
   /** The versions of which all operators have a snapshot, and whose batches are in Spark's logs. */
   private def versionsOf(

@@ -3,6 +3,7 @@ package org.apache.spark.sql.mullion.state
 import java.io.{BufferedInputStream, BufferedOutputStream, DataInputStream, DataOutputStream, OutputStream}
 
 import scala.util.Using
+import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -39,17 +40,51 @@ private[mullion] final class MemorySnapshots(folder: Path, hadoopConf: Configura
 
   def read(version: Long, checkpointId: Option[String]): Option[MemoryStateStoreProvider.Contents] =
     Option.when(has(version, checkpointId)) {
-      val opened = files.open(path(version, checkpointId))
-      Using.resource(new DataInputStream(new BufferedInputStream(codec.compressedInputStream(opened)))) { in =>
-        val format = in.readInt()
-        if (format != Format)
-          throw MullionException.incompatibleState(
-            s"${path(version, checkpointId)} is a snapshot of format $format, and this version of Mullion reads $Format. " +
-              "Start with a new checkpointLocation."
-          )
-        MemoryStateStoreProvider.Contents(Seq.fill(in.readInt())(in.readUTF() -> readFamily(in)).toMap)
+      try
+        reading(version, checkpointId) { in =>
+          MemoryStateStoreProvider.Contents(Seq.fill(in.readInt())(in.readUTF() -> readFamily(in)).toMap)
+        }
+      catch {
+        case e: MullionException => throw e
+        case NonFatal(e)         => throw damaged(path(version, checkpointId), e)
       }
     }
+
+  /** Whether a version is there, and can be read to its end. */
+  def isWhole(version: Long, checkpointId: Option[String]): Boolean = has(version, checkpointId) && {
+    try
+      reading(version, checkpointId) { in =>
+        (0 until in.readInt()).foreach { _ =>
+          in.readUTF()
+          passFamily(in)
+        }
+        in.read() == -1
+      }
+    catch { case NonFatal(_) => false }
+  }
+
+  private def reading[T](version: Long, checkpointId: Option[String])(use: DataInputStream => T): T = {
+    val opened = files.open(path(version, checkpointId))
+    Using.resource(new DataInputStream(new BufferedInputStream(codec.compressedInputStream(opened)))) { in =>
+      val format = in.readInt()
+      if (format != Format)
+        throw MullionException.incompatibleState(
+          s"${path(version, checkpointId)} is a snapshot of format $format, and this version of Mullion reads $Format. " +
+            "Start with a new checkpointLocation."
+        )
+      use(in)
+    }
+  }
+
+  private def damaged(file: Path, cause: Throwable): MullionException = {
+    // checkpoint/state/operator/partition
+    val checkpoint = folder.getParent.getParent.getParent
+    MullionException.damagedState(
+      s"In the checkpoint $checkpoint the snapshot $file cannot be read (${cause.getClass.getSimpleName}): it was cut short " +
+        s"or changed. Nothing was written. Stop the query, call mullion.recover(\"$checkpoint\"), and start it again: it " +
+        "goes back to the snapshot before, and reads again what came after it, so some output comes out twice."
+    )
+  }
 
   /** Writes a version, and drops those that are not needed any more. */
   def write(version: Long, checkpointId: Option[String], contents: MemoryStateStoreProvider.Contents): Unit = {
@@ -126,6 +161,19 @@ private[mullion] object MemorySnapshots {
       .toMap
   }
 
+  /** Whether the snapshots of a version can be read, of all partitions of an operator. */
+  def areWhole(
+      root: Path,
+      operator: Long,
+      partitions: Int,
+      hadoopConf: Configuration,
+      version: Long,
+      ids: Option[Array[Array[String]]]
+  ): Boolean = (0 until partitions).forall { partition =>
+    val id = StateStoreId(root.toString, operator, partition)
+    new MemorySnapshots(id.storeCheckpointLocation(), hadoopConf).isWhole(version, ids.map(_(partition).head))
+  }
+
   /** Before a query goes on: whether the version that it starts from is there. Within a run the tasks see to it. Gives
     * after how many batches the next snapshots are written.
     */
@@ -200,5 +248,15 @@ private[mullion] object MemorySnapshots {
       length = in.readInt()
     }
     records.version()
+  }
+
+  /** Reads over what [[readFamily]] would read. */
+  private def passFamily(in: DataInputStream): Unit = {
+    var length = in.readInt()
+    while (length != End) {
+      in.skipNBytes(length.toLong)
+      in.skipNBytes(in.readInt().toLong + 3L * java.lang.Long.BYTES)
+      length = in.readInt()
+    }
   }
 }
