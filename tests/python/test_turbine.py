@@ -110,7 +110,7 @@ def test_the_revenue_of_the_document_is_live_while_its_window_is_open_and_final_
         assert app.window("revenue_5m").read().count() == 0
 
 
-def test_a_table_has_all_panes_of_a_tick_and_shard_and_a_column_for_each_part_of_a_multi(app: turbine.App) -> None:
+def test_a_table_has_all_panes_of_a_tick_and_a_column_for_each_part_of_a_multi(app: turbine.App) -> None:
     @app.subscribe("requests", publish_to="scores", parallelism=1)
     class score_alert:
         def __init__(self) -> None:

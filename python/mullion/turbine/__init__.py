@@ -111,10 +111,11 @@ class App(_App):
         """A decorator of a class with ``__init__(self)``, which makes windows, and ``process(self, batch, state)``.
 
         - ``topic``: what it reads.
-        - ``publish_to``: the topic of what ``process`` and the callbacks return, or a dict with some of the keys
-          ``"process"``, ``"early"`` and ``"close"`` and a topic for each. What is returned and has no topic is an
-          error.
-        - ``partition_key``: the column by which rows are sharded. It is in the key of every window.
+        - ``publish_to``: the topic of what ``process`` and the callbacks return, or a dict of topics. Its keys are
+          ``"process"``, ``"early"``, ``"close"`` and names of windows; a window's own topic is that of both its
+          callbacks. What is returned and has no topic is an error.
+        - ``partition_key``: the column by which rows are sharded. It is in the key of every window. Without it there is
+          one shard: a callback that takes a table gets all panes of a tick.
         - ``parallelism``: the number of shards; the session's ``spark.sql.shuffle.partitions`` if left out. A
           checkpoint keeps the number that it began with.
         - ``with_kafka_timestamp``: gives every batch the Int64 column ``_kafka_ts_ms``: when a row came to the topic,
@@ -409,7 +410,8 @@ def _parts_of(subscription: Subscription) -> Iterable[Part]:
             idle += f"; {why_alone_or_not(subscription, window)}"
         yield Part(window.name, "JVM", f"{spec.kind} on {clock}, panes in {store}{idle}", where_of(subscription.kind))
         callbacks = spec.callbacks
-        form = "called for each pane" if callbacks.each else "called once for all panes of a tick and shard"
+        shard = "" if subscription.partition_key is None else " and shard"
+        form = "called for each pane" if callbacks.each else f"called once for all panes of a tick{shard}"
         for kind, function in (("early", callbacks.early), ("close", callbacks.close)):
             if function is not None:
                 why = _noting(subscription, function, f"over Arrow: {form}")

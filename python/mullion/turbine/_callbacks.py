@@ -1,7 +1,8 @@
 """The callbacks of a window, over Arrow: panes in, the batches that they return out.
 
-A task has the panes of one shard that fired in one tick. The batch form is called once with all of them; the other form
-once for each, with no more work a pane than a :class:`Window`, its group and its value::
+A task has the panes that fired in one tick, or with a ``partition_key`` those of one shard. The batch form is called
+once with all of them; the other form once for each, with no more work a pane than a :class:`Window`, its group and its
+value::
 
     firing  key…  window_start_ms  window_end_ms  value…      ->   callback  topic  key  batch  schema
     early   …                                                      early callback first: an early firing precedes

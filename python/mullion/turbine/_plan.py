@@ -173,6 +173,25 @@ class Plan(ABC):
         """Whether the query may start again after an error, for what was wrong is no more."""
         return _rehearsal.note(self.folder, error)
 
+    def gathered(self, panes: DataFrame) -> DataFrame:
+        """The firings of a batch, so that one task has all those that one call of a callback is given.
+
+        Panes are kept in many partitions. The table form is called once for all of a tick, or with a ``partition_key``
+        once for those of a shard.
+        """
+        return panes
+
+    def gathered_for(self, panes: DataFrame, tables: Sequence[Spec], partition_key: str | None) -> DataFrame:
+        """The same for windows with callbacks of the table form; ``partition_key`` is what its column is called."""
+        own = {self.subscription.partition_key} - {None}
+        if all(set(spec.key) == own for spec in tables):
+            # Panes are in partitions by their keys: they are together already.
+            return panes
+        if partition_key is None:
+            return panes.repartition(1)
+        shards = panes.sparkSession.conf.get("spark.sql.shuffle.partitions")
+        return panes.repartition(int(shards or 1), column_of(partition_key))
+
     @property
     def folder(self) -> Path:
         """Where the query's checkpoint is, and what is noted beside it."""
@@ -283,7 +302,7 @@ class Plan(ABC):
 
     def _called(self, kind: str, of: str, parameter: str, function: Callable[..., Any]) -> Called:
         known = self.returns[f"{of}.{kind}"]
-        return Called(kind, parameter, function, self.subscription.topic_of(kind), of, known)
+        return Called(kind, parameter, function, self.subscription.topic_of(kind, of), of, known)
 
 
 @final
@@ -304,6 +323,11 @@ class WindowPlan(Plan):
     def make(self) -> Make:
         """The callbacks."""
         return self.pane_callbacks(self.window)
+
+    def gathered(self, panes: DataFrame) -> DataFrame:
+        """Those of a tick, or of a tick and shard, where the callbacks take tables."""
+        tables = [] if self.window.spec.callbacks.each else [self.window.spec]
+        return self.gathered_for(panes, tables, self.subscription.partition_key)
 
     def _as_they_are(self, topic: DataFrame) -> DataFrame:
         rows = topic.where(self.came_whole(topic, self.window))
@@ -507,7 +531,7 @@ def publish(plan: Plan, publisher: Publisher, batch: DataFrame, number: int) -> 
     Until each of them has returned something, with no column all null, the types of what they return are not known, and
     a batch's are compared before any of it is published. From then on workers compare with what is known.
     """
-    publisher.publish_made(batch, number, plan.make(), None if plan.steady else plan.learn)
+    publisher.publish_made(plan.gathered(batch), number, plan.make(), None if plan.steady else plan.learn)
 
 
 def has_run(checkpoint: Path) -> bool:

@@ -51,6 +51,9 @@ class Subscription:
         self.function = _process.require_process(self.instance)
         self.makes_windows = _process.recovery_of(self.instance) is not None
         """Whether ``process`` may make windows, from data."""
+        if not self.makes_windows:
+            # Those from data have names that nobody knows yet.
+            _require_published(options.publish_to, self.windows)
         self.process: Process = _process.read(self.instance, self.function, self.windows.values())
         self.state = self._state_read_at()
         """The function that reads the state, and its line; ``None`` if none does."""
@@ -76,9 +79,9 @@ class Subscription:
             )
         self.windows[window.name] = window
 
-    def topic_of(self, kind: str) -> str | None:
-        """Where what a callback returns is published; ``None`` for nowhere."""
-        return self.options.publish_to.get(kind)
+    def topic_of(self, kind: str, of: str) -> str | None:
+        """Where what a callback of a window, or ``process``, returns is published; ``None`` for nowhere."""
+        return topic_of(self.options.publish_to, kind, of)
 
     def changes_of(self, function: Any) -> str:
         """What a ``process`` or callback changes of ``self``, and what to do, in words; empty for nothing."""
@@ -157,26 +160,40 @@ def options_of(
     )
 
 
+def topic_of(topics: Mapping[str, str], kind: str, of: str) -> str | None:
+    """The topic of a callback of the window ``of``: the window's own, or else that of all such callbacks."""
+    if kind == PROCESS or of in _CALLBACKS:
+        return topics.get(kind)
+    return topics.get(of, topics.get(kind))
+
+
+_CALLBACKS: Final = (PROCESS, EARLY, CLOSE)
+
+
 def _publish_to(publish_to: object) -> dict[str, str]:
-    callbacks = (PROCESS, EARLY, CLOSE)
     if publish_to is None:
         return {}
     if isinstance(publish_to, str) and publish_to:
-        return dict.fromkeys(callbacks, publish_to)
+        return dict.fromkeys(_CALLBACKS, publish_to)
     if not isinstance(publish_to, Mapping):
         raise InvalidArgumentError(
             f"publish_to={publish_to!r} is neither a topic nor a dict. Write publish_to='revenue', or "
             "publish_to={'early': 'live', 'close': 'ledger'}."
         )
     for callback, topic in publish_to.items():
-        if callback not in callbacks:
-            meant = difflib.get_close_matches(str(callback), callbacks, 1)
-            raise InvalidArgumentError(
-                f"publish_to= has the key {callback!r}. Its keys are 'process', 'early' and 'close'"
-                f"{f': did you mean {meant[0]!r}?' if meant else '.'}"
-            )
         _require_name(f"publish_to[{callback!r}]", topic, "'revenue'")
     return dict(publish_to)
+
+
+def _require_published(publish_to: Mapping[str, str], windows: Mapping[str, object]) -> None:
+    for key in publish_to:
+        if key not in _CALLBACKS and key not in windows:
+            meant = difflib.get_close_matches(str(key), [*_CALLBACKS, *windows], 1)
+            of = f", and the windows {', '.join(map(repr, windows))}" if windows else ""
+            raise InvalidArgumentError(
+                f"publish_to= has the key {key!r}. Its keys are 'process', 'early' and 'close'{of}"
+                f"{f': did you mean {meant[0]!r}?' if meant else '.'}"
+            )
 
 
 def _require_name(parameter: str, value: object, example: str) -> None:

@@ -172,6 +172,14 @@ class TogetherPlan(Plan):
         options = self.subscription.options
         return CallbacksOfWindows(windows, options.on_error, options.dead_letter, self.counts)
 
+    def gathered(self, panes: DataFrame) -> DataFrame:
+        """Those of a tick, or of a tick and shard, if the callbacks of any window take tables."""
+        name, one = self.subscription.partition_key, self.shared.windows[0]
+        tables = [window.spec for window in self.shared.windows if not window.spec.callbacks.each]
+        # It is in the key of each of them, and one column.
+        column = None if name is None else self.shared.columns(one).key[one.spec.key.index(name)]
+        return self.gathered_for(panes, tables, column)
+
     def _as_they_are(self, topic: DataFrame) -> DataFrame:
         windows = self.shared.windows
         needed = dict.fromkeys(name for window in windows for name in window.spec.needs)

@@ -37,6 +37,7 @@ from mullion.turbine._callbacks import (
 from mullion.turbine._kept import WindowSpec
 from mullion.turbine._made import FromData, Maker, by_window
 from mullion.turbine._process import not_own
+from mullion.turbine._subscription import topic_of
 from mullion.turbine._window_rows import WindowRows, plain
 from mullion.turbine.aggregates import Multi
 from mullion.turbine.state import NoState, TurbineState, forget, keep
@@ -253,7 +254,7 @@ class CallbacksOfMade:
         suffix = "_each" if callbacks.each else ""
 
         def called(kind: str, parameter: str, function: Callable[..., Any]) -> Called:
-            return Called(kind, f"{parameter}{suffix}", function, self.topics.get(kind), name)
+            return Called(kind, f"{parameter}{suffix}", function, topic_of(self.topics, kind, name), name)
 
         return PaneCallbacks(
             name,

@@ -146,7 +146,8 @@ class Common(TypedDict, total=False):
     - ``time_column``: an Int64 column, milliseconds since the epoch. ``None`` for processing time.
     - ``allowed_lateness_ms``: how long after a window's end its pane stays open. 0 by default.
     - ``on_close_each``: ``(state, window, value)`` for each pane that closes; or ``on_close``: ``(state, panes)`` for
-      all that close in one tick and shard, a ``pyarrow.Table``. Exactly one of them.
+      all that close in one tick, a ``pyarrow.Table``; with a ``partition_key`` for those of a shard. Exactly one of
+      them.
     - ``early_fire_interval_ms`` and ``on_early_fire_each`` or ``on_early_fire``: the same for open panes, every so
       often, in the form of the close.
     """
