@@ -17,7 +17,7 @@ IN := .venv/bin
 SBT_LAUNCH := .build/sbt-launch-$(SBT_VERSION).jar
 SBT := $(JAVA) -Xmx2g -Dsbt.color=false -Dsbt.supershell=false -Dsbt.server.autostart=false -jar $(SBT_LAUNCH)
 JAR := jvm/target/scala-2.13/mullion-spark-$(LINE)_2.13-$(VERSION).jar
-WHEEL := dist/mullion-$(VERSION)-py3-none-any.whl
+WHEEL := dist/mullion_spark-$(VERSION)-py3-none-any.whl
 
 SCALA := build.sbt $(wildcard project/*.sbt project/*.scala project/*.properties) $(shell find jvm/src/main -type f)
 PACKAGE := pyproject.toml README.md LICENSE $(shell find python/mullion -name '*.py' -o -name py.typed)

@@ -613,7 +613,7 @@ def _check_versions(jar: str, line: str, running: str) -> None:
     if jar != __version__:
         raise VersionMismatchError(
             f"The JAR on Spark's class path is Mullion {jar}, and the Python package is {__version__}. They must be "
-            f"the same: pip install mullion=={jar}, or replace the JAR with {_jars.submit_option()}."
+            f"the same: pip install mullion-spark=={jar}, or replace the JAR with {_jars.submit_option()}."
         )
     if running.split(".")[:2] != line.split("."):
         raise VersionMismatchError(

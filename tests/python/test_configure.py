@@ -109,7 +109,9 @@ def test_a_spark_that_the_wheel_has_no_jar_for_is_refused_with_those_it_has() ->
 
 
 def test_another_version_of_the_jar_is_refused_with_both_versions() -> None:
-    with pytest.raises(VersionMismatchError, match=rf"Mullion 9\.9\.9.*{__version__}.*pip install mullion==9\.9\.9"):
+    with pytest.raises(
+        VersionMismatchError, match=rf"Mullion 9\.9\.9.*{__version__}.*pip install mullion-spark==9\.9\.9"
+    ):
         _jvm._check_versions("9.9.9", "4.2", "4.2.0")
 
 

@@ -252,6 +252,6 @@ def client() -> Any:
         import confluent_kafka
     except ImportError as missing:
         raise UnsupportedError(
-            "Topics of Kafka need its client, which is an extra of this package: pip install 'mullion[kafka]'."
+            "Topics of Kafka need its client, which is an extra of this package: pip install 'mullion-spark[kafka]'."
         ) from missing
     return confluent_kafka

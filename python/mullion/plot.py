@@ -1,0 +1,281 @@
+"""Pictures of panes, drawn with matplotlib: the extra ``plot`` of this package.
+
+>>> from mullion import plot
+>>> plot.timeline(spark.table("panes"), by="carrier", value="n").figure.savefig("panes.png")  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType, TimestampType
+
+from mullion._calls import explained
+from mullion._windowed import require_dataframe
+from mullion.errors import InvalidArgumentError, UnknownColumnError, UnsupportedError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_INK = "#22313f"
+_LATE = "#c2185b"
+_CLOSED, _OPEN = "#8fc1e3", "#e4edf3"
+_MARKS = {"early": ">", "on_time": "D", "update": "^"}
+_SHOWN = {"early": "fires early", "on_time": "fires on time", "update": "fires again, for late rows"}
+
+
+@dataclass
+class _Pane:
+    """One pane: where its last firing says that its window is, and how it fired."""
+
+    start: datetime
+    end: datetime
+    firings: list[str] = field(default_factory=list)
+    seq: int = -1
+    says: str = ""
+
+
+@dataclass
+class _Lane:
+    """The panes of one key, each in the first line in which it overlaps no other."""
+
+    name: str
+    panes: list[_Pane]
+    lines: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        ends: list[datetime] = []
+        self.panes.sort(key=lambda pane: (pane.start, pane.end))
+        for pane in self.panes:
+            line = next((n for n, end in enumerate(ends) if end <= pane.start), len(ends))
+            ends[line : line + 1] = [pane.end]
+            self.lines.append(line)
+        self.height = max(len(ends), 1)
+
+
+@explained("plot.timeline(spark.table('panes'), by='carrier', value='n')")
+def timeline(
+    panes: DataFrame,
+    *,
+    by: str | Sequence[str] = (),
+    value: str | None = None,
+    time: str | None = None,
+    rows: DataFrame | None = None,
+    limit: int = 300,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draws panes over event time: a bar from a window's start to its end, in a lane for each key.
+
+    A bar has a mark for each firing in the order in which they came, a thick edge where the pane has closed, and a
+    dashed one where it is still open. Windows that overlap stand above each other. Times are shown in the session's
+    time zone.
+
+    - ``panes``: a DataFrame of firings that is not a stream, such as the table of a memory sink, with the columns
+      ``window`` and ``pane`` as ``windowed(...)`` gives them.
+    - ``by``: the key columns.
+    - ``value``: a column whose value in the last firing is written into the bar.
+    - ``time``: the column of event time in ``rows``, and in ``late_row`` where there is one. Both are drawn as dots.
+    - ``rows``: the rows that came, with the columns of ``by``; not a stream either.
+    - ``limit``: how many panes a picture may have.
+    - ``ax``: what to draw on; a new figure, as high as its lanes need, where none is given.
+
+    Raises :class:`UnsupportedError` where matplotlib is not installed, :class:`UnknownColumnError` for a column that is
+    not there, and :class:`InvalidArgumentError` for a stream, for what has no windows of time, and for more panes than
+    ``limit``.
+    """
+    axes = ax if ax is not None else _axes()
+    require_dataframe(panes, "timeline() was given")
+    keys = (by,) if isinstance(by, str) else tuple(by)
+    _refuse(panes, "panes", ("window", "pane", *keys, *((value,) if value else ())))
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise InvalidArgumentError(f"limit={limit!r} is not a number of panes: give 1 or more.")
+    fired, late = _firings(panes, keys, value, limit), _late(panes, keys, time)
+    came = None
+    if rows is not None:
+        require_dataframe(rows, "timeline(rows=...) was given")
+        if time is None:
+            raise InvalidArgumentError("timeline(rows=...) needs time=, the column with the rows' event time.")
+        _refuse(rows, "rows", (time, *keys))
+        came = rows.select(_micros(F.col(time)).alias("_at"), *_texts(keys)).collect()
+    _draw(axes, ZoneInfo(_zone(panes)), fired, late, came, limit)
+    if ax is None:
+        lines = round((axes.get_ylim()[0] - axes.get_ylim()[1]) * 2)
+        axes.figure.set_size_inches(11, 1.3 + 0.24 * lines)  # type: ignore[union-attr]
+    return axes
+
+
+def _axes() -> Axes:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as missing:
+        raise UnsupportedError(
+            "mullion.plot draws with matplotlib, which is an extra of this package: pip install 'mullion-spark[plot]'."
+        ) from missing
+    axes: Axes = Figure(dpi=120, layout="constrained").add_subplot()
+    return axes
+
+
+def _refuse(df: DataFrame, name: str, columns: Iterable[str]) -> None:
+    if df.isStreaming:
+        raise InvalidArgumentError(
+            f"timeline() draws what is there, and {name} is a stream. Write it to a sink, such as "
+            "writeStream.format('memory').queryName('panes'), and draw spark.table('panes')."
+        )
+    for column in columns:
+        if column not in df.columns:
+            raise UnknownColumnError(
+                f"timeline() needs the column {column!r}, and {name} has {', '.join(map(repr, df.columns))}."
+            )
+    kind = df.schema["window"].dataType if name == "panes" else None
+    if kind is not None and not (isinstance(kind, StructType) and isinstance(kind["start"].dataType, TimestampType)):
+        raise InvalidArgumentError(
+            "timeline() draws windows of time: a struct 'window' of start and end. It was given "
+            f"{kind.simpleString()}; windows of row numbers have no place on a line of time."
+        )
+
+
+def _zone(df: DataFrame) -> str:
+    return str(df.sparkSession.conf.get("spark.sql.session.timeZone"))
+
+
+def _micros(column: Column) -> Column:
+    return F.unix_micros(column.cast("timestamp"))
+
+
+def _texts(keys: Sequence[str], inside: str = "") -> list[Column]:
+    name = F.concat_ws(", ", *[F.coalesce(F.col(f"{inside}`{key}`").cast("string"), F.lit("null")) for key in keys])
+    return [name.alias("_lane")]
+
+
+def _firings(panes: DataFrame, keys: Sequence[str], value: str | None, limit: int) -> list[Row]:
+    pane = panes.schema["pane"].dataType
+    has_id = isinstance(pane, StructType) and "id" in pane.names
+    ours = panes.where(F.col("window.start").isNotNull()).select(
+        _micros(F.col("window.start")).alias("_start"),
+        _micros(F.col("window.end")).alias("_end"),
+        F.col("pane.firing").alias("_firing"),
+        F.col("pane.seq").alias("_seq"),
+        (F.col("pane.id") if has_id else F.lit(None)).cast("string").alias("_id"),
+        (F.col(f"`{value}`") if value else F.lit("")).cast("string").alias("_says"),
+        *_texts(keys),
+    )
+    # A pane has a few firings: with many more rows than panes may be drawn there are too many panes.
+    most = 20 * limit
+    found = ours.limit(most + 1).collect()
+    if len(found) > most:
+        raise InvalidArgumentError(
+            f"There are more than {most} firings, too many for a picture of at most {limit} panes. Choose some: "
+            "panes.where(...)."
+        )
+    return found
+
+
+def _late(panes: DataFrame, keys: Sequence[str], time: str | None) -> list[Row]:
+    late = panes.schema["late_row"].dataType if "late_row" in panes.columns else None
+    if time is None or not isinstance(late, StructType):
+        return []
+    if time not in late.names:
+        raise UnknownColumnError(
+            f"time={time!r} is no column of late_row, which has {', '.join(map(repr, late.names))}."
+        )
+    inside = "late_row." if all(key in late.names for key in keys) else ""
+    at = F.col(f"late_row.`{time}`")
+    return panes.where(at.isNotNull()).select(_micros(at).alias("_at"), *_texts(keys, inside)).collect()
+
+
+def _lanes(fired: list[Row], others: Iterable[Row], zone: ZoneInfo, limit: int) -> list[_Lane]:
+    found: dict[tuple[str, Any], _Pane] = {}
+    for row in sorted(fired, key=lambda row: row["_seq"]):
+        start, end = _time(row["_start"], zone), _time(row["_end"], zone)
+        pane = found.setdefault((row["_lane"], row["_id"] or (start, end)), _Pane(start, end))
+        pane.firings.append(row["_firing"])
+        pane.start, pane.end, pane.says = start, end, row["_says"] or ""
+    if len(found) > limit:
+        raise InvalidArgumentError(
+            f"There are {len(found)} panes, and a picture may have limit={limit}. Choose some, panes.where(...), or "
+            "give a larger limit."
+        )
+    names = {lane for lane, _ in found} | {row["_lane"] for row in others}
+    return [_Lane(name, [pane for (lane, _), pane in found.items() if lane == name]) for name in sorted(names)]
+
+
+def _time(micros: int, zone: ZoneInfo) -> datetime:
+    return datetime.fromtimestamp(micros // 1_000_000, zone).replace(microsecond=micros % 1_000_000)
+
+
+def _draw(axes: Axes, zone: ZoneInfo, fired: list[Row], late: list[Row], came: list[Row] | None, limit: int) -> None:
+    from matplotlib import dates
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    lanes = _lanes(fired, [*late, *(came or [])], zone, limit)
+    top: dict[str, float] = {}
+    y = 0.0
+    for lane in lanes:
+        top[lane.name] = y
+        for pane, line in zip(lane.panes, lane.lines, strict=True):
+            _bar(axes, pane, y + 0.6 + line)
+        y += lane.height + 0.6
+        axes.axhline(y, color="#d5dade", lw=0.6, zorder=0)
+    handles: list[Any] = [
+        Line2D([], [], ls="", marker=_MARKS[kind], color=_INK, ms=5, label=_SHOWN[kind])
+        for kind in _MARKS
+        if any(row["_firing"] == kind for row in fired)
+    ]
+    closed = {"close" in pane.firings for lane in lanes for pane in lane.panes}
+    handles += [Patch(fc=_CLOSED, ec=_INK, label="closed")] if True in closed else []
+    handles += [Patch(fc=_OPEN, ec=_INK, ls="--", label="still open")] if False in closed else []
+    for rows, colour, size, label in ((came, _INK, 14, "row"), (late, _LATE, 34, "row that came too late")):
+        if rows:
+            at = [dates.date2num(_time(row["_at"], zone)) for row in rows]  # type: ignore[no-untyped-call]
+            axes.scatter(at, [top[row["_lane"]] + 0.3 for row in rows], s=size, color=colour, lw=0, zorder=4)
+            handles.append(Line2D([], [], ls="", marker="o", color=colour, ms=size**0.5, label=label))
+    axes.set_yticks([(top[lane.name] + lane.height / 2 + 0.3) for lane in lanes], [lane.name for lane in lanes])
+    axes.set_ylim(max(y, 1.0), 0)
+    locator = dates.AutoDateLocator(tz=zone)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=zone))  # type: ignore[no-untyped-call]
+    axes.margins(x=0.03)
+    axes.set_xlabel(f"event time ({zone})", color=_INK)
+    axes.tick_params(colors=_INK, length=0)
+    for side in axes.spines.values():
+        side.set_visible(False)
+    if handles:
+        axes.legend(
+            handles=handles,
+            loc="lower left",
+            bbox_to_anchor=(0, 1.01),
+            ncols=len(handles),
+            frameon=False,
+            labelcolor=_INK,
+            fontsize=9,
+        )
+
+
+def _bar(axes: Axes, pane: _Pane, top: float) -> None:
+    from matplotlib import dates
+    from matplotlib.patches import Rectangle
+
+    start, end = (dates.date2num(at) for at in (pane.start, pane.end))  # type: ignore[no-untyped-call]
+    width, height = end - start, 0.78
+    is_closed = "close" in pane.firings
+    colour, edge = (_CLOSED, "-") if is_closed else (_OPEN, "--")
+    axes.add_patch(Rectangle((start, top), width, height, fc=colour, ec=_INK, lw=0.7, ls=edge, zorder=2))
+    if is_closed:
+        axes.plot([end, end], [top, top + height], color=_INK, lw=3, solid_capstyle="butt", zorder=3)
+    marks = [kind for kind in pane.firings if kind in _MARKS]
+    for number, kind in enumerate(marks, start=1):
+        axes.plot(
+            start + width * number / (len(marks) + 1), top + height * 0.8, _MARKS[kind], color=_INK, ms=4, zorder=4
+        )
+    axes.text(
+        start + width / 2, top + height * 0.36, pane.says, ha="center", va="center", color=_INK, fontsize=9, zorder=5
+    )
+    axes.update_datalim([(start, top), (end, top + height)])
+    axes.autoscale_view(scaley=False)
