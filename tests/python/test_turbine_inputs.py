@@ -141,6 +141,107 @@ def test_what_process_makes_of_a_column_is_what_the_window_has_whether_it_says_s
         assert sorted(row["top"] for row in t.fresh("out") if row["k"] == "z") == [1, 1, 1, 1, 1, 2]
 
 
+FAR = {"k": "z", "price": "1", "ts": "1970-01-01T00:05:00"}
+
+
+class halves:
+    """Ten seconds of low and of high prices, of which high ones become floats: a call without rows says neither."""
+
+    store = "Persistent"
+    low_price = "price"
+
+    def __init__(self) -> None:
+        common: dict[str, Any] = {"key": ["k"], "time_column": "ts", "size_ms": 10_000}
+        kind, name = getattr(win, f"{self.store}Tumbling"), type(self).__name__
+
+        def value(column: str) -> agg.Multi:
+            return agg.Multi(top=agg.Max(column), all=agg.Collect(column))
+
+        self._low = kind(self, name=f"{name} low", value=value(self.low_price), on_close_each=self._over_low, **common)
+        self._high = kind(self, name=f"{name} high", value=value("price"), on_close_each=self._over_high, **common)
+
+    def _over_low(self, state, window, value):
+        return self._over("low", window, value)
+
+    def _over_high(self, state, window, value):
+        return self._over("high", window, value)
+
+    def _over(self, half, window, value):
+        row = {"of": f"{type(self).__name__} {half}", "k": window.group["k"], "type": type(value.top).__name__}
+        return pa.RecordBatch.from_pylist([row | {"all": sorted(map(float, value.all))}])
+
+    def process(self, batch, state):
+        rows = parsed(batch)
+        low = [{"k": r["k"], "ts": r["ts"], self.low_price: r["price"]} for r in rows if r["price"] < 9]
+        if low:
+            self._low.update(pa.RecordBatch.from_pylist(low), state)
+        high = [row | {"price": row["price"] / 2} for row in rows if row["price"] >= 9]
+        if high:
+            self._high.update(pa.RecordBatch.from_pylist(high), state)
+
+
+def test_a_window_learns_its_types_from_the_first_batch_that_has_rows_for_it_whichever_that_is(
+    app: turbine.App,
+) -> None:
+    given: dict[str, Any] = {"publish_to": "out", "parallelism": 1}
+
+    @app.subscribe("prices", **given)
+    class alone(halves): ...
+
+    @app.subscribe("prices", **given)
+    class memory(halves):
+        store = "InMemory"
+
+    @app.subscribe("prices", together=True, **given)
+    class both(halves):
+        low_price = "cheap"
+
+    @app.subscribe("prices", partition_key="k", **given)
+    class kept(halves):
+        def process(self, batch, state):
+            state["rows"] = state.get("rows", 0) + batch.num_rows
+            super().process(batch, state)
+
+    assert {part.name for part in app.explain().parts if "one query" in part.why} == {"both low", "both high"}
+    with testing.run(app) as t:
+        low = {"k": "a", "price": "3", "ts": "1970-01-01T00:00:01"}
+        t.feed("prices", [low])
+        t.settle()
+        t.feed("prices", [low | {"price": "4"}, *PRICES])
+        t.feed("prices", [low | {"price": "5"}])
+        t.settle()
+        t.restart()
+        t.feed("prices", [FAR, FAR | {"price": "11"}])
+        found = {row.pop("of"): row for row in t.outputs("out") if row.pop("k") == "a"}
+        for name in ("alone", "memory", "both", "kept"):
+            assert found[f"{name} low"] == {"type": "int", "all": [3, 4, 5]}, name
+            assert found[f"{name} high"] == {"type": "float", "all": [4.5, 5, 50]}, name
+
+
+def test_what_fits_the_type_of_the_first_rows_is_taken_also_where_that_was_a_guess(app: turbine.App) -> None:
+    @app.subscribe("rows", publish_to="out", parallelism=1)
+    class rows:
+        def __init__(self) -> None:
+            self._win = win.PersistentTumbling(
+                self, name="ten", size_ms=10, value=agg.Max("x"), time_column="t", on_close_each=self._close
+            )
+
+        def _close(self, state, window, value):
+            return pa.RecordBatch.from_pylist([{"x": value}])
+
+        def process(self, batch, state):
+            if batch.num_rows:
+                small = batch["t"][0].as_py() == 3
+                self._win.update(batch.set_column(1, "x", batch["x"].cast("i4")) if small else batch, state)
+
+    with testing.run(app) as t:
+        t.feed("rows", [{"t": 1, "x": 1}])
+        t.settle()
+        t.feed("rows", [{"t": 3, "x": 5}])
+        t.feed("rows", [{"t": 99, "x": 2}])
+        assert t.outputs("out") == [{"x": 5}]
+
+
 def test_what_a_window_cannot_take_fails_the_query_and_letters_come_for_every_call_that_fails(app: turbine.App) -> None:
     @app.subscribe("rows", publish_to="out", parallelism=1, on_error="skip", dead_letter="failed")
     class rows:

@@ -55,7 +55,7 @@ from mullion._panes import read_panes
 from mullion._stateful import read_state
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.topics import Broker
-from mullion.turbine import _noted, _plan
+from mullion.turbine import _noted, _plan, _rehearsal
 from mullion.turbine._kept import WindowSpec, specs_of
 from mullion.turbine._plan import Plan, ProcessPlan, ShardPlan, WindowPlan
 from mullion.turbine._process import Place
@@ -192,7 +192,7 @@ class App(_App):
 
         def built(spark: SparkSession) -> DataFrame:
             self._require_same_query(plan)
-            with _plan.session_of(spark, plan.subscription) as session:
+            with _plan.session_of(spark, plan.subscription, plan.settings) as session:
                 return plan.rows(session)
 
         in_memory = "memory" in map(plan.store, plan.windows.values())
@@ -222,6 +222,7 @@ class App(_App):
             return
         super().drop(name)
         _noted.forget(self.checkpoint, name)
+        _rehearsal.forget(self.checkpoint, name)
 
     def checkpoint_of(self, name: str) -> Path:
         """The checkpoint of the query of a window, or of a ``process``."""

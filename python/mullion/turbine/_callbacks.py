@@ -38,6 +38,7 @@ PROCESS: Final = "process"
 FIRING: Final = "__mullion_firing"
 FAILED: Final = "failed"
 SKIPPED: Final = "skipped"
+GIVEN: Final = "given"
 
 
 @final

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,7 @@ from mullion.turbine._callbacks import (
     EARLY,
     FAILED,
     FIRING,
+    GIVEN,
     PROCESS,
     SKIPPED,
     Called,
@@ -61,7 +62,7 @@ from mullion.turbine._topic_rows import (
     topic_rows,
     with_arrival,
 )
-from mullion.turbine._window_rows import spark_schema
+from mullion.turbine._window_rows import WindowRows, spark_schema
 from mullion.turbine._worker import (
     CallbacksOfMade,
     CallbacksOfShard,
@@ -84,6 +85,9 @@ QUIET_MS: Final = 250
 
 
 _ANSI: Final = "spark.sql.ansi.enabled"
+
+UNBEGUN: Final = "spark.sql.streaming.stateStore.mullion.unbegun"
+"""Lines with the names of windows that have no state yet, or ``*`` for a window alone."""
 
 
 class Counts:
@@ -149,6 +153,12 @@ class Plan(ABC):
         self.returns = Returns()
         self.whole: dict[str, frozenset[str]] = {}
         self._lacking: dict[str, _jvm.Counter] = {}
+        self._unbegun: dict[str, tuple[WindowRows, int]] = {}
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What the session of the query is to be set to."""
+        return {}
 
     @abstractmethod
     def rows(self, spark: SparkSession) -> DataFrame:
@@ -172,6 +182,29 @@ class Plan(ABC):
     def mend(self, error: BaseException) -> bool:
         """Whether the query may start again after an error, for what was wrong is no more."""
         return _rehearsal.note(self.folder, error)
+
+    def given(self, topic: DataFrame) -> dict[str, WindowRows]:
+        """What ``process`` gives to each window, as far as it is known."""
+        given = rows_given(self.subscription, topic, self.folder)
+        # What came of an earlier start is in no batch.
+        self._unbegun = {
+            name: (given[name], self.counts[f"{name}.{GIVEN}"]) for name in self.windows if given[name].learns
+        }
+        return given
+
+    def note_begun(self) -> None:
+        """Notes windows that have been given their first rows, in a batch that is about to be committed."""
+        begun = {n: rows for n, (rows, was) in self._unbegun.items() if self.counts[f"{n}.{GIVEN}"] > was}
+        if begun:
+            _rehearsal.note_begun(self.folder, begun)
+            self._unbegun = {name: each for name, each in self._unbegun.items() if name not in begun}
+
+    @property
+    def unbegun(self) -> frozenset[str]:
+        """Windows whose types may still be learnt, for they have been given no rows."""
+        if self.subscription.process.python is None:
+            return frozenset()
+        return _rehearsal.unbegun(self.folder, self.windows)
 
     def gathered(self, panes: DataFrame) -> DataFrame:
         """The firings of a batch, so that one task has all those that one call of a callback is given.
@@ -320,6 +353,11 @@ class WindowPlan(Plan):
         given = self._as_they_are(topic) if self.subscription.process.python is None else self._of_process(topic)
         return in_words(self.panes(self.window, given), spec, sf.col("pane.firing").alias(FIRING))
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """Whether what the window's state means may still change."""
+        return {UNBEGUN: "*"} if self.unbegun else {}
+
     def make(self) -> Make:
         """The callbacks."""
         return self.pane_callbacks(self.window)
@@ -334,7 +372,7 @@ class WindowPlan(Plan):
         return rows.select(*map(column_of, self.window.spec.needs))
 
     def _of_process(self, topic: DataFrame) -> DataFrame:
-        given = rows_given(self.subscription, topic, self.folder)[self.name]
+        given = self.given(topic)[self.name]
         process = self.process()
         return topic.mapInArrow(RowsForWindow(process, Needed(process, given)), given.spark_schema)
 
@@ -371,7 +409,7 @@ class ShardPlan(Plan):
         """What ``process`` and the callbacks return, as rows ``NOTED``."""
         subscription = self.subscription
         topic = topic_rows(self.app, subscription, spark, self.name)
-        given = rows_given(subscription, topic, self.folder)
+        given = self.given(topic)
         process, options = self.process(), subscription.options
         self.shapes = {shape.name: shape for shape in shapes_in(self.folder)} if subscription.makes_windows else {}
         known = None
@@ -476,13 +514,17 @@ class ShardPlan(Plan):
 
 
 @contextmanager
-def session_of(spark: SparkSession, subscription: Subscription | None = None) -> Iterator[SparkSession]:
+def session_of(
+    spark: SparkSession, subscription: Subscription | None = None, more: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
     """The session that a query of a subscription is made in, which is the active one meanwhile.
 
     It has as many shuffle partitions as the subscription asks for. Numbers that do not fit are errors in it, and are
     neither wrapped nor cut, also where the program's session has ``spark.sql.ansi.enabled=false``.
     """
-    settings = {} if spark.conf.get(_ANSI) == "true" else {_ANSI: "true"}
+    settings = dict(more or {})
+    if spark.conf.get(_ANSI) != "true":
+        settings[_ANSI] = "true"
     if subscription is not None and subscription.options.parallelism is not None:
         settings["spark.sql.shuffle.partitions"] = str(subscription.options.parallelism)
     session = _jvm.session_with(spark, settings) if settings else spark
@@ -532,6 +574,7 @@ def publish(plan: Plan, publisher: Publisher, batch: DataFrame, number: int) -> 
     a batch's are compared before any of it is published. From then on workers compare with what is known.
     """
     publisher.publish_made(plan.gathered(batch), number, plan.make(), None if plan.steady else plan.learn)
+    plan.note_begun()
 
 
 def has_run(checkpoint: Path) -> bool:

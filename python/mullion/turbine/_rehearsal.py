@@ -10,8 +10,10 @@ with them::
     nothing, or null     x: string      string, noted: the query starts once more
     x: string            x: int64       int64, noted likewise
 
-Once a batch has been committed the window's types are what they are. Then values come in that fit, wider or not, and
-others fail the query: nothing is cast to what only looks like it.
+That may be in any batch: until then the window has no state, and what its state is to mean may change. Which windows
+have been given rows is noted beside the checkpoint as well, before their batch is committed. From then on a window's
+types are what they are. Values come in that fit, wider or not, and others fail the query: nothing is cast to what only
+looks like it.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -28,16 +31,18 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from mullion._app.names import folder_name
 from mullion.errors import InvalidArgumentError, UnknownColumnError, WindowInputError
 from mullion.topics._dir_topic import replace_text
 from mullion.turbine._subscription import Subscription
 from mullion.turbine._topic_rows import own_columns
-from mullion.turbine._window_rows import LEARNT, ROW, WindowRows, has_null, plain, text_of, types_of
+from mullion.turbine._window_rows import LEARNT, ROW, WindowRows, fit_into, has_null, plain, text_of, types_of
 from mullion.turbine.functions import column_of
 from mullion.turbine.state import TurbineState
 from mullion.turbine.windowing import BUILDING, UPDATING, TurbineWindow
 
 _FILE: Final = "window-types.json"
+_BEGUN: Final = "windows-begun.json"
 
 
 class _Rehearsed:
@@ -53,7 +58,10 @@ class _Rehearsed:
 def rows_given(subscription: Subscription, topic: DataFrame, folder: Path) -> dict[str, WindowRows]:
     """What each window is given, as far as it is known; ``folder`` is that of the query."""
     whole = to_arrow_schema(topic.select(*map(column_of, own_columns(topic))).schema, timezone="UTC")
-    given, noted, learns = _given_without_rows(subscription, whole), _noted(folder), not _has_run(folder)
+    given, noted = _given_without_rows(subscription, whole), _noted(folder)
+    fresh = unbegun(folder, subscription.windows)
+    if not _has_run(folder):
+        _note_begun(folder, ())
     rows: dict[str, WindowRows] = {}
     for name, window in subscription.windows.items():
         spec, types, guessed = window.spec, dict[str, pa.DataType](), set[str]()
@@ -74,29 +82,81 @@ def rows_given(subscription: Subscription, topic: DataFrame, folder: Path) -> di
                 said = likely.get(needed, pa.null() if said is None else said)
             types[needed] = said
         schema = pa.schema(list(types.items())) if types else ROW
-        rows[name] = WindowRows(name, schema, spec.time_column, frozenset(guessed), learns)
+        rows[name] = WindowRows(name, schema, spec.time_column, frozenset(guessed), name in fresh)
     known = {f.name: f.type for each in rows.values() for f in each.schema if f.name not in each.guessed}
     return {name: each.with_guesses(known) for name, each in rows.items()}
 
 
 def note(folder: Path, error: BaseException) -> bool:
-    """Notes the types that an error tells of, for a query that has committed nothing; whether it may start again."""
+    """Notes the types that an error tells of, for a window without rows so far; whether the query may start again.
+
+    Where rows have come since the query started, it may do so for types that fit those of the rows.
+    """
     if not isinstance(error, WindowInputError):
         return False
     text = f"{error}\n{error.jvm_trace}"
-    if LEARNT not in text or _has_run(folder):
+    if LEARNT not in text:
         return False
     said, _ = json.JSONDecoder().raw_decode(text, text.index(LEARNT))
-    noted = _noted(folder)
-    columns = noted.setdefault(said["window"], {})
-    fresh = {name: kind for name, kind in types_of(said["learnt"]).items() if name not in columns}
+    window, types, noted = said["window"], types_of(said["learnt"]), _noted(folder)
+    columns = noted.setdefault(window, {})
+    if not unbegun(folder, [window]):
+        return all(name in columns and fit_into(kind, columns[name]) for name, kind in types.items())
+    fresh = {name: kind for name, kind in types.items() if name not in columns}
     if fresh:
         columns.update(fresh)
-        folder.mkdir(parents=True, exist_ok=True)
-        replace_text(folder / _FILE, json.dumps({window: text_of(types) for window, types in noted.items()}, indent=1))
-        # All that it says yet is what the types were taken for.
-        shutil.rmtree(folder / "query", ignore_errors=True)
+        _note_types(folder, noted)
+        if not _has_run(folder):
+            # All that it says yet is what the types were taken for.
+            shutil.rmtree(folder / "query", ignore_errors=True)
+        # Beside state a window has a place of its own, and begins anew without it.
+        shutil.rmtree(folder / "query" / "state" / "0" / "_windows" / folder_name(window), ignore_errors=True)
     return bool(fresh)
+
+
+def unbegun(folder: Path, windows: Iterable[str]) -> frozenset[str]:
+    """Those windows of a query that have been given no rows in any batch that has been committed."""
+    if not _has_run(folder):
+        return frozenset(windows)
+    file = folder / _BEGUN
+    if not file.exists():
+        # Nobody knows: it ran before this was noted.
+        return frozenset()
+    return frozenset(windows) - frozenset(json.loads(file.read_text("utf-8")))
+
+
+def note_begun(folder: Path, windows: Mapping[str, WindowRows]) -> None:
+    """Notes windows that a batch gives rows to, before it is committed, and the types that these have."""
+    noted = _noted(folder)
+    for name, rows in windows.items():
+        if not rows.schema.equals(ROW):
+            noted.setdefault(name, {}).update({field.name: field.type for field in rows.schema})
+    _note_types(folder, noted)
+    file = folder / _BEGUN
+    known = json.loads(file.read_text("utf-8")) if file.exists() else []
+    _note_begun(folder, {*known, *windows})
+
+
+def forget(checkpoint: Path, window: str) -> None:
+    """Forgets the types of a window whose state is deleted, in whatever query it was."""
+    for file in checkpoint.glob(f"*/{_BEGUN}"):
+        folder = file.parent
+        known = json.loads(file.read_text("utf-8"))
+        if window in known:
+            noted = _noted(folder)
+            noted.pop(window, None)
+            _note_types(folder, noted)
+            _note_begun(folder, {*known} - {window})
+
+
+def _note_types(folder: Path, noted: Mapping[str, Mapping[str, pa.DataType]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    replace_text(folder / _FILE, json.dumps({window: text_of(types) for window, types in noted.items()}, indent=1))
+
+
+def _note_begun(folder: Path, windows: Iterable[str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    replace_text(folder / _BEGUN, json.dumps(sorted(windows)))
 
 
 def _given_without_rows(subscription: Subscription, whole: pa.Schema) -> dict[str, dict[str, pa.DataType]]:

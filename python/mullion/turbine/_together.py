@@ -37,8 +37,7 @@ from mullion.turbine._callbacks import (
     key_column,
     part_column,
 )
-from mullion.turbine._plan import QUIET_MS, Plan
-from mullion.turbine._rehearsal import rows_given
+from mullion.turbine._plan import QUIET_MS, UNBEGUN, Plan
 from mullion.turbine._subscription import Subscription
 from mullion.turbine._topic_rows import TIME, on_event_time, timed, topic_rows, with_arrival
 from mullion.turbine._window_rows import spark_schema
@@ -163,6 +162,12 @@ class TogetherPlan(Plan):
         keys = [column_of(name).alias(alias) for name, alias in zip(spec.key, columns.key, strict=True)]
         return self.aggregated(rows, spec.name, spec.parts, spec.native(), keys, asked, columns.parts.__getitem__)
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """Of which windows what their state means may still change."""
+        unbegun = sorted(map(engine_name, self.unbegun))
+        return {UNBEGUN: "\n".join(unbegun)} if unbegun else {}
+
     def make(self) -> Make:
         """The callbacks."""
         windows = tuple(
@@ -188,7 +193,7 @@ class TogetherPlan(Plan):
         return topic.select(*map(column_of, needed), *marks).where(taken)
 
     def _of_process(self, topic: DataFrame) -> DataFrame:
-        given, process = rows_given(self.subscription, topic, self.folder), self.process()
+        given, process = self.given(topic), self.process()
         fields: dict[str, tuple[str, pa.Field]] = {}
         for window in self.shared.windows:
             for field in given[window.name].schema:
@@ -259,6 +264,8 @@ class RowsForWindows:
                 for needed in self.windows:
                     self.process.count(f"{needed.window}.{FAILED}", 1)
                 continue
+            for i, needed in enumerate(self.windows):
+                needed.took([each.taken[i] for each in given if i in each.taken])
             for each in given:
                 yield each.rows(self.schema, len(self.windows))
 

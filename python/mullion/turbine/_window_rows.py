@@ -28,7 +28,7 @@ class WindowRows:
     """The columns that a window takes, in types that Spark has.
 
     - ``guessed``: those whose types are no more than likely.
-    - ``learns``: whether the query may start again with others, for it has committed nothing.
+    - ``learns``: whether the query may start again with others, for the window had been given no rows when it started.
     """
 
     window: str
@@ -141,6 +141,11 @@ def plain(kind: pa.DataType) -> pa.DataType | None:
 def spark_schema(schema: pa.Schema) -> StructType:
     """Spark's schema of rows whose types are plain ones."""
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def fit_into(have: pa.DataType, want: pa.DataType) -> bool:
+    """Whether all values of a type are values of another one."""
+    return have == want or _types.fits(_types.of_arrow(have), _types.of_arrow(want))
 
 
 def has_null(kind: pa.DataType) -> bool:

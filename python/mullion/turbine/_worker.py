@@ -26,6 +26,7 @@ from mullion.turbine._callbacks import (
     CLOSE,
     EARLY,
     FAILED,
+    GIVEN,
     SKIPPED,
     Called,
     Count,
@@ -127,6 +128,12 @@ class Needed:
             self.process.count(f"{self.window}.{SKIPPED}", given.num_rows)
         return fitted
 
+    def took(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Counts the rows of a call, where they may be the first that the window is given."""
+        rows = sum(batch.num_rows for batch in batches) if self.rows.learns else 0
+        if rows:
+            self.process.count(f"{self.window}.{GIVEN}", rows)
+
 
 @final
 @dataclass(frozen=True)
@@ -154,6 +161,7 @@ class RowsForWindow:
                 # All of the call or nothing of it.
                 self.process.count(f"{self.needed.window}.{FAILED}", 1)
                 continue
+            self.needed.took(taken)
             yield from taken
 
 
@@ -206,6 +214,8 @@ class ProcessOfShard:
         outputs.add(self.process.called, what, returned())
         if maker is not None:
             maker.finish()
+        for name, each in needed.items():
+            each.took(rows for window, rows in taken if window == name)
         yield from taken
         yield from outputs.rows()
 

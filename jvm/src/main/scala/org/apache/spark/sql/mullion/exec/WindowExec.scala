@@ -265,7 +265,8 @@ final class WindowExec(
 
   override protected def checkState(hadoopConf: Configuration): Unit = {
     // Of windows between functions some may come later.
-    OperatorHeader.check(program, getStateInfo, hadoopConf, since.isEmpty && getStateInfo.storeVersion > 0)
+    val isWritten = since.isEmpty && getStateInfo.storeVersion > 0
+    OperatorHeader.check(program, getStateInfo, hadoopConf, isWritten, OperatorHeader.unbegun(conf))
     if (program.state == StateChoice.Memory) {
       val n = MemorySnapshots.checkStart(getStateInfo, conf, hadoopConf)
       logWarning(

@@ -55,18 +55,25 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
     *   whether batches have been committed, so that the file must be there
     * @param differences
     *   between what was and what is, in words
+    * @param replaces
+    *   whether what is may be written in place of what was, for nothing in the state is of what differs
     */
   def check(
       info: SparkLineShim.StateInfo,
       hadoopConf: Configuration,
       now: T,
       others: String,
-      isWritten: Boolean
+      isWritten: Boolean,
+      replaces: (T, T) => Boolean = (_: T, _: T) => false
   )(
       differences: (T, T) => Seq[String]
   ): Unit = {
     val root = new Path(info.checkpointLocation, info.operatorId.toString)
     read(root, hadoopConf) match {
+      case Some(was) if replaces(was, now) =>
+        // Spark's own note of the types, which it makes again. First: ours is what says that there is something to do.
+        CheckpointFileManager.create(root, hadoopConf).delete(new Path(root, "0/_metadata/schema"))
+        write(root, hadoopConf, now, replacing = true)
       case Some(was) =>
         val found = differences(was, now)
         if (found.nonEmpty)
@@ -85,11 +92,11 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
     }
   }
 
-  def write(operatorRoot: Path, hadoopConf: Configuration, header: T): Unit = {
+  def write(operatorRoot: Path, hadoopConf: Configuration, header: T, replacing: Boolean = false): Unit = {
     val file = path(operatorRoot)
     val files = CheckpointFileManager.create(operatorRoot, hadoopConf)
     files.mkdirs(file.getParent)
-    val out = files.createAtomic(file, overwriteIfPossible = false)
+    val out = files.createAtomic(file, overwriteIfPossible = replacing)
     try {
       out.write(Serialization.writePretty(header).getBytes(UTF_8))
       out.close()

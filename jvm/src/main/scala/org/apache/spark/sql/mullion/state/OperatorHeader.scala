@@ -4,6 +4,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.json4s._
 
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.SparkLineShim
 import org.apache.spark.sql.mullion.exec.OperatorProgram
 
@@ -21,6 +22,9 @@ trait OperatorHeader {
 
   /** What is not as it was, in words. */
   def differences(other: OperatorHeader): Seq[String]
+
+  /** This header with some windows' types of columns, by their names, as `other` has them; `*` is a window alone. */
+  def typedAs(other: OperatorHeader, windows: Set[String]): OperatorHeader
 }
 
 /** What the state of several windows means, of each by its name.
@@ -50,9 +54,30 @@ final case class TogetherHeader(shared: List[String], together: Map[String, Stat
       Seq(s"the windows together were [${names.mkString(", ")}] and are now [${several.names.mkString(", ")}]")
     case one => Seq(s"it was of several windows together ($describe) and is now of one (${one.describe})")
   }
+
+  override def typedAs(other: OperatorHeader, of: Set[String]): OperatorHeader = other match {
+    case several: TogetherHeader if several.names == names =>
+      val typed = together.map {
+        case (name, header) if of(name) => name -> header.typesOf(several.together(name))
+        case same                       => same
+      }
+      val shuffled = shared.zipAll(several.shared, "", "").map {
+        // Rows of the other windows have a null there, whatever its type.
+        case (was, is) if was.takeWhile(_ != ' ') == is.takeWhile(_ != ' ') => is
+        case (was, _)                                                       => was
+      }
+      TogetherHeader(shuffled, typed)
+    case _ => this
+  }
 }
 
 object OperatorHeader {
+
+  /** The windows, by their names, that have been given no rows yet in all that has been committed: what their state
+    * means may still change, for there is none. Lines of names, or `*` for a window alone.
+    */
+  val Unbegun = "spark.sql.streaming.stateStore.mullion.unbegun"
+
   private implicit val formats: Formats = DefaultFormats
 
   private val file = new HeaderFile[OperatorHeader]("header.json", of)
@@ -67,9 +92,16 @@ object OperatorHeader {
       program: OperatorProgram,
       info: SparkLineShim.StateInfo,
       hadoopConf: Configuration,
-      isWritten: Boolean
-  ): Unit =
-    file.check(info, hadoopConf, program.header, "another query", isWritten)(_.differences(_))
+      isWritten: Boolean,
+      unbegun: Set[String]
+  ): Unit = {
+    def replaces(was: OperatorHeader, now: OperatorHeader) =
+      unbegun.nonEmpty && was.differences(now).nonEmpty && was.typedAs(now, unbegun).differences(now).isEmpty
+    file.check(info, hadoopConf, program.header, "another query", isWritten, replaces)(_.differences(_))
+  }
+
+  /** What a session says of windows that have been given no rows. */
+  def unbegun(conf: SQLConf): Set[String] = conf.getConfString(Unbegun, "").linesIterator.filter(_.nonEmpty).toSet
 
   def read(operatorRoot: Path, hadoopConf: Configuration): Option[OperatorHeader] = file.read(operatorRoot, hadoopConf)
 }

@@ -78,6 +78,14 @@ final case class StateHeader(
       }
     case several => Seq(s"it was of one window ($describe) and is now of several together (${several.describe})")
   }
+
+  override def typedAs(other: OperatorHeader, windows: Set[String]): OperatorHeader = other match {
+    case one: StateHeader if windows("*") => typesOf(one)
+    case _                                => this
+  }
+
+  private[state] def typesOf(other: StateHeader): StateHeader =
+    copy(keys = other.keys, aggregates = other.aggregates, buffers = other.buffers, input = other.input, by = other.by)
 }
 
 object StateHeader {
