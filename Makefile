@@ -1,5 +1,8 @@
 # make demo   real flights through windows, early firings and late rows
-# make test   every check and test, Scala and Python
+# make check  what is quick: linters, and the tests that need no Spark
+# make test   every check, and the tests that every change must pass, Scala and Python
+# make test-all   those that take long too: kills, executors, Kafka, millions of rows
+# make docs   the documentation as a site, in .build/site
 # make bench  against Spark's own windows and other engines; make bench-full also with millions of keys
 #
 # Each sets up what it needs in this folder (.venv, .build, dist, target) and starts at once when that is there.
@@ -29,7 +32,7 @@ CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 # $(call quietly,LOG,COMMAND): the command's output, only if it fails.
 quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; exit 1; }
 
-.PHONY: demo test bench bench-full venv jar wheel kafka lint lint-python fmt clean
+.PHONY: demo check test test-all docs pictures version bench bench-full venv jar wheel kafka lint lint-python fmt clean
 .DELETE_ON_ERROR:
 
 demo: venv
@@ -43,6 +46,17 @@ test: lint-python venv kafka $(SBT_LAUNCH)
 	@grep -o 'Passed: Total.*' .build/scala-tests.log
 	@echo "Python tests ..."
 	@$(IN)/pytest -n 3 --dist loadgroup
+
+docs: .venv/.requirements
+	@NO_MKDOCS_2_WARNING=1 $(IN)/python -m mkdocs build --quiet
+	@echo "The site is in .build/site: $(IN)/python -m http.server --directory .build/site"
+
+# The pictures of the docs, drawn anew.
+pictures: venv
+	@$(IN)/python scripts/pictures.py
+
+version:
+	@echo $(VERSION)
 
 # On a machine with nothing else to do. KEEP=1 writes what is found to benchmarks/results.
 bench: venv kafka .venv/.bench
@@ -85,7 +99,7 @@ clean:
 	@$(CHECK_TOOLS)
 	@echo "Setting up .venv (the first time this downloads PySpark, some 400 MB) ..."
 	@test -x $(IN)/python || $(PYTHON) -m venv .venv
-	@$(IN)/python scripts/requirements.py dev demo > .build/requirements.txt
+	@$(IN)/python scripts/requirements.py dev demo docs > .build/requirements.txt
 	@$(call quietly,pip,$(IN)/python -m pip install --disable-pip-version-check -r .build/requirements.txt)
 	@touch $@
 

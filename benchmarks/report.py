@@ -78,9 +78,9 @@ def keep(everywhere: Everywhere) -> None:
     if drawn:
         lines(drawn, RESULTS / "curves.png")
         pictures.append(f"![What a row or a batch costs as one thing grows]({FROM_PAGE}/curves.png)")
-    # The README has what there is a goal for, once; the page all, on each machine.
-    with_goals = {at: [pair for pair in pairs if pair[0].goal is not None] for at, pairs in comparisons.items()}
-    write_into(README, by_machine(COMPARED, {at: shown(pairs) for at, pairs in with_goals.items()}))
+    # The README has ten comparisons at most, once; the page all, on each machine.
+    first = {at: [pair for pair in pairs if pair[0].first] for at, pairs in comparisons.items()}
+    write_into(README, by_machine(COMPARED, {at: shown(pairs) for at, pairs in first.items()}))
     sections = (
         f"Beside them: {peers(list(everywhere.values()))}.",
         by_machine(COMPARED, {at: shown(compared(found)) for at, found in everywhere.items()}),

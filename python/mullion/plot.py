@@ -102,7 +102,8 @@ def timeline(
         if time is None:
             raise InvalidArgumentError("timeline(rows=...) needs time=, the column with the rows' event time.")
         _refuse(rows, "rows", (time, *keys))
-        came = rows.select(_micros(F.col(time)).alias("_at"), *_texts(keys)).collect()
+        at = F.col(f"`{time}`")
+        came = rows.where(at.isNotNull()).select(_micros(at).alias("_at"), *_texts(keys)).collect()
     _draw(axes, ZoneInfo(_zone(panes)), fired, late, came, limit)
     if ax is None:
         lines = round((axes.get_ylim()[0] - axes.get_ylim()[1]) * 2)
@@ -231,8 +232,9 @@ def _draw(axes: Axes, zone: ZoneInfo, fired: list[Row], late: list[Row], came: l
     closed = {"close" in pane.firings for lane in lanes for pane in lane.panes}
     handles += [Patch(fc=_CLOSED, ec=_INK, label="closed")] if True in closed else []
     handles += [Patch(fc=_OPEN, ec=_INK, ls="--", label="still open")] if False in closed else []
-    for rows, colour, size, label in ((came, _INK, 14, "row"), (late, _LATE, 34, "row that came too late")):
-        if rows:
+    for found, colour, size, label in ((came, _INK, 14, "row"), (late, _LATE, 34, "row that came too late")):
+        if found:
+            rows = sorted(found)
             at = [dates.date2num(_time(row["_at"], zone)) for row in rows]  # type: ignore[no-untyped-call]
             axes.scatter(at, [top[row["_lane"]] + 0.3 for row in rows], s=size, color=colour, lw=0, zorder=4)
             handles.append(Line2D([], [], ls="", marker="o", color=colour, ms=size**0.5, label=label))

@@ -1,0 +1,50 @@
+"""The documentation is a site whose links lead somewhere, with pictures that are what the library draws."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import pictures  # noqa: E402
+
+
+def test_the_site_builds_and_no_link_is_broken(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    home = (tmp_path / "index.html").read_text("utf-8")
+    assert 'src="pictures/panes.svg"' in home
+    # The stories come along, with the rules that link to them.
+    assert (tmp_path / "files/tests/transcripts/late.yaml").exists()
+    # Each public name is on the page of the API.
+    api = (tmp_path / "api/index.html").read_text("utf-8")
+    for name in ("mullion.windowed", "mullion.Session", "mullion.open_panes", "mullion.plot.timeline"):
+        assert f'id="{name}"' in api, name
+
+
+def shapes(svg: str) -> list[str]:
+    """What is drawn, without what differs from run to run."""
+    return re.findall(r'<path d="[^"]*"|<use [^>]*(?:x|y)="[^"]*"[^>]*>', re.sub(r'(?:xlink:)?href="[^"]*"', "", svg))
+
+
+@pytest.mark.parametrize("name", pictures.PICTURES)
+def test_a_picture_of_the_docs_is_what_the_library_draws(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    pictures.draw(spark, name, tmp_path / "drawn.svg")
+    drawn, kept = (file.read_text("utf-8") for file in (tmp_path / "drawn.svg", pictures.FOLDER / f"{name}.svg"))
+    assert shapes(drawn)
+    assert shapes(drawn) == shapes(kept), "draw them anew: make pictures"
