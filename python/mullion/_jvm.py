@@ -96,6 +96,7 @@ def windowed(
         .withAccumulate(options.accumulate)
         .withLate(options.late)
         .withEmpty(options.empty == "emit")
+        .withIds(options.ids)
         .withState(options.state)
     )
     if options.idle_after_us is not None:

@@ -25,6 +25,7 @@ class Options:
     state: str
     running: bool = False
     per_key: bool = False
+    ids: bool = False
 
     def written(self) -> list[str]:
         """As arguments of the call, but those that say what is so anyway."""
@@ -45,4 +46,6 @@ class Options:
             parts.append("running=True")
         if self.per_key:
             parts.append("watermark='per key'")
+        if self.ids:
+            parts.append("ids=True")
         return [*parts, f"late={self.late!r}", f"state={self.state!r}"]

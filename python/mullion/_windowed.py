@@ -100,6 +100,7 @@ def windowed(
     state: Store = "rocksdb",
     running: bool = False,
     watermark: Watermark = "stream",
+    ids: bool = False,
 ) -> Windowed:
     """Puts the rows of a DataFrame into panes: one for each window and key. ``.agg(...)`` says what a pane holds.
 
@@ -145,6 +146,13 @@ def windowed(
       pane closes right when a row of its key moves the clock past its end and allowed lateness, and a row is late when
       all its panes had closed by then. A key that gets no more rows closes nothing: its panes stay open. A key's clock
       is kept as long as the query.
+    - ``ids``: whether ``pane`` has two fields more, for tables that firings are upserted into (:func:`mullion.upsert`).
+      ``id`` is a text that one pane of a key has from its opening to its close, and no other ever, also after a restart
+      and when a batch runs again. ``merged`` lists the ids of the panes that became part of this one since it opened or
+      last fired, as sessions do that touch: of those comes no more firing. The id of a window of time is its start, in
+      microseconds since 1970, and of :class:`Custom` its start and its end; that of a session is the time with which it
+      opened; of row numbers, the first one. A pane that ``late="reopen"`` opens has an id of its own. Sessions keep
+      theirs in state, so that a checkpoint goes on as it was begun, with or without; other windows may get them later.
 
     ``running``, ``watermark="per key"``, windows of row numbers and ``.collect()`` take a key's rows in order of
     arrival: by source partition, and in its order. After a shuffle upstream (a join, ``dropDuplicates``) that is the
@@ -175,6 +183,7 @@ def windowed(
     require_bool("on_time", on_time)
     require_bool("accumulate", accumulate)
     require_bool("running", running)
+    require_bool("ids", ids)
     require_one_of("watermark", watermark, WATERMARK)
     if on_time and allowed_lateness_us == 0:
         raise InvalidArgumentError(
@@ -239,7 +248,7 @@ def windowed(
             field_of(df, f"columns={list(window.columns or ())!r}", _jvm.quoted(column))
     per_key = watermark == "per key"
     options = Options(
-        time, allowed_lateness_us, early, on_time, accumulate, late, empty, idle_after_us, state, running, per_key
+        time, allowed_lateness_us, early, on_time, accumulate, late, empty, idle_after_us, state, running, per_key, ids
     )
     return Windowed(df, window, keys, options)
 

@@ -79,6 +79,7 @@ class Spec:
     running: bool = False
     per_key: bool = False
     collect: dict[str, Any] | None = None
+    ids: bool = False
 
     @property
     def kind(self) -> str:
@@ -140,6 +141,7 @@ class Spec:
             state=store,
             running=self.running,
             watermark="per key" if self.per_key else "stream",
+            ids=self.ids,
         )
         if self.collect is not None:
             return panes.collect(
@@ -234,6 +236,7 @@ class Story:
     running: bool = False
     per_key: bool = False
     collect: dict[str, Any] | None = None
+    ids: bool = False
     records: int | None = None
     then: dict[str, Any] | None = None
     mode: str = "append"
@@ -260,12 +263,13 @@ class Story:
                 accumulate=all(part.accumulate for part in parts),
                 late="emit" if any(part.late == "emit" for part in parts) else "drop",
                 empty="emit" if any(part.empty == "emit" for part in parts) else "skip",
+                ids=any(part.ids for part in parts),
             )
         firings = (self.early, self.on_time, self.accumulate)
         spec = Spec(
             self.window, self.by, self.aggs, self.lateness, *firings, self.late, self.empty, self.time, self.idle_after
         )
-        return replace(spec, running=self.running, per_key=self.per_key, collect=self.collect)
+        return replace(spec, running=self.running, per_key=self.per_key, collect=self.collect, ids=self.ids)
 
     def over(self, rows: DataFrame, store: Store) -> DataFrame:
         if not self.together:

@@ -36,6 +36,9 @@ def as_json(panes: DataFrame, spec: Spec, *, pane: bool) -> DataFrame:
     told = [*(f"`{key}`" for key in spec.keys), window, *values]
     if pane:
         told += ["pane.firing", "pane.seq"]
+    if spec.ids:
+        # Of a pane that took nothing in, only its id.
+        told += ["pane.id", "if(size(pane.merged) = 0, NULL, pane.merged) AS merged"]
     if pane and spec.late == "emit":
         late: Any = panes.schema["late_row"].dataType
         late_fields = ["unix_micros(late_row.ts) AS ts", *(f"late_row.`{name}`" for name in late.names[1:])]

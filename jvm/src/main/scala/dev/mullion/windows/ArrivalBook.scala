@@ -93,6 +93,11 @@ abstract class ArrivalBook {
   /** Notes that a pane fired. */
   def fire(pane: ArrivalPane): Unit
 
+  /** What tells a pane from every other of its key, and what those were called that became part of it since it opened
+    * or last fired.
+    */
+  def nameOf(pane: ArrivalPane): (String, Seq[String]) = (PaneId.ofWindow(pane.start), Nil)
+
   /** The panes that fire early now. */
   def early(firing: EarlyFiring): Seq[ArrivalPane] = Nil
 

@@ -16,8 +16,10 @@ package dev.mullion.windows
   *   the batch's timestamp
   * @param rowsCame
   *   whether a source had rows for this batch
+  * @param number
+  *   of the batch; a retried one has the same
   */
-final case class BatchClock(before: Long, now: Long, wall: Long, rowsCame: Boolean) {
+final case class BatchClock(before: Long, now: Long, wall: Long, rowsCame: Boolean, number: Long = 0L) {
 
   /** Whether a pane that closes at `due` had closed before this batch, so that its rows are late. Before the first
     * batch none had, not even one that ends before time begins.

@@ -116,7 +116,7 @@ object PaneRules {
       case around: AroundWindow     => AroundRules(around, allowedLateness, early, late, refinements, clock)
       case numbers: RowNumberWindow =>
         NumberedRules.refuse(numbers, allowedLateness, early, late, refinements)
-        NumberedRules(numbers)
+        NumberedRules(numbers, refinements.ids)
       case _: CustomWindow if clock == PaneClock.ProcessingTime =>
         throw MullionException.unsupported(
           "Custom windows need event time: on processing time (time=None) no row is late, and a row may bring ranges that " +
@@ -302,11 +302,11 @@ final case class CustomRules(
 ) extends PaneRules
 
 /** The rules for windows of row numbers: their panes close with the row that completes them, and no row is late. */
-final case class NumberedRules(window: RowNumberWindow) extends PaneRules {
+final case class NumberedRules(window: RowNumberWindow, ids: Boolean = false) extends PaneRules {
   override def allowedLateness: Long = 0L
   override def early: Option[EarlyFiring] = None
   override def late: LatePolicy = LatePolicy.Drop
-  override def refinements: Refinements = Refinements.none
+  override def refinements: Refinements = Refinements.none.copy(ids = ids)
   override def clock: PaneClock = PaneClock.EventTime
   override def describe: String = window.describe
 }

@@ -21,8 +21,16 @@ import dev.mullion.MullionException
   *   whether a firing shows all of a pane; else what came since the one before it
   * @param empty
   *   whether windows without rows close too, for keys that are known: from the first window that held a row on
+  * @param ids
+  *   whether firings tell the ids of their panes; see [[PaneId]]
   */
-final case class Refinements(count: Option[Long], onTime: Boolean, accumulate: Boolean, empty: Boolean = false) {
+final case class Refinements(
+    count: Option[Long],
+    onTime: Boolean,
+    accumulate: Boolean,
+    empty: Boolean = false,
+    ids: Boolean = false
+) {
   count.filter(_ <= 0).foreach { n =>
     throw MullionException.invalid(
       s"The count of early firings is $n: a pane fires after 1 row or more. Give a positive number, such as " +

@@ -10,6 +10,8 @@ import java.nio.ByteBuffer
   *   would be written again
   * @param counted
   *   whether panes fire before they close
+  * @param ids
+  *   whether panes have ids, and how they get them
   * @param kept
   *   the slots of each open session, by its start
   */
@@ -17,6 +19,7 @@ final class SessionBook(
     rules: SessionRules,
     joins: Boolean,
     counted: Boolean,
+    ids: SessionIds,
     clock: KeyClock,
     private var rows: Long,
     sessions: SessionSet,
@@ -51,6 +54,7 @@ final class SessionBook(
     val own = if (touched.isEmpty) Array(rows) else touched.iterator.flatten.toArray
     joined = if (joins) own.drop(1) else ArrivalBook.none
     kept.put(session.first, if (joins) own.take(1) else own)
+    if (ids.atOnce) session.name(originOf(rows - rowsBefore))
     current = Some(session)
     rows += 1
   }
@@ -93,6 +97,14 @@ final class SessionBook(
   override def early(firing: EarlyFiring): Seq[ArrivalPane] =
     all.filter(_.isDue(firing, reading)).map(pane).toVector
 
+  override def nameOf(pane: ArrivalPane): (String, Seq[String]) =
+    session(pane).fold(super.nameOf(pane)) { session =>
+      session.name(originOf(0L))
+      (session.id.text, session.merged.map(_.text))
+    }
+
+  private def originOf(row: Long): Long = if (rules.window.gap.isDefined) 0L else PaneId.origin(ids.batch, row)
+
   override def ownClock: Option[Long] = Option.when(clock.isOwn)(clock.now)
 
   override def open: Iterator[ArrivalPane] = all.map(pane)
@@ -104,7 +116,8 @@ final class SessionBook(
   override def nextClose: Long = rules.closeDue(sessions(0).end)
 
   override def toBytes: Array[Byte] = {
-    val open = sessions.toBytes(counted)
+    if (ids.kept) sessions.foreach(_.name(originOf(0L)))
+    val open = sessions.toBytes(counted, ids.kept)
     val slots = all.map(s => kept.get(s.first)).toVector
     val buffer = ByteBuffer.allocate(20 + open.length + slots.map(s => 10 * (s.length + 1)).sum)
     clock.put(buffer)
@@ -126,9 +139,22 @@ final class SessionBook(
   private def pane(session: SessionSet.Session) = ArrivalPane(session.first, session.first, session.end)
 }
 
+/** Whether sessions have ids, and how they get them.
+  *
+  * @param atOnce
+  *   whether with their first row, for they may fire before the batch has shown all
+  * @param batch
+  *   the number of the batch
+  */
+final case class SessionIds(kept: Boolean, atOnce: Boolean, batch: Long)
+
+object SessionIds {
+  val none: SessionIds = SessionIds(kept = false, atOnce = false, 0L)
+}
+
 object SessionBook {
-  def empty(rules: SessionRules, joins: Boolean, counted: Boolean, clock: KeyClock): SessionBook =
-    new SessionBook(rules, joins, counted, clock, 0L, SessionSet.empty, SessionSet.empty, new java.util.HashMap())
+  def empty(rules: SessionRules, joins: Boolean, counted: Boolean, ids: SessionIds, clock: KeyClock): SessionBook =
+    new SessionBook(rules, joins, counted, ids, clock, 0L, SessionSet.empty, SessionSet.empty, new java.util.HashMap())
 
   /** @param clock
     *   the clock of the key, from what state says of it
@@ -137,6 +163,7 @@ object SessionBook {
       rules: SessionRules,
       joins: Boolean,
       counted: Boolean,
+      ids: SessionIds,
       clock: KeyClock,
       bytes: Array[Byte]
   ): SessionBook = {
@@ -145,12 +172,13 @@ object SessionBook {
     val rows = buffer.getLong
     val open = new Array[Byte](buffer.getInt)
     buffer.get(open)
-    val sessions = SessionSet.fromBytes(open, counted)
+    val sessions = SessionSet.fromBytes(open, counted, ids.kept)
     val kept = new java.util.HashMap[Long, Array[Long]]()
     sessions.foreach { s =>
       val slots = Array.fill(Varint.getSigned(buffer).toInt)(Varint.getSigned(buffer))
       kept.put(s.first, slots)
     }
-    new SessionBook(rules, joins, counted, clock, rows, sessions, SessionSet.fromBytes(open, counted), kept)
+    val before = SessionSet.fromBytes(open, counted, ids.kept)
+    new SessionBook(rules, joins, counted, ids, clock, rows, sessions, before, kept)
   }
 }

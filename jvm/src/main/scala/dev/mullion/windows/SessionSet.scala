@@ -47,7 +47,8 @@ final class SessionSet private (private val sessions: java.util.ArrayList[Sessio
     * @param absorb
     *   is told the start of each session that was there and is part of the one that now is, in order of time
     * @return
-    *   the session that holds it now
+    *   the session that holds it now. It goes on under the id of the one that was there before the batch, of several
+    *   the earliest, and notes the ids of the others
     */
   def add(first: Long, end: Long, rows: Long, clock: BatchClock)(absorb: Long => Unit): Session = {
     val from = reaching(first)
@@ -74,6 +75,7 @@ final class SessionSet private (private val sessions: java.util.ArrayList[Sessio
       survivor.end = Math.max(end, last.end)
       survivor.first = start
       survivor.rows = rows + touched.stream.mapToLong(_.rows).sum
+      touched.forEach(other => if (other ne survivor) survivor.takeIn(other))
       touched.clear()
       sessions.add(from, survivor)
       survivor
@@ -98,9 +100,12 @@ final class SessionSet private (private val sessions: java.util.ArrayList[Sessio
 
   /** @param withFirings
     *   whether panes fire early, so that what is known of their firings is kept
+    * @param withIds
+    *   whether panes have ids, so that these are kept
     */
-  def toBytes(withFirings: Boolean): Array[Byte] = {
-    val buffer = ByteBuffer.allocate(size * (if (withFirings) 56 else 20))
+  def toBytes(withFirings: Boolean, withIds: Boolean = false): Array[Byte] = {
+    val ids = if (withIds) iterator.map(s => PaneId.bytes(s.merged)).sum else 0
+    val buffer = ByteBuffer.allocate(size * (if (withFirings) 56 else 20) + ids)
     var previous = 0L
     foreach { s =>
       Varint.putSigned(buffer, s.first - previous)
@@ -110,6 +115,11 @@ final class SessionSet private (private val sessions: java.util.ArrayList[Sessio
         Varint.putSigned(buffer, (s.fired.toLong << 1) | (if (s.wasOnTime) 1 else 0))
         Varint.putSigned(buffer, s.rows)
         buffer.putLong(s.eventReading).putLong(s.wallReading)
+      }
+      if (withIds) {
+        PaneId.put(buffer, s.first, s.id)
+        Varint.putSigned(buffer, s.merged.length.toLong)
+        s.merged.foreach(PaneId.put(buffer, s.first, _))
       }
     }
     java.util.Arrays.copyOf(buffer.array, buffer.position())
@@ -155,6 +165,19 @@ object SessionSet {
       var wasOnTime: Boolean
   ) {
 
+    /** What the pane is called, once it is. */
+    var id: PaneId = PaneId.none
+
+    /** The panes that became part of it since it opened or last fired, in order. */
+    var merged: Vector[PaneId] = Vector.empty
+
+    /** Gives it an id, unless it has one. */
+    def name(origin: Long): Unit = if (id eq PaneId.none) id = PaneId(first, origin)
+
+    /** Only of what has an id somebody may know. */
+    private[SessionSet] def takeIn(other: Session): Unit = if (other.id ne PaneId.none)
+      merged = (merged ++ (other.id +: other.merged)).sortWith(_ isBefore _)
+
     /** Whether it fires early in the batch of `clock`. */
     def isDue(early: EarlyFiring, clock: BatchClock): Boolean =
       waits(early) && early.isDue(eventReading, wallReading, clock)
@@ -165,6 +188,7 @@ object SessionSet {
       eventReading = clock.now
       wallReading = clock.wall
       rows = 0
+      merged = Vector.empty
       if (kind == FiringKind.OnTime) wasOnTime = true
     }
 
@@ -179,7 +203,7 @@ object SessionSet {
 
   def empty: SessionSet = new SessionSet(new java.util.ArrayList())
 
-  def fromBytes(bytes: Array[Byte], withFirings: Boolean): SessionSet = {
+  def fromBytes(bytes: Array[Byte], withFirings: Boolean, withIds: Boolean = false): SessionSet = {
     val set = empty
     val buffer = ByteBuffer.wrap(bytes)
     var previous = 0L
@@ -190,9 +214,13 @@ object SessionSet {
       val firedAndOnTime = if (withFirings) Varint.getSigned(buffer) else 0L
       val rows = if (withFirings) Varint.getSigned(buffer) else 0L
       val (event, wall) = if (withFirings) (buffer.getLong(), buffer.getLong()) else (0L, 0L)
-      set.sessions.add(
+      val session =
         new Session(first, end, isOld = true, (firedAndOnTime >> 1).toInt, event, wall, rows, (firedAndOnTime & 1) == 1)
-      )
+      if (withIds) {
+        session.id = PaneId.get(buffer, first)
+        session.merged = Vector.fill(Varint.getSigned(buffer).toInt)(PaneId.get(buffer, first))
+      }
+      set.sessions.add(session)
     }
     set
   }

@@ -105,7 +105,8 @@ class ArrivalBookSuite extends ScalaCheckSuite {
   test("sessions that become one are kept in one slot, or beside each other") {
     def book(joins: Boolean) = {
       val rules = SessionRules(SessionWindow(Some(10L)), 0L, None, LatePolicy.Drop)
-      val of = SessionBook.empty(rules, joins, counted = false, KeyClock.ofStream(BatchClock.BeforeAllTime))
+      val of =
+        SessionBook.empty(rules, joins, counted = false, SessionIds.none, KeyClock.ofStream(BatchClock.BeforeAllTime))
       Seq(20L, 40L, 60L).foreach(ts => of.take(new Arriving(time = ts)))
       of.take(new Arriving(time = 30L))
       of.take(new Arriving(time = 50L))
@@ -113,6 +114,7 @@ class ArrivalBookSuite extends ScalaCheckSuite {
         rules,
         joins,
         counted = false,
+        SessionIds.none,
         KeyClock.ofStream(BatchClock.BeforeAllTime),
         of.toBytes
       ) -> of

@@ -103,6 +103,7 @@ object OpenPanes {
     val keyAt = keys.map(key => counted.output.indexWhere(_.exprId == key.exprId))
     val windowAt = counted.keys.length
     val hasRows = counted.results.nonEmpty
+    val paneWidth = PaneColumns.paneType(window.rules.refinements.ids).length
     val why = new Why(window.rules, window.rows.flatMap(_.asked.delayByKey), clocks)
     val opener = state.opener(spark, program.state, program.families)
     val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
@@ -118,7 +119,7 @@ object OpenPanes {
             .engine(clock, own, new PaneCounts)
             .openPanes()
             .map { open =>
-              val fired = open.row.getStruct(windowAt + 1, PaneColumns.paneType.length).getInt(1)
+              val fired = open.row.getStruct(windowAt + 1, paneWidth).getInt(1)
               val bounds = open.row.getStruct(windowAt, 2)
               val told = why(bounds.getLong(1), open)
               val held = if (hasRows) Some(open.row.getLong(windowAt + 2)) else open.rows

@@ -52,9 +52,12 @@ private[mullion] object Shown {
     case _ => None
   }
 
-  /** Of a projection over windows, what is not of one firing: all but the columns `pane` and `late_row`. */
+  /** Of a projection over windows, what is not of one firing: all but `late_row` and, unless panes have ids, `pane`. */
   def ofPanes(columns: Seq[NamedExpression], pane: Attribute, lateRow: Option[Attribute]): Seq[NamedExpression] =
-    columns.filterNot(column => (lateRow.toSeq :+ pane).exists(shows(column, _)))
+    columns.filterNot(column => lateRow.exists(shows(column, _))).flatMap { column =>
+      if (!shows(column, pane)) Some(column)
+      else PaneColumns.idOf(pane).map(Alias(_, column.name)())
+    }
 
   def unalias(e: NamedExpression): Expression = e match {
     case Alias(child, _) => child

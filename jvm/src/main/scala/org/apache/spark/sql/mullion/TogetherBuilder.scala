@@ -102,13 +102,14 @@ object TogetherBuilder {
   private final case class Columns(
       keys: Seq[(String, DataType)],
       window: DataType,
+      pane: DataType,
       results: Seq[(String, DataType)],
       lateRow: Option[DataType]
   ) {
     def named: Seq[(String, DataType)] =
       (Seq[(String, DataType)](
         nameColumn -> StringType
-      ) ++ keys :+ ("window" -> window) :+ ("pane" -> PaneColumns.paneType)) ++
+      ) ++ keys :+ ("window" -> window) :+ ("pane" -> pane)) ++
         results ++ lateRow.map("late_row" -> _)
   }
 
@@ -117,6 +118,7 @@ object TogetherBuilder {
       val named = Columns(
         same(parts.map(p => p.name -> p.keys.map(k => k.name -> k.dataType))),
         same(parts.map(p => p.name -> Seq("window" -> p.node.window.dataType))).head._2,
+        same(parts.map(p => p.name -> Seq("pane" -> p.node.pane.dataType))).head._2,
         same(parts.map(p => p.name -> p.results.map(r => r.name -> r.dataType))),
         same(parts.map(p => p.name -> p.node.lateRow.map(r => r.name -> r.dataType).toSeq)).headOption.map(_._2)
       )
@@ -155,6 +157,7 @@ object TogetherBuilder {
     private def fix(column: String): String = column match {
       case "window" =>
         "Windows of time and windows of row numbers do not go together: put each kind together for itself."
+      case "pane"     => "Give ids=True to all of them, or to none."
       case "late_row" => "Late rows come out whole: window the same DataFrame in both, or leave late='emit' out of one."
       case _          => "Cast it in one of them, or give it another name with .alias('...')."
     }

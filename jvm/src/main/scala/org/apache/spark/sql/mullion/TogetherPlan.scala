@@ -79,7 +79,7 @@ final class TogetherPlan private (node: WindowsTogether) {
         own.start.flatMap(_ => start) ++ functionsOf(window).flatMap(_._2.function.inputAggBufferAttributes)
     val widen = widened(name, window)
     val late = own.lateRow.flatMap(_ => node.lateRow).map { lateRow =>
-      val columns = LateOutput.columns(own.keys.map(sharedKey), own.results, lateRow)
+      val columns = LateOutput.columns(own.keys.map(sharedKey), own.results, lateRow, own.pane.dataType)
       val columnOf = own.output.map(_.exprId).zip(columns).toMap
       LateProgram(
         Some(number -> window),

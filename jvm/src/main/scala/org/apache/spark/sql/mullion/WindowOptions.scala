@@ -77,6 +77,8 @@ final case class WindowOptions(
 
   def withEmpty(empty: Boolean): WindowOptions = copy(refinements = refinements.copy(empty = empty))
 
+  def withIds(ids: Boolean): WindowOptions = copy(refinements = refinements.copy(ids = ids))
+
   def withTrigger(column: Column): WindowOptions = copy(trigger = Some(column))
 
   /** @param function

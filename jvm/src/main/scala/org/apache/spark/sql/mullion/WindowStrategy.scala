@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.exec._
 import org.apache.spark.sql.mullion.stateful.{ProcessedRows, WindowBetweenExec}
-import org.apache.spark.sql.types.{BooleanType, LongType, TimestampType}
+import org.apache.spark.sql.types.{ArrayType, BooleanType, LongType, StringType, TimestampType}
 
 import dev.mullion.MullionException
 import dev.mullion.windows.{AlignedRules, AroundRules, CustomRules, NumberedRules, SessionRules, SlicedRules}
@@ -283,7 +283,15 @@ object WindowStrategy extends SparkStrategy {
         end
       )
     )
-    val pane = CreateNamedStruct(Seq(Literal("firing"), Literal("close"), Literal("seq"), Literal(0)))
+    def text(time: Expression) = Cast(PreciseTimestampConversion(time, TimestampType, LongType), StringType)
+    val id = node.rules match {
+      case _: CustomRules => Concat(Seq(text(start), Literal("/"), text(end)))
+      case _              => text(start)
+    }
+    val named =
+      if (!node.rules.refinements.ids) Nil
+      else Seq(Literal("id"), id, Literal("merged"), Literal.create(Seq.empty[String], ArrayType(StringType, false)))
+    val pane = CreateNamedStruct(Seq(Literal("firing"), Literal("close"), Literal("seq"), Literal(0)) ++ named)
     (node.keys :+ Alias(window, node.window.name)(node.window.exprId) :+ Alias(pane, node.pane.name)(
       node.pane.exprId
     )) ++

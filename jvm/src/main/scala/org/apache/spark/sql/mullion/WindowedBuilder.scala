@@ -139,7 +139,7 @@ object WindowedBuilder {
       results = computed.map(_._2),
       resultColumns = resultColumns,
       window = AttributeReference("window", windowType, nullable = true, windowMetadata)(),
-      pane = AttributeReference("pane", PaneColumns.paneType, nullable = false)(),
+      pane = AttributeReference("pane", PaneColumns.paneType(rules.refinements.ids), nullable = false)(),
       lateColumns = lateColumns,
       lateRow = Option.when(rules.late == LatePolicy.Emit)(
         AttributeReference("late_row", StructType(lateColumns.map(a => StructField(a.name, a.dataType, a.nullable))))()
@@ -499,5 +499,20 @@ object WindowedBuilder {
 object PaneColumns {
   val windowType: StructType = new StructType().add("start", TimestampType).add("end", TimestampType)
   val numbersType: StructType = new StructType().add("start", LongType).add("end", LongType)
-  val paneType: StructType = new StructType().add("firing", StringType, nullable = false).add("seq", IntegerType)
+
+  private val plain = new StructType().add("firing", StringType, nullable = false).add("seq", IntegerType)
+  private val named = plain.add("id", StringType).add("merged", ArrayType(StringType, containsNull = false))
+
+  def paneType(ids: Boolean): StructType = if (ids) named else plain
+
+  /** Of a pane that has an id, what stays what it is from firing to firing. */
+  def idOf(pane: Expression): Option[Expression] = Option.when(pane.dataType.sameType(named)) {
+    CreateNamedStruct(
+      named.fieldNames.toSeq.zipWithIndex.drop(plain.length).flatMap { case (name, at) =>
+        Seq(Literal(name), GetStructField(pane, at))
+      }
+    )
+  }
+
+  def isPane(kind: DataType): Boolean = kind.sameType(plain) || kind.sameType(named)
 }

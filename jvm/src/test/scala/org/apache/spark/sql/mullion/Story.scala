@@ -64,7 +64,8 @@ final case class PaneStory(
     split: Option[String] = None,
     running: Boolean = false,
     perKey: Boolean = false,
-    collect: Option[CollectStory] = None
+    collect: Option[CollectStory] = None,
+    ids: Boolean = false
 ) {
 
   /** Whether windows are of row numbers. */
@@ -132,6 +133,9 @@ final case class Firing(fields: SortedMap[String, String]) {
   def end: Option[Long] = fields.get("window").map(_.stripSuffix("]").split(", ").last.toLong)
 
   def as(kind: String, index: Int): Firing = Firing(fields.removedAll(Firing.kinds) + (kind -> index.toString))
+
+  /** As a batch DataFrame has it: by no id. */
+  def withoutId: Firing = Firing(fields.removedAll(Seq("id", "merged")))
 
   override def toString: String = fields.map { case (n, v) => s"$n: $v" }.mkString("{", ", ", "}")
 }
@@ -259,7 +263,8 @@ object Story {
     aggregates = windows.flatMap(_.aggregates).distinctBy(_._1),
     accumulate = windows.forall(_.accumulate),
     late = windows.map(_.late).find(_ == "emit").getOrElse("drop"),
-    empty = windows.exists(_.empty)
+    empty = windows.exists(_.empty),
+    ids = windows.exists(_.ids)
   )
 
   private def panes(said: Said, by: Seq[String]): PaneStory = PaneStory(
@@ -300,7 +305,8 @@ object Story {
       val rule = CollectStory(collect.text("order").contains("time"), collect.number("max_rows").getOrElse(1000000L))
       collect.finish()
       rule
-    }
+    },
+    said.flag("ids", otherwise = false)
   )
 
   private def window(node: JsonNode): WindowSpec = {

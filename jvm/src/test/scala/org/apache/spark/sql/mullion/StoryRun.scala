@@ -87,8 +87,9 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
     val stories = story.next.filter(_.ours).map(_.panes).toSeq :+ story.inCheckpoint
     stories.zip(RecordsInState.operators(checkpoint)).map { case (panes, operator) =>
       val read = Facade.readPanes(spark, checkpoint.toString, operator)
-      requireColumns(read, (panes.keys :+ "window") ++ panes.columns, panes.isNumbered)
-      told(read, panes, Nil).collect().map(r => Firing.told(r.getString(0), names)).toSeq
+      val pane = if (panes.ids) Seq("pane") else Nil
+      requireColumns(read, (panes.keys :+ "window") ++ pane ++ panes.columns, panes.isNumbered)
+      told(read, panes, ids(panes)).collect().map(r => Firing.told(r.getString(0), names)).toSeq
     }
   }
 
@@ -139,7 +140,8 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
     val plain = panes.collect.fold(clocked)(c => clocked.withCollect(c.byTime, Firing.rows, c.maxRows))
     val withGap = panes.gapByRow.fold(plain)(gap => plain.withGap(expr(gap)))
     val withRanges = panes.ranges.fold(withGap)(ranges => withGap.withRanges(expr(ranges)))
-    val refined = withRanges.withOnTime(panes.onTime).withAccumulate(panes.accumulate).withEmpty(panes.empty)
+    val refined =
+      withRanges.withOnTime(panes.onTime).withAccumulate(panes.accumulate).withEmpty(panes.empty).withIds(panes.ids)
     val counting = panes.early.flatMap(_.count).fold(refined)(refined.withEarlyCount)
     val options =
       panes.early.fold(counting) { e =>
@@ -174,8 +176,12 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
       val fields = "unix_micros(late_row.ts) AS ts" +: names.tail.map(n => s"late_row.`$n`")
       s"if(late_row IS NULL, NULL, struct(${fields.mkString(", ")})) AS late_row"
     }
-    told(panes, story.last, Seq("pane.firing", "pane.seq") ++ lateRow)
+    told(panes, story.last, Seq("pane.firing", "pane.seq") ++ ids(story.last) ++ lateRow)
   }
+
+  /** Of a pane that took nothing in, only its id. */
+  private def ids(panes: PaneStory): Seq[String] =
+    if (!panes.ids) Nil else Seq("pane.id", "if(size(pane.merged) = 0, NULL, pane.merged) AS merged")
 
   /** Panes as JSON, with times as microseconds: the same in every language, over the whole range of time. */
   private def told(panes: DataFrame, of: PaneStory, more: Seq[String]): DataFrame = {

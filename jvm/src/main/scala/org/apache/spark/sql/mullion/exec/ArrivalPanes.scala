@@ -44,7 +44,7 @@ private[exec] final class ArrivalPanes(
   private lazy val update = new RowUpdate(functions, rows.filters, numbered)
   private val late = program.lateRow.map { lateRow =>
     val whole = CreateNamedStruct(rows.lateColumns.flatMap(c => Seq(Literal(c.name), c)))
-    new LateOutput(rows.input, program.keys, program.results, Alias(whole, lateRow.name)())
+    new LateOutput(rows.input, program.keys, program.results, Alias(whole, lateRow.name)(), program.pane.dataType)
   }
 
   private val timeAt = rows.input.indexWhere(_.exprId == rows.time.exprId)
@@ -163,7 +163,9 @@ private[exec] final class ArrivalPanes(
     val work = accumulators.blank()
     late.foreach(update(work, _))
     counts.firedClose += 1
-    output.fire(book.key, pane.start, pane.end, Firing.Close, 0, work)
+    val name = output.nameOfReopened(pane.start, pane.end, clock.number, book.reopenedBefore)
+    book.reopenedBefore += 1
+    output.fire(book.key, pane.start, pane.end, Firing.Close, 0, name, work)
   }
 
   /** Makes one slot of those whose sessions became one. */
@@ -186,7 +188,13 @@ private[exec] final class ArrivalPanes(
 
   private def fire(book: Open, pane: ArrivalPane, firing: org.apache.spark.unsafe.types.UTF8String): InternalRow = {
     val index = if (running || early.isDefined) book.panes.fired(pane) else 0
-    output.fire(book.key, pane.start, pane.end, firing, index, book.holds(pane))
+    val name =
+      if (!output.ids) PaneName.none
+      else {
+        val (id, merged) = book.panes.nameOf(pane)
+        PaneName(id, merged)
+      }
+    output.fire(book.key, pane.start, pane.end, firing, index, name, book.holds(pane))
   }
 
   /** What comes out of keys that have all their rows; they are written back then. */
@@ -302,6 +310,9 @@ private[exec] final class ArrivalPanes(
     lazy val reopened: ReopenedPanes[InternalRow] = new ReopenedPanes(program.isSession)
 
     val openAtFirst: Long = if (isNew) 0L else panes.countOpen
+
+    /** How many panes late rows have opened in this batch. */
+    var reopenedBefore: Long = 0L
 
     /** How many panes have closed. */
     var closed: Long = 0L
@@ -478,20 +489,24 @@ private[exec] object ArrivalPanes {
     }
 
     def empty: ArrivalBook = program.rules match {
-      case NumberedRules(count: CountWindow)    => new CountBook(count, grid.get, rows.asked.running, 0L)
-      case NumberedRules(GlobalWindow(trigger)) => GlobalBook.empty(trigger)
-      case aligned: AlignedRules                => AlignedBook.empty(aligned, rows.asked.running, counted, keyClock)
-      case sessions: SessionRules               => SessionBook.empty(sessions, !rows.keepsRows, counted, keyClock)
-      case other                                => refused(other)
+      case NumberedRules(count: CountWindow, _)    => new CountBook(count, grid.get, rows.asked.running, 0L)
+      case NumberedRules(GlobalWindow(trigger), _) => GlobalBook.empty(trigger)
+      case aligned: AlignedRules                   => AlignedBook.empty(aligned, rows.asked.running, counted, keyClock)
+      case sessions: SessionRules => SessionBook.empty(sessions, !rows.keepsRows, counted, ids, keyClock)
+      case other                  => refused(other)
     }
 
     def fromBytes(bytes: Array[Byte]): ArrivalBook = program.rules match {
-      case NumberedRules(count: CountWindow)    => CountBook.fromBytes(count, grid.get, rows.asked.running, bytes)
-      case NumberedRules(GlobalWindow(trigger)) => GlobalBook.fromBytes(trigger, bytes)
+      case NumberedRules(count: CountWindow, _)    => CountBook.fromBytes(count, grid.get, rows.asked.running, bytes)
+      case NumberedRules(GlobalWindow(trigger), _) => GlobalBook.fromBytes(trigger, bytes)
       case aligned: AlignedRules  => AlignedBook.fromBytes(aligned, rows.asked.running, counted, keyClock, bytes)
-      case sessions: SessionRules => SessionBook.fromBytes(sessions, !rows.keepsRows, counted, keyClock, bytes)
+      case sessions: SessionRules => SessionBook.fromBytes(sessions, !rows.keepsRows, counted, ids, keyClock, bytes)
       case other                  => refused(other)
     }
+
+    private val ids =
+      if (!program.rules.refinements.ids) SessionIds.none
+      else SessionIds(kept = true, rows.asked.running || rows.asked.delayByKey.isDefined, clock.number)
 
     private def keyClock: KeyClock =
       rows.asked.delayByKey.fold(KeyClock.ofStream(clock.before))(KeyClock.ofKey(_, BatchClock.BeforeAllTime))

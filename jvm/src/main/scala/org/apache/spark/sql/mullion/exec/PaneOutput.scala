@@ -3,11 +3,12 @@ package org.apache.spark.sql.mullion.exec
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.mullion.PaneColumns
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-import dev.mullion.windows.FiringKind
+import dev.mullion.windows.{CustomRules, FiringKind, PaneId, PaneRules}
 
 /** The kinds of firing, as the output names them. */
 object Firing {
@@ -30,6 +31,21 @@ object Firing {
   private def named(kind: FiringKind): UTF8String = UTF8String.fromString(kind.name)
 }
 
+/** What a firing calls its pane.
+  *
+  * @param merged
+  *   what the panes were called that became part of it since it opened or last fired
+  */
+private[exec] final case class PaneName(id: String, merged: Seq[String])
+
+private[exec] object PaneName {
+
+  /** Of a pane that is not called anything. */
+  val none: PaneName = PaneName("", Nil)
+
+  def apply(id: String): PaneName = PaneName(id, Nil)
+}
+
 /** Makes output rows: keys, `window`, `pane`, the results over the evaluated functions, and `late_row` if late rows
   * come out.
   *
@@ -39,6 +55,8 @@ object Firing {
   *   the key columns, among them
   * @param notes
   *   the types of the columns that accumulators have after their buffers
+  * @param rules
+  *   whether firings tell the ids of panes, and what these are
   */
 final class PaneOutput(
     keyLayout: Seq[Attribute],
@@ -47,10 +65,17 @@ final class PaneOutput(
     functions: Seq[AggregateFunction],
     functionResults: Seq[Attribute],
     results: Seq[NamedExpression],
-    lateRow: Option[DataType]
+    lateRow: Option[DataType],
+    rules: PaneRules
 ) {
+
+  /** Whether panes have ids. */
+  val ids: Boolean = rules.refinements.ids
+
+  private val paneType = PaneColumns.paneType(ids)
+  private val byRange = rules.isInstanceOf[CustomRules]
   private val windowColumn = AttributeReference("window", PaneColumns.windowType, nullable = false)()
-  private val paneColumn = AttributeReference("pane", PaneColumns.paneType, nullable = false)()
+  private val paneColumn = AttributeReference("pane", paneType, nullable = false)()
   private val facts = Seq(windowColumn, paneColumn)
 
   private val offsets = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
@@ -81,14 +106,29 @@ final class PaneOutput(
 
   // Generated code that makes a struct boxes what goes into it; these are copied as they are.
   private val window = UnsafeProjection.create(PaneColumns.windowType)(InternalRow(0L, 0L)).copy()
-  private val paneColumns = UnsafeProjection.create(PaneColumns.paneType)
+  private val paneColumns = UnsafeProjection.create(paneType)
   // Of the firing that was last: mostly the next is such a one too.
   private var last = Firing.Close
   private var fired = paneOf(last)
   private val factsRow = new GenericInternalRow(2)
   private val pane = new PaneRow(factsRow, values)
 
-  private def paneOf(firing: UTF8String): UnsafeRow = paneColumns(InternalRow(firing, 0)).copy()
+  private def paneOf(firing: UTF8String): UnsafeRow =
+    paneColumns(if (ids) InternalRow(firing, 0, UTF8String.EMPTY_UTF8, noneMerged) else InternalRow(firing, 0)).copy()
+
+  private lazy val noneMerged = ArrayData.toArrayData(Array.empty[Any])
+
+  /** What a pane is called that no other is like: by its window alone. */
+  def nameOf(start: Long, end: Long): PaneName =
+    if (!ids) PaneName.none else PaneName(if (byRange) PaneId.ofRange(start, end) else PaneId.ofWindow(start))
+
+  /** What a pane is called that late rows opened: see [[PaneId.reopened]]. */
+  def nameOfReopened(start: Long, end: Long, batch: Long, number: Long = 0L): PaneName =
+    if (!ids) PaneName.none else PaneName(PaneId.reopened(nameOf(start, end).id, batch, number))
+
+  /** One firing of a pane that is called by its window. */
+  def fire(keys: InternalRow, start: Long, end: Long, firing: UTF8String, seq: Int, work: InternalRow): UnsafeRow =
+    fire(keys, start, end, firing, seq, nameOf(start, end), work)
 
   /** One firing of a pane.
     *
@@ -97,7 +137,15 @@ final class PaneOutput(
     * @param work
     *   the accumulator at work
     */
-  def fire(keys: InternalRow, start: Long, end: Long, firing: UTF8String, seq: Int, work: InternalRow): UnsafeRow = {
+  def fire(
+      keys: InternalRow,
+      start: Long,
+      end: Long,
+      firing: UTF8String,
+      seq: Int,
+      name: PaneName,
+      work: InternalRow
+  ): UnsafeRow = {
     var i = 0
     while (i < imperative.length) {
       val (function, at) = imperative(i)
@@ -106,11 +154,18 @@ final class PaneOutput(
     }
     window.setLong(0, start)
     window.setLong(1, end)
-    if (last ne firing) {
-      last = firing
-      fired = paneOf(firing)
+    if (ids) {
+      val merged =
+        if (name.merged.isEmpty) noneMerged
+        else ArrayData.toArrayData(name.merged.iterator.map(UTF8String.fromString).toArray[Any])
+      fired = paneColumns(InternalRow(firing, seq, UTF8String.fromString(name.id), merged))
+    } else {
+      if (last ne firing) {
+        last = firing
+        fired = paneOf(firing)
+      }
+      fired.setInt(1, seq)
     }
-    fired.setInt(1, seq)
     factsRow.update(0, window)
     factsRow.update(1, fired)
     paneProjection(pane.of(keys, work))
@@ -164,20 +219,38 @@ final class LateOutput(
     layout: Seq[Attribute],
     keys: Seq[Attribute],
     results: Seq[NamedExpression],
-    lateRow: NamedExpression
+    lateRow: NamedExpression,
+    pane: DataType
 ) {
-  private val projection = UnsafeProjection.create(LateOutput.columns(keys, results, lateRow), layout)
+  private val projection = UnsafeProjection.create(LateOutput.columns(keys, results, lateRow, pane), layout)
 
   def apply(row: InternalRow): UnsafeRow = projection(row)
 }
 
 object LateOutput {
-  private val pane = CreateNamedStruct(
-    Seq(Literal("firing"), Literal(Firing.Late, StringType), Literal("seq"), Literal(None.orNull, IntegerType))
-  )
 
-  /** The output's columns for a late row. */
-  def columns(keys: Seq[Expression], results: Seq[NamedExpression], lateRow: NamedExpression): Seq[Expression] =
-    (keys :+ Literal(None.orNull, PaneColumns.windowType) :+ pane) ++
+  /** The output's columns for a late row.
+    *
+    * @param pane
+    *   the type of the column `pane`, of which a late row has the firing alone
+    */
+  def columns(
+      keys: Seq[Expression],
+      results: Seq[NamedExpression],
+      lateRow: NamedExpression,
+      pane: DataType
+  ): Seq[Expression] =
+    (keys :+ Literal(None.orNull, PaneColumns.windowType) :+ paneOf(pane)) ++
       results.map(r => Literal(None.orNull, r.dataType)) :+ lateRow
+
+  private def paneOf(pane: DataType): Expression = CreateNamedStruct(pane match {
+    case StructType(fields) =>
+      fields.toSeq.flatMap { field =>
+        Seq(
+          Literal(field.name),
+          if (field.name == "firing") Literal(Firing.Late, StringType) else Literal(None.orNull, field.dataType)
+        )
+      }
+    case other => throw new IllegalStateException(s"a pane of type ${other.sql}")
+  })
 }

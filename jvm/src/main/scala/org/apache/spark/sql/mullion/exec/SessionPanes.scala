@@ -38,6 +38,7 @@ private[exec] final class SessionPanes(
   private val lastAt = firstAt + 1
   private val rowsAt = program.rowsAt.get
   private val fixedGap = rules.window.gap
+  private val ids = rules.refinements.ids
   // The starts of the sessions that a partial row touches.
   private var touched = new Array[Long](4)
   private var touches = 0
@@ -67,11 +68,11 @@ private[exec] final class SessionPanes(
     )
 
   override protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], beside: Option[Array[Byte]]): Book = {
-    val open = SessionSet.fromBytes(panes, firesOpen)
+    val open = SessionSet.fromBytes(panes, firesOpen, ids)
     val queued = rules.early.flatMap(open.firstToFire).map(s => (s.eventReading, s.wallReading))
     val held = new SessionSums.InHand(inState, key)
     beside.foreach(held.read(open, _))
-    new Book(rules, clock, key, due, open, SessionSet.fromBytes(panes, firesOpen), queued, held, accumulators)
+    new Book(rules, clock, key, due, open, SessionSet.fromBytes(panes, firesOpen, ids), queued, held, accumulators)
   }
 
   override protected def atOnce(row: InternalRow): Option[InternalRow] = None
@@ -99,7 +100,10 @@ private[exec] final class SessionPanes(
     if (book.reopened.isEmpty) Iterator.empty
     else {
       counts.firedClose += book.reopened.size
-      book.reopened.iterator.map(session => fire(book, session, Firing.Close, book.sumsReopened.whole(session.first)))
+      book.reopened.iterator.map { session =>
+        val name = output.nameOfReopened(session.first, session.end, clock.number)
+        fire(book, session, Firing.Close, name, book.sumsReopened.whole(session.first))
+      }
     }
 
   override protected def applied(book: Book): Iterator[InternalRow] =
@@ -150,7 +154,23 @@ private[exec] final class SessionPanes(
       firing: UTF8String,
       accumulator: UnsafeRow
   ): InternalRow =
-    output.fire(book.key, session.first, session.end, firing, session.fired, accumulators.load(accumulator))
+    fire(book, session, firing, nameOf(session), accumulator)
+
+  private def fire(
+      book: Book,
+      session: SessionSet.Session,
+      firing: UTF8String,
+      name: PaneName,
+      accumulator: UnsafeRow
+  ): InternalRow =
+    output.fire(book.key, session.first, session.end, firing, session.fired, name, accumulators.load(accumulator))
+
+  private def nameOf(session: SessionSet.Session): PaneName =
+    if (!ids) PaneName.none
+    else {
+      session.name(origin(rules, clock))
+      PaneName(session.id.text, session.merged.map(_.text))
+    }
 
   /** Adds a partial row to `open`, and makes one accumulator of those that it touches, in order of time. */
   private def merge(
@@ -219,8 +239,16 @@ private[exec] object SessionPanes {
     override def firstReadings(early: EarlyFiring): Option[(Long, Long)] =
       open.firstToFire(early).map(s => (s.eventReading, s.wallReading))
 
-    override def stored: (Array[Byte], Array[Byte]) = (open.toBytes(rules.firesOpen), sums.leave(open))
+    override def stored: (Array[Byte], Array[Byte]) = {
+      val ids = rules.refinements.ids
+      if (ids) open.foreach(_.name(origin(rules, clock)))
+      (open.toBytes(rules.firesOpen, ids), sums.leave(open))
+    }
   }
+
+  /** What tells sessions apart that open with one time. */
+  private def origin(rules: SessionRules, clock: BatchClock): Long =
+    if (rules.window.gap.isDefined) 0L else PaneId.origin(clock.number, 0L)
 
   def families(program: WindowProgram): Seq[FamilySpec] =
     (sessionsFamily(program) +: PaneSums.chunksFamily(program, sessionsFamily(program)).toSeq) ++

@@ -72,7 +72,9 @@ private[exec] final class SlidingPanes(
     case aligned: AlignedRules if isLate(row) =>
       val start = row.getLong(sliceAt)
       counts.firedClose += 1
-      Some(output.fire(keyOf(row), start, aligned.window.end(start), Firing.Close, 0, accumulators.open(row)))
+      val end = aligned.window.end(start)
+      val name = output.nameOfReopened(start, end, clock.number)
+      Some(output.fire(keyOf(row), start, end, Firing.Close, 0, name, accumulators.open(row)))
     case _ => None
   }
 
@@ -136,7 +138,8 @@ private[exec] final class SlidingPanes(
         fold.push(row.getKey, row.getValue)
       }
       val sum = accumulators.load(fold.sum.getOrElse(throw new IllegalStateException(s"no row at $window")).copy())
-      output.fire(book.key, rules.windowStart(window), rules.windowEnd(window), Firing.Close, 0, sum)
+      val (start, end) = (rules.windowStart(window), rules.windowEnd(window))
+      output.fire(book.key, start, end, Firing.Close, 0, output.nameOfReopened(start, end, clock.number), sum)
     }
   }
 

@@ -133,7 +133,9 @@ private[exec] final class TumblingPanes(
   private def reopen(row: InternalRow): InternalRow = {
     val key = paneKey(row)
     counts.firedClose += 1
-    output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, 0, accumulators.open(row))
+    val (start, end) = (bounds.start(key), bounds.end(key))
+    val name = output.nameOfReopened(start, end, clock.number)
+    output.fire(key, start, end, Firing.Close, 0, name, accumulators.open(row))
   }
 
   private def fired(work: InternalRow): Int = if (firesOpen) work.getInt(firedAt) else 0

@@ -283,13 +283,14 @@ final class WindowExec(
     val clock =
       if (program.onProcessingTime) {
         val (before, now) = driverClock(getStateInfo).processingTime(batch(getStateInfo), batchTimestampMs.get)
-        BatchClock(before, now, wall = now, rowsCame)
+        BatchClock(before, now, wall = now, rowsCame, batch(getStateInfo))
       } else
         BatchClock(
           before = WindowExec.clockBefore(stateInfo, eventTimeWatermarkForLateEvents.get),
           now = TimeMath.fromMillis(eventTimeWatermarkForEviction.get),
           wall = TimeMath.fromMillis(batchTimestampMs.get),
-          rowsCame
+          rowsCame,
+          batch(getStateInfo)
         )
     followWallClock(rowsCame, child)
     followRecovery(batch(getStateInfo))

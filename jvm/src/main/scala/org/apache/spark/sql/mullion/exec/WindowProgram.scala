@@ -152,7 +152,8 @@ final case class WindowProgram(
       keyLayout: Seq[Attribute],
       notes: Seq[DataType],
       functions: Seq[AggregateFunction]
-  ): PaneOutput = new PaneOutput(keyLayout, keys, notes, functions, functionResults, results, lateRow.map(_.dataType))
+  ): PaneOutput =
+    new PaneOutput(keyLayout, keys, notes, functions, functionResults, results, lateRow.map(_.dataType), rules)
 
   /** How records are kept that are in order of one time: where in the key it stands is the store's choice. */
   private[exec] def timeOrder: RecordOrder = state match {
@@ -187,7 +188,7 @@ final case class WindowProgram(
 
   def late: Seq[LateProgram] = lateRow
     .filter(_ => rows.isEmpty)
-    .map(row => LateProgram(None, lateKey, slice, isSession, LateOutput.columns(keys, results, row)))
+    .map(row => LateProgram(None, lateKey, slice, isSession, LateOutput.columns(keys, results, row, pane.dataType)))
     .toSeq
 
   def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine = rules match {

@@ -57,7 +57,9 @@ final case class StateHeader(
     "window" -> window.describe,
     "allowed lateness" -> Duration.describe(allowedLateness),
     "early firing" -> early.fold("none")(_.describe),
-    "firings" -> (if (refinements == Refinements.none) "none" else refinements.describe.mkString(", ")),
+    "firings" -> (if (refinements.describe.isEmpty) "none" else refinements.describe.mkString(", ")),
+    // Of other windows ids follow from what is known anyway.
+    "ids of sessions" -> (if (refinements.ids && window.isSession) "kept" else "not kept"),
     "clock" -> clock,
     "keys" -> keys.mkString(", "),
     "aggregates" -> aggregates.mkString(", "),
@@ -116,6 +118,8 @@ object StateHeader {
   ) {
     def spec: WindowSpec =
       ofCalendar.orElse(ofTime).orElse(ofRows).orElse(ranges.map(CustomWindow(_))).getOrElse(SessionWindow(gap))
+
+    private[StateHeader] def isSession: Boolean = spec.isInstanceOf[SessionWindow]
 
     private def ofCalendar: Option[WindowSpec] =
       for (days <- days; months <- months; first <- first; zone <- zone)

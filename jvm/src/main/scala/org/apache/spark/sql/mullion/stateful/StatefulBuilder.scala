@@ -115,7 +115,7 @@ object StatefulBuilder {
         s"The window '$name' must be what one windowed(...).agg(...) makes of the rows that it is given; it has " +
           s"${windows.length} windows${if (ProcessedRows.areIn(plan)) "" else ", and other rows"}."
       )
-    if (!plan.output.exists(c => c.name == "pane" && c.dataType.sameType(PaneColumns.paneType)))
+    if (!plan.output.exists(c => c.name == "pane" && PaneColumns.isPane(c.dataType)))
       throw MullionException.invalid(
         s"The window '$name' gives the columns ${plan.output.map(_.name).mkString(", ")}: callbacks are called by 'pane', which " +
           "windowed(...).agg(...) gives. Keep it."
