@@ -370,6 +370,38 @@ def test_a_timer_without_tables_is_called_once_before_there_are_events_and_as_of
         assert len(topics.read(app.broker, "totals")) == 3
 
 
+def test_an_app_of_timers_alone_is_called_by_the_clock_and_after_a_restart_too(tmp_path: Path) -> None:
+    clock = ManualClock(start_ms=0)
+    app = app_in(tmp_path, clock=clock)
+    ticks = app.topic("ticks")
+
+    @app.timer(10)
+    async def tick() -> None:
+        await ticks.send(value={"tick": 1})
+
+    @app.timer(25)
+    async def tock() -> None:
+        await ticks.send(value={"tick": 2})
+
+    for times in (1, 2):
+        with app.start() as running:
+            running.settle()
+            for _ in range(3):
+                running.advance("10 seconds")
+                running.settle()
+        found = topics.read(app.broker, "ticks")["tick"].to_pylist()
+        assert sorted(found) == [1] * 3 * times + [2] * times
+    app.run(until="drained")
+
+    @app.agent(app.topic("in", value_type=str))
+    async def read(stream: Any) -> None:
+        async for _ in stream:
+            pass
+
+    with pytest.raises(IncompatibleStateError, match="read the topics in, and when it began they were none"):
+        app.start()
+
+
 def test_fields_may_have_any_name_that_is_not_the_topics_own_and_events_none(tmp_path: Path) -> None:
     for compiled in (True, False):
         app = app_in(tmp_path / str(compiled), compiled=compiled)

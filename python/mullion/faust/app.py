@@ -128,7 +128,7 @@ class App(Program, SharedApp):
         self.run()
 
     def _jobs(self) -> Sequence[Job]:
-        if not self.agents:
+        if not self.agents and not self.timers:
             return []
         type_by_groups(self.agents.values())
         read = tuple(dict.fromkeys(agent.channel.name for agent in self.agents.values()))
@@ -211,7 +211,8 @@ class App(Program, SharedApp):
             place = places[0] if len(places) == 1 else F.explode(F.array(*places))
             mine = of_topic.withColumn("_place", place).select("*", "_place.*").drop("_place")
             rows = mine if rows is None else rows.unionByName(mine, allowMissingColumns=True)
-        assert rows is not None
+        if rows is None:
+            rows = self._nothing(spark)
         # In order of arrival, before a shuffle mixes them.
         numbered = rows.withColumn("_position", _jvm.row_in_batch(spark))
         if folds:
@@ -235,6 +236,12 @@ class App(Program, SharedApp):
         )
         return made
 
+    def _nothing(self, spark: SparkSession) -> DataFrame:
+        """A source that never has rows, for timers alone: the clock has batches run, and a query reads something."""
+        stream = DirBroker(self.folder_of(_JOB) / "nothing").stream(spark, "nothing", "value string")
+        place = {"_agent": F.lit(None).cast("int"), "_shard": F.lit("")}
+        return stream.drop("value").withColumns(place)
+
     def _sinks(self) -> set[str]:
         """The topics that agents are known to publish to."""
         sinks = [sink for agent in self.agents.values() for sink in agent.sinks]
@@ -249,9 +256,9 @@ class App(Program, SharedApp):
         anew = f"begin anew with another checkpoint than {self.checkpoint}"
         if known["topics"] != topics:
             raise IncompatibleStateError(
-                f"The agents of {self.name!r} read the topics {', '.join(topics)}, and when it began they were "
-                f"{', '.join(known['topics'])}. Its query cannot go on with others. Make another App, with an "
-                f"id of its own, for what is new, or {anew}."
+                f"The agents of {self.name!r} read the topics {', '.join(topics) or 'of nobody'}, and when it began "
+                f"they were {', '.join(known['topics']) or 'none'}. Its query cannot go on with others. Make another "
+                f"App, with an id of its own, for what is new, or {anew}."
             )
         for agent, field in shards.items():
             before = known["shards"].get(agent, field)
