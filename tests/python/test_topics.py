@@ -531,6 +531,41 @@ def test_a_column_that_becomes_wider_under_a_running_query_stops_it_before_a_row
     assert seen == [1, 2]
 
 
+def _prices(stream: DataFrame) -> list[Any]:
+    seen: list[Any] = []
+    query = stream.writeStream.foreachBatch(lambda rows, _: seen.extend(row.price for row in rows.collect()))
+    query.trigger(availableNow=True).start().awaitTermination()
+    return seen
+
+
+def test_decimals_that_are_declared_are_written_streamed_and_read_with_all_of_their_digits(
+    broker: topics.DirBroker, spark: SparkSession
+) -> None:
+    price, fine = decimal.Decimal("1.50"), decimal.Decimal("12345678901234567890.12")
+    topics.produce(broker, "sums", [{"price": price}])
+    # One that has rows already, and one that has none.
+    streams = [broker.stream(spark, "sums", schema="price decimal(30, 2)")]
+    streams.append(broker.stream(spark, "prices", schema="price decimal(30, 2), of struct<d: decimal(10, 4)>"))
+    for topic in ("sums", "prices"):
+        topics.produce(broker, topic, [{"price": fine}, {"price": None}])
+        topics.produce(broker, topic, [{"price": 3}])
+        topics.produce(broker, topic, [{"price": decimal.Decimal("0.1")}])
+        with pytest.raises(
+            InvalidArgumentError, match=r"'price' is double here, and decimal\(30,2\) in the topic.*Send"
+        ):
+            topics.produce(broker, topic, [{"price": 0.25}])
+    topics.produce(broker, "prices", [{"of": {"d": decimal.Decimal("1.5")}}])
+
+    whole = [fine, None, decimal.Decimal(3), decimal.Decimal("0.1")]
+    for topic, stream in zip(("sums", "prices"), streams, strict=True):
+        seen = _prices(stream)
+        assert seen == ([price, *whole] if topic == "sums" else [*whole, None])
+        table = topics.read(broker, topic)
+        assert table["price"].to_pylist() == seen
+        assert table["price"].type == pa.decimal128(30, 2)
+    assert topics.read(broker, "prices")["of"].to_pylist()[-1] == {"d": decimal.Decimal("1.5000")}
+
+
 def test_a_schema_that_is_given_is_announced_to_producers_who_then_keep_to_it(
     broker: topics.DirBroker, spark: SparkSession
 ) -> None:

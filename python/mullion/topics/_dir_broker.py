@@ -18,7 +18,7 @@ from mullion._app.clock import Clock
 from mullion.errors import InvalidArgumentError
 from mullion.topics import _types
 from mullion.topics._brokers import Publisher, SchemaLike
-from mullion.topics._dir_topic import REVISION_AT, REVISION_DIGITS, About, DirTopic, read_rows, stored_name
+from mullion.topics._dir_topic import REVISION_AT, REVISION_DIGITS, About, DirTopic, read_rows, stored_name, taken
 from mullion.topics._records import COLUMNS, KEY, TIMESTAMP, Data, keys_of, timestamps_of, values_of
 from mullion.topics._schemas import remember, remembered_schema, spark_schema
 
@@ -59,7 +59,9 @@ class DirBroker:
         values = values_of(topic, data)
         times, names = timestamps_of(timestamps, len(values), clock), keys_of(keys, len(values))
         # Refused before anything is written.
-        folder.about().joined(topic, _types.schema_of(values.schema))
+        about = folder.about()
+        values = taken(topic, values, about)
+        about.joined(topic, _types.schema_of(values.schema))
         staged = folder.stage(values, names, times)
         try:
             folder.append([staged])

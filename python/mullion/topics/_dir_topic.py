@@ -25,6 +25,7 @@ count: a query stops at a file of a later revision than it knows.
 from __future__ import annotations
 
 import contextlib
+import decimal
 import fcntl
 import json
 import os
@@ -67,8 +68,8 @@ class TopicColumn:
 
     @property
     def pieces(self) -> tuple[T.DataType, ...]:
-        """The types that a reader looks for: before there are rows, the one that was announced."""
-        return self.stored or (self.type,)
+        """The types that a reader looks for: those of the rows that there are, and the one of rows to come."""
+        return self.stored if self.type in self.stored else (*self.stored, self.type)
 
     def joined(self, topic: str, other: T.DataType) -> TopicColumn:
         """With what a call brought; raises :class:`InvalidArgumentError` where that is of another type."""
@@ -278,6 +279,29 @@ class DirTopic:
         with (self.folder / "_lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+def taken(topic: str, values: pa.Table, about: About) -> pa.Table:
+    """The values as a topic takes them: whole numbers that fit a column of decimals are decimals.
+
+    Raises :class:`InvalidArgumentError` for floats in such a column, which would make floats of all that it has.
+    """
+    for column in about.columns:
+        if not isinstance(column.type, T.DecimalType) or column.name not in values.column_names:
+            continue
+        given = values[column.name]
+        if pa.types.is_floating(given.type):
+            raise InvalidArgumentError(
+                f"Topic {topic!r}: column {column.name!r} is double here, and {column.type.simpleString()} in the "
+                "topic, whose digits a float does not keep. Send decimals: decimal.Decimal(str(value))."
+            )
+        if pa.types.is_integer(given.type):
+            whole = [None if value is None else decimal.Decimal(value) for value in given.to_pylist()]
+            with contextlib.suppress(pa.ArrowInvalid):
+                # Larger ones make the column wider.
+                decimals = pa.chunked_array([pa.array(whole, _types.arrow_of(column.type))])
+                values = values.set_column(values.column_names.index(column.name), column.name, decimals)
+    return values
 
 
 def write_rows(
