@@ -13,6 +13,7 @@ from mullion._flat import flat
 from mullion._panes import open_panes, read_panes
 from mullion._recovery import recover
 from mullion._together import together
+from mullion._upsert import changelog, upsert
 from mullion._version import __version__
 from mullion._windowed import Windowed, windowed
 from mullion.errors import (
@@ -28,6 +29,7 @@ from mullion.errors import (
     UnsupportedError,
     VersionMismatchError,
 )
+from mullion.tables import DeltaTable, JdbcTable, ParquetTable
 from mullion.windows import Around, Count, Custom, Early, Global, Session, Sliding, Tumbling
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "Count",
     "Custom",
     "DamagedStateError",
+    "DeltaTable",
     "DroppedRowsWarning",
     "Duration",
     "Early",
@@ -42,7 +45,9 @@ __all__ = [
     "Global",
     "IncompatibleStateError",
     "InvalidArgumentError",
+    "JdbcTable",
     "MullionError",
+    "ParquetTable",
     "QueryFailedError",
     "Session",
     "Sliding",
@@ -53,11 +58,13 @@ __all__ = [
     "VersionMismatchError",
     "Windowed",
     "__version__",
+    "changelog",
     "configure",
     "flat",
     "open_panes",
     "read_panes",
     "recover",
     "together",
+    "upsert",
     "windowed",
 ]

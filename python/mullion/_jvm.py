@@ -329,6 +329,37 @@ def together(windows: Mapping[str, DataFrame]) -> DataFrame:
     return _dataframe(jvm.together(names, _array(spark, "org.apache.spark.sql.Dataset", frames)), spark)
 
 
+def pane_keys(panes: DataFrame) -> list[str]:
+    """The columns that name a pane together with its id."""
+    return list(facade(panes.sparkSession).paneKeys(_internal(panes, "_jdf")))
+
+
+def upsert_jdbc(rows: DataFrame, keys: DataFrame, options: Mapping[str, str]) -> None:
+    """Puts rows into a table of a database in place of those of ``keys``."""
+    facade(rows.sparkSession).upsertJdbc(_internal(rows, "_jdf"), _internal(keys, "_jdf"), dict(options))
+
+
+def read_jdbc(spark: SparkSession, options: Mapping[str, str]) -> DataFrame | None:
+    """What a table of a database holds; ``None`` where there is none."""
+    found = facade(spark).readJdbc(_internal(spark, "_jsparkSession"), dict(options))
+    return None if found is None else _dataframe(found, spark)
+
+
+def newest_version(spark: SparkSession, table: str) -> int:
+    """The newest version of a table that is written whole each time; -1 if there is none."""
+    return int(facade(spark).newestVersion(_internal(spark, "_jsparkSession"), table))
+
+
+def version_folder(spark: SparkSession, version: int) -> str:
+    """What the folder of a version is called."""
+    return str(facade(spark).versionFolder(version))
+
+
+def remove_versions_before(spark: SparkSession, table: str, version: int) -> None:
+    """Removes the folders of older versions."""
+    facade(spark).removeVersionsBefore(_internal(spark, "_jsparkSession"), table, version)
+
+
 def read_panes(
     spark: SparkSession, checkpoint: str, which: int, panes: DataFrame | None, window: str | None
 ) -> DataFrame:

@@ -96,6 +96,26 @@ object Facade {
   def together(names: Array[String], windows: Array[DataFrame]): DataFrame =
     TogetherBuilder(names.toSeq.zip(windows.toSeq.map(Session.classic)))
 
+  /** The columns that name a pane together with its id; see `PaneKeys`. */
+  def paneKeys(panes: DataFrame): Array[String] = PaneKeys.of(Session.classic(panes)).toArray
+
+  /** Puts rows into a table of a database in place of those of the same keys; see `JdbcUpsert`. */
+  def upsertJdbc(rows: DataFrame, keys: DataFrame, options: java.util.Map[String, String]): Unit =
+    JdbcUpsert(Session.classic(rows), Session.classic(keys), options)
+
+  /** What a table of a database holds, or null where there is none. */
+  def readJdbc(spark: SparkSession, options: java.util.Map[String, String]): DataFrame =
+    JdbcUpsert.read(Session.classic(spark), options).orNull
+
+  /** The newest version of a table that is written whole each time, or -1; see `TableVersions`. */
+  def newestVersion(spark: SparkSession, table: String): Long = TableVersions.newest(Session.classic(spark), table)
+
+  /** What a version's folder in its table's is called. */
+  def versionFolder(version: Long): String = TableVersions.folder(version)
+
+  def removeVersionsBefore(spark: SparkSession, table: String, version: Long): Unit =
+    TableVersions.removeBefore(Session.classic(spark), table, version)
+
   /** The panes that are open in a checkpoint: keys, `window`, and the aggregates so far.
     *
     * @param operator

@@ -1,0 +1,200 @@
+"""Tables that show the panes of a stream as they last fired, and what changes in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.types import DataType
+
+from mullion import _jvm
+from mullion._calls import explained
+from mullion._flat import flat
+from mullion._windowed import require_dataframe
+from mullion.errors import InvalidArgumentError
+from mullion.tables import DeltaTable, JdbcTable, ParquetTable, Table, quoted, same_key
+
+OnBatch: TypeAlias = Callable[[DataFrame, int], object]
+"""What is done with rows of a batch: these, and the number of the batch."""
+
+ID: Final = "pane_id"
+_MERGED: Final = "pane_merged"
+CHANGE: Final = "change"
+
+
+@explained(
+    "upsert(panes, into=ParquetTable('tables/visits'))", {"into": "Say which table, as in into=DeltaTable(...)."}
+)
+def upsert(
+    panes: DataFrame, *, into: Table, late: OnBatch | None = None, changes: OnBatch | None = None
+) -> DataStreamWriter:
+    """Keeps a table that has one row for each pane: what it showed when it last fired.
+
+    - ``panes``: a stream of ``windowed(..., ids=True)``, or of several :func:`together`.
+    - ``into``: the table: :class:`DeltaTable`, :class:`JdbcTable` or :class:`ParquetTable`. It is made with the first
+      batch if it is not there. A table is one query's.
+    - ``late``: what becomes of rows that ``late="emit"`` sends out, which belong to no pane: a function that is given
+      those of each batch, in the columns of the input, and the batch's number. Panes with ``late_row`` need it.
+    - ``changes``: a function that is given what the batch changes in the table, before it does, and the batch's number.
+      See :func:`changelog` for the columns; here are the rows ``update_before`` too, and ``delete`` is a whole row.
+
+    Gives a ``DataStreamWriter``: what is left is ``.option("checkpointLocation", ...)`` and ``.start()``. Its output
+    mode and ``foreachBatch`` are set.
+
+    The columns are those of :func:`flat`: the keys, ``window_start``, ``window_end``, ``pane_firing``, ``pane_seq``,
+    ``pane_id``, then the aggregates. A pane's row stays when it has closed, with ``pane_firing = 'close'``. The rows of
+    panes that became part of others go. A pane that ``late="reopen"`` opened is a row of its own, beside that of the
+    pane that had closed.
+
+    Each batch changes the table in one step, and one that runs again after a crash leaves it as it is. ``late`` and
+    ``changes`` are called again then; what a batch has changed already is no change, so that ``changes`` may be
+    called with nothing.
+
+    Raises :class:`InvalidArgumentError` where ``panes`` is no stream, has no ids, or lacks a key or ``late``, and
+    :class:`UnsupportedError` with ``accumulate=False``, whose firings do not show all of a pane.
+
+    >>> query = (  # doctest: +SKIP
+    ...     upsert(panes, into=DeltaTable("lake.visits")).option("checkpointLocation", "checkpoints/visits").start()
+    ... )
+    """
+    keys = _keys_of(panes, "upsert()")
+    if not isinstance(into, (DeltaTable, JdbcTable, ParquetTable)):
+        raise InvalidArgumentError(
+            f"into={into!r} ({type(into).__name__}) is not a table. Write into=DeltaTable('lake.visits'), "
+            "JdbcTable('jdbc:postgresql://host/db', 'visits') or ParquetTable('tables/visits')."
+        )
+    if not panes.isStreaming:
+        raise InvalidArgumentError(
+            "upsert() was given the panes of a batch DataFrame, which have all closed: they take the place of nothing. "
+            "Write them, as in mullion.flat(panes).write.save(...)."
+        )
+    for name, function in (("late", late), ("changes", changes)):
+        if function is not None and not callable(function):
+            raise InvalidArgumentError(
+                f"{name}={function!r} ({type(function).__name__}) is not a function. Give one of a DataFrame and the "
+                f"number of its batch, as in {name}=lambda rows, batch: rows.write.mode('append').save(...)."
+            )
+    emits = "late_row" in panes.columns
+    if emits and late is None:
+        raise InvalidArgumentError(
+            "The panes have late rows among them (late='emit'), which belong into no pane and so not into the table. "
+            "Say what becomes of them, as in late=lambda rows, batch: rows.write.mode('append').save(...), or leave "
+            "late='emit' out."
+        )
+    if late is not None and not emits:
+        raise InvalidArgumentError("late= is for the rows that late='emit' sends out, and these panes have none.")
+    _columns_of(panes)
+    into.check(panes.sparkSession)
+
+    def write(batch: DataFrame, number: int) -> None:
+        batch.persist()
+        try:
+            if late is not None:
+                late(batch.where("pane.firing = 'late'").select("late_row.*"), number)
+            rows, touched = last_of(batch, keys)
+            rows.persist()
+            touched.persist()
+            try:
+                if not touched.isEmpty():
+                    if changes is not None:
+                        changes(_changes(into, rows, touched, [*keys, ID]), number)
+                    into.merge(rows, touched)
+            finally:
+                rows.unpersist()
+                touched.unpersist()
+        finally:
+            batch.unpersist()
+
+    return panes.writeStream.outputMode("append").foreachBatch(write)
+
+
+def last_of(batch: DataFrame, keys: Sequence[str]) -> tuple[DataFrame, DataFrame]:
+    """What a table shows of the panes of a batch once it is done, and the keys of all rows that are to go before."""
+    fired = _columns_of(batch.where("pane.firing <> 'late'"))
+    named = [*keys, ID]
+    gone = fired.select(*map(_column, keys), sf.explode(_MERGED).alias(ID))
+    shown = fired.drop(_MERGED)
+    whole = sf.struct(*map(_column, shown.columns))
+    last = shown.groupBy(*map(_column, named)).agg(sf.max_by(whole, "pane_seq").alias("_last")).select("_last.*")
+    rows = last.alias("t").join(gone.alias("k"), same_key(named), "left_anti")
+    return rows, fired.select(*map(_column, named)).union(gone).distinct()
+
+
+def _changes(into: Table, rows: DataFrame, touched: DataFrame, named: Sequence[str]) -> DataFrame:
+    there = into.read(rows.sparkSession)
+    kinds = sf.when(sf.col("_old").isNull(), sf.array(sf.lit("insert")))
+    kinds = kinds.when(sf.col("_new").isNull(), sf.array(sf.lit("delete")))
+    kinds = kinds.when(
+        ~sf.col("_old").eqNullSafe(sf.col("_new")), sf.array(sf.lit("update_before"), sf.lit("update_after"))
+    )
+    new = rows.select(*map(_column, named), sf.struct(*map(_column, rows.columns)).alias("_new"))
+    if there is None:
+        old = new.select(*map(_column, named), sf.col("_new").alias("_old")).limit(0)
+    else:
+        held = there.alias("t").join(touched.alias("k"), same_key(named), "left_semi")
+        whole = [_column(name).cast(rows.schema[name].dataType).alias(name) for name in rows.columns]
+        old = held.select(*map(_column, named), sf.struct(*whole).alias("_old"))
+    both = old.alias("t").join(new.alias("k"), same_key(named), "full_outer").select("t._old", "k._new")
+    each = both.select("_old", "_new", sf.explode(kinds).alias(CHANGE))
+    row = sf.when(sf.col(CHANGE).isin("delete", "update_before"), sf.col("_old")).otherwise(sf.col("_new"))
+    return each.select(CHANGE, row.alias("_row")).select(CHANGE, "_row.*")
+
+
+@explained("changelog(panes)")
+def changelog(panes: DataFrame) -> DataFrame:
+    """Panes as changes of a table, for sinks that take such: each firing with what it does to a table's row.
+
+    - ``panes``: what ``windowed(..., ids=True)`` gave, or several :func:`together`.
+
+    The first column, ``change``, is ``insert`` for a pane's first firing, ``update_after`` for a later one, and
+    ``delete`` for a pane that became part of another one: of that row the keys and ``pane_id`` are there, and the rest
+    is null. (Flink writes ``+I``, ``+U`` and ``-D``.) The others are those of :func:`flat`, the keys and ``pane_id``
+    being a row's key. Late rows are not among them.
+
+    A stream of firings does not hold what a row was before, so there is no ``update_before`` (``-U``), as in an upsert
+    changelog of Flink's. ``upsert(panes, into=..., changes=...)`` gives it, from the table.
+
+    Raises what :func:`upsert` raises for ``panes``.
+
+    >>> changelog(panes).columns  # doctest: +SKIP
+    ['change', 'k', 'window_start', 'window_end', 'pane_firing', 'pane_seq', 'pane_id', 'n']
+    """
+    keys = _keys_of(panes, "changelog()")
+    plain = _columns_of(panes.where("pane.firing <> 'late'"))
+    columns = [field for field in plain.schema.fields if field.name != _MERGED]
+    if CHANGE in plain.columns:
+        raise InvalidArgumentError(
+            f"The panes have a column {CHANGE!r}, as the changelog would have. Give it another name with .alias('...')."
+        )
+
+    def removed(gone: Column) -> Column:
+        def value(name: str, kind: DataType) -> Column:
+            if name == ID:
+                return gone
+            return _column(name) if name in keys else sf.lit(None).cast(kind)
+
+        values = [value(field.name, field.dataType).alias(field.name) for field in columns]
+        return sf.struct(sf.lit("delete").alias(CHANGE), *values)
+
+    kind = sf.when(sf.col("pane_seq") == 0, "insert").otherwise("update_after")
+    fired = sf.struct(kind.alias(CHANGE), *(_column(field.name) for field in columns))
+    changes = sf.concat(sf.transform(_MERGED, removed), sf.array(fired))
+    return plain.select(sf.explode(changes).alias("_change")).select("_change.*")
+
+
+def _keys_of(panes: DataFrame, given: str) -> list[str]:
+    """The columns that tell panes of one id apart."""
+    require_dataframe(panes, f"{given} was given")
+    return _jvm.pane_keys(panes)
+
+
+def _columns_of(panes: DataFrame) -> DataFrame:
+    """The columns of a table of panes, and the ids of those that became part of one."""
+    return flat(panes.drop("late_row"))
+
+
+def _column(name: str) -> Column:
+    return sf.col(quoted(name))

@@ -1,0 +1,243 @@
+"""Tables that :func:`mullion.upsert` keeps. Specs are values: frozen, comparable, refused when wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from mullion import _jvm
+from mullion.errors import InvalidArgumentError, UnsupportedError
+
+_ROWS: Final = "mullion_upsert_rows"
+_GONE: Final = "mullion_upsert_gone"
+
+
+class Table(Protocol):
+    """A table in which rows take the place of others."""
+
+    def check(self, spark: SparkSession) -> None:
+        """Raises where the table cannot be written to, as far as that shows before there are rows."""
+
+    def read(self, spark: SparkSession) -> DataFrame | None:
+        """What it holds; ``None`` where there is no table yet."""
+
+    def merge(self, rows: DataFrame, keys: DataFrame) -> None:
+        """Puts ``rows`` in the place of those with one of ``keys``, in one step; they have keys among these."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DeltaTable:
+    """A table of Delta Lake, or any other that Spark's ``MERGE INTO`` can change, as Iceberg's and Hudi's.
+
+    ``name`` is that of a table of a catalog, as ``"lake.visits"``, or ``delta.`path``` for a folder. A table that is
+    not there is made, in the format ``delta``.
+
+    A batch is one ``MERGE``. With Delta the session needs ``delta-spark`` and its settings, as its own documentation
+    says.
+
+    >>> DeltaTable("lake.visits")
+    DeltaTable(name='lake.visits')
+
+    Raises :class:`InvalidArgumentError` when ``name`` is no text.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        _require_text("name", self.name, "DeltaTable('lake.visits')")
+
+    def check(self, spark: SparkSession) -> None:
+        """Raises :class:`UnsupportedError` where neither the table nor Delta is there."""
+        if self._exists(spark):
+            return
+        try:
+            spark.read.format("delta").load("/nowhere")
+        except Exception as theirs:
+            if "DATA_SOURCE_NOT_FOUND" not in str(theirs):
+                return
+            raise UnsupportedError(
+                f"There is no table {self.name}, and it cannot be made: this session has no Delta Lake. Start it with "
+                "the package delta-spark for its Spark, with io.delta.sql.DeltaSparkSessionExtension among "
+                "spark.sql.extensions and org.apache.spark.sql.delta.catalog.DeltaCatalog as "
+                "spark.sql.catalog.spark_catalog; or make the table first, in a format that MERGE INTO can change."
+            ) from None
+
+    def read(self, spark: SparkSession) -> DataFrame | None:
+        """What it holds; ``None`` where there is no table yet."""
+        return spark.table(self.name) if self._exists(spark) else None
+
+    def merge(self, rows: DataFrame, keys: DataFrame) -> None:
+        """Puts ``rows`` in the place of those with one of ``keys``."""
+        spark = rows.sparkSession
+        if not self._exists(spark):
+            rows.limit(0).writeTo(self.name).using("delta").create()
+        marked = rows.withColumn(_GONE, sf.lit(False))
+        named = keys.columns
+        gone = keys.alias("t").join(rows.select(*map(_column, named)).alias("k"), same_key(named), "left_anti")
+        marked = marked.unionByName(gone.withColumn(_GONE, sf.lit(True)), allowMissingColumns=True)
+        marked.createOrReplaceTempView(_ROWS)
+        try:
+            columns = [quoted(name) for name in rows.columns]
+            match = " AND ".join(f"t.{quoted(name)} <=> s.{quoted(name)}" for name in named)
+            spark.sql(
+                # The name is the user's own SQL.
+                f"MERGE INTO {self.name} t USING {_ROWS} s ON {match} "  # noqa: S608
+                f"WHEN MATCHED AND s.{_GONE} THEN DELETE "
+                f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{c} = s.{c}' for c in columns)} "
+                f"WHEN NOT MATCHED AND NOT s.{_GONE} THEN "
+                f"INSERT ({', '.join(columns)}) VALUES ({', '.join(f's.{c}' for c in columns)})"
+            )
+        finally:
+            spark.catalog.dropTempView(_ROWS)
+
+    def _exists(self, spark: SparkSession) -> bool:
+        try:
+            return len(spark.table(self.name).columns) > 0
+        except Exception as theirs:
+            if any(known in str(theirs) for known in _NO_TABLE):
+                return False
+            raise
+
+
+_NO_TABLE: Final = (
+    "TABLE_OR_VIEW_NOT_FOUND",
+    "PATH_NOT_FOUND",
+    "DELTA_PATH_DOES_NOT_EXIST",
+    "DELTA_MISSING_DELTA_TABLE",
+    "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY",
+    "DELTA_TABLE_NOT_FOUND",
+    "SCHEMA_NOT_FOUND",
+)
+
+
+@final
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class JdbcTable:
+    """A table of a database that Spark reaches by JDBC.
+
+    ``url`` and ``table`` are those of Spark's JDBC source, ``options`` more of its options: ``user``, ``password``,
+    ``driver``, ``batchsize``, ``createTableColumnTypes``. The driver is to be on the class path. A table that is not
+    there is made, without a primary key; one on the keys and ``pane_id`` makes batches of a large table fast.
+
+    A batch is one transaction: tasks write to tables beside it, named as it with ``_mullion_rows`` and
+    ``_mullion_keys`` after, and a ``DELETE`` and an ``INSERT`` move them in, which all databases have. So the user may
+    need the right to create tables.
+
+    >>> JdbcTable("jdbc:postgresql://host/db", "visits", user="etl", password="secret")
+    JdbcTable('jdbc:postgresql://host/db', 'visits', password=..., user='etl')
+
+    Raises :class:`InvalidArgumentError` when ``url`` or ``table`` is no text, ``url`` does not begin with ``jdbc:``, or
+    an option is no text.
+    """
+
+    url: str
+    table: str
+    options: tuple[tuple[str, str], ...]
+
+    def __init__(self, url: str, table: str, **options: str) -> None:
+        example = "JdbcTable('jdbc:postgresql://host/db', 'visits', user='etl')"
+        _require_text("url", url, example)
+        _require_text("table", table, example)
+        if not url.startswith("jdbc:"):
+            raise InvalidArgumentError(f"url={url!r} does not begin with 'jdbc:'. Write {example}.")
+        for name, value in options.items():
+            _require_text(name, value, example)
+        object.__setattr__(self, "url", url)
+        object.__setattr__(self, "table", table)
+        object.__setattr__(self, "options", tuple(sorted(options.items())))
+
+    def __repr__(self) -> str:
+        shown = [repr(self.url), repr(self.table)]
+        shown += [f"{name}={'...' if 'password' in name.lower() else repr(value)}" for name, value in self.options]
+        return f"JdbcTable({', '.join(shown)})"
+
+    def check(self, spark: SparkSession) -> None:
+        """Raises where the database cannot be reached."""
+        self.read(spark)
+
+    def read(self, spark: SparkSession) -> DataFrame | None:
+        """What it holds; ``None`` where there is no table yet."""
+        return _jvm.read_jdbc(spark, self._all())
+
+    def merge(self, rows: DataFrame, keys: DataFrame) -> None:
+        """Puts ``rows`` in the place of those with one of ``keys``."""
+        _jvm.upsert_jdbc(rows, keys, self._all())
+
+    def _all(self) -> Mapping[str, str]:
+        return {**dict(self.options), "url": self.url, "dbtable": self.table}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ParquetTable:
+    """A table in files of Parquet, which each batch writes anew: for tables that are small, and for tests.
+
+    ``path`` is its folder, in any file system of Spark's. It holds a folder for each of the last two versions, of which
+    one that is half written does not count: :meth:`read` gives the newest, as the folder's own files would not.
+
+    >>> ParquetTable("tables/visits")
+    ParquetTable(path='tables/visits')
+
+    Raises :class:`InvalidArgumentError` when ``path`` is no text and no path.
+    """
+
+    path: str
+
+    def __post_init__(self) -> None:
+        if isinstance(self.path, os.PathLike):
+            object.__setattr__(self, "path", os.fspath(self.path))
+        _require_text("path", self.path, "ParquetTable('tables/visits')")
+
+    def check(self, spark: SparkSession) -> None:
+        """Raises where the folder cannot be looked at."""
+        _jvm.newest_version(spark, self.path)
+
+    def read(self, spark: SparkSession) -> DataFrame | None:
+        """What it holds; ``None`` where there is no table yet."""
+        newest = _jvm.newest_version(spark, self.path)
+        return None if newest < 0 else spark.read.parquet(self._folder(spark, newest))
+
+    def merge(self, rows: DataFrame, keys: DataFrame) -> None:
+        """Writes the table anew, with ``rows`` in the place of those with one of ``keys``."""
+        spark = rows.sparkSession
+        newest = _jvm.newest_version(spark, self.path)
+        if newest >= 0:
+            held = spark.read.parquet(self._folder(spark, newest))
+            kept = held.alias("t").join(keys.alias("k"), same_key(keys.columns), "left_anti")
+            rows = kept.unionByName(rows)
+        writer = rows.write.mode("overwrite").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "true")
+        writer.parquet(self._folder(spark, newest + 1))
+        # Who reads the one before may still be at it.
+        _jvm.remove_versions_before(spark, self.path, newest)
+
+    def _folder(self, spark: SparkSession, version: int) -> str:
+        return f"{self.path.rstrip('/')}/{_jvm.version_folder(spark, version)}"
+
+
+def quoted(name: str) -> str:
+    """A column of that name, whatever is in it."""
+    return _jvm.quoted(name)
+
+
+def same_key(names: Sequence[str]) -> Column:
+    """Whether ``t`` and ``k`` have one key; nulls are like others."""
+    same = [sf.col(f"t.{quoted(name)}").eqNullSafe(sf.col(f"k.{quoted(name)}")) for name in names]
+    all_of = same[0]
+    for one in same[1:]:
+        all_of = all_of & one
+    return all_of
+
+
+def _column(name: str) -> Column:
+    return sf.col(quoted(name))
+
+
+def _require_text(name: str, value: object, example: str) -> None:
+    if not isinstance(value, str) or not value:
+        raise InvalidArgumentError(f"{name}={value!r} ({type(value).__name__}) is not a text. Write {example}.")
