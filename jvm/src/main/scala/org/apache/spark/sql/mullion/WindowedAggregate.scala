@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.types.StructType
 
-import org.apache.spark.sql.mullion.state.MemoryStateStoreProvider
+import org.apache.spark.sql.mullion.state.{HotRocksDbProvider, MemoryStateStoreProvider}
 
 import dev.mullion.MullionException
 import dev.mullion.windows.{PaneRules, RowByRow}
@@ -135,7 +135,7 @@ sealed abstract class StateChoice(val name: String, val providerClass: String) {
 object StateChoice {
   private val providers = "org.apache.spark.sql.execution.streaming.state"
 
-  case object RocksDb extends StateChoice("rocksdb", s"$providers.RocksDBStateStoreProvider")
+  case object RocksDb extends StateChoice("rocksdb", classOf[HotRocksDbProvider].getName)
 
   /** Spark's HDFS-backed store: all state in the memory of the executors, with a log beside it. */
   case object Hdfs extends StateChoice("hdfs", s"$providers.HDFSBackedStateStoreProvider")

@@ -77,6 +77,28 @@ class HeapSuite extends FunSuite {
     }
   }
 
+  test("what queries keep of state is free once they have ended, in every store") {
+    within { folder =>
+      def records() = live().collect { case (name, count) if name.endsWith(".state.Leaf") => count }.sum
+      val interval = SQLConf.STREAMING_MAINTENANCE_INTERVAL.key
+      spark.conf.set(interval, "100ms")
+      spark.conf.set(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key, 1L)
+      try {
+        val source = MemoryStream[KeyedRow](spark, 1)(Encoders.product[KeyedRow])
+        val rows = source.toDF().withWatermark("ts", "0 seconds")
+        val queries = Seq("rocksdb", "memory").map(state => start(tumbling(rows, state), folder.resolve(state)))
+        try {
+          source.addData((0 until 2000).map(k => KeyedRow(new Timestamp(1000L), k, 0)))
+          queries.foreach(_.processAllAvailable())
+          assert(clue(records()) >= 2 * 2000 / 128, "nothing was counted")
+        } finally queries.foreach(_.stop())
+        // Each look collects garbage, and takes as long as that does.
+        val looks = Iterator.continually(records()).take(200)
+        assert(looks.contains(0L), "records are still there")
+      } finally spark.conf.unset(interval)
+    }
+  }
+
   private def start(panes: DataFrame, checkpoint: Path): StreamingQuery =
     panes.writeStream.format("noop").option("checkpointLocation", checkpoint.toString).start()
 }

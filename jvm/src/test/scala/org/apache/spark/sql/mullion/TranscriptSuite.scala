@@ -42,6 +42,8 @@ class TranscriptSuite extends FunSuite {
       // The Python suite has RocksDB write snapshots.
       .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
       .config("spark.sql.streaming.stateStore.mullion.snapshotEvery", "1")
+      // Whoever keeps a row of state for longer than it stands reads nonsense.
+      .config("spark.sql.streaming.stateStore.mullion.expireRows", "true")
       .getOrCreate()
   )
 

@@ -15,8 +15,8 @@ trait PaneEngine {
     */
   def process(input: Iterator[InternalRow]): Iterator[InternalRow]
 
-  /** Whether a row put aside is late, by its key (`WindowProgram.lateKey`), once the input is used up. */
-  def isLate(key: UnsafeRow): Boolean = true
+  /** Whether a row put aside is late, by its key and time (`WindowProgram.lateKey`), once the input is used up. */
+  def isLate(row: UnsafeRow): Boolean = true
 
   /** The engine of one of the operator's windows. */
   def part(window: Int): PaneEngine = this
@@ -151,6 +151,7 @@ object PartitionTotals {
     "totals",
     key = new StructType().add("id", IntegerType, nullable = false),
     value = new StructType().add("panes", LongType, nullable = false).add("records", LongType, nullable = false),
-    RecordOrder.Unordered
+    RecordOrder.Unordered,
+    countAt = Some(1)
   )
 }

@@ -47,12 +47,18 @@ private[exec] final class SessionPanes(
     touched(touches) = start
     touches += 1
   }
-  private lazy val lateKeyOf = UnsafeProjection.create(program.lateKey, program.partial)
+  // Rows that may be late are put aside whole, and looked at once more when the input is used up. Those that were not
+  // late touch what of their key was open before this batch: what is kept for that is part of state, and not the rows'.
+  private val openBefore = new java.util.HashMap[UnsafeRow, SessionSet]()
+  private lazy val keyOfAside = UnsafeProjection.create(program.keys, program.lateKey)
 
-  // Which of the rows put aside are late: they come whole, beside the partial rows of their times.
-  private val late = new java.util.HashSet[UnsafeRow]()
-
-  override def isLate(key: UnsafeRow): Boolean = late.contains(key)
+  override def isLate(row: UnsafeRow): Boolean = {
+    val before = if (openBefore.isEmpty) None.orNull else openBefore.get(keyOfAside(row))
+    (before eq null) || {
+      val first = row.getLong(program.keys.length)
+      !before.touches(first, TimeMath.plus(first, fixedGap.getOrElse(row.getLong(program.keys.length + 1))))
+    }
+  }
 
   override protected def newBook(key: UnsafeRow): Book =
     new Book(
@@ -80,15 +86,16 @@ private[exec] final class SessionPanes(
   override protected def update(book: Book, row: InternalRow): Unit = {
     val first = row.getLong(firstAt)
     val end = TimeMath.plus(row.getLong(lastAt), fixedGap.getOrElse(row.getLong(gapAt)))
-    if (!row.getBoolean(mayBeLateAt) || book.before.touches(first, end)) {
+    val mayBeLate = row.getBoolean(mayBeLateAt)
+    if (!mayBeLate || book.before.touches(first, end)) {
+      if (mayBeLate && rules.late == LatePolicy.Emit) openBefore.put(book.key, book.before)
       val before = book.open.size
       merge(book.open, book.sums, book.key, first, end, row)
       counts.panesOpened += book.open.size - before
     } else {
       counts.countLate(row.getLong(rowsAt), rules.late)
       rules.late match {
-        case LatePolicy.Drop                           => ()
-        case LatePolicy.Emit                           => late.add(lateKeyOf(row).copy()); ()
+        case LatePolicy.Drop | LatePolicy.Emit         => ()
         case LatePolicy.Reopen | LatePolicy.ReopenEach =>
           merge(book.reopened, book.sumsReopened, book.key, first, end, row)
       }

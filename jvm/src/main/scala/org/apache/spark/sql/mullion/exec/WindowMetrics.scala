@@ -27,14 +27,20 @@ private[mullion] object WindowMetrics {
   /** Late rows that go nowhere: a part of Spark's own count of such rows, and in no list of ours. */
   val rowsDropped: Metric = Metric("rowsDropped", "late rows dropped")
 
+  private val stateRowsRead = Metric("stateRowsRead", "state rows read")
+
+  /** Of state in RocksDB, what is in memory too from this batch to the next. */
+  private val inMemory =
+    Seq(Metric("hotBytes", "bytes of state in memory"), Metric("hotPartitions", "partitions in memory"))
+
   val ofPanes: Seq[StatefulOperatorCustomMetric] = Seq(
     Metric("panesOpen", "panes open"),
     Metric("firingsEarly", "early firings"),
     Metric("firingsOnTime", "panes fired on time"),
     Metric("firingsUpdate", "updates of panes"),
     Metric("firingsClose", "panes closed"),
-    Metric("stateRowsRead", "state rows read")
-  )
+    stateRowsRead
+  ) ++ inMemory
 
   /** What is counted where rows are given their panes. */
   val assigned: Seq[StatefulOperatorCustomMetric] = Seq(
@@ -45,12 +51,12 @@ private[mullion] object WindowMetrics {
   )
 
   val ofFunctions: Seq[StatefulOperatorCustomMetric] = Seq(
-    Metric("stateRowsRead", "state rows read"),
+    stateRowsRead,
     Metric("callsProcess", "calls of the function"),
     Metric("callsCallbacks", "calls of the callbacks"),
     Metric("rowsFolded", "rows of agents in the JVM"),
     rowsLate
-  )
+  ) ++ inMemory
 
   /** All that an operator may report, each once. */
   val all: Seq[StatefulOperatorCustomMetric] =

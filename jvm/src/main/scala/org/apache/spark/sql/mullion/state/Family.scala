@@ -8,8 +8,16 @@ import org.apache.spark.sql.types.{LongType, StructType}
   *
   * @param order
   *   in what order records are kept
+  * @param countAt
+  *   of a kind with one record, which says how many records the partition has: in which column of its value
   */
-final case class FamilySpec(name: String, key: StructType, value: StructType, order: RecordOrder) {
+final case class FamilySpec(
+    name: String,
+    key: StructType,
+    value: StructType,
+    order: RecordOrder,
+    countAt: Option[Int] = None
+) {
   require(times.forall(key(_).dataType == LongType) && times.length < key.length)
 
   /** Where in the key the times are that records are kept in order of. */
@@ -89,6 +97,14 @@ trait StatePartition {
 
   /** Makes the changes of this batch the next version. */
   def commit(): Unit
+
+  /** Gives back the memory that only this batch has. Comes when the task is done, whether it has committed or not. */
+  def abort(): Unit = ()
+
+  /** What its records take in memory from this batch to the next beside the store, once committed; none if they do not
+    * stay there.
+    */
+  def bytesInMemory: Option[Long] = None
 
   /** The store's own metrics, once committed. */
   def stores: Seq[org.apache.spark.sql.execution.streaming.state.StateStore]

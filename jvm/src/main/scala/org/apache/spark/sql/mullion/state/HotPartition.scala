@@ -3,14 +3,14 @@ package org.apache.spark.sql.mullion.state
 import scala.util.Using
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProviderId}
+import org.apache.spark.sql.execution.streaming.state.StateStore
 
 /** State in RocksDB whose records are in memory too, while there is room.
   *
   * {{{
   *   open      the version is in memory, or is read from RocksDB once
-  *   batch     get, scan  <-  memory        put, remove  ->  memory
-  *   no room   all -> RocksDB, record by record; from here on all is there
+  *   batch     get, scan  <-  memory        put, remove  ->  memory, acquired before it is used
+  *   refused   all -> RocksDB, record by record; from here on all is there
   *   commit    what has changed -> RocksDB, which commits; what is in memory is the next version
   *   failure   what is in memory is let go, and read from RocksDB again
   * }}}
@@ -19,47 +19,60 @@ import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStorePro
   *
   * @param names
   *   of the version that was opened and of the next
-  * @param room
-  *   how many bytes there are for the partition
+  * @param start
+  *   what is in memory of the version that was opened, and the memory that there is
   * @param inSegments
   *   whether what has changed is written in [[Segments]], and not record by record
   */
 private[state] final class HotPartition(
     under: RocksDbPartition,
     families: Seq[FamilySpec],
-    id: StateStoreProviderId,
     version: Long,
     names: VersionNames,
-    start: HotRecords.Contents,
-    room: Long,
+    start: HotRecords.Here,
     inSegments: Boolean
 ) extends StatePartition {
-  import HotPartition._
-
+  private val share = start.share
   private val counts = new RecordCounts
   private val opened = families.map(spec => spec.name -> new HotFamily(spec)).toMap
-  private val readBefore = under.rowsRead
+  private var before = Option.when(start.keepsBefore)(
+    new HotRecords.Before(
+      version,
+      names.opened,
+      families,
+      opened.map { case (name, family) => name -> family.records.version() },
+      start.contents.segments
+    )
+  )
   private var isHot = true
-  private var untilLook = LookEvery
+  // What all records take in memory.
+  private var footprint = opened.valuesIterator.map(_.records.footprint).sum
   // Once memory is let go: how many records there were and had been added, less what RocksDB had been told.
-  private var recordsThen = 0L
   private var addedThen = 0L
-  private var recordBytes = 0L
+  private var large = Option.empty[HotRecords.TooLarge]
+  private var kept = Option.empty[Long]
 
   override def family(spec: FamilySpec): Family = opened(spec.name)
 
-  override def rowsRead: Long = counts.read + under.rowsRead - readBefore
+  override def rowsRead: Long = counts.read + under.rowsRead
 
   override def rowsAdded: Long = if (isHot) counts.added else addedThen + under.rowsAdded
+
+  override def bytesInMemory: Option[Long] = kept
 
   override def commit(): Unit = {
     if (isHot) opened.valuesIterator.foreach(_.write())
     names.committing()
     under.commit()
     val name = names.committed()
-    if (isHot) HotRecords.keep(id, version + 1, name, contents)
-    else HotRecords.letGo(id, Some(recordsThen + under.rowsAdded), recordBytes)
+    if (isHot) kept = under.hot.keep(version + 1, name, contents, before, share)
+    else {
+      large.foreach(was => under.hot.letGo(was.copy(records = was.records.map(_ + under.rowsAdded))))
+      share.shrink(0L)
+    }
   }
+
+  override def abort(): Unit = share.shrink(0L)
 
   override def stores: Seq[StateStore] = under.stores
 
@@ -68,29 +81,32 @@ private[state] final class HotPartition(
     opened.collect { case (name, family) if inSegments => name -> family.segments.version }
   )
 
-  private def grew(): Unit = {
-    untilLook -= 1
-    if (untilLook == 0) {
-      untilLook = LookEvery
-      if (opened.valuesIterator.map(_.bytes).sum > room) {
-        val all = contents
-        opened.valuesIterator.foreach(_.spread())
-        isHot = false
-        addedThen = counts.added - under.rowsAdded
-        recordsThen = all.size - under.rowsAdded
-        recordBytes = all.bytes / all.size
-      }
+  /** Whether there is memory for so many bytes more. */
+  private def hasRoomFor(more: Long): Boolean = footprint + more <= share.bytes || share.covers(footprint + more) || {
+    before.isDefined && {
+      // What the batch started from goes first.
+      before = None
+      opened.valuesIterator.foreach(_.records.forgetVersions())
+      footprint = opened.valuesIterator.map(_.records.footprint).sum
+      share.covers(footprint + more)
     }
   }
 
-  private final class HotFamily(spec: FamilySpec) extends Family {
-    lazy val segments: Segments = under.segments(spec, start.segmentsOf(spec.name))
-    private val inStore = under.family(spec)
-    val records: SortedRecords = start.recordsOf(spec)
-    records.writesTo(if (inSegments) segments else new OneByOne(spec, inStore))
-    private val inMemory = new RecordsFamily(spec, records, counts)
+  /** Leaves all to RocksDB, for want of room. */
+  private def cool(): Unit = {
+    val all = contents
+    opened.valuesIterator.foreach(_.spread())
+    isHot = false
+    addedThen = counts.added - under.rowsAdded
+    large = Some(HotRecords.TooLarge(Some(all.size - under.rowsAdded), all.recordBytes, all.footprint))
+  }
 
-    def bytes: Long = SortedRecords.bytesOf(records.size, records.bytes)
+  private final class HotFamily(spec: FamilySpec) extends Family {
+    lazy val segments: Segments = under.segments(spec, start.contents.segmentsOf(spec.name))
+    private val inStore = under.family(spec)
+    val records: SortedRecords = start.contents.recordsOf(spec)
+    records.writesTo(if (inSegments) segments else new HotPartition.OneByOne(spec, inStore))
+    private val inMemory = new RecordsFamily(spec, records, counts)
 
     private def read: Family = if (isHot) inMemory else inStore
 
@@ -98,19 +114,35 @@ private[state] final class HotPartition(
 
     override def look(key: UnsafeRow): UnsafeRow = read.look(key)
 
-    override def insert(key: UnsafeRow, value: UnsafeRow): Unit =
+    override def insert(key: UnsafeRow, value: UnsafeRow): Unit = {
+      if (isHot && !hasRoomFor(SortedRecords.leastOf(key, value))) cool()
       if (isHot) {
+        val had = records.footprint
         inMemory.insert(key, value)
-        grew()
+        grew(had)
       } else inStore.insert(key, value)
+    }
 
-    override def update(key: UnsafeRow, value: UnsafeRow): Unit =
+    override def update(key: UnsafeRow, value: UnsafeRow): Unit = {
+      if (isHot && !hasRoomFor(SortedRecords.leastOf(key, value))) cool()
       if (isHot) {
+        val had = records.footprint
         inMemory.update(key, value)
-        grew()
+        grew(had)
       } else inStore.update(key, value)
+    }
 
-    override def remove(key: UnsafeRow): Unit = if (isHot) inMemory.remove(key) else inStore.remove(key)
+    override def remove(key: UnsafeRow): Unit =
+      if (isHot) {
+        val had = records.footprint
+        inMemory.remove(key)
+        grew(had)
+      } else inStore.remove(key)
+
+    private def grew(had: Long): Unit = {
+      footprint += records.footprint - had
+      if (footprint > share.bytes && !hasRoomFor(0L)) cool()
+    }
 
     override def scan(from: Long): FamilyScan = read.scan(from)
 
@@ -121,53 +153,40 @@ private[state] final class HotPartition(
     /** Writes what has changed. */
     def write(): Unit = {
       if (inSegments) segments.tidy(records.hasUnwritten)(inMemory.writeAnew)
-      removeLeft()
       records.write()
       if (inSegments) segments.flush()
     }
 
     /** Writes all under keys of their own. */
     def spread(): Unit = {
-      removeLeft()
-      records.writeNotAlone(new OneByOne(spec, inStore))
+      records.writeNotAlone(new HotPartition.OneByOne(spec, inStore))
       if (inSegments) segments.clear()
-    }
-
-    private def removeLeft(): Unit = {
-      val keyRow = new UnsafeRow(spec.key.length)
-      records.foreachLeft { key =>
-        keyRow.pointTo(key, key.length)
-        inStore.remove(keyRow)
-      }
     }
   }
 }
 
 private[state] object HotPartition {
-  // How many changes go by before it is asked again whether there is still room.
-  private final val LookEvery = 1024
 
   /** A partition that a task opened, with what is in memory of it. */
   def apply(
       under: RocksDbPartition,
       families: Seq[FamilySpec],
-      id: StateStoreProviderId,
       version: Long,
       names: VersionNames,
       limit: Long,
       inSegments: Boolean
   ): StatePartition = {
-    def hot(contents: HotRecords.Contents, room: Long) =
-      new HotPartition(under, families, id, version, names, contents, room, inSegments)
-    def cold = new ColdPartition(under, id, names, spread(under, families))
-    HotRecords.find(id, version, names.opened, limit) match {
-      case HotRecords.Here(contents, room) => hot(contents, room)
-      case HotRecords.NotRead(room)        =>
+    def hot(here: HotRecords.Here) = new HotPartition(under, families, version, names, here, inSegments)
+    def cold = new ColdPartition(under, names, spread(under, families))
+    under.hot.open(version, names.opened, limit, under.recordsIn(families)) match {
+      case here: HotRecords.Here                  => hot(here)
+      case HotRecords.NotRead(share, keepsBefore) =>
         if (!inSegments) spread(under, families)
-        readAll(under, families, room, inSegments) match {
-          case Some(contents) => hot(contents, room)
-          case None           =>
-            HotRecords.letGo(id, None, 0L)
+        readAll(under, families, share, inSegments) match {
+          case Right(contents) => hot(HotRecords.Here(contents, share, keepsBefore))
+          case Left(large)     =>
+            share.shrink(0L)
+            under.hot.letGo(large)
             cold
         }
       case HotRecords.NoRoom => cold
@@ -175,45 +194,55 @@ private[state] object HotPartition {
   }
 
   /** A partition that is opened for a look, outside of a query: all of it in memory, for there segments are read. */
-  def look(
-      under: RocksDbPartition,
-      families: Seq[FamilySpec],
-      id: StateStoreProviderId,
-      version: Long
-  ): StatePartition =
-    readAll(under, families, Long.MaxValue, inSegments = true).fold[StatePartition](under) {
-      new HotPartition(under, families, id, version, VersionNames.None, _, Long.MaxValue, inSegments = true)
+  def look(under: RocksDbPartition, families: Seq[FamilySpec], version: Long): StatePartition = {
+    val share = HotMemory.Share.unlimited
+    readAll(under, families, share, inSegments = true) match {
+      case Right(contents) =>
+        val here = HotRecords.Here(contents, share, keepsBefore = false)
+        new HotPartition(under, families, version, VersionNames.None, here, inSegments = true)
+      case Left(_) => under
     }
+  }
 
-  /** All records, unless they take more than `room`. */
+  /** All records, unless there is no room for them. */
   private def readAll(
       under: RocksDbPartition,
       families: Seq[FamilySpec],
-      room: Long,
+      share: HotMemory.Share,
       inSegments: Boolean
-  ): Option[HotRecords.Contents] = {
-    var left = room
+  ): Either[HotRecords.TooLarge, HotRecords.Contents] = {
+    var fits = true
+    // Of the families that are read.
+    var footprint = 0L
+    var count = 0L
     val read = families.map { spec =>
       val segments = Option.when(inSegments)(under.segments(spec, Segments.Version.empty))
       val records = HotRecords.none(spec)
       val inMemory = new RecordsFamily(spec, records, new RecordCounts)
-      def take(key: UnsafeRow, value: UnsafeRow, place: Long) = {
-        inMemory.read(key, value, place)
-        left -= SortedRecords.bytesOf(1, key.getSizeInBytes.toLong + value.getSizeInBytes)
-        left > 0
+      def take(key: UnsafeRow, value: UnsafeRow, place: Place) = {
+        fits = share.covers(footprint + records.footprint + SortedRecords.leastOf(key, value))
+        if (fits) {
+          inMemory.read(key, value, place)
+          fits = share.covers(footprint + records.footprint)
+        }
+        fits
       }
-      if (left > 0) segments.foreach(_.readAll((place, key, value) => take(key, value, place)))
+      if (fits) segments.foreach(_.readAll((place, key, value) => take(key, value, place)))
       Using.resource(under.family(spec).all()) { scan =>
-        while (left > 0 && scan.hasNext) {
+        while (fits && scan.hasNext) {
           val record = scan.next()
-          take(record.key, record.value, SortedRecords.Alone)
+          take(record.key, record.value, Place.Alone)
         }
       }
+      footprint += records.footprint
+      count += records.size
       spec.name -> ((records, segments.fold(Segments.Version.empty)(_.version)))
     }.toMap
-    Option.when(left > 0) {
-      HotRecords.Contents(read.map { case (name, of) => name -> of._1 }, read.map { case (name, of) => name -> of._2 })
-    }
+    Either.cond(
+      fits,
+      HotRecords.Contents(read.map { case (name, of) => name -> of._1 }, read.map { case (name, of) => name -> of._2 }),
+      HotRecords.TooLarge(None, footprint / Math.max(1L, count), footprint)
+    )
   }
 
   /** Puts what was written in segments, while there was room, under keys of its own; how many records that is. */
@@ -239,12 +268,16 @@ private[state] object HotPartition {
 
     override def overwrites: Boolean = true
 
-    // None is anywhere else.
-    override def remove(place: Long): Unit = throw new IllegalStateException(s"${spec.name} has no place $place")
+    override def removeAlone(): Unit = inStore.remove(key)
 
-    override def write(): Long = {
+    // None is anywhere else.
+    override def remove(place: Place): Unit = throw new IllegalStateException(
+      s"${spec.name} has no place ${place.number}"
+    )
+
+    override def write(): Place = {
       inStore.insert(key, value)
-      SortedRecords.Alone
+      Place.Alone
     }
   }
 
@@ -255,22 +288,20 @@ private[state] object HotPartition {
     */
   private final class ColdPartition(
       under: RocksDbPartition,
-      id: StateStoreProviderId,
       names: VersionNames,
       spread: Long
   ) extends StatePartition {
-    private val readBefore = under.rowsRead
-
     override def family(spec: FamilySpec): Family = under.family(spec)
-    override def rowsRead: Long = under.rowsRead - readBefore
+    override def rowsRead: Long = under.rowsRead
     override def rowsAdded: Long = under.rowsAdded - spread
     override def stores: Seq[StateStore] = under.stores
+    override def abort(): Unit = ()
 
     override def commit(): Unit = {
       names.committing()
       under.commit()
       names.committed()
-      HotRecords.added(id, rowsAdded)
+      under.hot.added(rowsAdded)
     }
   }
 }

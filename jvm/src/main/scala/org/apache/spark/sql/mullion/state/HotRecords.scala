@@ -1,30 +1,107 @@
 package org.apache.spark.sql.mullion.state
 
-import scala.collection.mutable
+import java.util.concurrent.atomic.AtomicReference
 
-import org.apache.spark.network.util.JavaUtils
-import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreConf, StateStoreProviderId}
-
-import dev.mullion.MullionException
-
-/** The records of this executor's partitions of state in RocksDB that are in memory too, each the whole of one version.
+/** The records of one partition of state in RocksDB that are in memory too between the tasks that work on it: the whole
+  * of one version. They are their provider's ([[HotRocksDbProvider]]).
   *
   * {{{
-  *   partition 0   version 7    12 MB      all that there is: a key that is not found here is not in RocksDB either
-  *   partition 1   version 7    11 MB
-  *   partition 2   too large               read from RocksDB, until it is half of what it may be
+  *   kept        version 7    12 MB      all that there is: a key that is not found here is not in RocksDB either
+  *   too large                           read from RocksDB, until it is half of what there is room for
   * }}}
   *
-  * Only the newest version is kept, and a batch changes it where it lies: none else has it then, and a batch that runs
-  * again, or beside another attempt, reads its own from RocksDB.
+  * Only the newest version is kept, and a batch changes it where it lies: nobody else has it then, and an attempt that
+  * fails lets it go. Where a version has been asked for once more, because a batch's plan runs several times, what it
+  * was before the batch is kept as well from then on: the two share what the batch did not change.
   */
+private[state] final class HotRecords {
+  import HotRecords._
+
+  private val kept = new AtomicReference(Option.empty[Kept])
+  @volatile private var tooLarge = Option.empty[TooLarge]
+  @volatile private var repeats = false
+  @volatile private var isClosed = false
+
+  /** Whether it has a version. */
+  def holds(version: Long, name: Option[String]): Boolean = kept.get.exists(_.value.holds(version, name))
+
+  /** Takes out what is kept, for a task that opens a version.
+    *
+    * @param limit
+    *   what all partitions of the executor may have
+    * @param records
+    *   how many the version has, if that is known
+    */
+  def open(version: Long, name: Option[String], limit: Long, records: => Option[Long]): Found = {
+    val found = take()
+    def here = for {
+      (was, share) <- found if limit > 0 && share.bytes <= limit
+      (contents, isBefore) <- was.contentsOf(version, name)
+    } yield Here(contents, share, repeats || isBefore)
+    here.getOrElse {
+      found.foreach { case (was, share) =>
+        share.shrink(0L)
+        if (was.version == version + 1) repeats = true
+      }
+      val share = HotMemory.Share(limit)
+      if (limit <= 0) NoRoom
+      else if (version == 0) Here(Contents.empty, share, repeats)
+      else if (!mayFit(records, share.room)) NoRoom
+      else NotRead(share, repeats)
+    }
+  }
+
+  private def mayFit(records: => Option[Long], room: Long): Boolean = tooLarge match {
+    case Some(large) => records.orElse(large.records).fold(large.bytes)(_ * large.recordBytes) < room / 2
+    case None        => records.forall(_ * LeastRecordBytes < room)
+  }
+
+  /** Keeps a version for the next task, if there is room for it; how many bytes that takes. */
+  def keep(
+      version: Long,
+      name: Option[String],
+      contents: Contents,
+      before: Option[Before],
+      share: HotMemory.Share
+  ): Option[Long] = {
+    val bytes = contents.footprint
+    val block = share.block(new Version(version, name, contents, before), bytes, evicted)
+    kept.set(block)
+    val isKept = block.exists { made => !isClosed && made.put() }
+    if (!isKept) kept.getAndSet(None).foreach(_.freed())
+    tooLarge = Option.when(!isKept)(TooLarge(Some(contents.size), contents.recordBytes, bytes))
+    Option.when(isKept)(bytes)
+  }
+
+  private def evicted(block: Kept): Unit = {
+    val was = kept.get
+    if (was.contains(block) && kept.compareAndSet(was, None)) block.freed()
+  }
+
+  private def take(): Option[(Version, HotMemory.Share)] = for {
+    block <- kept.getAndSet(None)
+    share <- block.take()
+  } yield block.value -> share
+
+  /** Remembers that there is too much, so that not each batch tries to read it. */
+  def letGo(large: TooLarge): Unit = tooLarge = Some(large)
+
+  /** Counts what a batch added to what is too much. */
+  def added(records: Long): Unit = tooLarge =
+    tooLarge.map(large => large.copy(records = large.records.map(_ + records)))
+
+  /** Frees what is kept. */
+  def close(): Unit = {
+    isClosed = true
+    kept.getAndSet(None).foreach(_.drop())
+  }
+}
+
 private[state] object HotRecords {
-  val Setting = "spark.sql.streaming.stateStore.mullion.hotBytes"
+  // What the numbers of a record and its place take, with the least of keys and values.
+  private final val LeastRecordBytes = 60L
 
-  /** What all partitions of an executor take together, in bytes, unless said: a fifth of its heap. */
-  private def unlessSaid: Long = Runtime.getRuntime.maxMemory / 5
-
-  private val partitions = mutable.HashMap.empty[StateStoreProviderId, Kept]
+  private type Kept = HotMemory.Block[Version]
 
   /** What a partition holds, and how it is written, by kind of record. */
   final case class Contents(records: Map[String, SortedRecords], segments: Map[String, Segments.Version]) {
@@ -36,7 +113,11 @@ private[state] object HotRecords {
     def size: Long = records.valuesIterator.map(_.size).sum
 
     /** What they take in memory. */
-    def bytes: Long = records.valuesIterator.map(r => SortedRecords.bytesOf(r.size, r.bytes)).sum
+    def footprint: Long =
+      records.valuesIterator.map(_.footprint).sum + segments.valuesIterator.map(_.footprint).sum
+
+    /** What one record takes in memory. */
+    def recordBytes: Long = if (size == 0) LeastRecordBytes else Math.max(LeastRecordBytes, footprint / size)
   }
 
   object Contents {
@@ -47,93 +128,56 @@ private[state] object HotRecords {
   def none(family: FamilySpec): SortedRecords =
     new SortedRecords(hasPlaces = true, exact = RecordsFamily.isExact(family))
 
-  private sealed trait Kept {
-    def bytes: Long
+  private final class Version(
+      val version: Long,
+      name: Option[String],
+      val contents: Contents,
+      val before: Option[Before]
+  ) {
+    private def is(version: Long, name: Option[String]) = this.version == version && this.name == name
+
+    def holds(version: Long, name: Option[String]): Boolean =
+      is(version, name) || before.exists(_.is(version, name))
+
+    /** What a batch starts from that opens a version, and whether it is the one before. */
+    def contentsOf(version: Long, name: Option[String]): Option[(Contents, Boolean)] =
+      if (is(version, name)) Some(contents -> false)
+      else before.filter(_.is(version, name)).map(_.contents -> true)
   }
 
-  private final case class Whole(
+  /** A version as it was before a batch, which shares with the next one what the batch did not change. */
+  final class Before(
       version: Long,
       name: Option[String],
-      contents: Contents,
-      bytes: Long
-  ) extends Kept
+      families: Seq[FamilySpec],
+      records: Map[String, SortedRecords.Version],
+      segments: Map[String, Segments.Version]
+  ) {
+    def is(version: Long, name: Option[String]): Boolean = this.version == version && this.name == name
 
-  /** What a task works on, or did when it failed. */
-  private final case class InUse(bytes: Long) extends Kept
-
-  private final case class TooLarge(records: Option[Long], recordBytes: Long) extends Kept {
-    override def bytes: Long = 0L
+    /** For a batch to start from. */
+    def contents: Contents = Contents(
+      families.map { spec =>
+        spec.name -> new SortedRecords(records(spec.name), hasPlaces = true, exact = RecordsFamily.isExact(spec))
+      }.toMap,
+      segments
+    )
   }
 
-  /** What a task that opens a version finds. */
+  /** What a task that opens a version finds: `share` is the memory that it may use, `keepsBefore` whether the version
+    * may be asked for again.
+    */
   sealed trait Found
-  final case class Here(contents: Contents, room: Long) extends Found
-  final case class NotRead(room: Long) extends Found
+  final case class Here(contents: Contents, share: HotMemory.Share, keepsBefore: Boolean) extends Found
+  final case class NotRead(share: HotMemory.Share, keepsBefore: Boolean) extends Found
   case object NoRoom extends Found
 
-  def limit(conf: StateStoreConf): Long = conf.sqlConfs.get(Setting).fold(unlessSaid) { said =>
-    try JavaUtils.byteStringAsBytes(said.trim)
-    catch {
-      case _: NumberFormatException =>
-        throw MullionException.invalid(
-          s"$Setting=$said is not a number of bytes: say how much of an executor's memory the records of state in RocksDB " +
-            "may take besides, such as '512m', or 0 for none (it is a fifth of the heap if not said)."
-        )
-    }
-  }
-
-  /** Whether it has a version of a partition. */
-  def holds(id: StateStoreProviderId, version: Long, name: Option[String]): Boolean = synchronized {
-    partitions.get(id).exists {
-      case Whole(`version`, `name`, _, _) => true
-      case _                              => false
-    }
-  }
-
-  def find(id: StateStoreProviderId, version: Long, name: Option[String], limit: Long): Found = synchronized {
-    // What Spark has unloaded, because its query ended or another executor has it, is not asked for again.
-    partitions.filterInPlace { case (other, _) => other == id || StateStore.isLoaded(other) }
-    val room = limit - partitions.iterator.collect { case (other, kept) if other != id => kept.bytes }.sum
-    partitions.get(id) match {
-      case _ if room <= 0 =>
-        // What is held of it is of a version that no batch will ask for, and others may have use for the room.
-        partitions.remove(id)
-        NoRoom
-      case Some(Whole(`version`, `name`, contents, bytes)) =>
-        partitions(id) = InUse(bytes)
-        Here(contents, room)
-      case Some(TooLarge(records, each)) if !fits(records, each, room) => NoRoom
-      case _ if version == 0                                           => Here(Contents.empty, room)
-      case _                                                           => NotRead(room)
-    }
-  }
-
-  private def fits(records: Option[Long], recordBytes: Long, room: Long) =
-    records.exists(n => n * recordBytes < room / 2)
-
-  def keep(
-      id: StateStoreProviderId,
-      version: Long,
-      name: Option[String],
-      contents: Contents
-  ): Unit = synchronized { partitions(id) = Whole(version, name, contents, contents.bytes) }
-
-  /** Remembers that a partition has too much, so that not each batch tries to read it.
-    *
-    * @param records
-    *   how many there are, if that is known
+  /** @param records
+    *   how many there are, if that was counted
     * @param recordBytes
     *   what one takes
+    * @param bytes
+    *   what all take at least
     */
-  def letGo(id: StateStoreProviderId, records: Option[Long], recordBytes: Long): Unit = synchronized {
-    partitions(id) = TooLarge(records, recordBytes)
-  }
-
-  /** Counts what a batch added to a partition that has too much. */
-  def added(id: StateStoreProviderId, records: Long): Unit = synchronized {
-    partitions.get(id) match {
-      case Some(TooLarge(was, each)) => partitions(id) = TooLarge(was.map(_ + records), each)
-      case _                         =>
-    }
-  }
+  final case class TooLarge(records: Option[Long], recordBytes: Long, bytes: Long)
 }

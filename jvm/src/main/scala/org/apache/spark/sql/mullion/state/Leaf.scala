@@ -32,13 +32,12 @@ private[state] final class Leaf private (
 ) {
   import Leaf._
   import RecordBytes.{offset, Header}
-  import SortedRecords.{Changed, Unwritten}
 
   var size = 0
   var a = Array.emptyLongArray
   var b = Array.emptyLongArray
   var c = Array.emptyLongArray
-  var places = Array.emptyLongArray
+  private var places = Array.emptyLongArray
   // Whether a record may be unwritten.
   var isDirty = false
   private var starts = Array.emptyIntArray
@@ -47,11 +46,50 @@ private[state] final class Leaf private (
   private var outside = noneOutside
   private var end = 0
   private var gaps = 0
+  // What those outside take.
+  private var outsideBytes = 0L
+  private var taken = Fixed
 
-  def place(i: Int, at: Long): Unit = {
-    places(i) = at
-    isDirty |= at == Unwritten || at == Changed
+  /** What it takes in memory. */
+  def footprint: Long = taken
+
+  /** Fails if what is counted is not what there is. */
+  private[state] def checkInvariants(): Unit = {
+    def require(holds: Boolean, what: => String): Unit = if (!holds) throw new IllegalStateException(what)
+    val spans = (0 until size).map(i => (starts(i), starts(i) + recordLength(i))).sorted
+    require(spans.forall(_._2 <= end) && end <= bytes.length, "a record beyond the bytes")
+    require(spans.zip(spans.drop(1)).forall { case (one, next) => one._2 <= next._1 }, "records lie over each other")
+    require(end - spans.map(span => span._2 - span._1).sum == gaps, s"$gaps bytes of gaps")
+    val lying = outside.filter(_ ne null)
+    require(lying.length == (0 until size).count(isOutside), "a value that is nobody's")
+    require(lying.map(value => sizeOf(value.length)).sum == outsideBytes, s"$outsideBytes bytes outside")
+    val counted = taken
+    measure()
+    require(taken == counted, s"$counted bytes in all, not $taken")
   }
+
+  /** Whether it starts after these numbers. */
+  private[state] def comesAfter(x: Long, y: Long, z: Long): Boolean =
+    !startsBefore(x, y, z) && !(firstA == x && firstB == y && firstC == z)
+
+  private def isOutside(i: Int): Boolean = Platform.getInt(bytes, offset(starts(i) + 4)) == Outside
+
+  private def measure(): Unit = {
+    val longs = if (hasPlaces) 4 else 3
+    taken = Fixed + longs * sizeOf(8 * a.length) + sizeOf(4 * a.length) + sizeOf(bytes.length) +
+      (if (outside.length > 0) sizeOf(8 * outside.length) + outsideBytes else 0L)
+  }
+
+  /** Where a record is written. */
+  def place(i: Int): Place = Place.of(places(i))
+
+  def place(i: Int, at: Place): Unit = {
+    places(i) = at.number
+    isDirty |= at.isToWrite
+  }
+
+  /** Says where a record has been written that is part of versions, too. */
+  def written(i: Int, at: Place): Unit = places(i) = at.number
 
   def startsBefore(x: Long, y: Long, z: Long): Boolean =
     firstA < x || (firstA == x && (firstB < y || (firstB == y && firstC < z)))
@@ -138,6 +176,7 @@ private[state] final class Leaf private (
     if (size == a.length) resize(Math.min(Capacity, size * 2))
     val start = extend(room(key, value), records = 1)
     move(i, i + 1)
+    if (outside.length > 0) outside(i) = None.orNull
     a(i) = x
     b(i) = y
     c(i) = z
@@ -166,16 +205,26 @@ private[state] final class Leaf private (
   private def putValue(i: Int, value: UnsafeRow): Unit =
     if (isLarge(value)) {
       if (outside.length < a.length) outside = Arrays.copyOf(outside, a.length)
+      dropOutside(i)
       outside(i) = RecordBytes.of(value)
+      outsideBytes += sizeOf(outside(i).length)
+      measure()
       Platform.putInt(bytes, offset(starts(i) + 4), Outside)
     } else {
-      if (outside.length > 0) outside(i) = None.orNull
+      dropOutside(i)
       Platform.putInt(bytes, offset(starts(i) + 4), value.getSizeInBytes)
       RecordBytes.copy(value, bytes, valueAt(i))
     }
 
+  private def dropOutside(i: Int): Unit = if (outside.length > 0 && (outside(i) ne null)) {
+    outsideBytes -= sizeOf(outside(i).length)
+    outside(i) = None.orNull
+    measure()
+  }
+
   def removeAt(i: Int): Unit = {
     gaps += recordLength(i)
+    dropOutside(i)
     move(i + 1, i)
     size -= 1
     if (outside.length > 0) outside(size) = None.orNull
@@ -187,7 +236,9 @@ private[state] final class Leaf private (
     right.take(this, i, size)
     gaps += right.end
     if (outside.length > 0) Arrays.fill(outside.asInstanceOf[Array[AnyRef]], i, size, None.orNull)
+    outsideBytes -= right.outsideBytes
     size = i
+    measure()
     right
   }
 
@@ -200,12 +251,14 @@ private[state] final class Leaf private (
     val copied = new Leaf(since, firstA, firstB, firstC, hasPlaces)
     copied.size = size
     copied.isDirty = isDirty
+    copied.outsideBytes = outsideBytes
     copied.resize(this, Math.min(Capacity, size + (size >> 2) + 4))
     if (gaps > end / 4) copied.rewrite(this, more = 0, records = 0)
     else {
       copied.bytes = bytes.clone()
       copied.end = end
       copied.gaps = gaps
+      copied.measure()
     }
     copied
   }
@@ -222,6 +275,12 @@ private[state] final class Leaf private (
     if (other.outside.length > 0) {
       if (outside.length < a.length) outside = Arrays.copyOf(outside, a.length)
       System.arraycopy(other.outside, from, outside, size, n)
+      var i = from
+      while (i < until) {
+        if (other.outside(i) ne null) outsideBytes += sizeOf(other.outside(i).length)
+        i += 1
+      }
+      measure()
     }
     var all = 0
     var i = from
@@ -257,6 +316,7 @@ private[state] final class Leaf private (
     starts = Arrays.copyOf(from.starts, room)
     if (hasPlaces) places = Arrays.copyOf(from.places, room)
     if (from.outside.length > 0) outside = Arrays.copyOf(from.outside, room)
+    measure()
   }
 
   /** Where there is room for so many bytes more, of so many records more. */
@@ -268,15 +328,16 @@ private[state] final class Leaf private (
   }
 
   /** Has the records of a leaf side by side, with room for so many bytes more of so many records more, and as much
-    * again as the records take for which there is room beside the bytes. Where its own have only to close the gaps,
-    * that is done in the array that they lie in: what lives through a batch is the old generation's, and an array given
-    * up there is garbage until all of it is looked through.
+    * again as the records take for which there is room beside the bytes, but not much more where they are large. Where
+    * its own have only to close the gaps, that is done in the array that they lie in: what lives through a batch is the
+    * old generation's, and an array given up there is garbage until all of it is looked through.
     */
   private def rewrite(from: Leaf, more: Int, records: Int): Unit = {
     val alive = from.end - from.gaps
     val needed = Math.addExact(alive, more)
     val others = a.length - size - records
-    val spare = Math.max(needed.toLong * others / Math.max(1, size + records), alive / 8L)
+    val forOthers = needed.toLong * others / Math.max(1, size + records)
+    val spare = Math.max(Math.min(forOthers, Math.max(needed, MostSpare)), alive / 8L)
     val old = from.bytes
     val room = Math.min(needed + spare, Int.MaxValue - 16L).toInt
     val fits = needed + alive / 8L <= old.length && old.length / 2 <= room && from.end <= MostAside
@@ -288,6 +349,7 @@ private[state] final class Leaf private (
     } else closeGaps(old, new Array[Byte](room))
     end = alive
     gaps = 0
+    measure()
   }
 
   private def closeGaps(old: Array[Byte], closed: Array[Byte]): Unit = {
@@ -308,7 +370,23 @@ private[state] object Leaf {
   val Capacity = 128
 
   // Of more bytes a leaf has one record only.
-  private final val FullBytes = 1 << 20
+  private final val FullBytes = 1 << 18
+
+  // Beyond what is there no more is made room for at once.
+  private final val MostSpare = 32 * 1024
+
+  // What it takes beside arrays, with its place among leaves.
+  private final val Fixed = 176L
+
+  // Arrays of more are put into regions of their own by the collector.
+  private final val Large = 512 * 1024
+  private final val Region = 1L << 20
+
+  /** What an array of so many bytes takes in memory. */
+  def sizeOf(length: Int): Long = {
+    val size = 16L + ((length + 7L) & ~7L)
+    if (size < Large) size else (size + Region - 1) / Region * Region
+  }
 
   // A value of more bytes lies outside.
   private final val MostInside = 1024

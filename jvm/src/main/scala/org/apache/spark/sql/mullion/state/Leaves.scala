@@ -85,6 +85,9 @@ private[state] object Leaves {
       private[Leaves] val firstB: Array[Long]
   ) {
     def find(a: Long, b: Long, c: Long): Int = Leaves.find(leaves, firstA, firstB, leaves.length, a, b, c)
+
+    /** What the list takes in memory, without the leaves. */
+    def footprint: Long = 24L * leaves.length
   }
 
   val empty: Version = new Version(Array.empty, Array.emptyLongArray, Array.emptyLongArray)

@@ -112,7 +112,7 @@ object MemoryStateStoreProvider {
     def size: Long = families.valuesIterator.map(_.size).sum
 
     /** What they take in memory. */
-    def bytes: Long = families.valuesIterator.map(f => SortedRecords.bytesOf(f.size, f.bytes)).sum
+    def bytes: Long = families.valuesIterator.map(_.footprint).sum
   }
 
   object Contents {

@@ -41,6 +41,7 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
       batchId: Long,
       stateSchemaVersion: Int
   ): List[StateSchemaValidationResult] = {
+    StateSettings.check(choice, getStateInfo, conf, sparkContext.getConf)
     // Ours first: Spark compares neither names nor what an aggregate is.
     checkState(hadoopConf)
     val main = families.head
@@ -90,6 +91,10 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
 
   /** Counts what was committed; `total` is how many records there are. */
   protected def countStores(partition: StatePartition, total: Long): Unit = {
+    partition.bytesInMemory.foreach { bytes =>
+      longMetric("hotBytes") += bytes
+      longMetric("hotPartitions") += 1
+    }
     val rows = longMetric("numTotalStateRows")
     val before = rows.value
     partition.stores.zipWithIndex.foreach { case (store, i) => setStoreMetrics(store, setCheckpointInfo = i == 0) }

@@ -39,14 +39,17 @@ final class PartitionOpener(
 ) extends Serializable {
 
   /** Opens a partition in a task, which aborts it unless it commits. */
-  def open(partition: Int, hadoopConf: Configuration): StatePartition = {
+  def open(partition: Int, hadoopConf: Configuration): StatePartition =
+    ExpiringPartition(opened(partition, hadoopConf), conf)
+
+  private def opened(partition: Int, hadoopConf: Configuration): StatePartition = {
     if (choice == StateChoice.Memory) requireHere(partition, hadoopConf)
     get(partition, hadoopConf) match {
       case rocks: RocksDbPartition if conf.enableStateStoreCheckpointIds =>
-        hot(partition, rocks, new VersionNames.BySpark(rocks.stores.head, checkpointIds.map(_(partition).head)))
+        hot(rocks, new VersionNames.BySpark(rocks.stores.head, checkpointIds.map(_(partition).head)))
       // Copies of a task write at the same time, and any of them last.
       case rocks: RocksDbPartition if SparkEnv.get.conf.get(SPECULATION_ENABLED) =>
-        hot(partition, rocks, VersionNames.None)
+        hot(rocks, VersionNames.None)
       case rocks: RocksDbPartition =>
         val (sound, from) = soundVersion(partition, hadoopConf, rocks)
         val names = new VersionNames.InState(
@@ -59,7 +62,7 @@ final class PartitionOpener(
             written.foreach(_.left.add(partition -> (if (isOnlyOne) id else WrittenVersions.Doubtful)))
           }
         )
-        hot(partition, sound, names)
+        hot(sound, names)
       case other => other
     }
   }
@@ -67,8 +70,13 @@ final class PartitionOpener(
   /** Says, on the driver, that the task of a partition is about to start. */
   def begins(partition: Int): Unit = written.foreach(_.left.begins(partition))
 
-  private def hot(partition: Int, rocks: RocksDbPartition, names: VersionNames): StatePartition =
-    HotPartition(rocks, families, id(partition), version, names, HotRecords.limit(conf), names ne VersionNames.None)
+  private def hot(rocks: RocksDbPartition, names: VersionNames): StatePartition =
+    freedWithTask(HotPartition(rocks, families, version, names, HotMemory.limit(conf), names ne VersionNames.None))
+
+  private def freedWithTask(opened: StatePartition): StatePartition = {
+    TaskContext.get().addTaskCompletionListener[Unit](_ => opened.abort())
+    opened
+  }
 
   private def get(partition: Int, hadoopConf: Configuration): StatePartition = {
     val opened = of { (name, key, value, encoder, columnFamilies) =>
@@ -106,7 +114,7 @@ final class PartitionOpener(
     val here = opened.versionIds.of(version)
     def isKnown = written.flatMap(_.before).forall(before => here != 0L && before.get(partition).contains(here))
     def broken =
-      if (HotRecords.holds(id(partition), version, Some(here.toString))) None else opened.versionIds.brokenAt
+      if (opened.hot.holds(version, Some(here.toString))) None else opened.versionIds.brokenAt
     if (!isRead && version > 0 && !isKnown)
       soundVersion(partition, hadoopConf, readAgain(partition, hadoopConf, opened), isRead = true, deleted)
     else
@@ -159,7 +167,7 @@ final class PartitionOpener(
         use(opened match {
           case rocks: RocksDbPartition =>
             rocks.versionIds.brokenAt.foreach(at => throw torn(partition, at))
-            HotPartition.look(rocks, families, id(partition), version)
+            HotPartition.look(rocks, families, version)
           case other => other
         })
       finally opened.stores.foreach(_.abort())

@@ -63,7 +63,7 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
     records.put(first(key), second(key), third(key), key, value)
 
   /** Takes in a record as it is written. */
-  def read(key: UnsafeRow, value: UnsafeRow, place: Long): Unit =
+  def read(key: UnsafeRow, value: UnsafeRow, place: Place): Unit =
     records.append(first(key), second(key), third(key), key, value, place)
 
   /** Has a record written anew that has not changed. */

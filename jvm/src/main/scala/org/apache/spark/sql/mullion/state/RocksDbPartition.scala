@@ -1,5 +1,7 @@
 package org.apache.spark.sql.mullion.state
 
+import scala.util.Using
+
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.mullion.SparkLineShim
@@ -12,12 +14,26 @@ final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[Fa
 
   others.foreach(f => store.createColFamilyIfAbsent(f.name, f.key, f.value, RocksDbPartition.encoder(f)))
 
-  override def family(spec: FamilySpec): Family =
-    new RocksDbFamily(spec, if (spec == main) StateStore.DEFAULT_COL_FAMILY_NAME else spec.name)
+  override def family(spec: FamilySpec): Family = new RocksDbFamily(spec, nameOf(spec))
 
   /** What of a family is written in segments. */
   private[state] def segments(spec: FamilySpec, from: Segments.Version): Segments =
-    new Segments(store, spec, from, counts)
+    new Segments(store, spec, from, family(spec), counts)
+
+  /** What is in memory too. */
+  private[state] val hot: HotRecords = store match {
+    case owned: HotRocksDbStore => owned.hot
+    case other                  => throw new IllegalStateException(s"${other.id} has no records in memory")
+  }
+
+  /** How many records there are, where that is counted and lies under a key of its own. */
+  private[state] def recordsIn(families: Seq[FamilySpec]): Option[Long] = for {
+    spec <- families.find(_.countAt.isDefined)
+    at <- spec.countAt
+    count <- Using.resource(store.iterator(nameOf(spec)))(_.map(_.value.getLong(at)).nextOption())
+  } yield count
+
+  private def nameOf(spec: FamilySpec) = if (spec == main) StateStore.DEFAULT_COL_FAMILY_NAME else spec.name
 
   /** Which attempts wrote its versions, where Spark gives them no ids. */
   private[state] lazy val versionIds: VersionIds = new VersionIds(store)

@@ -62,7 +62,9 @@ private[state] object SegmentList {
   final class Version(
       private[SegmentList] val ids: Array[Long],
       private[SegmentList] val segments: Array[Segments.Segment]
-  )
+  ) {
+    def footprint: Long = 16L * ids.length + segments.iterator.map(_.footprint).sum
+  }
 
   val empty: Version = new Version(Array.emptyLongArray, Array.empty)
 

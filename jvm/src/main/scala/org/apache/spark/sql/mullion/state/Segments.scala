@@ -29,6 +29,8 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
   * A place is a segment's number and a record's number in it. What lies in segments can be looked up in memory alone:
   * where there is no room for that, records lie under keys of their own.
   *
+  * @param alone
+  *   the records that lie under keys of their own
   * @param from
   *   what is written; segments are copied before they change, for attempts of one batch start from the same
   */
@@ -36,6 +38,7 @@ private[state] final class Segments(
     store: StateStore,
     spec: FamilySpec,
     from: Segments.Version,
+    alone: Family,
     counts: RecordCounts
 ) extends SortedRecords.Places {
   import Segments._
@@ -64,7 +67,7 @@ private[state] final class Segments(
   def version: Version = Version(alive.version, next)
 
   /** Reads all records, with their places, until `take` says that it wants no more; whether it wanted all. */
-  def readAll(take: (Long, UnsafeRow, UnsafeRow) => Boolean): Boolean = {
+  def readAll(take: (Place, UnsafeRow, UnsafeRow) => Boolean): Boolean = {
     val gone = Using.resource(store.iterator(marks))(_.map(row => row.key.getLong(0) -> longsOf(row.value)).toMap)
     var wanted = true
     val found = Array.newBuilder[Segment]
@@ -76,7 +79,7 @@ private[state] final class Segments(
         gone.get(id).foreach(segment.gone = _)
         val all = foreachLeft(row.value, segment) { slot =>
           counts.read += 1
-          wanted &&= take(id << SlotBits | slot, key, value)
+          wanted &&= take(Place.inSegment(id, slot), key, value)
         }
         segment.holds(all)
         found += segment
@@ -89,11 +92,12 @@ private[state] final class Segments(
 
   override def overwrites: Boolean = false
 
-  override def remove(place: Long): Unit = {
-    val id = place >> SlotBits
-    if (last.id != id) last = own(id)
-    last.remove((place & SlotMask).toInt)
+  override def remove(place: Place): Unit = {
+    if (last.id != place.segment) last = own(place.segment)
+    last.remove(place.slot)
   }
+
+  override def removeAlone(): Unit = alone.remove(key)
 
   /** Puts away what is gone, before anything is written. `anew` gets the keys of records in segments that are given up.
     *
@@ -115,14 +119,14 @@ private[state] final class Segments(
   override val key: UnsafeRow = new UnsafeRow(spec.key.length)
   override val value: UnsafeRow = new UnsafeRow(spec.value.length)
 
-  override def write(): Long = {
+  override def write(): Place = {
     val size = RecordBytes.size(key, value)
-    if (count > 0 && (end + size > Header + Full || count > SlotMask)) flush()
+    if (count > 0 && (end + size > Header + Full || count > Place.MostSlots)) flush()
     if (end + size + 8 > buffer.length) buffer = Arrays.copyOf(buffer, end + size + 8)
     RecordBytes.write(key, value, buffer, end)
     end += size
     count += 1
-    next << SlotBits | (count - 1)
+    Place.inSegment(next, count - 1)
   }
 
   /** Puts the last segment, once all is written. */
@@ -199,9 +203,6 @@ private[state] final class Segments(
 }
 
 private[state] object Segments {
-  // A number of a record in its segment.
-  private final val SlotBits = 10
-  private final val SlotMask = (1 << SlotBits) - 1
   // How many bytes of records fill a segment.
   private final val Full = 32 * 1024
   // Of a row of one column of bytes: its nulls, and where the bytes are.
@@ -211,7 +212,11 @@ private[state] object Segments {
   private val DataSchema = new StructType().add("data", BinaryType, nullable = false)
 
   /** All segments of a family, as a batch left them. */
-  final case class Version private[Segments] (alive: SegmentList.Version, next: Long)
+  final case class Version private[Segments] (alive: SegmentList.Version, next: Long) {
+
+    /** What is known of them takes in memory. */
+    def footprint: Long = alive.footprint
+  }
 
   object Version {
     val empty: Version = Version(SegmentList.empty, 0L)
@@ -243,6 +248,8 @@ private[state] object Segments {
       count = all
       left = all - gone.map(java.lang.Long.bitCount).sum
     }
+
+    def footprint: Long = 96L + 8L * gone.length
 
     def isGone(slot: Int): Boolean = gone.length > (slot >> 6) && (gone(slot >> 6) >> slot & 1L) == 1L
 

@@ -31,55 +31,97 @@ private[state] final class SortedRecords(
   private val leaves = new Leaves(from.leaves)
   private var records = from.size
   private var taken = from.bytes
+  // What the leaves take in memory, and those that only a version or a scan has still.
+  private var allocated = from.footprint
+  private var inVersions = 0L
+  private var inScans = 0L
   // When leaves are made that are made now, and when the last one was made that is part of a version.
   private var now = from.sharedAt + 1
   private var shared = from.sharedAt
   // The latter without the versions of those scans that go on.
   private var sharedForGood = from.sharedAt
   private var scans = 0
-  private var lastLeaf = 0
-  // Where the last search ended, for a record is mostly looked up before it is changed.
-  private var leafAt = 0
-  private var at = 0
-  private var ended = Elsewhere
-  private var endedA = 0L
-  private var endedB = 0L
-  private var endedC = 0L
+  private val finger = new Finger
   private var places = Places.none
   private var overwrites = false
-  // The keys of what lay alone and does so no more.
-  private val alone = new java.util.ArrayList[Array[Byte]]
 
   def size: Long = records
 
   def bytes: Long = taken
+
+  /** What they take in memory, with what a scan that goes on and the last version have beside. */
+  def footprint: Long = allocated + inVersions + inScans
 
   /** Says where records are written from now on, and that no scan goes on. */
   def writesTo(places: Places): Unit = {
     this.places = places
     overwrites = places.overwrites
     scans = 0
-    shared = sharedForGood
+    endScans()
   }
 
   /** The records as they are now. */
   def version(): Version = {
     share()
     sharedForGood = shared
-    new Version(leaves.version(), records, taken, shared)
+    inVersions = 0L
+    new Version(leaves.version(), records, taken, allocated, shared)
+  }
+
+  /** Says that no version is needed any more. */
+  def forgetVersions(): Unit = {
+    sharedForGood = NeverShared
+    inVersions = 0L
+    if (scans == 0) endScans()
   }
 
   /** The records as they are now, until `endScan`. */
   def scanned(): Version = {
     share()
     scans += 1
-    new Version(leaves.version(), records, taken, shared)
+    val version = leaves.version()
+    // The list of leaves is copied with the next change.
+    inScans += version.footprint
+    new Version(version, records, taken, allocated, shared)
   }
 
   /** Says that a version is needed no more that was taken for a scan. */
   def endScan(): Unit = {
     scans = Math.max(0, scans - 1)
-    if (scans == 0) shared = sharedForGood
+    if (scans == 0) endScans()
+  }
+
+  private def endScans(): Unit = {
+    shared = sharedForGood
+    inScans = 0L
+  }
+
+  /** Fails if what is counted is not what there is, or a record is out of order. */
+  private[state] def checkInvariants(): Unit = {
+    val all = (0 until leaves.count).map(leaves(_))
+    def require(holds: Boolean, what: => String): Unit = if (!holds) throw new IllegalStateException(what)
+    all.foreach(_.checkInvariants())
+    require(all.forall(_.size > 0), "an empty leaf")
+    require(all.map(_.size.toLong).sum == records, s"$records records are counted")
+    require(
+      all.map(leaf => (0 until leaf.size).map(leaf.lengthOf(_).toLong).sum).sum == taken,
+      s"$taken bytes of records"
+    )
+    require(all.map(_.footprint).sum == allocated, s"$allocated bytes of leaves")
+    require(all.forall(_.since <= now), "a leaf of a time to come")
+    require(scans > 0 || (shared == sharedForGood && inScans == 0), "a scan that has ended has leaves")
+    require(inVersions >= 0 && inScans >= 0, "leaves are counted out twice")
+    val numbers = all.flatMap(leaf => (0 until leaf.size).map(i => (leaf.a(i), leaf.b(i), leaf.c(i))))
+    require(numbers.zip(numbers.drop(1)).forall { case (x, y) => Ordering[(Long, Long, Long)].lteq(x, y) }, "no order")
+    // In the first one lies what comes before all.
+    require(all.drop(1).forall(leaf => !leaf.comesAfter(leaf.a(0), leaf.b(0), leaf.c(0))), "a record before its leaf")
+    require(
+      all.drop(1).zip(all).forall { case (leaf, before) =>
+        val last = before.size - 1
+        !leaf.startsBefore(before.a(last), before.b(last), before.c(last))
+      },
+      "leaves are in no order"
+    )
   }
 
   private def share(): Unit = {
@@ -90,57 +132,77 @@ private[state] final class SortedRecords(
   /** The records from the first whose numbers are at least these; it stands until the next change. */
   def cursor(a: Long, b: Long, c: Long): Cursor = {
     lowerBound(a, b, c)
-    new Cursor(leaves.array, leaves.count, leafAt, at)
+    new Cursor(leaves.array, leaves.count, finger.leaf, finger.at)
   }
 
   /** Has a row stand on the value of `key`, not to be changed; whether it is there. */
   def get(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow): Boolean = {
     val found = find(a, b, c, key)
-    if (found) leaves(leafAt).valueTo(at, value)
+    if (found) leaves(finger.leaf).valueTo(finger.at, value)
     found
   }
 
   /** Puts a record, whether its key is there or not. */
   def put(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow): Unit =
     if (find(a, b, c, key)) {
-      val leaf = ownLeaf(leafAt)
+      val leaf = ownLeaf(finger.leaf)
+      val at = finger.at
       taken += key.getSizeInBytes + value.getSizeInBytes - leaf.lengthOf(at)
+      val had = leaf.footprint
       leaf.setValue(at, value)
+      allocated += leaf.footprint - had
       if (hasPlaces) {
-        if (overwrites && leaf.places(at) <= Alone) leaf.place(at, Changed)
+        if (overwrites && leaf.place(at).isAlone) leaf.place(at, Place.Changed)
         else {
-          leave(leaf)
-          leaf.place(at, Unwritten)
+          leave(leaf, at)
+          leaf.place(at, Place.Unwritten)
         }
       }
-    } else insert(a, b, c, key, value, Unwritten)
+    } else insert(a, b, c, key, value, Place.Unwritten)
 
   /** Puts a record that is not there. */
-  def append(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow, place: Long = Unwritten): Unit = {
+  def append(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow, place: Place = Place.Unwritten): Unit = {
     lowerBound(a, b, c)
     insert(a, b, c, key, value, place)
   }
 
   /** Has a record written anew that has not changed. */
   def writeAnew(a: Long, b: Long, c: Long, key: UnsafeRow): Unit =
-    if (find(a, b, c, key)) ownLeaf(leafAt).place(at, Unwritten)
+    if (find(a, b, c, key)) ownLeaf(finger.leaf).place(finger.at, Place.Unwritten)
 
   /** Removes the record of `key`, if it is there. */
   def remove(a: Long, b: Long, c: Long, key: UnsafeRow): Unit = if (find(a, b, c, key)) {
-    val leaf = ownLeaf(leafAt)
+    val leaf = ownLeaf(finger.leaf)
+    val at = finger.at
     taken -= leaf.lengthOf(at)
     records -= 1
-    if (hasPlaces) leave(leaf)
+    if (hasPlaces) leave(leaf, at)
+    allocated -= leaf.footprint
     leaf.removeAt(at)
-    ended = Elsewhere
-    if (leaf.size == 0) leaves.drop(leafAt)
-    else if (leaf.size < Leaf.Capacity / 4 && leafAt + 1 < leaves.count) {
-      val next = leaves(leafAt + 1)
+    allocated += leaf.footprint
+    finger.invalidate()
+    if (leaf.size == 0) drop(finger.leaf)
+    else if (leaf.size < Leaf.Capacity / 4 && finger.leaf + 1 < leaves.count) {
+      val next = leaves(finger.leaf + 1)
       if (leaf.takes(next)) {
+        allocated -= leaf.footprint
         leaf.addAll(next)
-        leaves.drop(leafAt + 1)
+        allocated += leaf.footprint
+        drop(finger.leaf + 1)
       }
     }
+  }
+
+  private def drop(i: Int): Unit = {
+    gone(leaves(i))
+    leaves.drop(i)
+  }
+
+  /** Counts a leaf out that is no leaf of these any more. */
+  private def gone(leaf: Leaf): Unit = {
+    allocated -= leaf.footprint
+    if (leaf.since <= sharedForGood) inVersions += leaf.footprint
+    else if (leaf.since <= shared) inScans += leaf.footprint
   }
 
   /** Whether any record is not written. */
@@ -158,8 +220,7 @@ private[state] final class SortedRecords(
       if (leaf.isDirty) {
         var i = 0
         while (i < leaf.size) {
-          val place = leaf.places(i)
-          if (place == Unwritten || place == Changed) leaf.places(i) = write(leaf, i, places)
+          if (leaf.place(i).isToWrite) leaf.written(i, write(leaf, i, places))
           i += 1
         }
         leaf.isDirty = false
@@ -175,58 +236,54 @@ private[state] final class SortedRecords(
       val leaf = leaves(l)
       var i = 0
       while (i < leaf.size) {
-        if (leaf.places(i) != Alone) write(leaf, i, others)
+        if (leaf.place(i) != Place.Alone) write(leaf, i, others)
         i += 1
       }
       l += 1
     }
   }
 
-  private def write(leaf: Leaf, i: Int, to: Places): Long = {
+  private def write(leaf: Leaf, i: Int, to: Places): Place = {
     leaf.keyTo(i, to.key)
     leaf.valueTo(i, to.value)
     to.write()
   }
 
-  /** Hands out the keys of what lay alone, and is gone or to be written elsewhere; each once. */
-  def foreachLeft(remove: Array[Byte] => Unit): Unit = {
-    alone.forEach(key => remove(key))
-    alone.clear()
-  }
-
   /** Says of a record that is changed or removed that it is not in its place any more. */
-  private def leave(leaf: Leaf): Unit = {
-    val place = leaf.places(at)
-    if (place >= 0) places.remove(place)
-    else if (place <= Alone) {
-      val key = new UnsafeRow(0)
-      leaf.keyTo(at, key)
-      alone.add(RecordBytes.of(key))
+  private def leave(leaf: Leaf, at: Int): Unit = {
+    val place = leaf.place(at)
+    if (place.isInSegment) places.remove(place)
+    else if (place.isAlone) {
+      leaf.keyTo(at, places.key)
+      places.removeAlone()
     }
-    ()
   }
 
   /** Finds the record of `key`; if there is none, where it belongs. */
-  private def find(a: Long, b: Long, c: Long, key: UnsafeRow): Boolean = {
-    if (ended != Elsewhere && endedA == a && endedB == b && endedC == c) {
-      if (ended == AtNone) return false
-      if (exact || leaves(leafAt).isOf(at, key)) return true
+  private def find(a: Long, b: Long, c: Long, key: UnsafeRow): Boolean =
+    if (finger.isOnNone(a, b, c)) false
+    else if (finger.isOnRecord(a, b, c) && (exact || leaves(finger.leaf).isOf(finger.at, key))) true
+    else {
+      lowerBound(a, b, c)
+      search(a, b, c, key)
     }
-    lowerBound(a, b, c)
-    var l = leafAt
-    var i = at
+
+  /** The same, from the first record on whose numbers are at least these. */
+  private def search(a: Long, b: Long, c: Long, key: UnsafeRow): Boolean = {
+    var l = finger.leaf
+    var i = finger.at
     var others = false
     while (l < leaves.count) {
       val leaf = leaves(l)
       while (i < leaf.size) {
         if (!leaf.isAt(i, a, b, c)) {
-          if (!others) endAt(AtNone, a, b, c)
+          if (!others) finger.foundNone(a, b, c)
           return false
         }
         if (exact || leaf.isOf(i, key)) {
-          leafAt = l
-          at = i
-          endAt(AtRecord, a, b, c)
+          finger.leaf = l
+          finger.at = i
+          finger.foundRecord(a, b, c)
           return true
         }
         others = true
@@ -235,60 +292,64 @@ private[state] final class SortedRecords(
       l += 1
       i = 0
     }
-    if (!others) endAt(AtNone, a, b, c)
+    if (!others) finger.foundNone(a, b, c)
     false
-  }
-
-  private def endAt(what: Int, a: Long, b: Long, c: Long): Unit = {
-    ended = what
-    endedA = a
-    endedB = b
-    endedC = c
   }
 
   /** What comes in order is found near where the last search ended, or at the start of the next leaf. */
   private def lowerBound(a: Long, b: Long, c: Long): Unit = {
-    ended = Elsewhere
-    val before = leafAt
-    leafAt = leafOf(a, b, c)
-    at =
+    finger.invalidate()
+    val before = finger.leaf
+    val now = leafOf(a, b, c)
+    finger.leaf = now
+    finger.at =
       if (leaves.count == 0) 0
-      else if (leafAt == before) leaves(leafAt).lowerBound(a, b, c, at)
-      else if (leafAt == before + 1) leaves(leafAt).lowerBound(a, b, c, 0)
-      else leaves(leafAt).lowerBound(a, b, c)
+      else if (now == before) leaves(now).lowerBound(a, b, c, finger.at)
+      else if (now == before + 1) leaves(now).lowerBound(a, b, c, 0)
+      else leaves(now).lowerBound(a, b, c)
   }
 
   /** The last leaf that starts before these numbers, or the first. */
   private def leafOf(a: Long, b: Long, c: Long): Int = {
-    val known = lastLeaf
+    val known = finger.leaf
     val notBefore = known < leaves.count && (known == 0 || leaves.startsBefore(known, a, b, c))
-    if (!notBefore) lastLeaf = leaves.find(a, b, c)
-    else if (leaves.startsBefore(known + 1, a, b, c))
-      lastLeaf = if (leaves.startsBefore(known + 2, a, b, c)) leaves.find(a, b, c) else known + 1
-    lastLeaf
+    if (!notBefore) leaves.find(a, b, c)
+    else if (!leaves.startsBefore(known + 1, a, b, c)) known
+    else if (!leaves.startsBefore(known + 2, a, b, c)) known + 1
+    else leaves.find(a, b, c)
   }
 
-  private def insert(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow, place: Long): Unit = {
-    if (leaves.count == 0) leaves.insert(0, Leaf(now, a, b, c, 16, hasPlaces))
-    var leaf = ownLeaf(leafAt)
+  private def insert(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow, place: Place): Unit = {
+    if (leaves.count == 0) add(0, Leaf(now, a, b, c, 16, hasPlaces))
+    var leaf = ownLeaf(finger.leaf)
     while (leaf.isFull(key, value)) {
-      if (leafAt + 1 == leaves.count && at == leaf.size) {
+      if (finger.leaf + 1 == leaves.count && finger.at == leaf.size) {
         // At the very end a new leaf is begun: what comes in order fills its leaves.
-        leaves.insert(leafAt + 1, Leaf(now, a, b, c, Leaf.Capacity, hasPlaces))
-        leafAt += 1
-        at = 0
+        add(finger.leaf + 1, Leaf(now, a, b, c, Leaf.Capacity, hasPlaces))
+        finger.leaf += 1
+        finger.at = 0
       } else {
         val half = leaf.size / 2
-        leaves.insert(leafAt + 1, leaf.split(half, now))
-        if (at > half) { leafAt += 1; at -= half }
+        allocated -= leaf.footprint
+        val right = leaf.split(half, now)
+        allocated += leaf.footprint
+        add(finger.leaf + 1, right)
+        if (finger.at > half) { finger.leaf += 1; finger.at -= half }
       }
-      leaf = leaves(leafAt)
+      leaf = leaves(finger.leaf)
     }
-    leaf.insertAt(at, a, b, c, key, value)
-    endAt(AtRecord, a, b, c)
-    if (hasPlaces) leaf.place(at, place)
+    allocated -= leaf.footprint
+    leaf.insertAt(finger.at, a, b, c, key, value)
+    allocated += leaf.footprint
+    finger.foundRecord(a, b, c)
+    if (hasPlaces) leaf.place(finger.at, place)
     records += 1
     taken += key.getSizeInBytes + value.getSizeInBytes
+  }
+
+  private def add(i: Int, leaf: Leaf): Unit = {
+    leaves.insert(i, leaf)
+    allocated += leaf.footprint
   }
 
   private def ownLeaf(i: Int): Leaf = {
@@ -296,26 +357,17 @@ private[state] final class SortedRecords(
     if (leaf.since > shared) leaf
     else {
       val copy = leaf.copy(now)
+      gone(leaf)
       leaves.replace(i, copy)
+      allocated += copy.footprint
       copy
     }
   }
 }
 
 private[state] object SortedRecords {
-  // What is where a search ended: a record of its numbers, none of them, or nothing that is known any more.
-  private final val Elsewhere = 0
-  private final val AtNone = 1
-  private final val AtRecord = 2
-
-  /** Where a record lies that has changed since it was written, or never was. */
-  final val Unwritten = -1L
-
-  /** Where a record lies that is in no segment, but under its own key. */
-  final val Alone = -2L
-
-  // The same of one that has changed since, where it is to be written over.
-  private[state] final val Changed = -3L
+  // When a leaf was made that is part of no version: before all.
+  private final val NeverShared = 0L
 
   /** Where the records of one kind are written. */
   trait Places {
@@ -324,14 +376,17 @@ private[state] object SortedRecords {
     def overwrites: Boolean
 
     /** Notes that a record is removed from its place, or is to be written anew. */
-    def remove(place: Long): Unit
+    def remove(place: Place): Unit
+
+    /** Removes the record under its own key on which `key` stands: it is gone, or is to be written elsewhere. */
+    def removeAlone(): Unit
 
     /** The rows that stand on the record that is to be written. */
     def key: UnsafeRow
     def value: UnsafeRow
 
     /** Writes the record; its place. */
-    def write(): Long
+    def write(): Place
   }
 
   private object Places {
@@ -339,8 +394,9 @@ private[state] object SortedRecords {
       override def overwrites: Boolean = false
       override val key: UnsafeRow = new UnsafeRow(0)
       override val value: UnsafeRow = new UnsafeRow(0)
-      override def remove(place: Long): Unit = nowhere
-      override def write(): Long = nowhere
+      override def remove(place: Place): Unit = nowhere
+      override def removeAlone(): Unit = nowhere
+      override def write(): Place = nowhere
 
       private def nowhere = throw new IllegalStateException("records are written nowhere")
     }
@@ -355,6 +411,7 @@ private[state] object SortedRecords {
       private[SortedRecords] val leaves: Leaves.Version,
       val size: Long,
       val bytes: Long,
+      val footprint: Long,
       private[SortedRecords] val sharedAt: Long
   ) {
 
@@ -369,7 +426,7 @@ private[state] object SortedRecords {
   }
 
   object Version {
-    val empty: Version = new Version(Leaves.empty, 0L, 0L, 0L)
+    val empty: Version = new Version(Leaves.empty, 0L, 0L, 0L, NeverShared)
   }
 
   /** Goes through records; it stands on one while `isOn`. */
@@ -397,11 +454,6 @@ private[state] object SortedRecords {
     private def settle(): Unit = while (leaf < count && at >= leaves(leaf).size) { leaf += 1; at = 0 }
   }
 
-  /** What records take in memory: beside the bytes of keys and values, three numbers, a place, where it starts and how
-    * long both are, and a quarter of all that is empty.
-    */
-  def bytesOf(records: Long, bytes: Long): Long = {
-    val all = bytes + records * 44L
-    all + all / 4
-  }
+  /** What one record more takes in memory at least. */
+  def leastOf(key: UnsafeRow, value: UnsafeRow): Long = 44L + key.getSizeInBytes + value.getSizeInBytes
 }

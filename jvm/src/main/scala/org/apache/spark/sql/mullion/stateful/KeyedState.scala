@@ -313,7 +313,8 @@ object KeyedState {
       value = TimerClock.all.foldLeft(new StructType().add("records", LongType, nullable = false)) { (type_, clock) =>
         type_.add(s"earliest_${clock.name}", LongType, nullable = false)
       },
-      RecordOrder.Unordered
+      RecordOrder.Unordered,
+      countAt = Some(0)
     )
 
     def of(row: UnsafeRow): Totals =

@@ -8,12 +8,15 @@ import scala.util.{Random, Using}
 import munit.FunSuite
 import org.apache.hadoop.conf.Configuration
 
+import org.apache.spark.SparkEnv
+import org.apache.spark.memory.MemoryMode
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.StateChoice
-import org.apache.spark.sql.types.{LongType, StructType}
+import org.apache.spark.sql.types.{BinaryType, LongType, StructType}
 
 import dev.mullion.MullionException
 
@@ -100,7 +103,7 @@ class HotPartitionSuite extends FunSuite {
     batches.restart()
     batches.run() { opened =>
       assertEquals(sum(opened), 4950L)
-      assertEquals((opened.rowsRead, batches.readInStore), (100L, 100L))
+      assertEquals((opened.rowsRead, batches.readInStore), (200L, 100L))
     }
   }
 
@@ -153,6 +156,162 @@ class HotPartitionSuite extends FunSuite {
     }
   }
 
+  each("small batches with large records stay within the limit, and what has no room is in RocksDB") { batches =>
+    val room = 1L << 20
+    val before = HotMemory.inUse
+    (0L until 60L).foreach { batch =>
+      batches.run(room) { opened =>
+        (0L until 10L).foreach { k =>
+          opened.family(Large).insert(row(batch * 10 + k), bytes(8000))
+          assert(clue(HotMemory.inUse) - before <= room)
+        }
+      }
+      assert(clue(HotMemory.inUse) - before <= room)
+    }
+    batches.run(room) { opened =>
+      (0L until 600L).foreach(k => assertEquals(opened.family(Large).get(row(k)).getBinary(0).length, 8000))
+    }
+  }
+
+  test("partitions that are opened at once share the limit") {
+    val limit = 1L << 20
+    val all = Seq.fill(8)(new Batches(Files.createTempDirectory("hot"), inSegments = true))
+    try {
+      all.foreach { batches =>
+        batches.run()(opened => (0L until 5000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+        batches.restart()
+      }
+      val before = HotMemory.inUse
+      val opened = all.map(_.open(limit))
+      assert(clue(HotMemory.inUse) - before <= limit)
+      assert(HotMemory.inUse > before, "none is in memory")
+      opened.foreach { partition =>
+        assertEquals(Using.resource(partition.family(Main).all())(_.size), 5000)
+        partition.commit()
+      }
+      assert(clue(HotMemory.inUse) - before <= limit)
+    } finally all.foreach(_.close())
+  }
+
+  each("a partition too large when first read is in memory once most of it is removed") { batches =>
+    val room = 400000L
+    batches.run() { opened =>
+      (0L until 6000L).foreach(k => opened.family(Main).insert(row(0, k), row(k)))
+      opened.family(Counted).insert(row(0), row(6001))
+    }
+    batches.restart()
+    batches.run(room) { opened =>
+      (100L until 6000L).foreach(k => opened.family(Main).remove(row(0, k)))
+      opened.family(Counted).update(row(0), row(101))
+    }
+    batches.run(room)(_ => ())
+    batches.run(room) { opened =>
+      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+      assertEquals(batches.readInStore, 0L)
+    }
+  }
+
+  each("a partition is in memory again once others have given back what they had") { batches =>
+    val room = 4L << 20
+    batches.run(room) { opened =>
+      (0L until 1000L).foreach(k => opened.family(Main).insert(row(0, k), row(k)))
+      opened.family(Counted).insert(row(0), row(1001))
+    }
+    batches.restart()
+    val others = HotMemory.Share(room)
+    assert(others.covers(room - HotMemory.inUse - 1000))
+    batches.run(room)(opened => assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L))
+    assert(batches.readInStore > 0)
+    others.shrink(0L)
+    batches.run(room)(_ => ())
+    batches.run(room) { opened =>
+      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+      assertEquals(batches.readInStore, 0L)
+    }
+  }
+
+  each("memory is its provider's: it is free once that is closed, and Spark's own count knows of it") { batches =>
+    val manager = SparkEnv.get.memoryManager
+    val (ours, sparks) = (HotMemory.inUse, manager.storageMemoryUsed)
+    batches.run()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+    val taken = HotMemory.inUse - ours
+    assert(clue(taken) > 1000000L)
+    // The block is an object more.
+    assert(Math.abs(clue(manager.storageMemoryUsed - sparks) - taken) < 100)
+    batches.run() { opened =>
+      assert(clue(HotMemory.inUse - ours) >= taken)
+      assertEquals(manager.storageMemoryUsed - sparks, HotMemory.inUse - ours)
+      (0L until 20000L).foreach(k => opened.family(Main).remove(row(0, k)))
+    }
+    assert(clue(HotMemory.inUse - ours) < taken / 100)
+    batches.fail()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+    assertEquals((HotMemory.inUse, manager.storageMemoryUsed), (ours, sparks))
+    batches.run()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+    batches.restart()
+    assertEquals((HotMemory.inUse, manager.storageMemoryUsed), (ours, sparks))
+  }
+
+  each("Spark takes the memory back when it has other use for it, and the partition is read again") { batches =>
+    val before = HotMemory.inUse
+    batches.run()(opened => (0L until 1000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+    assert(HotMemory.inUse > before)
+    SparkEnv.get.blockManager.memoryStore.evictBlocksToFreeSpace(None, HotMemory.inUse - before, MemoryMode.ON_HEAP)
+    assertEquals(HotMemory.inUse, before)
+    batches.run() { opened =>
+      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+      assertEquals(batches.readInStore, 1000L)
+    }
+  }
+
+  each("a batch whose plan runs twice reads its version from RocksDB the first time only") { batches =>
+    batches.run()(opened => (0L until 5000L).foreach(k => opened.family(Main).insert(row(k % 7, k), row(0))))
+    val read = (1L to 6L).map { batch =>
+      val twice = Seq.fill(2) {
+        batches.run() { opened =>
+          (0L until 10L).foreach { k =>
+            val key = row((batch * 10 + k) % 7, batch * 10 + k)
+            assertEquals(opened.family(Main).get(key).getLong(0), 0L)
+            opened.family(Main).update(key, row(batch))
+          }
+          opened.family(Main).insert(row(0, 10000 + batch), row(batch))
+          opened.family(Main).remove(row((1000 + batch) % 7, 1000 + batch))
+          assertEquals(Using.resource(opened.family(Main).all())(_.size), 5000)
+        }
+        batches.goBack()
+        batches.readInStore
+      }
+      batches.goOn()
+      twice
+    }
+    assertEquals(read.head, Seq(0L, 5000L))
+    assertEquals(read.tail.flatten.distinct, Seq(0L))
+    batches.restart()
+    batches.run() { opened =>
+      val values = Using.resource(opened.family(Main).all())(_.map(r => r.key.getLong(1) -> r.value.getLong(0)).toMap)
+      assertEquals(values.size, 5000)
+      (10L until 70L).foreach(k => assertEquals(values(k), k / 10))
+    }
+  }
+
+  each("a large window that closes while it is scanned stays within the limit") { batches =>
+    val room = 4L << 20
+    val before = HotMemory.inUse
+    batches.run(room)(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(k / 100, k), row(k))))
+    batches.run(room) { opened =>
+      var closed = 0
+      Using.resource(opened.family(Main).scan(Long.MinValue)) { scan =>
+        scan.foreach { record =>
+          opened.family(Main).remove(record.key.copy())
+          closed += 1
+          assert(clue(HotMemory.inUse) - before <= room)
+        }
+      }
+      assertEquals(closed, 20000)
+      assertEquals(Using.resource(opened.family(Main).all())(_.size), 0)
+    }
+    batches.run(room)(opened => assertEquals(Using.resource(opened.family(Main).all())(_.size), 0))
+  }
+
   partition.test("records are written many at once, and leave nothing behind") { batches =>
     // So many fill a segment; each has a time of its own.
     val full = 682
@@ -194,9 +353,9 @@ class HotPartitionSuite extends FunSuite {
 
   test("a setting that is no number of bytes is refused, with what to say") {
     val conf = new SQLConf
-    conf.setConfString(HotRecords.Setting, "much")
-    val error = intercept[MullionException](HotRecords.limit(new StateStoreConf(conf)))
-    assert(error.getMessage.contains(s"${HotRecords.Setting}=much is not a number of bytes"), error.getMessage)
+    conf.setConfString(HotMemory.Setting, "much")
+    val error = intercept[MullionException](HotMemory.limit(new StateStoreConf(conf)))
+    assert(error.getMessage.contains(s"${HotMemory.Setting}=much is not a number of bytes"), error.getMessage)
   }
 }
 
@@ -204,7 +363,17 @@ object HotPartitionSuite {
   private val Long1 = new StructType().add("time", LongType, nullable = false)
   private val Main =
     FamilySpec("main", Long1.add("key", LongType, nullable = false), Long1, RecordOrder.ByFirst(1))
-  private val Other = FamilySpec("other", Long1, Long1, RecordOrder.Unordered)
+  private val Large =
+    FamilySpec("large", Long1, new StructType().add("value", BinaryType, nullable = false), RecordOrder.Unordered)
+  private val Counted = FamilySpec("counted", Long1, Long1, RecordOrder.Unordered, countAt = Some(0))
+
+  /** A value of so many bytes. */
+  private def bytes(length: Int): UnsafeRow = {
+    val writer = new UnsafeRowWriter(1, length)
+    writer.reset()
+    writer.write(0, new Array[Byte](length))
+    writer.getRow
+  }
 
   private def row(values: Long*): UnsafeRow = {
     val made = UnsafeRow.createFromByteArray(8 + 8 * values.length, values.length)
@@ -217,7 +386,7 @@ object HotPartitionSuite {
 
   /** One partition, batch after batch. */
   private final class Batches(folder: Path, inSegments: Boolean) {
-    private val families = Seq(Main, Other)
+    private val families = Seq(Main, Large, Counted)
     private var id = newId
     private var provider = newProvider
     private var under = Option.empty[RocksDbPartition]
@@ -232,7 +401,7 @@ object HotPartitionSuite {
       val opened = open(room)
       modelBefore = model
       try work(opened)
-      catch { case e: Throwable => opened.stores.foreach(_.abort()); throw e }
+      catch { case e: Throwable => opened.abort(); opened.stores.foreach(_.abort()); throw e }
       opened.commit()
       version += 1
     }
@@ -240,6 +409,7 @@ object HotPartitionSuite {
     def fail(room: Long = 1L << 30)(work: StatePartition => Unit): Unit = {
       val opened = open(room)
       work(opened)
+      opened.abort()
       opened.stores.foreach(_.abort())
     }
 
@@ -249,9 +419,12 @@ object HotPartitionSuite {
       model = modelBefore
     }
 
+    /** It is not to run again after all. */
+    def goOn(): Unit = version += 1
+
     def written: Written = {
       val store = provider.getStore(version)
-      val rocks = new RocksDbPartition(store, Main, Seq(Other))
+      val rocks = new RocksDbPartition(store, Main, Seq(Large, Counted))
       rocks.segments(Main, Segments.Version.empty)
       def count(family: String) = Using.resource(store.iterator(family))(_.size)
       try Written(Using.resource(rocks.family(Main).all())(_.size), count("main-segments"), count("main-gone"))
@@ -271,13 +444,13 @@ object HotPartitionSuite {
       }
     }
 
-    private def open(room: Long) = {
-      val rocks = new RocksDbPartition(provider.getStore(version), Main, Seq(Other))
+    def open(room: Long): StatePartition = {
+      val rocks = new RocksDbPartition(provider.getStore(version), Main, Seq(Large, Counted))
       under = Some(rocks)
       def ids = rocks.versionIds
       val names =
         if (inSegments) new VersionNames.InState(ids, version, ids.of(version), _ => ()) else VersionNames.None
-      HotPartition(rocks, families, id, version, names, room, inSegments)
+      HotPartition(rocks, families, version, names, room, inSegments)
     }
 
     private def newId = StateStoreProviderId(StateStoreId(folder.toUri.toString, 0, 0), UUID.randomUUID())

@@ -9,6 +9,7 @@ import org.scalacheck.Gen
 import org.scalacheck.Prop.forAll
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.util.SizeEstimator
 
 class SortedRecordsSuite extends ScalaCheckSuite {
   import SortedRecordsSuite._
@@ -19,7 +20,7 @@ class SortedRecordsSuite extends ScalaCheckSuite {
     forAll(changes) { changes =>
       val records = new SortedRecords()
       val model = new Model
-      changes.foreach(apply(_, records, model))
+      applied(changes, records, model)
       assertEquals(told(records.version()), model.told)
       assertEquals(records.size, model.told.size.toLong)
     }
@@ -65,7 +66,7 @@ class SortedRecordsSuite extends ScalaCheckSuite {
       val (version, versionSaid) = (records.version(), model.told)
       before.reverse.foreach(apply(_, records, model))
       val (scanned, scannedSaid) = (records.scanned(), model.told)
-      meanwhile.filter(_ != TakeVersion).foreach(apply(_, records, model))
+      applied(meanwhile.filter(_ != TakeVersion), records, model)
       assertEquals(told(scanned), scannedSaid)
       records.endScan()
       after.foreach(apply(_, records, model))
@@ -95,12 +96,39 @@ class SortedRecordsSuite extends ScalaCheckSuite {
         records.put(k.toLong, 0L, 0L, key(k), row(bytes))
         model += k -> bytes.toSeq
       }
+      if (step % 100 == 0) records.checkInvariants()
       if (step % 3000 == 0) versions ::= records.version() -> model
     }
     versions.foreach { case (version, said) =>
       assertEquals(valuesOf(version), said)
       assertEquals(version.size, said.size.toLong)
       assertEquals(version.bytes, said.valuesIterator.map(16L + _.size).sum)
+    }
+  }
+
+  test("what is counted of keys and values of any size is at least what they take, and not much more") {
+    val random = new scala.util.Random(11)
+    for (size <- Seq(8, 100, 1000, 10000, 100000, 1000000)) {
+      val records = new SortedRecords(hasPlaces = false)
+      val count = Math.min(3000, 20000000 / size)
+      def key(k: Int) = {
+        val bytes = new Array[Byte](16 + size / 8 * 8)
+        bytes(8) = k.toByte
+        bytes(9) = (k >> 8).toByte
+        row(bytes)
+      }
+      (0 until count).foreach(k => records.put(k.toLong, 0L, 0L, key(k), row(new Array[Byte](8 * random.nextInt(4)))))
+      records.checkInvariants()
+      val taken = SizeEstimator.estimate(records)
+      assert(clue(records.footprint) >= clue(taken), size)
+      // Large arrays are counted with what the collector puts around them.
+      assert(clue(records.footprint) <= clue(taken) * 2 + 200000, size)
+      // A leaf has room for what may come, but not as much as many of the first would take.
+      assert(clue(records.footprint) <= 4 * records.bytes + 2000000, size)
+      val scanned = records.scanned()
+      (0 until count).filter(_ => random.nextBoolean()).foreach(k => records.remove(k.toLong, 0L, 0L, key(k)))
+      records.checkInvariants()
+      assert(clue(records.footprint) >= clue(SizeEstimator.estimate(Array[AnyRef](records, scanned))), size)
     }
   }
 
@@ -201,6 +229,13 @@ object SortedRecordsSuite {
       }
       .toVector
   }
+
+  /** Applies changes one by one, and looks at all now and then: at each of the first, of which all others are made. */
+  private def applied(changes: List[Change], records: SortedRecords, model: Model): Unit =
+    changes.zipWithIndex.foreach { case (change, i) =>
+      apply(change, records, model)
+      if (i < 20 || i % 20 == 0 || i > changes.size - 5) records.checkInvariants()
+    }
 
   private def apply(change: Change, records: SortedRecords, model: Model): Unit = change match {
     case Put(a, b, c, k, value) =>

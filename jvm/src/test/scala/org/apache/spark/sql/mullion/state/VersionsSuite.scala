@@ -179,7 +179,7 @@ class VersionsSuite extends FunSuite {
 
     private def openerOf(version: Long, room: Long, snapshot: Boolean, written: Option[WrittenVersions.OfBatch]) = {
       val conf = PartitionOpener.confOf(StateChoice.RocksDb, new SQLConf)
-      conf.setConfString(HotRecords.Setting, room.toString)
+      conf.setConfString(HotMemory.Setting, room.toString)
       conf.setConfString(
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
         (!snapshot).toString
