@@ -38,14 +38,22 @@ quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; 
 demo: venv
 	@$(IN)/python examples/flights.py
 
+# The Scala suites that need no Spark, and the Python tests that have no session of it.
+PURE := 'jvm/testOnly dev.mullion.* *DueKeysSuite *KeyRunsSuite *TimerChangesSuite *KeyOrderSuite *OperatorSuite'
+
+check: lint-python venv $(SBT_LAUNCH)
+	@$(call quietly,scala-check,$(SBT) jvm/scalafmtCheckAll $(PURE))
+	@grep -o 'Passed: Total.*' .build/scala-check.log
+	@$(IN)/pytest -n 2 -m 'not spark and not slow'
+
 # pytest comes last, so that its closing line is the run's. Three workers on two cores, each with a Spark session of its
 # own: much of a small query's time is waiting.
-test: lint-python venv kafka $(SBT_LAUNCH)
+test test-all: lint-python venv kafka $(SBT_LAUNCH)
 	@echo "Scala tests ..."
 	@$(call quietly,scala-tests,$(SBT) jvm/scalafmtCheckAll jvm/test)
 	@grep -o 'Passed: Total.*' .build/scala-tests.log
 	@echo "Python tests ..."
-	@$(IN)/pytest -n 3 --dist loadgroup
+	@$(IN)/pytest -n 3 --dist loadgroup --durations 20 --junitxml .build/python-tests.xml $(if $(filter test,$@),-m 'not slow')
 
 docs: .venv/.requirements
 	@NO_MKDOCS_2_WARNING=1 $(IN)/python -m mkdocs build --quiet

@@ -1,6 +1,7 @@
 """One Spark session for the suite: small, in UTC, and with Mullion added as a user adds it."""
 
 import os
+import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,20 @@ pytest.register_assert_rewrite("checked", "stores", "story", "story_run", "told"
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")
+
+# Which stories a run takes, where it takes some. Workers have the environment of the process that starts them.
+os.environ.setdefault("MULLION_TEST_SAMPLE", str(random.randrange(10**6)))
+
+
+def pytest_report_header() -> str:
+    return f"MULLION_TEST_SAMPLE={os.environ['MULLION_TEST_SAMPLE']} gives the same sample of stories again"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what needs Spark by its fixtures."""
+    for item in items:
+        if {"spark", "kafka"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("spark")
 
 
 def session() -> SparkSession:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,6 +21,8 @@ from pyspark.sql import functions as F
 from killing import session_of_its_own
 from mullion import Session, Tumbling, windowed
 from streams import SECOND, Feed
+
+pytestmark = pytest.mark.slow
 
 BATCHES = 5
 RUNS = 2

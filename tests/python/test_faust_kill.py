@@ -9,11 +9,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 import mullion.faust as faust
 from killing import kill_after, session_of_its_own, somewhere_in_a_batch
 from mullion import topics
+
+pytestmark = pytest.mark.slow
 
 SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 

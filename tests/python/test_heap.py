@@ -21,6 +21,8 @@ from mullion.testing import ClockedQuery
 from mullion.windows import Store
 from streams import SECOND, Feed
 
+pytestmark = pytest.mark.slow
+
 # Workers do not have the folder of the tests on their path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 

@@ -30,6 +30,8 @@ from mullion.windows import Store, Window
 from stores import records
 from streams import SECOND, Feed, batches_of
 
+pytestmark = pytest.mark.slow
+
 LIMIT = "spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes"
 MILLION = 1_000_000
 # Made in a test, since a Column wants a session.

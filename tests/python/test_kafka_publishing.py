@@ -245,6 +245,7 @@ def test_a_note_remembers_the_last_batches_and_what_was_planned_for_them(
     assert ours.plans == after.plans == {1: "plan 1", 4: "plan 4", 6: "plan 6"}
 
 
+@pytest.mark.slow
 def test_a_publisher_that_is_killed_at_any_call_of_kafkas_client_and_started_again_publishes_each_row_once(
     kafka: KafkaServer, tmp_path: Path
 ) -> None:
@@ -334,6 +335,7 @@ def life(servers: str, home: Path, calls: int) -> None:
         hidden.rename(note)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_of_two_programs_on_one_checkpoint_the_second_is_refused_and_on_a_copy_of_it_the_first_is_fenced(
     kafka: KafkaServer, spark: SparkSession, tmp_path: Path

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 import published
@@ -18,6 +19,8 @@ from model import Row, Rules
 from mullion import topics
 from session_model import model_of
 from streams import FLOOD, Feed
+
+pytestmark = pytest.mark.slow
 
 SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 COLUMNS = "k string, id bigint"

@@ -167,6 +167,7 @@ print("Aggregated Custom Metric rowsLate" in page, "late rows" in page, "panes o
 """
 
 
+@pytest.mark.slow
 def test_sparks_page_of_a_query_draws_the_metrics_that_it_is_asked_for(tmp_path: Path) -> None:
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
     ran = subprocess.run(

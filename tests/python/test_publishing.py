@@ -153,6 +153,7 @@ def test_a_publisher_that_finds_its_query_published_by_another_process_says_by_w
     is_whole(broker, 20)
 
 
+@pytest.mark.slow
 def test_of_two_programs_on_one_checkpoint_the_second_is_refused_until_the_first_is_killed_and_then_ends_its_batch(
     spark: SparkSession, tmp_path: Path
 ) -> None:

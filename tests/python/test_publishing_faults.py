@@ -23,6 +23,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
 from killing import environment
@@ -269,6 +270,7 @@ def compare(home: Path, expected: dict[str, list[dict[str, Any]]], produced: lis
     assert not list((home / "topics" / "_staging").iterdir()), about
 
 
+@pytest.mark.slow
 def test_a_publisher_that_dies_or_whose_disk_fails_at_any_operation_on_files_publishes_each_row_once_in_order() -> None:
     told = subprocess.run(
         [sys.executable, __file__, "campaign", str(SEED)],

@@ -374,6 +374,7 @@ def between_snapshots(checkpoint: Path) -> Iterator[float]:
         yield 0.02
 
 
+@pytest.mark.slow
 def test_a_killed_query_is_recovered_and_its_answers_are_right(spark: SparkSession, tmp_path: Path) -> None:
     rng = random.Random(SEED)
     feed = Feed(tmp_path / "in", COLUMNS)
@@ -400,6 +401,7 @@ def test_a_killed_query_is_recovered_and_its_answers_are_right(spark: SparkSessi
     assert len(out) > 50
 
 
+@pytest.mark.slow
 def test_a_task_that_is_tried_again_changes_nothing_twice(spark: SparkSession, tmp_path: Path) -> None:
     """In a process of its own: a task that fails ends the query where each has one attempt."""
     feed = Feed(tmp_path / "in", COLUMNS)
@@ -411,6 +413,7 @@ def test_a_task_that_is_tried_again_changes_nothing_twice(spark: SparkSession, t
     assert Counter(out) == Counter(panes_of(feed.batch(spark)).collect())
 
 
+@pytest.mark.slow
 def test_an_executor_that_is_lost_takes_its_state_with_it(tmp_path: Path) -> None:
     """In a process of its own, with executors in theirs."""
     in_a_process(tmp_path, "with executors")

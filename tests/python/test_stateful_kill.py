@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -19,6 +20,8 @@ from killing import committed, kill_after, session_of_its_own, somewhere_in_a_ba
 from mullion import Tumbling, windowed
 from mullion._stateful import Branch, Firings, State, read_state, staged
 from streams import SECOND, Feed
+
+pytestmark = pytest.mark.slow
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from checked import CHANGELOGS
 from mullion import MullionError
 from mullion.windows import Store
+from sampled import sample
 from story import STORES, Story, stories
 from story_run import Run, play
 
@@ -36,12 +37,14 @@ def session(spark: SparkSession) -> SparkSession:
 def on_a_store() -> list[Any]:
     """Every story, on the stores in turn.
 
-    The Scala suite is one ahead: every story is run in both languages, each on another store.
-    ``MULLION_TEST_STORE=memory`` has all of them run on that.
+    The Scala suite is one ahead, and runs all of them: here a sample is run each time, and all by ``make test-all``,
+    each on another store. ``MULLION_TEST_STORE=memory`` has all of them run on that.
     """
+    chosen = sample(len(stories()), 48)
     stores = [os.environ.get("MULLION_TEST_STORE", STORES[number % len(STORES)]) for number in range(len(stories()))]
     return [
-        pytest.param(story, store, id=f"{story.name} ({store})") for story, store in zip(stories(), stores, strict=True)
+        pytest.param(story, store, id=f"{story.name} ({store})", marks=() if number in chosen else pytest.mark.slow)
+        for number, (story, store) in enumerate(zip(stories(), stores, strict=True))
     ]
 
 

@@ -15,12 +15,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from pyspark.sql import SparkSession
 
 from killing import kill_after, session_of_its_own, somewhere_in_a_batch
 from mullion import topics, turbine
 from mullion.turbine import aggregates as agg
 from mullion.turbine import windowing as win
+
+pytestmark = pytest.mark.slow
 
 SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 LAST_MS = 10**12

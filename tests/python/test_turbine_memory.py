@@ -124,6 +124,7 @@ def test_windows_in_memory_that_are_drained_again_and_again_publish_each_pane_on
     assert made_again == [0, 0, 0], "what was in memory was written down at each end"
 
 
+@pytest.mark.slow
 def test_state_in_memory_that_is_lost_is_made_again_from_the_batches_as_they_were_and_nothing_is_published_twice(
     users: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ ROUNDS = int(os.environ.get("MULLION_TEST_ROUNDS", "3"))
 SUBSCRIPTIONS = ("plain", "body", "kept")
 
 
-@pytest.mark.parametrize("number", range(ROUNDS))
+@pytest.mark.parametrize("number", [pytest.param(n, marks=pytest.mark.slow if n else ()) for n in range(ROUNDS)])
 def test_a_random_program_publishes_what_pandas_computes(spark: SparkSession, tmp_path: Path, number: int) -> None:
     seeded = seed()
     context = f"MULLION_TEST_SEED={seeded}, program {number}"

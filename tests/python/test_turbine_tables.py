@@ -84,6 +84,7 @@ def test_shares_of_a_total_add_up_to_one_however_many_partitions_keep_the_panes(
         assert sorted(hours) == whole
 
 
+@pytest.mark.slow
 def test_shares_of_a_total_add_up_to_one_with_as_many_partitions_as_spark_has_by_itself(spark: SparkSession) -> None:
     app = app_with(spark, 200)
 

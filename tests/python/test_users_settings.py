@@ -29,6 +29,8 @@ from test_turbine_together import (  # noqa: F401
     test_windows_together_publish_what_each_publishes_alone_in_one_query,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def spark(spark: SparkSession) -> SparkSession:
