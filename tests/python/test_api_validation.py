@@ -224,6 +224,7 @@ def test_a_distinct_aggregate_is_refused_with_the_way_round(make: Make) -> None:
         make().agg(F.count_distinct("carrier"))
 
 
+@pytest.mark.usefixtures("spark")
 def test_sessions_with_a_gap_per_row_are_values_too() -> None:
     gap = F.col("text")
     assert repr(Session(gap)) == "Session(Column<'text'>)"

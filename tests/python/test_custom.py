@@ -270,6 +270,7 @@ def test_ranges_may_be_computed_by_a_udf_and_go_on_after_a_restart(spark: SparkS
     assert closed.n == 2
 
 
+@pytest.mark.usefixtures("spark")
 def test_custom_is_a_value() -> None:
     column = F.col("ts")
     assert Custom("shifts") == Custom("shifts") != Custom("other")

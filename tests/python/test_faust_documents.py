@@ -217,6 +217,7 @@ def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
     assert tables["name"] == {(page, start): 1 for page in ("/a", "/b") for start in (35.0, 40.0)}
 
 
+@pytest.mark.usefixtures("spark")
 def test_the_program_that_the_documents_warn_of_is_refused(broker: topics.Broker, tmp_path: Path) -> None:
     app = faust.App("wrong", broker=broker, checkpoint=tmp_path / "wrong")
     programs.wrongly_sharded(app)
