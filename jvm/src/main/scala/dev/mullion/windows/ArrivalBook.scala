@@ -96,7 +96,7 @@ abstract class ArrivalBook {
   /** What tells a pane from every other of its key, and what those were called that became part of it since it opened
     * or last fired.
     */
-  def nameOf(pane: ArrivalPane): (String, Seq[String]) = (PaneId.ofWindow(pane.start), Nil)
+  def nameOf(pane: ArrivalPane): (String, Seq[String]) = (PaneId.ofWindow(pane.start, pane.end), Nil)
 
   /** The panes that fire early now. */
   def early(firing: EarlyFiring): Seq[ArrivalPane] = Nil

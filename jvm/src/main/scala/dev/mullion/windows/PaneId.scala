@@ -47,8 +47,11 @@ object PaneId {
   /** Which opening it is: in which batch, and of which row of the key in it, from 0. */
   def origin(batch: Long, row: Long): Long = ((batch + 1) << rowBits) | (row & mostRows)
 
-  /** The id of a pane that has a window of its own, but for the late rows that would reopen it. */
-  def ofWindow(start: Long): String = start.toString
+  /** The id of a pane that has a window of its own, but for the late rows that would reopen it. Windows that begin
+    * before time share their start.
+    */
+  def ofWindow(start: Long, end: Long): String =
+    if (start == Long.MinValue) ofRange(start, end) else start.toString
 
   /** The id of a pane whose window shares its start with others. */
   def ofRange(start: Long, end: Long): String = s"$start/$end"

@@ -181,8 +181,29 @@ final case class AlignedRules(
     */
   def sharesSlices: Boolean = (window.overlaps || refinements.empty) && refinements.accumulate
 
-  /** Whether slices are numbered as `SliceGrid` has them; else a slice is the start of its window. */
-  def numbersSlices: Boolean = window.overlaps || sharesSlices
+  /** Whether slices and windows are numbered as `SliceGrid` has them; else either is the start of a window. Where
+    * windows overlap, several begin before time, and their starts are one.
+    */
+  val numbersSlices: Boolean = window.overlaps || sharesSlices
+
+  /** How many windows hold a row at `ts`, which is in one. */
+  def panesOf(ts: Long): Int =
+    if (!numbersSlices) 1
+    else {
+      val slice = grid.ordinalOf(ts)
+      Math.toIntExact(grid.lastWindow(slice) - grid.firstWindow(slice) + 1)
+    }
+
+  /** The `i`th of them: what records of panes are kept by that have their rows for themselves. */
+  def paneOf(ts: Long, i: Int): Long =
+    if (numbersSlices) grid.firstWindow(grid.ordinalOf(ts)) + i else window.lastStart(ts)
+
+  def paneStart(pane: Long): Long = if (numbersSlices) grid.windowStart(pane) else pane
+
+  def paneEnd(pane: Long): Long = if (numbersSlices) grid.windowEnd(pane) else window.end(pane)
+
+  /** The last pane that ends at or before `t`; where panes are kept by their starts, the first of time if none does. */
+  def paneEndingBy(t: Long): Long = if (numbersSlices) grid.lastWindowEndingBy(t) else window.startEndingBy(t)
 
   override def windowStart(window: Long): Long = grid.windowStart(window)
 

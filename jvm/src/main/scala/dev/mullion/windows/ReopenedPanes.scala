@@ -17,7 +17,7 @@ final class ReopenedPanes[A](joins: Boolean) {
   /** The panes in order of their starts, each with its rows in order of arrival. */
   def panes: Seq[(ArrivalPane, Seq[A])] = {
     val groups = mutable.ArrayBuffer.empty[(ArrivalPane, mutable.ArrayBuffer[Int])]
-    opened.indices.sortBy(i => opened(i)._1.start).foreach { i =>
+    opened.indices.sortBy(i => (opened(i)._1.start, opened(i)._1.end)).foreach { i =>
       val pane = opened(i)._1
       groups.lastOption match {
         case Some((last, rows)) if last == pane || (joins && pane.start <= last.end) =>

@@ -144,5 +144,8 @@ final class EvenGrid(val spec: AlignedWindow) extends SliceGrid {
 
   override def firstWindowEndingAfter(t: Long): Long =
     // end(w) > t  iff  start(w) > t - size  iff  w > windowAt(t - size)
-    windowAt(TimeMath.minus(t, size)) + 1
+    if (t < Long.MinValue + size) {
+      val (window, past) = (BigInt(t) - size - offset) /% slide
+      (if (past < 0) window - 1 else window).toLong + 1
+    } else windowAt(t - size) + 1
 }

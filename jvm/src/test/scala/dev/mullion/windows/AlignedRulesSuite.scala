@@ -44,6 +44,32 @@ class AlignedRulesSuite extends ScalaCheckSuite {
     }
   }
 
+  property("at any time a row is in as many panes as windows hold it, which are where these are") {
+    forAll(rulesOfAnyPanes, Naive.anyTime) { (rules, t) =>
+      val naive = Naive(rules)
+      val holding = naive.holding(t)
+      if (holding.nonEmpty) {
+        val panes = (0 until rules.panesOf(t)).map(rules.paneOf(t, _))
+        assertEquals(
+          panes.map(pane => (rules.paneStart(pane), rules.paneEnd(pane))),
+          holding.map(k => (clamp(naive.start(k)), clamp(naive.end(k))))
+        )
+        assertEquals(panes.distinct, panes)
+      }
+    }
+  }
+
+  property("the panes that end by a time are those up to the last that does") {
+    forAll(rulesOfAnyPanes, Naive.anyTime, Naive.anyTime) { (rules, t, by) =>
+      if (rules.inWindow(t))
+        (0 until rules.panesOf(t)).map(rules.paneOf(t, _)).foreach { pane =>
+          // What ends with time does so however much longer it would be, and by their starts no pane is before the first.
+          if (rules.paneEnd(pane) != Long.MaxValue && (rules.numbersSlices || pane != Long.MinValue))
+            assertEquals(rules.paneEnd(pane) <= by, pane <= rules.paneEndingBy(by), s"$pane")
+        }
+    }
+  }
+
   property("the first open window is the first whose close is still to come") {
     forAll(rules, Naive.time) { (rules, clock) =>
       val due = new Due(rules)
@@ -95,6 +121,16 @@ class AlignedRulesSuite extends ScalaCheckSuite {
   property("no row of batch 0 is late, whatever its time") {
     forAll(anyRules, Naive.anyTime) { (rules, t) =>
       assert(!rules.isLate(t, BatchClock(BatchClock.BeforeAllTime, 0, wall = 0, rowsCame = true)))
+    }
+  }
+
+  property(
+    "with a lateness as long as time the first open window is the first whose close is to come, before time too"
+  ) {
+    forAll(Naive.anyLength, Gen.choose(Long.MaxValue - 100000, Long.MaxValue), eventClock) { (spec, lateness, clock) =>
+      val rules = rulesOf(spec, lateness)
+      val due = new Due(rules)
+      assertEquals(BigInt(rules.firstOpen(clock)), due.around(clock).find(due(_) > clock).get)
     }
   }
 
@@ -184,6 +220,18 @@ object AlignedRulesSuite {
     window <- Naive.anyLength
     lateness <- Gen.frequency(1 -> Gen.const(0L), 3 -> Gen.choose(0, 55).flatMap(bits => Gen.choose(0L, 1L << bits)))
   } yield rulesOf(window, lateness)
+
+  /** Of windows that share slices, and of panes that have their rows for themselves. */
+  private val rulesOfAnyPanes: Gen[AlignedRules] = for {
+    rules <- anyRules
+    accumulate <- Gen.oneOf(true, false)
+  } yield
+    if (accumulate) rules
+    else
+      rules.copy(
+        early = Some(EarlyFiring(10, unchanged = false)),
+        refinements = Refinements.none.copy(accumulate = false)
+      )
 
   /** What the event clock can be: whole milliseconds, not before the epoch. */
   private val eventClock: Gen[Long] =

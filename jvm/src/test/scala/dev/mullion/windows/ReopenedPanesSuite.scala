@@ -16,6 +16,14 @@ class ReopenedPanesSuite extends FunSuite {
     )
   }
 
+  test("windows that begin before time, and so start with it, are a pane each") {
+    val (one, other) = ((Long.MinValue, 5L), (Long.MinValue, 10L))
+    assertEquals(
+      panes(joins = false)(one -> "a", other -> "a", one -> "b", other -> "b"),
+      Seq((Long.MinValue, 5L, "ab"), (Long.MinValue, 10L, "ab"))
+    )
+  }
+
   test("late sessions that touch are one, whatever their order of arrival") {
     assertEquals(
       panes(joins = true)((20L, 30L) -> "a", (0L, 10L) -> "b", (10L, 20L) -> "c", (31L, 41L) -> "d", (2L, 5L) -> "e"),

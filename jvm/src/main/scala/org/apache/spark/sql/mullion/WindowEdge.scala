@@ -15,8 +15,8 @@ case class WindowEdge(child: Expression, rules: SlicedRules, isEnd: Boolean) ext
   override def dataType: DataType = LongType
 
   def of(window: Long): Long = rules match {
-    case aligned: AlignedRules if !aligned.numbersSlices => if (isEnd) aligned.window.end(window) else window
-    case numbered => if (isEnd) numbered.windowEnd(window) else numbered.windowStart(window)
+    case aligned: AlignedRules => if (isEnd) aligned.paneEnd(window) else aligned.paneStart(window)
+    case numbered              => if (isEnd) numbered.windowEnd(window) else numbered.windowStart(window)
   }
 
   override protected def nullSafeEval(window: Any): Any = of(window.asInstanceOf[Long])

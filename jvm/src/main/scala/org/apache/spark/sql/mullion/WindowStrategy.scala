@@ -283,10 +283,13 @@ object WindowStrategy extends SparkStrategy {
         end
       )
     )
-    def text(time: Expression) = Cast(PreciseTimestampConversion(time, TimestampType, LongType), StringType)
+    def micros(time: Expression) = PreciseTimestampConversion(time, TimestampType, LongType)
+    def text(time: Expression) = Cast(micros(time), StringType)
+    val byRange = Concat(Seq(text(start), Literal("/"), text(end)))
     val id = node.rules match {
-      case _: CustomRules => Concat(Seq(text(start), Literal("/"), text(end)))
-      case _              => text(start)
+      case _: CustomRules  => byRange
+      case _: SessionRules => text(start)
+      case _               => If(EqualTo(micros(start), Literal(Long.MinValue)), byRange, text(start))
     }
     val named =
       if (!node.rules.refinements.ids) Nil

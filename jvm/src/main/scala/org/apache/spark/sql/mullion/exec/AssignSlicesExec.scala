@@ -14,9 +14,9 @@ import dev.mullion.windows.{AlignedRules, AroundRules, BatchClock, LatePolicy, P
   * time and rows in no window out of it.
   *
   * A slice is a number: for windows that overlap, its ordinal (see `SliceGrid`); else the start of the window. For late
-  * rows that reopen panes there is one output row for each window that holds the row, with `marked` set and the start
-  * of the window as slice. Of sessions, rows that may be late are `marked`, with their time as slice: whether they are
-  * late is found where the open sessions are.
+  * rows that reopen panes there is one output row for each window that holds the row, with `marked` set and the window
+  * as slice: its number where slices are numbered, else its start. Of sessions, rows that may be late are `marked`,
+  * with their time as slice: whether they are late is found where the open sessions are.
   *
   * @param operator
   *   which operator this belongs to: there may be others in the plan
@@ -115,7 +115,7 @@ case class AssignSlicesExec(
            |for (int $i = 0; $i < $n; $i++) {
            |  boolean $mark = $late || $i > 0;
            |  long $sliceVar =
-           |    $mark ? $assigner.windowStart($ts, $late ? $i : $i - 1) : $assigner.slice($ts, $gapTerm);
+           |    $mark ? $assigner.marked($ts, $late ? $i : $i - 1) : $assigner.slice($ts, $gapTerm);
            |  ${consume(ctx, input ++ Seq(sliceExpr, flagExpr))}
            |}
            |""".stripMargin
@@ -170,12 +170,12 @@ case class AssignSlicesExec(
             if (missed > 0 && !reopens) panesMissed += missed
             val onTime = Iterator.single(assigned(row, assigner.slice(ts, gap), late = false))
             if (missed == 0 || !reopens) onTime
-            else onTime ++ Iterator.tabulate(missed)(i => assigned(row, assigner.windowStart(ts, i), late = true))
+            else onTime ++ Iterator.tabulate(missed)(i => assigned(row, assigner.marked(ts, i), late = true))
           } else {
             if (counts) lateRows.foreach(_ += 1)
             if (emits) side.foreach(_.add(whole(row)))
             if (!marks) Iterator.empty
-            else Iterator.tabulate(assigner.windows(ts))(i => assigned(row, assigner.windowStart(ts, i), late = true))
+            else Iterator.tabulate(assigner.windows(ts))(i => assigned(row, assigner.marked(ts, i), late = true))
           }
         }
       }
@@ -211,7 +211,7 @@ trait Assigner extends Serializable {
   def windows(ts: Long): Int
 
   /** The slice of the `i`th of them. */
-  def windowStart(ts: Long, i: Int): Long
+  def marked(ts: Long, i: Int): Long
 }
 
 private[exec] object Assigner {
@@ -250,15 +250,9 @@ private[exec] final class AlignedAssigner(rules: AlignedRules, before: Long) ext
 
   override def slice(ts: Long, gap: Long): Long = if (overlaps) grid.ordinalOf(ts) else window.lastStart(ts)
 
-  override def windows(ts: Long): Int =
-    if (!overlaps) 1
-    else {
-      val slice = grid.ordinalOf(ts)
-      Math.toIntExact(grid.lastWindow(slice) - grid.firstWindow(slice) + 1)
-    }
+  override def windows(ts: Long): Int = rules.panesOf(ts)
 
-  override def windowStart(ts: Long, i: Int): Long =
-    if (!overlaps) window.lastStart(ts) else grid.windowStart(grid.firstWindow(grid.ordinalOf(ts)) + i)
+  override def marked(ts: Long, i: Int): Long = rules.paneOf(ts, i)
 }
 
 /** The slice of a row is its time. */
@@ -274,7 +268,7 @@ private[exec] final class AroundAssigner(rules: AroundRules, before: Long) exten
 
   override def windows(ts: Long): Int = 1
 
-  override def windowStart(ts: Long, i: Int): Long = ts
+  override def marked(ts: Long, i: Int): Long = ts
 }
 
 private[exec] final class SessionAssigner(rules: SessionRules, before: Long) extends Assigner {
@@ -291,5 +285,5 @@ private[exec] final class SessionAssigner(rules: SessionRules, before: Long) ext
 
   override def windows(ts: Long): Int = 1
 
-  override def windowStart(ts: Long, i: Int): Long = ts
+  override def marked(ts: Long, i: Int): Long = ts
 }

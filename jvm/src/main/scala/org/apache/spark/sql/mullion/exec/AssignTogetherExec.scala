@@ -325,7 +325,7 @@ object WindowsOfRow {
 
     // Of a row that enters, first the slice of its open windows.
     override def slice(i: Int): Long =
-      if (!isMarked(i)) assigner.slice(ts, gap) else assigner.windowStart(ts, if (fate == Enters) i - 1 else i)
+      if (!isMarked(i)) assigner.slice(ts, gap) else assigner.marked(ts, if (fate == Enters) i - 1 else i)
 
     override def start(i: Int): Long = 0L
 

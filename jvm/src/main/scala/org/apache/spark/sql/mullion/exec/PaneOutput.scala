@@ -120,7 +120,7 @@ final class PaneOutput(
 
   /** What a pane is called that no other is like: by its window alone. */
   def nameOf(start: Long, end: Long): PaneName =
-    if (!ids) PaneName.none else PaneName(if (byRange) PaneId.ofRange(start, end) else PaneId.ofWindow(start))
+    if (!ids) PaneName.none else PaneName(if (byRange) PaneId.ofRange(start, end) else PaneId.ofWindow(start, end))
 
   /** What a pane is called that late rows opened: see [[PaneId.reopened]]. */
   def nameOfReopened(start: Long, end: Long, batch: Long, number: Long = 0L): PaneName =

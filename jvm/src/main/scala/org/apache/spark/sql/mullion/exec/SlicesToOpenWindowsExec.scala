@@ -15,9 +15,9 @@ import dev.mullion.windows.{AlignedRules, BatchClock}
   * @param distributed
   *   what rows are distributed by; none where a stage before has done it
   * @param slice
-  *   the ordinal of a slice in the rows that come, the start of a window in those that go
+  *   the ordinal of a slice in the rows that come, the number of a window in those that go
   * @param marked
-  *   the column of partial rows that reopen a pane: their slice is the start of its window already
+  *   the column of partial rows that reopen a pane: their slice is the number of its window already
   * @param partitions
   *   into how many partitions state is divided, once the query is known
   * @param before
@@ -55,7 +55,7 @@ case class SlicesToOpenWindowsExec(
             .iterate(Math.max(firstOpen, pane.grid.firstWindow(ordinal)))(_ + 1)
             .takeWhile(_ <= pane.grid.lastWindow(ordinal))
             .map { window =>
-              row.asInstanceOf[UnsafeRow].setLong(sliceAt, pane.grid.windowStart(window))
+              row.asInstanceOf[UnsafeRow].setLong(sliceAt, window)
               row
             }
         }

@@ -70,9 +70,9 @@ private[exec] final class SlidingPanes(
   /** Late rows that reopen panes need no state: those are due at once. Of windows on a grid each is one pane's. */
   override protected def atOnce(row: InternalRow): Option[InternalRow] = rules match {
     case aligned: AlignedRules if isLate(row) =>
-      val start = row.getLong(sliceAt)
+      val pane = row.getLong(sliceAt)
       counts.firedClose += 1
-      val end = aligned.window.end(start)
+      val (start, end) = (aligned.paneStart(pane), aligned.paneEnd(pane))
       val name = output.nameOfReopened(start, end, clock.number)
       Some(output.fire(keyOf(row), start, end, Firing.Close, 0, name, accumulators.open(row)))
     case _ => None

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.state.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
-import dev.mullion.windows.{BatchClock, EarlyFiring, FiringKind, GridWindow, PaneRules, TimeMath}
+import dev.mullion.windows.{AlignedRules, BatchClock, EarlyFiring, FiringKind, PaneRules, TimeMath}
 
 /** Panes that stand each for itself, of windows that do not overlap, share no slices or are brought by rows: one record
   * for each pane, in the order in which they close, so that the panes that close are the first ones, and a batch reads
@@ -17,7 +17,8 @@ import dev.mullion.windows.{BatchClock, EarlyFiring, FiringKind, GridWindow, Pan
   *   early   (event, wall, start, key)  -> a pane that waits to fire, by its readings of the clocks
   * }}}
   *
-  * Where windows have no one size it is (end, key, start) in place of (start, key): see `PaneBounds`.
+  * Where windows overlap their number stands in place of the start, and where they have no one size it is (end, key,
+  * start): see `PaneBounds`.
   *
   * Panes in the order of their readings are in the order in which they fall due (see `EarlyFiring`), so firing too
   * reads only what fires.
@@ -25,7 +26,7 @@ import dev.mullion.windows.{BatchClock, EarlyFiring, FiringKind, GridWindow, Pan
 private[exec] final class TumblingPanes(
     program: WindowProgram,
     rules: PaneRules,
-    window: Option[GridWindow],
+    aligned: Option[AlignedRules],
     clock: BatchClock,
     partition: StatePartition,
     counts: PaneCounts
@@ -43,7 +44,7 @@ private[exec] final class TumblingPanes(
   private val queue = rules.early.map(new Queue(_))
   private val firesOpen = rules.firesOpen
   private val reopenedAt = program.reopenedAt
-  private val bounds = PaneBounds(program, window, layout(program))
+  private val bounds = PaneBounds(program, aligned, layout(program))
 
   private val firedAt = accumulators.width
   private val eventAt = firedAt + 1

@@ -167,8 +167,15 @@ final case class WindowProgram(
 
   private[exec] def reopenedAt: Option[Int] = marked.map(_ => keys.length + 1)
 
+  private def format: Int = rules match {
+    case _ if rows.isDefined                                                     => StateHeader.currentFormat
+    case _: SessionRules                                                         => StateHeader.sessionsFormat
+    case aligned: AlignedRules if aligned.numbersSlices && !aligned.sharesSlices => StateHeader.numberedFormat
+    case _                                                                       => StateHeader.currentFormat
+  }
+
   def header: StateHeader = StateHeader(
-    format = if (isSession && rows.isEmpty) StateHeader.sessionsFormat else StateHeader.currentFormat,
+    format = format,
     window = StateHeader.Window(rules.window, text.gap, text.trigger),
     allowedLateness = rules.allowedLateness,
     earlyEvery = rules.early.fold(0L)(_.every),
@@ -197,7 +204,7 @@ final case class WindowProgram(
     case sessions: SessionRules => new SessionPanes(this, sessions, clock, partition, counts)
     case aligned: AlignedRules if aligned.sharesSlices => new SlidingPanes(this, aligned, clock, partition, counts)
     case aligned: AlignedRules                         =>
-      new TumblingPanes(this, aligned, Some(aligned.window), clock, partition, counts)
+      new TumblingPanes(this, aligned, Some(aligned), clock, partition, counts)
     case custom: CustomRules => new TumblingPanes(this, custom, None, clock, partition, counts)
     case around: AroundRules => new SlidingPanes(this, around, clock, partition, counts)
     case _: NumberedRules    => throw WindowProgram.needsRows(this)
