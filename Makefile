@@ -46,11 +46,13 @@ check: lint-python venv $(SBT_LAUNCH)
 	@grep -o 'Passed: Total.*' .build/scala-check.log
 	@$(IN)/pytest -n 2 -m 'not spark and not slow'
 
+NOT_SLOW := 'jvm/testOnly * -- --exclude-tags=Slow'
+
 # pytest comes last, so that its closing line is the run's. Three workers on two cores, each with a Spark session of its
 # own: much of a small query's time is waiting.
 test test-all: lint-python venv kafka $(SBT_LAUNCH)
 	@echo "Scala tests ..."
-	@$(call quietly,scala-tests,$(SBT) jvm/scalafmtCheckAll jvm/test)
+	@$(call quietly,scala-tests,$(SBT) jvm/scalafmtCheckAll $(if $(filter test,$@),$(NOT_SLOW),jvm/test))
 	@grep -o 'Passed: Total.*' .build/scala-tests.log
 	@echo "Python tests ..."
 	@$(IN)/pytest -n 3 --dist loadgroup --durations 20 --junitxml .build/python-tests.xml $(if $(filter test,$@),-m 'not slow')

@@ -35,7 +35,9 @@ lazy val jvm = (project in file("jvm"))
     // would compile theirs anew in each batch.
     Test / javaOptions ++=
       Seq("-Xmx3g", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=128m", "-Dspark.ui.enabled=false") ++
-        Seq("-Dspark.sql.codegen.cache.maxEntries=2000") ++ JavaModules.flags,
+        Seq("-Dspark.sql.codegen.cache.maxEntries=2000") ++ JavaModules.flags ++
+        // Settings of tests, as in sbt -Dmullion.heap.many=500 "jvm/testOnly *HeapSuite".
+        sys.props.toSeq.collect { case (name, value) if name.startsWith("mullion.") => s"-D$name=$value" },
     assembly / assemblyOption ~= (_.withIncludeScala(false)),
     assembly / assemblyJarName := s"mullion-spark-${line.name}_2.13-${version.value}.jar"
   )

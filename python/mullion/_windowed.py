@@ -310,10 +310,11 @@ class Windowed:
         - ``max_rows``: the most rows that a pane may have. A task holds a pane's rows in memory when it closes; one
           with more fails the query, with an error that names the pane.
 
-        In state each batch adds its rows beside those of earlier ones, and writes none of them again.
+        In state each batch adds its rows beside those of earlier ones, and writes none of them again. Panes that fire
+        early (``early=``) show the rows so far each time, and read all of them for that.
 
         Raises :class:`InvalidArgumentError` for a value that cannot be right, such as ``order="time"`` without
-        ``time=``, and :class:`UnsupportedError` with ``running=True`` or ``early=``.
+        ``time=``, and :class:`UnsupportedError` with ``running=True`` or ``Early(count=...)``.
         """
         require_one_of("order", order, ORDER)
         if not isinstance(name, str) or not name:

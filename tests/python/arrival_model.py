@@ -67,11 +67,14 @@ class KeyPanes:
         self.began = 0
         self.panes: list[Pane] = []
         self.clock: int | None = None
+        # What the clock reads by which panes fire early.
+        self.now: int | None = None
         self.late = 0
         self.reopened: list[Pane] = []
 
-    def batch(self, rows: Sequence[Row], before: int | None) -> Iterator[Shown]:
-        """The rows of one batch, by the stream's clock before it."""
+    def batch(self, rows: Sequence[Row], before: int | None, now: int) -> Iterator[Shown]:
+        """The rows of one batch, by the stream's clock before it and in it."""
+        self.now = now
         for pane in self.panes:
             pane.is_old = True
         bounds = [(pane.start, pane.end) for pane in self.panes]
@@ -80,7 +83,8 @@ class KeyPanes:
                 yield from self._numbered(row)
             else:
                 yield from self._timed(row, before, bounds)
-        yield from self._early()
+        if self.rules.per_key:
+            yield from self.early(self.clock)
         for pane in self.reopened:
             yield self._shown(pane, "close")
         self.reopened = []
@@ -136,7 +140,7 @@ class KeyPanes:
         clock = self.clock if rules.per_key else before
         if rules.per_key:
             seen = row.time - rules.delay
-            self.clock = seen if self.clock is None else max(self.clock, seen)
+            self.clock = self.now = seen if self.clock is None else max(self.clock, seen)
             bounds = [(pane.start, pane.end) for pane in self.panes]
         alone = self._alone(row.time)
         if rules.kind == "session":
@@ -193,7 +197,7 @@ class KeyPanes:
         for known in self.panes:
             if known.start == pane.start:
                 return known
-        pane.reading = self.clock
+        pane.reading = self.now
         self.panes.append(pane)
         return pane
 
@@ -201,7 +205,7 @@ class KeyPanes:
         ordered = sorted(self.panes, key=lambda pane: pane.start)
         touched = [pane for pane in ordered if pane.start <= own.end and own.start <= pane.end]
         if not touched:
-            own.reading = self.clock
+            own.reading = self.now
             self.panes.append(own)
             return own
         survivor = next((pane for pane in touched if pane.is_old), touched[0])
@@ -213,15 +217,17 @@ class KeyPanes:
         self.panes.append(survivor)
         return survivor
 
-    def _early(self) -> Iterator[Shown]:
+    def waits(self, clock: int | None) -> list[Pane]:
+        """The panes that fire early by a clock."""
         every = self.rules.early
-        if every is None or self.clock is None:
-            return
-        for pane in self.panes:
-            assert pane.reading is not None
-            if pane.changed and pane.reading + every <= self.clock:
-                yield self._shown(pane, "early")
-                pane.fired, pane.reading, pane.changed = pane.fired + 1, self.clock, False
+        if every is None or clock is None:
+            return []
+        return [pane for pane in self.panes if pane.changed and (pane.reading or 0) + every <= clock]
+
+    def early(self, clock: int | None) -> Iterator[Shown]:
+        for pane in self.waits(clock):
+            yield self._shown(pane, "early")
+            pane.fired, pane.reading, pane.changed = pane.fired + 1, clock, False
 
     def _shown(self, pane: Pane, firing: str) -> Shown:
         return Shown(self.key, pane.start, pane.end, firing, pane.fired, self.ids(pane))
@@ -254,18 +260,20 @@ class ArrivalModel:
         for row in rows:
             of.setdefault(row.key, []).append(row)
         for key, its in of.items():
-            firings += self.keys.setdefault(key, KeyPanes(self.rules, key)).batch(its, self.before)
+            firings += self.keys.setdefault(key, KeyPanes(self.rules, key)).batch(its, self.before, self.clock)
         timed = not (self.rules.is_numbered or self.rules.per_key)
         if timed:
             firings += self._close()
             self.clock = max([self.clock, *(row.time - self.rules.delay for row in rows if row.time is not None)])
-            if any(panes.due(self.clock) for panes in self.keys.values()):
+            if any(panes.due(self.clock) or panes.waits(self.clock) for panes in self.keys.values()):
                 firings += self._close()
         return firings
 
     def _close(self) -> list[Shown]:
         self.before = self.clock
-        return [firing for panes in self.keys.values() for firing in panes.close(self.clock)]
+        return [
+            firing for panes in self.keys.values() for firing in (*panes.close(self.clock), *panes.early(self.clock))
+        ]
 
     @property
     def late(self) -> int:

@@ -51,6 +51,15 @@ CASES = {
         kind="aligned", size=TEN, slide=4 * SECOND, late="reopen", collect="arrival"
     ),
     "sessions, collect by time, reopen": Arrival(kind="session", size=2 * SECOND, late="reopen", collect="time"),
+    "tumbling, collect by time, early, emit": Arrival(
+        kind="aligned", size=TEN, slide=TEN, delay=2 * SECOND, early=3 * SECOND, late="emit", collect="time"
+    ),
+    "sliding, collect by time, early, reopen": Arrival(
+        kind="aligned", size=TEN, slide=4 * SECOND, lateness=SECOND, early=2 * SECOND, late="reopen", collect="time"
+    ),
+    "sessions, collect by arrival, early": Arrival(
+        kind="session", size=3 * SECOND, delay=2 * SECOND, lateness=SECOND, early=2 * SECOND, collect="arrival"
+    ),
     "tumbling, running, emit": Arrival(kind="aligned", size=TEN, slide=TEN, delay=SECOND, late="emit", running=True),
     "sliding, running, lateness": Arrival(
         kind="aligned", size=TEN, slide=3 * SECOND, lateness=5 * SECOND, running=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.slow
 # Workers do not have the folder of the tests on their path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
-FEW, MANY = 10, 30
+FEW, MANY = (int(os.environ.get(f"MULLION_TEST_HEAP_{name}", n)) for name, n in (("FEW", 10), ("MANY", 30)))
 
 
 def totals(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:

@@ -46,7 +46,9 @@ final class AlignedBook(
       if (byPane) { var w = first; while (w <= last) { filled.add(w); w += 1 } }
       else filled.add(ordinal)
       // A pane opens at what the clock reads with its row.
-      if (counted) { var w = first; while (w <= last) { firings.touch(w, clock.now); w += 1 } }
+      if (counted) {
+        val reading = clock.reading; var w = first; while (w <= last) { firings.touch(w, reading); w += 1 }
+      }
       Fate.InPanes
     }
   }
@@ -93,9 +95,13 @@ final class AlignedBook(
 
   override def fired(pane: ArrivalPane): Int = firings.fired(pane.id)
 
-  override def fire(pane: ArrivalPane): Unit = firings.fire(pane.id, clock.now)
+  override def fire(pane: ArrivalPane): Unit = firings.fire(pane.id, clock.reading)
 
-  override def early(firing: EarlyFiring): Seq[ArrivalPane] = firings.due(firing, clock.now).map(pane)
+  override def early(firing: EarlyFiring): Seq[ArrivalPane] = firings.due(firing, clock.reading).map(pane)
+
+  override def firstReadings(firing: EarlyFiring): Option[(Long, Long)] = firings.firstReadings(firing)
+
+  override def firedAt(pane: ArrivalPane): Option[Long] = firings.firedAt(pane.id)
 
   override def ownClock: Option[Long] = Option.when(clock.isOwn)(clock.now)
 
@@ -133,7 +139,16 @@ final class AlignedBook(
 
 object AlignedBook {
   def empty(rules: AlignedRules, byPane: Boolean, counted: Boolean, clock: KeyClock): AlignedBook =
-    new AlignedBook(rules, byPane, counted, clock, 0L, SliceSet.empty, FiringCounts.empty, Long.MinValue)
+    new AlignedBook(
+      rules,
+      byPane,
+      counted,
+      clock,
+      0L,
+      SliceSet.empty,
+      FiringCounts.empty(byWall(rules, clock)),
+      Long.MinValue
+    )
 
   /** @param clock
     *   the clock of the key, from what state says of it
@@ -151,6 +166,10 @@ object AlignedBook {
     val rows = buffer.getLong
     val slots = new Array[Byte](buffer.getInt)
     buffer.get(slots)
-    new AlignedBook(rules, byPane, counted, clock, rows, SliceSet.fromBytes(slots), FiringCounts.from(buffer), openFrom)
+    val firings = FiringCounts.from(buffer, byWall(rules, clock))
+    new AlignedBook(rules, byPane, counted, clock, rows, SliceSet.fromBytes(slots), firings, openFrom)
   }
+
+  /** Whether panes may fire early by the wall clock, too. */
+  private def byWall(rules: AlignedRules, clock: KeyClock) = rules.early.isDefined && !clock.isOwn
 }

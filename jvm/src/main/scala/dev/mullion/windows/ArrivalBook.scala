@@ -101,6 +101,12 @@ abstract class ArrivalBook {
   /** The panes that fire early now. */
   def early(firing: EarlyFiring): Seq[ArrivalPane] = Nil
 
+  /** By the stream's clock: the readings of the pane that fires early first, if one waits. */
+  def firstReadings(firing: EarlyFiring): Option[(Long, Long)] = None
+
+  /** By the stream's clock: what the wall clock read when a pane last fired, or opened if it has not. */
+  def firedAt(pane: ArrivalPane): Option[Long] = None
+
   def open: Iterator[ArrivalPane]
 
   /** Where the key's own clock stands, if it has one. */
@@ -132,8 +138,13 @@ object ArrivalBook {
   *   how far a key's own clock is behind its largest time
   * @param now
   *   microseconds; before any row, before all time
+  * @param batch
+  *   where it is the stream's: that of the batch
   */
-final class KeyClock(delay: Option[Long], var now: Long) {
+final class KeyClock private (delay: Option[Long], var now: Long, batch: Option[BatchClock]) {
+
+  /** What panes that fire early go by: its own clock has no wall clock beside it. */
+  def reading: BatchClock = batch.getOrElse(BatchClock(now, now, wall = 0L, rowsCame = true))
 
   /** Whether rows move it. */
   def isOwn: Boolean = delay.isDefined
@@ -153,8 +164,8 @@ final class KeyClock(delay: Option[Long], var now: Long) {
 
 object KeyClock {
 
-  /** The clock of the stream before this batch. */
-  def ofStream(before: Long): KeyClock = new KeyClock(None, before)
+  /** The clock of the stream: as it was before this batch. */
+  def ofStream(batch: BatchClock): KeyClock = new KeyClock(None, batch.before, Some(batch))
 
-  def ofKey(delay: Long, now: Long): KeyClock = new KeyClock(Some(delay), now)
+  def ofKey(delay: Long, now: Long): KeyClock = new KeyClock(Some(delay), now, None)
 }

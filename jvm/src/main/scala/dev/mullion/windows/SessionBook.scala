@@ -50,7 +50,7 @@ final class SessionBook(
 
   private def add(first: Long, end: Long): Unit = {
     var touched = Vector.empty[Array[Long]]
-    val session = sessions.add(first, end, 1L, reading) { start => touched = touched :+ kept.remove(start) }
+    val session = sessions.add(first, end, 1L, clock.reading) { start => touched = touched :+ kept.remove(start) }
     val own = if (touched.isEmpty) Array(rows) else touched.iterator.flatten.toArray
     joined = if (joins) own.drop(1) else ArrivalBook.none
     kept.put(session.first, if (joins) own.take(1) else own)
@@ -92,10 +92,16 @@ final class SessionBook(
 
   override def fired(pane: ArrivalPane): Int = session(pane).fold(0)(_.fired)
 
-  override def fire(pane: ArrivalPane): Unit = session(pane).foreach(_.fire(FiringKind.Early, reading))
+  override def fire(pane: ArrivalPane): Unit = session(pane).foreach(_.fire(FiringKind.Early, clock.reading))
 
   override def early(firing: EarlyFiring): Seq[ArrivalPane] =
-    all.filter(_.isDue(firing, reading)).map(pane).toVector
+    all.filter(_.isDue(firing, clock.reading)).map(pane).toVector
+
+  override def firstReadings(firing: EarlyFiring): Option[(Long, Long)] =
+    sessions.firstToFire(firing).map(s => (s.eventReading, s.wallReading))
+
+  override def firedAt(pane: ArrivalPane): Option[Long] =
+    if (!counted || clock.isOwn) None else session(pane).map(_.wallReading)
 
   override def nameOf(pane: ArrivalPane): (String, Seq[String]) =
     session(pane).fold(super.nameOf(pane)) { session =>
@@ -128,8 +134,6 @@ final class SessionBook(
     }
     java.util.Arrays.copyOf(buffer.array, buffer.position())
   }
-
-  private def reading = BatchClock(clock.now, clock.now, wall = 0L, rowsCame = true)
 
   private def all: Iterator[SessionSet.Session] = (0 until sessions.size).iterator.map(sessions(_))
 

@@ -103,10 +103,11 @@ class ArrivalBookSuite extends ScalaCheckSuite {
   }
 
   test("sessions that become one are kept in one slot, or beside each other") {
+    val first = BatchClock(BatchClock.BeforeAllTime, 0L, wall = 0L, rowsCame = true)
     def book(joins: Boolean) = {
       val rules = SessionRules(SessionWindow(Some(10L)), 0L, None, LatePolicy.Drop)
       val of =
-        SessionBook.empty(rules, joins, counted = false, SessionIds.none, KeyClock.ofStream(BatchClock.BeforeAllTime))
+        SessionBook.empty(rules, joins, counted = false, SessionIds.none, KeyClock.ofStream(first))
       Seq(20L, 40L, 60L).foreach(ts => of.take(new Arriving(time = ts)))
       of.take(new Arriving(time = 30L))
       of.take(new Arriving(time = 50L))
@@ -115,7 +116,7 @@ class ArrivalBookSuite extends ScalaCheckSuite {
         joins,
         counted = false,
         SessionIds.none,
-        KeyClock.ofStream(BatchClock.BeforeAllTime),
+        KeyClock.ofStream(first),
         of.toBytes
       ) -> of
     }

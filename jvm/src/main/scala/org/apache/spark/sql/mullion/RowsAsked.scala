@@ -89,8 +89,6 @@ object RowsAsked {
         "late='reopen' with running=True",
         "late rows cannot open panes of their own there. Use late='emit', which gives them out whole, or late='drop'."
       )
-    if (options.collect.isDefined && options.early.isDefined && !options.perKey)
-      refuse("early= with collect()", "rows are collected for the close. Leave early out, or aggregate with agg().")
   }
 
   /** The rows of a pane, as an aggregate of it. */

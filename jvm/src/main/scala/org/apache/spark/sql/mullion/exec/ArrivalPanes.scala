@@ -63,6 +63,13 @@ private[exec] final class ArrivalPanes(
   private val dueAt = timersFamily(program).times.head
   private val keys = partition.map(_.family(keysFamily(program)))
   private val timers = partition.filter(_ => closesByBatch).map(_.family(timersFamily(program)))
+  private val queue = for { of <- partition if closesByBatch; interval <- early } yield {
+    new EarlyKeys[Open](interval, EarlyKeys.of(program, of), keyTypes, clock, counts) {
+      override protected def load(key: UnsafeRow): Open = ArrivalPanes.this.load(key)
+      override protected def fire(book: Open): Iterator[InternalRow] = firedEarly(book, interval)
+      override protected def store(book: Open): Unit = ArrivalPanes.this.store(book)
+    }
+  }
 
   private val arriving = new Arriving()
   private val number = new GenericInternalRow(1)
@@ -71,7 +78,8 @@ private[exec] final class ArrivalPanes(
   private val runs = new KeyRuns[Open](program.keys, rows.input)(load)
 
   override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
-    input.flatMap(row => enter(row)) ++ leave(runs.left()) ++ closing()
+    input.flatMap(row => enter(row)) ++ leave(runs.left()) ++ closing() ++
+      queue.fold(Iterator.empty[InternalRow])(_.firing())
 
   override def openPanes(): Iterator[OpenPane] = keys.fold(Iterator.empty[OpenPane]) { family =>
     family.all().flatMap { record =>
@@ -79,7 +87,8 @@ private[exec] final class ArrivalPanes(
       book.panes.open.map { pane =>
         val (rows, toCome) =
           if (onTime) (None, None) else (Some(book.panes.number - pane.start), rowsToCome(book, pane))
-        OpenPane(fire(book, pane, Firing.Close), clock = book.panes.ownClock, rows = rows, rowsToCome = toCome)
+        val fired = fire(book, pane, Firing.Close)
+        OpenPane(fired, book.panes.firedAt(pane), book.panes.ownClock, rows, rowsToCome = toCome)
       }
     }
   }
@@ -199,20 +208,23 @@ private[exec] final class ArrivalPanes(
 
   /** What comes out of keys that have all their rows; they are written back then. */
   private def leave(books: Iterator[Open]): Iterator[InternalRow] = books.flatMap { book =>
-    firedEarly(book) ++ book.reopened.panes.iterator.map { case (pane, late) => reopen(book, pane, late) } ++ {
+    byOwnClock(book) ++ book.reopened.panes.iterator.map { case (pane, late) => reopen(book, pane, late) } ++ {
       store(book)
       Iterator.empty
     }
   }
 
-  private def firedEarly(book: Open): Iterator[InternalRow] = early.fold(Iterator.empty[InternalRow]) { firing =>
+  /** What fires early of a key whose own clock moves with its rows alone, so that none waits for it. */
+  private def byOwnClock(book: Open): Iterator[InternalRow] =
+    early.filterNot(_ => closesByBatch).fold(Iterator.empty[InternalRow])(firedEarly(book, _))
+
+  private def firedEarly(book: Open, firing: EarlyFiring): Iterator[InternalRow] =
     book.panes.early(firing).iterator.map { pane =>
       counts.firedEarly += 1
       val fired = fire(book, pane, Firing.Early)
       book.panes.fire(pane)
       fired
     }
-  }
 
   private def closing(): Iterator[InternalRow] = timers.fold(Iterator.empty[InternalRow]) { family =>
     new DueKeys[Open](family, dueAt, clock, counts, keyTypes)(timerToKey(_)) {
@@ -255,6 +267,7 @@ private[exec] final class ArrivalPanes(
       val value = keyValue(InternalRow(next.getOrElse(PaneCounts.Never), book.panes.toBytes, sizes))
       if (book.isNew) family.insert(book.key, value) else family.update(book.key, value)
     } else if (!book.isNew) family.remove(book.key)
+    queue.foreach(_.move(book))
   }
 
   /** A pane of several slots may have too many rows though none of them has: that is found when it closes. */
@@ -301,7 +314,11 @@ private[exec] final class ArrivalPanes(
       val isNew: Boolean,
       val due: Option[Long],
       val sizes: SlotSizes
-  ) {
+  ) extends WaitingKey {
+    override val queued: Option[(Long, Long)] = if (isNew) None else early.flatMap(firstReadings)
+
+    override def firstReadings(firing: EarlyFiring): Option[(Long, Long)] = panes.firstReadings(firing)
+
     private val slots = mutable.LongMap.empty[Slot]
     private lazy val fold = accumulators.newFold
     private var folded = Long.MinValue
@@ -435,7 +452,8 @@ private[exec] object ArrivalPanes {
 
   def families(program: WindowProgram, rows: RowProgram): Seq[FamilySpec] =
     Seq(contentFamily(program, rows), keysFamily(program)) ++
-      Option.when(rows.asked.delayByKey.isEmpty && !program.rules.isInstanceOf[NumberedRules])(timersFamily(program))
+      Option.when(rows.asked.delayByKey.isEmpty && !program.rules.isInstanceOf[NumberedRules])(timersFamily(program)) ++
+      program.rules.early.filter(_ => rows.asked.delayByKey.isEmpty).map(_ => EarlyKeys.family(program))
 
   private def contentFamily(program: WindowProgram, rows: RowProgram): FamilySpec =
     if (!rows.keepsRows) KeyedPanes.accumulatorsFamily(program, "slots", "slot", Nil)
@@ -509,6 +527,6 @@ private[exec] object ArrivalPanes {
       else SessionIds(kept = true, rows.asked.running || rows.asked.delayByKey.isDefined, clock.number)
 
     private def keyClock: KeyClock =
-      rows.asked.delayByKey.fold(KeyClock.ofStream(clock.before))(KeyClock.ofKey(_, BatchClock.BeforeAllTime))
+      rows.asked.delayByKey.fold(KeyClock.ofStream(clock))(KeyClock.ofKey(_, BatchClock.BeforeAllTime))
   }
 }

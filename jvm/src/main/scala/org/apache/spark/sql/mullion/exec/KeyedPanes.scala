@@ -8,23 +8,16 @@ import org.apache.spark.sql.types._
 import dev.mullion.windows.{BatchClock, EarlyFiring}
 
 /** What is known of the panes of one key, while a batch works on them. */
-private[exec] trait KeyBook {
-  def key: UnsafeRow
+private[exec] trait KeyBook extends WaitingKey {
 
   /** When the key's timer in state is due; `KeyBook.NoTimer` where it has none. */
   def timer: Long
-
-  /** The readings that the key waits under to fire early in state, if it does. */
-  def queued: Option[(Long, Long)]
 
   /** Whether it has no open pane. */
   def isEmpty: Boolean
 
   /** When the clock next does something to its panes, if it has one: at the end of time, perhaps. */
   def nextDue: Long
-
-  /** The readings of the pane that fires early first, if one waits. */
-  def firstReadings(early: EarlyFiring): Option[(Long, Long)]
 
   /** What of it stands in the record of the key beside the time of the next close: two columns of bytes, the second may
     * be null.
@@ -73,7 +66,13 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
   private val dueAt = timersFamily(program).times.head
   private val timerChanges = new TimerChanges(timers, dueAt, keyTypes.length + 1)
   private lazy val timerToKey = timerAt.toKey
-  private val queue = program.rules.early.map(new Queue(_))
+  private val queue = program.rules.early.map { early =>
+    new EarlyKeys[B](early, EarlyKeys.of(program, partition), keyTypes, clock, counts) {
+      override protected def load(key: UnsafeRow): B = KeyedPanes.this.load(key)
+      override protected def fire(book: B): Iterator[InternalRow] = fireEarly(book, early)
+      override protected def store(book: B): Unit = { KeyedPanes.this.store(book); () }
+    }
+  }
   private val runs = new KeyRuns[B](program.keys, program.partial)(load)
   // What comes out of the keys that a row shows to be complete.
   private var left = Iterator.empty[InternalRow]
@@ -186,52 +185,6 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     queue.foreach(_.move(book))
     due
   }
-
-  /** The keys with a pane that waits to fire early. */
-  private final class Queue(early: EarlyFiring) {
-    private val family = partition.family(earlyFamily(program))
-    private val queued = new TimedKey(keyTypes, RecordOrder.ByFirst(2))
-    private val queuedToKey = queued.toKey
-
-    /** Puts a key where its first waiting pane is now. */
-    def move(book: B): Unit = {
-      val now = book.firstReadings(early)
-      if (now != book.queued) {
-        book.queued.foreach { case (event, wall) => family.remove(queued(event, wall, book.key)) }
-        now.foreach { case (event, wall) => family.insert(queued(event, wall, book.key), KeyOnly.value) }
-      }
-    }
-
-    def firing(): Iterator[InternalRow] = new DueScan(family.scan(Long.MinValue)) {
-      private var waiting = Option.empty[(Long, Long)]
-
-      override protected def isDue(key: UnsafeRow): Boolean = {
-        val readings = (key.getLong(0), key.getLong(1))
-        val due = early.isDue(readings._1, readings._2, clock)
-        if (!due) waitsFrom(Some(readings))
-        due
-      }
-
-      override protected def exhausted(): Unit = waitsFrom(None)
-
-      override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
-        val book = load(queuedToKey(key).copy())
-        fireEarly(book, early) ++ {
-          book.firstReadings(early).foreach(r => waiting = Some(waiting.fold(r)(first(_, r))))
-          store(book)
-          Iterator.empty
-        }
-      }
-
-      private def waitsFrom(readings: Option[(Long, Long)]): Unit =
-        (readings ++ waiting).reduceOption(first).foreach { case (event, wall) =>
-          counts.nextEarlyEvent = early.eventDue(event)
-          counts.nextEarlyWall = early.wallDue(wall)
-        }
-
-      private def first(a: (Long, Long), b: (Long, Long)): (Long, Long) = (Math.min(a._1, b._1), Math.min(a._2, b._2))
-    }
-  }
 }
 
 private[exec] object KeyedPanes {
@@ -280,7 +233,7 @@ private[exec] object KeyedPanes {
   }
 
   def families(program: WindowProgram): Seq[FamilySpec] =
-    Seq(keysFamily(program), timersFamily(program)) ++ program.rules.early.map(_ => earlyFamily(program))
+    Seq(keysFamily(program), timersFamily(program)) ++ program.rules.early.map(_ => EarlyKeys.family(program))
 
   /** The accumulators of a key, each by a time, in order of their times. */
   def accumulatorsFamily(
@@ -309,11 +262,4 @@ private[exec] object KeyedPanes {
 
   private[exec] def timersFamily(program: WindowProgram): FamilySpec =
     FamilySpec("timers", StructType(program.timed(time("due"), program.keyFields)), KeyOnly.schema, program.timeOrder)
-
-  private def earlyFamily(program: WindowProgram): FamilySpec = FamilySpec(
-    "early",
-    StructType(Seq(time("event"), time("wall")) ++ program.keyFields),
-    KeyOnly.schema,
-    RecordOrder.ByFirst(2)
-  )
 }
