@@ -147,7 +147,7 @@ class Log:
 
 @pytest.fixture
 def log(spark: SparkSession, tmp_path: Path) -> Iterator[Log]:
-    log = Log(spark, "org.apache.spark.sql.mullion.DroppedBefore", tmp_path / "log")
+    log = Log(spark, "org.apache.spark.sql.mullion.plan.DroppedBefore", tmp_path / "log")
     yield log
     log.close()
 

@@ -5,13 +5,36 @@ import java.util.Properties
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 import org.apache.spark.sql.execution.python.UserDefinedPythonFunction
 import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction
-import org.apache.spark.sql.mullion._
-import org.apache.spark.sql.mullion.stateful.{InShard, StateReader, StatefulBuilder, StatefulOptions}
+import org.apache.spark.sql.mullion.builders.{
+  Installation,
+  StatefulBuilder,
+  TogetherBuilder,
+  WindowOptions,
+  WindowedBuilder
+}
+import org.apache.spark.sql.mullion.checkpoint.{LostState, OpenPanes, PanesReader, Recovery, StateReader}
+import org.apache.spark.sql.mullion.expressions.{BatchNumber, Counted, InShard, PerText, RowInBatch}
+import org.apache.spark.sql.mullion.plan.{DroppedBefore, PaneKeys}
+import org.apache.spark.sql.mullion.python.StatefulOptions
+import org.apache.spark.sql.mullion.query.{BatchesQuery, ClockedQuery, RunningQuery, TestClock}
+import org.apache.spark.sql.mullion.shim.Classic
+import org.apache.spark.sql.mullion.tables.{JdbcUpsert, TableVersions}
+import org.apache.spark.sql.mullion.topics.{JsonDecimals, JsonShape, TopicFileSystem}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.util.LongAccumulator
 
-import dev.mullion.windows._
+import dev.mullion.windows.spec.{
+  AlignedWindow,
+  AroundWindow,
+  CalendarWindow,
+  CountWindow,
+  CustomWindow,
+  GlobalTrigger,
+  GlobalWindow,
+  SessionWindow,
+  WindowSpec
+}
 
 /** The door to Python: plain types in, DataFrames out. Lengths of time are microseconds. */
 object Facade {
@@ -30,7 +53,7 @@ object Facade {
   def sparkLine: String = build.getProperty("spark")
 
   /** Makes Mullion known to a session that was built without its extension; again does nothing. */
-  def install(spark: SparkSession): Unit = Session.install(spark)
+  def install(spark: SparkSession): Unit = Installation.install(spark)
 
   def tumbling(size: Long, offset: Long): AlignedWindow = AlignedWindow.tumbling(size, offset)
 
@@ -85,36 +108,36 @@ object Facade {
       aggregates: Array[Column]
   ): DataFrame = {
     install(df.sparkSession)
-    WindowedBuilder(Session.classic(df), window, by.toSeq, options, aggregates.toSeq)
+    WindowedBuilder(Classic.frame(df), window, by.toSeq, options, aggregates.toSeq)
   }
 
   /** What is to be said of rows that never come to a window over `df`, a line each; see `DroppedBefore`. */
   def droppedBefore(df: DataFrame): String =
-    DroppedBefore.warnings(Session.classic(df).queryExecution.analyzed).mkString("\n")
+    DroppedBefore.warnings(Classic.frame(df).queryExecution.analyzed).mkString("\n")
 
   /** The results of several windows in one, each under its name; see `TogetherBuilder`. */
   def together(names: Array[String], windows: Array[DataFrame]): DataFrame =
-    TogetherBuilder(names.toSeq.zip(windows.toSeq.map(Session.classic)))
+    TogetherBuilder(names.toSeq.zip(windows.toSeq.map(Classic.frame)))
 
   /** The columns that name a pane together with its id; see `PaneKeys`. */
-  def paneKeys(panes: DataFrame): Array[String] = PaneKeys.of(Session.classic(panes)).toArray
+  def paneKeys(panes: DataFrame): Array[String] = PaneKeys.of(Classic.frame(panes)).toArray
 
   /** Puts rows into a table of a database in place of those of the same keys; see `JdbcUpsert`. */
   def upsertJdbc(rows: DataFrame, keys: DataFrame, options: java.util.Map[String, String]): Unit =
-    JdbcUpsert(Session.classic(rows), Session.classic(keys), options)
+    JdbcUpsert(Classic.frame(rows), Classic.frame(keys), options)
 
   /** What a table of a database holds, or null where there is none. */
   def readJdbc(spark: SparkSession, options: java.util.Map[String, String]): DataFrame =
-    JdbcUpsert.read(Session.classic(spark), options).orNull
+    JdbcUpsert.read(Classic.session(spark), options).orNull
 
   /** The newest version of a table that is written whole each time, or -1; see `TableVersions`. */
-  def newestVersion(spark: SparkSession, table: String): Long = TableVersions.newest(Session.classic(spark), table)
+  def newestVersion(spark: SparkSession, table: String): Long = TableVersions.newest(Classic.session(spark), table)
 
   /** What a version's folder in its table's is called. */
   def versionFolder(version: Long): String = TableVersions.folder(version)
 
   def removeVersionsBefore(spark: SparkSession, table: String, version: Long): Unit =
-    TableVersions.removeBefore(Session.classic(spark), table, version)
+    TableVersions.removeBefore(Classic.session(spark), table, version)
 
   /** The panes that are open in a checkpoint: keys, `window`, and the aggregates so far.
     *
@@ -122,7 +145,7 @@ object Facade {
     *   the operator's number in the checkpoint, or -1 if there is one of ours
     */
   def readPanes(spark: SparkSession, checkpoint: String, operator: Int): DataFrame =
-    PanesReader.read(Session.classic(spark), checkpoint, operator)
+    PanesReader.read(Classic.session(spark), checkpoint, operator)
 
   /** The same of a window between the stages of functions with state.
     *
@@ -130,11 +153,11 @@ object Facade {
     *   the number of the functions' operator, or -1 if there is one of these
     */
   def readPanesBetween(spark: SparkSession, checkpoint: String, operator: Int, window: String): DataFrame =
-    PanesReader.readBetween(Session.classic(spark), checkpoint, operator, window)
+    PanesReader.readBetween(Classic.session(spark), checkpoint, operator, window)
 
   /** The same, with the aggregates of the query's own DataFrame: for those that have no text in SQL. */
   def readPanesOf(panes: DataFrame, checkpoint: String, operator: Int): DataFrame =
-    PanesReader.readOf(Session.classic(panes), checkpoint, operator)
+    PanesReader.readOf(Classic.frame(panes), checkpoint, operator)
 
   /** Why the panes of a query are open, as of its last committed batch; see `OpenPanes`.
     *
@@ -144,7 +167,7 @@ object Facade {
     *   the name of a window between the stages of functions with state, or null
     */
   def openPanesOf(query: StreamingQuery, operator: Int, panes: DataFrame, window: String): DataFrame =
-    OpenPanes.of(query, operator, Option(panes).map(Session.classic), Option(window))
+    OpenPanes.of(query, operator, Option(panes).map(Classic.frame), Option(window))
 
   /** The same of the query that a checkpoint is of. */
   def openPanes(
@@ -154,7 +177,7 @@ object Facade {
       panes: DataFrame,
       window: String
   ): DataFrame =
-    OpenPanes.in(Session.classic(spark), checkpoint, operator, Option(panes).map(Session.classic), Option(window))
+    OpenPanes.in(Classic.session(spark), checkpoint, operator, Option(panes).map(Classic.frame), Option(window))
 
   /** What is asked of functions with state: a function, as yet.
     *
@@ -167,7 +190,7 @@ object Facade {
   /** The rows that a function makes for its window number `target`, from 1. */
   def statefulRows(spark: SparkSession, target: Int, schema: String): DataFrame = {
     install(spark)
-    StatefulBuilder.rows(Session.classic(spark), target, schemaOf(schema))
+    StatefulBuilder.rows(Classic.session(spark), target, schemaOf(schema))
   }
 
   private def schemaOf(json: String): StructType = DataType.fromJson(json) match {
@@ -178,7 +201,7 @@ object Facade {
   /** Functions with state over a stream. */
   def statefulOver(df: DataFrame, options: StatefulOptions): DataFrame = {
     install(df.sparkSession)
-    StatefulBuilder(Session.classic(df), options)
+    StatefulBuilder(Classic.frame(df), options)
   }
 
   /** The records of functions' state in a checkpoint: `shard`, `key`, `value`.
@@ -187,23 +210,23 @@ object Facade {
     *   the operator's number in the checkpoint, or -1 if there is one of these
     */
   def readState(spark: SparkSession, checkpoint: String, operator: Int): DataFrame =
-    StateReader.read(Session.classic(spark), checkpoint, operator)
+    StateReader.read(Classic.session(spark), checkpoint, operator)
 
   /** Takes a checkpoint with state in memory back to its newest snapshot; how many batches the query will do again. */
-  def recover(spark: SparkSession, checkpoint: String): Long = Recovery.recover(Session.classic(spark), checkpoint)
+  def recover(spark: SparkSession, checkpoint: String): Long = Recovery.recover(Classic.session(spark), checkpoint)
 
   /** Writes down what a query that has ended left in memory; see `LostState`. */
   def keepState(query: StreamingQuery): Boolean = LostState.keep(query)
 
   /** Readies a checkpoint whose state was in memory and is lost; how many batches are to be done again. */
-  def beginRedo(spark: SparkSession, checkpoint: String): Long = LostState.begin(Session.classic(spark), checkpoint)
+  def beginRedo(spark: SparkSession, checkpoint: String): Long = LostState.begin(Classic.session(spark), checkpoint)
 
   /** Readies it for the next of them; whether there is one. */
-  def nextRedo(spark: SparkSession, checkpoint: String): Boolean = LostState.next(Session.classic(spark), checkpoint)
+  def nextRedo(spark: SparkSession, checkpoint: String): Boolean = LostState.next(Classic.session(spark), checkpoint)
 
   /** Starts a query whose clock a test moves; see `ClockedQuery`. */
   def startClocked(panes: DataFrame, checkpoint: String, outputMode: String, startMs: Long): ClockedQuery =
-    ClockedQuery.start(Session.classic(panes), checkpoint, outputMode, startMs)
+    ClockedQuery.start(Classic.frame(panes), checkpoint, outputMode, startMs)
 
   /** The number of a row in its micro-batch, in the order in which the source is read. */
   def rowInBatch: Column = RowInBatch.column
@@ -232,7 +255,7 @@ object Facade {
 
   /** How a session reads the folder of a `dir:` topic: what is listed of it is in order; see `TopicFileSystem`. */
   def topicPath(spark: SparkSession, folder: String): String =
-    TopicFileSystem.pathOf(Session.classic(spark), folder)
+    TopicFileSystem.pathOf(Classic.session(spark), folder)
 
   /** What a running query noted of a batch before it ran it: how far each source is read, and when.
     *
@@ -240,14 +263,14 @@ object Facade {
     *   the id that the query's checkpoint keeps
     */
   def planOf(spark: SparkSession, query: String, batch: Long): String =
-    RunningQuery.planOf(Session.classic(spark), query, batch)
+    RunningQuery.planOf(Classic.session(spark), query, batch)
 
   /** Where a running query has its checkpoint; empty if there is none of that id. */
   def checkpointOf(spark: SparkSession, query: String): String =
-    RunningQuery.checkpointOf(Session.classic(spark), query)
+    RunningQuery.checkpointOf(Classic.session(spark), query)
 
   /** What `counted` counts with, from 0: its `value` is the count. */
-  def counter(spark: SparkSession): LongAccumulator = Session.classic(spark).sparkContext.longAccumulator
+  def counter(spark: SparkSession): LongAccumulator = Classic.session(spark).sparkContext.longAccumulator
 
   /** A condition that counts the rows for which it is not true; see `Counted`. */
   def counted(condition: Column, counter: LongAccumulator): Column = Counted.column(condition, counter)
@@ -263,5 +286,5 @@ object Facade {
       function: PythonForeachBatchFunction,
       clock: TestClock,
       drain: Boolean
-  ): StreamingQuery = BatchesQuery.start(Session.classic(outputs), name, checkpoint, function, clock, drain)
+  ): StreamingQuery = BatchesQuery.start(Classic.frame(outputs), name, checkpoint, function, clock, drain)
 }

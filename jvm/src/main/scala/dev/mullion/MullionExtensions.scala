@@ -1,9 +1,9 @@
 package dev.mullion
 
 import org.apache.spark.sql.SparkSessionExtensions
-import org.apache.spark.sql.mullion.{RefuseAtStart, WindowStrategy}
 import org.apache.spark.sql.mullion.functions.SqlFunctions
-import org.apache.spark.sql.mullion.stateful.StatefulStrategy
+import org.apache.spark.sql.mullion.plan.{RefuseAtStart, WindowStrategy}
+import org.apache.spark.sql.mullion.python.StatefulStrategy
 
 /** Adds Mullion to a session: `spark.sql.extensions=dev.mullion.MullionExtensions`. */
 class MullionExtensions extends (SparkSessionExtensions => Unit) {

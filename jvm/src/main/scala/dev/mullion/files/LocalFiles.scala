@@ -2,13 +2,13 @@ package dev.mullion.files
 
 import java.io.FileNotFoundException
 import java.net.URI
-import java.nio.file.attribute.{PosixFileAttributes, PosixFilePermissions}
 import java.nio.file.{Files, LinkOption, NoSuchFileException, Path => LocalPath}
+import java.nio.file.attribute.{PosixFileAttributes, PosixFilePermissions}
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs._
 import org.apache.hadoop.fs.local.LocalConfigKeys
 import org.apache.hadoop.fs.permission.FsPermission
+import org.apache.hadoop.fs._
 
 /** Hadoop's local file system without its processes. Where Hadoop's native library is missing, as on most laptops, that
   * starts a `chmod` for each file which it makes and a `readlink` or `ls` for each that it asks about, and a

@@ -6,8 +6,8 @@ import java.nio.file.{Files, Path => LocalPath}
 
 import munit.FunSuite
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs._
 import org.apache.hadoop.fs.permission.FsPermission
+import org.apache.hadoop.fs._
 
 /** What Hadoop's local file system says, this one says too. */
 class LocalFilesSuite extends FunSuite {

@@ -17,7 +17,7 @@ import org.apache.spark.sql.streaming.Trigger
 
 import dev.mullion.{Facade, MullionExtensions}
 import dev.mullion.files.LocalFiles
-import dev.mullion.windows.WindowSpec
+import dev.mullion.windows.spec.WindowSpec
 
 /** The bytes that tasks allocate for a row, and for a key: counted by the JVM for each thread, whatever a clock says.
   *

@@ -17,11 +17,12 @@ import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.StreamingQuery
 
 import dev.mullion.{Facade, MullionExtensions}
 import dev.mullion.files.LocalFiles
-import dev.mullion.windows.WindowSpec
+import dev.mullion.windows.spec.WindowSpec
 
 /** What queries keep on the heap does not grow with their batches. Counted are the live objects of our own classes,
   * once the panes that open are as many as those that close, and many batches later.
@@ -31,7 +32,7 @@ class HeapSuite extends FunSuite {
 
   override val munitTimeout: Duration = 20.minutes
 
-  private lazy val spark: SparkSession = Session.classic(
+  private lazy val spark: SparkSession = Classic.session(
     org.apache.spark.sql.SparkSession
       .builder()
       .master("local[2]")
@@ -73,14 +74,14 @@ class HeapSuite extends FunSuite {
             s"$name: ${before.getOrElse(name, 0L)}, then $count"
         }
         assertEquals(grown, Nil)
-        assert(clue(before).exists(_._1.endsWith(".state.Segments$Segment")), "nothing was counted")
+        assert(clue(before).exists(_._1.endsWith(".segments.Segments$Segment")), "nothing was counted")
       } finally queries.foreach(_.stop())
     }
   }
 
   test("what queries keep of state is free once they have ended, in every store") {
     within { folder =>
-      def records() = live().collect { case (name, count) if name.endsWith(".state.Leaf") => count }.sum
+      def records() = live().collect { case (name, count) if name.endsWith(".memory.Leaf") => count }.sum
       val interval = SQLConf.STREAMING_MAINTENANCE_INTERVAL.key
       spark.conf.set(interval, "100ms")
       spark.conf.set(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key, 1L)

@@ -8,8 +8,10 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode, ObjectMapper}
 import com.fasterxml.jackson.dataformat.yaml.YAMLMapper
 
+import org.apache.spark.sql.mullion.plan.WindowsTogether
+
 import dev.mullion.Facade
-import dev.mullion.windows.{AlignedWindow, RowNumberWindow, WindowSpec}
+import dev.mullion.windows.spec.{AlignedWindow, RowNumberWindow, WindowSpec}
 
 /** A document of `tests/transcripts`: rows that come, and the firings that they must give. The README there says how
   * one reads. Times and lengths are microseconds here and seconds there.
@@ -259,7 +261,7 @@ object Story {
 
   /** What several windows give together: panes with the name of their window among the keys. */
   private[mullion] def all(windows: Seq[PaneStory]): PaneStory = windows.head.copy(
-    by = TogetherBuilder.nameColumn +: windows.flatMap(_.keys).distinct,
+    by = WindowsTogether.nameColumn +: windows.flatMap(_.keys).distinct,
     aggregates = windows.flatMap(_.aggregates).distinctBy(_._1),
     accumulate = windows.forall(_.accumulate),
     late = windows.map(_.late).find(_ == "emit").getOrElse("drop"),

@@ -4,17 +4,20 @@ import java.nio.file.{Files, Path, StandardCopyOption}
 
 import scala.jdk.CollectionConverters._
 
-import com.fasterxml.jackson.databind.node.{JsonNodeFactory, ObjectNode}
 import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.{JsonNodeFactory, ObjectNode}
 
 import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.mullion.checkpoint.{PanesReader, RecordsInState}
+import org.apache.spark.sql.mullion.query.ClockedQuery
+import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryProgress}
 import org.apache.spark.sql.types.{LongType, StructType, TimestampType}
 
 import dev.mullion.Facade
-import dev.mullion.windows.AlignedWindow
+import dev.mullion.windows.spec.AlignedWindow
 
 /** One story's query, on one state store. */
 final class StoryRun(spark: SparkSession, story: Story, store: String, folder: Path) {
@@ -97,7 +100,7 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
   private def counts = StoryRun.counts ++ Option.when(story.panes.running)("firingsRunning")
 
   def recordsInState(): Seq[Map[String, Int]] = {
-    RecordsInState.of(spark, PanesReader.programsOf(Session.classic(panes)), checkpoint)
+    RecordsInState.of(spark, PanesReader.programsOf(Classic.frame(panes)), checkpoint)
   }
 
   private def start(): ClockedQuery = {

@@ -3,6 +3,7 @@ package org.apache.spark.sql.mullion
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.mullion.expressions.{SplitAnswer, SplitAsker, SplitBuffer, SplitBy}
 
 /** The function that splits windows of stories: a row with 0 in a column is the last of a window, and one with less the
   * first. `story.py` has it in Python.

@@ -11,6 +11,8 @@ import munit.FunSuite
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
+import org.apache.spark.sql.mullion.shim.Classic
+import org.apache.spark.sql.mullion.state.StateChoice
 
 import dev.mullion.{MullionException, MullionExtensions}
 import dev.mullion.files.LocalFiles
@@ -21,7 +23,7 @@ class TranscriptSuite extends FunSuite {
 
   override val munitTimeout: Duration = 5.minutes
 
-  private lazy val spark: SparkSession = Session.classic(
+  private lazy val spark: SparkSession = Classic.session(
     SparkSession
       .builder()
       .master("local[2]")

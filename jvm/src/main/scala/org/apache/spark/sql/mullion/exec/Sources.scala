@@ -2,8 +2,7 @@ package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan, StreamSourceAwareSparkPlan}
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
-import org.apache.spark.sql.mullion.TickStream
-import org.apache.spark.sql.mullion.stateful.ProcessedRowsExec
+import org.apache.spark.sql.mullion.query.TickStream
 
 /** The sources of a batch's plan. */
 private[mullion] object Sources {
@@ -15,7 +14,7 @@ private[mullion] object Sources {
   def gaveRows(plan: SparkPlan): Boolean = plan.collectLeaves().exists {
     case scan: LocalTableScanExec           => scan.getStream.isDefined && scan.rows.nonEmpty
     case source: StreamSourceAwareSparkPlan => source.getStream.exists(!_.isInstanceOf[TickStream])
-    case between: ProcessedRowsExec         => between.rowsCame
+    case between: RowsOfStage               => between.rowsCame
     case reused: ReusedExchangeExec         => gaveRows(reused.child)
     case _                                  => false
   }

@@ -15,14 +15,23 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
   EventTimeWatermarkExec,
   StatefulOperatorCustomMetric
 }
-import org.apache.spark.sql.mullion.{BatchNumber, DriverClock, RunningQuery, SparkLineShim, StateChoice}
-import org.apache.spark.sql.mullion.state._
-import org.apache.spark.sql.mullion.stateful.{InShard, WindowBetweenExec}
+import org.apache.spark.sql.mullion.exec.assign.{AssignsPanes, ByKey, PutAsideLateRowsExec, StampTimeExec}
+import org.apache.spark.sql.mullion.exec.batch.SlicesToOpenWindowsExec
+import org.apache.spark.sql.mullion.exec.metrics.{MinAccumulator, WindowMetrics}
+import org.apache.spark.sql.mullion.exec.panes.{LateRows, OperatorProgram, PaneCounts, PartitionTotals, RowProgram}
+import org.apache.spark.sql.mullion.expressions.{BatchNumber, InShard}
+import org.apache.spark.sql.mullion.query.{DriverClock, RunningQuery}
+import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.state.{OwnStateExec, PartitionOpener, SettingsOfRun, StateChoice, StateRDD}
+import org.apache.spark.sql.mullion.state.header.OperatorHeader
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
+import org.apache.spark.sql.mullion.state.store.MemorySnapshots
 import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode, StateOperatorProgress}
 import org.apache.spark.sql.types.IntegerType
 import org.apache.spark.util.CompletionIterator
 
-import dev.mullion.windows.{BatchClock, TimeMath}
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.spec.TimeMath
 
 /** The operator: merges the partial aggregates of a batch into the panes in state, and sends out those that close or
   * fire.
@@ -180,7 +189,8 @@ final class WindowExec(
   )
 
   override def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
-    WindowMetrics.ofPanes ++ assigner.toSeq.flatMap(WindowMetrics.of) ++ program.rows.toSeq.flatMap(WindowMetrics.of)
+    WindowMetrics.ofPanes ++ assigner.toSeq.flatMap(a => WindowMetrics.countedBy(a.metrics)) ++ program.rows.toSeq
+      .flatMap(_.metrics)
 
   override protected def ownMetrics: Map[String, SQLMetric] =
     metrics -- assigner.toSeq.flatMap(_.metrics.keys) ++ lateHere.map("rowsLate of sessions" -> _)
@@ -266,7 +276,7 @@ final class WindowExec(
   override protected def checkState(hadoopConf: Configuration): Unit = {
     // Of windows between functions some may come later.
     val isWritten = since.isEmpty && getStateInfo.storeVersion > 0
-    OperatorHeader.check(program, getStateInfo, hadoopConf, isWritten, OperatorHeader.unbegun(conf))
+    OperatorHeader.check(program.header, getStateInfo, hadoopConf, isWritten, OperatorHeader.unbegun(conf))
     if (program.state == StateChoice.Memory) {
       val n = MemorySnapshots.checkStart(getStateInfo, conf, hadoopConf)
       logWarning(
@@ -375,7 +385,7 @@ object WindowExec {
     made(program, None, None, None, None, None, child)
 
   /** One between stages, which has told the nodes below it already. */
-  def between(program: OperatorProgram, told: WindowBetweenExec.Told, child: SparkPlan): WindowExec = made(
+  def between(program: OperatorProgram, told: BatchBetween, child: SparkPlan): WindowExec = made(
     program,
     Some(told.info),
     Some(told.since),
@@ -386,7 +396,7 @@ object WindowExec {
   )
 
   /** What is below one between stages, told of the batch. */
-  def toldBetween(program: OperatorProgram, told: WindowBetweenExec.Told, child: SparkPlan): SparkPlan =
+  def toldBetween(program: OperatorProgram, told: BatchBetween, child: SparkPlan): SparkPlan =
     WindowExec.told(
       child.session,
       program,

@@ -4,12 +4,12 @@ import scala.util.Try
 
 import org.apache.spark.sql.catalyst.expressions.{Cast, Expression, Literal}
 import org.apache.spark.sql.catalyst.util.IntervalUtils
-import org.apache.spark.sql.mullion.SessionGap
+import org.apache.spark.sql.mullion.expressions.SessionGap
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{AlignedWindow, Duration}
+import dev.mullion.windows.spec.{AlignedWindow, Duration}
 
 /** The arguments of one call of a function in SQL, checked when the query is analysed: a time, and lengths of time.
   *

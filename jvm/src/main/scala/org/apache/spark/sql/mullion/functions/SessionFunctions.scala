@@ -1,11 +1,11 @@
 package org.apache.spark.sql.mullion.functions
 
-import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
-import org.apache.spark.sql.mullion.SessionGap
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.expressions.{SessionGap, TimeRange}
 import org.apache.spark.sql.types._
 
-import dev.mullion.windows.{Duration, TimeMath}
+import dev.mullion.windows.spec.{Duration, TimeMath}
 
 /** A time and the gap that follows it, in microseconds. */
 sealed trait OfGap extends BinaryExpression {
@@ -58,7 +58,7 @@ case class MullionSession(left: Expression, gap: Expression) extends OfGap {
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = defineCodeGen(
     ctx,
     ev,
-    (ts, us) => s"new ${classOf[TimeRange].getName}($ts, dev.mullion.windows.TimeMath.plus($ts, $us))"
+    (ts, us) => s"new ${classOf[TimeRange].getName}($ts, dev.mullion.windows.spec.TimeMath.plus($ts, $us))"
   )
 
   override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): MullionSession =
@@ -94,7 +94,7 @@ case class MullionSessionEnd(left: Expression, gap: Expression) extends OfGap {
     TimeMath.plus(last.asInstanceOf[Long], us.asInstanceOf[Long])
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode =
-    defineCodeGen(ctx, ev, (last, us) => s"dev.mullion.windows.TimeMath.plus($last, $us)")
+    defineCodeGen(ctx, ev, (last, us) => s"dev.mullion.windows.spec.TimeMath.plus($last, $us)")
 
   override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): MullionSessionEnd =
     copy(left = newLeft, gap = newRight)

@@ -8,10 +8,10 @@ import org.apache.spark.sql.catalyst.analysis.FunctionRegistry.FunctionBuilder
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistryBase
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo}
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.mullion.SparkLineShim
+import org.apache.spark.sql.mullion.shim.SparkLineShim
 
 import dev.mullion.MullionException
-import dev.mullion.windows.{AlignedWindow, Duration}
+import dev.mullion.windows.spec.{AlignedWindow, Duration}
 
 /** The arithmetic of windows as functions of SQL: `DESCRIBE FUNCTION EXTENDED mullion_windows` says what one does. They
   * are of use alone, in any query; nothing of them needs a stream.

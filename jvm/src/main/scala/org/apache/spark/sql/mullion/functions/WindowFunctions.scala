@@ -1,11 +1,12 @@
 package org.apache.spark.sql.mullion.functions
 
-import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.{ArrayData, GenericArrayData}
+import org.apache.spark.sql.mullion.expressions.TimeRange
 import org.apache.spark.sql.types._
 
-import dev.mullion.windows.{AlignedWindow, Duration, WindowsAt}
+import dev.mullion.windows.spec.{AlignedWindow, Duration, WindowsAt}
 
 /** What windows on a grid are to one time: an expression over that time. */
 sealed trait OfWindow extends UnaryExpression {
@@ -178,7 +179,7 @@ case class MullionWindowStart(child: Expression, window: AlignedWindow) extends 
 
 private object MullionWindowStart {
   def code(ts: String, window: AlignedWindow): String =
-    s"dev.mullion.windows.TimeMath.floor($ts, ${window.slide}L, ${window.offset}L)"
+    s"dev.mullion.windows.spec.TimeMath.floor($ts, ${window.slide}L, ${window.offset}L)"
 }
 
 // scalastyle:off line.size.limit

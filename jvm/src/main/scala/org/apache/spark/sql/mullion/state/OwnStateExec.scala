@@ -6,7 +6,9 @@ import org.apache.spark.sql.catalyst.encoders.{AgnosticEncoders, ExpressionEncod
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.{DriverClock, RunningQuery, SparkLineShim, StateChoice}
+import org.apache.spark.sql.mullion.query.{DriverClock, RunningQuery}
+import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 import org.apache.spark.sql.streaming.StateOperatorProgress
 
 /** An operator of ours that keeps state: in a provider of its own, wherever Spark's base and its traits ask for the

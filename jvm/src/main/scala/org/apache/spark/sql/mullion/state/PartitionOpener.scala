@@ -12,7 +12,20 @@ import org.apache.spark.internal.config.SPECULATION_ENABLED
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.{SparkLineShim, StateChoice}
+import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
+import org.apache.spark.sql.mullion.state.store.{
+  ExpiringPartition,
+  HdfsPartition,
+  HotMemory,
+  HotPartition,
+  MemoryPartition,
+  MemorySnapshots,
+  MemoryStateStore,
+  MemoryStateStoreProvider,
+  RocksDbPartition
+}
+import org.apache.spark.sql.mullion.state.versions.{VersionNames, WrittenVersions}
 import org.apache.spark.sql.types.StructType
 
 import dev.mullion.MullionException

@@ -4,6 +4,7 @@ import org.apache.spark.{Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreId}
+import org.apache.spark.sql.mullion.state.records.StatePartition
 
 /** Runs an operator's tasks against its state, where the state is already loaded if it can. Spark's own `StateStoreRDD`
   * takes the session's state store provider; this one takes the operator's.

@@ -6,15 +6,16 @@ import munit.FunSuite
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenFallback, GenerateUnsafeProjection}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.classic.Dataset
 import org.apache.spark.sql.execution.HiveResult
-import org.apache.spark.sql.mullion.Session
+import org.apache.spark.sql.mullion.builders.Installation
+import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.types._
 
 import dev.mullion.{MullionException, MullionExtensions}
-import dev.mullion.windows.AlignedWindow
+import dev.mullion.windows.spec.AlignedWindow
 
 class FunctionsSuite extends FunSuite {
   private lazy val spark: SparkSession = SparkSession
@@ -107,7 +108,7 @@ class FunctionsSuite extends FunSuite {
     )
     val input = spark.sql("SELECT TIMESTAMP '2013-01-01 10:07:00' AS ts, INTERVAL 1 HOUR AS g, '2 hours' AS t")
     def analysed(call: String): Expression =
-      Session.classic(input.selectExpr(call)).queryExecution.analyzed.expressions.head match {
+      Classic.frame(input.selectExpr(call)).queryExecution.analyzed.expressions.head match {
         case Alias(e, _) => e
         case other       => other
       }
@@ -147,15 +148,15 @@ class FunctionsSuite extends FunSuite {
     }
 
   test("the functions are there in a session that was built without the extension, once Mullion was used in it") {
-    val plain = Session.classic(spark).newSession()
+    val plain = Classic.session(spark).newSession()
     SqlFunctions.all.foreach(f =>
       plain.sessionState.functionRegistry.dropFunction(
-        org.apache.spark.sql.mullion.SparkLineShim.builtinFunction(f._1.funcName)
+        org.apache.spark.sql.mullion.shim.SparkLineShim.builtinFunction(f._1.funcName)
       )
     )
     assert(!plain.catalog.functionExists("mullion_windows"))
-    Session.install(plain)
-    Session.install(plain)
+    Installation.install(plain)
+    Installation.install(plain)
     assertEquals(
       plain.sql("SELECT mullion_window_start(TIMESTAMP '2013-01-01 10:07:00', '1 hour') AS s").collect().length,
       1

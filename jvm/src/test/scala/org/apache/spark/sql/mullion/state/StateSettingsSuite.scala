@@ -7,7 +7,8 @@ import munit.FunSuite
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.config.SPECULATION_ENABLED
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.{SparkLineShim, StateChoice}
+import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.state.store.HotMemory
 
 import dev.mullion.MullionException
 

@@ -1,0 +1,37 @@
+package dev.mullion.windows.clock
+
+/** The clocks of one micro-batch, as every task of it sees them (microseconds). Nothing in a task asks the system for
+  * the time, so a batch that is tried again decides as it did before.
+  *
+  * {{{
+  *   batch        N-1          N
+  *   event clock  `before`     `now`       rows of N are late by `before`, panes close by `now`
+  * }}}
+  *
+  * @param before
+  *   the event clock of the batch before this one; in batch 0, before all time, so that no row is late there
+  * @param now
+  *   the event clock of this batch
+  * @param wall
+  *   the batch's timestamp
+  * @param rowsCame
+  *   whether a source had rows for this batch
+  * @param number
+  *   of the batch; a retried one has the same
+  */
+final case class BatchClock(before: Long, now: Long, wall: Long, rowsCame: Boolean, number: Long = 0L) {
+
+  /** Whether a pane that closes at `due` had closed before this batch, so that its rows are late. Before the first
+    * batch none had, not even one that ends before time begins.
+    */
+  def hadClosed(due: Long): Boolean = before >= due && before != BatchClock.BeforeAllTime
+
+  /** Whether a pane that closes at `due` closes in this batch. */
+  def closes(due: Long): Boolean = now >= due
+}
+
+object BatchClock {
+
+  /** The event clock before batch 0. */
+  val BeforeAllTime: Long = Long.MinValue
+}

@@ -1,0 +1,32 @@
+package dev.mullion.windows.clock
+
+import dev.mullion.windows.spec.TimeMath
+
+/** Where the event clock of an idle stream goes: with the wall clock, from where it stood, but never past the wall
+  * clock, and never back.
+  *
+  * {{{
+  *   rows      x x x
+  *   watermark ------|            |~~~~~~~~~~~~
+  *                   | idleAfter  | as much as the wall clock has moved since the source was first seen empty
+  * }}}
+  *
+  * Counting begins when a source that had rows is asked and has none. So a stream that is slow to start is not idle,
+  * nor one that works off a backlog: there each batch finds rows.
+  *
+  * All in milliseconds, as Spark keeps watermarks and batch timestamps.
+  *
+  * @param sinceMs
+  *   the wall clock when the source was first seen empty
+  * @param watermarkMs
+  *   the watermark then
+  */
+final case class IdleClock(sinceMs: Long, watermarkMs: Long) {
+
+  /** The event clock at `nowMs`, when Spark's watermark is `current`. */
+  def at(nowMs: Long, current: Long, idleAfterMs: Long): Long = {
+    val idle = nowMs - sinceMs
+    if (idle < idleAfterMs) current
+    else Math.max(current, Math.min(nowMs, TimeMath.plus(watermarkMs, idle)))
+  }
+}

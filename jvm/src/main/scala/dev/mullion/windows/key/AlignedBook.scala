@@ -1,0 +1,179 @@
+package dev.mullion.windows.key
+
+import java.nio.ByteBuffer
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.rules.{AlignedRules, EarlyFiring}
+import dev.mullion.windows.sets.SliceSet
+
+/** The panes of one key in windows aligned to the epoch.
+  *
+  * @param byPane
+  *   whether each pane is kept in a slot of its own, by its number, as panes are that fire with each row; else in the
+  *   slices that it shares with others
+  * @param counted
+  *   whether panes fire before they close, so that it is known how often
+  * @param filled
+  *   the slots that hold rows
+  * @param openFrom
+  *   the first window that was open when the book was written
+  */
+final class AlignedBook(
+    rules: AlignedRules,
+    byPane: Boolean,
+    counted: Boolean,
+    clock: KeyClock,
+    private var rows: Long,
+    filled: SliceSet,
+    firings: FiringCounts,
+    openFrom: Long
+) extends ArrivalBook {
+  import rules.grid
+
+  private var first = 0L
+  private var last = 0L
+  private var ordinal = 0L
+  private var firstOpen = if (clock.started) Math.max(openFrom, rules.firstOpen(clock.now)) else openFrom
+
+  override def number: Long = rows
+
+  override def take(row: Arriving): Fate = {
+    val ts = row.time
+    ordinal = grid.ordinalOf(ts)
+    last = grid.lastWindow(ordinal)
+    clock.see(ts)
+    if (!rules.inWindow(ts)) Fate.InNoWindow
+    else if (last < firstOpen) Fate.Late
+    else {
+      first = Math.max(firstOpen, grid.firstWindow(ordinal))
+      rows += 1
+      if (byPane) { var w = first; while (w <= last) { filled.add(w); w += 1 } }
+      else filled.add(ordinal)
+      // A pane opens at what the clock reads with its row.
+      if (counted) {
+        val reading = clock.reading; var w = first; while (w <= last) { firings.touch(w, reading); w += 1 }
+      }
+      Fate.InPanes
+    }
+  }
+
+  override def slots: Array[Long] =
+    if (byPane) Array.range(0, (last - first + 1).toInt).map(first + _) else Array(ordinal)
+
+  override def touched: Iterator[ArrivalPane] = Iterator.iterate(first)(_ + 1).takeWhile(_ <= last).map(pane)
+
+  override def closes(): Iterator[ArrivalPane] = if (clock.isOwn) advance(clock.now) else Iterator.empty
+
+  override def advance(clock: Long): Iterator[ArrivalPane] =
+    if (clock == BatchClock.BeforeAllTime) Iterator.empty
+    else {
+      val openThen = rules.firstOpen(clock)
+      if (openThen <= firstOpen) Iterator.empty
+      else {
+        val due = from(firstOpen).takeWhile(_ < openThen).map(pane)
+        due ++ {
+          firstOpen = openThen
+          Iterator.empty
+        }
+      }
+    }
+
+  override def reopened(row: Arriving): Iterator[ArrivalPane] = {
+    val ordinal = grid.ordinalOf(row.time)
+    Iterator.iterate(grid.firstWindow(ordinal))(_ + 1).takeWhile(_ <= grid.lastWindow(ordinal)).map(pane)
+  }
+
+  override def slotsOf(pane: ArrivalPane): Array[Long] =
+    if (byPane) Array(pane.id) else filledIn(grid.firstSlice(pane.id), grid.lastSlice(pane.id))
+
+  override def isNew(slot: Long): Boolean = false
+
+  // Windows close in order, so what only windows up to this one need is no longer needed.
+  override def forget(pane: ArrivalPane): Array[Long] = {
+    val until = if (byPane) pane.id + 1 else grid.firstSlice(pane.id + 1)
+    val free = if (filled.isEmpty) ArrivalBook.none else filledIn(filled.first, until - 1)
+    filled.removeBefore(until)
+    firings.removeBefore(pane.id + 1)
+    free
+  }
+
+  override def fired(pane: ArrivalPane): Int = firings.fired(pane.id)
+
+  override def fire(pane: ArrivalPane): Unit = firings.fire(pane.id, clock.reading)
+
+  override def early(firing: EarlyFiring): Seq[ArrivalPane] = firings.due(firing, clock.reading).map(pane)
+
+  override def firstReadings(firing: EarlyFiring): Option[(Long, Long)] = firings.firstReadings(firing)
+
+  override def firedAt(pane: ArrivalPane): Option[Long] = firings.firedAt(pane.id)
+
+  override def ownClock: Option[Long] = Option.when(clock.isOwn)(clock.now)
+
+  override def open: Iterator[ArrivalPane] = from(firstOpen).map(pane)
+
+  override def countOpen: Long =
+    if (!byPane) filled.countWindows(grid, firstOpen) else open.size.toLong
+
+  override def isEmpty: Boolean = !clock.isOwn && nextWindow(firstOpen) == SliceSet.None
+
+  override def nextClose: Long = rules.windowCloseDue(nextWindow(firstOpen))
+
+  override def toBytes: Array[Byte] = {
+    val (slots, counts) = (filled.toBytes, firings.toBytes)
+    val buffer = ByteBuffer.allocate(8 + 8 + 8 + 4 + slots.length + counts.length)
+    clock.put(buffer)
+    buffer.putLong(firstOpen).putLong(rows).putInt(slots.length).put(slots).put(counts)
+    java.util.Arrays.copyOf(buffer.array, buffer.position())
+  }
+
+  private def from(window: Long): Iterator[Long] =
+    Iterator.iterate(nextWindow(window))(w => nextWindow(w + 1)).takeWhile(_ != SliceSet.None)
+
+  private def nextWindow(window: Long): Long =
+    if (byPane) filled.atOrAfter(window) else filled.nextWindow(grid, window)
+
+  private def filledIn(from: Long, to: Long): Array[Long] =
+    Iterator
+      .iterate(filled.atOrAfter(from))(s => filled.atOrAfter(s + 1))
+      .takeWhile(s => s <= to && s != SliceSet.None)
+      .toArray
+
+  private def pane(window: Long) = ArrivalPane(window, grid.windowStart(window), grid.windowEnd(window))
+}
+
+object AlignedBook {
+  def empty(rules: AlignedRules, byPane: Boolean, counted: Boolean, clock: KeyClock): AlignedBook =
+    new AlignedBook(
+      rules,
+      byPane,
+      counted,
+      clock,
+      0L,
+      SliceSet.empty,
+      FiringCounts.empty(byWall(rules, clock)),
+      Long.MinValue
+    )
+
+  /** @param clock
+    *   the clock of the key, from what state says of it
+    */
+  def fromBytes(
+      rules: AlignedRules,
+      byPane: Boolean,
+      counted: Boolean,
+      clock: KeyClock,
+      bytes: Array[Byte]
+  ): AlignedBook = {
+    val buffer = ByteBuffer.wrap(bytes)
+    if (clock.isOwn) clock.now = buffer.getLong
+    val openFrom = buffer.getLong
+    val rows = buffer.getLong
+    val slots = new Array[Byte](buffer.getInt)
+    buffer.get(slots)
+    val firings = FiringCounts.from(buffer, byWall(rules, clock))
+    new AlignedBook(rules, byPane, counted, clock, rows, SliceSet.fromBytes(slots), firings, openFrom)
+  }
+
+  /** Whether panes may fire early by the wall clock, too. */
+  private def byWall(rules: AlignedRules, clock: KeyClock) = rules.early.isDefined && !clock.isOwn
+}

@@ -1,0 +1,87 @@
+package dev.mullion.windows.key
+
+import java.nio.ByteBuffer
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.rules.EarlyFiring
+import dev.mullion.windows.sets.Varint
+
+/** How often the panes of one key have fired, and what decides when they fire early: what the clocks read when a pane
+  * opened or last fired, and whether rows came since.
+  *
+  * @param byWall
+  *   whether the wall clock counts beside the event clock: not where that is a key's own
+  */
+final class FiringCounts private (panes: java.util.TreeMap[java.lang.Long, FiringCounts.Pane], byWall: Boolean) {
+  import FiringCounts.Pane
+
+  /** Notes that a pane got a row. */
+  def touch(window: Long, clock: BatchClock): Unit =
+    panes.computeIfAbsent(window, _ => new Pane(0, clock.now, clock.wall, changed = false)).changed = true
+
+  def fired(window: Long): Int = {
+    val pane = panes.get(window)
+    if (pane eq null) 0 else pane.fired
+  }
+
+  /** The wall clock when a pane last fired, or opened if it has not; none where that does not count. */
+  def firedAt(window: Long): Option[Long] = Option(panes.get(window)).filter(_ => byWall).map(_.wall)
+
+  def fire(window: Long, clock: BatchClock): Unit = {
+    val pane = panes.get(window)
+    pane.fired += 1
+    pane.event = clock.now
+    pane.wall = clock.wall
+    pane.changed = false
+  }
+
+  /** The panes that fire early, in order of time. */
+  def due(early: EarlyFiring, clock: BatchClock): Seq[Long] = {
+    val windows = Seq.newBuilder[Long]
+    panes.forEach { (window, pane) =>
+      if (pane.waits(early) && early.isDue(pane.event, pane.wall, clock)) windows += window
+    }
+    windows.result()
+  }
+
+  /** The readings of the pane that falls due first, if any waits to fire. */
+  def firstReadings(early: EarlyFiring): Option[(Long, Long)] = {
+    var first = Option.empty[Pane]
+    panes.values.forEach(pane => if (pane.waits(early) && first.forall(pane.isBefore)) first = Some(pane))
+    first.map(p => (p.event, p.wall))
+  }
+
+  def removeBefore(window: Long): Unit = panes.headMap(window).clear()
+
+  def toBytes: Array[Byte] = {
+    val buffer = ByteBuffer.allocate(panes.size * 36)
+    panes.forEach { (window, pane) =>
+      Varint.putSigned(buffer, window)
+      Varint.putSigned(buffer, (pane.fired.toLong << 1) | (if (pane.changed) 1 else 0))
+      buffer.putLong(pane.event)
+      if (byWall) { buffer.putLong(pane.wall); () }
+    }
+    java.util.Arrays.copyOf(buffer.array, buffer.position())
+  }
+}
+
+object FiringCounts {
+  private final class Pane(var fired: Int, var event: Long, var wall: Long, var changed: Boolean) {
+    def waits(early: EarlyFiring): Boolean = early.unchanged || changed
+
+    def isBefore(other: Pane): Boolean = event < other.event || (event == other.event && wall < other.wall)
+  }
+
+  def empty(byWall: Boolean): FiringCounts = new FiringCounts(new java.util.TreeMap(), byWall)
+
+  private[windows] def from(buffer: ByteBuffer, byWall: Boolean): FiringCounts = {
+    val panes = new java.util.TreeMap[java.lang.Long, Pane]()
+    while (buffer.hasRemaining) {
+      val window = Varint.getSigned(buffer)
+      val firedAndChanged = Varint.getSigned(buffer)
+      val (event, wall) = (buffer.getLong(), if (byWall) buffer.getLong() else 0L)
+      panes.put(window, new Pane((firedAndChanged >> 1).toInt, event, wall, (firedAndChanged & 1) == 1))
+    }
+    new FiringCounts(panes, byWall)
+  }
+}

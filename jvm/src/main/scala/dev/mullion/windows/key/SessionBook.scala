@@ -1,0 +1,192 @@
+package dev.mullion.windows.key
+
+import java.nio.ByteBuffer
+
+import dev.mullion.windows.rules.{EarlyFiring, FiringKind, SessionRules}
+import dev.mullion.windows.sets.Varint
+import dev.mullion.windows.spec.TimeMath
+
+/** The sessions of one key. A session is kept in a slot that is numbered by its first row; where sessions become one,
+  * their slots do, or are kept beside each other.
+  *
+  * @param joins
+  *   whether the slots of sessions that become one are made one: accumulators are, collected rows are not, or they
+  *   would be written again
+  * @param counted
+  *   whether panes fire before they close
+  * @param ids
+  *   whether panes have ids, and how they get them
+  * @param kept
+  *   the slots of each open session, by its start
+  */
+final class SessionBook(
+    rules: SessionRules,
+    joins: Boolean,
+    counted: Boolean,
+    ids: SessionIds,
+    clock: KeyClock,
+    private var rows: Long,
+    sessions: SessionSet,
+    before: SessionSet,
+    kept: java.util.HashMap[Long, Array[Long]]
+) extends ArrivalBook {
+  private val rowsBefore = rows
+  private var current = Option.empty[SessionSet.Session]
+  private var joined = ArrivalBook.none
+
+  override def number: Long = rows
+
+  override def take(row: Arriving): Fate = {
+    val ts = row.time
+    val gap = rules.window.gap.getOrElse(row.gap)
+    val was = clock.now
+    val hadStarted = clock.started
+    clock.see(ts)
+    if (gap <= 0) Fate.InNoWindow
+    else {
+      val end = TimeMath.plus(ts, gap)
+      // By the clock of the stream sessions of this batch do not keep a row from being late; any order is the same.
+      val open = if (clock.isOwn) sessions else before
+      if (hadStarted && rules.mayBeLate(ts, gap, was) && !open.touches(ts, end)) Fate.Late
+      else { add(ts, end); Fate.InPanes }
+    }
+  }
+
+  private def add(first: Long, end: Long): Unit = {
+    var touched = Vector.empty[Array[Long]]
+    val session = sessions.add(first, end, 1L, clock.reading) { start => touched = touched :+ kept.remove(start) }
+    val own = if (touched.isEmpty) Array(rows) else touched.iterator.flatten.toArray
+    joined = if (joins) own.drop(1) else ArrivalBook.none
+    kept.put(session.first, if (joins) own.take(1) else own)
+    if (ids.atOnce) session.name(originOf(rows - rowsBefore))
+    current = Some(session)
+    rows += 1
+  }
+
+  override def slots: Array[Long] = current.fold(ArrivalBook.none)(s => kept.get(s.first).take(1))
+
+  override def merged: Array[Long] = joined
+
+  override def touched: Iterator[ArrivalPane] = current.iterator.map(pane)
+
+  override def closes(): Iterator[ArrivalPane] = if (clock.isOwn) advance(clock.now) else Iterator.empty
+
+  override def advance(clock: Long): Iterator[ArrivalPane] =
+    if (sessions.isEmpty || clock < rules.closeDue(sessions(0).end)) Iterator.empty
+    else
+      Iterator
+        .continually(())
+        .takeWhile(_ => !sessions.isEmpty && clock >= rules.closeDue(sessions(0).end))
+        .map(_ => pane(sessions(0)))
+
+  override def reopened(row: Arriving): Iterator[ArrivalPane] = {
+    val gap = rules.window.gap.getOrElse(row.gap)
+    Iterator.single(ArrivalPane(row.time, row.time, TimeMath.plus(row.time, gap)))
+  }
+
+  override def slotsOf(pane: ArrivalPane): Array[Long] = kept.get(pane.start)
+
+  override def isNew(slot: Long): Boolean = slot >= rowsBefore
+
+  // Only the first one closes.
+  override def forget(pane: ArrivalPane): Array[Long] = {
+    sessions.removeFirst()
+    kept.remove(pane.start)
+  }
+
+  override def fired(pane: ArrivalPane): Int = session(pane).fold(0)(_.fired)
+
+  override def fire(pane: ArrivalPane): Unit = session(pane).foreach(_.fire(FiringKind.Early, clock.reading))
+
+  override def early(firing: EarlyFiring): Seq[ArrivalPane] =
+    all.filter(_.isDue(firing, clock.reading)).map(pane).toVector
+
+  override def firstReadings(firing: EarlyFiring): Option[(Long, Long)] =
+    sessions.firstToFire(firing).map(s => (s.eventReading, s.wallReading))
+
+  override def firedAt(pane: ArrivalPane): Option[Long] =
+    if (!counted || clock.isOwn) None else session(pane).map(_.wallReading)
+
+  override def nameOf(pane: ArrivalPane): (String, Seq[String]) =
+    session(pane).fold(super.nameOf(pane)) { session =>
+      session.name(originOf(0L))
+      (session.id.text, session.merged.map(_.text))
+    }
+
+  private def originOf(row: Long): Long = if (rules.window.gap.isDefined) 0L else PaneId.origin(ids.batch, row)
+
+  override def ownClock: Option[Long] = Option.when(clock.isOwn)(clock.now)
+
+  override def open: Iterator[ArrivalPane] = all.map(pane)
+
+  override def countOpen: Long = sessions.size.toLong
+
+  override def isEmpty: Boolean = !clock.isOwn && sessions.isEmpty
+
+  override def nextClose: Long = rules.closeDue(sessions(0).end)
+
+  override def toBytes: Array[Byte] = {
+    if (ids.kept) sessions.foreach(_.name(originOf(0L)))
+    val open = sessions.toBytes(counted, ids.kept)
+    val slots = all.map(s => kept.get(s.first)).toVector
+    val buffer = ByteBuffer.allocate(20 + open.length + slots.map(s => 10 * (s.length + 1)).sum)
+    clock.put(buffer)
+    buffer.putLong(rows).putInt(open.length).put(open)
+    slots.foreach { of =>
+      Varint.putSigned(buffer, of.length.toLong)
+      of.foreach(Varint.putSigned(buffer, _))
+    }
+    java.util.Arrays.copyOf(buffer.array, buffer.position())
+  }
+
+  private def all: Iterator[SessionSet.Session] = (0 until sessions.size).iterator.map(sessions(_))
+
+  private def session(of: ArrivalPane): Option[SessionSet.Session] =
+    current.filter(_.first == of.start).orElse(all.find(_.first == of.start))
+
+  private def pane(session: SessionSet.Session) = ArrivalPane(session.first, session.first, session.end)
+}
+
+/** Whether sessions have ids, and how they get them.
+  *
+  * @param atOnce
+  *   whether with their first row, for they may fire before the batch has shown all
+  * @param batch
+  *   the number of the batch
+  */
+final case class SessionIds(kept: Boolean, atOnce: Boolean, batch: Long)
+
+object SessionIds {
+  val none: SessionIds = SessionIds(kept = false, atOnce = false, 0L)
+}
+
+object SessionBook {
+  def empty(rules: SessionRules, joins: Boolean, counted: Boolean, ids: SessionIds, clock: KeyClock): SessionBook =
+    new SessionBook(rules, joins, counted, ids, clock, 0L, SessionSet.empty, SessionSet.empty, new java.util.HashMap())
+
+  /** @param clock
+    *   the clock of the key, from what state says of it
+    */
+  def fromBytes(
+      rules: SessionRules,
+      joins: Boolean,
+      counted: Boolean,
+      ids: SessionIds,
+      clock: KeyClock,
+      bytes: Array[Byte]
+  ): SessionBook = {
+    val buffer = ByteBuffer.wrap(bytes)
+    if (clock.isOwn) clock.now = buffer.getLong
+    val rows = buffer.getLong
+    val open = new Array[Byte](buffer.getInt)
+    buffer.get(open)
+    val sessions = SessionSet.fromBytes(open, counted, ids.kept)
+    val kept = new java.util.HashMap[Long, Array[Long]]()
+    sessions.foreach { s =>
+      val slots = Array.fill(Varint.getSigned(buffer).toInt)(Varint.getSigned(buffer))
+      kept.put(s.first, slots)
+    }
+    val before = SessionSet.fromBytes(open, counted, ids.kept)
+    new SessionBook(rules, joins, counted, ids, clock, rows, sessions, before, kept)
+  }
+}

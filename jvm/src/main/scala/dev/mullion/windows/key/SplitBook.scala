@@ -1,0 +1,50 @@
+package dev.mullion.windows.key
+
+/** The rows of a key that no window of a [[GlobalTrigger.Split]] has closed with: its buffer, which a function is shown
+  * whole and says where to split.
+  *
+  * {{{
+  *   buffer          0 1 2 3 4 5
+  *   split at            2     5        closes [0, 2) and [2, 5), and row 5 stays
+  *   split at                    6      closes [0, 6), and nothing stays
+  *   split nowhere                      all stay
+  * }}}
+  *
+  * @param start
+  *   the number of the buffer's first row among all rows of the key
+  * @param rows
+  *   how many rows of the key came
+  */
+final case class SplitBook(start: Long, rows: Long) {
+  def buffered: Long = rows - start
+
+  def taken(more: Long): SplitBook = copy(rows = rows + more)
+
+  /** The buffer, as a pane that is open. */
+  def open: Option[ArrivalPane] = Option.when(buffered > 0)(ArrivalPane(start, start, rows))
+
+  /** The windows that close where new ones start at `indices` of the buffer, which nothing is wrong with. */
+  def closes(indices: Array[Long]): Seq[ArrivalPane] = {
+    val bounds = (0L +: indices.toSeq).distinct.map(start + _)
+    bounds.zip(bounds.drop(1)).map { case (from, until) => ArrivalPane(from, from, until) }
+  }
+
+  /** What is left then. */
+  def after(indices: Array[Long]): SplitBook = indices.lastOption.fold(this)(last => copy(start = start + last))
+}
+
+object SplitBook {
+  val empty: SplitBook = SplitBook(0L, 0L)
+
+  /** What is wrong with indices at which a buffer of so many rows is to be split, if anything is. */
+  def wrong(indices: Array[Long], buffered: Long): Option[String] = {
+    def gave = s"gave ${indices.take(20).mkString("[", ", ", if (indices.length > 20) ", ...]" else "]")}"
+    val outside = indices.find(i => i < 0 || i > buffered).map { i =>
+      if (i < 0) s"$gave, in which $i is negative"
+      else s"$gave, in which $i is beyond $buffered, the end of the buffer"
+    }
+    outside.orElse(indices.zip(indices.drop(1)).collectFirst {
+      case (first, second) if second <= first => s"$gave, in which $second does not come after $first"
+    })
+  }
+}

@@ -1,0 +1,383 @@
+package dev.mullion.windows.rules
+
+import dev.mullion.MullionException
+import dev.mullion.windows.clock.{BatchClock, PaneClock}
+import dev.mullion.windows.sets.SliceSet
+import dev.mullion.windows.spec.{
+  AroundWindow,
+  CustomWindow,
+  Duration,
+  GridWindow,
+  RowNumberWindow,
+  SessionWindow,
+  SliceGrid,
+  TimeMath,
+  WindowSpec
+}
+
+/** When the panes of a window fire and close, and what becomes of rows that are late for them: the rules of the pane
+  * contract that need no data. All times in microseconds.
+  *
+  * {{{
+  *   open                 end              end + allowedLateness
+  *    |---- early, early --|------ early ---|  close: once, and last
+  *                                          |  rows of later batches are late
+  * }}}
+  */
+sealed trait PaneRules extends Product with Serializable {
+  def window: WindowSpec
+
+  /** How long after its end a pane stays open, >= 0. */
+  def allowedLateness: Long
+
+  def early: Option[EarlyFiring]
+
+  def late: LatePolicy
+
+  def refinements: Refinements
+
+  def clock: PaneClock
+
+  if (refinements.onTime && allowedLateness == 0)
+    throw MullionException.invalid(
+      "on_time adds nothing here: without allowed lateness a pane closes at its end. Give allowed_lateness, such as " +
+        "'10 minutes', or leave on_time out."
+    )
+
+  if (!refinements.accumulate && !firesOpen)
+    throw MullionException.invalid(
+      "accumulate=False says what firings before the close leave to the next one, and there are none. Add early= or " +
+        "on_time=True, or leave accumulate out."
+    )
+
+  if (refinements.empty && !window.isInstanceOf[GridWindow])
+    throw MullionException.unsupported(
+      s"empty='emit' is for windows that there are without rows, and a ${window.describe} is made by them. Use Tumbling or " +
+        "Sliding, or leave empty out."
+    )
+
+  if (allowedLateness < 0)
+    throw MullionException.invalid(
+      s"allowed_lateness is ${Duration.describe(allowedLateness)}: a pane cannot close before its end. " +
+        "Give a duration of 0 or more, such as '10 minutes'."
+    )
+
+  /** Whether panes may fire before they close, so that it is noted when they did. */
+  def firesOpen: Boolean = early.isDefined || refinements.fires
+
+  def onProcessingTime: Boolean = clock == PaneClock.ProcessingTime
+
+  /** What a pane fires for rows that it got in the batch of `batch`; not what the interval or the clock alone makes it
+    * fire.
+    *
+    * @param rows
+    *   how many came since it opened or last fired
+    * @param wasOnTime
+    *   whether it has fired `on_time`
+    */
+  def afterRows(end: Long, rows: Long, wasOnTime: Boolean, batch: BatchClock): Option[FiringKind] =
+    if (rows == 0 || batch.closes(closeDue(end))) None
+    else if (wasOnTime) PaneRules.update
+    else if (isOnTime(end, batch)) PaneRules.onTime
+    else if (refinements.count.exists(rows >= _)) PaneRules.early
+    else None
+
+  /** Whether a pane that ends at `end`, does not close and has not fired `on_time` does so in the batch of `batch`. */
+  def isOnTime(end: Long, batch: BatchClock): Boolean = refinements.onTime && batch.now >= end
+
+  /** When something happens to a pane by the clock alone, but for interval firings. */
+  def nextDue(end: Long, wasOnTime: Boolean): Long = if (refinements.onTime && !wasOnTime) end else closeDue(end)
+
+  /** When a pane that ends at `end` closes. */
+  def closeDue(end: Long): Long = TimeMath.plus(end, allowedLateness)
+
+  /** What is told downstream of event time: no close to come ends at or before it. Never before the epoch, as Spark's.
+    */
+  def outputWatermark(clock: Long): Long = Math.max(0L, TimeMath.minus(clock, allowedLateness))
+
+  /** What panes fire and close on, in words.
+    *
+    * @param time
+    *   the name of the event time's column
+    */
+  def on(time: String): String = if (onProcessingTime) "" else s"on event time $time"
+
+  def describe: String = {
+    val close =
+      if (allowedLateness == 0) "closes at its end" else s"closes ${Duration.describe(allowedLateness)} after its end"
+    val lateRows = late match {
+      case LatePolicy.Drop       => "late rows counted and dropped"
+      case LatePolicy.Emit       => "late rows emitted"
+      case LatePolicy.Reopen     => "late rows reopen panes"
+      case LatePolicy.ReopenEach => "rows reopen each pane that they are late for"
+    }
+    val on = Option.when(onProcessingTime)("on processing time")
+    val fires = early.map(_.describe) ++ refinements.describe
+    (Seq(window.describe) ++ on ++ Seq(close) ++ fires ++ Option.unless(onProcessingTime)(lateRows)).mkString(", ")
+  }
+}
+
+object PaneRules {
+  private val early: Option[FiringKind] = Some(FiringKind.Early)
+  private val onTime: Option[FiringKind] = Some(FiringKind.OnTime)
+  private val update: Option[FiringKind] = Some(FiringKind.Update)
+
+  def apply(
+      window: WindowSpec,
+      allowedLateness: Long,
+      early: Option[EarlyFiring],
+      late: LatePolicy,
+      refinements: Refinements = Refinements.none,
+      clock: PaneClock = PaneClock.EventTime
+  ): PaneRules =
+    window match {
+      case grid: GridWindow         => AlignedRules(grid, allowedLateness, early, late, refinements, clock)
+      case session: SessionWindow   => SessionRules(session, allowedLateness, early, late, refinements, clock)
+      case around: AroundWindow     => AroundRules(around, allowedLateness, early, late, refinements, clock)
+      case numbers: RowNumberWindow =>
+        NumberedRules.refuse(numbers, allowedLateness, early, late, refinements)
+        NumberedRules(numbers, refinements.ids)
+      case _: CustomWindow if clock == PaneClock.ProcessingTime =>
+        throw MullionException.unsupported(
+          "Custom windows need event time: on processing time (time=None) no row is late, and a row may bring ranges that " +
+            "ended before it came. Name the event time of the rows, as in time='ts'."
+        )
+      case custom: CustomWindow => CustomRules(custom, allowedLateness, early, late, refinements, clock)
+    }
+}
+
+/** The rules for windows that overlap and share slices. Windows and slices are whole numbers in order of time; which
+  * windows there are may depend on which slices have rows.
+  */
+sealed trait SlicedRules extends PaneRules {
+  def windowStart(window: Long): Long
+
+  def windowEnd(window: Long): Long
+
+  /** The first slice that a window holds. */
+  def firstSlice(window: Long): Long
+
+  /** The last slice that a window holds. */
+  def lastSlice(window: Long): Long
+
+  /** The first window that is open at event clock `clock`: the first that does not close at or before it. */
+  def firstOpen(clock: Long): Long
+
+  /** The first window that there is at or after `window`, or `SliceSet.None`. */
+  def nextWindow(slices: SliceSet, window: Long): Long
+
+  /** How many windows there are at or after `window`. */
+  def countWindows(slices: SliceSet, window: Long): Long
+
+  /** The windows at or after `window` that hold `slice`, in order. */
+  def foreachWindow(slices: SliceSet, slice: Long, window: Long)(use: Long => Unit): Unit
+
+  /** The first window whose pane closes at `due`: the reverse of `windowCloseDue`. */
+  def windowThatCloses(due: Long): Long
+
+  /** Whether a row at `ts`, which is in a window, is late: iff no pane that holds it can be open. */
+  def isLate(ts: Long, clock: BatchClock): Boolean
+
+  /** When the pane of window number `window` closes. */
+  def windowCloseDue(window: Long): Long = closeDue(windowEnd(window))
+
+  /** When no window that is still to close can hold `slice`. */
+  def expires(slice: Long): Long
+}
+
+/** The rules for windows on a grid over time, so that all of a pane but its rows follows from its number. */
+final case class AlignedRules(
+    window: GridWindow,
+    allowedLateness: Long,
+    early: Option[EarlyFiring],
+    late: LatePolicy,
+    refinements: Refinements = Refinements.none,
+    clock: PaneClock = PaneClock.EventTime
+) extends SlicedRules {
+  val grid: SliceGrid = window.grid
+
+  /** Whether a row is kept once for all the windows that hold it. Not where a firing takes away what it shows, for they
+    * fire at other times.
+    */
+  def sharesSlices: Boolean = (window.overlaps || refinements.empty) && refinements.accumulate
+
+  /** Whether slices and windows are numbered as `SliceGrid` has them; else either is the start of a window. Where
+    * windows overlap, several begin before time, and their starts are one.
+    */
+  val numbersSlices: Boolean = window.overlaps || sharesSlices
+
+  /** How many windows hold a row at `ts`, which is in one. */
+  def panesOf(ts: Long): Int =
+    if (!numbersSlices) 1
+    else {
+      val slice = grid.ordinalOf(ts)
+      Math.toIntExact(grid.lastWindow(slice) - grid.firstWindow(slice) + 1)
+    }
+
+  /** The `i`th of them: what records of panes are kept by that have their rows for themselves. */
+  def paneOf(ts: Long, i: Int): Long =
+    if (numbersSlices) grid.firstWindow(grid.ordinalOf(ts)) + i else window.lastStart(ts)
+
+  def paneStart(pane: Long): Long = if (numbersSlices) grid.windowStart(pane) else pane
+
+  def paneEnd(pane: Long): Long = if (numbersSlices) grid.windowEnd(pane) else window.end(pane)
+
+  /** The last pane that ends at or before `t`; where panes are kept by their starts, the first of time if none does. */
+  def paneEndingBy(t: Long): Long = if (numbersSlices) grid.lastWindowEndingBy(t) else window.startEndingBy(t)
+
+  override def windowStart(window: Long): Long = grid.windowStart(window)
+
+  override def windowEnd(window: Long): Long = grid.windowEnd(window)
+
+  override def firstSlice(window: Long): Long = grid.firstSlice(window)
+
+  override def lastSlice(window: Long): Long = grid.lastSlice(window)
+
+  override def nextWindow(slices: SliceSet, window: Long): Long = slices.nextWindow(grid, window)
+
+  override def countWindows(slices: SliceSet, window: Long): Long = slices.countWindows(grid, window)
+
+  override def foreachWindow(slices: SliceSet, slice: Long, window: Long)(use: Long => Unit): Unit = {
+    var next = Math.max(window, grid.firstWindow(slice))
+    val last = grid.lastWindow(slice)
+    while (next <= last) { use(next); next += 1 }
+  }
+
+  override def expires(slice: Long): Long = windowCloseDue(grid.lastWindow(slice))
+
+  // At the end of time several windows close at once.
+  override def windowThatCloses(due: Long): Long = {
+    val first = grid.lastWindowEndingBy(TimeMath.minus(due, allowedLateness))
+    if (windowCloseDue(first) < due) first + 1 else first
+  }
+
+  /** Whether `ts` falls into a window at all. */
+  def inWindow(ts: Long): Boolean = window.holds(ts)
+
+  override def isLate(ts: Long, clock: BatchClock): Boolean =
+    clock.hadClosed(closeDue(window.end(window.lastStart(ts))))
+
+  override def firstOpen(clock: Long): Long = grid.firstWindowEndingAfter(TimeMath.minus(clock, allowedLateness))
+}
+
+/** The rules for windows about rows. A window's number is the time of its rows, and so is the slice's that they are in:
+  * there is a window for each slice.
+  *
+  * {{{
+  *   rows kept    |<-- before -->|<------- after + allowed lateness ------->|
+  *                               first row whose window is open          clock
+  * }}}
+  *
+  * A row whose own window has closed still enters the windows of later rows that it can reach, and is kept as long as
+  * such may come: it is late once none can.
+  */
+final case class AroundRules(
+    window: AroundWindow,
+    allowedLateness: Long,
+    early: Option[EarlyFiring],
+    late: LatePolicy,
+    refinements: Refinements = Refinements.none,
+    clock: PaneClock = PaneClock.EventTime
+) extends SlicedRules {
+  if (!refinements.accumulate)
+    throw MullionException.unsupported(
+      "accumulate=False is not for windows about rows: they share what they hold. Leave it out."
+    )
+
+  override def windowStart(window: Long): Long = firstSlice(window)
+
+  override def windowEnd(window: Long): Long = TimeMath.plus(lastSlice(window), 1)
+
+  override def firstSlice(row: Long): Long = TimeMath.minus(row, window.before)
+
+  override def lastSlice(row: Long): Long = TimeMath.plus(row, window.after)
+
+  override def firstOpen(clock: Long): Long = TimeMath.minus(TimeMath.minus(clock, allowedLateness), window.after)
+
+  override def nextWindow(slices: SliceSet, row: Long): Long = slices.atOrAfter(row)
+
+  override def countWindows(slices: SliceSet, row: Long): Long = slices.countFrom(row)
+
+  override def foreachWindow(slices: SliceSet, slice: Long, row: Long)(use: Long => Unit): Unit = {
+    var next = slices.atOrAfter(Math.max(row, TimeMath.minus(slice, window.after)))
+    val last = TimeMath.plus(slice, window.before)
+    while (next <= last && next != SliceSet.None) { use(next); next = slices.atOrAfter(next + 1) }
+  }
+
+  override def windowThatCloses(due: Long): Long = firstOpen(TimeMath.minus(due, 1))
+
+  override def isLate(ts: Long, clock: BatchClock): Boolean = clock.hadClosed(expires(ts))
+
+  override def expires(slice: Long): Long = windowCloseDue(TimeMath.plus(slice, window.before))
+}
+
+/** The rules for sessions. Which sessions a row touches is a question of state, so that only a row whose own session
+  * would be open yet is known not to be late; others may be late.
+  */
+final case class SessionRules(
+    window: SessionWindow,
+    allowedLateness: Long,
+    early: Option[EarlyFiring],
+    late: LatePolicy,
+    refinements: Refinements = Refinements.none,
+    clock: PaneClock = PaneClock.EventTime
+) extends PaneRules {
+
+  /** Whether the session of a row alone had closed by `clock`, so that it is late unless it touches an open session. */
+  def mayBeLate(ts: Long, gap: Long, clock: Long): Boolean = clock >= closeDue(TimeMath.plus(ts, gap))
+
+  /** Which rows may be aggregated before their sessions are known: those of one number are less than `gap` apart, and
+    * so in one session.
+    */
+  def slice(ts: Long, gap: Long): Long = Math.floorDiv(ts, gap)
+}
+
+/** The rules for windows that rows bring: nothing of a pane follows from another, and each closes by its own end. */
+final case class CustomRules(
+    window: CustomWindow,
+    allowedLateness: Long,
+    early: Option[EarlyFiring],
+    late: LatePolicy,
+    refinements: Refinements = Refinements.none,
+    clock: PaneClock = PaneClock.EventTime
+) extends PaneRules
+
+/** The rules for windows of row numbers: their panes close with the row that completes them, and no row is late. */
+final case class NumberedRules(window: RowNumberWindow, ids: Boolean = false) extends PaneRules {
+  override def allowedLateness: Long = 0L
+  override def early: Option[EarlyFiring] = None
+  override def late: LatePolicy = LatePolicy.Drop
+  override def refinements: Refinements = Refinements.none.copy(ids = ids)
+  override def clock: PaneClock = PaneClock.EventTime
+  override def on(time: String): String = "in order of arrival"
+
+  override def describe: String = window.describe
+}
+
+object NumberedRules {
+
+  /** Refuses what only a clock could tell. */
+  def refuse(
+      window: RowNumberWindow,
+      allowedLateness: Long,
+      early: Option[EarlyFiring],
+      late: LatePolicy,
+      refinements: Refinements
+  ): Unit = {
+    val asked = Seq(
+      Option.when(allowedLateness != 0)(s"allowed_lateness of ${Duration.describe(allowedLateness)}"),
+      early.map(_ => "early"),
+      Option.when(refinements.count.isDefined)("early"),
+      Option.when(refinements.onTime)("on_time=True"),
+      Option.unless(refinements.accumulate)("accumulate=False"),
+      Option.when(refinements.empty)("empty='emit'"),
+      Option.when(late != LatePolicy.Drop)(s"late='${late.name}'")
+    ).flatten
+    asked.headOption.foreach { what =>
+      throw MullionException.unsupported(
+        s"$what needs a clock, and a window of row numbers (${window.describe}) has none: its panes close with the row that " +
+          "completes them, and no row is late. Leave it out."
+      )
+    }
+  }
+}

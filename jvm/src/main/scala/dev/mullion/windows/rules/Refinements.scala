@@ -1,0 +1,58 @@
+package dev.mullion.windows.rules
+
+import dev.mullion.MullionException
+
+/** What panes fire beside their close and what they fire at intervals, and whether a firing takes away what it shows.
+  *
+  * {{{
+  *   open                      end                        end + allowedLateness
+  *    |------ early, early -----|----------- rows ------------|
+  *                           on_time     update  update     close
+  * }}}
+  *
+  * `on_time` and `update` are Flink's: there a pane fires at its end and again for each late row within the lateness;
+  * here once for all the rows of a batch. A session that grows has a new end, and is on time there again.
+  *
+  * @param count
+  *   fires `early` once so many rows came since the pane opened or last fired; none for never
+  * @param onTime
+  *   whether panes fire when the clock comes to their end, and after that in each batch that has rows for them
+  * @param accumulate
+  *   whether a firing shows all of a pane; else what came since the one before it
+  * @param empty
+  *   whether windows without rows close too, for keys that are known: from the first window that held a row on
+  * @param ids
+  *   whether firings tell the ids of their panes; see [[PaneId]]
+  */
+final case class Refinements(
+    count: Option[Long],
+    onTime: Boolean,
+    accumulate: Boolean,
+    empty: Boolean = false,
+    ids: Boolean = false
+) {
+  count.filter(_ <= 0).foreach { n =>
+    throw MullionException.invalid(
+      s"The count of early firings is $n: a pane fires after 1 row or more. Give a positive number, such as " +
+        "Early(count=1000), or leave early out."
+    )
+  }
+
+  if (empty && !accumulate)
+    throw MullionException.unsupported(
+      "accumulate=False and empty='emit' do not go together: a close without rows would not tell a window that had none " +
+        "from one that has shown them all. Leave one of them out."
+    )
+
+  def fires: Boolean = onTime || count.isDefined
+
+  def describe: Seq[String] =
+    count.map(n => s"fires early after every $n rows").toSeq ++
+      Option.when(onTime)("fires at its end and when changed after it") ++
+      Option.unless(accumulate)("each firing shows what came since the one before") ++
+      Option.when(empty)("windows without rows close too")
+}
+
+object Refinements {
+  val none: Refinements = Refinements(count = None, onTime = false, accumulate = true)
+}

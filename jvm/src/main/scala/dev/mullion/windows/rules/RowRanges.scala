@@ -1,0 +1,99 @@
+package dev.mullion.windows.rules
+
+import java.time.Instant
+import java.time.temporal.ChronoUnit
+
+import scala.util.Try
+
+import dev.mullion.MullionException
+import dev.mullion.windows.clock.BatchClock
+
+/** The ranges of one row after the other, and which of them the row enters.
+  *
+  * {{{
+  *   clock before the batch        |
+  *   a row's ranges     [--------) |     had closed: the row is too late for it
+  *                           [-----+--)  open: the row enters
+  *                                 | [----)
+  * }}}
+  *
+  * A row enters those that are open; when none is, it is late, and enters all of them if late rows reopen panes. Where
+  * they reopen each pane, it enters all in any case. A range that is listed twice is one.
+  *
+  * Mutable, one to a task: nothing is allocated for a row.
+  *
+  * @param before
+  *   the event clock before this batch
+  */
+final class RowRanges(rules: CustomRules, before: Long) extends Serializable {
+  private var starts = new Array[Long](4)
+  private var ends = new Array[Long](4)
+  private var listed = 0
+  private var open = 0
+  private val reopensEach = rules.late == LatePolicy.ReopenEach
+
+  /** Goes on to the next row. */
+  def clear(): Unit = { listed = 0; open = 0 }
+
+  /** A range of the row. The open ones are kept before the others. */
+  def add(start: Long, end: Long): Unit = {
+    if (end <= start)
+      throw RowRanges.refused(rules, s"ends at ${RowRanges.shown(end)}, and must end after its start", start)
+    if (!contains(start, end)) {
+      if (listed == starts.length) {
+        starts = java.util.Arrays.copyOf(starts, listed * 2)
+        ends = java.util.Arrays.copyOf(ends, listed * 2)
+      }
+      val isOpen = before == BatchClock.BeforeAllTime || before < rules.closeDue(end)
+      val at = if (isOpen) open else listed
+      starts(listed) = starts(at)
+      ends(listed) = ends(at)
+      starts(at) = start
+      ends(at) = end
+      listed += 1
+      if (isOpen) open += 1
+    }
+  }
+
+  /** A range that is null, or has a null in it. */
+  def addNull(): Unit = throw MullionException.invalid(
+    s"A row's list of ranges (${rules.window.ranges}) has a null in it, or a range with a null start or end. A row that " +
+      "is in no window has an empty list, or null in place of the list."
+  )
+
+  /** Whether the row is in no window at all. */
+  def isEmpty: Boolean = listed == 0
+
+  /** Whether the row is late: in windows, all of which had closed. */
+  def isLate: Boolean = listed > 0 && open == 0
+
+  /** How many ranges the row enters; where it is late, those that it would reopen. */
+  def count: Int = if (open > 0 && !reopensEach) open else listed
+
+  /** Whether the `i`th of them had closed. */
+  def hadClosed(i: Int): Boolean = i >= open
+
+  /** How many ranges had closed of a row that enters others, and does not reopen them. */
+  def missed: Int = if (open > 0 && !reopensEach) listed - open else 0
+
+  def start(i: Int): Long = starts(i)
+
+  def end(i: Int): Long = ends(i)
+
+  private def contains(start: Long, end: Long): Boolean = {
+    var i = 0
+    while (i < listed && (starts(i) != start || ends(i) != end)) i += 1
+    i < listed
+  }
+}
+
+object RowRanges {
+  private def refused(rules: CustomRules, why: String, start: Long): MullionException = MullionException.invalid(
+    s"A row has the range that starts at ${shown(start)} and $why: a window is [start, end). The ranges are " +
+      s"${rules.window.ranges}; correct what computes them, or leave such ranges out of the list."
+  )
+
+  /** A time as people read it, as far as they do. */
+  private def shown(us: Long): String =
+    Try(Instant.EPOCH.plus(us, ChronoUnit.MICROS).toString).getOrElse(s"$us microseconds")
+}

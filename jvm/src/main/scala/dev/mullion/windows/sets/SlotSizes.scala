@@ -1,0 +1,40 @@
+package dev.mullion.windows.sets
+
+import java.nio.ByteBuffer
+
+import scala.collection.mutable
+
+/** How many rows each slot of one key holds, so that a pane with too many is known when they come, and not when it
+  * closes.
+  */
+final class SlotSizes private (sizes: mutable.LongMap[Long]) {
+
+  /** Counts a row; how many rows the slot has now. */
+  def add(slot: Long): Long = {
+    val size = sizes.getOrElse(slot, 0L) + 1
+    sizes.update(slot, size)
+    size
+  }
+
+  def remove(slot: Long): Unit = sizes -= slot
+
+  def toBytes: Array[Byte] = {
+    val buffer = ByteBuffer.allocate(sizes.size * 20)
+    sizes.foreachEntry { (slot, size) =>
+      Varint.putSigned(buffer, slot)
+      Varint.putSigned(buffer, size)
+    }
+    java.util.Arrays.copyOf(buffer.array, buffer.position())
+  }
+}
+
+object SlotSizes {
+  def empty: SlotSizes = new SlotSizes(mutable.LongMap.empty)
+
+  def fromBytes(bytes: Array[Byte]): SlotSizes = {
+    val sizes = mutable.LongMap.empty[Long]
+    val buffer = ByteBuffer.wrap(bytes)
+    while (buffer.hasRemaining) sizes.update(Varint.getSigned(buffer), Varint.getSigned(buffer))
+    new SlotSizes(sizes)
+  }
+}

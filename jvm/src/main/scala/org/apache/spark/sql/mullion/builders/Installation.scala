@@ -1,0 +1,24 @@
+package org.apache.spark.sql.mullion.builders
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.mullion.functions.SqlFunctions
+import org.apache.spark.sql.mullion.plan.{RefuseWithFirstBatch, WindowStrategy}
+import org.apache.spark.sql.mullion.python.StatefulStrategy
+import org.apache.spark.sql.mullion.shim.Classic
+
+/** Adds to a session that runs already what the extension would have added, as far as it takes it. */
+object Installation {
+
+  def install(spark: SparkSession): Unit = {
+    val experimental = Classic.session(spark).experimental
+    experimental.synchronized {
+      Seq(WindowStrategy, StatefulStrategy)
+        .filterNot(experimental.extraStrategies.contains)
+        .foreach(experimental.extraStrategies :+= _)
+      if (!experimental.extraOptimizations.contains(RefuseWithFirstBatch))
+        experimental.extraOptimizations :+= RefuseWithFirstBatch
+    }
+    SqlFunctions.register(Classic.session(spark))
+    QueryPage.tellOfMetrics(Classic.session(spark))
+  }
+}

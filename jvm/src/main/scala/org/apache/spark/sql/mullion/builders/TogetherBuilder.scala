@@ -1,0 +1,362 @@
+package org.apache.spark.sql.mullion.builders
+
+import java.util.UUID
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
+import org.apache.spark.sql.mullion.plan.{OneWindow, Shown, WindowedAggregate, WindowsTogether}
+import org.apache.spark.sql.mullion.python.ProcessedRows
+import org.apache.spark.sql.mullion.query.Tick
+import org.apache.spark.sql.types.{DataType, StringType}
+
+import dev.mullion.MullionException
+import dev.mullion.windows.rules.{AlignedRules, NumberedRules}
+
+/** Puts the results of several `windowed(…).agg(…)` into one DataFrame, with the name of its window in each row.
+  *
+  * Windows of a stream that have the same rows, clock and state store become one operator, see [[WindowsTogether]].
+  * Each other one stays an operator of its own, and the rows are a union.
+  */
+object TogetherBuilder {
+
+  private val nameForm = "[A-Za-z][A-Za-z0-9_]*".r
+
+  def apply(windows: Seq[(String, DataFrame)]): DataFrame = {
+    val spark = windows.headOption
+      .getOrElse(
+        throw MullionException.invalid(
+          "There is no window to put together: name at least one, as in together(hourly=windowed(...).agg(...))."
+        )
+      )
+      ._2
+      .sparkSession
+    checkNames(windows.map(_._1))
+    // Spark's analysis, and ours, ask the active session for its settings.
+    spark.withActive {
+      val parts = windows.map { case (name, df) => Part.of(name, df) }
+      val columns = Columns.of(parts)
+      checkClocks(parts)
+      // Not in the order in which they are written, which the numbers of operators in a checkpoint would depend on.
+      val groups = grouped(parts.sortBy(_.name))
+      val branches = groups.map {
+        case Seq(one) => standing(one, columns, isOnlyOne = parts.length == 1)
+        case several  => widened(together(spark, several), columns)
+      }
+      Dataset.ofRows(spark, if (branches.length == 1) branches.head else Union(branches))
+    }
+  }
+
+  /** `windows` over one node, whatever they are over: for what it would do, and what it would show. */
+  private[mullion] def together(windows: Seq[(String, DataFrame)]): Project = {
+    val spark = windows.head._2.sparkSession
+    spark.withActive(together(spark, windows.map { case (name, df) => Part.of(name, df) }.sortBy(_.name)))
+  }
+
+  /** One window with its name.
+    *
+    * @param rows
+    *   the columns that it needs
+    * @param ticks
+    *   whether a source of ticks stands beside its rows
+    */
+  private final case class Part(name: String, shown: Shown, rows: Project, ticks: Boolean) {
+    def node: WindowedAggregate = shown.node
+
+    def results: Seq[NamedExpression] = shown.results
+
+    def source: LogicalPlan = rows.child
+
+    def keys: Seq[Attribute] = shown.keys
+
+    /** The columns of the node that are results as they are, by their names. */
+    val plain: Seq[(String, Attribute)] = shown.plain.map { case (result, column) => result.name -> column }
+
+    def isPlain(result: String): Boolean = plain.exists(_._1 == result)
+  }
+
+  private object Part {
+    def of(name: String, df: DataFrame): Part = df.queryExecution.analyzed match {
+      case Shown(shown) =>
+        shown.node.child match {
+          case rows: Project                                               => Part(name, shown, rows, ticks = false)
+          case Union(Seq(rows: Project, ticks), _, _) if Tick.isAll(ticks) => Part(name, shown, rows, ticks = true)
+          case other => throw new IllegalStateException(s"a window over ${other.nodeName}")
+        }
+      case other =>
+        throw MullionException.invalid(
+          s"'$name' is no result of windowed(...).agg(...) or .collect(), or something was done to it (its plan ends in " +
+            s"${other.nodeName}). Put the windows together first, and work on the result: each row has its window's name."
+        )
+    }
+  }
+
+  /** The columns of the result, in the order in which the windows name them. */
+  private final case class Columns(
+      keys: Seq[(String, DataType)],
+      window: DataType,
+      pane: DataType,
+      results: Seq[(String, DataType)],
+      lateRow: Option[DataType]
+  ) {
+    def named: Seq[(String, DataType)] =
+      (Seq[(String, DataType)](
+        WindowsTogether.nameColumn -> StringType
+      ) ++ keys :+ ("window" -> window) :+ ("pane" -> pane)) ++
+        results ++ lateRow.map("late_row" -> _)
+  }
+
+  private object Columns {
+    def of(parts: Seq[Part]): Columns = {
+      val named = Columns(
+        same(parts.map(p => p.name -> p.keys.map(k => k.name -> k.dataType))),
+        same(parts.map(p => p.name -> Seq("window" -> p.node.window.dataType))).head._2,
+        same(parts.map(p => p.name -> Seq("pane" -> p.node.pane.dataType))).head._2,
+        same(parts.map(p => p.name -> p.results.map(r => r.name -> r.dataType))),
+        same(parts.map(p => p.name -> p.node.lateRow.map(r => r.name -> r.dataType).toSeq)).headOption.map(_._2)
+      )
+      val resolver = parts.head.node.conf.resolver
+      val names = named.keys.map(_._1) ++ named.results.map(_._1)
+      val taken =
+        WindowsTogether.nameColumn +: (if (named.lateRow.isDefined) Seq("window", "pane", "late_row")
+                                       else Seq("window", "pane"))
+      names.find(n => taken.exists(resolver(n, _))).foreach { name =>
+        throw MullionException.invalid(
+          s"A column is named '$name', as a column that together() adds. Give it another name with .alias('...')."
+        )
+      }
+      names.find(n => names.count(resolver(n, _)) > 1).foreach { name =>
+        throw MullionException.invalid(
+          s"The column '$name' is a key of one window and a result of another, or its name is written in two ways. Give one of " +
+            "them another name with .alias('...')."
+        )
+      }
+      named
+    }
+
+    /** Equal names are one column, and so of one type. */
+    private def same(columns: Seq[(String, Seq[(String, DataType)])]): Seq[(String, DataType)] = {
+      val first = mutable.LinkedHashMap.empty[String, (String, DataType)]
+      for ((window, named) <- columns; (column, kind) <- named) {
+        val (of, known) = first.getOrElseUpdate(column, window -> kind)
+        if (!DataType.equalsIgnoreNullability(known, kind))
+          throw MullionException.invalid(
+            s"The column '$column' is of type ${known.sql} in '$of' and of type ${kind.sql} in '$window', and it would be one " +
+              s"column. ${fix(column)}"
+          )
+      }
+      first.toSeq.map { case (name, (_, kind)) => name -> kind.asNullable }
+    }
+
+    private def fix(column: String): String = column match {
+      case "window" =>
+        "Windows of time and windows of row numbers do not go together: put each kind together for itself."
+      case "pane"     => "Give ids=True to all of them, or to none."
+      case "late_row" => "Late rows come out whole: window the same DataFrame in both, or leave late='emit' out of one."
+      case _          => "Cast it in one of them, or give it another name with .alias('...')."
+    }
+  }
+
+  private def checkNames(names: Seq[String]): Unit = {
+    names.find(!nameForm.matches(_)).foreach { name =>
+      throw MullionException.invalid(
+        s"'$name' is no name for a window: state is kept under it. Use letters of English, digits and underscores, with a " +
+          "letter first."
+      )
+    }
+    names.groupBy(_.toLowerCase(java.util.Locale.ROOT)).values.find(_.length > 1).foreach { same =>
+      throw MullionException.invalid(
+        s"The windows ${same.mkString("'", "', '", "'")} have one name, but for the case of its letters. Name each differently."
+      )
+    }
+  }
+
+  private def checkClocks(parts: Seq[Part]): Unit = {
+    val streaming = parts.map(_.node.isStreaming).distinct
+    if (streaming.length > 1)
+      throw MullionException.invalid(
+        "Some of the windows are over a stream and some over a batch DataFrame. Window the same DataFrame in all of them."
+      )
+    val onStreamClock = parts.filter { part =>
+      part.node.isStreaming && !part.node.rules.onProcessingTime && !part.node.rules.isInstanceOf[NumberedRules] &&
+      part.node.rows.forall(_.delayByKey.isEmpty)
+    }
+    if (onStreamClock.map(_.node.idleAfter).distinct.length > 1) {
+      val named = onStreamClock.filter(_.node.idleAfter.isDefined).map(_.name)
+      throw MullionException.invalid(
+        s"idle_after moves the event clock of the whole query, and the windows differ in it (${named.mkString(", ")}). Give it " +
+          "to all windows on event time, and the same, or to none."
+      )
+    }
+  }
+
+  /** The windows that become one operator, in order of their names. */
+  private def grouped(parts: Seq[Part]): Seq[Seq[Part]] = {
+    val groups = mutable.ArrayBuffer.empty[mutable.ArrayBuffer[Part]]
+    parts.foreach { part =>
+      groups.find(group => canFuse(group.head, part)) match {
+        case Some(group) => group += part
+        case None        => groups += mutable.ArrayBuffer(part)
+      }
+    }
+    groups.map(_.toSeq).toSeq
+  }
+
+  private def canFuse(a: Part, b: Part): Boolean =
+    Seq(a, b).forall(whyAlone(_).isEmpty) && a.node.state == b.node.state &&
+      a.node.rules.onProcessingTime == b.node.rules.onProcessingTime && sameRows(a.source, b.source)
+
+  /** Why a window cannot share an operator, if it cannot. */
+  private def whyAlone(part: Part): Option[String] = part.node.rules match {
+    case _ if !part.node.isStreaming               => Some("its rows are a batch")
+    case _ if part.node.rows.isDefined             => Some("its rows are taken in order of arrival")
+    case _ if ProcessedRows.areIn(part.node.child) => Some("a stage before it has distributed its rows")
+    case rules: AlignedRules if rules.window.overlaps && !rules.sharesSlices =>
+      Some("its firings take away what they show")
+    case _ => None
+  }
+
+  private def sameRows(a: LogicalPlan, b: LogicalPlan): Boolean =
+    (a eq b) || (a.output.map(_.name) == b.output.map(_.name) && unnumbered(a) == unnumbered(b))
+
+  /** A plan but for the numbers that each use of withWatermark gets. */
+  private def unnumbered(plan: LogicalPlan): LogicalPlan =
+    plan.transform { case watermark: EventTimeWatermark => watermark.copy(nodeId = new UUID(0, 0)) }.canonicalized
+
+  /** The windows as one node, over all that they need of their rows, and what it shows. */
+  private def together(spark: SparkSession, parts: Seq[Part]): Project = {
+    val columns = Columns.of(parts)
+    val results = new Results(parts, columns)
+    shown(fuse(spark, parts, columns, results), parts, columns, results)
+  }
+
+  /** The results of several windows as columns of their node. Those that are shown as they are share a column with
+    * equal names of other windows; what something is computed over stays each window's own.
+    */
+  private final class Results(parts: Seq[Part], columns: Columns) {
+    private val shared: Seq[Attribute] = columns.results.collect {
+      case (name, kind) if parts.exists(_.isPlain(name)) => AttributeReference(name, kind)()
+    }
+
+    private val own: Map[String, Seq[(Attribute, Attribute)]] = parts.map { part =>
+      val plain = AttributeSet(part.plain.map(_._2))
+      part.name -> part.node.resultColumns.filterNot(plain.contains).map { column =>
+        (column: Attribute) -> (AttributeReference(s"${part.name}.${column.name}", column.dataType)(): Attribute)
+      }
+    }.toMap
+
+    def all: Seq[Attribute] = shared ++ parts.flatMap(part => own(part.name).map(_._2))
+
+    /** The column of what windows show as it is under a name, if one does. */
+    def sharedBy(name: String): Option[Attribute] = shared.find(_.name == name)
+
+    /** A window's own results, by what they are, and their columns. */
+    def of(part: Part): Seq[(Attribute, Attribute)] =
+      part.plain.map { case (name, column) => column -> sharedBy(name).get } ++ own(part.name)
+
+    /** Which of a window's own results each column is, or -1. */
+    def places(part: Part): Seq[Int] = all.map { column =>
+      of(part).find(_._2.exprId == column.exprId).fold(-1) { case (result, _) =>
+        part.node.resultColumns.indexWhere(_.exprId == result.exprId)
+      }
+    }
+  }
+
+  private def fuse(spark: SparkSession, parts: Seq[Part], columns: Columns, results: Results): WindowsTogether = {
+    val source = parts.head.source
+    val needed = new Needed
+    val time = parts.head.node.time
+    val nodes = parts.map { part =>
+      val moved = part.source.output.map(_.exprId).zip(source.output).toMap
+      val renamed = part.rows.projectList.map { column =>
+        val over = column.transform { case a: Attribute if moved.contains(a.exprId) => moved(a.exprId) }
+        column.exprId -> needed.add(over.asInstanceOf[NamedExpression])
+      }.toMap
+      // On processing time the operator adds the time, once for all.
+      val stamped = if (renamed.contains(part.node.time.exprId)) renamed else renamed + (part.node.time.exprId -> time)
+      part.node.mapExpressions(_.transform { case a: Attribute if stamped.contains(a.exprId) => stamped(a.exprId) })
+    }
+    val rows = Project(needed.columns, source)
+    val child = if (parts.exists(_.ticks)) Tick.beside(spark, rows) else rows
+    val first = parts.head.node
+    WindowsTogether(
+      parts.zip(nodes).map { case (part, node) =>
+        OneWindow.of(part.name, node.copy(child = child).overNullable)
+      },
+      parts.map(results.places),
+      AttributeReference(WindowsTogether.nameColumn, StringType, nullable = false)(),
+      columns.keys.map { case (name, kind) => AttributeReference(name, kind)() },
+      AttributeReference("window", first.window.dataType, nullable = true, first.window.metadata)(),
+      AttributeReference("pane", first.pane.dataType, nullable = false)(),
+      results.all,
+      columns.lateRow.map(AttributeReference("late_row", _)()),
+      child
+    )
+  }
+
+  /** The columns that windows need of their rows; equal ones of one name once. */
+  private final class Needed {
+    private val known = mutable.ArrayBuffer.empty[NamedExpression]
+
+    def columns: Seq[NamedExpression] = known.toSeq
+
+    def add(column: NamedExpression): Attribute =
+      known.find(isSame(_, column)).getOrElse { known += column; column }.toAttribute
+
+    private def isSame(a: NamedExpression, b: NamedExpression): Boolean = (a, b) match {
+      case (one: Alias, other: Alias) =>
+        one.exprId == other.exprId ||
+        (one.name == other.name && one.child.deterministic && one.child.semanticEquals(other.child))
+      case _ => a.exprId == b.exprId
+    }
+  }
+
+  /** The columns of several windows in one node. */
+  private def shown(node: WindowsTogether, parts: Seq[Part], columns: Columns, of: Results): Project = {
+    // Keys of one name are one column, of all windows.
+    val keyOf = columns.keys.map(_._1).zip(node.keys).toMap
+    val computed = columns.results.map { case (name, kind) =>
+      val ofOne = parts.flatMap { part =>
+        part.results.find(r => r.name == name && !part.isPlain(name)).map { result =>
+          val mine = of.of(part).map { case (own, column) => own.exprId -> column }.toMap ++
+            part.keys.map(key => key.exprId -> keyOf(key.name)) + (part.node.pane.exprId -> node.pane)
+          val over = Shown.unalias(result).transform { case a: Attribute => mine(a.exprId) }
+          If(EqualTo(node.name, Literal(part.name)), over, Literal(None.orNull, over.dataType)): Expression
+        }
+      }
+      val all = of.sharedBy(name).toSeq ++ ofOne
+      val value = if (all.length == 1) all.head else Coalesce(all)
+      Alias(value, name)()
+    }
+    val keys = columns.keys.map { case (name, _) => Alias(keyOf(name), name)() }
+    val late = node.lateRow.map(Alias(_, "late_row")())
+    val named = Alias(node.name, WindowsTogether.nameColumn)() +: keys
+    Project((named ++ Seq(Alias(node.window, "window")(), Alias(node.pane, "pane")())) ++ computed ++ late, node)
+  }
+
+  /** The columns of one window in its own node. */
+  private def standing(part: Part, columns: Columns, isOnlyOne: Boolean): LogicalPlan = {
+    val node = part.node.copy()
+    if (!isOnlyOne) {
+      val why = whyAlone(part).getOrElse("no other has its rows, its clock and its state store")
+      node.setTagValue(WindowsTogether.alone, s"apart from other windows: $why")
+    }
+    val own = part.shown.copy(node = node).plan
+    widened(Project(Alias(Literal(part.name), WindowsTogether.nameColumn)() +: own.output, own), columns)
+  }
+
+  /** With the columns of all windows, in their order: null where these have them not. */
+  private def widened(plan: Project, columns: Columns): LogicalPlan = {
+    val named = columns.named
+    if (plan.output.map(_.name) == named.map(_._1)) plan
+    else
+      Project(
+        named.map { case (name, kind) =>
+          Alias(plan.output.find(_.name == name).getOrElse(Literal(None.orNull, kind)), name)()
+        },
+        plan
+      )
+  }
+}

@@ -1,0 +1,123 @@
+package org.apache.spark.sql.mullion.builders
+
+import org.apache.spark.sql.Column
+import org.apache.spark.sql.mullion.expressions.{PythonSplit, SplitBy}
+import org.apache.spark.sql.mullion.state.StateChoice
+
+import dev.mullion.MullionException
+import dev.mullion.windows.clock.PaneClock
+import dev.mullion.windows.rules.{Collected, EarlyFiring, LatePolicy, PaneRules, Refinements}
+import dev.mullion.windows.spec.{Duration, RowNumberWindow, WindowSpec}
+
+/** What is asked of panes beside their window, their keys and what they hold; as it stands, nothing is. Python sets one
+  * after another, by the names that it has for them itself. Lengths of time are microseconds.
+  *
+  * @param time
+  *   the event time; none for processing time
+  * @param gap
+  *   the interval that each row brings, for sessions by row
+  * @param ranges
+  *   the ranges that each row brings, for custom windows
+  * @param rangesText
+  *   what they are in words, where their SQL does not say it
+  * @param idleAfter
+  *   how long a source must be empty for the event clock to follow the wall clock; none for never
+  * @param trigger
+  *   what tells when a global window closes
+  * @param running
+  *   whether each row fires its panes
+  * @param perKey
+  *   whether each key has an event clock of its own
+  * @param collect
+  *   where panes hold their rows, and no aggregates
+  * @param split
+  *   what splits global windows, where a function does
+  * @param splitColumns
+  *   the columns that it sees; none for all
+  */
+final case class WindowOptions(
+    time: Option[Column] = None,
+    gap: Option[Column] = None,
+    ranges: Option[Column] = None,
+    rangesText: Option[String] = None,
+    allowedLateness: Long = 0L,
+    early: Option[EarlyFiring] = None,
+    refinements: Refinements = Refinements.none,
+    late: LatePolicy = LatePolicy.Drop,
+    state: StateChoice = StateChoice.RocksDb,
+    idleAfter: Option[Long] = None,
+    trigger: Option[Column] = None,
+    running: Boolean = false,
+    perKey: Boolean = false,
+    collect: Option[Collected] = None,
+    split: Option[SplitBy] = None,
+    splitColumns: Seq[Column] = Nil
+) {
+  def withTime(column: Column): WindowOptions = copy(time = Some(column))
+
+  def withGap(column: Column): WindowOptions = copy(gap = Some(column))
+
+  def withRanges(column: Column): WindowOptions = copy(ranges = Some(column))
+
+  def withRangesText(words: String): WindowOptions = copy(rangesText = Some(words))
+
+  def withAllowedLateness(us: Long): WindowOptions = copy(allowedLateness = us)
+
+  def withEarly(every: Long, unchanged: Boolean): WindowOptions = copy(early = Some(EarlyFiring(every, unchanged)))
+
+  def withEarlyByWall(every: Long, unchanged: Boolean): WindowOptions =
+    copy(early = Some(EarlyFiring(every, unchanged, byWall = true)))
+
+  def withEarlyCount(rows: Long): WindowOptions = copy(refinements = refinements.copy(count = Some(rows)))
+
+  def withOnTime(onTime: Boolean): WindowOptions = copy(refinements = refinements.copy(onTime = onTime))
+
+  def withAccumulate(accumulate: Boolean): WindowOptions =
+    copy(refinements = refinements.copy(accumulate = accumulate))
+
+  def withLate(policy: String): WindowOptions = copy(late = LatePolicy.named(policy))
+
+  def withState(store: String): WindowOptions = copy(state = StateChoice.named(store))
+
+  def withEmpty(empty: Boolean): WindowOptions = copy(refinements = refinements.copy(empty = empty))
+
+  def withIds(ids: Boolean): WindowOptions = copy(refinements = refinements.copy(ids = ids))
+
+  def withTrigger(column: Column): WindowOptions = copy(trigger = Some(column))
+
+  /** @param function
+    *   a UDF of Python's over Arrow, as `mullion._splits` makes it: only what it calls is taken of it
+    */
+  def withSplit(function: Column, name: String): WindowOptions =
+    copy(split = Some(PythonSplit(function, name)))
+
+  def withSplitColumns(columns: Array[Column]): WindowOptions = copy(splitColumns = columns.toSeq)
+
+  def withRunning: WindowOptions = copy(running = true)
+
+  def withClockPerKey: WindowOptions = copy(perKey = true)
+
+  def withCollect(byTime: Boolean, name: String, maxRows: Long): WindowOptions =
+    copy(collect = Some(Collected(byTime, name, maxRows)))
+
+  def withIdleAfter(us: Long): WindowOptions = copy(idleAfter = Some(us))
+
+  def rules(window: WindowSpec): PaneRules = {
+    val isOnTime = !window.isInstanceOf[RowNumberWindow]
+    if (isOnTime && time.isEmpty && (allowedLateness != 0 || late != LatePolicy.Drop || idleAfter.isDefined))
+      throw MullionException.invalid(
+        "On processing time (time=None) no row is late and the clock never stands still: leave allowed_lateness, late and " +
+          "idle_after out, or name the event time of the rows."
+      )
+    PaneRules(window, allowedLateness, early, late, refinements, clock)
+  }
+
+  private def clock: PaneClock = if (time.isEmpty) PaneClock.ProcessingTime else PaneClock.EventTime
+
+  idleAfter.filter(_ < 1000).foreach { us =>
+    throw MullionException.invalid(
+      s"idle_after is ${Duration.describe(us)}: it must be at least 1 millisecond, the unit of Spark's clocks. Give a " +
+        "longer one, such as '30 seconds'."
+    )
+  }
+}

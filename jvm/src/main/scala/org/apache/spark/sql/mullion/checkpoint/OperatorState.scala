@@ -1,0 +1,142 @@
+package org.apache.spark.sql.mullion.checkpoint
+
+import java.io.FileNotFoundException
+import java.util.UUID
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog}
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.query.CheckpointFiles
+import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
+import org.apache.spark.sql.mullion.state.records.FamilySpec
+import org.apache.spark.sql.mullion.state.store.MemorySnapshots
+
+import dev.mullion.MullionException
+
+/** Where one operator's state is in a checkpoint, and the version that its last committed batch left: for a look from
+  * outside.
+  */
+private[mullion] final case class OperatorState[H](
+    root: String,
+    operator: Long,
+    header: H,
+    partitions: Int,
+    version: Long,
+    checkpointIds: Option[Array[Array[String]]]
+) {
+  def opener(spark: SparkSession, choice: StateChoice, families: Seq[FamilySpec]): PartitionOpener = {
+    // Stores report to it, and a session that has run no query yet has none.
+    spark.streams.stateStoreCoordinator
+    val stores = PartitionOpener.confOf(choice, spark.sessionState.conf)
+    // How the checkpoint names its versions is a fact of the checkpoint, whatever the session now does.
+    stores.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, if (checkpointIds.isDefined) 2 else 1)
+    new PartitionOpener(
+      choice,
+      families,
+      root,
+      operator,
+      UUID.randomUUID(),
+      version,
+      checkpointIds,
+      new StateStoreConf(stores)
+    )
+  }
+}
+
+private[mullion] object OperatorState {
+
+  /** A kind of operator of ours, told by the header beside its state.
+    *
+    * @param one
+    *   what an operator of it is called
+    */
+  final case class Kind[H](
+      one: String,
+      many: String,
+      read: (Path, Configuration) => Option[H],
+      describe: H => String,
+      state: H => String
+  )
+
+  /** @param operator
+    *   the operator's number in the checkpoint, or -1 if there is one of its kind
+    */
+  def locate[H](spark: SparkSession, checkpoint: String, operator: Int, kind: Kind[H]): OperatorState[H] =
+    CheckpointFiles.reading(checkpoint)(located(spark, checkpoint, operator, kind))
+
+  private def located[H](spark: SparkSession, checkpoint: String, operator: Int, kind: Kind[H]): OperatorState[H] = {
+    val hadoopConf = spark.sessionState.newHadoopConf()
+    val home = new Path(checkpoint)
+    val root = new Path(home, "state")
+    val files = CheckpointFileManager.create(home, hadoopConf)
+    if (!files.exists(root))
+      throw MullionException.invalid(
+        s"There is no state in $checkpoint: it has no folder 'state'. Give the checkpointLocation of a query with a ${kind.one}."
+      )
+    val ours = files.list(root).map(_.getPath.getName).filter(_.forall(_.isDigit)).map(_.toLong).sorted.flatMap { id =>
+      kind.read(new Path(root, id.toString), hadoopConf).map(id -> _)
+    }
+    val (id, header) = (ours.toSeq, operator) match {
+      case (Seq(), _) => throw MullionException.invalid(s"No operator in $checkpoint is a ${kind.one} of Mullion's.")
+      case (Seq(one), -1) => one
+      case (several, -1)  =>
+        val listed = several.map { case (i, h) => s"$i (${kind.describe(h)})" }.mkString(", ")
+        throw MullionException.invalid(
+          s"$checkpoint has several ${kind.many}: say which with operator=, one of $listed."
+        )
+      case (several, wanted) =>
+        several.find(_._1 == wanted).getOrElse {
+          val listed = several.map(_._1).mkString(", ")
+          throw MullionException.invalid(
+            s"Operator $wanted of $checkpoint is no ${kind.one} of Mullion's; there is $listed."
+          )
+        }
+    }
+    val (batch, commit) = new CommitLog(spark, new Path(home, "commits").toString)
+      .getLatest()
+      .getOrElse(
+        throw MullionException.invalid(s"No batch in $checkpoint has been committed yet: there is nothing to read.")
+      )
+    val partitions = partitionsOf(root, id, hadoopConf, batch)
+    val latest =
+      OperatorState(root.toString, id, header, partitions, batch + 1, commit.stateUniqueIds.flatMap(_.get(id)))
+    if (kind.state(header) != StateChoice.Memory.name) latest
+    else
+      Recovery
+        .snapshots(spark, home, id, partitions)
+        .filter(_._1 <= latest.version)
+        .toSeq
+        .sortBy(-_._1)
+        .find { case (version, ids) => MemorySnapshots.areWhole(root, id, partitions, hadoopConf, version, ids) }
+        .fold(
+          throw MullionException.stateLost(s"There is no snapshot of the state in memory in $checkpoint to read.")
+        ) { case (version, ids) =>
+          latest.copy(version = version, checkpointIds = ids)
+        }
+  }
+
+  /** How many partitions the state of an operator has. */
+  def partitionsOf(root: Path, operator: Long, hadoopConf: Configuration, batch: Long): Int = {
+    val file = OperatorStateMetadataV1.metadataFilePath(new Path(root, operator.toString))
+    try
+      OperatorStateMetadataReader
+        .createReader(new Path(root, operator.toString), hadoopConf, 1, batch)
+        .read()
+        .collect { case OperatorStateMetadataV1(_, stores) => stores.head.numPartitions }
+        .get
+    catch {
+      case NonFatal(e) =>
+        throw MullionException.damagedState(
+          s"In the checkpoint ${root.getParent} the file $file, in which Spark notes how many partitions the state of " +
+            s"operator $operator has, is ${if (e.isInstanceOf[FileNotFoundException]) "missing" else "damaged"}. Nothing " +
+            "was written. Restore the file from a copy of the checkpoint."
+        )
+    }
+  }
+}

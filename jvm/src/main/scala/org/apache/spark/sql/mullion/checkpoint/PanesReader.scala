@@ -1,0 +1,175 @@
+package org.apache.spark.sql.mullion.checkpoint
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, NamedExpression, UnsafeProjection}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.util.quoteIfNeeded
+import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
+import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.mullion.builders.{RowsAsked, TogetherBuilder, WindowOptions, WindowedBuilder}
+import org.apache.spark.sql.mullion.exec.panes.{OperatorProgram, PaneCounts}
+import org.apache.spark.sql.mullion.expressions.{CustomRanges, UnknownSplit}
+import org.apache.spark.sql.mullion.plan.{Shown, TogetherPlan, WindowStrategy, WindowedAggregate, WindowsTogether}
+import org.apache.spark.sql.mullion.state.StateChoice
+import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateHeader}
+import org.apache.spark.sql.types.{DataType, Metadata, StructField, StructType, TimestampType}
+import org.apache.spark.util.SerializableConfiguration
+
+import dev.mullion.MullionException
+import dev.mullion.windows.clock.{BatchClock, PaneClock}
+
+/** Reads the open panes out of a checkpoint, as they stand after its last committed batch. Spark's own state reader
+  * cannot: it knows neither our records' order nor what an accumulator means.
+  */
+object PanesReader {
+
+  def read(spark: SparkSession, checkpoint: String, operator: Int): DataFrame =
+    read(spark, locate(spark, checkpoint, operator))
+
+  /** An operator's state, and what wrote it.
+    *
+    * @param panes
+    *   the query's own DataFrame, where its aggregates have no text
+    * @param window
+    *   which one, of windows between the stages of functions with state
+    */
+  private[mullion] def found(
+      spark: SparkSession,
+      checkpoint: String,
+      operator: Int,
+      panes: Option[DataFrame],
+      window: Option[String]
+  ): (OperatorState[OperatorHeader], OperatorProgram) = {
+    val state =
+      window.fold(locate(spark, checkpoint, operator))(StateReader.locateWindow(spark, checkpoint, operator, _))
+    state -> panes.fold(resultOf(spark, state))(resultOf(_, checkpoint, state)).program
+  }
+
+  /** Of a window between the stages of functions with state. */
+  def readBetween(spark: SparkSession, checkpoint: String, operator: Int, window: String): DataFrame =
+    read(spark, StateReader.locateWindow(spark, checkpoint, operator, window))
+
+  private def read(spark: SparkSession, state: OperatorState[OperatorHeader]): DataFrame = spark.withActive {
+    read(spark, state, resultOf(spark, state))
+  }
+
+  private def resultOf(spark: SparkSession, state: OperatorState[OperatorHeader]): Result = {
+    val results = state.header.windows match {
+      case Seq((None, one)) => resultsIn(rebuilt(spark, one, inputOf(one)).queryExecution.analyzed)
+      case several          =>
+        // They are over one DataFrame, of which each says the columns that it reads.
+        val schema = StructType(several.flatMap(window => inputOf(window._2)).distinct)
+        val windows = several.map { case (name, header) => name.getOrElse("") -> rebuilt(spark, header, schema) }
+        resultsIn(TogetherBuilder.together(windows))
+    }
+    results.head
+  }
+
+  /** With the functions of the query's own DataFrame. */
+  def readOf(panes: DataFrame, checkpoint: String, operator: Int): DataFrame = {
+    val spark = panes.sparkSession
+    spark.withActive {
+      val state = locate(spark, checkpoint, operator)
+      read(spark, state, resultOf(panes, checkpoint, state))
+    }
+  }
+
+  private def resultOf(panes: DataFrame, checkpoint: String, state: OperatorState[OperatorHeader]): Result = {
+    val results = resultsIn(panes.queryExecution.analyzed)
+    if (results.isEmpty) throw MullionException.invalid("panes= is no result of windowed(...).agg(...).")
+    val result = results.find(r => state.header.differences(r.program.header).isEmpty).getOrElse(results.head)
+    val differences = state.header.differences(result.program.header)
+    if (differences.nonEmpty)
+      throw MullionException.incompatibleState(
+        s"The panes in $checkpoint are another query's: ${differences.mkString("; ")}. Pass the DataFrame that wrote them."
+      )
+    result
+  }
+
+  private val kind = OperatorState.Kind[OperatorHeader]("window", "windows", OperatorHeader.read, _.describe, _.state)
+
+  private def locate(spark: SparkSession, checkpoint: String, operator: Int): OperatorState[OperatorHeader] =
+    OperatorState.locate(spark, checkpoint, operator, kind)
+
+  /** The query that wrote the state, over no rows: its aggregates from their text. */
+  private def rebuilt(spark: SparkSession, header: StateHeader, schema: StructType): DataFrame = {
+    val empty =
+      spark.createDataFrame(
+        new java.util.ArrayList[org.apache.spark.sql.Row](),
+        schema.add(RowsAsked.eventTime, TimestampType)
+      )
+    val options = WindowOptions(
+      time = Option.unless(header.clock == PaneClock.ProcessingTime.name)(expr(RowsAsked.eventTime)),
+      gap = header.window.gapByRow.map(expr),
+      // Open panes know their ranges; what computed them may be a function that is not here.
+      ranges = header.window.ranges.map(_ => CustomRanges.none),
+      allowedLateness = header.allowedLateness,
+      early = header.early,
+      refinements = header.refinements,
+      state = StateChoice.named(header.state),
+      trigger = header.window.trigger.map(expr),
+      running = header.rows.exists(_.running),
+      perKey = header.rows.exists(_.delayByKey.isDefined),
+      collect = header.rows.flatMap(_.asked.collect),
+      // Open panes have been split as far as they are.
+      split = header.rows.flatMap(_.splitOver).map(_ => UnknownSplit),
+      splitColumns = header.rows.flatMap(_.splitOver).toSeq.flatten.map(c => expr(quoteIfNeeded(c)))
+    )
+    try WindowedBuilder(empty, header.window.spec, header.by.map(expr), options, header.aggregates.map(expr))
+    catch {
+      case e: Exception =>
+        throw new MullionException(
+          "UNSUPPORTED",
+          s"The aggregates of this checkpoint cannot be built from their text (${header.aggregates.mkString(", ")}): " +
+            s"${e.getMessage} Pass the query's own DataFrame: read_panes(checkpoint, panes=...).",
+          Some(e)
+        )
+    }
+  }
+
+  private def inputOf(header: StateHeader): StructType = DataType.fromJson(header.input).asInstanceOf[StructType]
+
+  /** What a DataFrame's windows do. */
+  private[mullion] def programsOf(panes: DataFrame): Seq[OperatorProgram] =
+    resultsIn(panes.queryExecution.analyzed).map(_.program)
+
+  /** The windows of a plan: what each does, and what is shown of its open panes. */
+  private def resultsIn(plan: LogicalPlan): Seq[Result] = plan.collect {
+    case Project(columns, node: WindowedAggregate) =>
+      Result(WindowStrategy.program(node), Shown.ofPanes(columns, node.pane, node.lateRow))
+    case Project(columns, node: WindowsTogether) =>
+      Result(TogetherPlan(node).program, Shown.ofPanes(columns, node.pane, node.lateRow))
+  }
+
+  /** @param columns
+    *   over the output of `program`
+    */
+  private final case class Result(program: OperatorProgram, columns: Seq[NamedExpression])
+
+  private def read(spark: SparkSession, state: OperatorState[OperatorHeader], result: Result): DataFrame = {
+    val program = result.program
+    val opener = state.opener(spark, program.state, program.families)
+    val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
+    val output: Seq[Attribute] = program.output
+    val rows = spark.sparkContext.parallelize(0 until state.partitions, state.partitions).mapPartitions { partitions =>
+      val project = UnsafeProjection.create(output, output)
+      partitions.flatMap { partition =>
+        opener.look(partition, conf.value.value) { opened =>
+          val clock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = false)
+          val engine = program.engine(clock, opened, new PaneCounts)
+          // All of a partition's rows, since the store closes behind them.
+          engine.openPanes().map(open => project(open.row).copy(): InternalRow).toVector
+        }
+      }
+    }
+    val panes =
+      spark.internalCreateDataFrame(rows, StructType(output.map(a => StructField(a.name, a.dataType, a.nullable))))
+    // By what they are: two may have one name here, as aggregates have that differ in their FILTER.
+    val columnOf = output.map(_.exprId).zip(panes.queryExecution.analyzed.output).toMap
+    val shown = result.columns.map { column =>
+      val value = Shown.unalias(column).transform { case a: Attribute => columnOf(a.exprId) }
+      Alias(value, column.name)(explicitMetadata = Some(Metadata.empty))
+    }
+    Dataset.ofRows(spark, Project(shown, panes.queryExecution.analyzed))
+  }
+}

@@ -1,0 +1,78 @@
+package org.apache.spark.sql.mullion.checkpoint
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.classic.{DataFrame, SparkSession}
+import org.apache.spark.sql.mullion.python.{StatefulHeader, WindowPlace}
+import org.apache.spark.sql.mullion.python.state.KeyedState
+import org.apache.spark.sql.mullion.state.StateChoice
+import org.apache.spark.sql.mullion.state.header.OperatorHeader
+import org.apache.spark.sql.types._
+import org.apache.spark.util.SerializableConfiguration
+
+import dev.mullion.MullionException
+
+/** Reads the records of functions' state out of a checkpoint, as they stand after its last committed batch. */
+object StateReader {
+  private val kind = OperatorState.Kind[StatefulHeader](
+    "function with state",
+    "functions with state",
+    StatefulHeader.read,
+    header => if (header.shards.isEmpty) "in one shard" else header.shards.mkString("by ", ", ", ""),
+    _.state
+  )
+
+  /** The state of a window between stages. */
+  def locateWindow(
+      spark: SparkSession,
+      checkpoint: String,
+      operator: Int,
+      window: String
+  ): OperatorState[OperatorHeader] = {
+    val of = OperatorState.locate(spark, checkpoint, operator, kind)
+    val hadoopConf = spark.sessionState.newHadoopConf()
+    val root = new Path(of.root, of.operator.toString)
+    val places = WindowPlace.all(root, hadoopConf)
+    val folder = WindowPlace.folderOf(root, window)
+    val found = for {
+      place <- places.find(_.name == window)
+      header <- OperatorHeader.read(new Path(folder, place.number.toString), hadoopConf)
+      version = place.versionAfter(of.version - 1) if version > 0
+    } yield OperatorState(folder.toString, place.number, header, place.partitions, version, None)
+    found.filter(_.header.state != StateChoice.Memory.name).getOrElse {
+      val known = if (places.isEmpty) "none" else places.map(place => s"'${place.name}'").mkString(", ")
+      throw MullionException.invalid(
+        s"There is no window '$window' in $checkpoint whose open panes could be read; there is $known. Those of windows that " +
+          "have not run yet or are in memory cannot be."
+      )
+    }
+  }
+
+  private val schema = new StructType()
+    .add("shard", IntegerType, nullable = false)
+    .add("key", BinaryType, nullable = false)
+    .add("value", BinaryType, nullable = false)
+
+  def read(spark: SparkSession, checkpoint: String, operator: Int): DataFrame = {
+    val state = OperatorState.locate(spark, checkpoint, operator, kind)
+    val choice = StateChoice.named(state.header.state)
+    val families = KeyedState.families(choice)
+    val opener = state.opener(spark, choice, families)
+    val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
+    val rows = spark.sparkContext.parallelize(0 until state.partitions, state.partitions).mapPartitions { partitions =>
+      partitions.flatMap { partition =>
+        opener.look(partition, conf.value.value) { opened =>
+          val records = opened.family(families.head).all()
+          // All of a partition's, since the store closes behind them.
+          try
+            records
+              .map(r => InternalRow(partition, r.key.getBinary(0), r.value.getBinary(0)): InternalRow)
+              .toVector
+          finally records.close()
+        }
+      }
+    }
+    spark.internalCreateDataFrame(rows, schema)
+  }
+}

@@ -1,0 +1,22 @@
+package org.apache.spark.sql.mullion.exec
+
+import org.apache.spark.sql.mullion.shim.SparkLineShim
+
+/** What a window between two stages is told of a batch.
+  *
+  * @param info
+  *   where the state is
+  * @param since
+  *   the batch in which it begins
+  * @param lateEventsMs
+  *   the watermark of the batch before
+  * @param evictionMs
+  *   that of this batch
+  */
+final case class BatchBetween(
+    info: SparkLineShim.StateInfo,
+    since: Long,
+    batchTimestampMs: Long,
+    lateEventsMs: Long,
+    evictionMs: Long
+)

@@ -1,0 +1,8 @@
+package org.apache.spark.sql.mullion.exec
+
+/** Rows that a stage before has made. */
+private[mullion] trait RowsOfStage {
+
+  /** Whether the stage was given rows in this batch. */
+  def rowsCame: Boolean
+}

@@ -1,0 +1,290 @@
+package org.apache.spark.sql.mullion.exec.assign
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.catalyst.expressions.codegen._
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
+import org.apache.spark.sql.mullion.shim.SpillLimits
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.rules.{AlignedRules, AroundRules, LatePolicy, PaneRules, SessionRules}
+
+/** Gives each row the slice that it is aggregated in, below the partial aggregate, and keeps late rows, rows without
+  * time and rows in no window out of it.
+  *
+  * A slice is a number: for windows that overlap, its ordinal (see `SliceGrid`); else the start of the window. For late
+  * rows that reopen panes there is one output row for each window that holds the row, with `marked` set and the window
+  * as slice: its number where slices are numbered, else its start. Of sessions, rows that may be late are `marked`,
+  * with their time as slice: whether they are late is found where the open sessions are.
+  *
+  * @param operator
+  *   which operator this belongs to: there may be others in the plan
+  * @param before
+  *   the event clock before this batch, in microseconds, once the batch is known
+  */
+case class AssignSlicesExec(
+    operator: String,
+    time: Attribute,
+    slice: Attribute,
+    marked: Option[Attribute],
+    gap: Option[Attribute],
+    rules: PaneRules,
+    before: Option[Long],
+    child: SparkPlan
+) extends AssignsPanes {
+
+  override def output: Seq[Attribute] = (child.output :+ slice) ++ marked
+
+  override def told(before: Option[Long]): SparkPlan = copy(before = before)
+
+  // Late rows of sessions are counted where they are found to be late.
+  private def isSession = rules.isInstanceOf[SessionRules]
+
+  private def overlaps = rules match {
+    case aligned: AlignedRules => aligned.numbersSlices
+    case _                     => false
+  }
+
+  private def reopensEach = overlaps && rules.late == LatePolicy.ReopenEach
+
+  // A late row gives one for each of its windows, and the generated code makes all of them in one place.
+  override def needCopyResult: Boolean = marked.isDefined || child.asInstanceOf[CodegenSupport].needCopyResult
+
+  override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
+    val assigner = ctx.addReferenceObj("assigner", newAssigner, classOf[Assigner].getName)
+    val timeVar = variable(input, time)
+    val gapVar = gap.map(variable(input, _))
+    // The rows put aside need all columns, and a variable evaluated in one branch is not there in the other.
+    val evaluated =
+      if (putsAside) evaluateVariables(input)
+      else evaluateRequiredVariables(child.output, input, AttributeSet(time +: gap.toSeq))
+    val aside = if (putsAside) putAside(ctx, input) else ""
+
+    val ts = ctx.freshName("ts")
+    val late = ctx.freshName("late")
+    val sliceVar = ctx.freshName("slice")
+    val gapTerm = ctx.freshName("gap")
+    val isNull = if (timeVar.isNull == FalseLiteral) "false" else timeVar.isNull.toString
+    // A gap of 0 is none.
+    val gapValue = gapVar.fold("0L")(g => s"${g.isNull} ? 0L : ${g.value}")
+    val counted = if (isSession) "" else countLate(ctx)
+
+    // Of windows that overlap some may have closed, and others not.
+    val missed = ctx.freshName("missed")
+    val counting = if (reopensEach) "" else s"""if ($missed > 0) ${metricTerm(ctx, "panesMissed")}.add($missed);"""
+    val missing = if (overlaps) s"int $missed = $late ? 0 : $assigner.missed($ts); $counting" else ""
+
+    val classified =
+      s"""
+         |if ($isNull) {
+         |  ${metricTerm(ctx, "rowsWithoutTime")}.add(1L);
+         |  $aside
+         |  continue;
+         |}
+         |long $ts = ${timeVar.value};
+         |long $gapTerm = $gapValue;
+         |if (!$assigner.inWindow($ts, $gapTerm)) {
+         |  ${metricTerm(ctx, "rowsInNoWindow")}.add(1L);
+         |  continue;
+         |}
+         |boolean $late = $assigner.isLate($ts, $gapTerm);
+         |if ($late) {
+         |  $counted
+         |  ${if (marked.isEmpty || isSession) aside else ""}
+         |  ${if (marked.isEmpty) "continue;" else ""}
+         |}
+         |$missing
+         |""".stripMargin
+
+    val sliceExpr = ExprCode(code"", FalseLiteral, JavaCode.variable(sliceVar, slice.dataType))
+    val consumed = marked match {
+      case None =>
+        s"""
+           |long $sliceVar = $assigner.slice($ts, $gapTerm);
+           |${consume(ctx, input :+ sliceExpr)}
+           |""".stripMargin
+      case Some(flag) =>
+        val (i, n, mark) = (ctx.freshName("i"), ctx.freshName("n"), ctx.freshName("mark"))
+        val flagExpr = ExprCode(code"", FalseLiteral, JavaCode.variable(mark, flag.dataType))
+        val onTime = if (reopensEach) s"1 + $missed" else "1"
+        // The loop's body may `continue`, and it stands in a block of its own, so every input is evaluated before it.
+        s"""
+           |${evaluateVariables(input)}
+           |int $n = $late ? $assigner.windows($ts) : $onTime;
+           |for (int $i = 0; $i < $n; $i++) {
+           |  boolean $mark = $late || $i > 0;
+           |  long $sliceVar =
+           |    $mark ? $assigner.marked($ts, $late ? $i : $i - 1) : $assigner.slice($ts, $gapTerm);
+           |  ${consume(ctx, input ++ Seq(sliceExpr, flagExpr))}
+           |}
+           |""".stripMargin
+    }
+    s"""
+       |// slices of ${ctx.registerComment(rules.describe)}
+       |do {
+       |  $evaluated
+       |  $classified
+       |  $consumed
+       |} while (false);
+       |""".stripMargin
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val (noTime, noWindow) = (longMetric("rowsWithoutTime"), longMetric("rowsInNoWindow"))
+    val lateRows = lateCounts
+    val panesMissed = longMetric("panesMissed")
+    val (mayMiss, reopens) = (overlaps, reopensEach)
+    val assigner = newAssigner
+    val (counts, emits) = (!isSession, putsAside && (marked.isEmpty || isSession))
+    val aside = if (putsAside) Some(newSide) else None
+    val marks = marked.isDefined
+    val childOutput = child.output
+    val timeAt = childOutput.indexWhere(_.exprId == time.exprId)
+    val gapAt = gap.map(g => childOutput.indexWhere(_.exprId == g.exprId))
+    val fullOutput = output
+    child.execute().mapPartitionsWithIndex { (partition, rows) =>
+      val whole = UnsafeProjection.create(childOutput, childOutput)
+      val project = UnsafeProjection.create(fullOutput, fullOutput)
+      val added = new GenericInternalRow(fullOutput.length - childOutput.length)
+      val both = new JoinedRow()
+      lazy val side = aside.map(_.of(partition))
+
+      def assigned(row: InternalRow, slice: Long, late: Boolean): InternalRow = {
+        added.update(0, slice)
+        if (marks) added.update(1, late)
+        project(both(row, added))
+      }
+
+      rows.flatMap { row =>
+        if (row.isNullAt(timeAt)) {
+          noTime += 1
+          side.foreach(_.add(whole(row)))
+          Iterator.empty
+        } else {
+          val ts = row.getLong(timeAt)
+          val gap = gapAt.filterNot(row.isNullAt).fold(0L)(row.getLong)
+          if (!assigner.inWindow(ts, gap)) { noWindow += 1; Iterator.empty }
+          else if (!assigner.isLate(ts, gap)) {
+            val missed = if (mayMiss) assigner.missed(ts) else 0
+            if (missed > 0 && !reopens) panesMissed += missed
+            val onTime = Iterator.single(assigned(row, assigner.slice(ts, gap), late = false))
+            if (missed == 0 || !reopens) onTime
+            else onTime ++ Iterator.tabulate(missed)(i => assigned(row, assigner.marked(ts, i), late = true))
+          } else {
+            if (counts) lateRows.foreach(_ += 1)
+            if (emits) side.foreach(_.add(whole(row)))
+            if (!marks) Iterator.empty
+            else Iterator.tabulate(assigner.windows(ts))(i => assigned(row, assigner.marked(ts, i), late = true))
+          }
+        }
+      }
+    }
+  }
+
+  private def newAssigner: Assigner = Assigner(rules, before.getOrElse(BatchClock.BeforeAllTime))
+
+  override protected def withNewChildInternal(newChild: SparkPlan): AssignSlicesExec = copy(child = newChild)
+}
+
+private[exec] object SlicesAside {
+
+  /** Finds the rows put aside of a partition, from generated code. */
+  final class Side(id: String, limits: SpillLimits) extends Serializable {
+    def of(partition: Int): SideRows = SideRows.of(partition, id, limits)
+  }
+}
+
+/** What generated code asks about a row's time, and its gap where each row brings its own. */
+trait Assigner extends Serializable {
+  def inWindow(ts: Long, gap: Long): Boolean
+
+  /** Whether a row is late; of sessions, whether it may be. */
+  def isLate(ts: Long, gap: Long): Boolean
+
+  /** How many of the windows of a row that is not late had closed: the first ones. */
+  def missed(ts: Long): Int = 0
+
+  def slice(ts: Long, gap: Long): Long
+
+  /** How many rows a late row that is marked becomes. */
+  def windows(ts: Long): Int
+
+  /** The slice of the `i`th of them. */
+  def marked(ts: Long, i: Int): Long
+}
+
+private[exec] object Assigner {
+
+  /** @param before
+    *   the event clock before the batch, in microseconds
+    */
+  def apply(rules: PaneRules, before: Long): Assigner = rules match {
+    case aligned: AlignedRules  => new AlignedAssigner(aligned, before)
+    case sessions: SessionRules => new SessionAssigner(sessions, before)
+    case around: AroundRules    => new AroundAssigner(around, before)
+    case other                  => throw new IllegalStateException(s"no slices of time: ${other.describe}")
+  }
+}
+
+private[exec] final class AlignedAssigner(rules: AlignedRules, before: Long) extends Assigner {
+  private val window = rules.window
+  private val grid = rules.grid
+  private val overlaps = rules.numbersSlices
+
+  // The last window that had closed before this batch, so that lateness is one comparison of whole numbers a row.
+  private val firstOpen =
+    if (before == BatchClock.BeforeAllTime) Long.MinValue else rules.firstOpen(before)
+
+  // The end of that, before which a row may be in windows that had closed.
+  private val closedUntil =
+    if (!overlaps || firstOpen == Long.MinValue) Long.MinValue else grid.windowEnd(firstOpen - 1)
+
+  override def inWindow(ts: Long, gap: Long): Boolean = rules.inWindow(ts)
+
+  override def missed(ts: Long): Int =
+    if (ts >= closedUntil) 0
+    else Math.toIntExact(Math.max(0L, firstOpen - grid.firstWindow(grid.ordinalOf(ts))))
+
+  override def isLate(ts: Long, gap: Long): Boolean = firstOpen != Long.MinValue && grid.windowAt(ts) < firstOpen
+
+  override def slice(ts: Long, gap: Long): Long = if (overlaps) grid.ordinalOf(ts) else window.lastStart(ts)
+
+  override def windows(ts: Long): Int = rules.panesOf(ts)
+
+  override def marked(ts: Long, i: Int): Long = rules.paneOf(ts, i)
+}
+
+/** The slice of a row is its time. */
+private[exec] final class AroundAssigner(rules: AroundRules, before: Long) extends Assigner {
+  private val hasBefore = before != BatchClock.BeforeAllTime
+  private val batch = BatchClock(before, before, 0L, rowsCame = true)
+
+  override def inWindow(ts: Long, gap: Long): Boolean = true
+
+  override def isLate(ts: Long, gap: Long): Boolean = hasBefore && rules.isLate(ts, batch)
+
+  override def slice(ts: Long, gap: Long): Long = ts
+
+  override def windows(ts: Long): Int = 1
+
+  override def marked(ts: Long, i: Int): Long = ts
+}
+
+private[exec] final class SessionAssigner(rules: SessionRules, before: Long) extends Assigner {
+  private val fixed = rules.window.gap.getOrElse(0L)
+  private val hasBefore = before != BatchClock.BeforeAllTime
+
+  private def gapOf(gap: Long): Long = if (fixed > 0) fixed else gap
+
+  override def inWindow(ts: Long, gap: Long): Boolean = gapOf(gap) > 0
+
+  override def isLate(ts: Long, gap: Long): Boolean = hasBefore && rules.mayBeLate(ts, gapOf(gap), before)
+
+  override def slice(ts: Long, gap: Long): Long = rules.slice(ts, gapOf(gap))
+
+  override def windows(ts: Long): Int = 1
+
+  override def marked(ts: Long, i: Int): Long = ts
+}

@@ -1,0 +1,88 @@
+package org.apache.spark.sql.mullion.exec.assign
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, BoundReference}
+import org.apache.spark.sql.catalyst.expressions.codegen.{
+  CodeGenerator,
+  CodegenContext,
+  ExprCode,
+  GenerateUnsafeProjection
+}
+import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.mullion.exec.metrics.WindowMetrics
+import org.apache.spark.sql.mullion.shim.SparkLineShim
+
+import dev.mullion.windows.rules.{LatePolicy, PaneRules}
+
+/** A node below the partial aggregate that says which panes a row enters. It counts the rows that enter none, and puts
+  * those aside that come out. Compiled into the same loop as the scan and the aggregate.
+  */
+private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
+
+  /** Which operator this belongs to: there may be others in the plan. */
+  def operator: String
+
+  def time: Attribute
+
+  def rules: PaneRules
+
+  /** This node, once the batch is known: with the event clock before it, in microseconds. */
+  def told(before: Option[Long]): SparkPlan
+
+  override lazy val metrics: Map[String, SQLMetric] =
+    (WindowMetrics.assigned :+ WindowMetrics.rowsDropped).map { metric =>
+      metric.name -> metric.createSQLMetric(sparkContext)
+    }.toMap
+
+  /** Code that counts a row that is late. */
+  protected def countLate(ctx: CodegenContext): String = {
+    val dropped = if (rules.late == LatePolicy.Drop) s"${metricTerm(ctx, "rowsDropped")}.add(1L);" else ""
+    s"${metricTerm(ctx, "rowsLate")}.add(1L); $dropped"
+  }
+
+  /** The same for tasks whose code is not generated: what counts late rows, and those of them that are dropped. */
+  protected def lateCounts: Seq[SQLMetric] =
+    longMetric("rowsLate") +: Option.when(rules.late == LatePolicy.Drop)(longMetric("rowsDropped")).toSeq
+
+  protected def putsAside: Boolean = rules.late == LatePolicy.Emit
+
+  // Evaluated where they are needed: most rows of a selective plan never need more than their time.
+  override def usedInputs: AttributeSet = AttributeSet.empty
+
+  override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
+
+  override protected def doProduce(ctx: CodegenContext): String = child.asInstanceOf[CodegenSupport].produce(ctx, this)
+
+  protected def variable(input: Seq[ExprCode], column: Attribute): ExprCode =
+    input(child.output.indexWhere(_.exprId == column.exprId))
+
+  /** Code that puts the whole row aside: `columns`, which are evaluated in `input`. */
+  protected def putAside(
+      ctx: CodegenContext,
+      input: Seq[ExprCode],
+      columns: Seq[Attribute] = child.output
+  ): String = {
+    val sideClass = classOf[SideRows].getName
+    val factory = ctx.addReferenceObj("sideRows", newSide)
+    val side = ctx.addMutableState(sideClass, "side")
+    // Of the loop's own fields some are out of reach where the code is split.
+    val partition = ctx.addMutableState(CodeGenerator.JAVA_INT, "partition")
+    ctx.addPartitionInitializationStatement(s"$partition = partitionIndex;")
+    ctx.currentVars = input
+    ctx.INPUT_ROW = None.orNull
+    val bound = columns.zipWithIndex.map { case (a, i) => BoundReference(i, a.dataType, a.nullable) }
+    val whole = GenerateUnsafeProjection.createCode(ctx, bound, useSubexprElimination = false)
+    s"""
+       |if ($side == null) { $side = $factory.of($partition); }
+       |${whole.code}
+       |$side.add(${whole.value});
+       |""".stripMargin
+  }
+
+  override def simpleString(maxFields: Int): String =
+    Seq(rules.window.describe, rules.on(time.name)).filter(_.nonEmpty).mkString(s"$nodeName ", ", ", "")
+
+  protected def newSide: SlicesAside.Side = new SlicesAside.Side(operator, SparkLineShim.spillLimits(conf))
+}

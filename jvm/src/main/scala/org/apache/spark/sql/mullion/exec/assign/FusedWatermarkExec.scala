@@ -1,0 +1,104 @@
+package org.apache.spark.sql.mullion.exec.assign
+
+import java.util.UUID
+
+import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
+import org.apache.spark.sql.execution.streaming.operators.stateful.{
+  EventTimeStats,
+  EventTimeStatsAccum,
+  EventTimeWatermarkExec
+}
+import org.apache.spark.sql.types.TimestampType
+import org.apache.spark.unsafe.types.CalendarInterval
+
+/** Spark's watermark in generated code.
+  *
+  * {{{
+  *   Spark's    scan [row] - watermark - [row] partial aggregate     each row is written out for the one long that is read
+  *   this       scan - watermark - partial aggregate                 it is a variable of the loop
+  * }}}
+  *
+  * It is one of Spark's, for that is where a query looks for the times of its rows. It is like no other: a shuffle
+  * above it that Spark used again for a second window would be a leaf there, with no watermark behind it, and Spark
+  * would tell that window that the time is 1970 for ever.
+  */
+final class FusedWatermarkExec(node: UUID, time: Attribute, after: CalendarInterval, input: SparkPlan)
+    extends EventTimeWatermarkExec(node, time, after, input)
+    with CodegenSupport {
+
+  private def below = child.asInstanceOf[CodegenSupport]
+
+  override def inputRDDs(): Seq[RDD[InternalRow]] = below.inputRDDs()
+
+  override protected def doProduce(ctx: CodegenContext): String = below.produce(ctx, this)
+
+  override def doConsume(ctx: CodegenContext, rowOf: Seq[ExprCode], row: ExprCode): String = {
+    val stats = ctx.addReferenceObj("eventTimeStats", eventTimeStats)
+    val name = classOf[EventTimesSeen].getName
+    val seen = ctx.addMutableState(name, "eventTimes", seen => s"$seen = new $name($stats);", forceInline = true)
+    val at = rowOf(child.output.indexWhere(_.exprId == eventTime.exprId))
+    s"""
+       |if (!${at.isNull}) $seen.add(${at.value});
+       |${consume(ctx, rowOf)}
+     """.stripMargin
+  }
+
+  override protected def doCanonicalize(): SparkPlan =
+    new FusedWatermarkExec(
+      UUID.randomUUID(),
+      eventTime.canonicalized.asInstanceOf[Attribute],
+      delay,
+      child.canonicalized
+    )
+
+  override protected def withNewChildInternal(newChild: SparkPlan): FusedWatermarkExec =
+    new FusedWatermarkExec(nodeId, eventTime, delay, newChild)
+}
+
+object FusedWatermarkExec {
+  private val belowWindow = TreeNodeTag[Unit]("mullion_watermark_below_window")
+
+  /** Has the watermarks of a plan planned as this. */
+  def mark(plan: LogicalPlan): LogicalPlan = {
+    plan.foreach {
+      case watermark: EventTimeWatermark if watermark.eventTime.dataType == TimestampType =>
+        watermark.setTagValue(belowWindow, ())
+      case _ =>
+    }
+    plan
+  }
+
+  def isMarked(watermark: EventTimeWatermark): Boolean = watermark.getTagValue(belowWindow).isDefined
+}
+
+/** The event times that one task has seen, told to Spark's accumulator once it ends: that takes boxed numbers. */
+final class EventTimesSeen(stats: EventTimeStatsAccum) {
+  private[this] var most = Long.MinValue
+  private[this] var least = Long.MaxValue
+  private[this] var sum = 0.0
+  private[this] var count = 0L
+
+  TaskContext.get().addTaskCompletionListener[Unit](_ => tell())
+
+  /** Takes a time in microseconds. */
+  def add(micros: Long): Unit = {
+    most = Math.max(most, micros)
+    least = Math.min(least, micros)
+    sum += micros.toDouble
+    count += 1
+  }
+
+  private def tell(): Unit = if (count > 0)
+    stats.merge(
+      new EventTimeStatsAccum(
+        EventTimeStats(Math.floorDiv(most, 1000L), Math.floorDiv(least, 1000L), sum / count / 1000.0, count)
+      )
+    )
+}

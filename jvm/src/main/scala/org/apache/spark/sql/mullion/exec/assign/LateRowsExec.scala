@@ -1,0 +1,97 @@
+package org.apache.spark.sql.mullion.exec.assign
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.mullion.shim.SparkLineShim
+
+/** Above the partial aggregate: takes up the rows that [[AssignSlicesExec]] put aside, as rows of the aggregate's form
+  * with all but the keys null, and the whole input row in `lateRow`. Of sessions they bring their time and gap too, by
+  * which it is found whether they are late.
+  *
+  * @param input
+  *   the columns of the rows put aside
+  * @param lateColumns
+  *   what `lateRow` is made of, over `input`
+  * @param known
+  *   columns of the aggregate's form that are not null, and what they are over `input`
+  */
+case class TakeUpLateRowsExec(
+    operator: String,
+    input: Seq[Attribute],
+    lateColumns: Seq[Attribute],
+    lateRow: Attribute,
+    known: Seq[(Attribute, Expression)],
+    child: SparkPlan
+) extends UnaryExecNode {
+
+  override def output: Seq[Attribute] = child.output :+ lateRow
+
+  override def producedAttributes: AttributeSet = AttributeSet(lateRow)
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val aggregated = child.output
+    val fields = lateColumns.flatMap(c => Seq(Literal(c.name), c))
+    val late: Expression = CreateNamedStruct(fields)
+    val knownAs = known.map { case (column, value) => column.exprId -> value }.toMap
+    val taken = aggregated.map(a => knownAs.getOrElse(a.exprId, Literal(None.orNull, a.dataType))) :+ late
+    val side = new SlicesAside.Side(operator, SparkLineShim.spillLimits(conf))
+    val (from, lateType) = (input, lateRow.dataType)
+    child.execute().mapPartitionsWithIndex { (partition, rows) =>
+      val widen = UnsafeProjection.create(aggregated :+ Literal(None.orNull, lateType), aggregated)
+      val takeUp = UnsafeProjection.create(taken, from)
+      rows.map(widen) ++ side.of(partition).iterator.map(takeUp)
+    }
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): TakeUpLateRowsExec = copy(child = newChild)
+
+  override def simpleString(maxFields: Int): String = nodeName
+}
+
+/** After the shuffle, below the aggregate that merges: puts late rows aside again, for [[WindowExec]] to send out. It
+  * is this node that asks for the shuffle, or the rows would be put aside before it.
+  *
+  * @param distributed
+  *   what rows are distributed by; none where a stage before has done it
+  * @param partitions
+  *   into how many partitions state is divided, once the query is known
+  */
+case class PutAsideLateRowsExec(
+    operator: String,
+    distributed: Option[Seq[Attribute]],
+    lateRow: Attribute,
+    partitions: Option[Int],
+    child: SparkPlan
+) extends UnaryExecNode {
+
+  override def requiredChildDistribution: Seq[Distribution] =
+    partitions.map(ByKey.distribution(distributed, _, conf)).toSeq
+
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+
+  override def output: Seq[Attribute] = child.output.filterNot(_.exprId == lateRow.exprId)
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val (input, aggregated) = (child.output, output)
+    val lateAt = input.indexWhere(_.exprId == lateRow.exprId)
+    val side = new SlicesAside.Side(operator, SparkLineShim.spillLimits(conf))
+    child.execute().mapPartitionsWithIndex { (partition, rows) =>
+      val narrow = UnsafeProjection.create(aggregated, input)
+      lazy val aside = side.of(partition)
+      rows.flatMap { row =>
+        if (row.isNullAt(lateAt)) Iterator.single(narrow(row))
+        else {
+          aside.add(row.asInstanceOf[UnsafeRow])
+          Iterator.empty
+        }
+      }
+    }
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): PutAsideLateRowsExec = copy(child = newChild)
+
+  override def simpleString(maxFields: Int): String = nodeName
+}

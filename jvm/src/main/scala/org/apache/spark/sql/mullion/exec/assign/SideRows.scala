@@ -1,0 +1,47 @@
+package org.apache.spark.sql.mullion.exec.assign
+
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.mullion.shim.{SparkLineShim, SpillLimits}
+
+/** Rows that go round an aggregate. Late rows come out whole, and an aggregate would swallow them; a second branch of
+  * the plan would read the source twice. So the node below the aggregate puts them aside, and a node above it, in the
+  * same task, takes them up again once the aggregate has read all its input.
+  *
+  * {{{
+  *   AssignSlices ---> partial aggregate ---> TakeUpLateRows
+  *        |                                        ^
+  *        +----------------- SideRows -------------+
+  * }}}
+  *
+  * They spill to disk when they are many.
+  */
+private[exec] final class SideRows(limits: SpillLimits) {
+  private val rows = SparkLineShim.spillable(limits)
+
+  def add(row: UnsafeRow): Unit = rows.add(row)
+
+  def iterator: Iterator[UnsafeRow] = rows.generateIterator()
+}
+
+private[exec] object SideRows {
+
+  private val aside = new ConcurrentHashMap[(Long, Int, String), SideRows]()
+
+  /** The rows that the node `id` put aside in this task, of one partition: under a `coalesce` a task works on several,
+    * one after another.
+    */
+  def of(partition: Int, id: String, limits: SpillLimits): SideRows = {
+    val task = TaskContext.get()
+    val key = (task.taskAttemptId(), partition, id)
+    aside.computeIfAbsent(
+      key,
+      _ => {
+        task.addTaskCompletionListener[Unit](_ => { aside.remove(key); () })
+        new SideRows(limits)
+      }
+    )
+  }
+}

@@ -1,0 +1,557 @@
+package org.apache.spark.sql.mullion.exec.panes
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.expressions.CollectRows
+import org.apache.spark.sql.mullion.state.records.{FamilyScan, FamilySpec, RecordOrder, StatePartition}
+import org.apache.spark.sql.types._
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.key.{
+  AlignedBook,
+  ArrivalBook,
+  ArrivalPane,
+  Arriving,
+  CountBook,
+  Fate,
+  GlobalBook,
+  KeyClock,
+  ReopenedPanes,
+  SessionBook,
+  SessionIds
+}
+import dev.mullion.windows.rules.{
+  AlignedRules,
+  Collected,
+  EarlyFiring,
+  LatePolicy,
+  NumberedRules,
+  PaneRules,
+  SessionRules
+}
+import dev.mullion.windows.sets.SlotSizes
+import dev.mullion.windows.spec.{CountWindow, GlobalTrigger, GlobalWindow, SliceGrid}
+
+/** Panes whose rows are worked on one by one, in order of arrival. The rows of a key come together; meanwhile what is
+  * known of the key stands in memory, as its book, and what its panes hold, in slots.
+  *
+  * {{{
+  *   slots   (key, slot)          -> accumulator                   aggregates: one record a slot
+  *   pieces  (key, slot, number)  -> rows of one batch             rows: one record a slot and batch, by its first row
+  *   keys    (key)                -> when its next pane closes, its book [, how many rows its slots have]
+  *   timers  (due, key)           -> the keys that have a pane to close by the stream's clock
+  * }}}
+  *
+  * A batch touches only the slots that its rows touch, or that close.
+  *
+  * @param partition
+  *   none on a batch DataFrame, where a key's rows are all there
+  */
+private[exec] final class ArrivalPanes(
+    program: WindowProgram,
+    rows: RowProgram,
+    clock: BatchClock,
+    partition: Option[StatePartition],
+    counts: PaneCounts
+) extends PaneEngine {
+  import ArrivalPanes._
+  import KeyedPanes.timersFamily
+
+  private val functions = rows.functions(program.functions)
+  private val accumulators = new Accumulators(functions, Nil, program.partial, program.grouping.length)
+  private val output = program.paneOutput(program.keys, Nil, functions)
+  private val books = new Books(program, rows, clock)
+
+  private val numbered = rows.input :+ rows.number
+  private lazy val update = new RowUpdate(functions, rows.filters, numbered)
+  private val late = program.lateRow.map { lateRow =>
+    val whole = CreateNamedStruct(rows.lateColumns.flatMap(c => Seq(Literal(c.name), c)))
+    new LateOutput(rows.input, program.keys, program.results, Alias(whole, lateRow.name)(), program.pane.dataType)
+  }
+
+  private val timeAt = rows.input.indexWhere(_.exprId == rows.time.exprId)
+  private val gapAt = rows.gap.map(g => rows.input.indexWhere(_.exprId == g.exprId))
+  private val trigger = rows.trigger.map(t => BindReferences.bindReference[Expression](t, rows.input))
+  private lazy val mark = UnsafeProjection.create(rows.trigger.toSeq, rows.input)
+  private val onTime = !program.rules.isInstanceOf[NumberedRules]
+  private val running = rows.asked.running
+  private val early = program.rules.early
+  private val closesByBatch = onTime && rows.asked.delayByKey.isEmpty
+
+  private val keyTypes = program.keys.map(_.dataType)
+  private val timer = new KeyedPanes.TimedKey(keyTypes, program.timeOrder)
+  private lazy val timerToKey = timer.toKey
+  private lazy val keyValue = UnsafeProjection.create(keysFamily(program).value)
+  private val dueAt = timersFamily(program).times.head
+  private val keys = partition.map(_.family(keysFamily(program)))
+  private val timers = partition.filter(_ => closesByBatch).map(_.family(timersFamily(program)))
+  private val queue = for { of <- partition if closesByBatch; interval <- early } yield {
+    new EarlyKeys[Open](interval, EarlyKeys.of(program, of), keyTypes, clock, counts) {
+      override protected def load(key: UnsafeRow): Open = ArrivalPanes.this.load(key)
+      override protected def fire(book: Open): Iterator[InternalRow] = firedEarly(book, interval)
+      override protected def store(book: Open): Unit = ArrivalPanes.this.store(book)
+    }
+  }
+
+  private val arriving = new Arriving()
+  private val number = new GenericInternalRow(1)
+  private val numberedRow = new JoinedRow()
+
+  private val runs = new KeyRuns[Open](program.keys, rows.input)(load)
+
+  override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
+    input.flatMap(row => enter(row)) ++ leave(runs.left()) ++ closing() ++
+      queue.fold(Iterator.empty[InternalRow])(_.firing())
+
+  override def openPanes(): Iterator[OpenPane] = keys.fold(Iterator.empty[OpenPane]) { family =>
+    family.all().flatMap { record =>
+      val book = read(record.key.copy(), record.value, None)
+      book.panes.open.map { pane =>
+        val (rows, toCome) =
+          if (onTime) (None, None) else (Some(book.panes.number - pane.start), rowsToCome(book, pane))
+        val fired = fire(book, pane, Firing.Close)
+        OpenPane(fired, book.panes.firedAt(pane), book.panes.ownClock, rows, rowsToCome = toCome)
+      }
+    }
+  }
+
+  private def rowsToCome(book: Open, pane: ArrivalPane): Option[Long] = program.rules.window match {
+    case _: CountWindow                       => Some(pane.end - book.panes.number)
+    case GlobalWindow(GlobalTrigger.Every(n)) => Some(pane.start + n - book.panes.number)
+    case _                                    => None
+  }
+
+  private def enter(row: InternalRow): Iterator[InternalRow] = {
+    var left = Iterator.empty[InternalRow]
+    val book = runs(row)(books => left = leave(books))
+    if (left.isEmpty) take(book, row) else left ++ take(book, row)
+  }
+
+  private def take(book: Open, row: InternalRow): Iterator[InternalRow] =
+    if (onTime && row.isNullAt(timeAt)) {
+      counts.rowsWithoutTime += 1
+      sentOut(row)
+    } else {
+      if (onTime) {
+        arriving.time = row.getLong(timeAt)
+        gapAt.foreach(at => arriving.gap = if (row.isNullAt(at)) 0L else row.getLong(at))
+      }
+      program.rules.window match {
+        case GlobalWindow(GlobalTrigger.When) =>
+          arriving.closes = trigger.exists(_.eval(row) match { case holds: Boolean => holds; case _ => false })
+        case GlobalWindow(GlobalTrigger.Changes) => arriving.mark = mark(row).copy().getBytes
+        case _                                   =>
+      }
+      val before = book.panes.closesBefore(arriving)
+      if (before.isEmpty) place(book, row) else closed(book, before) ++ place(book, row)
+    }
+
+  private def place(book: Open, row: InternalRow): Iterator[InternalRow] = {
+    number.update(0, book.panes.number)
+    book.panes.take(arriving) match {
+      case Fate.Late =>
+        counts.countLate(1, program.rules.late)
+        program.rules.late match {
+          case LatePolicy.Drop                                            => Iterator.empty
+          case LatePolicy.Emit                                            => sentOut(row)
+          case LatePolicy.Reopen | LatePolicy.ReopenEach if closesByBatch =>
+            val kept = numberedRow(row, number).copy()
+            book.panes.reopened(arriving).foreach(book.reopened.add(_, kept))
+            Iterator.empty
+          case LatePolicy.Reopen | LatePolicy.ReopenEach =>
+            book.panes.reopened(arriving).map(reopen(book, _, Seq(numberedRow(row, number))))
+        }
+      case Fate.InNoWindow =>
+        counts.rowsInNoWindow += 1
+        closed(book, book.panes.closes())
+      case Fate.InPanes =>
+        val whole = numberedRow(row, number)
+        val slots = book.panes.slots
+        join(book, slots)
+        var i = 0
+        while (i < slots.length) {
+          update(book.slot(slots(i)).toChange, whole)
+          checkSize(book, slots(i))
+          i += 1
+        }
+        if (running)
+          book.panes.touched.map { pane =>
+            counts.firedRunning += 1
+            val fired = fire(book, pane, Firing.Running)
+            book.panes.fire(pane)
+            fired
+          } ++ closed(book, book.panes.closes())
+        else closed(book, book.panes.closes())
+    }
+  }
+
+  private def sentOut(row: InternalRow): Iterator[InternalRow] =
+    late.fold(Iterator.empty[InternalRow])(out => Iterator.single(out(row)))
+
+  /** A pane of late rows, due at once: by its key's own clock of one row, by the stream's of those of a batch. */
+  private def reopen(book: Open, pane: ArrivalPane, late: Seq[InternalRow]): InternalRow = {
+    rows.asked.collect.filter(late.length > _.maxRows).foreach(collected => throw book.tooMany(collected, pane))
+    val work = accumulators.blank()
+    late.foreach(update(work, _))
+    counts.firedClose += 1
+    val name = output.nameOfReopened(pane.start, pane.end, clock.number, book.reopenedBefore)
+    book.reopenedBefore += 1
+    output.fire(book.key, pane.start, pane.end, Firing.Close, 0, name, work)
+  }
+
+  /** Makes one slot of those whose sessions became one. */
+  private def join(book: Open, slots: Array[Long]): Unit = book.panes.merged.foreach { from =>
+    book.rest(from).foreach(accumulators.merge(book.slot(slots(0)).toChange, _))
+    book.remove(from)
+  }
+
+  private def closed(book: Open, panes: Iterator[ArrivalPane]): Iterator[InternalRow] =
+    if (panes.isEmpty) Iterator.empty
+    else
+      panes.map { pane =>
+        val row = fire(book, pane, Firing.Close)
+        book.panes.forget(pane).foreach(book.remove)
+        counts.panesClosed += 1
+        book.closed += 1
+        counts.firedClose += 1
+        row
+      }
+
+  private def fire(book: Open, pane: ArrivalPane, firing: org.apache.spark.unsafe.types.UTF8String): InternalRow = {
+    val index = if (running || early.isDefined) book.panes.fired(pane) else 0
+    val name =
+      if (!output.ids) PaneName.none
+      else {
+        val (id, merged) = book.panes.nameOf(pane)
+        PaneName(id, merged)
+      }
+    output.fire(book.key, pane.start, pane.end, firing, index, name, book.holds(pane))
+  }
+
+  /** What comes out of keys that have all their rows; they are written back then. */
+  private def leave(books: Iterator[Open]): Iterator[InternalRow] = books.flatMap { book =>
+    byOwnClock(book) ++ book.reopened.panes.iterator.map { case (pane, late) => reopen(book, pane, late) } ++ {
+      store(book)
+      Iterator.empty
+    }
+  }
+
+  /** What fires early of a key whose own clock moves with its rows alone, so that none waits for it. */
+  private def byOwnClock(book: Open): Iterator[InternalRow] =
+    early.filterNot(_ => closesByBatch).fold(Iterator.empty[InternalRow])(firedEarly(book, _))
+
+  private def firedEarly(book: Open, firing: EarlyFiring): Iterator[InternalRow] =
+    book.panes.early(firing).iterator.map { pane =>
+      counts.firedEarly += 1
+      val fired = fire(book, pane, Firing.Early)
+      book.panes.fire(pane)
+      fired
+    }
+
+  private def closing(): Iterator[InternalRow] = timers.fold(Iterator.empty[InternalRow]) { family =>
+    new DueKeys[Open](family, dueAt, clock, counts, keyTypes)(timerToKey(_)) {
+      override protected def load(key: UnsafeRow): Open = ArrivalPanes.this.load(key)
+      override protected def fire(book: Open): Iterator[InternalRow] = closed(book, book.panes.advance(clock.now))
+      override protected def store(book: Open): Long = {
+        ArrivalPanes.this.store(book, hasTimer = false)
+        if (book.panes.isEmpty) PaneCounts.Never else book.panes.nextClose
+      }
+    }
+  }
+
+  private def load(key: UnsafeRow): Open = {
+    val stored = keys.map(_.get(key)).filter(_ ne null)
+    stored.fold(new Open(key, books.empty, isNew = true, None, SlotSizes.empty)) { value =>
+      val due = value.getLong(0)
+      read(key, value, Option.when(due != PaneCounts.Never)(due))
+    }
+  }
+
+  private def read(key: UnsafeRow, value: UnsafeRow, due: Option[Long]): Open = {
+    val sizes = if (value.isNullAt(2)) SlotSizes.empty else SlotSizes.fromBytes(value.getBinary(2))
+    new Open(key, books.fromBytes(value.getBinary(1)), isNew = false, due, sizes)
+  }
+
+  private def store(book: Open, hasTimer: Boolean = true): Unit = keys.foreach { family =>
+    counts.panesOpened += book.panes.countOpen + book.closed - book.openAtFirst
+    book.write()
+    // What ends at the end of time never closes, and has no timer.
+    val next = Option
+      .when(closesByBatch && !book.panes.isEmpty)(book.panes.nextClose)
+      .filter(_ != PaneCounts.Never)
+    val timed = if (hasTimer) book.due else None
+    timers.filter(_ => next != timed).foreach { all =>
+      timed.foreach(old => all.remove(timer(old, book.key)))
+      next.foreach(due => all.insert(timer(due, book.key), KeyOnly.value))
+    }
+    if (!book.panes.isEmpty) {
+      val sizes = if (rows.keepsRows) book.sizes.toBytes else None.orNull
+      val value = keyValue(InternalRow(next.getOrElse(PaneCounts.Never), book.panes.toBytes, sizes))
+      if (book.isNew) family.insert(book.key, value) else family.update(book.key, value)
+    } else if (!book.isNew) family.remove(book.key)
+    queue.foreach(_.move(book))
+  }
+
+  /** A pane of several slots may have too many rows though none of them has: that is found when it closes. */
+  private def checkSize(book: Open, slot: Long): Unit = rows.asked.collect.foreach { collected =>
+    if (book.sizes.add(slot) > collected.maxRows) throw book.tooMany(collected, book.panes.touched.next())
+  }
+
+  /** A slot in memory: at work, or at rest. */
+  private final class Slot(private var work: InternalRow, private var rest: UnsafeRow, val isStored: Boolean) {
+
+    /** Whether it is not as it is in state. */
+    var changed = false
+
+    def toChange: InternalRow = {
+      changed = true
+      atWork
+    }
+
+    def atWork: InternalRow = {
+      if (work eq null) { work = accumulators.load(rest); rest = null }
+      work
+    }
+
+    def atRest: UnsafeRow = {
+      if (rest eq null) { rest = accumulators.rest(work).copy(); work = null }
+      rest
+    }
+
+    /** Its rows of this batch. */
+    def collected: org.apache.spark.sql.mullion.expressions.CollectedRows =
+      atWork.get(0, ArrivalPanes.objects).asInstanceOf[org.apache.spark.sql.mullion.expressions.CollectedRows]
+  }
+
+  /** A key that is worked on.
+    *
+    * @param isNew
+    *   whether there is nothing of it in state
+    * @param due
+    *   when its timer in state is due, if it has one
+    */
+  private final class Open(
+      val key: UnsafeRow,
+      val panes: ArrivalBook,
+      val isNew: Boolean,
+      val due: Option[Long],
+      val sizes: SlotSizes
+  ) extends WaitingKey {
+    override val queued: Option[(Long, Long)] = if (isNew) None else early.flatMap(firstReadings)
+
+    override def firstReadings(firing: EarlyFiring): Option[(Long, Long)] = panes.firstReadings(firing)
+
+    private val slots = mutable.LongMap.empty[Slot]
+    private lazy val fold = accumulators.newFold
+    private var folded = Long.MinValue
+
+    /** What late rows of this batch open by the stream's clock. */
+    lazy val reopened: ReopenedPanes[InternalRow] = new ReopenedPanes(program.isSession)
+
+    val openAtFirst: Long = if (isNew) 0L else panes.countOpen
+
+    /** How many panes late rows have opened in this batch. */
+    var reopenedBefore: Long = 0L
+
+    /** How many panes have closed. */
+    var closed: Long = 0L
+
+    /** A slot for a row. */
+    def slot(id: Long): Slot = slots.getOrElseUpdate(
+      id, {
+        // Rows that are kept are written beside those of other batches, and not added to them.
+        val stored = if (rows.keepsRows) None else inState(id)
+        stored.fold(new Slot(accumulators.blank(), null, isStored = false))(new Slot(null, _, isStored = true))
+      }
+    )
+
+    private def inState(id: Long): Option[UnsafeRow] =
+      if (isNew || panes.isNew(id)) None
+      else content.map(_.get(slotKey(id, key))).filter(_ ne null).map(_.copy())
+
+    /** What a slot holds, at rest. */
+    def rest(id: Long): Option[UnsafeRow] = slots
+      .get(id)
+      .orElse {
+        // Windows that overlap ask for it again.
+        val read = inState(id).map(new Slot(null, _, isStored = true))
+        read.foreach(slots.update(id, _))
+        read
+      }
+      .map(_.atRest)
+
+    /** What a pane holds, at work. */
+    def holds(pane: ArrivalPane): InternalRow = {
+      val of = panes.slotsOf(pane)
+      if (rows.keepsRows) rowsOf(pane, of)
+      else if (of.length == 1) slots.get(of(0)).map(_.atWork).getOrElse(accumulators.load(inState(of(0)).get))
+      else books.counts.fold(sumOf(of))(grid => folding(grid, pane))
+    }
+
+    private def sumOf(of: Array[Long]): InternalRow = {
+      val work = accumulators.blank()
+      of.foreach(rest(_).foreach(accumulators.merge(work, _)))
+      work
+    }
+
+    /** Windows of row numbers close in order, and their slices are all there when they do. */
+    private def folding(grid: SliceGrid, pane: ArrivalPane): InternalRow =
+      if (panes.number < pane.end) sumOf(panes.slotsOf(pane))
+      else {
+        fold.evictBefore(grid.firstSlice(pane.id))
+        var slice = Math.max(folded, grid.firstSlice(pane.id))
+        while (slice <= grid.lastSlice(pane.id)) {
+          rest(slice).foreach(r => fold.push(slice, r.copy()))
+          slice += 1
+        }
+        folded = slice
+        accumulators.load(fold.sum.get.copy())
+      }
+
+    private def rowsOf(pane: ArrivalPane, of: Array[Long]): InternalRow = {
+      val work = accumulators.blank()
+      def add(rest: UnsafeRow): Unit = {
+        accumulators.merge(work, rest)
+        rows.asked.collect.foreach { collected =>
+          val all =
+            work.get(0, ArrivalPanes.objects).asInstanceOf[org.apache.spark.sql.mullion.expressions.CollectedRows]
+          if (all.size > collected.maxRows) throw tooMany(collected, pane)
+        }
+      }
+      of.foreach { id =>
+        pieces(id).foreach(_.foreach(piece => add(piece.value)))
+        slots.get(id).foreach(s => add(s.atRest))
+      }
+      work
+    }
+
+    private def pieces(id: Long): Option[FamilyScan] =
+      if (isNew || panes.isNew(id)) None
+      else content.map(_.range(pieceKey(id, 0L, key).copy(), pieceKey(id, Long.MaxValue, key)))
+
+    def remove(id: Long): Unit = {
+      val slot = slots.remove(id)
+      if (rows.keepsRows) {
+        sizes.remove(id)
+        val found = pieces(id).fold(Vector.empty[UnsafeRow])(scan =>
+          try scan.map(_.key.copy()).toVector
+          finally scan.close()
+        )
+        content.foreach(family => found.foreach(family.remove))
+      } else if (slot.fold(inState(id).isDefined)(_.isStored)) content.foreach(_.remove(slotKey(id, key)))
+    }
+
+    /** Writes what slots hold back to state. */
+    def write(): Unit = content.foreach { family =>
+      slots.iterator.filter(_._2.changed).foreach { case (id, slot) =>
+        if (rows.asked.collect.isEmpty && program.limit.isLess(slot.atRest.getSizeInBytes))
+          throw tooLarge(id, slot.atRest)
+        if (rows.keepsRows) family.insert(pieceKey(id, slot.collected.firstNumber, key), slot.atRest)
+        else if (slot.isStored) family.update(slotKey(id, key), slot.atRest)
+        else family.insert(slotKey(id, key), slot.atRest)
+      }
+    }
+
+    private def tooLarge(slot: Long, rest: UnsafeRow) = {
+      val pane = panes.open.find(panes.slotsOf(_).contains(slot))
+      val name = pane.fold(s"A pane${names.of(key)}")(p => names(p.start, p.end, key))
+      PaneSums.tooLarge(program, functions, rest, rest.getSizeInBytes.toLong, name)
+    }
+
+    def tooMany(collected: Collected, pane: ArrivalPane): dev.mullion.MullionException =
+      CollectRows.tooMany(names(pane.start, pane.end, key), collected)
+  }
+
+  private lazy val names = new PaneNames(program)
+  private val content = partition.map(_.family(contentFamily(program, rows)))
+  private val slotKey = new KeyedPanes.TimedKey(keyTypes, RecordOrder.WithinKey)
+  private lazy val pieceKey = new PieceKey(keyTypes)
+}
+
+private[exec] object ArrivalPanes {
+  import KeyedPanes.{time, timersFamily}
+
+  private val objects = ObjectType(classOf[AnyRef])
+
+  def families(program: WindowProgram, rows: RowProgram): Seq[FamilySpec] =
+    Seq(contentFamily(program, rows), keysFamily(program)) ++
+      Option.when(rows.asked.delayByKey.isEmpty && !program.rules.isInstanceOf[NumberedRules])(timersFamily(program)) ++
+      program.rules.early.filter(_ => rows.asked.delayByKey.isEmpty).map(_ => EarlyKeys.family(program))
+
+  private def contentFamily(program: WindowProgram, rows: RowProgram): FamilySpec =
+    if (!rows.keepsRows) KeyedPanes.accumulatorsFamily(program, "slots", "slot", Nil)
+    else
+      FamilySpec(
+        "pieces",
+        StructType(program.keyFields ++ Seq(time("slot"), time("number"))),
+        Accumulators.schema(program.functions, Nil),
+        RecordOrder.WithinKey
+      )
+
+  private def keysFamily(program: WindowProgram): FamilySpec = FamilySpec(
+    "keys",
+    key = StructType(program.keyFields),
+    value = new StructType().add(time("due")).add("book", BinaryType, nullable = false).add("sizes", BinaryType),
+    RecordOrder.Unordered
+  )
+
+  /** Keys with a slot and the number of a row. */
+  final class PieceKey(keyTypes: Seq[DataType]) {
+    private val numbers = new GenericInternalRow(2)
+    private val both = new JoinedRow()
+    private val projection = UnsafeProjection.create(
+      keyTypes.zipWithIndex.map { case (t, i) => BoundReference(2 + i, t, nullable = true) } ++
+        Seq(BoundReference(0, LongType, nullable = false), BoundReference(1, LongType, nullable = false))
+    )
+
+    def apply(slot: Long, number: Long, key: UnsafeRow): UnsafeRow = {
+      numbers.update(0, slot)
+      numbers.update(1, number)
+      projection(both(numbers, key))
+    }
+  }
+
+  /** Makes the books of keys. */
+  final class Books(program: WindowProgram, rows: RowProgram, clock: BatchClock) {
+    private val counted = rows.asked.running || program.rules.early.isDefined
+
+    /** The slices of windows of row numbers, where their panes share them. */
+    val counts: Option[SliceGrid] = program.rules.window match {
+      case count: CountWindow if !rows.asked.running && count.every < count.size => Some(CountBook.grid(count))
+      case _                                                                     => None
+    }
+
+    private def refused(rules: PaneRules) =
+      throw new IllegalStateException(s"rows of ${rules.describe} are not worked on one by one")
+
+    private val grid = program.rules.window match {
+      case count: CountWindow => Some(CountBook.grid(count))
+      case _                  => None
+    }
+
+    def empty: ArrivalBook = program.rules match {
+      case NumberedRules(count: CountWindow, _)    => new CountBook(count, grid.get, rows.asked.running, 0L)
+      case NumberedRules(GlobalWindow(trigger), _) => GlobalBook.empty(trigger)
+      case aligned: AlignedRules                   => AlignedBook.empty(aligned, rows.asked.running, counted, keyClock)
+      case sessions: SessionRules => SessionBook.empty(sessions, !rows.keepsRows, counted, ids, keyClock)
+      case other                  => refused(other)
+    }
+
+    def fromBytes(bytes: Array[Byte]): ArrivalBook = program.rules match {
+      case NumberedRules(count: CountWindow, _)    => CountBook.fromBytes(count, grid.get, rows.asked.running, bytes)
+      case NumberedRules(GlobalWindow(trigger), _) => GlobalBook.fromBytes(trigger, bytes)
+      case aligned: AlignedRules  => AlignedBook.fromBytes(aligned, rows.asked.running, counted, keyClock, bytes)
+      case sessions: SessionRules => SessionBook.fromBytes(sessions, !rows.keepsRows, counted, ids, keyClock, bytes)
+      case other                  => refused(other)
+    }
+
+    private val ids =
+      if (!program.rules.refinements.ids) SessionIds.none
+      else SessionIds(kept = true, rows.asked.running || rows.asked.delayByKey.isDefined, clock.number)
+
+    private def keyClock: KeyClock =
+      rows.asked.delayByKey.fold(KeyClock.ofStream(clock))(KeyClock.ofKey(_, BatchClock.BeforeAllTime))
+  }
+}

@@ -1,0 +1,105 @@
+package org.apache.spark.sql.mullion.exec.panes
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.mullion.state.records.{Family, KeyOrder}
+import org.apache.spark.sql.types.DataType
+
+import dev.mullion.windows.clock.BatchClock
+
+/** Goes through the keys whose timers are due by the clock of a batch, takes their timers away, and notes when the next
+  * one is due.
+  *
+  * Timers come in order of time; what is known of their keys lies in order of keys. So some thousands of timers are
+  * taken at once, and their keys looked after in the order in which they lie:
+  *
+  * {{{
+  *   timers   12:00 k7   12:00 k2   12:01 k9   12:03 k1   |   12:04 k5 ...
+  *   keys     k1  k2  k7  k9                              |   ...
+  * }}}
+  *
+  * @param dueAt
+  *   where a timer says when it is due
+  * @param keyTypes
+  *   of the columns of a key
+  * @param atOnce
+  *   how many timers are taken at once
+  */
+private[exec] abstract class DueKeys[B](
+    timers: Family,
+    dueAt: Int,
+    clock: BatchClock,
+    counts: PaneCounts,
+    keyTypes: Seq[DataType],
+    atOnce: Int = RadixOrder.AtOnce
+)(keyOf: UnsafeRow => UnsafeRow)
+    extends Iterator[InternalRow] {
+  // What is in state had not closed before this batch.
+  private val scan = timers.scan(clock.before)
+  private val numberOf = new KeyOrder(keyTypes, 0)
+  private val taken = new java.util.ArrayList[UnsafeRow]
+  // Their positions, in the order in which the keys lie.
+  private val inOrder = new RadixOrder
+  private var fired = 0
+  private var current = Option.empty[B]
+  private var firings: Iterator[InternalRow] = Iterator.empty
+  private var isScanned = false
+  private var nextDue = PaneCounts.Never
+
+  /** What is known of a key, whose timer is gone. */
+  protected def load(key: UnsafeRow): B
+
+  /** What it gives. */
+  protected def fire(book: B): Iterator[InternalRow]
+
+  /** Writes it back once that is used up; when it is due next, or `PaneCounts.Never`. */
+  protected def store(book: B): Long
+
+  override def hasNext: Boolean = {
+    while (!firings.hasNext && goesOn()) {
+      val book = load(taken.get(inOrder(fired).toInt))
+      current = Some(book)
+      firings = fire(book)
+      fired += 1
+    }
+    firings.hasNext
+  }
+
+  /** Takes leave of a key whose firings are used up; whether there is another. */
+  private def goesOn(): Boolean = {
+    current.foreach(book => waitsUntil(store(book)))
+    current = None
+    fired < taken.size || take()
+  }
+
+  private def waitsUntil(due: Long): Unit = nextDue = Math.min(nextDue, due)
+
+  override def next(): InternalRow = {
+    if (!hasNext) throw new NoSuchElementException("no key is due")
+    firings.next()
+  }
+
+  /** Takes the timers that are next; whether there are any. */
+  private def take(): Boolean = {
+    taken.clear()
+    inOrder.clear()
+    fired = 0
+    while (!isScanned && taken.size < atOnce) {
+      val timer = if (scan.hasNext) Some(scan.next().key) else None
+      timer.filter(at => clock.closes(at.getLong(dueAt))) match {
+        case Some(due) =>
+          val key = keyOf(due).copy()
+          inOrder.add(taken.size.toLong, numberOf(key))
+          taken.add(key)
+          timers.remove(due)
+        case None =>
+          timer.foreach(at => waitsUntil(at.getLong(dueAt)))
+          isScanned = true
+          scan.close()
+      }
+    }
+    inOrder.sort()
+    if (taken.isEmpty) counts.nextClose = nextDue
+    !taken.isEmpty
+  }
+}

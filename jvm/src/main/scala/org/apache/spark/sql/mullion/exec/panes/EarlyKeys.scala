@@ -1,0 +1,98 @@
+package org.apache.spark.sql.mullion.exec.panes
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrder, StatePartition}
+import org.apache.spark.sql.types.{DataType, StructType}
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.rules.EarlyFiring
+
+/** A key that may have panes waiting to fire early. */
+private[exec] trait WaitingKey {
+  def key: UnsafeRow
+
+  /** The readings that it waits under in state, if it does. */
+  def queued: Option[(Long, Long)]
+
+  /** The readings of the pane that fires early first, if one waits. */
+  def firstReadings(early: EarlyFiring): Option[(Long, Long)]
+}
+
+/** The keys with a pane that waits to fire early, in the order in which they fall due: by what the clocks read when
+  * that pane opened or last fired (see [[EarlyFiring]]).
+  *
+  * {{{
+  *   early   (event, wall, key)
+  * }}}
+  */
+private[exec] abstract class EarlyKeys[B <: WaitingKey](
+    early: EarlyFiring,
+    family: Family,
+    keyTypes: Seq[DataType],
+    clock: BatchClock,
+    counts: PaneCounts
+) {
+  private val queued = new KeyedPanes.TimedKey(keyTypes, RecordOrder.ByFirst(2))
+  private val toKey = queued.toKey
+
+  /** What is known of a key. */
+  protected def load(key: UnsafeRow): B
+
+  /** What of it fires early. */
+  protected def fire(book: B): Iterator[InternalRow]
+
+  /** Writes it back once that is used up, and puts it where it waits now. */
+  protected def store(book: B): Unit
+
+  /** Puts a key where its first waiting pane is now. */
+  def move(book: B): Unit = {
+    val now = book.firstReadings(early)
+    if (now != book.queued) {
+      book.queued.foreach { case (event, wall) => family.remove(queued(event, wall, book.key)) }
+      now.foreach { case (event, wall) => family.insert(queued(event, wall, book.key), KeyOnly.value) }
+    }
+  }
+
+  /** What fires early in this batch, once all that closes has closed. */
+  def firing(): Iterator[InternalRow] = new DueScan(family.scan(Long.MinValue)) {
+    private var waiting = Option.empty[(Long, Long)]
+
+    override protected def isDue(key: UnsafeRow): Boolean = {
+      val readings = (key.getLong(0), key.getLong(1))
+      val due = early.isDue(readings._1, readings._2, clock)
+      if (!due) waitsFrom(Some(readings))
+      due
+    }
+
+    override protected def exhausted(): Unit = waitsFrom(None)
+
+    override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
+      val book = load(toKey(key).copy())
+      EarlyKeys.this.fire(book) ++ {
+        book.firstReadings(early).foreach(r => waiting = Some(waiting.fold(r)(first(_, r))))
+        store(book)
+        Iterator.empty
+      }
+    }
+
+    private def waitsFrom(readings: Option[(Long, Long)]): Unit =
+      (readings ++ waiting).reduceOption(first).foreach { case (event, wall) =>
+        counts.nextEarlyEvent = early.eventDue(event)
+        counts.nextEarlyWall = early.wallDue(wall)
+      }
+
+    private def first(a: (Long, Long), b: (Long, Long)): (Long, Long) = (Math.min(a._1, b._1), Math.min(a._2, b._2))
+  }
+}
+
+private[exec] object EarlyKeys {
+  def family(program: WindowProgram): FamilySpec = FamilySpec(
+    "early",
+    StructType(Seq(KeyedPanes.time("event"), KeyedPanes.time("wall")) ++ program.keyFields),
+    KeyOnly.schema,
+    RecordOrder.ByFirst(2)
+  )
+
+  def of(program: WindowProgram, partition: StatePartition): Family = partition.family(family(program))
+}

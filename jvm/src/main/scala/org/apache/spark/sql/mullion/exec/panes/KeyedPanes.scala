@@ -1,0 +1,266 @@
+package org.apache.spark.sql.mullion.exec.panes
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
+import org.apache.spark.sql.types._
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.rules.EarlyFiring
+
+/** What is known of the panes of one key, while a batch works on them. */
+private[exec] trait KeyBook extends WaitingKey {
+
+  /** When the key's timer in state is due; `KeyBook.NoTimer` where it has none. */
+  def timer: Long
+
+  /** Whether it has no open pane. */
+  def isEmpty: Boolean
+
+  /** When the clock next does something to its panes, if it has one: at the end of time, perhaps. */
+  def nextDue: Long
+
+  /** What of it stands in the record of the key beside the time of the next close: two columns of bytes, the second may
+    * be null.
+    */
+  def stored: (Array[Byte], Array[Byte])
+}
+
+private[exec] object KeyBook {
+
+  /** The timer of a key that is not in state: what has one there does not wait for ever. */
+  val NoTimer: Long = Long.MinValue
+}
+
+/** Panes that are looked after key by key: which panes a key has stands in a record of its own, so that nothing is
+  * looked for that is not there, and each key has one timer: when its next pane closes, or fires on time.
+  *
+  * {{{
+  *   ...                         -> accumulators, as the kind of window wants them
+  *   keys    (key)               -> when its next pane closes, its panes [, their firings, or what they hold]
+  *   timers  (due, key)          -> the keys that have a pane to close, by when
+  *   early   (event, wall, key)  -> the keys that have a pane waiting to fire, by its readings of the clocks
+  * }}}
+  *
+  * A key's record is read and written once a batch: see [[KeyRuns]].
+  */
+private[exec] abstract class KeyedPanes[B <: KeyBook](
+    program: WindowProgram,
+    clock: BatchClock,
+    partition: StatePartition,
+    counts: PaneCounts
+) extends AddingPanes {
+  import KeyedPanes._
+
+  protected val accumulators: Accumulators = program.accumulators(PaneSums.notes(program))
+  protected val output: PaneOutput = program.paneOutput(program.keys, PaneSums.notes(program))
+  protected val firesOpen: Boolean = program.rules.firesOpen
+
+  /** The keys of accumulators. */
+  protected lazy val timed: TimedKey = new TimedKey(keyTypes, RecordOrder.WithinKey)
+  protected lazy val keyOf: UnsafeProjection = UnsafeProjection.create(program.keys, program.partial)
+
+  private val keyTypes = program.keys.map(_.dataType)
+  private val keys = partition.family(keysFamily(program))
+  private val timers = partition.family(timersFamily(program))
+  private val timerAt = new TimedKey(keyTypes, program.timeOrder)
+  private val dueAt = timersFamily(program).times.head
+  private val timerChanges = new TimerChanges(timers, dueAt, keyTypes.length + 1)
+  private lazy val timerToKey = timerAt.toKey
+  private val queue = program.rules.early.map { early =>
+    new EarlyKeys[B](early, EarlyKeys.of(program, partition), keyTypes, clock, counts) {
+      override protected def load(key: UnsafeRow): B = KeyedPanes.this.load(key)
+      override protected def fire(book: B): Iterator[InternalRow] = fireEarly(book, early)
+      override protected def store(book: B): Unit = { KeyedPanes.this.store(book); () }
+    }
+  }
+  private val runs = new KeyRuns[B](program.keys, program.partial)(load)
+  // What comes out of the keys that a row shows to be complete.
+  private var left = Iterator.empty[InternalRow]
+  private val leaveAll: Iterator[B] => Unit = books => {
+    val first = leave(books.next())
+    left = if (books.hasNext) first ++ books.flatMap(leave) else first
+  }
+  private lazy val keyValue = UnsafeProjection.create(keysFamily(program).value)
+  private lazy val known = new SpecificInternalRow(keysFamily(program).value)
+
+  /** The book of a key that is in state.
+    *
+    * @param due
+    *   when its timer is due
+    * @param panes
+    *   with `beside` what `KeyBook.stored` gave
+    */
+  protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], beside: Option[Array[Byte]]): B
+
+  protected def newBook(key: UnsafeRow): B
+
+  /** Applies a partial row. */
+  protected def update(book: B, row: InternalRow): Unit
+
+  /** What comes out of a key once the batch's rows are applied to it. */
+  protected def applied(book: B): Iterator[InternalRow] = Iterator.empty
+
+  /** The firing of a partial row that needs no state, if it is such. */
+  protected def atOnce(row: InternalRow): Option[InternalRow]
+
+  /** Fires what closes of a key, and drops it once that is used up; then what fires on time. */
+  protected def close(book: B): Iterator[InternalRow]
+
+  /** Fires what of a key fires early. */
+  protected def fireEarly(book: B, early: EarlyFiring): Iterator[InternalRow]
+
+  /** A key's open panes, for a look. */
+  protected def look(book: B, due: Long): Iterator[OpenPane]
+
+  /** Called with a book once the batch's rows are applied to it, before anything of it closes. */
+  protected def onApplied(book: B): Unit = ()
+
+  override def add(row: InternalRow): Iterator[InternalRow] = {
+    val now = atOnce(row)
+    if (now.isDefined) now.iterator
+    else {
+      left = Iterator.empty
+      update(runs(row)(leaveAll), row)
+      left
+    }
+  }
+
+  override def finish(): Iterator[InternalRow] =
+    runs.left().flatMap(leave) ++ closing() ++ queue.fold(Iterator.empty[InternalRow])(_.firing()) ++ {
+      timerChanges.flush()
+      Iterator.empty
+    }
+
+  override def openPanes(): Iterator[OpenPane] =
+    timers.scan(Long.MinValue).flatMap(timer => look(load(timerToKey(timer.key).copy()), timer.key.getLong(dueAt)))
+
+  /** Takes leave of a key that has all its rows. */
+  private def leave(book: B): Iterator[InternalRow] = {
+    onApplied(book)
+    // What is due closes here, where the key is at hand, and its timer need not be found.
+    val isDue = !book.isEmpty && clock.closes(book.nextDue)
+    val firings = if (isDue) applied(book) ++ close(book) else applied(book)
+    if (firings.isEmpty) {
+      store(book)
+      Iterator.empty
+    } else firings ++ { store(book); Iterator.empty }
+  }
+
+  private def closing(): Iterator[InternalRow] = {
+    timerChanges.flush()
+    new DueKeys[B](timers, dueAt, clock, counts, keyTypes)(timerToKey(_)) {
+      override protected def load(key: UnsafeRow): B = KeyedPanes.this.load(key)
+      override protected def fire(book: B): Iterator[InternalRow] = close(book)
+      override protected def store(book: B): Long = KeyedPanes.this.store(book, hasTimer = false)
+    }
+  }
+
+  private def load(key: UnsafeRow): B = {
+    val stored = keys.look(key)
+    if (stored eq null) newBook(key)
+    else read(key, stored.getLong(0), stored.getBinary(1), Option.unless(stored.isNullAt(2))(stored.getBinary(2)))
+  }
+
+  /** Writes back what is known of a key, and its timers where they moved; when it is due next, or `PaneCounts.Never`.
+    *
+    * @param hasTimer
+    *   whether the timer that it came with is still there
+    */
+  private def store(book: B, hasTimer: Boolean = true): Long = {
+    val stays = !book.isEmpty
+    val wasThere = book.timer != KeyBook.NoTimer
+    val due = if (stays) book.nextDue else PaneCounts.Never
+    val timer = if (hasTimer) book.timer else KeyBook.NoTimer
+    if (!stays || timer != due) {
+      if (timer != KeyBook.NoTimer) timerChanges.remove(timerAt(timer, book.key))
+      if (stays) timerChanges.insert(timerAt(due, book.key))
+    }
+    if (stays) {
+      val (panes, beside) = book.stored
+      known.setLong(0, due)
+      known.update(1, panes)
+      known.update(2, beside)
+      if (wasThere) keys.update(book.key, keyValue(known)) else keys.insert(book.key, keyValue(known))
+    } else if (wasThere) keys.remove(book.key)
+    queue.foreach(_.move(book))
+    due
+  }
+}
+
+private[exec] object KeyedPanes {
+
+  /** Keys with one or two times. Those of one key differ in their times alone, which are set where they stand. */
+  final class TimedKey(keyTypes: Seq[DataType], order: RecordOrder) {
+    private val times = order match {
+      case RecordOrder.ByFirst(of) => of
+      case _                       => 1
+    }
+    private val timesFirst = order.isInstanceOf[RecordOrder.ByFirst]
+    private val timesAt = if (timesFirst) 0 else keyTypes.length
+    private val projection = {
+      val key = keyTypes.zipWithIndex.map { case (t, i) => BoundReference(i, t, nullable = true) }
+      val time = Seq.fill(times)(Literal(0L))
+      UnsafeProjection.create(if (timesFirst) time ++ key else key ++ time)
+    }
+    private val noKey = new UnsafeRow(0)
+    private var of = noKey
+    private var row = noKey
+
+    /** The row is the next call's as well.
+      *
+      * @param key
+      *   a row that stays as it is
+      */
+    def apply(time: Long, key: UnsafeRow): UnsafeRow = {
+      if (of ne key) {
+        row = projection(key)
+        of = key
+      }
+      row.setLong(timesAt, time)
+      row
+    }
+
+    def apply(event: Long, wall: Long, key: UnsafeRow): UnsafeRow = {
+      apply(event, key).setLong(timesAt + 1, wall)
+      row
+    }
+
+    /** The key without its times. */
+    def toKey: UnsafeProjection = {
+      val from = if (timesFirst) times else 0
+      UnsafeProjection.create(keyTypes.zipWithIndex.map { case (t, i) => BoundReference(from + i, t, nullable = true) })
+    }
+  }
+
+  def families(program: WindowProgram): Seq[FamilySpec] =
+    Seq(keysFamily(program), timersFamily(program)) ++ program.rules.early.map(_ => EarlyKeys.family(program))
+
+  /** The accumulators of a key, each by a time, in order of their times. */
+  def accumulatorsFamily(
+      program: WindowProgram,
+      name: String,
+      at: String,
+      notes: Seq[DataType]
+  ): FamilySpec = FamilySpec(
+    name,
+    key = StructType(program.keyFields :+ time(at)),
+    value = Accumulators.schema(program.functions, notes),
+    RecordOrder.WithinKey
+  )
+
+  private[exec] def time(name: String): StructField = StructField(name, LongType, nullable = false)
+
+  private def keysFamily(program: WindowProgram): FamilySpec = FamilySpec(
+    "keys",
+    key = StructType(program.keyFields),
+    value = new StructType()
+      .add(time("due"))
+      .add("panes", BinaryType, nullable = false)
+      .add(if (program.isSession) "accumulators" else "firings", BinaryType),
+    RecordOrder.Unordered
+  )
+
+  private[exec] def timersFamily(program: WindowProgram): FamilySpec =
+    FamilySpec("timers", StructType(program.timed(time("due"), program.keyFields)), KeyOnly.schema, program.timeOrder)
+}

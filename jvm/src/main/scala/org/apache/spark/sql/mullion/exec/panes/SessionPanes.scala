@@ -1,0 +1,269 @@
+package org.apache.spark.sql.mullion.exec.panes
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
+import org.apache.spark.unsafe.types.UTF8String
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.key.{PaneId, SessionSet}
+import dev.mullion.windows.rules.{EarlyFiring, FiringKind, LatePolicy, SessionRules}
+import dev.mullion.windows.spec.TimeMath
+
+/** Panes of sessions: each an accumulator by the start of its session. Which sessions a key has stands in its record
+  * (see [[KeyedPanes]]), and what they hold too if they are few and small. So a batch reads and writes the accumulators
+  * of those sessions only that its rows touch.
+  *
+  * {{{
+  *   sessions  (start, key)      -> accumulator, of keys with many
+  * }}}
+  *
+  * The partial rows of a batch are of rows less than a gap apart, with the first and the last of their times. Rows that
+  * may be late come one time at a time, marked: they are late unless they touch a session that was open before this
+  * batch.
+  */
+private[exec] final class SessionPanes(
+    program: WindowProgram,
+    rules: SessionRules,
+    clock: BatchClock,
+    partition: StatePartition,
+    counts: PaneCounts
+) extends KeyedPanes[SessionPanes.Book](program, clock, partition, counts) {
+  import SessionPanes._
+
+  private val sums = new PaneSums(program, partition, sessionsFamily(program), accumulators, accumulators.width)
+  private val names = new PaneNames(program)
+  private val inState =
+    new SessionSums.InState(partition.family(sessionsFamily(program)), sums, timed, accumulators)
+  private val mayBeLateAt = program.keys.length + 1
+  private val gapAt = program.keys.length + 2
+  private val firstAt = program.partial.length - program.extras.length
+  private val lastAt = firstAt + 1
+  private val rowsAt = program.rowsAt.get
+  private val fixedGap = rules.window.gap
+  private val ids = rules.refinements.ids
+  // The starts of the sessions that a partial row touches.
+  private var touched = new Array[Long](4)
+  private var touches = 0
+  private val touch: Long => Unit = { start =>
+    if (touches == touched.length) touched = java.util.Arrays.copyOf(touched, 2 * touches)
+    touched(touches) = start
+    touches += 1
+  }
+  // Rows that may be late are put aside whole, and looked at once more when the input is used up. Those that were not
+  // late touch what of their key was open before this batch: what is kept for that is part of state, and not the rows'.
+  private val openBefore = new java.util.HashMap[UnsafeRow, SessionSet]()
+  private lazy val keyOfAside = UnsafeProjection.create(program.keys, program.lateKey)
+
+  override def isLate(row: UnsafeRow): Boolean = {
+    val before = if (openBefore.isEmpty) None.orNull else openBefore.get(keyOfAside(row))
+    (before eq null) || {
+      val first = row.getLong(program.keys.length)
+      !before.touches(first, TimeMath.plus(first, fixedGap.getOrElse(row.getLong(program.keys.length + 1))))
+    }
+  }
+
+  override protected def newBook(key: UnsafeRow): Book =
+    new Book(
+      rules,
+      clock,
+      key,
+      KeyBook.NoTimer,
+      SessionSet.empty,
+      SessionSet.empty,
+      None,
+      new SessionSums.InHand(inState, key),
+      accumulators
+    )
+
+  override protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], beside: Option[Array[Byte]]): Book = {
+    val open = SessionSet.fromBytes(panes, firesOpen, ids)
+    val queued = rules.early.flatMap(open.firstToFire).map(s => (s.eventReading, s.wallReading))
+    val held = new SessionSums.InHand(inState, key)
+    beside.foreach(held.read(open, _))
+    new Book(rules, clock, key, due, open, SessionSet.fromBytes(panes, firesOpen, ids), queued, held, accumulators)
+  }
+
+  override protected def atOnce(row: InternalRow): Option[InternalRow] = None
+
+  override protected def update(book: Book, row: InternalRow): Unit = {
+    val first = row.getLong(firstAt)
+    val end = TimeMath.plus(row.getLong(lastAt), fixedGap.getOrElse(row.getLong(gapAt)))
+    val mayBeLate = row.getBoolean(mayBeLateAt)
+    if (!mayBeLate || book.before.touches(first, end)) {
+      if (mayBeLate && rules.late == LatePolicy.Emit) openBefore.put(book.key, book.before)
+      val before = book.open.size
+      merge(book.open, book.sums, book.key, first, end, row)
+      counts.panesOpened += book.open.size - before
+    } else {
+      counts.countLate(row.getLong(rowsAt), rules.late)
+      rules.late match {
+        case LatePolicy.Drop | LatePolicy.Emit         => ()
+        case LatePolicy.Reopen | LatePolicy.ReopenEach =>
+          merge(book.reopened, book.sumsReopened, book.key, first, end, row)
+      }
+    }
+  }
+
+  /** Sessions that late rows made: due at once, so they need no state. */
+  private def reopened(book: Book): Iterator[InternalRow] =
+    if (book.reopened.isEmpty) Iterator.empty
+    else {
+      counts.firedClose += book.reopened.size
+      book.reopened.iterator.map { session =>
+        val name = output.nameOfReopened(session.first, session.end, clock.number)
+        fire(book, session, Firing.Close, name, book.sumsReopened.whole(session.first))
+      }
+    }
+
+  override protected def applied(book: Book): Iterator[InternalRow] =
+    if (!rules.refinements.fires) reopened(book)
+    else
+      reopened(book) ++ book.open.iterator.flatMap { session =>
+        rules.afterRows(session.end, session.rows, session.wasOnTime, clock).map(fireOpen(book, session, _))
+      }
+
+  override protected def close(book: Book): Iterator[InternalRow] = {
+    val closing = new Iterator[InternalRow] {
+      override def hasNext: Boolean = !book.open.isEmpty && clock.closes(rules.closeDue(book.open(0).end))
+
+      override def next(): InternalRow = {
+        val session = book.open(0)
+        val row = fire(book, session, Firing.Close, book.sums.whole(session.first))
+        book.sums.remove(session.first)
+        book.open.removeFirst()
+        counts.panesClosed += 1
+        counts.firedClose += 1
+        row
+      }
+    }
+    def endsNow(session: SessionSet.Session) = !session.wasOnTime && rules.isOnTime(session.end, clock)
+    if (!rules.refinements.onTime) closing
+    else closing ++ book.open.iterator.filter(endsNow).map(fireOpen(book, _, FiringKind.OnTime))
+  }
+
+  override protected def fireEarly(book: Book, early: EarlyFiring): Iterator[InternalRow] =
+    book.open.iterator.filter(_.isDue(early, clock)).map(fireOpen(book, _, FiringKind.Early))
+
+  override protected def look(book: Book, due: Long): Iterator[OpenPane] = book.open.iterator.map { session =>
+    val row = fire(book, session, Firing.Close, book.sums.whole(session.first))
+    OpenPane(row, Option.when(firesOpen)(session.wallReading))
+  }
+
+  private def fireOpen(book: Book, session: SessionSet.Session, kind: FiringKind): InternalRow = {
+    counts.fired(kind)
+    val row = fire(book, session, Firing.of(kind), book.sums.whole(session.first))
+    session.fire(kind, clock)
+    if (!rules.refinements.accumulate) book.sums.clear(session.first)
+    row
+  }
+
+  private def fire(
+      book: Book,
+      session: SessionSet.Session,
+      firing: UTF8String,
+      accumulator: UnsafeRow
+  ): InternalRow =
+    fire(book, session, firing, nameOf(session), accumulator)
+
+  private def fire(
+      book: Book,
+      session: SessionSet.Session,
+      firing: UTF8String,
+      name: PaneName,
+      accumulator: UnsafeRow
+  ): InternalRow =
+    output.fire(book.key, session.first, session.end, firing, session.fired, name, accumulators.load(accumulator))
+
+  private def nameOf(session: SessionSet.Session): PaneName =
+    if (!ids) PaneName.none
+    else {
+      session.name(origin(rules, clock))
+      PaneName(session.id.text, session.merged.map(_.text))
+    }
+
+  /** Adds a partial row to `open`, and makes one accumulator of those that it touches, in order of time. */
+  private def merge(
+      open: SessionSet,
+      accumulatorsOf: SessionSums,
+      key: UnsafeRow,
+      first: Long,
+      end: Long,
+      row: InternalRow
+  ): Unit = {
+    touches = 0
+    val session = open.add(first, end, row.getLong(rowsAt), clock)(touch)
+    def checked(rest: UnsafeRow) = {
+      if (sums.isTooLarge(rest)) throw sums.tooLarge(rest, names(session.first, session.end, key))
+      rest
+    }
+    if (touches == 0) accumulatorsOf.insert(first, checked(accumulators.rest(accumulators.open(row))))
+    else if (touches == 1 && touched(0) <= first) {
+      val work = accumulators.load(accumulatorsOf.get(touched(0)))
+      accumulators.add(work, row)
+      accumulatorsOf.update(touched(0), checked(accumulatorsOf.store(touched(0), work)))
+    } else {
+      // The row comes between sessions, or before one: what they hold is added up in order of time.
+      var added = false
+      var sum = Option.empty[UnsafeRow]
+      def add(next: UnsafeRow): Unit = sum = Some(sum.fold(next.copy())(accumulators.addTo(_, next)))
+      touched.take(touches).foreach { start =>
+        if (!added && start > first) { add(accumulators.rest(accumulators.open(row)).copy()); added = true }
+        add(accumulatorsOf.whole(start))
+        accumulatorsOf.remove(start)
+      }
+      if (!added) add(accumulators.rest(accumulators.open(row)).copy())
+      sum.foreach(all => accumulatorsOf.insert(session.first, checked(all)))
+    }
+  }
+}
+
+private[exec] object SessionPanes {
+
+  /** The sessions of one key.
+    *
+    * @param openBefore
+    *   those that were open before this batch, as they were: only rows that may be late have them read
+    */
+  final class Book(
+      rules: SessionRules,
+      clock: BatchClock,
+      val key: UnsafeRow,
+      val timer: Long,
+      val open: SessionSet,
+      openBefore: => SessionSet,
+      val queued: Option[(Long, Long)],
+      val sums: SessionSums.InHand,
+      accumulators: Accumulators
+  ) extends KeyBook {
+    lazy val before: SessionSet = openBefore
+    lazy val sumsReopened: SessionSums.InMemory = new SessionSums.InMemory(accumulators)
+    val reopened: SessionSet = SessionSet.empty
+
+    override def isEmpty: Boolean = open.isEmpty
+
+    override def nextDue: Long =
+      if (!rules.refinements.onTime) rules.closeDue(open(0).end)
+      else open.iterator.map(s => Math.max(clock.now, rules.nextDue(s.end, s.wasOnTime))).min
+
+    override def firstReadings(early: EarlyFiring): Option[(Long, Long)] =
+      open.firstToFire(early).map(s => (s.eventReading, s.wallReading))
+
+    override def stored: (Array[Byte], Array[Byte]) = {
+      val ids = rules.refinements.ids
+      if (ids) open.foreach(_.name(origin(rules, clock)))
+      (open.toBytes(rules.firesOpen, ids), sums.leave(open))
+    }
+  }
+
+  /** What tells sessions apart that open with one time. */
+  private def origin(rules: SessionRules, clock: BatchClock): Long =
+    if (rules.window.gap.isDefined) 0L else PaneId.origin(clock.number, 0L)
+
+  def families(program: WindowProgram): Seq[FamilySpec] =
+    (sessionsFamily(program) +: PaneSums.chunksFamily(program, sessionsFamily(program)).toSeq) ++
+      KeyedPanes.families(program)
+
+  private def sessionsFamily(program: WindowProgram): FamilySpec =
+    KeyedPanes.accumulatorsFamily(program, "sessions", "start", PaneSums.notes(program))
+}

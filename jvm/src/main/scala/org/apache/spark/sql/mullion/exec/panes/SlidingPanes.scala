@@ -1,0 +1,342 @@
+package org.apache.spark.sql.mullion.exec.panes
+
+import java.nio.ByteBuffer
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
+import org.apache.spark.unsafe.types.UTF8String
+
+import dev.mullion.MullionException
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.key.PaneFirings
+import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, FiringKind, SlicedRules}
+import dev.mullion.windows.sets.SliceSet
+import dev.mullion.windows.spec.{Duration, TimeMath}
+
+/** Panes of windows that overlap, as sums of shared slices: a row is stored once, in its slice. Which slices a key has
+  * stands in its record (see [[KeyedPanes]]).
+  *
+  * {{{
+  *   slices  (ordinal, key)      -> accumulator
+  * }}}
+  */
+private[exec] final class SlidingPanes(
+    program: WindowProgram,
+    rules: SlicedRules,
+    clock: BatchClock,
+    partition: StatePartition,
+    counts: PaneCounts
+) extends KeyedPanes[SlidingPanes.Book](program, clock, partition, counts) {
+  import SlidingPanes._
+
+  private val sums = new PaneSums(program, partition, slicesFamily(program), accumulators, accumulators.width)
+  private val names = new PaneNames(program)
+  private val slices = partition.family(slicesFamily(program))
+  private val emitsEmpty = rules.refinements.empty
+  private val reopenedAt = program.reopenedAt
+  private val sliceAt = program.keys.length
+  private val ordinalAt = program.keys.length
+  private val rowsAt = program.rowsAt.getOrElse(-1)
+
+  /** The first windows that were open before this batch, and that are open after it. */
+  private val firstOpenBefore =
+    if (clock.before == BatchClock.BeforeAllTime) Long.MinValue else rules.firstOpen(clock.before)
+  private val firstOpenNow = rules.firstOpen(clock.now)
+
+  override protected def newBook(key: UnsafeRow): Book =
+    new Book(
+      rules,
+      clock,
+      key,
+      KeyBook.NoTimer,
+      SliceSet.empty,
+      PaneFirings.empty,
+      None,
+      0,
+      firstOpenBefore,
+      SliceSet.None
+    )
+
+  override protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], firings: Option[Array[Byte]]): Book = {
+    val bytes = ByteBuffer.wrap(panes)
+    val known = if (emitsEmpty) bytes.getLong() else SliceSet.None
+    val slices = SliceSet.fromBytes(java.util.Arrays.copyOfRange(panes, bytes.position(), panes.length))
+    val fired = firings.fold(PaneFirings.empty)(PaneFirings.fromBytes)
+    val queued = rules.early.flatMap(fired.firstReadings)
+    val open = rules.countWindows(slices, firstOpenBefore)
+    new Book(rules, clock, key, due, slices, fired, queued, open, firstOpenBefore, known)
+  }
+
+  /** Late rows that reopen panes need no state: those are due at once. Of windows on a grid each is one pane's. */
+  override protected def atOnce(row: InternalRow): Option[InternalRow] = rules match {
+    case aligned: AlignedRules if isLate(row) =>
+      val pane = row.getLong(sliceAt)
+      counts.firedClose += 1
+      val (start, end) = (aligned.paneStart(pane), aligned.paneEnd(pane))
+      val name = output.nameOfReopened(start, end, clock.number)
+      Some(output.fire(keyOf(row), start, end, Firing.Close, 0, name, accumulators.open(row)))
+    case _ => None
+  }
+
+  private def isLate(row: InternalRow): Boolean = reopenedAt.exists(row.getBoolean)
+
+  override protected def update(book: Book, row: InternalRow): Unit = {
+    val ordinal = row.getLong(sliceAt)
+    if (isLate(row)) { book.late.put(ordinal, accumulators.rest(accumulators.open(row)).copy()); () }
+    else {
+      val key = timed(ordinal, book.key)
+      if (book.slices.add(ordinal)) slices.insert(key, toState(book, key, ordinal, accumulators.open(row)))
+      else {
+        val work = accumulators.load(slices.get(key))
+        accumulators.add(work, row)
+        slices.update(key, toState(book, key, ordinal, work))
+      }
+      if (emitsEmpty) book.know(ordinal)
+      if (firesOpen) book.came += ordinal -> (if (rowsAt < 0) 1L else row.getLong(rowsAt))
+    }
+  }
+
+  /** A slice as it is put into state. */
+  private def toState(book: Book, key: UnsafeRow, ordinal: Long, work: InternalRow): UnsafeRow = {
+    val rest = sums.store(key, work)
+    if (sums.isTooLarge(rest)) {
+      var windows = List.empty[Long]
+      rules.foreachWindow(book.slices, ordinal, firstOpenBefore)(window => windows ::= window)
+      throw sums.tooLarge(rest, windows.lastOption.fold(s"A pane${names.of(book.key)}")(nameOf(book, _)))
+    }
+    rest
+  }
+
+  private def nameOf(book: Book, window: Long) = names(rules.windowStart(window), rules.windowEnd(window), book.key)
+
+  override protected def applied(book: Book): Iterator[InternalRow] = {
+    // Once all rows of the batch are there: which windows hold a row may depend on them.
+    book.came.foreach { case (slice, rows) =>
+      rules.foreachWindow(book.slices, slice, firstOpenBefore)(book.firings.touch(_, rows, clock))
+    }
+    book.came.clear()
+    val forRows =
+      if (!rules.refinements.fires) Iterator.empty
+      else {
+        val firing = book.firings.afterRows(rules, clock)
+        // Of one kind at a time: overlapping windows that fire alike are read in one go.
+        afterRowsKinds.iterator.flatMap(kind => fireOpen(book, firing.collect { case (w, `kind`) => w }.toArray, kind))
+      }
+    if (reopenedAt.isEmpty) forRows else reopened(book) ++ forRows
+  }
+
+  /** The windows about late rows, of late rows alone. */
+  private def reopened(book: Book): Iterator[InternalRow] = {
+    val fold = accumulators.newFold
+    val rows = book.late.entrySet.iterator.asScala.buffered
+    counts.firedClose += book.late.size
+    // The keys are read ahead of the rows of their windows.
+    book.late.keySet.toArray(Array.empty[java.lang.Long]).iterator.map { window =>
+      fold.evictBefore(rules.firstSlice(window))
+      while (rows.hasNext && rows.head.getKey <= rules.lastSlice(window)) {
+        val row = rows.next()
+        fold.push(row.getKey, row.getValue)
+      }
+      val sum = accumulators.load(fold.sum.getOrElse(throw new IllegalStateException(s"no row at $window")).copy())
+      val (start, end) = (rules.windowStart(window), rules.windowEnd(window))
+      output.fire(book.key, start, end, Firing.Close, 0, output.nameOfReopened(start, end, clock.number), sum)
+    }
+  }
+
+  override protected def close(book: Book): Iterator[InternalRow] = {
+    val windows =
+      if (emitsEmpty) book.allFrom(firstOpenBefore, firstOpenNow)
+      else windowsFrom(book, firstOpenBefore, w => clock.closes(rules.windowCloseDue(w)))
+    counts.panesClosed +=
+      rules.countWindows(book.slices, firstOpenBefore) - rules.countWindows(book.slices, firstOpenNow)
+    counts.firedClose += windows.length
+    fire(book, windows, Firing.Close) ++ {
+      dropClosed(book)
+      if (rules.refinements.onTime)
+        fireOpen(book, book.firings.onTime(firstOpenNow, rules, clock), FiringKind.OnTime)
+      else Iterator.empty
+    }
+  }
+
+  override protected def fireEarly(book: Book, early: EarlyFiring): Iterator[InternalRow] = {
+    book.openFrom = firstOpenNow
+    fireOpen(book, book.firings.due(early, clock), FiringKind.Early)
+  }
+
+  private def fireOpen(book: Book, windows: Array[Long], kind: FiringKind): Iterator[InternalRow] = {
+    counts.fired(kind, windows.length.toLong)
+    fire(book, windows, Firing.of(kind)) ++ {
+      windows.foreach(book.firings.fire(_, kind, clock))
+      Iterator.empty
+    }
+  }
+
+  /** Windows before the one that the timer is for have closed, though their last slices are still there for later ones.
+    */
+  override protected def look(book: Book, due: Long): Iterator[OpenPane] = {
+    val first =
+      if (!firesOpen) rules.windowThatCloses(due) else if (book.firings.isEmpty) SliceSet.None else book.firings.first
+    val windows = windowsFrom(book, first, _ => true)
+    fire(book, windows, Firing.Close).zip(windows.iterator).map { case (row, window) =>
+      OpenPane(row, book.firings.firedAt(window))
+    }
+  }
+
+  override protected def onApplied(book: Book): Unit =
+    counts.panesOpened += rules.countWindows(book.slices, book.openFrom) - book.open
+
+  /** Removes the slices whose last pane has closed. */
+  private def dropClosed(book: Book): Unit = {
+    val live = rules.firstSlice(firstOpenNow)
+    var ordinal = if (book.slices.isEmpty) SliceSet.None else book.slices.first
+    while (ordinal < live) {
+      sums.drop(timed(ordinal, book.key))
+      slices.remove(timed(ordinal, book.key))
+      ordinal = book.slices.atOrAfter(ordinal + 1)
+    }
+    book.slices.removeBefore(live)
+    book.firings.removeBefore(firstOpenNow)
+    book.openFrom = firstOpenNow
+    book.known = Math.max(book.known, firstOpenNow)
+  }
+
+  /** The windows from `first` on that hold rows, as long as `wanted`. */
+  private def windowsFrom(book: Book, first: Long, wanted: Long => Boolean): Array[Long] = {
+    val windows = Array.newBuilder[Long]
+    var window = rules.nextWindow(book.slices, first)
+    while (window != SliceSet.None && wanted(window)) {
+      windows += window
+      window = rules.nextWindow(book.slices, window + 1)
+    }
+    windows.result()
+  }
+
+  /** One firing for each of `windows`, which are in order of time; each slice is read once. */
+  private def fire(book: Book, windows: Array[Long], firing: UTF8String): Iterator[InternalRow] = {
+    // Windows that share slices, or border on each other, are read in one go, and what lies between others is not.
+    val runs = Seq.newBuilder[Array[Long]]
+    var from = 0
+    windows.indices.foreach { i =>
+      if (i + 1 == windows.length || rules.firstSlice(windows(i + 1)) > TimeMath.plus(rules.lastSlice(windows(i)), 1)) {
+        runs += windows.slice(from, i + 1)
+        from = i + 1
+      }
+    }
+    runs.result().iterator.flatMap(fireRun(book, _, firing))
+  }
+
+  private def fireRun(book: Book, windows: Array[Long], firing: UTF8String): Iterator[InternalRow] = {
+    val fold = accumulators.newFold
+    val last = TimeMath.plus(rules.lastSlice(windows.last), 1)
+    val scan = slices.range(timed(rules.firstSlice(windows.head), book.key).copy(), timed(last, book.key))
+    val ordered = scan.buffered
+    val fired = windows.iterator.map { window =>
+      fold.evictBefore(rules.firstSlice(window))
+      while (ordered.hasNext && ordered.head.key.getLong(ordinalAt) <= rules.lastSlice(window)) {
+        val slice = ordered.next()
+        fold.push(slice.key.getLong(ordinalAt), sums.whole(slice.key, slice.value).copy())
+      }
+      val sum = fold.sum.getOrElse {
+        if (!emitsEmpty) throw new IllegalStateException(s"window $window of ${book.slices} is empty")
+        accumulators.empty.copy()
+      }
+      if (sums.isTooLarge(sum)) throw sums.tooLarge(sum, nameOf(book, window))
+      val index = if (firesOpen) book.firings.fired(window) else 0
+      val work = accumulators.load(sum)
+      output.fire(book.key, rules.windowStart(window), rules.windowEnd(window), firing, index, work)
+    }
+    fired ++ { scan.close(); Iterator.empty }
+  }
+}
+
+private[exec] object SlidingPanes {
+
+  /** How many windows of a key may close without rows in one batch, or between two rows of a batch DataFrame: more are
+    * a row of a wrong time.
+    */
+  val mostAtOnce: Long = 1000000L
+
+  private val afterRowsKinds = Seq(FiringKind.Early, FiringKind.OnTime, FiringKind.Update)
+
+  /** The panes of one key.
+    *
+    * @param open
+    *   how many panes were open when it was loaded
+    * @param openFrom
+    *   the first window that is open
+    * @param known
+    *   where windows without rows close too, the first that is still to close; none for a key that is new
+    */
+  final class Book(
+      rules: SlicedRules,
+      clock: BatchClock,
+      val key: UnsafeRow,
+      val timer: Long,
+      val slices: SliceSet,
+      val firings: PaneFirings,
+      val queued: Option[(Long, Long)],
+      val open: Long,
+      var openFrom: Long,
+      var known: Long
+  ) extends KeyBook {
+    private def emitsEmpty = rules.refinements.empty
+
+    /** Notes a row, from whose first open window on the key is known. */
+    def know(slice: Long): Unit = rules.foreachWindow(slices, slice, openFrom)(w => known = Math.min(known, w))
+
+    /** The windows to close, with rows or without: from `first` on, and before `until`. */
+    def allFrom(first: Long, until: Long): Array[Long] = {
+      val from = Math.max(first, known)
+      if (TimeMath.minus(until, from) > SlidingPanes.mostAtOnce)
+        throw MullionException.invalid(
+          s"With empty='emit' the clock's way to ${Duration.describe(clock.now)} after 1970 closes ${until - from} windows of one " +
+            s"key at once (${rules.window.describe}), and the limit is ${SlidingPanes.mostAtOnce}. Is a row's time wrong? Keep such rows out " +
+            "before the watermark, or use longer windows, or leave empty out."
+        )
+      Array.range(0, Math.max(0L, until - from).toInt).map(from + _)
+    }
+
+    /** The slices that got rows in this batch, and how many, where panes fire for them. */
+    val came: mutable.ArrayBuffer[(Long, Long)] = mutable.ArrayBuffer.empty
+
+    /** Late rows that reopen windows about them. */
+    lazy val late: java.util.TreeMap[java.lang.Long, UnsafeRow] = new java.util.TreeMap()
+
+    override def isEmpty: Boolean = slices.isEmpty && known == SliceSet.None
+
+    override def nextDue: Long = {
+      val window = if (emitsEmpty) Math.max(openFrom, known) else rules.nextWindow(slices, openFrom)
+      // Slices without a window wait for one that holds them, as long as it can come.
+      val close = if (window == SliceSet.None) rules.expires(slices.last) else rules.windowCloseDue(window)
+      if (!rules.refinements.onTime) close
+      else
+        firings.firstNotOnTime(openFrom).fold(close) { window =>
+          // A window that has ended before it had rows is due now, and timers are read from the clock before on.
+          Math.min(close, Math.max(clock.now, rules.windowEnd(window)))
+        }
+    }
+
+    private def panes: Array[Byte] =
+      if (!emitsEmpty) slices.toBytes
+      else {
+        val held = slices.toBytes
+        ByteBuffer.allocate(8 + held.length).putLong(known).put(held).array
+      }
+
+    override def firstReadings(early: EarlyFiring): Option[(Long, Long)] = firings.firstReadings(early)
+
+    override def stored: (Array[Byte], Array[Byte]) =
+      (panes, if (rules.firesOpen) firings.toBytes else None.orNull)
+  }
+
+  def families(program: WindowProgram): Seq[FamilySpec] =
+    (slicesFamily(program) +: PaneSums.chunksFamily(program, slicesFamily(program)).toSeq) ++
+      KeyedPanes.families(program)
+
+  private def slicesFamily(program: WindowProgram): FamilySpec =
+    KeyedPanes.accumulatorsFamily(program, "slices", "ordinal", PaneSums.notes(program))
+}

@@ -1,0 +1,294 @@
+package org.apache.spark.sql.mullion.exec.panes
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
+import org.apache.spark.sql.types._
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, FiringKind, PaneRules}
+import dev.mullion.windows.spec.TimeMath
+
+/** Panes that stand each for itself, of windows that do not overlap, share no slices or are brought by rows: one record
+  * for each pane, in the order in which they close, so that the panes that close are the first ones, and a batch reads
+  * no other.
+  *
+  * {{{
+  *   panes   (start, key)               -> accumulator [, firings so far, readings, whether queued, rows since, whether on time]
+  *   chunks  (start, key, number)       -> lists of aggregates that collect, where they are long: see `PaneSums`
+  *   early   (event, wall, start, key)  -> a pane that waits to fire, by its readings of the clocks
+  * }}}
+  *
+  * Where windows overlap their number stands in place of the start, and where they have no one size it is (end, key,
+  * start): see `PaneBounds`.
+  *
+  * Panes in the order of their readings are in the order in which they fall due (see `EarlyFiring`), so firing too
+  * reads only what fires.
+  */
+private[exec] final class TumblingPanes(
+    program: WindowProgram,
+    rules: PaneRules,
+    aligned: Option[AlignedRules],
+    clock: BatchClock,
+    partition: StatePartition,
+    counts: PaneCounts
+) extends AddingPanes {
+  import TumblingPanes._
+
+  private val notes = notesOf(program)
+  private val accumulators = program.accumulators(notes ++ PaneSums.notes(program))
+  private val output = program.paneOutput(layout(program), notes ++ PaneSums.notes(program))
+  private val sums =
+    new PaneSums(program, partition, panesFamily(program), accumulators, accumulators.width + notes.length)
+  private lazy val names = new PaneNames(program, layout(program))
+  private val panes = partition.family(panesFamily(program))
+  private lazy val paneKey = UnsafeProjection.create(layout(program), program.partial)
+  private val queue = rules.early.map(new Queue(_))
+  private val firesOpen = rules.firesOpen
+  private val reopenedAt = program.reopenedAt
+  private val bounds = PaneBounds(program, aligned, layout(program))
+
+  private val firedAt = accumulators.width
+  private val eventAt = firedAt + 1
+  private val wallAt = firedAt + 2
+  private val queuedAt = firedAt + 3
+  private val rowsAt = firedAt + 4
+  private val onTimeAt = firedAt + 5
+  private val rowsInPartialAt = program.rowsAt.getOrElse(-1)
+
+  /** What comes out meanwhile are panes that fire for their rows, of which there is one partial row a pane, and
+    * reopened panes, which need no state: they are due at once.
+    */
+  override def add(row: InternalRow): Iterator[InternalRow] =
+    if (reopenedAt.exists(row.getBoolean)) Iterator.single(reopen(row)) else update(row).iterator
+
+  override def finish(): Iterator[InternalRow] =
+    closing() ++ ending() ++ queue.fold(Iterator.empty[InternalRow])(_.firing())
+
+  override def openPanes(): Iterator[OpenPane] = {
+    val scan = panes.scan(Long.MinValue)
+    scan.map { record =>
+      val (key, work) = (record.key, accumulators.load(record.value))
+      val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, fired(work), sums.whole(key, work))
+      OpenPane(row, Option.when(firesOpen)(work.getLong(wallAt)))
+    }
+  }
+
+  private def update(row: InternalRow): Option[InternalRow] = {
+    val key = paneKey(row)
+    val stored = panes.get(key)
+    if (stored eq null) {
+      val work = accumulators.open(row)
+      if (firesOpen) openNotes(work)
+      val firing = if (firesOpen) noteRows(key, work, row) else None
+      panes.insert(key, toState(key, work))
+      counts.panesOpened += 1
+      firing
+    } else {
+      val work = accumulators.load(stored)
+      accumulators.add(work, row)
+      val firing = if (firesOpen) noteRows(key, work, row) else None
+      panes.update(key, toState(key, work))
+      firing
+    }
+  }
+
+  /** A pane as it is put into state. */
+  private def toState(key: UnsafeRow, work: InternalRow): UnsafeRow = {
+    val rest = sums.store(key, work)
+    if (sums.isTooLarge(rest)) throw sums.tooLarge(rest, names(bounds.start(key), bounds.end(key), key))
+    rest
+  }
+
+  private def openNotes(work: InternalRow): Unit = {
+    work.setInt(firedAt, 0)
+    work.setLong(eventAt, clock.now)
+    work.setLong(wallAt, clock.wall)
+    work.setBoolean(queuedAt, false)
+    work.setLong(rowsAt, 0L)
+    work.setBoolean(onTimeAt, false)
+  }
+
+  /** Notes the rows of a partial row; the firing that they make, if they make one. */
+  private def noteRows(key: UnsafeRow, work: InternalRow, row: InternalRow): Option[InternalRow] = {
+    work.setLong(rowsAt, work.getLong(rowsAt) + (if (rowsInPartialAt < 0) 1L else row.getLong(rowsInPartialAt)))
+    val kind = rules.afterRows(bounds.end(key), work.getLong(rowsAt), work.getBoolean(onTimeAt), clock)
+    if (kind.isEmpty && !work.getBoolean(onTimeAt)) queue.foreach(_.add(key, work))
+    kind.map(fireOpen(key, work, _))
+  }
+
+  /** Fires a pane that stays open; its accumulator, with its notes, is for the caller to store. */
+  private def fireOpen(key: UnsafeRow, work: InternalRow, kind: FiringKind): InternalRow = {
+    val shown = sums.whole(key, work)
+    val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.of(kind), fired(work), shown)
+    counts.fired(kind)
+    queue.foreach(_.remove(key, work))
+    work.setInt(firedAt, fired(work) + 1)
+    work.setLong(eventAt, clock.now)
+    work.setLong(wallAt, clock.wall)
+    work.setLong(rowsAt, 0L)
+    if (kind == FiringKind.OnTime) work.setBoolean(onTimeAt, true)
+    if (!work.getBoolean(onTimeAt)) queue.filter(_.unchanged).foreach(_.add(key, work))
+    if (!rules.refinements.accumulate) sums.clear(key, work)
+    row
+  }
+
+  private def reopen(row: InternalRow): InternalRow = {
+    val key = paneKey(row)
+    counts.firedClose += 1
+    val (start, end) = (bounds.start(key), bounds.end(key))
+    val name = output.nameOfReopened(start, end, clock.number)
+    output.fire(key, start, end, Firing.Close, 0, name, accumulators.open(row))
+  }
+
+  private def fired(work: InternalRow): Int = if (firesOpen) work.getInt(firedAt) else 0
+
+  private def closing(): Iterator[InternalRow] = {
+    // A pane in state had not closed before this batch, so it ends after this.
+    val first =
+      if (clock.before == BatchClock.BeforeAllTime) Long.MinValue
+      else bounds.orderOf(TimeMath.minus(clock.before, rules.allowedLateness))
+    new DueScan(panes.scan(first)) {
+      override protected def isDue(key: UnsafeRow): Boolean = {
+        val due = rules.closeDue(bounds.end(key))
+        if (!clock.closes(due)) counts.nextClose = due
+        clock.closes(due)
+      }
+
+      override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
+        val work = accumulators.load(value)
+        val shown = sums.whole(key, work)
+        val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, fired(work), shown)
+        queue.foreach(_.remove(key, work))
+        sums.drop(key)
+        panes.remove(key)
+        counts.panesClosed += 1
+        counts.firedClose += 1
+        Iterator.single(row)
+      }
+    }
+  }
+
+  /** The panes that the clock has come to the end of, but not to their close. */
+  private def ending(): Iterator[InternalRow] =
+    if (!rules.refinements.onTime) Iterator.empty
+    else {
+      // Those that ended before were on time then, or when their first rows came.
+      val lastEnded = Math.max(clock.before, TimeMath.minus(clock.now, rules.allowedLateness))
+      new DueScan(panes.scan(TimeMath.plus(bounds.orderOf(lastEnded), 1))) {
+        override protected def isDue(key: UnsafeRow): Boolean = {
+          val end = bounds.end(key)
+          val due = rules.isOnTime(end, clock)
+          if (!due) counts.nextClose = Math.min(counts.nextClose, end)
+          due
+        }
+
+        override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
+          val work = accumulators.load(value)
+          if (work.getBoolean(onTimeAt)) Iterator.empty
+          else {
+            val row = fireOpen(key, work, FiringKind.OnTime)
+            panes.update(key, toState(key, work))
+            Iterator.single(row)
+          }
+        }
+      }
+    }
+
+  /** The panes that wait to fire early. */
+  private final class Queue(early: EarlyFiring) {
+    private val family = partition.family(earlyFamily(program))
+    private val readings = new GenericInternalRow(2)
+    private val both = new JoinedRow()
+    private val queueKey = UnsafeProjection.create(queueLayout(program), queueLayout(program))
+    private val queuedPane = UnsafeProjection.create(layout(program), queueLayout(program))
+    private var requeued = false
+
+    def unchanged: Boolean = early.unchanged
+
+    /** Lets a pane wait, from its readings on, unless it does. */
+    def add(key: UnsafeRow, work: InternalRow): Unit = if (!work.getBoolean(queuedAt)) {
+      work.setBoolean(queuedAt, true)
+      family.insert(keyOf(key, work), KeyOnly.value)
+    }
+
+    def remove(key: UnsafeRow, work: InternalRow): Unit = if (work.getBoolean(queuedAt)) {
+      work.setBoolean(queuedAt, false)
+      family.remove(keyOf(key, work))
+    }
+
+    def firing(): Iterator[InternalRow] = new DueScan(family.scan(Long.MinValue)) {
+      override protected def isDue(key: UnsafeRow): Boolean = {
+        val due = early.isDue(key.getLong(0), key.getLong(1), clock)
+        if (!due) waitsFrom(key.getLong(0), key.getLong(1))
+        due
+      }
+
+      override protected def exhausted(): Unit = if (requeued) waitsFrom(clock.now, clock.wall)
+
+      override protected def fire(queued: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
+        val key = queuedPane(queued)
+        val work = accumulators.load(panes.get(key))
+        val row = fireOpen(key, work, FiringKind.Early)
+        requeued = early.unchanged
+        panes.update(key, toState(key, work))
+        Iterator.single(row)
+      }
+    }
+
+    private def waitsFrom(event: Long, wall: Long): Unit = {
+      counts.nextEarlyEvent = early.eventDue(event)
+      counts.nextEarlyWall = early.wallDue(wall)
+    }
+
+    private def keyOf(key: UnsafeRow, work: InternalRow): UnsafeRow = {
+      readings.update(0, work.getLong(eventAt))
+      readings.update(1, work.getLong(wallAt))
+      queueKey(both(readings, key))
+    }
+  }
+}
+
+private[exec] object TumblingPanes {
+
+  def families(program: WindowProgram): Seq[FamilySpec] =
+    (panesFamily(program) +: PaneSums.chunksFamily(program, panesFamily(program)).toSeq) ++
+      program.rules.early.map(_ => earlyFamily(program))
+
+  /** Beside the accumulator, if panes fire before they close: firings so far, readings of the event and wall clocks,
+    * whether queued, how many rows came since it opened or last fired, whether it fired on time.
+    */
+  private def notesOf(program: WindowProgram): Seq[DataType] =
+    if (program.rules.firesOpen) Seq(IntegerType, LongType, LongType, BooleanType, LongType, BooleanType) else Nil
+
+  private def layout(program: WindowProgram): Seq[Attribute] =
+    program.timed(program.slice, program.keys ++ program.start)
+
+  private val event = AttributeReference("event", LongType, nullable = false)()
+  private val wall = AttributeReference("wall", LongType, nullable = false)()
+
+  private def queueLayout(program: WindowProgram): Seq[Attribute] = event +: wall +: layout(program)
+
+  private def panesFamily(program: WindowProgram): FamilySpec = FamilySpec(
+    "panes",
+    key = StructType(
+      program.timed(StructField("start", LongType, nullable = false), program.keyFields ++ rangeStart(program))
+    ),
+    value = Accumulators.schema(program.functions, notesOf(program) ++ PaneSums.notes(program)),
+    program.timeOrder
+  )
+
+  /** Where the time that records are in order of is the end. */
+  private def rangeStart(program: WindowProgram): Option[StructField] =
+    program.start.map(_ => StructField("range_start", LongType, nullable = false))
+
+  private def earlyFamily(program: WindowProgram): FamilySpec = FamilySpec(
+    "early",
+    key = StructType(
+      Seq(StructField("event", LongType, nullable = false), StructField("wall", LongType, nullable = false)) ++
+        panesFamily(program).key
+    ),
+    value = KeyOnly.schema,
+    RecordOrder.ByFirst(2)
+  )
+}

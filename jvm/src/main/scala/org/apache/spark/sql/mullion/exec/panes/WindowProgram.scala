@@ -1,0 +1,220 @@
+package org.apache.spark.sql.mullion.exec.panes
+
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, Count, Max, Min}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.mullion.expressions.{AccumulatorLimit, AggregateText, KeyColumns}
+import org.apache.spark.sql.mullion.state.StateChoice
+import org.apache.spark.sql.mullion.state.header.StateHeader
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, KeyOrder, RecordOrder, StatePartition}
+import org.apache.spark.sql.types._
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, NumberedRules, PaneRules, SessionRules}
+
+/** What an operator does for one window, apart from where in a plan it stands.
+  *
+  * @param id
+  *   tells this operator from others in one plan
+  * @param keys
+  *   the key columns
+  * @param slice
+  *   the column with the slice that a partial row belongs to
+  * @param marked
+  *   the column that marks partial rows of reopened panes, if late rows reopen panes; of sessions, those that may be
+  *   late
+  * @param gap
+  *   the column with the gap of sessions, in microseconds, if each row brings its own
+  * @param start
+  *   the column with the start of a pane, where it does not follow from the slice, which is then the pane's end
+  * @param time
+  *   the time of rows
+  * @param idleAfter
+  *   how long the source must be empty for the event clock to follow the wall clock; none for never
+  * @param partial
+  *   the columns of the partial aggregate: keys, slice, reopened, then the functions' buffers
+  * @param limit
+  *   how much a pane may hold
+  * @param rows
+  *   what is to be known if rows are worked on one by one, and there is no partial aggregate
+  * @param byShard
+  *   whether all rows of a key are in one partition already, because a stage before distributed them
+  * @param rowsCounted
+  *   the buffer of a function that counts all rows, if one does
+  * @param alone
+  *   of several windows together, in words why this one has an operator of its own, if it has
+  */
+final case class WindowProgram(
+    id: String,
+    keys: Seq[Attribute],
+    slice: Attribute,
+    marked: Option[Attribute],
+    gap: Option[Attribute],
+    start: Option[Attribute],
+    time: Attribute,
+    functions: Seq[AggregateFunction],
+    functionResults: Seq[Attribute],
+    results: Seq[NamedExpression],
+    window: Attribute,
+    pane: Attribute,
+    lateRow: Option[Attribute],
+    rules: PaneRules,
+    state: StateChoice,
+    idleAfter: Option[Long],
+    text: AggregateText,
+    limit: AccumulatorLimit,
+    rows: Option[RowProgram] = None,
+    byShard: Boolean = false,
+    rowsCounted: Option[Attribute] = None,
+    alone: Option[String] = None
+) extends OperatorProgram {
+  // A late row has no results, whatever their functions never give.
+  def output: Seq[Attribute] =
+    (keys :+ window :+ pane) ++ results
+      .map(_.toAttribute)
+      .map(a => a.withNullability(a.nullable || lateRow.isDefined)) ++ lateRow
+
+  def distributed: Option[Seq[Attribute]] = Option.unless(byShard)(keys)
+
+  /** What the partial aggregate groups by. */
+  def grouping: Seq[Attribute] = (keys :+ slice) ++ marked ++ gap ++ start
+
+  /** Whether the partial rows of a group may come as each task before the shuffle made one, and need not be made one
+    * before the operator: where they are added in place, and nothing fires for them. To find which are of one group
+    * takes a table of all groups, and where keys are many, most groups have one row; the operator, to which they come
+    * sorted, finds the record that it has just had.
+    */
+  def takesSeveralOfGroup: Boolean =
+    Accumulators.areInPlace(functions) && (isSession || (!rules.firesOpen && marked.isEmpty))
+
+  def isSession: Boolean = rules.isInstanceOf[SessionRules]
+
+  private val countsRows = isSession || rules.refinements.count.isDefined
+
+  /** What partial rows say beside the functions' buffers: of sessions, the first and the last time; and at last, where
+    * that is asked for and no function says it, how many rows.
+    */
+  val extras: Seq[AggregateFunction] = {
+    val times = if (isSession) Seq(Min(time), Max(time)) else Nil
+    times ++ Option.when(countsRows && rowsCounted.isEmpty)(Count(Literal(1)))
+  }
+
+  val partial: Seq[Attribute] = grouping ++ (functions ++ extras).flatMap(_.inputAggBufferAttributes)
+
+  /** Where a partial row says how many rows are in it, if it does. */
+  private[exec] def rowsAt: Option[Int] = Option.when(countsRows) {
+    rowsCounted.fold(partial.length - 1)(counted => partial.indexWhere(_.exprId == counted.exprId))
+  }
+
+  /** Which rows put aside are late together: those of one key, time and gap. */
+  def lateKey: Seq[Attribute] = keys ++ Seq(slice) ++ gap
+
+  /** The kinds of record in state; the first is the one that grows with the panes. */
+  val families: Seq[FamilySpec] =
+    (rules match {
+      case _ if splits.isDefined                         => SplitPanes.families(this)
+      case _ if rows.isDefined                           => rows.toSeq.flatMap(ArrivalPanes.families(this, _))
+      case _: SessionRules                               => SessionPanes.families(this)
+      case aligned: AlignedRules if aligned.sharesSlices => SlidingPanes.families(this)
+      case _: AlignedRules | _: CustomRules              => TumblingPanes.families(this)
+      case _: AroundRules                                => SlidingPanes.families(this)
+      case _: NumberedRules                              => throw WindowProgram.needsRows(this)
+    }) :+ PartitionTotals.family
+
+  /** The window, how it fires, and by what keys, in words. */
+  def describe: String =
+    (Seq(told, KeyColumns.named(keys).map(_.name).mkString("by [", ", ", "]")) ++ alone).mkString(", ")
+
+  private def told: String = (rules.describe +: rows.map(_.asked.describe).filter(_.nonEmpty).toSeq).mkString(", ")
+
+  def onProcessingTime: Boolean = rules.onProcessingTime
+
+  def outputWatermark(clock: Long): Long = rules.outputWatermark(clock)
+
+  def keepsWatermark: Boolean = rules match {
+    case _: NumberedRules => false
+    case _                => rows.forall(_.asked.delayByKey.isEmpty)
+  }
+
+  def ordering: Seq[SortOrder] = rows.fold(KeyOrder.ordering(keys))(_.ordering(keys))
+
+  private[exec] def asking(metrics: Map[String, SQLMetric]): WindowProgram = copy(rows = rows.map { r =>
+    r.copy(splits = r.splits.map(s => s.copy(asker = Some(s.by.asker(s.kept, s.columns, metrics)))))
+  })
+
+  private[exec] def keyFields: Seq[StructField] =
+    keys.zipWithIndex.map { case (k, i) => StructField(s"key$i", k.dataType) }
+
+  private[exec] def accumulators(notes: Seq[DataType]): Accumulators =
+    new Accumulators(functions, notes, partial, grouping.length)
+
+  private[exec] def paneOutput(keyLayout: Seq[Attribute], notes: Seq[DataType]): PaneOutput =
+    paneOutput(keyLayout, notes, functions)
+
+  private[exec] def paneOutput(
+      keyLayout: Seq[Attribute],
+      notes: Seq[DataType],
+      functions: Seq[AggregateFunction]
+  ): PaneOutput =
+    new PaneOutput(keyLayout, keys, notes, functions, functionResults, results, lateRow.map(_.dataType), rules)
+
+  /** How records are kept that are in order of one time: where in the key it stands is the store's choice. */
+  private[exec] def timeOrder: RecordOrder = state match {
+    case StateChoice.RocksDb | StateChoice.Memory => RecordOrder.ByLast
+    case StateChoice.Hdfs                         => RecordOrder.ByFirst(1)
+  }
+
+  /** A key's columns and one time, in that order. */
+  private[exec] def timed[T](time: T, key: Seq[T]): Seq[T] =
+    if (timeOrder == RecordOrder.ByLast) key :+ time else time +: key
+
+  private[exec] def reopenedAt: Option[Int] = marked.map(_ => keys.length + 1)
+
+  private def format: Int = rules match {
+    case _ if rows.isDefined                                                     => StateHeader.currentFormat
+    case _: SessionRules                                                         => StateHeader.sessionsFormat
+    case aligned: AlignedRules if aligned.numbersSlices && !aligned.sharesSlices => StateHeader.numberedFormat
+    case _                                                                       => StateHeader.currentFormat
+  }
+
+  def header: StateHeader = StateHeader(
+    format = format,
+    window = StateHeader.Window(rules.window, text.gap, text.trigger),
+    allowedLateness = rules.allowedLateness,
+    earlyEvery = rules.early.fold(0L)(_.every),
+    earlyUnchanged = rules.early.exists(_.unchanged),
+    refinements = rules.refinements,
+    clock = rules.clock.name,
+    keys = KeyColumns.named(keys).map(k => s"${k.name} ${k.dataType.sql}").toList,
+    aggregates = text.aggregates.toList,
+    buffers = functions.flatMap(f => f.aggBufferAttributes.map(_.dataType.sql + PaneSums.words(this, f))).toList,
+    input = text.input.json,
+    by = text.keys.toList,
+    state = state.name,
+    rows = rows.map(_.header),
+    byShard = Option.when(byShard)(true),
+    earlyByWall = Option.when(rules.early.exists(_.byWall))(true)
+  )
+
+  def late: Seq[LateProgram] = lateRow
+    .filter(_ => rows.isEmpty)
+    .map(row => LateProgram(None, lateKey, slice, isSession, LateOutput.columns(keys, results, row, pane.dataType)))
+    .toSeq
+
+  def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine = rules match {
+    case _ if splits.isDefined  => new SplitPanes(this, rows.get, splits.get, Some(partition), counts)
+    case _ if rows.isDefined    => new ArrivalPanes(this, rows.get, clock, Some(partition), counts)
+    case sessions: SessionRules => new SessionPanes(this, sessions, clock, partition, counts)
+    case aligned: AlignedRules if aligned.sharesSlices => new SlidingPanes(this, aligned, clock, partition, counts)
+    case aligned: AlignedRules                         =>
+      new TumblingPanes(this, aligned, Some(aligned), clock, partition, counts)
+    case custom: CustomRules => new TumblingPanes(this, custom, None, clock, partition, counts)
+    case around: AroundRules => new SlidingPanes(this, around, clock, partition, counts)
+    case _: NumberedRules    => throw WindowProgram.needsRows(this)
+  }
+}
+
+object WindowProgram {
+  private def needsRows(program: WindowProgram) =
+    new IllegalStateException(s"${program.rules.describe} has no partial aggregate")
+}

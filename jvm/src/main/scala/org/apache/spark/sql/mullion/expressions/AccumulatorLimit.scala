@@ -1,0 +1,50 @@
+package org.apache.spark.sql.mullion.expressions
+
+import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.sql.internal.SQLConf
+
+import dev.mullion.MullionException
+
+/** How many bytes a pane may hold in state. What grows with each row, such as a `collect_list`, is kept whole in the
+  * memory of a task while it is added to and when it comes out: past some size that ends in an OutOfMemoryError, which
+  * names no pane.
+  */
+final case class AccumulatorLimit(bytes: Long) {
+
+  def isLess(size: Long): Boolean = bytes < size
+
+  /** Throws `tooLarge` where it is. */
+  def check(size: Long, pane: => String, of: => String): Unit = if (isLess(size)) throw tooLarge(size, pane, of)
+
+  /** @param pane
+    *   what an error calls it
+    * @param of
+    *   what it holds
+    */
+  def tooLarge(size: Long, pane: String, of: String): MullionException = MullionException.unsupported(
+    s"$pane has grown to $size bytes of $of, and ${AccumulatorLimit.Setting} allows it $bytes: a task holds them in memory. " +
+      "Use shorter windows or more keys, or aggregates that do not grow with their rows; or, if executors have the memory, " +
+      s"raise the limit, as in spark.conf.set('${AccumulatorLimit.Setting}', '${size / (1L << 20) * 2 + 1}m')."
+  )
+}
+
+object AccumulatorLimit {
+  val Setting = "spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes"
+
+  private val UnlessSaid = "128m"
+
+  def of(conf: SQLConf): AccumulatorLimit = {
+    val said = conf.getConfString(Setting, UnlessSaid)
+    val bytes =
+      try Some(JavaUtils.byteStringAsBytes(said.trim)).filter(_ > 0)
+      catch { case _: NumberFormatException => None }
+    AccumulatorLimit(
+      bytes.getOrElse(
+        throw MullionException.invalid(
+          s"$Setting=$said is not a number of bytes: say how many a pane may hold in state, 1 or more, such as '512m' (it is " +
+            s"$UnlessSaid if not said)."
+        )
+      )
+    )
+  }
+}

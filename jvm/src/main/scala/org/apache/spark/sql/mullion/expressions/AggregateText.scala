@@ -1,0 +1,25 @@
+package org.apache.spark.sql.mullion.expressions
+
+import org.apache.spark.sql.types.StructType
+
+/** An aggregation as text over named columns: to tell one query's state from another's, and to build its aggregates
+  * again where there is only a checkpoint.
+  *
+  * @param input
+  *   the columns that are read
+  * @param keys
+  *   each key as SQL, with its name
+  * @param aggregates
+  *   each output column as SQL, with its name
+  * @param gap
+  *   the gap of sessions as SQL, if each row brings its own
+  * @param trigger
+  *   what tells when a global window closes, as SQL
+  */
+final case class AggregateText(
+    input: StructType,
+    keys: Seq[String],
+    aggregates: Seq[String],
+    gap: Option[String],
+    trigger: Option[String]
+)

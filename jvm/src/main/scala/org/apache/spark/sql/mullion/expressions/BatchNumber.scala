@@ -1,0 +1,44 @@
+package org.apache.spark.sql.mullion.expressions
+
+import org.apache.spark.sql.Column
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Expression, LeafExpression}
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodeGenerator, CodegenContext, ExprCode, FalseLiteral}
+import org.apache.spark.sql.classic.ExpressionUtils
+import org.apache.spark.sql.types.{DataType, LongType}
+
+/** The number of the micro-batch that a row came in, below an operator of ours: with [[RowInBatch]] the row's order of
+  * arrival. The time of a batch does not say it, for two batches may have one time, and a clock may be set back.
+  *
+  * @param number
+  *   what the operator was told when the batch was planned
+  */
+case class BatchNumber(number: Option[Long]) extends LeafExpression {
+  override def nullable: Boolean = false
+
+  override def foldable: Boolean = false
+
+  override def dataType: DataType = LongType
+
+  override def prettyName: String = "batch_number"
+
+  override def eval(input: InternalRow): Any = told
+
+  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
+    // Not in the code's text, which is compiled once for all batches.
+    val known = ctx.addReferenceObj("batchNumber", Long.box(told), classOf[java.lang.Long].getName)
+    val number = ctx.addMutableState(CodeGenerator.JAVA_LONG, "batchNumber", name => s"$name = $known;")
+    ev.copy(code = code"final long ${ev.value} = $number;", isNull = FalseLiteral)
+  }
+
+  private def told: Long =
+    number.getOrElse(throw new IllegalStateException("batch_number() is only known below a window of a stream."))
+}
+
+object BatchNumber {
+  def column: Column = ExpressionUtils.column(BatchNumber(None))
+
+  /** An expression of a batch's plan, with the number of the batch. */
+  def told(number: Long): PartialFunction[Expression, Expression] = { case BatchNumber(_) => BatchNumber(Some(number)) }
+}

@@ -1,0 +1,57 @@
+package org.apache.spark.sql.mullion.expressions
+
+import org.apache.spark.sql.Column
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Expression, UnaryExpression}
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
+import org.apache.spark.sql.classic.ExpressionUtils
+import org.apache.spark.sql.types.{BooleanType, DataType}
+import org.apache.spark.util.LongAccumulator
+
+/** A condition that counts the rows for which it is not true, on their way past.
+  * {{{
+  *   condition   true  false  null  true     the same
+  *   count       0     1      2     2        in one accumulator of the whole cluster
+  * }}}
+  * Spark's `observe` counts as well, with an operator of its own that ends the generated code before it and takes the
+  * rows one by one. This costs a branch.
+  *
+  * As of every accumulator, the count is of what tasks did that came to their end: a row that is read again, since its
+  * batch or its stage was done again, is counted again. It is not deterministic, so that no rule of the optimizer moves
+  * it, does it twice or leaves it out.
+  */
+case class Counted(child: Expression, count: LongAccumulator) extends UnaryExpression {
+  override lazy val deterministic: Boolean = false
+
+  override def dataType: DataType = BooleanType
+
+  override def prettyName: String = "counted"
+
+  override protected def stringArgs: Iterator[Any] = Iterator(child)
+
+  override def eval(input: InternalRow): Any = {
+    val value = child.eval(input)
+    if (value != true) count.add(1L)
+    value
+  }
+
+  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
+    val condition = child.genCode(ctx)
+    val counter = ctx.addReferenceObj("count", count, classOf[LongAccumulator].getName)
+    ev.copy(
+      code = code"""
+        ${condition.code}
+        if (${condition.isNull} || !${condition.value}) $counter.add(1L);""",
+      isNull = condition.isNull,
+      value = condition.value
+    )
+  }
+
+  override protected def withNewChildInternal(newChild: Expression): Counted = copy(child = newChild)
+}
+
+object Counted {
+  def column(condition: Column, count: LongAccumulator): Column =
+    ExpressionUtils.column(Counted(ExpressionUtils.expression(condition), count))
+}

@@ -1,0 +1,112 @@
+package org.apache.spark.sql.mullion.expressions
+
+import org.apache.spark.sql.Column
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{BinaryExpression, Expression, Literal, Nondeterministic}
+import org.apache.spark.sql.catalyst.expressions.codegen.{
+  CodeGenerator,
+  CodegenContext,
+  ExprCode,
+  FalseLiteral,
+  TrueLiteral
+}
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
+import org.apache.spark.sql.classic.ExpressionUtils
+import org.apache.spark.sql.types.{BooleanType, DataType}
+import org.apache.spark.unsafe.types.UTF8String
+
+import dev.mullion.MullionException
+
+/** True of a row that a first stage gives to a window in the shard of its key; an error of any other.
+  *
+  * {{{
+  *   customer   shard        what process gives   shard of that
+  *   Anna       0        ->  anna                 1               the pane of anna would be in pieces: refused
+  *   Bert       1        ->  Bert                 1
+  * }}}
+  * There is no shuffle between a first stage and its windows, so rows of one key must be in one shard already.
+  *
+  * @param key
+  *   the key that the window is given, in the type by which the rows of the first stage were distributed
+  * @param shown
+  *   the key as text, for the error
+  * @param before
+  *   what the error says before the key
+  * @param after
+  *   what it says after it
+  * @param shards
+  *   how many, once the batch is known
+  */
+case class InShard(key: Expression, shown: Expression, before: String, after: String, shards: Option[Int])
+    extends BinaryExpression
+    with Nondeterministic {
+  @transient private[this] var here = 0
+
+  override def left: Expression = key
+
+  override def right: Expression = shown
+
+  override def nullable: Boolean = false
+
+  override def dataType: DataType = BooleanType
+
+  override def prettyName: String = "in_shard"
+
+  override protected def stringArgs: Iterator[Any] = Iterator(key)
+
+  // As rows are distributed.
+  @transient private lazy val shard: Expression = shards.fold[Expression](Literal(0)) { count =>
+    HashPartitioning(Seq(NormalizeFloatingNumbers.normalize(key)), count).partitionIdExpression
+  }
+
+  override protected def initializeInternal(partitionIndex: Int): Unit = here = partitionIndex
+
+  override protected def evalInternal(input: InternalRow): Any = {
+    if (shard.eval(input) != here && shards.isDefined)
+      throw InShard.elsewhere(before, shown.eval(input).asInstanceOf[UTF8String], after)
+    true
+  }
+
+  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode =
+    if (shards.isEmpty) ev.copy(code = code"", isNull = FalseLiteral, value = TrueLiteral)
+    else {
+      val here = ctx.addMutableState(CodeGenerator.JAVA_INT, "shard")
+      ctx.addPartitionInitializationStatement(s"$here = partitionIndex;")
+      val own = shard.genCode(ctx)
+      val told = shown.genCode(ctx)
+      val says = Seq(before, after).map(ctx.addReferenceObj("says", _, classOf[String].getName))
+      ev.copy(
+        code = code"""
+          ${own.code}
+          if (${own.value} != $here) {
+            ${told.code}
+            throw ${classOf[
+            InShard
+          ].getName}.elsewhere(${says.head}, ${told.isNull} ? null : ${told.value}, ${says.last});
+          }""",
+        isNull = FalseLiteral,
+        value = TrueLiteral
+      )
+    }
+
+  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): InShard =
+    copy(key = newLeft, shown = newRight)
+}
+
+object InShard {
+  def column(key: Column, shown: Column, before: String, after: String): Column =
+    ExpressionUtils.column(
+      InShard(ExpressionUtils.expression(key), ExpressionUtils.expression(shown), before, after, None)
+    )
+
+  /** An expression of a batch's plan, with the number of shards. */
+  def told(shards: Int): PartialFunction[Expression, Expression] = { case check: InShard =>
+    check.copy(shards = Some(shards))
+  }
+
+  /** The error; generated code asks too. */
+  def elsewhere(before: String, key: UTF8String, after: String): MullionException =
+    MullionException.functionFailed(s"$before${if (key == null) "null" else s"'$key'"}$after")
+}

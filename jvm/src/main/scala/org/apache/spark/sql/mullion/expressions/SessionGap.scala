@@ -1,0 +1,88 @@
+package org.apache.spark.sql.mullion.expressions
+
+import org.apache.spark.sql.Column
+import org.apache.spark.sql.catalyst.expressions.{Alias, Cast, Expression, UnaryExpression}
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
+import org.apache.spark.sql.catalyst.plans.logical.Project
+import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.CalendarInterval
+
+import dev.mullion.MullionException
+import dev.mullion.windows.spec.TimeMath
+
+/** The gap that a row brings, in microseconds. Null where it has none: a null, an interval of nothing or less, or one
+  * with months, which are of no length.
+  *
+  * @param child
+  *   an interval of either of Spark's types, a day being 24 hours
+  */
+case class SessionGap(child: Expression) extends UnaryExpression {
+  override def dataType: DataType = LongType
+  override def nullable: Boolean = true
+
+  override def eval(row: org.apache.spark.sql.catalyst.InternalRow): Any = Option(child.eval(row)) match {
+    case Some(interval: CalendarInterval) => positive(SessionGap.micros(interval))
+    case Some(us: Long)                   => positive(us)
+    case _                                => None.orNull
+  }
+
+  private def positive(us: Long): Any = if (us > 0) us else None.orNull
+
+  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = nullSafeCodeGen(
+    ctx,
+    ev,
+    gap => {
+      val us =
+        if (child.dataType == CalendarIntervalType) s"${SessionGap.getClass.getName}.MODULE$$.micros($gap)" else gap
+      s"""
+         |${ev.value} = $us;
+         |${ev.isNull} = ${ev.value} <= 0L;
+         |""".stripMargin
+    }
+  )
+
+  override protected def withNewChildInternal(newChild: Expression): Expression = copy(child = newChild)
+}
+
+object SessionGap {
+
+  /** The gap in a column of the input. */
+  def apply(df: DataFrame, gap: Column): SessionGap = {
+    val column = df.select(gap).queryExecution.analyzed match {
+      case Project(Seq(one), _) if isOfRow(one, df) =>
+        one match {
+          case Alias(expression, _) => expression
+          case attribute            => attribute
+        }
+      case _ =>
+        throw MullionException.invalid(
+          s"The gap $gap is more than one value of each row: it holds an aggregate or a window function. Compute it first, " +
+            "as a column of the input, and name that."
+        )
+    }
+    if (!column.deterministic)
+      throw MullionException.invalid(
+        s"The gap $gap is another one each time that it is computed, and a batch that is tried again would make other " +
+          "sessions. Make it a column of the source, or of what decides the same each time."
+      )
+    column.dataType match {
+      case _: DayTimeIntervalType | CalendarIntervalType => SessionGap(column)
+      case _: StringType                                 => SessionGap(Cast(column, CalendarIntervalType))
+      case other                                         =>
+        throw MullionException.invalid(
+          s"The gap ${column.sql} is of type ${other.sql}, and a gap is an interval. Make one of seconds with " +
+            "F.make_dt_interval(secs=...), or give text such as '10 minutes'."
+        )
+    }
+  }
+
+  /** Whether a column is computed from rows of the input alone: else Spark puts nodes of its own between. */
+  private def isOfRow(column: Expression, df: DataFrame): Boolean =
+    column.references.subsetOf(df.queryExecution.analyzed.outputSet)
+
+  /** An interval in microseconds; 0, which is no gap, where it has months. */
+  def micros(interval: CalendarInterval): Long =
+    if (interval.months != 0) 0L
+    else TimeMath.plus(TimeMath.times(interval.days.toLong, 86400000000L), interval.microseconds)
+}

@@ -1,0 +1,106 @@
+package org.apache.spark.sql.mullion.plan
+
+import java.util.WeakHashMap
+
+import scala.collection.mutable
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, NamedExpression}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTime, _}
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+import org.apache.spark.sql.mullion.query.RunningQuery
+
+/** Which of Spark's operators before a window drop rows by the watermark, so that the window never hears of them.
+  *
+  * {{{
+  *   rows - withWatermark - dropDuplicates - WindowedAggregate(allowed lateness 10 min, late emit)
+  *                          drops what is     asks only whether a row's
+  *                          older than the    pane has closed
+  *                          watermark
+  * }}}
+  *
+  * An operator of Spark's drops whatever is older than the watermark, though its pane be open for a long time yet, and
+  * says so in a metric alone. Behind the first one on a row's way no other drops anything: what that lets through is
+  * not late. Nor is what comes out of windows of ours as final.
+  */
+object DroppedBefore extends Logging {
+
+  /** What is to be said of the operators below a window; nothing, where none drops rows. */
+  def warnings(input: LogicalPlan): Seq[String] =
+    if (!input.isStreaming) Nil else dropping(input).map(warning).distinct
+
+  /** Says it in the log, once in each run of a query. */
+  def log(input: LogicalPlan): Unit = RunningQuery.current.foreach { query =>
+    val news = warnings(input)
+    if (news.nonEmpty) {
+      val said = logged.synchronized(logged.computeIfAbsent(query, _ => mutable.Set.empty[String]))
+      said.synchronized(news.filter(said.add)).foreach(text => logWarning(text))
+    }
+  }
+
+  // Forgotten with the query.
+  private val logged = new WeakHashMap[StreamExecution, mutable.Set[String]]()
+
+  private def dropping(plan: LogicalPlan): Seq[LogicalPlan] = plan match {
+    // It was warned of what is before it.
+    case Windows(_) => Nil
+    case _          =>
+      plan.children.flatMap(dropping) ++ Option.when(drops(plan) && plan.children.exists(letsLateRowsThrough))(plan)
+  }
+
+  /** Whether rows may come out of `plan` that are older than the watermark. */
+  private def letsLateRowsThrough(plan: LogicalPlan): Boolean = plan match {
+    case Windows(nodes) => nodes.exists(node => !isTime(node.window))
+    case _              => !drops(plan) && (plan.children.isEmpty || plan.children.exists(letsLateRowsThrough))
+  }
+
+  private def drops(plan: LogicalPlan): Boolean = plan.isStreaming && (plan match {
+    case one: Deduplicate                    => hasTime(one.child)
+    case one: DeduplicateWithinWatermark     => hasTime(one.child)
+    case one: Distinct                       => hasTime(one.child)
+    case one: Aggregate                      => one.groupingExpressions.exists(isTime)
+    case one: FlatMapGroupsWithState         => one.timeout == EventTimeTimeout && hasTime(one.child)
+    case one: FlatMapGroupsInPandasWithState => one.timeout == EventTimeTimeout && hasTime(one.child)
+    case one: TransformWithState             => one.timeMode == EventTime && hasTime(one.child)
+    case one: TransformWithStateInPySpark    => one.timeMode == EventTime && hasTime(one.left)
+    case one: Join                           => one.children.forall(_.isStreaming) && one.children.exists(hasTime)
+    case _                                   => false
+  })
+
+  private def hasTime(input: LogicalPlan): Boolean = input.output.exists(isTime)
+
+  /** Whether a column is one that the watermark is of. */
+  private def isTime(column: Expression): Boolean = column match {
+    case named: NamedExpression => named.resolved && named.metadata.contains(EventTimeWatermark.delayKey)
+    case _                      => false
+  }
+
+  private def warning(operator: LogicalPlan): String = {
+    val (name, instead) = operator match {
+      case one: Deduplicate                => s"dropDuplicates(${columns(one.keys)})" -> duplicates
+      case one: DeduplicateWithinWatermark => s"dropDuplicatesWithinWatermark(${columns(one.keys)})" -> duplicates
+      case _: Distinct                     => "distinct()" -> duplicates
+      case _: Aggregate                    =>
+        "groupBy(...).agg(...)" ->
+          "or let windowed(...) take the place of the groupBy: it has an allowed_lateness= of its own"
+      case _: Join => "the join of two streams" -> "or window a stream before the join"
+      case other   => s"${called(other)} with timers by event time" -> "or window the rows before it"
+    }
+    s"$name before windowed(...) drops rows that are older than the watermark, in silence: though their panes be open, " +
+      "they do not come to the window, and allowed_lateness=, late= and the metric rowsLate know nothing of them. If such " +
+      "rows matter, say all of how late they come in the delay of withWatermark(...), and nothing of it in " +
+      s"allowed_lateness=; $instead."
+  }
+
+  private val duplicates =
+    "or drop duplicates in the panes, with aggregates that do not mind them, such as F.size(F.collect_set('id')) or " +
+      "F.approx_count_distinct('id')"
+
+  private def columns(keys: Seq[Attribute]): String = keys.map(key => s"'${key.name}'").mkString("[", ", ", "]")
+
+  private def called(operator: LogicalPlan): String = operator match {
+    case _: FlatMapGroupsInPandasWithState => "applyInPandasWithState"
+    case _: TransformWithStateInPySpark    => "transformWithState"
+    case other                             => s"${other.nodeName.head.toLower}${other.nodeName.tail}"
+  }
+}

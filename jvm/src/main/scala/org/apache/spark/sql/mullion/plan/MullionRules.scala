@@ -1,0 +1,121 @@
+package org.apache.spark.sql.mullion.plan
+
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStreamStatement}
+import org.apache.spark.sql.mullion.query.RunningQuery
+import org.apache.spark.sql.streaming.OutputMode
+
+import dev.mullion.MullionException
+import dev.mullion.windows.rules.LatePolicy
+
+/** Refuses, when a query starts, what could not be right while it runs. */
+object RefuseAtStart extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    plan match {
+      case start: WriteToStreamStatement => Refusals.check(start.inputQuery, Some(start.outputMode))
+      case _                             =>
+    }
+    plan
+  }
+}
+
+/** The same for sessions that were built without the extension: there it runs with each batch of a query, so that the
+  * first one fails.
+  */
+object RefuseWithFirstBatch extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    if (plan.isStreaming) Refusals.check(plan, RunningQuery.current.map(_.outputMode))
+    plan
+  }
+}
+
+/** What a plan of windows and other operators could not do right. */
+private object Refusals {
+
+  /** @param outputMode
+    *   of the query, if the plan is that of one
+    */
+  def check(plan: LogicalPlan, outputMode: Option[OutputMode]): Unit = if (plan.isStreaming) plan.foreach {
+    case Windows(nodes) if outputMode.contains(InternalOutputModes.Complete) => throw completeMode(nodes.head)
+    case windows @ Windows(nodes)                                            =>
+      if (outputMode.contains(InternalOutputModes.Update)) checkUpstream(nodes.head)
+      checkDownstream(windows)
+    case watermark: EventTimeWatermark    => checkWatermark(watermark)
+    case operator if isStateful(operator) => checkDownstream(operator)
+    case _                                =>
+  }
+
+  private def completeMode(node: WindowedAggregate): MullionException = MullionException.unsupported(
+    s"Output mode 'complete' would need every pane that ever closed (${node.rules.window.describe}). " +
+      "Use outputMode('append') or outputMode('update')."
+  )
+
+  /** In update mode Spark's own aggregates send out every change of a group, and a window over them would add them all.
+    * Spark refuses that for its own operators, and takes ours for stateless.
+    */
+  private def checkUpstream(node: WindowedAggregate): Unit = node.child.foreach {
+    case aggregate @ (_: Aggregate | _: Distinct) if aggregate.isStreaming =>
+      throw MullionException.unsupported(
+        s"In output mode 'update' the ${aggregate.nodeName} before the window (${node.rules.window.describe}) sends out each " +
+          "change of a group, and the window would count them all. Use outputMode('append')."
+      )
+    case _ =>
+  }
+
+  /** The watermark of a query is the least of its watermarks. One over panes would wait for panes to close, and these
+    * for it.
+    */
+  private def checkWatermark(watermark: EventTimeWatermark): Unit = watermark.child.foreach {
+    case Windows(nodes) =>
+      nodes.find(_.window.metadata.contains(EventTimeWatermark.delayKey)).foreach { node =>
+        val name = watermark.eventTime.name
+        throw MullionException.unsupported(
+          s"withWatermark('$name', ...) is called on the result of a window that closes by a watermark " +
+            s"(${node.rules.window.describe}). Both would wait for each other, and no pane would ever come out. Leave it out: " +
+            "the column window goes on with the stream's watermark, so name it in what follows, as in time='window'; or write " +
+            "the panes out and read them in a second query."
+        )
+      }
+    case _ =>
+  }
+
+  /** A stateful operator downstream takes what comes as final, and drops what comes before its watermark: right for
+    * panes that close once, wrong for early firings, which it would add to the close, and for late rows and reopened
+    * panes, which it would drop in silence.
+    */
+  private def checkDownstream(operator: LogicalPlan): Unit = if (operator.isStreaming) {
+    operator.children.foreach(_.foreach {
+      case Windows(nodes) =>
+        nodes.foreach(node => whatIsNotFinal(node).foreach(what => throw notFinal(operator, node, what)))
+      case _ =>
+    })
+  }
+
+  private def isStateful(plan: LogicalPlan): Boolean = plan match {
+    case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: FlatMapGroupsWithState |
+        _: FlatMapGroupsInPandasWithState | _: TransformWithState | _: TransformWithStateInPySpark | _: GlobalLimit =>
+      true
+    case join: Join => join.left.isStreaming && join.right.isStreaming
+    case _          => false
+  }
+
+  private def whatIsNotFinal(node: WindowedAggregate): Option[String] =
+    if (node.rules.early.isDefined || node.rules.refinements.count.isDefined) Some("early firings")
+    else if (node.rules.refinements.onTime) Some("the on_time and update firings")
+    else if (node.rows.exists(_.running)) Some("running firings")
+    else if (node.rows.exists(_.delayByKey.isDefined)) Some("panes that close by their keys' own clocks")
+    else
+      node.rules.late match {
+        case LatePolicy.Drop                           => None
+        case LatePolicy.Emit                           => Some("late rows")
+        case LatePolicy.Reopen | LatePolicy.ReopenEach => Some("reopened panes")
+      }
+
+  private def notFinal(operator: LogicalPlan, node: WindowedAggregate, what: String): MullionException =
+    MullionException.unsupported(
+      s"${operator.nodeName} keeps state over $what of the window (${node.rules.describe}): it would count them as final, or " +
+        "drop them. Window without early= and on_time=, and with late='drop', before another stateful operator, or write the panes out and " +
+        "read them in a second query."
+    )
+}

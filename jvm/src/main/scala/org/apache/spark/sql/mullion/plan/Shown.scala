@@ -1,0 +1,72 @@
+package org.apache.spark.sql.mullion.plan
+
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, NamedExpression}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.mullion.expressions.{KeyColumns, PaneColumns}
+
+/** What `windowed(…).agg(…)` shows of its node: the keys, `window`, `pane`, the results, and `late_row` where late rows
+  * come out.
+  *
+  * {{{
+  *   Project [k, window, pane, f(sum(v)) AS more, late_row]      f is Python's, and Spark computes it
+  *     WindowedAggregate [k, window, pane, sum(v), late_row]
+  * }}}
+  *
+  * A column of the node is known by its id alone: two may have one text, as aggregates do that differ in their FILTER,
+  * and one may be shown under several names.
+  *
+  * @param results
+  *   over the columns of `node`
+  */
+private[mullion] final case class Shown(node: WindowedAggregate, results: Seq[NamedExpression]) {
+
+  /** The keys that a user named. */
+  def keys: Seq[Attribute] = KeyColumns.named(node.keys)
+
+  /** The results that are results of the node, which nothing is computed over. */
+  def plain: Seq[(NamedExpression, Attribute)] = results.flatMap { result =>
+    Shown.unalias(result) match {
+      case column: Attribute if node.resultColumns.exists(_.exprId == column.exprId) => Some(result -> column)
+      case _                                                                         => None
+    }
+  }
+
+  // Fresh names: Spark tells two uses of one DataFrame apart by renaming the columns of projections.
+  def plan: Project = {
+    val leading = (keys :+ node.window :+ node.pane).map(a => Alias(a, a.name)())
+    Project(leading ++ results ++ node.lateRow.map(a => Alias(a, a.name)()), node)
+  }
+}
+
+private[mullion] object Shown {
+
+  /** A plan that is a result and no more. */
+  def unapply(plan: LogicalPlan): Option[Shown] = plan match {
+    case Project(columns, node: WindowedAggregate) =>
+      val shown = Shown(node, Nil)
+      val leading = shown.keys :+ node.window :+ node.pane
+      val results = columns.slice(leading.length, columns.length - node.lateRow.size)
+      val isOurs = columns.length >= leading.length + node.lateRow.size &&
+        columns.take(leading.length).zip(leading).forall { case (column, of) => shows(column, of) } &&
+        columns.takeRight(node.lateRow.size).zip(node.lateRow).forall { case (column, of) => shows(column, of) }
+      Option.when(isOurs)(shown.copy(results = results))
+    case _ => None
+  }
+
+  /** Of a projection over windows, what is not of one firing: all but `late_row` and, unless panes have ids, `pane`. */
+  def ofPanes(columns: Seq[NamedExpression], pane: Attribute, lateRow: Option[Attribute]): Seq[NamedExpression] =
+    columns.filterNot(column => lateRow.exists(shows(column, _))).flatMap { column =>
+      if (!shows(column, pane)) Some(column)
+      else PaneColumns.idOf(pane).map(Alias(_, column.name)())
+    }
+
+  def unalias(e: NamedExpression): Expression = e match {
+    case Alias(child, _) => child
+    case other           => other
+  }
+
+  private def shows(column: NamedExpression, of: Attribute): Boolean = unalias(column) match {
+    case a: Attribute => a.exprId == of.exprId
+    case _            => false
+  }
+}

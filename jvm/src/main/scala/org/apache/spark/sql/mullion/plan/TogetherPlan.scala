@@ -1,0 +1,206 @@
+package org.apache.spark.sql.mullion.plan
+
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.mullion.exec.WindowExec
+import org.apache.spark.sql.mullion.exec.assign.{
+  AssignTogetherExec,
+  AssignedWindow,
+  FusedWatermarkExec,
+  PutAsideLateRowsExec,
+  StampTimeExec,
+  TakeUpLateRowsExec
+}
+import org.apache.spark.sql.mullion.exec.batch.AggregateExecs
+import org.apache.spark.sql.mullion.exec.panes.{LateOutput, LateProgram, TogetherProgram, TogetherWindow, WindowProgram}
+import org.apache.spark.sql.types.{BooleanType, IntegerType, LongType}
+
+/** Plans [[WindowsTogether]]: one chain for all windows, whose rows go through one partial aggregate and one shuffle.
+  *
+  * {{{
+  *   WindowExec - merge - [shuffle by key] - partial aggregate by window and slice - AssignTogether - child
+  * }}}
+  *
+  * A partial row is of one window, and has the accumulators of all: functions that windows have in common are computed
+  * once in it, and the others are filtered by the window's number.
+  */
+final class TogetherPlan private (node: WindowsTogether) {
+  private val parts = node.parts
+  private val programs = parts.map(WindowStrategy.program)
+
+  private val number = AttributeReference("window_number", IntegerType, nullable = false)()
+  private val slice = AttributeReference("slice", LongType, nullable = false)()
+  private val marked = any(_.marked, AttributeReference("marked", BooleanType, nullable = false)())
+  private val gap = any(_.gap, AttributeReference("gap", LongType)())
+  private val start = any(_.start, AttributeReference("start", LongType, nullable = false)())
+
+  private def any(of: WindowProgram => Option[Attribute], column: Attribute): Option[Attribute] =
+    Option.when(programs.exists(of(_).isDefined))(column)
+
+  // Equal keys are one column of the child.
+  private val keysFrom: Seq[Attribute] = parts.flatMap(_.keys).distinctBy(_.exprId)
+  private val keys: Seq[Attribute] = keysFrom.map(k => AttributeReference(k.name, k.dataType)())
+  private val agree = parts.forall(part => keysFrom.forall(has(part, _)))
+  private val shuffledBy = if (agree) keys else number +: keys
+
+  private def has(part: WindowedAggregate, key: Attribute): Boolean = part.keys.exists(_.exprId == key.exprId)
+
+  private def sharedKey(key: Attribute): Attribute = keys(keysFrom.indexWhere(_.exprId == key.exprId))
+
+  private val shared: Seq[SharedFunction] = {
+    val all = for {
+      (part, program) <- parts.zip(programs)
+      extras = program.extras.map(_ -> Literal.TrueLiteral)
+      (function, filter) <- part.functions.zip(part.filters) ++ extras
+    } yield SharedFunction(function, filter)
+    all.foldLeft(Vector.empty[SharedFunction]) { (known, next) =>
+      if (known.exists(_.isSame(next))) known else known :+ next
+    }
+  }
+
+  private def sharedOf(function: AggregateFunction, filter: Expression): SharedFunction =
+    shared.find(_.isSame(SharedFunction(function, filter))).get
+
+  private def functionsOf(window: Int): Seq[(AggregateFunction, SharedFunction)] =
+    parts(window).functions.zip(parts(window).filters).map { case (f, filter) => f -> sharedOf(f, filter) } ++
+      programs(window).extras.map(f => f -> sharedOf(f, Literal.TrueLiteral))
+
+  private val grouping: Seq[Attribute] = ((number +: keys) :+ slice) ++ marked ++ gap ++ start
+
+  private val partial: Seq[Attribute] = grouping ++ shared.flatMap(_.function.inputAggBufferAttributes)
+
+  val program: TogetherProgram = TogetherProgram(
+    id = s"together-${slice.exprId.id}",
+    node.windows.zipWithIndex.map { case (window, i) => together(window.name, i) },
+    number,
+    shuffledBy,
+    partial,
+    node.output,
+    node.pane,
+    node.lateRow
+  )
+
+  private def together(name: String, window: Int): TogetherWindow = {
+    val own = programs(window)
+    val narrow =
+      own.keys.map(sharedKey) ++ Seq(slice) ++ own.marked.flatMap(_ => marked) ++ own.gap.flatMap(_ => gap) ++
+        own.start.flatMap(_ => start) ++ functionsOf(window).flatMap(_._2.function.inputAggBufferAttributes)
+    val widen = widened(name, window)
+    val late = own.lateRow.flatMap(_ => node.lateRow).map { lateRow =>
+      val columns = LateOutput.columns(own.keys.map(sharedKey), own.results, lateRow, own.pane.dataType)
+      val columnOf = own.output.map(_.exprId).zip(columns).toMap
+      LateProgram(
+        Some(number -> window),
+        own.keys.map(sharedKey) ++ Seq(slice) ++ own.gap.flatMap(_ => gap),
+        slice,
+        own.isSession,
+        widen.map(_.transform { case a: Attribute if columnOf.contains(a.exprId) => columnOf(a.exprId) })
+      )
+    }
+    TogetherWindow(name, own, narrow, widen, late)
+  }
+
+  /** The columns of the node, over those of one window. */
+  private def widened(name: String, window: Int): Seq[Expression] = {
+    val part = parts(window)
+    def none(column: Attribute): Expression = Literal(None.orNull, column.dataType)
+    val keyColumns = node.keys.map(key => part.keys.find(_.name == key.name).getOrElse(none(key)))
+    val results = node.columns.zip(node.resultsAt(window)).map { case (column, at) =>
+      if (at < 0) none(column) else part.resultColumns(at)
+    }
+    (Literal(name) +: keyColumns :+ part.window :+ part.pane) ++ results ++ node.lateRow.map(r =>
+      part.lateRow.getOrElse(none(r))
+    )
+  }
+
+  def plan(planLater: LogicalPlan => SparkPlan): SparkPlan = {
+    parts.foreach(WindowStrategy.checkSettings)
+    DroppedBefore.log(node.child)
+    val first = parts.head
+    val child = planLater(FusedWatermarkExec.mark(node.child))
+    val timed = if (first.rules.onProcessingTime) StampTimeExec(program.id, first.time, now = None, child) else child
+    val assigned = parts.zip(programs).map { case (part, own) =>
+      AssignedWindow(part.rules, part.time, part.gap, part.ranges, own.marked.isDefined, keysFrom.map(has(part, _)))
+    }
+    val assign = AssignTogetherExec(
+      program.id,
+      assigned,
+      number,
+      keys,
+      keysFrom,
+      slice,
+      marked,
+      gap,
+      start,
+      before = None,
+      timed
+    )
+    val aggregated =
+      aggregate(Partial, distribution = None, shared.map(s => s.expression(usedBy(s), number)), assign)
+    val aside = node.lateRow.fold(aggregated)(lateRows(_, timed, aggregated))
+    val merged = aggregate(PartialMerge, Some(shuffledBy), shared.map(_.expression(None, number)), aside)
+    WindowExec(program, merged)
+  }
+
+  private def aggregate(
+      mode: AggregateMode,
+      distribution: Option[Seq[Attribute]],
+      expressions: Seq[AggregateExpression],
+      child: SparkPlan
+  ): SparkPlan =
+    AggregateExecs(
+      mode,
+      distribution,
+      isStreaming = true,
+      grouping,
+      expressions,
+      partial.map(_.asInstanceOf[NamedExpression]),
+      child
+    )
+
+  /** The numbers of the windows that have a function, if not all have. */
+  private def usedBy(function: SharedFunction): Option[Seq[Int]] = {
+    val of = parts.indices.filter(functionsOf(_).exists(_._2 eq function))
+    Option.when(of.length < parts.length)(of)
+  }
+
+  private def lateRows(lateRow: Attribute, input: SparkPlan, aggregated: SparkPlan): SparkPlan = {
+    val emitting = parts.zipWithIndex.filter(_._1.lateRow.isDefined)
+    def byWindow(column: Attribute)(of: WindowedAggregate => Option[Expression]): (Attribute, Expression) = {
+      val branches = emitting.flatMap { case (part, i) =>
+        of(part).map(value => (EqualTo(number, Literal(i)): Expression) -> value)
+      }
+      column -> (if (branches.isEmpty) Literal(None.orNull, column.dataType) else CaseWhen(branches, None))
+    }
+    def isSession(part: WindowedAggregate) = programs(parts.indexOf(part)).isSession
+    val known = Seq[(Attribute, Expression)](number -> number) ++
+      keysFrom.zip(keys).map { case (from, key) => byWindow(key)(part => Option.when(has(part, from))(from)) } ++
+      Seq(byWindow(slice)(part => Option.when(isSession(part))(part.time))) ++
+      gap.map(byWindow(_)(part => part.gap.filter(_ => isSession(part))))
+    val lateColumns = emitting.head._1.lateColumns
+    val taken = TakeUpLateRowsExec(program.id, input.output :+ number, lateColumns, lateRow, known, aggregated)
+    PutAsideLateRowsExec(WindowExec.shuffled(program.id), program.distributed, lateRow, partitions = None, taken)
+  }
+}
+
+object TogetherPlan {
+  def apply(node: WindowsTogether): TogetherPlan = new TogetherPlan(node)
+}
+
+/** An aggregate function that one or several windows have. */
+private final case class SharedFunction(function: AggregateFunction, filter: Expression) {
+  def isSame(other: SharedFunction): Boolean =
+    (this eq other) || (function.canonicalized == other.function.canonicalized && filter.semanticEquals(other.filter) &&
+      function.deterministic && filter.deterministic)
+
+  /** @param windows
+    *   whose rows it takes; none for those of all
+    */
+  def expression(windows: Option[Seq[Int]], number: Attribute): AggregateExpression = {
+    val own = Option.when(filter != Literal.TrueLiteral)(filter)
+    val mine = windows.map(of => In(number, of.map(Literal(_))): Expression)
+    AggregateExpression(function, Complete, isDistinct = false, (mine ++ own).reduceOption(And(_, _)))
+  }
+}

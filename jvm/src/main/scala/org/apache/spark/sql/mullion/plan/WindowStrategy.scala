@@ -1,0 +1,332 @@
+package org.apache.spark.sql.mullion.plan
+
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
+import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, SparkStrategy}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.exec.WindowExec
+import org.apache.spark.sql.mullion.exec.assign.{
+  AssignRangesExec,
+  AssignSlicesExec,
+  FusedWatermarkExec,
+  PutAsideLateRowsExec,
+  StampTimeExec,
+  TakeUpLateRowsExec
+}
+import org.apache.spark.sql.mullion.exec.batch.{
+  AggregateExecs,
+  ArrivalBatchExec,
+  EmptyWindowsExec,
+  MergeSessionsExec,
+  RowsToWindowsExec,
+  SlicesToOpenWindowsExec,
+  SlicesToWindowsExec
+}
+import org.apache.spark.sql.mullion.exec.panes.{RowProgram, Splitting, WindowProgram}
+import org.apache.spark.sql.mullion.expressions.{AccumulatorLimit, ArrivalNumber, CollectRows, WindowEdge}
+import org.apache.spark.sql.mullion.python.{ProcessedRows, WindowBetweenExec}
+import org.apache.spark.sql.types.{ArrayType, BooleanType, LongType, StringType, TimestampType}
+
+import dev.mullion.MullionException
+import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, NumberedRules, SessionRules, SlicedRules}
+
+/** Plans [[WindowedAggregate]].
+  *
+  * {{{
+  *   stream   WindowExec - merge - [shuffle by key] - partial aggregate by slice - AssignSlices - child
+  *   batch    final aggregate - [shuffle by window] - SlicesToWindows - partial aggregate by slice - AssignSlices - child
+  *            (sessions: final aggregate - MergeSessions - [shuffle by key] - partial aggregate by slice - AssignSlices)
+  *            (custom: final aggregate - [shuffle by window] - partial aggregate by range - AssignRanges - child)
+  *   rows one by one
+  *   stream   WindowExec - [sort by key, arrival] - [shuffle by key] - Project arrival - child
+  *   batch    ArrivalBatch - [sort by key, arrival] - [shuffle by key] - Project arrival - child, for windows of row numbers
+  * }}}
+  */
+object WindowStrategy extends SparkStrategy {
+
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case node: WindowsTogether                                              => Seq(TogetherPlan(node).plan(planLater))
+    case node: WindowedAggregate if node.isStreaming && node.rows.isDefined => Seq(planRows(node))
+    case node: WindowedAggregate if node.isStreaming                        => Seq(planStream(node))
+    case node: WindowedAggregate if isNumbered(node)                        => Seq(planNumbered(node))
+    case node: WindowedAggregate                                            => Seq(planBatch(numbered(node)))
+    case node: EventTimeWatermark if FusedWatermarkExec.isMarked(node)      =>
+      Seq(new FusedWatermarkExec(node.nodeId, node.eventTime, node.delay, planLater(node.child)))
+    case _ => Nil
+  }
+
+  /** What the operator of a node does. */
+  def program(node: WindowedAggregate): WindowProgram = {
+    val slice = AttributeReference("slice", LongType, nullable = false)()
+    val marked = Option.when(node.rules.late.reopens || node.rules.isInstanceOf[SessionRules])(
+      AttributeReference("marked", BooleanType, nullable = false)()
+    )
+    // What was buffered is read where only its time is known, and not what made it.
+    val functions = if (node.split.isEmpty) node.functions else node.functions.map(timedBy(_, node.time))
+    WindowProgram(
+      id = s"window-${slice.exprId.id}",
+      node.keys,
+      slice,
+      marked,
+      node.gap,
+      node.ranges.map(_ => AttributeReference("start", LongType, nullable = false)()),
+      node.time,
+      functions,
+      node.functionResults,
+      node.namedResults,
+      node.window,
+      node.pane,
+      node.lateRow,
+      node.rules,
+      node.state,
+      node.idleAfter,
+      node.text,
+      AccumulatorLimit.of(SQLConf.get),
+      node.rows.map { asked =>
+        val arrival = AttributeReference("arrival", LongType, nullable = false)()
+        val stamped = if (node.rules.onProcessingTime) node.child.output :+ node.time else node.child.output
+        val input = stamped :+ arrival
+        val splits = node.split.map { by =>
+          // In the order in which they are named, which is the same in a plan that no optimizer has seen.
+          val read = (functions ++ node.filters).flatMap(_.collect { case a: Attribute => a })
+          Splitting(node.splitColumns, (node.splitColumns ++ read).distinctBy(_.exprId), by, asker = None)
+        }
+        RowProgram(asked, input, arrival, node.time, node.gap, node.filters, node.trigger, node.lateColumns, splits)
+      },
+      ProcessedRows.areIn(node.child),
+      functions.zip(node.filters).collectFirst {
+        case (count: Count, Literal.TrueLiteral) if !count.children.exists(_.nullable) =>
+          count.inputAggBufferAttributes.head
+      },
+      node.getTagValue(WindowsTogether.alone)
+    )
+  }
+
+  /** A function that takes the time of rows, if it needs it, from their column of it. */
+  private def timedBy(function: AggregateFunction, time: Attribute): AggregateFunction = function
+    .transform { case rows: CollectRows =>
+      rows.copy(time = if (rows.collected.byTime) time else Literal(None.orNull, TimestampType))
+    }
+    .asInstanceOf[AggregateFunction]
+
+  /** Where rows are worked on one by one, in order of arrival. */
+  private def planRows(node: WindowedAggregate): SparkPlan = {
+    checkSettings(node)
+    DroppedBefore.log(node.child)
+    val program = WindowStrategy.program(node)
+    operator(program, arriving(node, program))
+  }
+
+  private def operator(program: WindowProgram, rows: SparkPlan): SparkPlan =
+    if (program.byShard) WindowBetweenExec(program, told = None, rows) else WindowExec(program, rows)
+
+  /** The rows of a node with their places in the order of arrival, which a shuffle would lose: a batch that is tried
+    * again must find them in the same order.
+    */
+  private def arriving(node: WindowedAggregate, program: WindowProgram): SparkPlan = {
+    val arrival = program.rows.map(rows => Alias(MonotonicallyIncreasingID(), rows.arrival.name)(rows.arrival.exprId))
+    val rows = if (node.isStreaming) timed(node, program) else planLater(node.child)
+    ProjectExec(rows.output ++ arrival, rows)
+  }
+
+  /** The rows of a node, with the time of their batch where they have none of their own. */
+  private def timed(node: WindowedAggregate, program: WindowProgram): SparkPlan = {
+    // Between stages of a task, windows tell their clocks while it runs: then Spark's watermark, which tells row by row.
+    val rows = planLater(if (program.byShard) node.child else FusedWatermarkExec.mark(node.child))
+    if (node.rules.onProcessingTime) StampTimeExec(program.id, node.time, now = None, rows) else rows
+  }
+
+  private def isNumbered(node: WindowedAggregate): Boolean = node.rules.isInstanceOf[NumberedRules]
+
+  private def planNumbered(node: WindowedAggregate): SparkPlan = {
+    val program = WindowStrategy.program(node)
+    // Of a stream's firings a batch gives the closes.
+    val closes = program.copy(rows = program.rows.map(r => r.copy(asked = r.asked.copy(running = false))))
+    ArrivalBatchExec(closes, arriving(node, closes))
+  }
+
+  /** A node over windows of time on a batch DataFrame: rows that it collects are told their order by a column. */
+  private def numbered(node: WindowedAggregate): WindowedAggregate =
+    if (!node.rows.exists(_.collect.isDefined)) node
+    else {
+      val arrival = Alias(MonotonicallyIncreasingID(), "arrival")()
+      val functions = node.functions.map(_.transform { case ArrivalNumber() =>
+        arrival.toAttribute
+      }.asInstanceOf[AggregateFunction])
+      node.copy(functions = functions, child = Project(node.child.output :+ arrival, node.child))
+    }
+
+  private[mullion] def checkSettings(node: WindowedAggregate): Unit = {
+    if (!SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE))
+      throw MullionException.unsupported(
+        s"${SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE.key} is false: then Spark tells a batch one watermark instead of two, and " +
+          "rows that are not late could not be told from those that are. Set it to true, its default."
+      )
+    if (
+      (node.rules.onProcessingTime || node.idleAfter.isDefined) &&
+      !SQLConf.get.getConf(SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED)
+    )
+      throw MullionException.unsupported(
+        s"${SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED.key} is false: then no batch runs without rows, and panes that close " +
+          "by the wall clock would wait for the next row. Set it to true, its default."
+      )
+  }
+
+  private def planStream(node: WindowedAggregate): SparkPlan = {
+    checkSettings(node)
+    DroppedBefore.log(node.child)
+    val program = WindowStrategy.program(node)
+    val assign = assigner(program, node, program.marked, timed(node, program))
+    val partial = AggregateExecs(
+      Partial,
+      distribution = None,
+      isStreaming = true,
+      program.grouping,
+      expressions(node) ++ extras(program),
+      program.partial.map(_.asInstanceOf[NamedExpression]),
+      assign
+    )
+    val aside = node.lateRow.fold(partial) { lateRow =>
+      val keys = (node.keys ++ node.gap.filter(_ => program.isSession)).map(k => k -> k)
+      val known = keys ++ Option.when(program.isSession)(program.slice -> node.time)
+      val taken = TakeUpLateRowsExec(program.id, node.child.output, node.lateColumns, lateRow, known, partial)
+      // The two pairs of this node's may run in one task, if the child is already partitioned by key.
+      PutAsideLateRowsExec(WindowExec.shuffled(program.id), program.distributed, lateRow, partitions = None, taken)
+    }
+    val opened = node.rules match {
+      case rules: AlignedRules if rules.window.overlaps && !rules.sharesSlices =>
+        SlicesToOpenWindowsExec(
+          program.id,
+          program.distributed,
+          program.slice,
+          program.marked,
+          rules,
+          None,
+          None,
+          aside
+        )
+      case _ => aside
+    }
+    val merged =
+      if (program.takesSeveralOfGroup) opened
+      else
+        AggregateExecs(
+          PartialMerge,
+          distribution = program.distributed,
+          isStreaming = true,
+          program.grouping,
+          expressions(node) ++ extras(program),
+          program.partial.map(_.asInstanceOf[NamedExpression]),
+          opened
+        )
+    operator(program, merged)
+  }
+
+  private def planBatch(node: WindowedAggregate): SparkPlan = {
+    val program = WindowStrategy.program(node)
+    val slice = program.slice
+    val start = program.start.getOrElse(AttributeReference("start", LongType, nullable = false)())
+    val assign = assigner(program, node, marked = None, planLater(node.child))
+    val grouping = (node.keys :+ slice) ++ node.gap ++ program.start
+    val wanted = expressions(node) ++ extras(program)
+    val partial = AggregateExecs(
+      Partial,
+      distribution = None,
+      isStreaming = false,
+      grouping,
+      wanted,
+      grouping ++ buffersOf(wanted.map(_.aggregateFunction)),
+      assign
+    )
+    val windows = node.rules match {
+      case aligned: AlignedRules =>
+        val filled =
+          if (aligned.refinements.empty)
+            EmptyWindowsExec(node.keys, slice, aligned, wanted.map(_.aggregateFunction), partial)
+          else partial
+        SlicesToWindowsExec(slice, start, aligned, filled)
+      case sessions: SessionRules =>
+        MergeSessionsExec(node.keys, slice, node.gap, buffersOf(program.extras), start, sessions, partial)
+      case around: AroundRules    => RowsToWindowsExec(node.keys, slice, start, around, partial)
+      case _: CustomRules         => partial
+      case numbers: NumberedRules => throw new IllegalStateException(s"${numbers.describe} has no slices of time")
+    }
+    val pane = (node.keys :+ start) ++ program.start.map(_ => slice)
+    val complete = AggregateExecs(
+      Final,
+      distribution = Some(pane),
+      isStreaming = false,
+      pane,
+      wanted,
+      pane ++ wanted.map(_.resultAttribute),
+      windows
+    )
+    def edge(rules: SlicedRules, isEnd: Boolean) =
+      PreciseTimestampConversion(WindowEdge(start, rules, isEnd), LongType, TimestampType)
+    val end = node.rules match {
+      case sliced: SlicedRules => edge(sliced, isEnd = true)
+      // In place of the last time MergeSessions wrote the end.
+      case _: CustomRules => PreciseTimestampConversion(slice, LongType, TimestampType)
+      case _              => wanted(node.functions.length + 1).resultAttribute
+    }
+    val begin = node.rules match {
+      case sliced: SlicedRules => edge(sliced, isEnd = false)
+      case _                   => PreciseTimestampConversion(start, LongType, TimestampType)
+    }
+    ProjectExec(closes(node, begin, end), complete)
+  }
+
+  /** The node that says which panes a row enters. */
+  private def assigner(
+      program: WindowProgram,
+      node: WindowedAggregate,
+      marked: Option[Attribute],
+      child: SparkPlan
+  ): SparkPlan = (node.rules, node.ranges, program.start) match {
+    case (custom: CustomRules, Some(ranges), Some(start)) =>
+      AssignRangesExec(program.id, node.time, ranges, program.slice, start, marked, custom, None, child)
+    case (rules, _, _) => AssignSlicesExec(program.id, node.time, program.slice, marked, node.gap, rules, None, child)
+  }
+
+  private def buffersOf(functions: Seq[AggregateFunction]): Seq[Attribute] =
+    functions.flatMap(_.inputAggBufferAttributes)
+
+  /** The output columns of a batch DataFrame, where every pane has closed and none was late. */
+  private def closes(node: WindowedAggregate, start: Expression, end: Expression): Seq[NamedExpression] = {
+    val window = CreateNamedStruct(
+      Seq(
+        Literal("start"),
+        start,
+        Literal("end"),
+        end
+      )
+    )
+    def micros(time: Expression) = PreciseTimestampConversion(time, TimestampType, LongType)
+    def text(time: Expression) = Cast(micros(time), StringType)
+    val byRange = Concat(Seq(text(start), Literal("/"), text(end)))
+    val id = node.rules match {
+      case _: CustomRules  => byRange
+      case _: SessionRules => text(start)
+      case _               => If(EqualTo(micros(start), Literal(Long.MinValue)), byRange, text(start))
+    }
+    val named =
+      if (!node.rules.refinements.ids) Nil
+      else Seq(Literal("id"), id, Literal("merged"), Literal.create(Seq.empty[String], ArrayType(StringType, false)))
+    val pane = CreateNamedStruct(Seq(Literal("firing"), Literal("close"), Literal("seq"), Literal(0)) ++ named)
+    (node.keys :+ Alias(window, node.window.name)(node.window.exprId) :+ Alias(pane, node.pane.name)(
+      node.pane.exprId
+    )) ++
+      node.namedResults ++
+      node.lateRow.map(l => Alias(Literal(None.orNull, l.dataType), l.name)(l.exprId))
+  }
+
+  private[mullion] def expressions(node: WindowedAggregate): Seq[AggregateExpression] =
+    node.functions.zip(node.filters).zip(node.functionResults).map { case ((function, filter), result) =>
+      val condition = Option.when(filter != Literal.TrueLiteral)(filter)
+      AggregateExpression(function, Complete, isDistinct = false, condition, result.exprId)
+    }
+
+  private def extras(program: WindowProgram): Seq[AggregateExpression] =
+    program.extras.map(AggregateExpression(_, Complete, isDistinct = false))
+}

@@ -1,0 +1,104 @@
+package org.apache.spark.sql.mullion.plan
+
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeSet, Expression, NamedExpression}
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.mullion.expressions.{AggregateText, KeyColumns, SplitBy}
+import org.apache.spark.sql.mullion.state.StateChoice
+
+import dev.mullion.windows.rules.{PaneRules, RowByRow}
+
+/** Aggregates in panes: one output row per firing of a pane.
+  *
+  * Every attribute stands in a field of its own, because Spark renames attributes only in `Expression`s that are a
+  * node's own fields, and strips aliases from all but its own nodes; and the functions stand bare, because Spark's
+  * analysis refuses an `AggregateExpression` outside of an `Aggregate`. The strategy wraps them again.
+  *
+  * @param keys
+  *   what rows are grouped by, columns of the child
+  * @param time
+  *   the event time, a TIMESTAMP column of the child; on processing time, in a stream, a column that this node adds
+  * @param gap
+  *   the gap of sessions where each row brings its own: a BIGINT column of the child, in microseconds
+  * @param ranges
+  *   the ranges of custom windows: an array column of the child
+  * @param functions
+  *   the aggregate functions
+  * @param filters
+  *   for each function the condition of its FILTER clause, or a literal `true`
+  * @param functionResults
+  *   for each function the attribute that `results` refers to its value by
+  * @param results
+  *   the values of the output columns after `window` and `pane`, over keys and function results
+  * @param resultColumns
+  *   those columns
+  * @param lateColumns
+  *   what `lateRow` is made of: the input's columns, if late rows come out
+  * @param lateRow
+  *   the output column that carries late rows, if they come out
+  * @param idleAfter
+  *   how long the source must be empty for the event clock to follow the wall clock, in microseconds; none for never
+  * @param trigger
+  *   what tells when a global window closes: a column of the child
+  * @param splitColumns
+  *   what a function sees that splits global windows: columns of the child
+  * @param split
+  *   that function
+  * @param rows
+  *   what is asked of rows that are worked on one by one, if they are
+  */
+case class WindowedAggregate(
+    keys: Seq[Attribute],
+    time: Attribute,
+    gap: Option[Attribute],
+    ranges: Option[Attribute],
+    functions: Seq[AggregateFunction],
+    filters: Seq[Expression],
+    functionResults: Seq[Attribute],
+    results: Seq[Expression],
+    resultColumns: Seq[Attribute],
+    window: Attribute,
+    pane: Attribute,
+    lateColumns: Seq[Attribute],
+    lateRow: Option[Attribute],
+    rules: PaneRules,
+    state: StateChoice,
+    idleAfter: Option[Long],
+    text: AggregateText,
+    trigger: Option[Attribute],
+    splitColumns: Seq[Attribute],
+    split: Option[SplitBy],
+    rows: Option[RowByRow],
+    child: LogicalPlan
+) extends UnaryNode {
+
+  override def output: Seq[Attribute] = (keys :+ window :+ pane) ++ resultColumns ++ lateRow
+
+  override def producedAttributes: AttributeSet =
+    AttributeSet(functionResults ++ resultColumns ++ lateRow ++ stamped :+ window :+ pane)
+
+  private def stamped: Option[Attribute] = Option.when(rules.onProcessingTime && isStreaming)(time)
+
+  def namedResults: Seq[NamedExpression] = results.zip(resultColumns).map { case (value, column) =>
+    Alias(value, column.name)(column.exprId)
+  }
+
+  /** With the attributes as the child has them, which may be null where it was not when they were named. */
+  private[mullion] def overNullable: WindowedAggregate = {
+    val inChild = child.output.map(a => a.exprId -> a).toMap
+    transformExpressions { case a: Attribute => inChild.getOrElse(a.exprId, a) }.asInstanceOf[WindowedAggregate]
+  }
+
+  override def simpleString(maxFields: Int): String = s"$nodeName $inWords"
+
+  private[mullion] def inWords: String = {
+    val by = KeyColumns.named(keys).map(_.name).mkString("[", ", ", "]")
+    val on = rules.on(time.name)
+    val words =
+      Seq(rules.describe) ++ rows.map(_.describe).filter(_.nonEmpty) ++ Seq(s"by $by") ++ Seq(on, state.toString)
+        .filter(_.nonEmpty)
+    words.mkString(", ")
+  }
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): WindowedAggregate = copy(child = newChild)
+}

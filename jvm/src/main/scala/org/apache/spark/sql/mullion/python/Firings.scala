@@ -1,0 +1,43 @@
+package org.apache.spark.sql.mullion.python
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.execution.ExternalAppendOnlyUnsafeRowArray
+import org.apache.spark.sql.mullion.shim.{SparkLineShim, SpillLimits}
+
+/** The firings of one batch in one partition, of all windows: by kind, then by window, then as they came. They wait on
+  * disk where they are many.
+  */
+private[python] final class Firings(panes: Seq[Seq[Attribute]], spill: SpillLimits) {
+  private val kindAt = panes.map(_.indexWhere(_.name == "pane"))
+  private val kept =
+    scala.collection.mutable.TreeMap.empty[(Int, Int), ExternalAppendOnlyUnsafeRowArray]
+  private val projections = panes.map(p => UnsafeProjection.create(p.map(_.dataType).toArray))
+
+  def add(window: Int, row: InternalRow): Unit = {
+    val name = row.getStruct(kindAt(window), 2).getUTF8String(0).toString
+    val kind = Firings.kinds.indexOf(name)
+    if (kind < 0) throw new IllegalStateException(s"$name is no kind of firing")
+    val unsafe = row match {
+      case already: UnsafeRow => already
+      case other              => projections(window)(other)
+    }
+    kept.getOrElseUpdate((kind, window), SparkLineShim.spillable(spill)).add(unsafe)
+  }
+
+  def nonEmpty: Boolean = kept.nonEmpty
+
+  /** Windows by their places, with a kind and the rows of it. */
+  def inOrder: Iterator[(Int, Int, Iterator[InternalRow])] = kept.iterator.map { case ((kind, window), rows) =>
+    (window, kind, rows.generateIterator())
+  }
+}
+
+private[python] object Firings {
+
+  /** In the order in which callbacks see them. */
+  val kinds: Seq[String] = Seq("late", "running", "early", "on_time", "update", "close")
+
+  /** What windows are told apart by in the numbers of frames. */
+  val Kinds = 8
+}

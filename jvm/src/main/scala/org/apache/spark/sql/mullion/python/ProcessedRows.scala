@@ -1,0 +1,77 @@
+package org.apache.spark.sql.mullion.python
+
+import org.apache.spark.{Partition, SparkContext, TaskContext}
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
+import org.apache.spark.sql.execution.LeafExecNode
+import org.apache.spark.sql.mullion.exec.RowsOfStage
+
+/** The rows that the first stage of [[StatefulFunction]] makes for one of its windows: where that window's plan begins.
+  *
+  * {{{
+  *   StatefulFunction
+  *    |- rows              - process makes of them, in one task, ...
+  *    |- WindowedAggregate - ProcessedRows 1
+  *    '- WindowedAggregate - ProcessedRows 2
+  * }}}
+  *
+  * @param stages
+  *   the id of the [[StatefulFunction]], which it gets when it is planned
+  * @param target
+  *   the number of the window, from 1
+  */
+case class ProcessedRows(stages: String, target: Int, output: Seq[Attribute]) extends LeafNode {
+  override def isStreaming: Boolean = true
+
+  override def producedAttributes: AttributeSet = outputSet
+
+  override def computeStats(): Statistics = Statistics(conf.defaultSizeInBytes)
+}
+
+object ProcessedRows {
+  val unplanned = ""
+
+  /** Whether a window over `plan` gets its rows where they already are together by shard. */
+  def areIn(plan: LogicalPlan): Boolean = plan.exists(_.isInstanceOf[ProcessedRows])
+}
+
+/** @param partitions
+  *   how many, once the batch is known
+  * @param rowsCame
+  *   whether the sources below the first stage gave rows
+  */
+case class ProcessedRowsExec(
+    stages: String,
+    target: Int,
+    output: Seq[Attribute],
+    partitions: Option[Int],
+    rowsCame: Boolean
+) extends LeafExecNode
+    with RowsOfStage {
+  override def producedAttributes: AttributeSet = outputSet
+
+  override def simpleString(maxFields: Int): String = s"$nodeName $target"
+
+  override protected def doExecute(): RDD[InternalRow] =
+    new ProcessedRowsRDD(sparkContext, stages, target, partitions.getOrElse(0), output)
+}
+
+private final class ProcessedRowsRDD(
+    context: SparkContext,
+    stages: String,
+    target: Int,
+    partitions: Int,
+    output: Seq[Attribute]
+) extends RDD[InternalRow](context, Nil) {
+
+  override protected def getPartitions: Array[Partition] = Array.tabulate[Partition](partitions)(i =>
+    new Partition {
+      override def index: Int = i
+    }
+  )
+
+  override def compute(partition: Partition, context: TaskContext): Iterator[InternalRow] =
+    RoutedRows.ofTask(stages, context).rows(target, output)
+}

@@ -1,0 +1,48 @@
+package org.apache.spark.sql.mullion.python
+
+import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreId}
+import org.apache.spark.sql.mullion.state.{PartitionOpener, SettingsOfRun}
+import org.apache.spark.sql.mullion.state.records.StatePartition
+
+/** Runs all stages of a partition in one task: the rows first, and the windows when they are asked for, for these read
+  * what the first stage makes of the rows.
+  */
+private[python] final class StagesRDD(
+    data: RDD[InternalRow],
+    windows: Seq[RDD[InternalRow]],
+    opener: PartitionOpener,
+    hadoopConf: SettingsOfRun.Settings,
+    @transient private val coordinator: Option[StateStoreCoordinatorRef],
+    body: (Int, StatePartition, Iterator[InternalRow], Int => Iterator[InternalRow], TaskContext) => Iterator[
+      InternalRow
+    ]
+) extends RDD[InternalRow](data.context, (data +: windows).map(new OneToOneDependency(_))) {
+
+  override protected def getPartitions: Array[Partition] = {
+    val parts = (data +: windows).map(_.partitions)
+    require(
+      parts.forall(_.length == parts.head.length),
+      s"the stages of a task have ${parts.map(_.length).mkString(", ")} partitions"
+    )
+    Array.tabulate[Partition](parts.head.length)(i => new StagesPartition(i, parts.map(_(i))))
+  }
+
+  override def getPreferredLocations(partition: Partition): Seq[String] = {
+    opener.begins(partition.index)
+    coordinator.flatMap(_.getLocation(opener.providerId(partition.index, StateStoreId.DEFAULT_STORE_NAME))).toSeq
+  }
+
+  override def compute(partition: Partition, context: TaskContext): Iterator[InternalRow] = partition match {
+    case stages: StagesPartition =>
+      val input = firstParent[InternalRow].iterator(stages.parts.head, context)
+      val state = opener.open(partition.index, hadoopConf.value.value)
+      val panes = (window: Int) => parent[InternalRow](window + 1).iterator(stages.parts(window + 1), context)
+      body(partition.index, state, input, panes, context)
+    case other => throw new IllegalArgumentException(s"$other is no partition of stages")
+  }
+}
+
+private final class StagesPartition(override val index: Int, val parts: Seq[Partition]) extends Partition

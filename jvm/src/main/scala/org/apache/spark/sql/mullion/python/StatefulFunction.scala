@@ -1,0 +1,56 @@
+package org.apache.spark.sql.mullion.python
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, NamedExpression}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+
+/** Python functions over the rows of each shard, with state of theirs, and perhaps windows between.
+  *
+  * {{{
+  *   one stage     rows - [shuffle by shard] - process
+  *   two stages    rows - [shuffle by shard] - process - windows - callbacks, all in one task
+  * }}}
+  *
+  * @param input
+  *   what process is given: columns of the child
+  * @param shards
+  *   what rows are distributed by: columns of the child
+  * @param panes
+  *   the columns of each window
+  * @param child
+  *   the rows
+  * @param windows
+  *   the windows' plans, each over [[ProcessedRows]]
+  */
+case class StatefulFunction(
+    input: Seq[Attribute],
+    shards: Seq[Attribute],
+    output: Seq[Attribute],
+    panes: Seq[Seq[Attribute]],
+    program: StatefulProgram,
+    child: LogicalPlan,
+    windows: Seq[LogicalPlan]
+) extends LogicalPlan {
+
+  override def children: Seq[LogicalPlan] = child +: windows
+
+  override def producedAttributes: AttributeSet = outputSet
+
+  override def simpleString(maxFields: Int): String = s"$nodeName ${program.describe}"
+
+  override protected def withNewChildrenInternal(children: IndexedSeq[LogicalPlan]): StatefulFunction =
+    copy(child = children.head, windows = children.tail)
+}
+
+object StatefulStrategy extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case node: StatefulFunction =>
+      // Of its own, for a DataFrame that is used twice may run twice in one task.
+      val id = s"stages-${NamedExpression.newExprId.id}"
+      val stages = StatefulStages(id, node.program, node.input, node.shards, node.output, node.panes)
+      val windows = node.windows.map(_.transform { case rows: ProcessedRows => rows.copy(stages = id) })
+      Seq(StatefulFunctionExec(stages, planLater(node.child), WindowsBetweenExec(windows.map(planLater))))
+    case rows: ProcessedRows => Seq(ProcessedRowsExec(rows.stages, rows.target, rows.output, None, rowsCame = false))
+    case _                   => Nil
+  }
+}

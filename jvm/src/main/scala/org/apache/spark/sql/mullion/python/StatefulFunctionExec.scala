@@ -1,0 +1,398 @@
+package org.apache.spark.sql.mullion.python
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalGroupState
+import org.apache.spark.sql.catalyst.plans.physical.{
+  Distribution,
+  Partitioning,
+  UnknownPartitioning,
+  UnspecifiedDistribution
+}
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.exchange.Exchange
+import org.apache.spark.sql.execution.streaming.operators.stateful.{
+  StatefulOperatorCustomMetric,
+  StatefulOperatorPartitioning
+}
+import org.apache.spark.sql.mullion.exec.{BatchBetween, Sources}
+import org.apache.spark.sql.mullion.exec.metrics.{MinAccumulator, WindowMetrics}
+import org.apache.spark.sql.mullion.python.state.{CallCounts, KeyedState, TimerClock}
+import org.apache.spark.sql.mullion.query.{DriverClock, RunningQuery}
+import org.apache.spark.sql.mullion.shim.{BatchLimits, PythonFrames, SparkLineShim}
+import org.apache.spark.sql.mullion.state.{OwnStateExec, PartitionOpener, SettingsOfRun, StateChoice}
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
+import org.apache.spark.sql.mullion.state.store.MemorySnapshots
+import org.apache.spark.sql.streaming.{GroupStateTimeout, OutputMode, StateOperatorProgress}
+import org.apache.spark.sql.types.IntegerType
+import org.apache.spark.util.CompletionIterator
+
+import dev.mullion.MullionException
+import dev.mullion.windows.spec.TimeMath
+
+/** The operator of [[StatefulFunction]]: opens a partition's state, runs the stages, and commits when the last of them
+  * has ended.
+  *
+  * {{{
+  *   StatefulFunctionExec
+  *    |- [shuffle by shard] - rows
+  *    '- WindowsBetweenExec
+  *        |- WindowBetweenExec - merge - partial aggregate - AssignSlices - ProcessedRowsExec 1
+  *        '- ...
+  * }}}
+  *
+  * It extends an operator of Spark's for the reason that `WindowExec` has, and what it says of the base's parameters
+  * holds here. The windows stand where the base has the rows of an initial state.
+  */
+final class StatefulFunctionExec(
+    func: (Any, Iterator[Any], LogicalGroupState[Any]) => Iterator[Any],
+    keyDeserializer: Expression,
+    valueDeserializer: Expression,
+    initialStateDeserializer: Expression,
+    groupingAttributes: Seq[Attribute],
+    initialStateGroupAttrs: Seq[Attribute],
+    dataAttributes: Seq[Attribute],
+    initialStateDataAttrs: Seq[Attribute],
+    outputObjAttr: Attribute,
+    stateInfo: Option[SparkLineShim.StateInfo],
+    stateEncoder: ExpressionEncoder[Any],
+    stateFormatVersion: Int,
+    outputMode: OutputMode,
+    timeoutConf: GroupStateTimeout,
+    batchTimestampMs: Option[Long],
+    eventTimeWatermarkForLateEvents: Option[Long],
+    eventTimeWatermarkForEviction: Option[Long],
+    initialState: SparkPlan,
+    hasInitialState: Boolean,
+    skipEmittingInitialStateKeys: Boolean,
+    child: SparkPlan,
+    val stages: StatefulStages
+) extends SparkLineShim.StatefulBase(
+      func,
+      keyDeserializer,
+      valueDeserializer,
+      initialStateDeserializer,
+      groupingAttributes,
+      initialStateGroupAttrs,
+      dataAttributes,
+      initialStateDataAttrs,
+      outputObjAttr,
+      stateInfo,
+      stateEncoder,
+      stateFormatVersion,
+      outputMode,
+      timeoutConf,
+      batchTimestampMs,
+      eventTimeWatermarkForLateEvents,
+      eventTimeWatermarkForEviction,
+      initialState,
+      hasInitialState,
+      skipEmittingInitialStateKeys,
+      child
+    )
+    with OwnStateExec {
+  import stages.program
+
+  override protected def otherCopyArgs: Seq[AnyRef] = Seq(stages)
+
+  /** Called by Spark's planning with what it knows of the batch. */
+  override def copy(
+      func: (Any, Iterator[Any], LogicalGroupState[Any]) => Iterator[Any],
+      keyDeserializer: Expression,
+      valueDeserializer: Expression,
+      initialStateDeserializer: Expression,
+      groupingAttributes: Seq[Attribute],
+      initialStateGroupAttrs: Seq[Attribute],
+      dataAttributes: Seq[Attribute],
+      initialStateDataAttrs: Seq[Attribute],
+      outputObjAttr: Attribute,
+      stateInfo: Option[SparkLineShim.StateInfo],
+      stateEncoder: ExpressionEncoder[Any],
+      stateFormatVersion: Int,
+      outputMode: OutputMode,
+      timeoutConf: GroupStateTimeout,
+      batchTimestampMs: Option[Long],
+      eventTimeWatermarkForLateEvents: Option[Long],
+      eventTimeWatermarkForEviction: Option[Long],
+      initialState: SparkPlan,
+      hasInitialState: Boolean,
+      skipEmittingInitialStateKeys: Boolean,
+      child: SparkPlan
+  ): StatefulFunctionExec = {
+    // What rows begin with, below the windows, knows nothing of the rows that it is not connected with in the plan.
+    val told = stateInfo.fold(initialState) { info =>
+      val rowsCame = Sources.gaveRows(child)
+      initialState.transformUp {
+        case rows: ProcessedRowsExec if rows.stages == stages.id =>
+          rows.copy(partitions = Some(info.numPartitions), rowsCame = rowsCame)
+      }
+    } match {
+      case between: WindowsBetweenExec =>
+        between.copy(children = between.children.zip(program.windows).map { case (plan, name) =>
+          tell(plan, name, stateInfo, batchTimestampMs, eventTimeWatermarkForLateEvents, eventTimeWatermarkForEviction)
+        })
+      case other => other
+    }
+    new StatefulFunctionExec(
+      func,
+      keyDeserializer,
+      valueDeserializer,
+      initialStateDeserializer,
+      groupingAttributes,
+      initialStateGroupAttrs,
+      dataAttributes,
+      initialStateDataAttrs,
+      outputObjAttr,
+      stateInfo,
+      stateEncoder,
+      stateFormatVersion,
+      outputMode,
+      timeoutConf,
+      batchTimestampMs,
+      eventTimeWatermarkForLateEvents,
+      eventTimeWatermarkForEviction,
+      told,
+      hasInitialState,
+      skipEmittingInitialStateKeys,
+      child,
+      stages
+    )
+  }
+
+  /** Tells a window what Spark has told this operator, once that is all. */
+  private def tell(
+      plan: SparkPlan,
+      name: String,
+      info: Option[SparkLineShim.StateInfo],
+      timestampMs: Option[Long],
+      lateEventsMs: Option[Long],
+      evictionMs: Option[Long]
+  ): SparkPlan = {
+    val told = for {
+      of <- info
+      timestamp <- timestampMs
+      late <- lateEventsMs
+      eviction <- evictionMs
+      place <- WindowPlace.of(session, of.queryRunId, of.operatorId).get(name)
+    } yield BatchBetween(place.info(of), place.since, timestamp, late, eviction)
+    told.fold(plan)(batch => plan.transformUp { case w: WindowBetweenExec if w.told.isEmpty => w.tell(batch) })
+  }
+
+  /** The plans of the windows between, in the order of their names. */
+  private def windows: Seq[SparkPlan] = right match {
+    case between: WindowsBetweenExec => between.children
+    case _                           => Nil
+  }
+
+  private def between: Seq[(String, WindowBetweenExec)] = program.windows.zip(windows).flatMap { case (name, plan) =>
+    plan.collectFirst { case window: WindowBetweenExec => name -> window }
+  }
+
+  // The base would keep its initial state as it is, after the first batch.
+  override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): StatefulFunctionExec =
+    copy(child = newLeft, initialState = newRight)
+
+  override def nodeName: String = "StatefulFunction"
+
+  override def simpleString(maxFields: Int): String = s"$nodeName ${program.describe}"
+
+  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\n${simpleString(Int.MaxValue)}\n"
+
+  override def output: Seq[Attribute] = stages.output
+
+  override def producedAttributes: AttributeSet = outputSet
+
+  override def outputPartitioning: Partitioning = UnknownPartitioning(child.outputPartitioning.numPartitions)
+
+  override def shortName: String = StatefulFunctionExec.operatorName
+
+  override protected def choice: StateChoice = program.state
+
+  override protected def families: Seq[FamilySpec] = KeyedState.families(choice)
+
+  override def requiredChildDistribution: Seq[Distribution] = Seq(
+    StatefulOperatorPartitioning.getCompatibleDistribution(stages.shards, getStateInfo, conf),
+    UnspecifiedDistribution
+  )
+
+  override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(Nil, Nil)
+
+  override def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] = WindowMetrics.ofFunctions
+
+  @transient private lazy val nextDue =
+    TimerClock.all.map(clock => clock -> MinAccumulator.register(sparkContext, s"next due, ${clock.name}")).toMap
+
+  /** Another batch is worth its while once a timer is due by the clocks that it would have. */
+  override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
+    def wallMs = RunningQuery.timeMs(session, getStateInfo.queryRunId)
+    def isDue(clock: TimerClock, ms: Long) =
+      nextDue(clock).value != KeyedState.Never && nextDue(clock).value <= TimeMath.fromMillis(ms)
+
+    // Each is asked, for they count from when they are asked.
+    val ofWindows = between.map(_._2.window.shouldRunAnotherBatch(newInputWatermark))
+    ofWindows.contains(true) || isDue(TimerClock.Event, newInputWatermark) || wallMs.exists(isDue(TimerClock.Wall, _))
+  }
+
+  // What functions make carries no watermark.
+  override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] = None
+
+  override protected def checkState(hadoopConf: Configuration): Unit = {
+    StatefulHeader.check(program, getStateInfo, hadoopConf)
+    val plans = between.toMap
+    WindowPlace.settle(session, getStateInfo, program.windows, hadoopConf) { place =>
+      val told = BatchBetween(place.info(getStateInfo), place.since, 0L, 0L, 0L)
+      plans(place.name).copy(told = Some(told)).window.checkBetween(hadoopConf)
+    }
+    if (program.state == StateChoice.Memory) {
+      MemorySnapshots.checkStart(getStateInfo, conf, hadoopConf)
+      ()
+    }
+  }
+
+  /** With what the windows between count, each under its name. */
+  override def getProgress(): StateOperatorProgress = {
+    val progress = super.getProgress()
+    for ((name, plan) <- between if plan.told.isDefined) {
+      val of = plan.window.getProgress()
+      progress.customMetrics.put(s"$name.numRowsTotal", of.numRowsTotal)
+      of.customMetrics.forEach { (metric, value) =>
+        progress.customMetrics.put(s"$name.$metric", value)
+        ()
+      }
+    }
+    progress
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    windows.zip(program.windows).foreach { case (plan, name) => checkInOneTask(plan, name) }
+    // Of all that a window's clock waits for, its own plan has only a part.
+    val rowsCame = Sources.gaveRows(child)
+    between.foreach(_._2.window.followWallClock(rowsCame, this))
+    followRecovery(getStateInfo.storeVersion)
+    val clocks = SharedClock.of(windows, program.clocks)
+    val info = getStateInfo
+    val (_, wallUs) =
+      DriverClock(session, info.queryRunId, info.operatorId).processingTime(info.storeVersion, batchTimestampMs.get)
+    val task = new StatefulTask(
+      stages,
+      child.output,
+      PythonFrames(program.process, conf, pythonMetrics),
+      program.callbacks.map(PythonFrames(_, conf, pythonMetrics)),
+      info.storeVersion,
+      eventUs = TimeMath.fromMillis(eventTimeWatermarkForEviction.get),
+      wallUs,
+      BatchLimits(conf),
+      SparkLineShim.spillLimits(conf).copy(rowsInMemory = StatefulFunctionExec.framesInMemory),
+      SparkLineShim.spillLimits(conf)
+    )
+    val kept = choice
+    val (due, count) = (nextDue, counter)
+    metrics // made on the driver, used in the tasks
+    new StagesRDD(
+      child.execute(),
+      windows.map(_.execute()),
+      PartitionOpener(choice, families, info, session, conf),
+      SettingsOfRun(info.queryRunId, session),
+      Some(session.streams.stateStoreCoordinator),
+      (index, partition, input, panes, context) => {
+        val state = new KeyedState(
+          partition,
+          kept,
+          {
+            case TimerClock.Event => task.eventUs
+            case TimerClock.Wall  => task.wallUs
+          }
+        )
+        // Scans that a function left, before the store is given back.
+        context.addTaskCompletionListener[Unit](_ => state.closeScans())
+        val calls = new CallCounts
+        val rows = task.run(index, input, state, panes, calls, context)
+        val numOutputRows = longMetric("numOutputRows")
+        val counted = rows.map { row => numOutputRows += 1; row }
+        CompletionIterator[InternalRow, Iterator[InternalRow]](
+          counted, {
+            val ended = System.nanoTime()
+            clocks.foreach(_.spread(context))
+            due.foreach { case (clock, least) => least.add(state.nextDue(clock)) }
+            count(index) {
+              commit(partition, state)
+              longMetric("callsProcess") += calls.process
+              longMetric("callsCallbacks") += calls.callbacks
+              longMetric("rowsFolded") += calls.folded
+              longMetric("commitTimeMs") += (System.nanoTime() - ended) / 1000000L
+            }
+          }
+        )
+      }
+    )
+  }
+
+  private def checkInOneTask(plan: SparkPlan, name: String): Unit =
+    plan.find(_.isInstanceOf[Exchange]).foreach { exchange =>
+      throw MullionException.unsupported(
+        s"The window '$name' stands between two stages of one task, and what is done to its rows or panes needs a shuffle " +
+          s"(${exchange.simpleString(10)}). Do it before the first stage or after the last."
+      )
+    }
+
+  private def commit(partition: StatePartition, state: KeyedState): Unit = {
+    val total = state.commit()
+    longMetric("stateRowsRead") += state.rowsRead
+    longMetric("numUpdatedStateRows") += state.recordsWritten
+    longMetric("numRemovedStateRows") += state.recordsRemoved
+    longMetric("rowsLate") += state.rowsLate
+    state.lateLines.foreach(line => logWarning(line))
+    longMetric("numRowsDroppedByWatermark") += state.rowsLate
+    countStores(partition, total)
+  }
+}
+
+object StatefulFunctionExec {
+
+  /** What Spark's checkpoints call this operator. */
+  val operatorName = "mullionFunction"
+
+  // Each may be of megabytes.
+  private val framesInMemory = 16
+
+  def apply(stages: StatefulStages, child: SparkPlan, windows: WindowsBetweenExec): StatefulFunctionExec =
+    new StatefulFunctionExec(
+      func = (_, _, _) => Iterator.empty,
+      keyDeserializer = Literal(0),
+      valueDeserializer = Literal(0),
+      initialStateDeserializer = Literal(0),
+      groupingAttributes = stages.shards,
+      initialStateGroupAttrs = Nil,
+      dataAttributes = Nil,
+      initialStateDataAttrs = Nil,
+      outputObjAttr = AttributeReference("none", IntegerType)(),
+      stateInfo = None,
+      stateEncoder = OwnStateExec.unusedEncoder,
+      stateFormatVersion = 2,
+      outputMode = OutputMode.Append(),
+      timeoutConf = GroupStateTimeout.NoTimeout,
+      batchTimestampMs = None,
+      eventTimeWatermarkForLateEvents = None,
+      eventTimeWatermarkForEviction = None,
+      initialState = windows,
+      hasInitialState = false,
+      skipEmittingInitialStateKeys = false,
+      child,
+      stages
+    )
+}
+
+/** The windows between two stages of [[StatefulFunctionExec]], which runs them itself. */
+case class WindowsBetweenExec(children: Seq[SparkPlan]) extends SparkPlan {
+  override def output: Seq[Attribute] = Nil
+
+  override protected def doExecute(): RDD[InternalRow] =
+    throw new UnsupportedOperationException("windows between stages run in the tasks of the stages")
+
+  override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan]): WindowsBetweenExec =
+    copy(children = newChildren)
+}

@@ -1,0 +1,45 @@
+package org.apache.spark.sql.mullion.python
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortOrder}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.mullion.exec.{BatchBetween, WindowExec}
+import org.apache.spark.sql.mullion.exec.panes.OperatorProgram
+
+/** A window between two stages: a [[WindowExec]] that Spark does not take for an operator with state.
+  *
+  * Spark finds the state of operators again by their order in the plan, and refuses a checkpoint that has others. A
+  * window between stages is found by its name: see [[WindowPlace]]. So Spark sees the one operator that it stands in,
+  * which hands it what Spark hands to operators.
+  *
+  * @param told
+  *   what is known of the batch, once it is
+  */
+case class WindowBetweenExec(program: OperatorProgram, told: Option[BatchBetween], child: SparkPlan)
+    extends UnaryExecNode {
+
+  /** The operator, in a batch. */
+  @transient lazy val window: WindowExec = WindowExec.between(program, told.get, child)
+
+  def tell(told: BatchBetween): WindowBetweenExec =
+    copy(told = Some(told), child = WindowExec.toldBetween(program, told, child))
+
+  override def output: Seq[Attribute] = program.output
+
+  override def producedAttributes: AttributeSet = outputSet
+
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+
+  override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(program.ordering)
+
+  override lazy val metrics: Map[String, SQLMetric] = if (told.isDefined) window.metrics else Map.empty
+
+  override def simpleString(maxFields: Int): String = s"$nodeName ${program.describe}, ${program.state}"
+
+  override protected def doExecute(): RDD[InternalRow] = window.execute()
+
+  override protected def withNewChildInternal(newChild: SparkPlan): WindowBetweenExec = copy(child = newChild)
+}

@@ -1,0 +1,178 @@
+package org.apache.spark.sql.mullion.python
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.{UUID, WeakHashMap}
+
+import scala.collection.mutable
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.json4s._
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+import org.apache.spark.sql.mullion.query.RunningQuery
+import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.state.header.HeaderFile
+
+/** Where the state of a window between stages is: it is found by the window's name, so that windows may come, go and
+  * change places from one start of the query to the next.
+  *
+  * {{{
+  *   batch                     0 1 2 3 4 5 6 7 8 9
+  *   fast, there from the start  1 2 3 4 5 6 7 8 9 10     version of its state after the batch
+  *   slow, since batch 3               1 2 3 4 5 6 7
+  *   once, gone in 4 to 6        1 2 3 4       5 6 7      and so since batch 3, once it is back
+  * }}}
+  *
+  * The state of one that is gone stays as it is.
+  *
+  * @param number
+  *   tells the window from the others of its operator, and from those that Spark numbers
+  * @param since
+  *   the batch in which its state begins
+  * @param gone
+  *   the first batch without it, while it is gone
+  */
+private[mullion] final case class WindowPlace(
+    name: String,
+    number: Long,
+    since: Long,
+    partitions: Int,
+    gone: Option[Long] = None
+) {
+
+  /** As of a batch that has the window. */
+  def backIn(batch: Long): WindowPlace = gone.fold(this)(left => copy(since = since + batch - left, gone = None))
+
+  /** As of a batch that has it no more. */
+  def goneIn(batch: Long): WindowPlace = copy(gone = gone orElse Some(batch))
+
+  /** The version of its state that a batch left. */
+  def versionAfter(batch: Long): Long = gone.fold(batch + 1)(Math.min(_, batch + 1)) - since
+
+  /** What Spark would tell an operator whose state is here. */
+  def info(of: SparkLineShim.StateInfo): SparkLineShim.StateInfo = of.copy(
+    checkpointLocation = WindowPlace.folder(of, name).toString,
+    operatorId = number,
+    storeVersion = of.storeVersion - since,
+    stateSchemaMetadata = None,
+    stateStoreCkptIds = None
+  )
+}
+
+private[mullion] object WindowPlace {
+  private implicit val formats: Formats = DefaultFormats
+
+  /** Not every file manager can replace a file. So each place that is noted of a window is a file of its own, by a
+    * number, and the last one counts.
+    */
+  private def file(number: Long): HeaderFile[WindowPlace] =
+    new HeaderFile[WindowPlace](s"place.$number.json", _.extract[WindowPlace])
+
+  private val Noted = """place\.(\d+)\.json""".r
+
+  private def numbers(files: CheckpointFileManager, folder: Path): Seq[Long] = {
+    val noted = new Path(folder, "_mullion")
+    if (!files.exists(noted)) Nil
+    else files.list(noted).toSeq.map(_.getPath.getName).collect { case Noted(number) => number.toLong }
+  }
+
+  private def note(files: CheckpointFileManager, folder: Path, hadoopConf: Configuration, place: WindowPlace): Unit = {
+    val before = numbers(files, folder)
+    file(before.maxOption.fold(0L)(_ + 1)).write(folder, hadoopConf, place)
+    before.foreach(number => files.delete(new Path(folder, s"_mullion/place.$number.json")))
+  }
+
+  /** Far from the numbers that Spark gives. */
+  private val First = 1000000L
+
+  // Forgotten with the query, so nothing in here may hold on to it.
+  private val ofQueries = new WeakHashMap[StreamExecution, mutable.Map[Long, Map[String, WindowPlace]]]()
+
+  /** The windows of an operator of a running query, by their names; none before its first batch. */
+  def of(session: SparkSession, runId: UUID, operator: Long): Map[String, WindowPlace] = ofQueries.synchronized {
+    (for {
+      query <- RunningQuery.find(session, runId)
+      known <- Option(ofQueries.get(query))
+      windows <- known.get(operator)
+    } yield windows).getOrElse(Map.empty)
+  }
+
+  /** Finds the places of an operator's windows as its query starts, and makes those of new ones.
+    *
+    * @param check
+    *   fails for a window that is not the one whose state is in its place. All are checked before anything is written.
+    */
+  def settle(
+      session: SparkSession,
+      info: SparkLineShim.StateInfo,
+      windows: Seq[String],
+      hadoopConf: Configuration
+  )(check: WindowPlace => Unit): Unit = {
+    val operator = new Path(info.checkpointLocation, info.operatorId.toString)
+    val files = CheckpointFileManager.create(operator, hadoopConf)
+    val noted = all(operator, hadoopConf)
+    val batch = info.storeVersion
+    // What a batch left that was not committed says nothing.
+    val (begun, unbegun) = noted.partition(_.versionAfter(batch - 1) > 0)
+    val known = begun.map(place => place.name -> place).toMap
+    val next = (noted.map(_.number) :+ (First * (info.operatorId + 1) - 1)).max + 1
+    val there = windows.map(name => known.get(name).map(_.backIn(batch)).toRight(name))
+    there.foreach(_.foreach(check))
+    unbegun.foreach(place => files.delete(folderOf(operator, place.name)))
+    val fresh = there.flatMap(_.left.toSeq).zipWithIndex.map { case (name, i) =>
+      WindowPlace(name, next + i, since = batch, info.numPartitions)
+    }
+    fresh.foreach { place =>
+      files.delete(folderOf(operator, place.name))
+      note(files, folderOf(operator, place.name), hadoopConf, place)
+      check(place)
+    }
+    val gone = begun.filterNot(place => windows.contains(place.name)).map(_.goneIn(batch))
+    (there.flatMap(_.toSeq) ++ gone)
+      .filterNot(noted.contains)
+      .foreach(place => note(files, folderOf(operator, place.name), hadoopConf, place))
+    val settled = (there.flatMap(_.toSeq) ++ fresh).map(place => place.name -> place).toMap
+    ofQueries.synchronized {
+      RunningQuery.find(session, info.queryRunId).foreach { query =>
+        ofQueries
+          .computeIfAbsent(query, _ => mutable.Map.empty[Long, Map[String, WindowPlace]])
+          .update(info.operatorId, settled)
+      }
+    }
+  }
+
+  /** All places in the state of an operator, also of windows that are gone. */
+  def all(operator: Path, hadoopConf: Configuration): Seq[WindowPlace] = {
+    val home = new Path(operator, Folder)
+    val files = CheckpointFileManager.create(home, hadoopConf)
+    if (!files.exists(home)) Nil
+    else
+      files
+        .list(home)
+        .toSeq
+        .map(_.getPath)
+        .flatMap(folder => numbers(files, folder).maxOption.flatMap(file(_).read(folder, hadoopConf)))
+        .sortBy(_.number)
+  }
+
+  def folderOf(operator: Path, name: String): Path = new Path(new Path(operator, Folder), quoted(name))
+
+  private def folder(info: SparkLineShim.StateInfo, name: String): Path =
+    folderOf(new Path(info.checkpointLocation, info.operatorId.toString), name)
+
+  private val Folder = "_windows"
+
+  /** As `folder_name` of the Python package quotes a name. */
+  private[python] def quoted(name: String): String = {
+    val bytes = name.getBytes(UTF_8)
+    val text = bytes.zipWithIndex.map { case (byte, i) =>
+      val c = (byte & 0xff).toChar
+      val plain = c < 128 && (Character.isLetterOrDigit(c) || "_.-~ ".indexOf(c.toInt) >= 0)
+      if (plain && !(i == 0 && (c == '_' || c == '.'))) c.toString else f"%%${c.toInt}%02X"
+    }
+    text.mkString
+  }
+}

@@ -1,0 +1,134 @@
+package org.apache.spark.sql.mullion.python.folds
+
+import org.apache.spark.unsafe.types.UTF8String
+
+/** An expression of an agent's body. Computed, it is its own result, with the value and the kind that Python has; where
+  * Python fails, or does what is not done here, it is [[Odd]].
+  */
+private[folds] abstract class Expression extends Value {
+  def compute(): Unit
+}
+
+private[folds] final class Constant(value: Value) extends Expression {
+  set(value)
+
+  override def compute(): Unit = ()
+}
+
+private[folds] final class Variable(of: Value) extends Expression {
+  override def compute(): Unit = if (of.kind == Value.Unset) throw Odd else set(of)
+}
+
+/** What a table has for a key: at the time of the event or of the batch, or so long before. */
+private[folds] final class Read(
+    event: FoldEvent,
+    table: FoldTable,
+    key: Expression,
+    timeUs: () => Long,
+    agoUs: Long
+) extends Expression {
+  override def compute(): Unit = {
+    key.compute()
+    event.requireOwn(key)
+    table.read(key, timeUs() - agoUs, this)
+  }
+}
+
+/** `and` and `or`: the first operand that decides, or the last. */
+private[folds] final class Deciding(until: Boolean, operands: Array[Expression]) extends Expression {
+  override def compute(): Unit = {
+    var i = 0
+    var decided = false
+    while (!decided) {
+      operands(i).compute()
+      decided = operands(i).isTrue == until || i == operands.length - 1
+      if (decided) set(operands(i))
+      i += 1
+    }
+  }
+}
+
+private[folds] final class Choice(test: Expression, yes: Expression, no: Expression) extends Expression {
+  override def compute(): Unit = {
+    test.compute()
+    val chosen = if (test.isTrue) yes else no
+    chosen.compute()
+    set(chosen)
+  }
+}
+
+/** An operator of one operand. */
+private[folds] final class Unary(sign: String, of: Expression) extends Expression {
+  override def compute(): Unit = {
+    of.compute()
+    sign match {
+      case "not"                             => setBool(!of.isTrue)
+      case _ if !of.isNumber                 => throw Odd
+      case "neg" if of.kind == Value.Float   => setFloat(-of.double)
+      case "pos" if of.kind == Value.Float   => setFloat(of.double)
+      case "neg" if of.long == Long.MinValue => throw Odd
+      case "neg"                             => setInt(-of.long)
+      case _                                 => setInt(of.long)
+    }
+  }
+}
+
+/** An operator of two operands. */
+private[folds] final class Binary(sign: String, left: Expression, right: Expression) extends Expression {
+  private val operator = Operator(sign)
+
+  override def compute(): Unit = {
+    left.compute()
+    right.compute()
+    operator(left, right, this)
+  }
+}
+
+/** A function of Python's. */
+private[folds] final class Call(name: String, arguments: Array[Expression]) extends Expression {
+  private val toFloat = 9.2e18
+
+  override def compute(): Unit = {
+    arguments.foreach(_.compute())
+    name match {
+      case "min" if arguments.length > 1 => setFirst(-1)
+      case "max" if arguments.length > 1 => setFirst(1)
+      case _ if arguments.length != 1    => throw Odd
+      case _                             => one(arguments(0))
+    }
+  }
+
+  private def one(of: Expression): Unit = name match {
+    case "bool"                            => setBool(of.isTrue)
+    case "str"                             => setText(text(of))
+    case "len" if of.kind == Value.Text    => setInt(of.text.numChars.toLong)
+    case _ if !of.isNumber                 => throw Odd
+    case "float"                           => setFloat(of.asDouble)
+    case "abs" if of.kind == Value.Float   => setFloat(Math.abs(of.double))
+    case "abs" if of.long != Long.MinValue => setInt(Math.abs(of.long))
+    case "int" | "round" if of.isWhole     => setInt(of.long)
+    // Not where the float is no number, either.
+    case "int" if Math.abs(of.double) < toFloat   => setInt(of.double.toLong)
+    case "round" if Math.abs(of.double) < toFloat => setInt(Math.rint(of.double).toLong)
+    case _                                        => throw Odd
+  }
+
+  private def text(of: Expression): UTF8String = of.kind match {
+    case Value.Text    => of.text
+    case Value.Int     => UTF8String.fromString(of.long.toString)
+    case Value.Bool    => UTF8String.fromString(if (of.isTrue) "True" else "False")
+    case Value.Nothing => UTF8String.fromString("None")
+    case _             => throw Odd
+  }
+
+  /** The first of the least, or of the greatest. */
+  private def setFirst(way: Int): Unit = {
+    set(arguments(0))
+    var i = 1
+    while (i < arguments.length) {
+      val isBetter = if (way < 0) Operator.isLess(arguments(i), this) else Operator.isLess(this, arguments(i))
+      if (isBetter) set(arguments(i))
+      i += 1
+    }
+  }
+}

@@ -1,0 +1,145 @@
+package org.apache.spark.sql.mullion.python.folds
+
+import org.json4s._
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/** An event as a row has it, and its parts as expressions. Which values of a row are read here, and which are odd:
+  *
+  * {{{
+  *   a dict       an item that is null is None where the row came with it, and odd where it did not (a KeyError)
+  *   a record     a field that must be there and is null is odd; another has its default in place of a null
+  *   a scalar     the one column
+  * }}}
+  *
+  * A field whose type is declared is odd where it has another one and the model minds. So is a value that did not fit
+  * the topic's columns, which comes as its text, and a message that has no value.
+  *
+  * @param column
+  *   the struct that holds the topic's values
+  * @param model
+  *   the fields of a record, in order, or what a scalar must be: each `{"name", "kind", "strict", "default"}`
+  * @param isSharded
+  *   whether events are in shards, by the column `_shard`
+  */
+private[folds] final class FoldEvent(
+    layout: Seq[Attribute],
+    column: String,
+    model: JValue,
+    isScalar: Boolean,
+    isSharded: Boolean
+) {
+  import FoldEvent._
+
+  private def ordinal(name: String) = layout.indexWhere(_.name == name)
+
+  private val valueAt = ordinal(column)
+  private val keyAt = ordinal("_key")
+  private val timeAt = ordinal("_timestamp")
+  private val columnsAt = ordinal("_columns")
+  private val unfitAt = ordinal("_unfit")
+  private val shardAt = ordinal("_shard")
+  private val struct = layout(valueAt).dataType match {
+    case fields: StructType => fields
+    case other              => throw new IllegalArgumentException(s"${other.sql} holds no values of a topic")
+  }
+
+  private var row: InternalRow = InternalRow.empty
+  private var held: InternalRow = InternalRow.empty
+
+  /** The event's time. */
+  var us: Long = 0L
+
+  private val declared: Map[String, Declared] = FoldProgram
+    .list(model)
+    .map { said =>
+      val default = said \ "default" match {
+        case JNothing | JNull => None
+        case one              => Some(FoldProgram.constant(one))
+      }
+      val strict = said \ "strict" == JBool(true)
+      FoldProgram.text(said \ "name") -> Declared(kinds(FoldProgram.text(said \ "kind")), strict, default)
+    }
+    .toMap
+  private val isRecord = declared.nonEmpty && !isScalar
+  private val checked: Array[Field] = if (isRecord) declared.keys.toArray.map(field) else Array.empty
+
+  def take(of: InternalRow): Unit = {
+    row = of
+    if (unfitAt >= 0 && !row.isNullAt(unfitAt)) throw Odd
+    // A tombstone, which Python sees as None.
+    if (!isScalar && columnsAt >= 0 && row.isNullAt(columnsAt)) throw Odd
+    us = row.getLong(timeAt)
+    held = if (row.isNullAt(valueAt)) InternalRow.empty else row.getStruct(valueAt, struct.length)
+    // What does not fit is put aside, whether it is used or not.
+    checked.foreach(_.compute())
+  }
+
+  /** Odd for a key of a table that is of another shard than the event: Python says which, and stops. */
+  def requireOwn(key: Value): Unit =
+    if (isSharded && (row.isNullAt(shardAt) || !Shards.holds(row.getUTF8String(shardAt), key))) throw Odd
+
+  def field(name: String): Field = new Field(
+    struct.getFieldIndex(name),
+    UTF8String.fromString(s"\n$name\n"),
+    if (isScalar) declared.get("value") else declared.get(name)
+  )
+
+  def value: Expression = field("value")
+
+  object key extends Expression {
+    override def compute(): Unit = if (row.isNullAt(keyAt)) setNothing() else setText(row.getUTF8String(keyAt))
+  }
+
+  object time extends Expression {
+    override def compute(): Unit = setFloat(us / 1e6)
+  }
+
+  final class Field(at: Option[Int], mark: UTF8String, declared: Option[Declared]) extends Expression {
+    private val index = at.getOrElse(-1)
+    private val read: (InternalRow, Int, Value) => Unit = at.fold(odd)(i => reader(struct(i).dataType))
+
+    override def compute(): Unit = {
+      if (index >= 0 && held.numFields > 0 && !held.isNullAt(index)) {
+        read(held, index, this)
+        declared.foreach(_.check(this))
+      } else if (isRecord) declared.flatMap(_.default) match {
+        case Some(default) => set(default)
+        case None          => throw Odd
+      }
+      else if (isScalar || (!row.isNullAt(columnsAt) && row.getUTF8String(columnsAt).contains(mark))) setNothing()
+      else throw Odd
+    }
+  }
+}
+
+private[folds] object FoldEvent {
+
+  /** What a model says of a field. */
+  private[folds] final case class Declared(kind: Int, strict: Boolean, default: Option[Value]) {
+    def check(value: Value): Unit = if (strict && value.kind != kind) {
+      // An int is a float of the same value.
+      if (kind == Value.Float && value.kind == Value.Int) value.setFloat(value.asDouble) else throw Odd
+    }
+  }
+
+  private val kinds =
+    Map("int" -> Value.Int, "float" -> Value.Float, "str" -> Value.Text, "bool" -> Value.Bool)
+
+  private val odd: (InternalRow, Int, Value) => Unit = (_, _, _) => throw Odd
+
+  private def reader(of: DataType): (InternalRow, Int, Value) => Unit = of match {
+    case LongType      => (row, i, to) => to.setInt(row.getLong(i))
+    case IntegerType   => (row, i, to) => to.setInt(row.getInt(i).toLong)
+    case ShortType     => (row, i, to) => to.setInt(row.getShort(i).toLong)
+    case ByteType      => (row, i, to) => to.setInt(row.getByte(i).toLong)
+    case DoubleType    => (row, i, to) => to.setFloat(row.getDouble(i))
+    case FloatType     => (row, i, to) => to.setFloat(row.getFloat(i).toDouble)
+    case BooleanType   => (row, i, to) => to.setBool(row.getBoolean(i))
+    case _: StringType => (row, i, to) => to.setText(row.getUTF8String(i))
+    case _             => odd
+  }
+}

@@ -1,0 +1,108 @@
+package org.apache.spark.sql.mullion.python.folds
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Expression => CatalystExpression, _}
+import org.apache.spark.sql.mullion.python.state.{CallCounts, KeyedState}
+import org.apache.spark.sql.mullion.shim.{SparkLineShim, SpillLimits}
+import org.apache.spark.sql.types.{IntegerType, StringType}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Runs the agents that have been read in the task itself, before the function that runs the others in Python. Both
+  * keep the same records of the same tables, so either can go on where the other was.
+  *
+  * {{{
+  *   rows - by agent - in order of arrival - read:   tables change here  - what is printed or yielded -+
+  *                                         - others, and what is odd ----------------------------------+- Python
+  * }}}
+  *
+  * An agent's batch is done here whole or not at all: where one event is odd, Python gets all of them, and does what it
+  * does. When Python has nothing to do it is not called, and ranges that are stale go here.
+  *
+  * @param layout
+  *   the columns of the rows
+  * @param input
+  *   those that Python is given
+  */
+private[python] final class Folds(
+    program: FoldProgram,
+    layout: Seq[Attribute],
+    input: Seq[Attribute],
+    state: KeyedState,
+    wallUs: Long,
+    spill: SpillLimits
+) {
+  import Folds._
+
+  private val last = new LastRange
+  private val tables = FoldProgram.tables(program, state, last)
+  private val agents = FoldProgram.agents(program, layout, tables, last, wallUs)
+  private val agentAt = layout.indexWhere(_.name == "_agent")
+  private val positionAt = layout.indexWhere(_.name == "_position")
+
+  /** The rows that are left to Python, as it is given them; with `begins` it is called in any case. */
+  def over(rows: Iterator[InternalRow], begins: Boolean, calls: CallCounts): Left = {
+    val toPython = UnsafeProjection.create(input, layout)
+    val left = SparkLineShim.spillable(spill)
+    val mine = agents.map(_.number -> Array.newBuilder[UnsafeRow]).toMap
+    var came = false
+    rows.foreach { row =>
+      came = true
+      mine.get(row.getInt(agentAt)) match {
+        case Some(own) => own += unsafe(row)
+        case None      => left.add(toPython(row))
+      }
+    }
+    agents.foreach { agent =>
+      val own = mine(agent.number).result()
+      java.util.Arrays.sort(own, byPosition)
+      agent.run(own) match {
+        case Some(told) =>
+          calls.folded += own.length
+          told.foreach(one => left.add(telling(one)))
+        case None => own.foreach(row => left.add(toPython(row)))
+      }
+    }
+    tables.foreach(_.save())
+    val called = begins || !left.isEmpty || state.isDue || (came && program.begins.exists(state.get(_) eq null)) ||
+      FoldTable.expire(tables, state)
+    Left(left.generateIterator(), called)
+  }
+
+  private val byPosition: java.util.Comparator[UnsafeRow] = (one, other) =>
+    java.lang.Long.compare(one.getLong(positionAt), other.getLong(positionAt))
+
+  private val copying = UnsafeProjection.create(layout.map(_.dataType).toArray)
+
+  /** A row that stays. */
+  private def unsafe(row: InternalRow): UnsafeRow = row match {
+    case already: UnsafeRow => already.copy()
+    case other              => copying(other).copy()
+  }
+
+  private lazy val withTold: UnsafeProjection = {
+    val columns = input.map { column =>
+      column.name match {
+        case Statement => BoundReference(layout.length, IntegerType, nullable = false)
+        case Values    => BoundReference(layout.length + 1, StringType, nullable = false)
+        case _         => BindReferences.bindReference[CatalystExpression](column, layout)
+      }
+    }
+    UnsafeProjection.create(columns)
+  }
+  private val joined = new JoinedRow
+
+  private def telling(told: Told): UnsafeRow =
+    withTold(joined(told.row, InternalRow(told.number, UTF8String.fromString(told.values))))
+}
+
+private[python] object Folds {
+
+  /** @param called
+    *   whether Python has something to do
+    */
+  final case class Left(rows: Iterator[UnsafeRow], called: Boolean)
+
+  /** Columns in which Python is told what to print or yield. */
+  private val Statement = "_statement"
+  private val Values = "_values"
+}

@@ -1,0 +1,38 @@
+package org.apache.spark.sql.mullion.python.folds
+
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Which shard a key is in, as the Python package has it (`faust/_shards.py`): a text is in the shard of its name, a
+  * whole number in that of its digits.
+  */
+private[folds] object Shards {
+
+  /** Whether a key is surely in a shard. Of some that are it is not known here. */
+  def holds(shard: UTF8String, key: Value): Boolean = key.kind match {
+    case Value.Text                                                               => shard == key.text
+    case Value.Int                                                                => isNumber(shard, key.long)
+    case Value.Float if key.double == Math.rint(key.double) && isLong(key.double) => isNumber(shard, key.double.toLong)
+    case Value.Bool => shard == (if (key.isTrue) True else False)
+    case _          => false
+  }
+
+  private val True = UTF8String.fromString("true")
+  private val False = UTF8String.fromString("false")
+
+  private def isLong(value: Double) = value >= -9.223372036854775808e18 && value < 9.223372036854775808e18
+
+  /** Whether a text is a number's digits; nothing is made to tell. */
+  private def isNumber(text: UTF8String, number: Long): Boolean = {
+    val first = if (number < 0) 1 else 0
+    var at = text.numBytes - 1
+    // Below zero there is one more of them.
+    var left = if (number < 0) number else -number
+    var same = at >= first && (number >= 0 || text.getByte(0) == '-')
+    while (same && at > first) {
+      same = text.getByte(at) == '0' - left % 10
+      left /= 10
+      at -= 1
+    }
+    same && left > -10 && text.getByte(at) == '0' - left && (left != 0 || text.numBytes == first + 1)
+  }
+}

@@ -1,0 +1,330 @@
+package org.apache.spark.sql.mullion.python.state
+
+import java.util.Arrays
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
+import org.apache.spark.sql.mullion.state.StateChoice
+import org.apache.spark.sql.mullion.state.records.{FamilyScan, FamilySpec, RecordOrder, StatePartition}
+import org.apache.spark.sql.types._
+
+/** What functions keep in one partition: records of bytes under keys of bytes, and timers in order of time.
+  *
+  * {{{
+  *   records   key -> value               in order of the first 8 bytes of the key
+  *   timers    (due, key)                 one kind for each clock, in order of time
+  *   totals    records, earliest due      so that no batch has to count, or to read past timers that are gone
+  * }}}
+  *
+  * It is used by one thread at a time.
+  *
+  * @param now
+  *   where each clock is in this batch, in microseconds
+  */
+final class KeyedState(partition: StatePartition, choice: StateChoice, now: TimerClock => Long) {
+  import KeyedState._
+
+  private val layout = new Layout(choice)
+  private val records = partition.family(layout.records)
+  private val timers = TimerClock.all.map(c => c -> partition.family(layout.timers(c))).toMap
+  private val totals = partition.family(Totals.family)
+  private val stored = Totals.of(totals.get(Totals.key))
+
+  /** For each clock, a time that no timer is due before. */
+  private val since = mutable.Map.from(stored.earliest)
+  private val scans = mutable.Set.empty[Scan]
+
+  private val recordKey = new KeyRow(timeFirst = false)
+  private val timerKey = new KeyRow(layout.timeFirst)
+  private val valueRow = new UnsafeRowWriter(1, 256)
+
+  private var written = 0L
+  private var removed = 0L
+  private val late = mutable.LinkedHashMap.empty[String, Long]
+
+  def recordsWritten: Long = written
+
+  def recordsRemoved: Long = removed
+
+  /** How many rows came too late for what they were to change, as functions say. */
+  def rowsLate: Long = late.values.sum
+
+  /** Counts rows that came too late for something by its name, a table of a program. */
+  def countLate(of: String, rows: Long): Unit = if (rows > 0) late(of) = late.getOrElse(of, 0L) + rows
+
+  /** What to log of rows that came too late: a line for each of what they were too late for. */
+  def lateLines: Seq[String] = late.toSeq.map { case (of, rows) =>
+    s"$rows ${if (rows == 1) "event was" else "events were"} too late for '$of' and changed nothing there: " +
+      "all ranges of their times had expired. A longer expires= keeps them open."
+  }
+
+  def rowsRead: Long = partition.rowsRead
+
+  /** Whether a timer is due in this batch. */
+  def isDue: Boolean = TimerClock.all.exists(c => stored.earliest(c) <= now(c))
+
+  /** Whether there may be a timer of a clock; what has been set in this batch counts. */
+  def hasTimers(clock: TimerClock): Boolean = since(clock) != Never
+
+  /** The value of a key, or null. */
+  def get(key: Array[Byte]): Array[Byte] = {
+    val value = records.get(recordKey(key, headOf(key)))
+    if (value eq null) None.orNull else value.getBinary(0)
+  }
+
+  /** Sets the value of a key.
+    *
+    * @param there
+    *   whether the store has the key, if it is known
+    */
+  def put(key: Array[Byte], value: Array[Byte], there: Option[Boolean]): Unit = {
+    val row = recordKey(key, headOf(key))
+    val exists = there.getOrElse(records.get(row) ne null)
+    valueRow.reset()
+    valueRow.zeroOutNullBytes()
+    valueRow.write(0, value)
+    if (exists) records.update(row, valueRow.getRow) else records.insert(row, valueRow.getRow)
+    written += 1
+  }
+
+  /** Removes a key, if it is there. */
+  def remove(key: Array[Byte], there: Option[Boolean]): Unit = {
+    val row = recordKey(key, headOf(key))
+    if (there.getOrElse(records.get(row) ne null)) {
+      records.remove(row)
+      removed += 1
+    }
+  }
+
+  /** The records whose keys begin with `prefix`. What is written meanwhile is not in it. */
+  def scan(prefix: Array[Byte]): Scan = {
+    val last = headOf(prefix, 0xff.toByte)
+    val found = if (layout.isOrdered) records.scan(headOf(prefix)) else records.all()
+    opened(new Scan(found) {
+      override protected def isWithin(key: UnsafeRow): Boolean = !layout.isOrdered || key.getLong(1) <= last
+
+      override protected def isWanted(key: UnsafeRow): Boolean = startsWith(key.getBinary(0), prefix)
+    })
+  }
+
+  def putTimer(clock: TimerClock, due: Long, key: Array[Byte]): Unit = {
+    val row = timerKey(key, due)
+    val family = timers(clock)
+    if (family.get(row) eq null) {
+      family.insert(row, Totals.present)
+      since(clock) = Math.min(since(clock), due)
+    }
+  }
+
+  def removeTimer(clock: TimerClock, due: Long, key: Array[Byte]): Unit = {
+    val row = timerKey(key, due)
+    if (timers(clock).get(row) ne null) timers(clock).remove(row)
+  }
+
+  /** The timers due by `until`, that included, and not before `from`, in order. */
+  def due(clock: TimerClock, until: Long, from: Long = Long.MinValue): Scan =
+    opened(timersFrom(clock, Math.max(since(clock), from), until))
+
+  /** When the next timer is due after this batch; `Never` if none is. */
+  def nextDue(clock: TimerClock): Long = now(clock) match {
+    case Never => Never
+    case at    => firstFrom(clock, Math.max(since(clock), at + 1))
+  }
+
+  def dueOf(timer: UnsafeRow): Long = timer.getLong(layout.dueAt)
+
+  def keyOf(timer: UnsafeRow): Array[Byte] = timer.getBinary(1 - layout.dueAt)
+
+  /** Makes the changes of this batch the next version; how many records there are then. */
+  def commit(): Long = {
+    closeScans()
+    val earliest = TimerClock.all.map(c => c -> firstFrom(c, since(c))).toMap
+    val all = Totals(stored.records + partition.rowsAdded, earliest)
+    if (all != stored) {
+      if (stored.exists) totals.update(Totals.key, all.row) else totals.insert(Totals.key, all.row)
+    }
+    partition.commit()
+    all.records
+  }
+
+  def closeScans(): Unit = {
+    scans.foreach(_.close())
+    scans.clear()
+  }
+
+  private def firstFrom(clock: TimerClock, from: Long): Long = {
+    val first = timersFrom(clock, from, Never)
+    try if (first.hasNext) dueOf(first.next()._1) else Never
+    finally first.close()
+  }
+
+  private def timersFrom(clock: TimerClock, from: Long, until: Long): Scan =
+    new Scan(if (from > until) KeyedState.nothing else timers(clock).scan(from)) {
+      // Of two scans, one may have begun before the other removed what both found.
+      override protected def isWithin(key: UnsafeRow): Boolean = dueOf(key) <= until
+    }
+
+  private def opened(scan: Scan): Scan = {
+    scans += scan
+    scan
+  }
+
+  /** A scan that runs, up to where what is wanted ends. Rows stand until the next. */
+  abstract class Scan(underlying: FamilyScan) extends Iterator[(UnsafeRow, UnsafeRow)] with AutoCloseable {
+    private var found = Option.empty[(UnsafeRow, UnsafeRow)]
+    private var ended = false
+
+    protected def isWithin(key: UnsafeRow): Boolean
+
+    protected def isWanted(key: UnsafeRow): Boolean = true
+
+    override def hasNext: Boolean = {
+      while (found.isEmpty && !ended) {
+        if (!underlying.hasNext) close()
+        else {
+          val pair = underlying.next()
+          if (!isWithin(pair.key)) close()
+          else if (isWanted(pair.key)) found = Some((pair.key, pair.value))
+        }
+      }
+      found.isDefined
+    }
+
+    override def next(): (UnsafeRow, UnsafeRow) = {
+      if (!hasNext) throw new NoSuchElementException("the scan has ended")
+      val pair = found.get
+      found = None
+      pair
+    }
+
+    override def close(): Unit = if (!ended) {
+      ended = true
+      underlying.close()
+    }
+  }
+}
+
+/** What a timer is due by. */
+sealed abstract class TimerClock(val number: Int, val name: String)
+
+object TimerClock {
+  case object Event extends TimerClock(0, "event")
+  case object Wall extends TimerClock(1, "wall")
+
+  val all: Seq[TimerClock] = Seq(Event, Wall)
+}
+
+object KeyedState {
+  val Never: Long = Long.MaxValue
+
+  /** The kinds of record; the first is the one that grows. */
+  def families(choice: StateChoice): Seq[FamilySpec] = {
+    val layout = new Layout(choice)
+    (layout.records +: TimerClock.all.map(layout.timers)) :+ Totals.family
+  }
+
+  /** The first 8 bytes of a key as a number, in the order of unsigned bytes; where there are fewer, `pad`. */
+  private[python] def headOf(key: Array[Byte], pad: Byte = 0): Long = {
+    var head = 0L
+    var i = 0
+    while (i < 8) {
+      head = (head << 8) | (if (i < key.length) key(i) & 0xffL else pad & 0xffL)
+      i += 1
+    }
+    head ^ Long.MinValue
+  }
+
+  private def startsWith(key: Array[Byte], prefix: Array[Byte]): Boolean =
+    key.length >= prefix.length && Arrays.equals(key, 0, prefix.length, prefix, 0, prefix.length)
+
+  /** How records lie in a store. */
+  private[python] final class Layout(choice: StateChoice) {
+
+    /** The HDFS-backed store would keep a list of all heads, and read it with each batch. */
+    val isOrdered: Boolean = choice != StateChoice.Hdfs
+    val timeFirst: Boolean = choice == StateChoice.Hdfs
+
+    /** Where in a timer's key its time stands. */
+    val dueAt: Int = if (timeFirst) 0 else 1
+
+    val records: FamilySpec = FamilySpec(
+      "records",
+      key = key("head", timeFirst = false),
+      value = new StructType().add("value", BinaryType, nullable = false),
+      if (isOrdered) RecordOrder.ByLast else RecordOrder.Unordered
+    )
+
+    def timers(clock: TimerClock): FamilySpec = FamilySpec(
+      s"timers_${clock.name}",
+      key = key("due", timeFirst),
+      value = Totals.presence,
+      if (timeFirst) RecordOrder.ByFirst(1) else RecordOrder.ByLast
+    )
+
+    private def key(number: String, timeFirst: Boolean): StructType = {
+      // Never null in a record, but where scans start.
+      val bytes = StructField("key", BinaryType)
+      val long = StructField(number, LongType, nullable = false)
+      StructType(if (timeFirst) Seq(long, bytes) else Seq(bytes, long))
+    }
+  }
+
+  /** Writes keys of bytes and a number, one over the other. */
+  private final class KeyRow(timeFirst: Boolean) {
+    private val writer = new UnsafeRowWriter(2, 128)
+    private val bytesAt = if (timeFirst) 1 else 0
+
+    def apply(bytes: Array[Byte], number: Long): UnsafeRow = {
+      writer.reset()
+      writer.zeroOutNullBytes()
+      writer.write(1 - bytesAt, number)
+      writer.write(bytesAt, bytes)
+      writer.getRow
+    }
+  }
+
+  /** What a partition has in all, as of a version. */
+  private[python] final case class Totals(records: Long, earliest: Map[TimerClock, Long], exists: Boolean = true) {
+    def row: UnsafeRow = {
+      val row = UnsafeRow.createFromByteArray(32, 3)
+      row.setLong(0, records)
+      TimerClock.all.foreach(c => row.setLong(1 + c.number, earliest(c)))
+      row
+    }
+  }
+
+  private[python] object Totals {
+    val key: UnsafeRow = UnsafeRow.createFromByteArray(16, 1)
+
+    val presence: StructType = new StructType().add("present", BooleanType, nullable = false)
+
+    /** Records that are all key: their value says nothing. */
+    val present: UnsafeRow = {
+      val row = UnsafeRow.createFromByteArray(16, 1)
+      row.setBoolean(0, true)
+      row
+    }
+
+    val family: FamilySpec = FamilySpec(
+      "totals",
+      key = new StructType().add("id", IntegerType, nullable = false),
+      value = TimerClock.all.foldLeft(new StructType().add("records", LongType, nullable = false)) { (type_, clock) =>
+        type_.add(s"earliest_${clock.name}", LongType, nullable = false)
+      },
+      RecordOrder.Unordered,
+      countAt = Some(0)
+    )
+
+    def of(row: UnsafeRow): Totals =
+      if (row eq null) Totals(0L, TimerClock.all.map(_ -> Never).toMap, exists = false)
+      else Totals(row.getLong(0), TimerClock.all.map(c => c -> row.getLong(1 + c.number)).toMap)
+  }
+
+  private val nothing: FamilyScan = new FamilyScan {
+    override def hasNext: Boolean = false
+    override def next() = throw new NoSuchElementException("nothing is scanned")
+    override def close(): Unit = ()
+  }
+}

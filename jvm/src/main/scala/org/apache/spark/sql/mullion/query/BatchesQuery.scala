@@ -1,0 +1,46 @@
+package org.apache.spark.sql.mullion.query
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.encoders.{ExpressionEncoder, RowEncoder}
+import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
+import org.apache.spark.sql.classic.{DataFrame, Dataset}
+import org.apache.spark.sql.execution.streaming.sources.{ForeachBatchSink, PythonForeachBatchFunction}
+import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
+import org.apache.spark.util.ManualClock
+
+/** A clock that a test moves, for several queries: the trigger clock of each. In milliseconds since the epoch. */
+final class TestClock(startMs: Long) {
+  private[mullion] val trigger = new ManualClock(startMs)
+
+  def advance(ms: Long): Unit = trigger.advance(ms)
+}
+
+/** A streaming query that hands each batch to a function of Python's, as `DataStreamWriter.foreachBatch` does, on a
+  * clock that a test moves. `DataStreamWriter` takes no clock.
+  */
+object BatchesQuery {
+
+  /** Starts it. With `drain` it ends once all rows that are there now have been read. */
+  def start(
+      outputs: Dataset[_],
+      name: String,
+      checkpoint: String,
+      function: PythonForeachBatchFunction,
+      clock: TestClock,
+      drain: Boolean
+  ): StreamingQuery = {
+    val df = outputs.toDF()
+    val encoder = ExpressionEncoder(RowEncoder.encoderFor(df.schema))
+    val batch = (rows: org.apache.spark.sql.Dataset[Row], id: Long) => function.call(rows.asInstanceOf[DataFrame], id)
+    outputs.sparkSession.streams.startQuery(
+      userSpecifiedName = Some(name),
+      userSpecifiedCheckpointLocation = Some(checkpoint),
+      df = df,
+      extraOptions = Map.empty,
+      sink = new ForeachBatchSink[Row](batch, encoder),
+      outputMode = InternalOutputModes("append"),
+      trigger = if (drain) Trigger.AvailableNow() else Trigger.ProcessingTime(0),
+      triggerClock = clock.trigger
+    )
+  }
+}

@@ -1,0 +1,106 @@
+package org.apache.spark.sql.mullion.state.header
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.json4s._
+
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.shim.SparkLineShim
+
+/** What an operator's state means, written beside it once: of one window, or of several that share the operator. */
+trait OperatorHeader {
+
+  /** The state store, by its name. */
+  def state: String
+
+  /** What the state of each window means, by its name if there are several. */
+  def windows: Seq[(Option[String], StateHeader)]
+
+  /** The windows in words. */
+  def describe: String
+
+  /** What is not as it was, in words. */
+  def differences(other: OperatorHeader): Seq[String]
+
+  /** This header with some windows' types of columns, by their names, as `other` has them; `*` is a window alone. */
+  def typedAs(other: OperatorHeader, windows: Set[String]): OperatorHeader
+}
+
+/** What the state of several windows means, of each by its name.
+  *
+  * @param shared
+  *   what rows are shuffled by, as SQL: where state is depends on it
+  */
+final case class TogetherHeader(shared: List[String], together: Map[String, StateHeader]) extends OperatorHeader {
+  override def state: String = together.head._2.state
+
+  def names: Seq[String] = together.keys.toSeq.sorted
+
+  override def windows: Seq[(Option[String], StateHeader)] = names.map(name => Some(name) -> together(name))
+
+  override def describe: String = names.map(name => s"$name: ${together(name).describe}").mkString("; ")
+
+  override def differences(other: OperatorHeader): Seq[String] = other match {
+    case several: TogetherHeader if several.names == names =>
+      val windows = names.flatMap { name =>
+        together(name).differences(several.together(name)).map(what => s"of the window '$name' $what")
+      }
+      def by(header: TogetherHeader) = header.shared.mkString(", ")
+      windows ++ Option.when(windows.isEmpty && several.shared != shared)(
+        s"the rows were shuffled by [${by(this)}] and are now by [${by(several)}]"
+      )
+    case several: TogetherHeader =>
+      Seq(s"the windows together were [${names.mkString(", ")}] and are now [${several.names.mkString(", ")}]")
+    case one => Seq(s"it was of several windows together ($describe) and is now of one (${one.describe})")
+  }
+
+  override def typedAs(other: OperatorHeader, of: Set[String]): OperatorHeader = other match {
+    case several: TogetherHeader if several.names == names =>
+      val typed = together.map {
+        case (name, header) if of(name) => name -> header.typesOf(several.together(name))
+        case same                       => same
+      }
+      val shuffled = shared.zipAll(several.shared, "", "").map {
+        // Rows of the other windows have a null there, whatever its type.
+        case (was, is) if was.takeWhile(_ != ' ') == is.takeWhile(_ != ' ') => is
+        case (was, _)                                                       => was
+      }
+      TogetherHeader(shuffled, typed)
+    case _ => this
+  }
+}
+
+object OperatorHeader {
+
+  /** The windows, by their names, that have been given no rows yet in all that has been committed: what their state
+    * means may still change, for there is none. Lines of names, or `*` for a window alone.
+    */
+  val Unbegun = "spark.sql.streaming.stateStore.mullion.unbegun"
+
+  private implicit val formats: Formats = DefaultFormats
+
+  private val file = new HeaderFile[OperatorHeader]("header.json", of)
+
+  private def of(json: JValue): OperatorHeader =
+    if (json \ "together" == JNothing) json.extract[StateHeader] else json.extract[TogetherHeader]
+
+  /** Compares the operator with the state that it is about to read, and fails before anything is written if they
+    * differ; in a new checkpoint, writes what the state will mean.
+    */
+  def check(
+      header: OperatorHeader,
+      info: SparkLineShim.StateInfo,
+      hadoopConf: Configuration,
+      isWritten: Boolean,
+      unbegun: Set[String]
+  ): Unit = {
+    def replaces(was: OperatorHeader, now: OperatorHeader) =
+      unbegun.nonEmpty && was.differences(now).nonEmpty && was.typedAs(now, unbegun).differences(now).isEmpty
+    file.check(info, hadoopConf, header, "another query", isWritten, replaces)(_.differences(_))
+  }
+
+  /** What a session says of windows that have been given no rows. */
+  def unbegun(conf: SQLConf): Set[String] = conf.getConfString(Unbegun, "").linesIterator.filter(_.nonEmpty).toSet
+
+  def read(operatorRoot: Path, hadoopConf: Configuration): Option[OperatorHeader] = file.read(operatorRoot, hadoopConf)
+}

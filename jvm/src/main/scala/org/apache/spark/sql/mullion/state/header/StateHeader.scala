@@ -1,0 +1,229 @@
+package org.apache.spark.sql.mullion.state.header
+
+import dev.mullion.windows.rules.{Collected, EarlyFiring, Refinements, RowByRow}
+import dev.mullion.windows.spec.{
+  AlignedWindow,
+  AroundWindow,
+  CalendarWindow,
+  CountWindow,
+  CustomWindow,
+  Duration,
+  GlobalTrigger,
+  GlobalWindow,
+  SessionWindow,
+  WindowSpec
+}
+
+/** What an operator's state means, written beside it once. Spark checks the widths of state's columns and the
+  * operator's name, so another window or another aggregate of the same width would read old state as its own.
+  *
+  * Lengths of time are microseconds.
+  *
+  * @param format
+  *   the layout of the state's records
+  * @param keys
+  *   names and types of the key columns
+  * @param aggregates
+  *   the output columns as SQL over `input`
+  * @param buffers
+  *   the types of the accumulators' columns
+  * @param input
+  *   the columns that keys and aggregates read, as JSON of a Spark schema
+  * @param by
+  *   the key columns as SQL over `input`
+  * @param rows
+  *   what is asked beside, if rows are worked on one by one
+  * @param byShard
+  *   whether the state of a key is where a stage before put its rows, and not where its hash says
+  */
+final case class StateHeader(
+    format: Int,
+    window: StateHeader.Window,
+    allowedLateness: Long,
+    earlyEvery: Long,
+    earlyUnchanged: Boolean,
+    refinements: Refinements,
+    clock: String,
+    keys: List[String],
+    aggregates: List[String],
+    buffers: List[String],
+    input: String,
+    by: List[String],
+    state: String,
+    rows: Option[StateHeader.Rows] = None,
+    byShard: Option[Boolean] = None,
+    earlyByWall: Option[Boolean] = None
+) extends OperatorHeader {
+
+  def early: Option[EarlyFiring] =
+    if (earlyEvery == 0) None else Some(EarlyFiring(earlyEvery, earlyUnchanged, earlyByWall.contains(true)))
+
+  /** What must not change, by the words in which it is told. The lateness is of it: with more, panes that have closed
+    * would open again.
+    */
+  private def identity: Seq[(String, String)] = Seq(
+    "state format" -> format.toString,
+    "window" -> window.describe,
+    "allowed lateness" -> Duration.describe(allowedLateness),
+    "early firing" -> early.fold("none")(_.describe),
+    "firings" -> (if (refinements.describe.isEmpty) "none" else refinements.describe.mkString(", ")),
+    // Of other windows ids follow from what is known anyway.
+    "ids of sessions" -> (if (refinements.ids && window.isSession) "kept" else "not kept"),
+    "clock" -> clock,
+    "keys" -> keys.mkString(", "),
+    "aggregates" -> aggregates.mkString(", "),
+    "accumulators" -> buffers.mkString(", "),
+    "state" -> state,
+    "rows one by one" -> rows.fold("no")(_.describe),
+    "distribution" -> (if (byShard.contains(true)) "by shard" else "by key")
+  )
+
+  override def windows: Seq[(Option[String], StateHeader)] = Seq(None -> this)
+
+  override def describe: String = window.describe
+
+  override def differences(other: OperatorHeader): Seq[String] = other match {
+    case one: StateHeader =>
+      identity.zip(one.identity).collect {
+        case ((name, was), (_, is)) if was != is => s"$name was [$was] and is now [$is]"
+      }
+    case several => Seq(s"it was of one window ($describe) and is now of several together (${several.describe})")
+  }
+
+  override def typedAs(other: OperatorHeader, windows: Set[String]): OperatorHeader = other match {
+    case one: StateHeader if windows("*") => typesOf(one)
+    case _                                => this
+  }
+
+  private[state] def typesOf(other: StateHeader): StateHeader =
+    copy(keys = other.keys, aggregates = other.aggregates, buffers = other.buffers, input = other.input, by = other.by)
+}
+
+object StateHeader {
+
+  /** A window: aligned with `size`, `slide` and `offset`, by the calendar of a `zone` with `days` or `months` and the
+    * `first` day, a session with a `gap` or, in SQL over `input`, with `gapByRow`, one about each row from `before` it
+    * to `after` it, or the `ranges` that rows bring, in SQL or by the name of a function; or of `count` rows `every` so
+    * many, or global: closing every so many rows, or by a `trigger`, in SQL or, if a function splits it, by the
+    * function's name.
+    */
+  final case class Window(
+      size: Option[Long],
+      slide: Option[Long],
+      offset: Option[Long],
+      gap: Option[Long],
+      gapByRow: Option[String],
+      before: Option[Long],
+      after: Option[Long],
+      ranges: Option[String] = None,
+      count: Option[Long] = None,
+      every: Option[Long] = None,
+      global: Option[String] = None,
+      trigger: Option[String] = None,
+      days: Option[Int] = None,
+      months: Option[Int] = None,
+      first: Option[Int] = None,
+      zone: Option[String] = None
+  ) {
+    def spec: WindowSpec =
+      ofCalendar.orElse(ofTime).orElse(ofRows).orElse(ranges.map(CustomWindow(_))).getOrElse(SessionWindow(gap))
+
+    private[StateHeader] def isSession: Boolean = spec.isInstanceOf[SessionWindow]
+
+    private def ofCalendar: Option[WindowSpec] =
+      for (days <- days; months <- months; first <- first; zone <- zone)
+        yield CalendarWindow.of(days, months, first, zone)
+
+    private def ofTime: Option[WindowSpec] = (size, slide, offset, before, after) match {
+      case (Some(size), Some(slide), Some(offset), _, _) => Some(AlignedWindow.sliding(size, slide, offset))
+      case (_, _, _, Some(before), Some(after))          => Some(AroundWindow(before, after))
+      case _                                             => None
+    }
+
+    private def ofRows: Option[WindowSpec] = (count, every, global) match {
+      case (Some(count), Some(every), _)   => Some(CountWindow(count, every))
+      case (_, Some(every), Some("every")) => Some(GlobalWindow(GlobalTrigger.Every(every)))
+      case (_, _, Some("when"))            => Some(GlobalWindow(GlobalTrigger.When))
+      case (_, _, Some("changes"))         => Some(GlobalWindow(GlobalTrigger.Changes))
+      case (_, _, Some("split"))           => trigger.map(function => GlobalWindow(GlobalTrigger.Split(function)))
+      case _                               => None
+    }
+
+    def describe: String = {
+      val sql = trigger.filterNot(_ => global.contains("split"))
+      gapByRow.fold(spec.describe + sql.fold("")(sql => s" ($sql)"))(sql => s"session with a gap of $sql")
+    }
+  }
+
+  object Window {
+    private val none = Window(None, None, None, None, None, None, None, None)
+
+    def apply(window: WindowSpec, gapByRow: Option[String], trigger: Option[String]): Window = window match {
+      case AlignedWindow(size, slide, offset) =>
+        none.copy(size = Some(size), slide = Some(slide), offset = Some(offset))
+      case CalendarWindow(days, months, first, zone) =>
+        none.copy(days = Some(days), months = Some(months), first = Some(first), zone = Some(zone))
+      case SessionWindow(gap)                      => none.copy(gap = gap, gapByRow = gapByRow)
+      case AroundWindow(before, after)             => none.copy(before = Some(before), after = Some(after))
+      case CustomWindow(ranges)                    => none.copy(ranges = Some(ranges))
+      case CountWindow(count, every)               => none.copy(count = Some(count), every = Some(every))
+      case GlobalWindow(GlobalTrigger.Every(rows)) => none.copy(every = Some(rows), global = Some("every"))
+      case GlobalWindow(GlobalTrigger.When)        => none.copy(global = Some("when"), trigger = trigger)
+      case GlobalWindow(GlobalTrigger.Changes)     => none.copy(global = Some("changes"), trigger = trigger)
+      case GlobalWindow(GlobalTrigger.Split(of))   => none.copy(global = Some("split"), trigger = Some(of))
+    }
+
+  }
+
+  /** What is asked where rows are worked on one by one. How far keys' clocks are behind may change, and so may the most
+    * rows of a pane: neither says what state means.
+    *
+    * @param splitOver
+    *   the columns that a function sees which splits global windows
+    * @param buffered
+    *   names and types of the columns that are kept of a row then
+    */
+  final case class Rows(
+      running: Boolean,
+      delayByKey: Option[Long],
+      collectByTime: Option[Boolean],
+      collectName: Option[String],
+      collectMax: Option[Long],
+      splitOver: Option[List[String]] = None,
+      buffered: Option[List[String]] = None
+  ) {
+    def asked: RowByRow = RowByRow(
+      running,
+      delayByKey,
+      for (byTime <- collectByTime; name <- collectName; max <- collectMax) yield Collected(byTime, name, max)
+    )
+
+    def describe: String = Seq(
+      Some("in order of arrival"),
+      Option.when(running)("each fires its panes"),
+      delayByKey.map(_ => "each key has its own clock"),
+      collectByTime.map(byTime => s"collected by ${if (byTime) "time" else "arrival"}"),
+      splitOver.map(columns => s"split over ${columns.mkString(", ")}"),
+      buffered.map(columns => s"buffered with ${columns.mkString(", ")}")
+    ).flatten.mkString(", ")
+  }
+
+  object Rows {
+    def apply(asked: RowByRow): Rows = Rows(
+      asked.running,
+      asked.delayByKey,
+      asked.collect.map(_.byTime),
+      asked.collect.map(_.name),
+      asked.collect.map(_.maxRows)
+    )
+  }
+
+  /** Raised when the layout of the records changes. */
+  val currentFormat = 1
+
+  /** The same of sessions: in the first no record of a key had accumulators. */
+  val sessionsFormat = 2
+
+  /** The same of panes of overlapping windows that share nothing: in the first they were kept by their starts. */
+  val numberedFormat = 2
+}

@@ -1,0 +1,124 @@
+package org.apache.spark.sql.mullion.state.memory
+
+import java.util.Arrays
+
+/** Leaves in order of their records, and what they were at any time: who changes the list copies it first.
+  *
+  * Two of the numbers that each leaf starts with stand in the list itself, so that the search for a leaf looks at few
+  * places in memory.
+  */
+private[state] final class Leaves(from: Leaves.Version) {
+  private var leaves = from.leaves
+  private var firstA = from.firstA
+  private var firstB = from.firstB
+  private var isMine = false
+
+  var count: Int = from.leaves.length
+
+  def apply(i: Int): Leaf = leaves(i)
+
+  /** The leaves themselves, the first `count` of it, until the next change. */
+  def array: Array[Leaf] = leaves
+
+  /** The leaves as they are now. */
+  def version(): Leaves.Version = {
+    if (leaves.length != count) resize(count)
+    isMine = false
+    new Leaves.Version(leaves, firstA, firstB)
+  }
+
+  /** Whether a leaf is there and starts before these numbers. */
+  def startsBefore(i: Int, a: Long, b: Long, c: Long): Boolean =
+    i < count && Leaves.startsBefore(leaves, firstA, firstB, i, a, b, c)
+
+  /** The last leaf that starts before these numbers, or the first. */
+  def find(a: Long, b: Long, c: Long): Int = Leaves.find(leaves, firstA, firstB, count, a, b, c)
+
+  /** Puts a leaf in place of one with the same first numbers. */
+  def replace(i: Int, leaf: Leaf): Unit = {
+    own()
+    leaves(i) = leaf
+  }
+
+  def insert(i: Int, leaf: Leaf): Unit = {
+    own()
+    if (count == leaves.length) resize(count + (count >> 1) + 8)
+    move(i, i + 1)
+    leaves(i) = leaf
+    firstA(i) = leaf.firstA
+    firstB(i) = leaf.firstB
+    count += 1
+  }
+
+  def drop(i: Int): Unit = {
+    own()
+    move(i + 1, i)
+    count -= 1
+    leaves(count) = None.orNull
+  }
+
+  private def own(): Unit = if (!isMine) {
+    resize(count + 8)
+    isMine = true
+  }
+
+  private def resize(room: Int): Unit = {
+    leaves = Arrays.copyOf(leaves, room)
+    firstA = Arrays.copyOf(firstA, room)
+    firstB = Arrays.copyOf(firstB, room)
+  }
+
+  private def move(from: Int, to: Int): Unit = {
+    val n = count - from
+    System.arraycopy(leaves, from, leaves, to, n)
+    System.arraycopy(firstA, from, firstA, to, n)
+    System.arraycopy(firstB, from, firstB, to, n)
+  }
+}
+
+private[state] object Leaves {
+
+  /** Leaves as they were, for ever. */
+  final class Version private[Leaves] (
+      val leaves: Array[Leaf],
+      private[Leaves] val firstA: Array[Long],
+      private[Leaves] val firstB: Array[Long]
+  ) {
+    def find(a: Long, b: Long, c: Long): Int = Leaves.find(leaves, firstA, firstB, leaves.length, a, b, c)
+
+    /** What the list takes in memory, without the leaves. */
+    def footprint: Long = 24L * leaves.length
+  }
+
+  val empty: Version = new Version(Array.empty, Array.emptyLongArray, Array.emptyLongArray)
+
+  private def find(
+      leaves: Array[Leaf],
+      firstA: Array[Long],
+      firstB: Array[Long],
+      count: Int,
+      a: Long,
+      b: Long,
+      c: Long
+  ): Int = {
+    var low = 1
+    var high = count
+    while (low < high) {
+      val middle = (low + high) >>> 1
+      if (startsBefore(leaves, firstA, firstB, middle, a, b, c)) low = middle + 1 else high = middle
+    }
+    low - 1
+  }
+
+  private def startsBefore(
+      leaves: Array[Leaf],
+      firstA: Array[Long],
+      firstB: Array[Long],
+      i: Int,
+      a: Long,
+      b: Long,
+      c: Long
+  ): Boolean =
+    firstA(i) < a ||
+      (firstA(i) == a && (firstB(i) < b || (firstB(i) == b && leaves(i).startsBefore(a, b, c))))
+}

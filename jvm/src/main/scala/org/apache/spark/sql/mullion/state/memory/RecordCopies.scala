@@ -1,0 +1,54 @@
+package org.apache.spark.sql.mullion.state.memory
+
+import java.util.Arrays
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
+import org.apache.spark.sql.mullion.state.records.RecordBytes
+
+/** Copies of records side by side in an array that is used again: they are the caller's to change, and stand until the
+  * next is handed out.
+  */
+private[state] final class RecordCopies(keyColumns: Int, valueColumns: Int) {
+  private val key = new UnsafeRow(keyColumns)
+  private val value = new UnsafeRow(valueColumns)
+  private val pair = new UnsafeRowPair().withRows(key, value)
+  private var bytes = new Array[Byte](256)
+  private var start = 0
+  private var end = 0
+
+  def clear(): Unit = {
+    start = 0
+    end = 0
+  }
+
+  /** Copies the record that a cursor is on. */
+  def add(cursor: SortedRecords.Cursor): Unit = {
+    cursor.keyTo(key)
+    cursor.valueTo(value)
+    makeRoom(RecordBytes.size(key, value))
+    RecordBytes.write(key, value, bytes, end)
+    end += RecordBytes.size(key, value)
+  }
+
+  def hasNext: Boolean = start < end
+
+  /** The next of the copies. */
+  def next(): UnsafeRowPair = {
+    val after = RecordBytes.read(bytes, RecordBytes.offset(start), key, value)
+    start = (after - RecordBytes.offset(0)).toInt
+    pair
+  }
+
+  /** A copy of one value alone. */
+  def only(row: UnsafeRow): UnsafeRow = {
+    clear()
+    makeRoom(row.getSizeInBytes)
+    RecordBytes.copy(row, bytes, 0)
+    value.pointTo(bytes, row.getSizeInBytes)
+    value
+  }
+
+  private def makeRoom(length: Int): Unit =
+    if (length > bytes.length - end) bytes = Arrays.copyOf(bytes, Math.addExact(end + length, (end + length) >> 2))
+}

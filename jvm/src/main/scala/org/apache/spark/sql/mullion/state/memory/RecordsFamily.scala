@@ -1,0 +1,194 @@
+package org.apache.spark.sql.mullion.state.memory
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
+import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan, FamilySpec, KeyOrder, RecordCounts, RecordOrder}
+import org.apache.spark.sql.types.DataType
+import org.apache.spark.unsafe.array.ByteArrayMethods
+
+/** A kind of record in memory, in order of what it is scanned by, and of its key without times by [[KeyOrder]].
+  *
+  * {{{
+  *   Unordered    key
+  *   ByFirst      time, key      (of two times: time, time, key)
+  *   ByLast       time, key
+  *   WithinKey    key, time
+  * }}}
+  *
+  * Rows of a batch come in the same order, so they find neighbours next to each other. Where the number of a key tells
+  * it, nothing need be compared.
+  */
+private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecords, counts: RecordCounts)
+    extends Family {
+  import RecordsFamily._
+
+  private val columns = spec.key.length
+  private val valueColumns = spec.value.length
+  private val last = columns - 1
+  private val lastOffset = UnsafeRow.calculateBitSetWidthInBytes(columns) + 8 * last
+  private val kind = spec.order match {
+    case RecordOrder.Unordered  => Key
+    case RecordOrder.WithinKey  => KeyTime
+    case RecordOrder.ByLast     => TimeKey
+    case RecordOrder.ByFirst(1) => TimeKey
+    case RecordOrder.ByFirst(2) => TimeTimeKey
+    case RecordOrder.ByFirst(n) => throw new IllegalArgumentException(s"${spec.name} is in order of $n times")
+  }
+  private val timeAt = spec.times.headOption.getOrElse(last)
+  private val exact = isExact(spec)
+  private val keyAt = keyOf(spec)
+  private val order = new KeyOrder(keyTypes(spec), keyAt)
+
+  // What was handed out last: where it lies, or a copy to change.
+  private val looked = new UnsafeRow(valueColumns)
+  private val lent = new RecordCopies(columns, valueColumns)
+  // What a range had that was closed.
+  private var spareCopies = Option.empty[RecordCopies]
+
+  override def get(key: UnsafeRow): UnsafeRow = if (find(key)) lent.only(looked) else None.orNull
+
+  override def look(key: UnsafeRow): UnsafeRow = if (find(key)) looked else None.orNull
+
+  private def find(key: UnsafeRow): Boolean = {
+    val found = records.get(first(key), second(key), third(key), key, looked)
+    if (found) counts.read += 1
+    found
+  }
+
+  override def insert(key: UnsafeRow, value: UnsafeRow): Unit = {
+    update(key, value)
+    counts.added += 1
+  }
+
+  override def update(key: UnsafeRow, value: UnsafeRow): Unit =
+    records.put(first(key), second(key), third(key), key, value)
+
+  /** Takes in a record as it is written. */
+  def read(key: UnsafeRow, value: UnsafeRow, place: Place): Unit =
+    records.append(first(key), second(key), third(key), key, value, place)
+
+  /** Has a record written anew that has not changed. */
+  def writeAnew(key: UnsafeRow): Unit = records.writeAnew(first(key), second(key), third(key), key)
+
+  override def remove(key: UnsafeRow): Unit = {
+    records.remove(first(key), second(key), third(key), key)
+    counts.added -= 1
+  }
+
+  override def scan(from: Long): FamilyScan = {
+    require(spec.times.nonEmpty, s"${spec.name} is kept in no order")
+    scanFrom(from)
+  }
+
+  override def all(): FamilyScan = scanFrom(Long.MinValue)
+
+  private def scanFrom(from: Long): FamilyScan = new Scan(new RecordCopies(columns, valueColumns)) {
+    private val cursor = records.scanned().from(from, Long.MinValue, Long.MinValue)
+
+    override def hasNext: Boolean = cursor.isOn
+
+    override protected def take(): UnsafeRowPair = {
+      copies.clear()
+      copies.add(cursor)
+      cursor.move()
+      copies.next()
+    }
+
+    override protected def end(): Unit = records.endScan()
+  }
+
+  // Copied at once: it is little, and a version for each would have each key's first change copy leaves.
+  override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = {
+    val (a, b) = (first(from), second(from))
+    val end = until.getLong(last)
+    val found = spareCopies.getOrElse(new RecordCopies(columns, valueColumns))
+    spareCopies = None
+    found.clear()
+    val cursor = records.cursor(a, b, from.getLong(last))
+    while (cursor.isOn && cursor.a == a && cursor.b == b && cursor.c < end) {
+      cursor.keyTo(looked)
+      if (exact || sameButLast(looked, from)) found.add(cursor)
+      cursor.move()
+    }
+    new Scan(found) {
+      override def hasNext: Boolean = copies.hasNext
+      override protected def take(): UnsafeRowPair = copies.next()
+      override protected def end(): Unit = spareCopies = Some(copies)
+    }
+  }
+
+  private abstract class Scan(protected val copies: RecordCopies) extends FamilyScan {
+    private var isOpen = true
+
+    protected def take(): UnsafeRowPair
+
+    /** Called when it is closed, once. */
+    protected def end(): Unit
+
+    override def next(): UnsafeRowPair = {
+      if (!hasNext) throw new NoSuchElementException(spec.name)
+      counts.read += 1
+      take()
+    }
+
+    override def close(): Unit = if (isOpen) {
+      isOpen = false
+      end()
+    }
+  }
+
+  private def first(key: UnsafeRow): Long = kind match {
+    case Key | KeyTime => order(key)
+    case _             => key.getLong(timeAt)
+  }
+
+  private def second(key: UnsafeRow): Long = kind match {
+    case Key | KeyTime => nullOf(key)
+    case TimeKey       => order(key)
+    case TimeTimeKey   => key.getLong(1)
+  }
+
+  private def third(key: UnsafeRow): Long = kind match {
+    case Key         => 0L
+    case KeyTime     => key.getLong(last)
+    case TimeKey     => nullOf(key)
+    case TimeTimeKey => order(key)
+  }
+
+  /** What tells null from zero. */
+  private def nullOf(key: UnsafeRow): Long = if (exact && key.isNullAt(keyAt)) 1L else 0L
+
+  private def sameButLast(one: UnsafeRow, other: UnsafeRow): Boolean = {
+    val after = lastOffset + 8
+    def same(from: Int, length: Int) = ByteArrayMethods.arrayEquals(
+      one.getBaseObject,
+      one.getBaseOffset + from,
+      other.getBaseObject,
+      other.getBaseOffset + from,
+      length.toLong
+    )
+    one.getSizeInBytes == other.getSizeInBytes && same(0, lastOffset) && same(after, one.getSizeInBytes - after)
+  }
+}
+
+private[state] object RecordsFamily {
+  // What the numbers of a record are; matched for each row.
+  private final val Key = 0
+  private final val KeyTime = 1
+  private final val TimeKey = 2
+  private final val TimeTimeKey = 3
+
+  /** Whether the numbers of a record tell its key, for it has one column, of eight bytes. */
+  def isExact(spec: FamilySpec): Boolean = timesOf(spec) < 2 && KeyOrder.isWord(keyTypes(spec))
+
+  private def timesOf(spec: FamilySpec): Int = if (spec.order == RecordOrder.WithinKey) 1 else spec.times.length
+
+  /** Where the columns of a key start that are no times. */
+  private def keyOf(spec: FamilySpec): Int = spec.order match {
+    case RecordOrder.ByFirst(times) => times
+    case _                          => 0
+  }
+
+  private def keyTypes(spec: FamilySpec): Seq[DataType] =
+    spec.key.slice(keyOf(spec), keyOf(spec) + spec.key.length - timesOf(spec)).map(_.dataType)
+}

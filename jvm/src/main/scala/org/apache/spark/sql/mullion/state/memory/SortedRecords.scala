@@ -1,0 +1,459 @@
+package org.apache.spark.sql.mullion.state.memory
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+/** Records in memory, in order of three numbers, and a version of them at any time for next to nothing.
+  *
+  * {{{
+  *   Version 7          Version 8          the records lie in leaves of at most 128; whoever changes one that is part
+  *    [A][B][C]          [A][B'][C]        of a version copies it first, and the rest is shared: so a version, once
+  *                                         taken, never changes
+  * }}}
+  *
+  * What is part of no version is changed in place: leaves are numbered by when they were made, and those made since the
+  * last version was taken are nobody else's. Equal numbers may stand for different keys (they are hashes, in part):
+  * then the bytes of the keys decide.
+  *
+  * One thread writes; versions may be read by any.
+  *
+  * @param hasPlaces
+  *   whether records are written somewhere, see `writesTo`
+  * @param exact
+  *   whether equal numbers always stand for the same key
+  */
+private[state] final class SortedRecords(
+    from: SortedRecords.Version = SortedRecords.Version.empty,
+    hasPlaces: Boolean = false,
+    exact: Boolean = false
+) {
+  import SortedRecords._
+
+  private val leaves = new Leaves(from.leaves)
+  private var records = from.size
+  private var taken = from.bytes
+  // What the leaves take in memory, and those that only a version or a scan has still.
+  private var allocated = from.footprint
+  private var inVersions = 0L
+  private var inScans = 0L
+  // When leaves are made that are made now, and when the last one was made that is part of a version.
+  private var now = from.sharedAt + 1
+  private var shared = from.sharedAt
+  // The latter without the versions of those scans that go on.
+  private var sharedForGood = from.sharedAt
+  private var scans = 0
+  private val finger = new Finger
+  private var places = Places.none
+  private var overwrites = false
+
+  def size: Long = records
+
+  def bytes: Long = taken
+
+  /** What they take in memory, with what a scan that goes on and the last version have beside. */
+  def footprint: Long = allocated + inVersions + inScans
+
+  /** Says where records are written from now on, and that no scan goes on. */
+  def writesTo(places: Places): Unit = {
+    this.places = places
+    overwrites = places.overwrites
+    scans = 0
+    endScans()
+  }
+
+  /** The records as they are now. */
+  def version(): Version = {
+    share()
+    sharedForGood = shared
+    inVersions = 0L
+    new Version(leaves.version(), records, taken, allocated, shared)
+  }
+
+  /** Says that no version is needed any more. */
+  def forgetVersions(): Unit = {
+    sharedForGood = NeverShared
+    inVersions = 0L
+    if (scans == 0) endScans()
+  }
+
+  /** The records as they are now, until `endScan`. */
+  def scanned(): Version = {
+    share()
+    scans += 1
+    val version = leaves.version()
+    // The list of leaves is copied with the next change.
+    inScans += version.footprint
+    new Version(version, records, taken, allocated, shared)
+  }
+
+  /** Says that a version is needed no more that was taken for a scan. */
+  def endScan(): Unit = {
+    scans = Math.max(0, scans - 1)
+    if (scans == 0) endScans()
+  }
+
+  private def endScans(): Unit = {
+    shared = sharedForGood
+    inScans = 0L
+  }
+
+  /** Fails if what is counted is not what there is, or a record is out of order. */
+  private[state] def checkInvariants(): Unit = {
+    val all = (0 until leaves.count).map(leaves(_))
+    def require(holds: Boolean, what: => String): Unit = if (!holds) throw new IllegalStateException(what)
+    all.foreach(_.checkInvariants())
+    require(all.forall(_.size > 0), "an empty leaf")
+    require(all.map(_.size.toLong).sum == records, s"$records records are counted")
+    require(
+      all.map(leaf => (0 until leaf.size).map(leaf.lengthOf(_).toLong).sum).sum == taken,
+      s"$taken bytes of records"
+    )
+    require(all.map(_.footprint).sum == allocated, s"$allocated bytes of leaves")
+    require(all.forall(_.since <= now), "a leaf of a time to come")
+    require(scans > 0 || (shared == sharedForGood && inScans == 0), "a scan that has ended has leaves")
+    require(inVersions >= 0 && inScans >= 0, "leaves are counted out twice")
+    val numbers = all.flatMap(leaf => (0 until leaf.size).map(i => (leaf.a(i), leaf.b(i), leaf.c(i))))
+    require(numbers.zip(numbers.drop(1)).forall { case (x, y) => Ordering[(Long, Long, Long)].lteq(x, y) }, "no order")
+    // In the first one lies what comes before all.
+    require(all.drop(1).forall(leaf => !leaf.comesAfter(leaf.a(0), leaf.b(0), leaf.c(0))), "a record before its leaf")
+    require(
+      all.drop(1).zip(all).forall { case (leaf, before) =>
+        val last = before.size - 1
+        !leaf.startsBefore(before.a(last), before.b(last), before.c(last))
+      },
+      "leaves are in no order"
+    )
+  }
+
+  private def share(): Unit = {
+    shared = now
+    now += 1
+  }
+
+  /** The records from the first whose numbers are at least these; it stands until the next change. */
+  def cursor(a: Long, b: Long, c: Long): Cursor = {
+    lowerBound(a, b, c)
+    new Cursor(leaves.array, leaves.count, finger.leaf, finger.at)
+  }
+
+  /** Has a row stand on the value of `key`, not to be changed; whether it is there. */
+  def get(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow): Boolean = {
+    val found = find(a, b, c, key)
+    if (found) leaves(finger.leaf).valueTo(finger.at, value)
+    found
+  }
+
+  /** Puts a record, whether its key is there or not. */
+  def put(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow): Unit =
+    if (find(a, b, c, key)) {
+      val leaf = ownLeaf(finger.leaf)
+      val at = finger.at
+      taken += key.getSizeInBytes + value.getSizeInBytes - leaf.lengthOf(at)
+      val had = leaf.footprint
+      leaf.setValue(at, value)
+      allocated += leaf.footprint - had
+      if (hasPlaces) {
+        if (overwrites && leaf.place(at).isAlone) leaf.place(at, Place.Changed)
+        else {
+          leave(leaf, at)
+          leaf.place(at, Place.Unwritten)
+        }
+      }
+    } else insert(a, b, c, key, value, Place.Unwritten)
+
+  /** Puts a record that is not there. */
+  def append(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow, place: Place = Place.Unwritten): Unit = {
+    lowerBound(a, b, c)
+    insert(a, b, c, key, value, place)
+  }
+
+  /** Has a record written anew that has not changed. */
+  def writeAnew(a: Long, b: Long, c: Long, key: UnsafeRow): Unit =
+    if (find(a, b, c, key)) ownLeaf(finger.leaf).place(finger.at, Place.Unwritten)
+
+  /** Removes the record of `key`, if it is there. */
+  def remove(a: Long, b: Long, c: Long, key: UnsafeRow): Unit = if (find(a, b, c, key)) {
+    val leaf = ownLeaf(finger.leaf)
+    val at = finger.at
+    taken -= leaf.lengthOf(at)
+    records -= 1
+    if (hasPlaces) leave(leaf, at)
+    allocated -= leaf.footprint
+    leaf.removeAt(at)
+    allocated += leaf.footprint
+    finger.invalidate()
+    if (leaf.size == 0) drop(finger.leaf)
+    else if (leaf.size < Leaf.Capacity / 4 && finger.leaf + 1 < leaves.count) {
+      val next = leaves(finger.leaf + 1)
+      if (leaf.takes(next)) {
+        allocated -= leaf.footprint
+        leaf.addAll(next)
+        allocated += leaf.footprint
+        drop(finger.leaf + 1)
+      }
+    }
+  }
+
+  private def drop(i: Int): Unit = {
+    gone(leaves(i))
+    leaves.drop(i)
+  }
+
+  /** Counts a leaf out that is no leaf of these any more. */
+  private def gone(leaf: Leaf): Unit = {
+    allocated -= leaf.footprint
+    if (leaf.since <= sharedForGood) inVersions += leaf.footprint
+    else if (leaf.since <= shared) inScans += leaf.footprint
+  }
+
+  /** Whether any record is not written. */
+  def hasUnwritten: Boolean = {
+    var l = 0
+    while (l < leaves.count && !leaves(l).isDirty) l += 1
+    l < leaves.count
+  }
+
+  /** Writes what is not written, in order. */
+  def write(): Unit = {
+    var l = 0
+    while (l < leaves.count) {
+      val leaf = leaves(l)
+      if (leaf.isDirty) {
+        var i = 0
+        while (i < leaf.size) {
+          if (leaf.place(i).isToWrite) leaf.written(i, write(leaf, i, places))
+          i += 1
+        }
+        leaf.isDirty = false
+      }
+      l += 1
+    }
+  }
+
+  /** Writes all that does not lie alone to `others`, and leaves its own places as they are. */
+  def writeNotAlone(others: Places): Unit = {
+    var l = 0
+    while (l < leaves.count) {
+      val leaf = leaves(l)
+      var i = 0
+      while (i < leaf.size) {
+        if (leaf.place(i) != Place.Alone) write(leaf, i, others)
+        i += 1
+      }
+      l += 1
+    }
+  }
+
+  private def write(leaf: Leaf, i: Int, to: Places): Place = {
+    leaf.keyTo(i, to.key)
+    leaf.valueTo(i, to.value)
+    to.write()
+  }
+
+  /** Says of a record that is changed or removed that it is not in its place any more. */
+  private def leave(leaf: Leaf, at: Int): Unit = {
+    val place = leaf.place(at)
+    if (place.isInSegment) places.remove(place)
+    else if (place.isAlone) {
+      leaf.keyTo(at, places.key)
+      places.removeAlone()
+    }
+  }
+
+  /** Finds the record of `key`; if there is none, where it belongs. */
+  private def find(a: Long, b: Long, c: Long, key: UnsafeRow): Boolean =
+    if (finger.isOnNone(a, b, c)) false
+    else if (finger.isOnRecord(a, b, c) && (exact || leaves(finger.leaf).isOf(finger.at, key))) true
+    else {
+      lowerBound(a, b, c)
+      search(a, b, c, key)
+    }
+
+  /** The same, from the first record on whose numbers are at least these. */
+  private def search(a: Long, b: Long, c: Long, key: UnsafeRow): Boolean = {
+    var l = finger.leaf
+    var i = finger.at
+    var others = false
+    while (l < leaves.count) {
+      val leaf = leaves(l)
+      while (i < leaf.size) {
+        if (!leaf.isAt(i, a, b, c)) {
+          if (!others) finger.foundNone(a, b, c)
+          return false
+        }
+        if (exact || leaf.isOf(i, key)) {
+          finger.leaf = l
+          finger.at = i
+          finger.foundRecord(a, b, c)
+          return true
+        }
+        others = true
+        i += 1
+      }
+      l += 1
+      i = 0
+    }
+    if (!others) finger.foundNone(a, b, c)
+    false
+  }
+
+  /** What comes in order is found near where the last search ended, or at the start of the next leaf. */
+  private def lowerBound(a: Long, b: Long, c: Long): Unit = {
+    finger.invalidate()
+    val before = finger.leaf
+    val now = leafOf(a, b, c)
+    finger.leaf = now
+    finger.at =
+      if (leaves.count == 0) 0
+      else if (now == before) leaves(now).lowerBound(a, b, c, finger.at)
+      else if (now == before + 1) leaves(now).lowerBound(a, b, c, 0)
+      else leaves(now).lowerBound(a, b, c)
+  }
+
+  /** The last leaf that starts before these numbers, or the first. */
+  private def leafOf(a: Long, b: Long, c: Long): Int = {
+    val known = finger.leaf
+    val notBefore = known < leaves.count && (known == 0 || leaves.startsBefore(known, a, b, c))
+    if (!notBefore) leaves.find(a, b, c)
+    else if (!leaves.startsBefore(known + 1, a, b, c)) known
+    else if (!leaves.startsBefore(known + 2, a, b, c)) known + 1
+    else leaves.find(a, b, c)
+  }
+
+  private def insert(a: Long, b: Long, c: Long, key: UnsafeRow, value: UnsafeRow, place: Place): Unit = {
+    if (leaves.count == 0) add(0, Leaf(now, a, b, c, 16, hasPlaces))
+    var leaf = ownLeaf(finger.leaf)
+    while (leaf.isFull(key, value)) {
+      if (finger.leaf + 1 == leaves.count && finger.at == leaf.size) {
+        // At the very end a new leaf is begun: what comes in order fills its leaves.
+        add(finger.leaf + 1, Leaf(now, a, b, c, Leaf.Capacity, hasPlaces))
+        finger.leaf += 1
+        finger.at = 0
+      } else {
+        val half = leaf.size / 2
+        allocated -= leaf.footprint
+        val right = leaf.split(half, now)
+        allocated += leaf.footprint
+        add(finger.leaf + 1, right)
+        if (finger.at > half) { finger.leaf += 1; finger.at -= half }
+      }
+      leaf = leaves(finger.leaf)
+    }
+    allocated -= leaf.footprint
+    leaf.insertAt(finger.at, a, b, c, key, value)
+    allocated += leaf.footprint
+    finger.foundRecord(a, b, c)
+    if (hasPlaces) leaf.place(finger.at, place)
+    records += 1
+    taken += key.getSizeInBytes + value.getSizeInBytes
+  }
+
+  private def add(i: Int, leaf: Leaf): Unit = {
+    leaves.insert(i, leaf)
+    allocated += leaf.footprint
+  }
+
+  private def ownLeaf(i: Int): Leaf = {
+    val leaf = leaves(i)
+    if (leaf.since > shared) leaf
+    else {
+      val copy = leaf.copy(now)
+      gone(leaf)
+      leaves.replace(i, copy)
+      allocated += copy.footprint
+      copy
+    }
+  }
+}
+
+private[state] object SortedRecords {
+  // When a leaf was made that is part of no version: before all.
+  private final val NeverShared = 0L
+
+  /** Where the records of one kind are written. */
+  trait Places {
+
+    /** Whether a record that lies alone and changes is written over. */
+    def overwrites: Boolean
+
+    /** Notes that a record is removed from its place, or is to be written anew. */
+    def remove(place: Place): Unit
+
+    /** Removes the record under its own key on which `key` stands: it is gone, or is to be written elsewhere. */
+    def removeAlone(): Unit
+
+    /** The rows that stand on the record that is to be written. */
+    def key: UnsafeRow
+    def value: UnsafeRow
+
+    /** Writes the record; its place. */
+    def write(): Place
+  }
+
+  private object Places {
+    val none: Places = new Places {
+      override def overwrites: Boolean = false
+      override val key: UnsafeRow = new UnsafeRow(0)
+      override val value: UnsafeRow = new UnsafeRow(0)
+      override def remove(place: Place): Unit = nowhere
+      override def removeAlone(): Unit = nowhere
+      override def write(): Place = nowhere
+
+      private def nowhere = throw new IllegalStateException("records are written nowhere")
+    }
+  }
+
+  /** Records as they were, for ever.
+    *
+    * @param sharedAt
+    *   when they became a version, by the numbers of leaves
+    */
+  final class Version private[SortedRecords] (
+      private[SortedRecords] val leaves: Leaves.Version,
+      val size: Long,
+      val bytes: Long,
+      val footprint: Long,
+      private[SortedRecords] val sharedAt: Long
+  ) {
+
+    /** The records in order, from the first whose numbers are at least these. */
+    def from(a: Long, b: Long, c: Long): Cursor = {
+      val first = leaves.find(a, b, c)
+      val array = leaves.leaves
+      new Cursor(array, array.length, first, if (array.isEmpty) 0 else array(first).lowerBound(a, b, c))
+    }
+
+    def all: Cursor = new Cursor(leaves.leaves, leaves.leaves.length, 0, 0)
+  }
+
+  object Version {
+    val empty: Version = new Version(Leaves.empty, 0L, 0L, 0L, NeverShared)
+  }
+
+  /** Goes through records; it stands on one while `isOn`. */
+  final class Cursor private[SortedRecords] (
+      leaves: Array[Leaf],
+      count: Int,
+      private var leaf: Int,
+      private var at: Int
+  ) {
+    settle()
+
+    def isOn: Boolean = leaf < count
+    def a: Long = leaves(leaf).a(at)
+    def b: Long = leaves(leaf).b(at)
+    def c: Long = leaves(leaf).c(at)
+
+    /** Has a row stand on the key, not to be changed. */
+    def keyTo(row: UnsafeRow): Unit = leaves(leaf).keyTo(at, row)
+
+    /** Has a row stand on the value, not to be changed. */
+    def valueTo(row: UnsafeRow): Unit = leaves(leaf).valueTo(at, row)
+
+    def move(): Unit = { at += 1; settle() }
+
+    private def settle(): Unit = while (leaf < count && at >= leaves(leaf).size) { leaf += 1; at = 0 }
+  }
+
+  /** What one record more takes in memory at least. */
+  def leastOf(key: UnsafeRow, value: UnsafeRow): Long = 44L + key.getSizeInBytes + value.getSizeInBytes
+}

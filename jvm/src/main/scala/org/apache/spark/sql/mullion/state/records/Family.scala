@@ -1,0 +1,111 @@
+package org.apache.spark.sql.mullion.state.records
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
+import org.apache.spark.sql.types.{LongType, StructType}
+
+/** A kind of record in an operator's state.
+  *
+  * @param order
+  *   in what order records are kept
+  * @param countAt
+  *   of a kind with one record, which says how many records the partition has: in which column of its value
+  */
+final case class FamilySpec(
+    name: String,
+    key: StructType,
+    value: StructType,
+    order: RecordOrder,
+    countAt: Option[Int] = None
+) {
+  require(times.forall(key(_).dataType == LongType) && times.length < key.length)
+
+  /** Where in the key the times are that records are kept in order of. */
+  def times: Seq[Int] = order match {
+    case RecordOrder.Unordered   => Nil
+    case RecordOrder.WithinKey   => Nil
+    case RecordOrder.ByLast      => Seq(key.length - 1)
+    case RecordOrder.ByFirst(of) => 0 until of
+  }
+}
+
+/** In what order the records of a family are kept. */
+sealed trait RecordOrder
+
+object RecordOrder {
+
+  /** In none: they are only looked up. */
+  case object Unordered extends RecordOrder
+
+  /** By the last column of the key, a BIGINT, among records that agree in the others. */
+  case object WithinKey extends RecordOrder
+
+  /** By the last column of the key, a BIGINT: what RocksDB's keys are shortest with. */
+  case object ByLast extends RecordOrder
+
+  /** By the first `columns` of the key, each a BIGINT. */
+  final case class ByFirst(columns: Int) extends RecordOrder
+}
+
+/** The records of one kind in one partition's state, at the version that a batch starts from and with the batch's own
+  * changes. Rows passed in may be reused by the caller; rows handed out are the caller's to change, but stand only
+  * until the next call.
+  */
+trait Family {
+
+  /** The value of `key`, or null: a lookup is per row, and an Option each is what we save. */
+  def get(key: UnsafeRow): UnsafeRow
+
+  /** The same, not to be changed. */
+  def look(key: UnsafeRow): UnsafeRow = get(key)
+
+  /** Puts a record that was not there. */
+  def insert(key: UnsafeRow, value: UnsafeRow): Unit
+
+  /** Replaces the value of a record that was there. */
+  def update(key: UnsafeRow, value: UnsafeRow): Unit
+
+  /** Removes a record that was there. */
+  def remove(key: UnsafeRow): Unit
+
+  /** The records in order, from the first whose time is at least `from`. Records removed meanwhile may still come. The
+    * caller closes it.
+    */
+  def scan(from: Long): FamilyScan
+
+  /** All records, in whatever order: for a look from outside. The caller closes it. */
+  def all(): FamilyScan = scan(Long.MinValue)
+
+  /** The records of a family kept `WithinKey` from the key `from` to before the key `until`, which agree in all but
+    * their last columns, in order. The caller closes it.
+    */
+  def range(from: UnsafeRow, until: UnsafeRow): FamilyScan
+}
+
+/** A running scan of a family. */
+trait FamilyScan extends Iterator[UnsafeRowPair] with AutoCloseable
+
+/** The state of one operator in one partition, open for one batch. */
+trait StatePartition {
+  def family(spec: FamilySpec): Family
+
+  /** Records found or scanned so far. */
+  def rowsRead: Long
+
+  /** Records put less records removed so far. */
+  def rowsAdded: Long
+
+  /** Makes the changes of this batch the next version. */
+  def commit(): Unit
+
+  /** Gives back the memory that only this batch has. Comes when the task is done, whether it has committed or not. */
+  def abort(): Unit = ()
+
+  /** What its records take in memory from this batch to the next beside the store, once committed; none if they do not
+    * stay there.
+    */
+  def bytesInMemory: Option[Long] = None
+
+  /** The store's own metrics, once committed. */
+  def stores: Seq[org.apache.spark.sql.execution.streaming.state.StateStore]
+}

@@ -1,0 +1,272 @@
+package org.apache.spark.sql.mullion.state.segments
+
+import java.util.{ArrayList, Arrays}
+
+import scala.util.Using
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.{NoPrefixKeyStateEncoderSpec, StateStore}
+import org.apache.spark.sql.mullion.state.memory.{Place, SortedRecords}
+import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordBytes, RecordCounts}
+import org.apache.spark.sql.types.{BinaryType, LongType, StructType}
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.array.ByteArrayMethods
+
+/** How the records of a family that are in memory lie in RocksDB: many in a segment, which is written once.
+  *
+  * {{{
+  *   segment 7   [k v][k v][k v][k v]      what a batch changed, in order, up to 32 KB of it
+  *   gone 7        .    x    .    x        which of them have since been removed, or written anew elsewhere
+  *   segment 8   [k v][k v]
+  * }}}
+  *
+  * So a batch puts hundreds of records with one call, and removes as many with none: what was written together mostly
+  * goes together, and of a segment that is all gone two keys are removed. Where less than a quarter is left of one,
+  * that is written anew with what the batch changed; so is the last one, if it is small.
+  *
+  * They are for versions that have an id ([[VersionNames]]): an attempt of a task that was given up may leave its
+  * version in the place of the one that counts, with the same records, but in other segments than those that later
+  * versions speak of.
+  *
+  * A place is a segment's number and a record's number in it. What lies in segments can be looked up in memory alone:
+  * where there is no room for that, records lie under keys of their own.
+  *
+  * @param alone
+  *   the records that lie under keys of their own
+  * @param from
+  *   what is written; segments are copied before they change, for attempts of one batch start from the same
+  */
+private[state] final class Segments(
+    store: StateStore,
+    spec: FamilySpec,
+    from: Segments.Version,
+    alone: Family,
+    counts: RecordCounts
+) extends SortedRecords.Places {
+  import Segments._
+
+  private val bodies = s"${spec.name}-segments"
+  private val marks = s"${spec.name}-gone"
+  private var alive = new SegmentList(from.alive)
+  private var next = from.next
+  // Says which segments are this batch's own. They outlive it, so it is nothing that holds on to a store.
+  private val batch = new Segments.Batch
+  private val touched = new ArrayList[Segment]
+  // Where the last record went.
+  private var last = new Segment(-1L, 0, batch, marked = false)
+  private val idRow = UnsafeRow.createFromByteArray(16, 1)
+  private val dataRow = new UnsafeRow(1)
+  // The row of the segment that is being written, and how much of it there is.
+  private var buffer = new Array[Byte](Header + Full)
+  private var end = Header
+  private var count = 0
+
+  Seq(bodies, marks).foreach { name =>
+    store.createColFamilyIfAbsent(name, IdSchema, DataSchema, NoPrefixKeyStateEncoderSpec(IdSchema))
+  }
+
+  /** What is written, for the next batch to go on from. */
+  def version: Version = Version(alive.version, next)
+
+  /** Reads all records, with their places, until `take` says that it wants no more; whether it wanted all. */
+  def readAll(take: (Place, UnsafeRow, UnsafeRow) => Boolean): Boolean = {
+    val gone = Using.resource(store.iterator(marks))(_.map(row => row.key.getLong(0) -> longsOf(row.value)).toMap)
+    var wanted = true
+    val found = Array.newBuilder[Segment]
+    Using.resource(store.iterator(bodies)) { rows =>
+      while (wanted && rows.hasNext) {
+        val row = rows.next()
+        val id = row.key.getLong(0)
+        val segment = new Segment(id, sizeOf(row.value), batch, gone.contains(id))
+        gone.get(id).foreach(segment.gone = _)
+        val all = foreachLeft(row.value, segment) { slot =>
+          counts.read += 1
+          wanted &&= take(Place.inSegment(id, slot), key, value)
+        }
+        segment.holds(all)
+        found += segment
+        next = Math.max(next, id + 1)
+      }
+    }
+    alive = new SegmentList(SegmentList.of(found.result().sortBy(_.id)))
+    wanted
+  }
+
+  override def overwrites: Boolean = false
+
+  override def remove(place: Place): Unit = {
+    if (last.id != place.segment) last = own(place.segment)
+    last.remove(place.slot)
+  }
+
+  override def removeAlone(): Unit = alone.remove(key)
+
+  /** Puts away what is gone, before anything is written. `anew` gets the keys of records in segments that are given up.
+    *
+    * @param more
+    *   whether records will be written, so that a last segment that is small can go with them
+    */
+  def tidy(more: Boolean)(anew: UnsafeRow => Unit): Unit = {
+    touched.forEach { segment =>
+      if (segment.left == 0) drop(segment)
+      else if (segment.left < segment.count / 4) giveUp(segment, anew)
+      else {
+        put(marks, segment.id, rowOf(segment.gone))
+        segment.isMarked = true
+      }
+    }
+    if (more) alive.last.filter(_.bytes < Full / 4).foreach(giveUp(_, anew))
+  }
+
+  override val key: UnsafeRow = new UnsafeRow(spec.key.length)
+  override val value: UnsafeRow = new UnsafeRow(spec.value.length)
+
+  override def write(): Place = {
+    val size = RecordBytes.size(key, value)
+    if (count > 0 && (end + size > Header + Full || count > Place.MostSlots)) flush()
+    if (end + size + 8 > buffer.length) buffer = Arrays.copyOf(buffer, end + size + 8)
+    RecordBytes.write(key, value, buffer, end)
+    end += size
+    count += 1
+    Place.inSegment(next, count - 1)
+  }
+
+  /** Puts the last segment, once all is written. */
+  def flush(): Unit = if (count > 0) {
+    put(bodies, next, rowOf(buffer, end))
+    val segment = new Segment(next, end - Header, batch, marked = false)
+    segment.holds(count)
+    alive.add(segment)
+    next += 1
+    count = 0
+    end = Header
+    // One large record is no reason to hold on to its room.
+    if (buffer.length > 2 * Full) buffer = new Array[Byte](Header + Full)
+  }
+
+  /** Removes all segments. */
+  def clear(): Unit = alive.foreach(drop)
+
+  private def own(id: Long): Segment = {
+    val segment = alive(id)
+    if (segment.owner eq batch) segment
+    else {
+      val copy = segment.copy(batch)
+      alive.replace(copy)
+      touched.add(copy)
+      copy
+    }
+  }
+
+  private def giveUp(segment: Segment, anew: UnsafeRow => Unit): Unit = {
+    foreachLeft(store.get(idOf(segment.id), bodies), segment)(_ => anew(key))
+    drop(segment)
+  }
+
+  private def drop(segment: Segment): Unit = {
+    store.remove(idOf(segment.id), bodies)
+    if (segment.isMarked) store.remove(idOf(segment.id), marks)
+    alive.remove(segment.id)
+  }
+
+  private def put(family: String, id: Long, data: UnsafeRow): Unit = store.put(idOf(id), data, family)
+
+  private def idOf(id: Long): UnsafeRow = {
+    idRow.setLong(0, id)
+    idRow
+  }
+
+  private def rowOf(longs: Array[Long]): UnsafeRow = {
+    val bytes = new Array[Byte](Header + 8 * longs.length)
+    Platform.copyMemory(longs, Platform.LONG_ARRAY_OFFSET.toLong, bytes, RecordBytes.offset(Header), 8L * longs.length)
+    rowOf(bytes, bytes.length)
+  }
+
+  /** A row of one column, whose bytes end at `end`. */
+  private def rowOf(bytes: Array[Byte], end: Int): UnsafeRow = {
+    Platform.putLong(bytes, RecordBytes.offset(8), Header.toLong << 32 | (end - Header))
+    dataRow.pointTo(bytes, ByteArrayMethods.roundNumberOfBytesToNearestWord(end))
+    dataRow
+  }
+
+  /** Goes through a segment's body with `key` and `value` on each record that is left; how many it has in all. */
+  private def foreachLeft(body: UnsafeRow, segment: Segment)(look: Int => Unit): Int = {
+    val base = body.getBaseObject
+    var from = body.getBaseOffset + (body.getLong(0) >>> 32)
+    val until = from + sizeOf(body)
+    var slot = 0
+    while (from < until) {
+      from = RecordBytes.read(base, from, key, value)
+      if (!segment.isGone(slot)) look(slot)
+      slot += 1
+    }
+    slot
+  }
+}
+
+private[state] object Segments {
+  // How many bytes of records fill a segment.
+  private final val Full = 32 * 1024
+  // Of a row of one column of bytes: its nulls, and where the bytes are.
+  private final val Header = 16
+
+  private val IdSchema = new StructType().add("segment", LongType, nullable = false)
+  private val DataSchema = new StructType().add("data", BinaryType, nullable = false)
+
+  /** All segments of a family, as a batch left them. */
+  final case class Version private[Segments] (alive: SegmentList.Version, next: Long) {
+
+    /** What is known of them takes in memory. */
+    def footprint: Long = alive.footprint
+  }
+
+  object Version {
+    val empty: Version = Version(SegmentList.empty, 0L)
+  }
+
+  private def sizeOf(data: UnsafeRow): Int = data.getLong(0).toInt
+
+  private def longsOf(data: UnsafeRow): Array[Long] = {
+    val longs = new Array[Long](sizeOf(data) / 8)
+    val from = data.getBaseOffset + (data.getLong(0) >>> 32)
+    Platform.copyMemory(data.getBaseObject, from, longs, Platform.LONG_ARRAY_OFFSET.toLong, 8L * longs.length)
+    longs
+  }
+
+  final class Batch
+
+  /** @param owner
+    *   the batch that may change it
+    * @param marked
+    *   whether it is written which of its records are gone
+    */
+  private[state] final class Segment(val id: Long, val bytes: Int, val owner: Batch, marked: Boolean) {
+    var isMarked: Boolean = marked
+    var count = 0
+    var left = 0
+    var gone: Array[Long] = Array.emptyLongArray
+
+    def holds(all: Int): Unit = {
+      count = all
+      left = all - gone.map(java.lang.Long.bitCount).sum
+    }
+
+    def footprint: Long = 96L + 8L * gone.length
+
+    def isGone(slot: Int): Boolean = gone.length > (slot >> 6) && (gone(slot >> 6) >> slot & 1L) == 1L
+
+    def remove(slot: Int): Unit = {
+      if (gone.isEmpty) gone = new Array[Long]((count + 63) >> 6)
+      gone(slot >> 6) |= 1L << slot
+      left -= 1
+    }
+
+    def copy(by: Batch): Segment = {
+      val copied = new Segment(id, bytes, by, isMarked)
+      copied.gone = gone.clone()
+      copied.count = count
+      copied.left = left
+      copied
+    }
+  }
+}

@@ -1,0 +1,311 @@
+package org.apache.spark.sql.mullion.state.store
+
+import scala.util.Using
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.StateStore
+import org.apache.spark.sql.mullion.state.memory.{Place, RecordsFamily, SortedRecords}
+import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan, FamilySpec, RecordCounts, StatePartition}
+import org.apache.spark.sql.mullion.state.segments.Segments
+import org.apache.spark.sql.mullion.state.versions.VersionNames
+
+/** State in RocksDB whose records are in memory too, while there is room.
+  *
+  * {{{
+  *   open      the version is in memory, or is read from RocksDB once
+  *   batch     get, scan  <-  memory        put, remove  ->  memory, acquired before it is used
+  *   refused   all -> RocksDB, record by record; from here on all is there
+  *   commit    what has changed -> RocksDB, which commits; what is in memory is the next version
+  *   failure   what is in memory is let go, and read from RocksDB again
+  * }}}
+  *
+  * Most lookups are of panes that the batch before wrote; and a pane that a batch adds to and closes is never written.
+  *
+  * @param names
+  *   of the version that was opened and of the next
+  * @param start
+  *   what is in memory of the version that was opened, and the memory that there is
+  * @param inSegments
+  *   whether what has changed is written in [[Segments]], and not record by record
+  */
+private[state] final class HotPartition(
+    under: RocksDbPartition,
+    families: Seq[FamilySpec],
+    version: Long,
+    names: VersionNames,
+    start: HotRecords.Here,
+    inSegments: Boolean
+) extends StatePartition {
+  private val share = start.share
+  private val counts = new RecordCounts
+  private val opened = families.map(spec => spec.name -> new HotFamily(spec)).toMap
+  private var before = Option.when(start.keepsBefore)(
+    new HotRecords.Before(
+      version,
+      names.opened,
+      families,
+      opened.map { case (name, family) => name -> family.records.version() },
+      start.contents.segments
+    )
+  )
+  private var isHot = true
+  // What all records take in memory.
+  private var footprint = opened.valuesIterator.map(_.records.footprint).sum
+  // Once memory is let go: how many records there were and had been added, less what RocksDB had been told.
+  private var addedThen = 0L
+  private var large = Option.empty[HotRecords.TooLarge]
+  private var kept = Option.empty[Long]
+
+  override def family(spec: FamilySpec): Family = opened(spec.name)
+
+  override def rowsRead: Long = counts.read + under.rowsRead
+
+  override def rowsAdded: Long = if (isHot) counts.added else addedThen + under.rowsAdded
+
+  override def bytesInMemory: Option[Long] = kept
+
+  override def commit(): Unit = {
+    if (isHot) opened.valuesIterator.foreach(_.write())
+    names.committing()
+    under.commit()
+    val name = names.committed()
+    if (isHot) kept = under.hot.keep(version + 1, name, contents, before, share)
+    else {
+      large.foreach(was => under.hot.letGo(was.copy(records = was.records.map(_ + under.rowsAdded))))
+      share.shrink(0L)
+    }
+  }
+
+  override def abort(): Unit = share.shrink(0L)
+
+  override def stores: Seq[StateStore] = under.stores
+
+  private def contents = HotRecords.Contents(
+    opened.map { case (name, family) => name -> family.records },
+    opened.collect { case (name, family) if inSegments => name -> family.segments.version }
+  )
+
+  /** Whether there is memory for so many bytes more. */
+  private def hasRoomFor(more: Long): Boolean = footprint + more <= share.bytes || share.covers(footprint + more) || {
+    before.isDefined && {
+      // What the batch started from goes first.
+      before = None
+      opened.valuesIterator.foreach(_.records.forgetVersions())
+      footprint = opened.valuesIterator.map(_.records.footprint).sum
+      share.covers(footprint + more)
+    }
+  }
+
+  /** Leaves all to RocksDB, for want of room. */
+  private def cool(): Unit = {
+    val all = contents
+    opened.valuesIterator.foreach(_.spread())
+    isHot = false
+    addedThen = counts.added - under.rowsAdded
+    large = Some(HotRecords.TooLarge(Some(all.size - under.rowsAdded), all.recordBytes, all.footprint))
+  }
+
+  private final class HotFamily(spec: FamilySpec) extends Family {
+    lazy val segments: Segments = under.segments(spec, start.contents.segmentsOf(spec.name))
+    private val inStore = under.family(spec)
+    val records: SortedRecords = start.contents.recordsOf(spec)
+    records.writesTo(if (inSegments) segments else new HotPartition.OneByOne(spec, inStore))
+    private val inMemory = new RecordsFamily(spec, records, counts)
+
+    private def read: Family = if (isHot) inMemory else inStore
+
+    override def get(key: UnsafeRow): UnsafeRow = read.get(key)
+
+    override def look(key: UnsafeRow): UnsafeRow = read.look(key)
+
+    override def insert(key: UnsafeRow, value: UnsafeRow): Unit = {
+      if (isHot && !hasRoomFor(SortedRecords.leastOf(key, value))) cool()
+      if (isHot) {
+        val had = records.footprint
+        inMemory.insert(key, value)
+        grew(had)
+      } else inStore.insert(key, value)
+    }
+
+    override def update(key: UnsafeRow, value: UnsafeRow): Unit = {
+      if (isHot && !hasRoomFor(SortedRecords.leastOf(key, value))) cool()
+      if (isHot) {
+        val had = records.footprint
+        inMemory.update(key, value)
+        grew(had)
+      } else inStore.update(key, value)
+    }
+
+    override def remove(key: UnsafeRow): Unit =
+      if (isHot) {
+        val had = records.footprint
+        inMemory.remove(key)
+        grew(had)
+      } else inStore.remove(key)
+
+    private def grew(had: Long): Unit = {
+      footprint += records.footprint - had
+      if (footprint > share.bytes && !hasRoomFor(0L)) cool()
+    }
+
+    override def scan(from: Long): FamilyScan = read.scan(from)
+
+    override def all(): FamilyScan = read.all()
+
+    override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = read.range(from, until)
+
+    /** Writes what has changed. */
+    def write(): Unit = {
+      if (inSegments) segments.tidy(records.hasUnwritten)(inMemory.writeAnew)
+      records.write()
+      if (inSegments) segments.flush()
+    }
+
+    /** Writes all under keys of their own. */
+    def spread(): Unit = {
+      records.writeNotAlone(new HotPartition.OneByOne(spec, inStore))
+      if (inSegments) segments.clear()
+    }
+  }
+}
+
+private[state] object HotPartition {
+
+  /** A partition that a task opened, with what is in memory of it. */
+  def apply(
+      under: RocksDbPartition,
+      families: Seq[FamilySpec],
+      version: Long,
+      names: VersionNames,
+      limit: Long,
+      inSegments: Boolean
+  ): StatePartition = {
+    def hot(here: HotRecords.Here) = new HotPartition(under, families, version, names, here, inSegments)
+    def cold = new ColdPartition(under, names, spread(under, families))
+    under.hot.open(version, names.opened, limit, under.recordsIn(families)) match {
+      case here: HotRecords.Here                  => hot(here)
+      case HotRecords.NotRead(share, keepsBefore) =>
+        if (!inSegments) spread(under, families)
+        readAll(under, families, share, inSegments) match {
+          case Right(contents) => hot(HotRecords.Here(contents, share, keepsBefore))
+          case Left(large)     =>
+            share.shrink(0L)
+            under.hot.letGo(large)
+            cold
+        }
+      case HotRecords.NoRoom => cold
+    }
+  }
+
+  /** A partition that is opened for a look, outside of a query: all of it in memory, for there segments are read. */
+  def look(under: RocksDbPartition, families: Seq[FamilySpec], version: Long): StatePartition = {
+    val share = HotMemory.Share.unlimited
+    readAll(under, families, share, inSegments = true) match {
+      case Right(contents) =>
+        val here = HotRecords.Here(contents, share, keepsBefore = false)
+        new HotPartition(under, families, version, VersionNames.None, here, inSegments = true)
+      case Left(_) => under
+    }
+  }
+
+  /** All records, unless there is no room for them. */
+  private def readAll(
+      under: RocksDbPartition,
+      families: Seq[FamilySpec],
+      share: HotMemory.Share,
+      inSegments: Boolean
+  ): Either[HotRecords.TooLarge, HotRecords.Contents] = {
+    var fits = true
+    // Of the families that are read.
+    var footprint = 0L
+    var count = 0L
+    val read = families.map { spec =>
+      val segments = Option.when(inSegments)(under.segments(spec, Segments.Version.empty))
+      val records = HotRecords.none(spec)
+      val inMemory = new RecordsFamily(spec, records, new RecordCounts)
+      def take(key: UnsafeRow, value: UnsafeRow, place: Place) = {
+        fits = share.covers(footprint + records.footprint + SortedRecords.leastOf(key, value))
+        if (fits) {
+          inMemory.read(key, value, place)
+          fits = share.covers(footprint + records.footprint)
+        }
+        fits
+      }
+      if (fits) segments.foreach(_.readAll((place, key, value) => take(key, value, place)))
+      Using.resource(under.family(spec).all()) { scan =>
+        while (fits && scan.hasNext) {
+          val record = scan.next()
+          take(record.key, record.value, Place.Alone)
+        }
+      }
+      footprint += records.footprint
+      count += records.size
+      spec.name -> ((records, segments.fold(Segments.Version.empty)(_.version)))
+    }.toMap
+    Either.cond(
+      fits,
+      HotRecords.Contents(read.map { case (name, of) => name -> of._1 }, read.map { case (name, of) => name -> of._2 }),
+      HotRecords.TooLarge(None, footprint / Math.max(1L, count), footprint)
+    )
+  }
+
+  /** Puts what was written in segments, while there was room, under keys of its own; how many records that is. */
+  private def spread(under: RocksDbPartition, families: Seq[FamilySpec]): Long = {
+    var spread = 0L
+    families.foreach { spec =>
+      val segments = under.segments(spec, Segments.Version.empty)
+      val family = under.family(spec)
+      segments.readAll { (_, key, value) =>
+        family.insert(key, value)
+        spread += 1
+        true
+      }
+      segments.clear()
+    }
+    spread
+  }
+
+  /** Each record under its own key. */
+  private final class OneByOne(spec: FamilySpec, inStore: Family) extends SortedRecords.Places {
+    override val key: UnsafeRow = new UnsafeRow(spec.key.length)
+    override val value: UnsafeRow = new UnsafeRow(spec.value.length)
+
+    override def overwrites: Boolean = true
+
+    override def removeAlone(): Unit = inStore.remove(key)
+
+    // None is anywhere else.
+    override def remove(place: Place): Unit = throw new IllegalStateException(
+      s"${spec.name} has no place ${place.number}"
+    )
+
+    override def write(): Place = {
+      inStore.insert(key, value)
+      Place.Alone
+    }
+  }
+
+  /** State in RocksDB alone, for want of room.
+    *
+    * @param spread
+    *   how many records were there before this batch that RocksDB has been told of as if they were new
+    */
+  private final class ColdPartition(
+      under: RocksDbPartition,
+      names: VersionNames,
+      spread: Long
+  ) extends StatePartition {
+    override def family(spec: FamilySpec): Family = under.family(spec)
+    override def rowsRead: Long = under.rowsRead
+    override def rowsAdded: Long = under.rowsAdded - spread
+    override def stores: Seq[StateStore] = under.stores
+    override def abort(): Unit = ()
+
+    override def commit(): Unit = {
+      names.committing()
+      under.commit()
+      names.committed()
+      under.hot.added(rowsAdded)
+    }
+  }
+}

@@ -1,0 +1,25 @@
+package org.apache.spark.sql.mullion.state.store
+
+import org.apache.spark.sql.execution.streaming.state.StateStore
+import org.apache.spark.sql.mullion.state.memory.RecordsFamily
+import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordCounts, StatePartition}
+
+/** State in memory, see [[RecordsFamily]]. */
+final class MemoryPartition(store: MemoryStateStore, families: Seq[FamilySpec]) extends StatePartition {
+  private val counts = new RecordCounts
+
+  private val opened =
+    families
+      .map(spec => spec.name -> new RecordsFamily(spec, store.records(spec.name, RecordsFamily.isExact(spec)), counts))
+      .toMap
+
+  override def family(spec: FamilySpec): Family = opened(spec.name)
+
+  override def rowsRead: Long = counts.read
+
+  override def rowsAdded: Long = counts.added
+
+  override def commit(): Unit = { store.commit(); () }
+
+  override def stores: Seq[StateStore] = Seq(store)
+}

@@ -1,0 +1,114 @@
+package org.apache.spark.sql.mullion.state.store
+
+import scala.util.Using
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.state.records.{
+  Family,
+  FamilyScan,
+  FamilySpec,
+  KeyFrom,
+  RecordCounts,
+  RecordOrder,
+  StatePartition
+}
+import org.apache.spark.sql.mullion.state.segments.Segments
+import org.apache.spark.sql.mullion.state.versions.VersionIds
+
+/** State in RocksDB: one store per partition, a column family per kind of record, kept in order by Spark's encoders of
+  * keys.
+  */
+final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[FamilySpec]) extends StatePartition {
+  private val counts = new RecordCounts
+
+  others.foreach(f => store.createColFamilyIfAbsent(f.name, f.key, f.value, RocksDbPartition.encoder(f)))
+
+  override def family(spec: FamilySpec): Family = new RocksDbFamily(spec, nameOf(spec))
+
+  /** What of a family is written in segments. */
+  private[state] def segments(spec: FamilySpec, from: Segments.Version): Segments =
+    new Segments(store, spec, from, family(spec), counts)
+
+  /** What is in memory too. */
+  private[state] val hot: HotRecords = store match {
+    case owned: HotRocksDbStore => owned.hot
+    case other                  => throw new IllegalStateException(s"${other.id} has no records in memory")
+  }
+
+  /** How many records there are, where that is counted and lies under a key of its own. */
+  private[state] def recordsIn(families: Seq[FamilySpec]): Option[Long] = for {
+    spec <- families.find(_.countAt.isDefined)
+    at <- spec.countAt
+    count <- Using.resource(store.iterator(nameOf(spec)))(_.map(_.value.getLong(at)).nextOption())
+  } yield count
+
+  private def nameOf(spec: FamilySpec) = if (spec == main) StateStore.DEFAULT_COL_FAMILY_NAME else spec.name
+
+  /** Which attempts wrote its versions, where Spark gives them no ids. */
+  private[state] lazy val versionIds: VersionIds = new VersionIds(store)
+
+  override def rowsRead: Long = counts.read
+
+  override def rowsAdded: Long = counts.added
+
+  override def commit(): Unit = store.commit()
+
+  override def stores: Seq[StateStore] = Seq(store)
+
+  private final class RocksDbFamily(spec: FamilySpec, name: String) extends Family {
+    private lazy val from = new KeyFrom(spec)
+    private val time = spec.times.headOption.getOrElse(0)
+
+    override def get(key: UnsafeRow): UnsafeRow = {
+      val value = store.get(key, name)
+      if (value ne null) counts.read += 1
+      value
+    }
+
+    override def insert(key: UnsafeRow, value: UnsafeRow): Unit = {
+      store.put(key, value, name)
+      counts.added += 1
+    }
+
+    override def update(key: UnsafeRow, value: UnsafeRow): Unit = store.put(key, value, name)
+
+    override def remove(key: UnsafeRow): Unit = {
+      store.remove(key, name)
+      counts.added -= 1
+    }
+
+    override def scan(first: Long): FamilyScan = {
+      // The other columns have bytes too, and those of nulls are not the least: so start one before.
+      val lower = if (first == Long.MinValue) None else Some(from(first - 1))
+      val underlying = SparkLineShim.scanFrom(store, lower, name)
+      counted(underlying.dropWhile(_.key.getLong(time) < first), underlying)
+    }
+
+    override def all(): FamilyScan = {
+      val underlying = store.iterator(name)
+      counted(underlying, underlying)
+    }
+
+    override def range(start: UnsafeRow, until: UnsafeRow): FamilyScan = {
+      val underlying = SparkLineShim.scanRange(store, start, until, name)
+      counted(underlying, underlying)
+    }
+
+    private def counted(records: Iterator[UnsafeRowPair], underlying: AutoCloseable): FamilyScan = new FamilyScan {
+      override def hasNext: Boolean = records.hasNext
+      override def next(): UnsafeRowPair = { counts.read += 1; records.next() }
+      override def close(): Unit = underlying.close()
+    }
+  }
+}
+
+object RocksDbPartition {
+  def encoder(spec: FamilySpec): KeyStateEncoderSpec = spec.order match {
+    case RecordOrder.Unordered   => NoPrefixKeyStateEncoderSpec(spec.key)
+    case RecordOrder.WithinKey   => SparkLineShim.byLastColumnWithinKey(spec.key)
+    case RecordOrder.ByLast      => SparkLineShim.byLastColumn(spec.key)
+    case RecordOrder.ByFirst(of) => RangeKeyScanStateEncoderSpec(spec.key, 0 until of)
+  }
+}

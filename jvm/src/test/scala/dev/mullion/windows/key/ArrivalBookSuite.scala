@@ -1,0 +1,155 @@
+package dev.mullion.windows.key
+
+import munit.ScalaCheckSuite
+import org.scalacheck.Gen
+import org.scalacheck.Prop._
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.rules.{AlignedRules, LatePolicy, SessionRules}
+import dev.mullion.windows.sets.SlotSizes
+import dev.mullion.windows.spec.{AlignedWindow, CountWindow, GlobalTrigger, SessionWindow}
+
+/** What the books of keys decide, row by row, against windows worked out one by one. */
+class ArrivalBookSuite extends ScalaCheckSuite {
+  import ArrivalBookSuite._
+
+  property("a counted row is in the windows that hold its number, and the last row of a window closes it") {
+    forAll(Gen.choose(1L, 6L), Gen.choose(1L, 6L), Gen.choose(1, 40), Gen.oneOf(true, false)) {
+      (size: Long, every: Long, rows: Int, byPane: Boolean) =>
+        val window = CountWindow(size, every)
+        val grid = CountBook.grid(window)
+        var book = new CountBook(window, grid, byPane, 0L)
+        val kept = scala.collection.mutable.Map.empty[Long, Seq[Long]].withDefaultValue(Nil)
+        (0 until rows).foreach { n =>
+          val starts = (0L to n by every).filter(start => n < start + size)
+          val fate = book.take(new Arriving())
+          assertEquals(fate, if (starts.isEmpty) Fate.InNoWindow else Fate.InPanes)
+          if (starts.nonEmpty) {
+            book.slots.foreach(slot => kept(slot) = kept(slot) :+ n.toLong)
+            assertEquals(book.touched.map(_.start).toSeq, starts)
+          }
+          book.closes().foreach { pane =>
+            assertEquals(pane.end, n + 1L)
+            assertEquals(book.slotsOf(pane).toSeq.flatMap(kept(_)), pane.start until pane.end)
+            book.forget(pane).foreach(kept.remove)
+          }
+          val open = (0L to n by every).filter(start => start + size > n + 1)
+          assertEquals(book.open.map(_.start).toSeq, open)
+          assertEquals(kept.keySet.toSet, open.flatMap(s => book.slotsOf(ArrivalPane(s / every, s, s + size))).toSet)
+          if (n % 3 == 0) book = CountBook.fromBytes(window, grid, byPane, book.toBytes)
+        }
+    }
+  }
+
+  test("a global window closes after so many rows, after a condition, and before a change") {
+    def closesOf(trigger: GlobalTrigger, rows: Seq[Arriving]): Seq[(Long, Long)] = {
+      var book = GlobalBook.empty(trigger)
+      rows.flatMap { row =>
+        val before = book.closesBefore(row).map { p => book.forget(p); (p.start, p.end) }.toList
+        book.take(row)
+        val after = book.closes().map { p => book.forget(p); (p.start, p.end) }.toList
+        book = GlobalBook.fromBytes(trigger, book.toBytes)
+        before ++ after
+      }
+    }
+    val marks = Seq("a", "a", "b", "b", "b", "a").map(m => new Arriving(mark = m.getBytes, closes = m == "b"))
+    assertEquals(closesOf(GlobalTrigger.Every(2), marks), Seq((0L, 2L), (2L, 4L), (4L, 6L)))
+    assertEquals(closesOf(GlobalTrigger.When, marks), Seq((0L, 3L), (3L, 4L), (4L, 5L)))
+    assertEquals(closesOf(GlobalTrigger.Changes, marks), Seq((0L, 2L), (2L, 5L)))
+  }
+
+  test("a window that begins with the first row ever does not close before it") {
+    assert(GlobalBook.empty(GlobalTrigger.Changes).closesBefore(new Arriving(mark = "a".getBytes)).isEmpty)
+  }
+
+  property(
+    "by a key's own clock a row is late iff its panes had closed, and panes close with the row that is past them"
+  ) {
+    val times = Gen.listOf(Gen.choose(-40L, 40L))
+    forAll(Gen.choose(1L, 9L), Gen.choose(1L, 9L), Gen.choose(0L, 5L), Gen.choose(0L, 5L), times) {
+      (size: Long, slide: Long, delay: Long, lateness: Long, rows: List[Long]) =>
+        val rules = AlignedRules(AlignedWindow.sliding(size, slide), lateness, None, LatePolicy.Drop)
+        var book = AlignedBook.empty(rules, byPane = false, counted = false, KeyClock.ofKey(delay, Long.MinValue))
+        var clock = Long.MinValue
+        var open = Set.empty[Long]
+        rows.foreach { ts =>
+          val starts = startsOf(size, slide, ts).toSet
+          val wanted = starts.filterNot(start => clock != Long.MinValue && start + size + lateness <= clock)
+          clock = Math.max(clock, ts - delay)
+          val fate = book.take(new Arriving(time = ts))
+          assertEquals(
+            fate,
+            if (starts.isEmpty) Fate.InNoWindow else if (wanted.isEmpty) Fate.Late else Fate.InPanes
+          )
+          if (fate == Fate.InPanes) assertEquals(book.touched.map(_.start).toSet, wanted)
+          open ++= wanted
+          val (closed, left) = open.partition(_ + size + lateness <= clock)
+          val closing = book.closes().map { p => book.forget(p); p.start }.toList
+          assertEquals(closing, closed.toList.sorted)
+          open = left
+          book = AlignedBook.fromBytes(
+            rules,
+            byPane = false,
+            counted = false,
+            KeyClock.ofKey(delay, Long.MinValue),
+            book.toBytes
+          )
+          assertEquals(book.open.map(_.start).toList, open.toList.sorted)
+        }
+    }
+  }
+
+  test("a key's clock is before all time until it saw a row, and never goes back") {
+    val clock = KeyClock.ofKey(5L, BatchClock.BeforeAllTime)
+    assert(!clock.started)
+    assert(clock.see(10L) && clock.now == 5L)
+    assert(!clock.see(9L) && clock.now == 5L)
+    assert(KeyClock.ofKey(5L, BatchClock.BeforeAllTime).see(Long.MinValue))
+  }
+
+  test("sessions that become one are kept in one slot, or beside each other") {
+    val first = BatchClock(BatchClock.BeforeAllTime, 0L, wall = 0L, rowsCame = true)
+    def book(joins: Boolean) = {
+      val rules = SessionRules(SessionWindow(Some(10L)), 0L, None, LatePolicy.Drop)
+      val of =
+        SessionBook.empty(rules, joins, counted = false, SessionIds.none, KeyClock.ofStream(first))
+      Seq(20L, 40L, 60L).foreach(ts => of.take(new Arriving(time = ts)))
+      of.take(new Arriving(time = 30L))
+      of.take(new Arriving(time = 50L))
+      SessionBook.fromBytes(
+        rules,
+        joins,
+        counted = false,
+        SessionIds.none,
+        KeyClock.ofStream(first),
+        of.toBytes
+      ) -> of
+    }
+    val (joined, live) = book(joins = true)
+    assertEquals(joined.open.toSeq, Seq(ArrivalPane(20L, 20L, 70L)))
+    assertEquals(joined.slotsOf(joined.open.next()).toSeq, Seq(0L))
+    assertEquals(live.merged.toSeq, Seq(2L))
+    val (beside, _) = book(joins = false)
+    assertEquals(beside.slotsOf(beside.open.next()).toSeq, Seq(0L, 1L, 2L))
+  }
+
+  test("what a slot holds is counted through its form in state") {
+    val sizes = SlotSizes.empty
+    assertEquals(Seq(7L, 7L, -3L).map(sizes.add), Seq(1L, 2L, 1L))
+    val read = SlotSizes.fromBytes(sizes.toBytes)
+    assertEquals(read.add(7L), 3L)
+    read.remove(7L)
+    assertEquals(read.add(7L), 1L)
+  }
+
+  test("a window of no rows is refused") {
+    Seq(() => CountWindow(0L, 1L), () => CountWindow(1L, 0L), () => GlobalTrigger.Every(0L)).foreach { make =>
+      assert(intercept[dev.mullion.MullionException](make()).getMessage.contains("at least 1"))
+    }
+  }
+}
+
+object ArrivalBookSuite {
+  private def startsOf(size: Long, slide: Long, ts: Long): Seq[Long] =
+    Iterator.iterate(Math.floorDiv(ts, slide) * slide)(_ - slide).takeWhile(_ > ts - size).toSeq
+}

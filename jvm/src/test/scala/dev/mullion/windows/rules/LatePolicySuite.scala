@@ -1,0 +1,19 @@
+package dev.mullion.windows.rules
+
+import munit.FunSuite
+
+import dev.mullion.MullionException
+
+class LatePolicySuite extends FunSuite {
+
+  test("every policy is found by its name") {
+    LatePolicy.all.foreach(policy => assertEquals(LatePolicy.named(policy.name), policy))
+    assertEquals(LatePolicy.all.map(_.name), Seq("drop", "emit", "reopen", "reopen each"))
+  }
+
+  test("a name that is no policy is refused with the value and the names there are") {
+    val refused = intercept[MullionException](LatePolicy.named("keep"))
+    assertEquals(refused.condition, "INVALID_ARGUMENT")
+    assertEquals(refused.getMessage, "late='keep' is not one of 'drop', 'emit', 'reopen', 'reopen each'.")
+  }
+}

@@ -1,0 +1,64 @@
+package dev.mullion.windows.rules
+
+import munit.FunSuite
+
+import dev.mullion.MullionException
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.spec.AlignedWindow
+
+class RefinementsSuite extends FunSuite {
+  private val hour = 3600L
+
+  private def rules(refinements: Refinements, lateness: Long = 600) =
+    AlignedRules(AlignedWindow.tumbling(hour), lateness, None, LatePolicy.Drop, refinements)
+
+  private def at(now: Long) = BatchClock(before = 0, now, wall = 0, rowsCame = true)
+
+  private val onTime = rules(Refinements(None, onTime = true, accumulate = true))
+
+  test("a pane whose first rows come after its end is on time at once") {
+    assertEquals(onTime.afterRows(end = 100, rows = 1, wasOnTime = false, at(100)), Some(FiringKind.OnTime))
+    assertEquals(onTime.afterRows(end = 100, rows = 1, wasOnTime = false, at(99)), None)
+  }
+
+  test("after on_time rows are an update, until the close") {
+    assertEquals(onTime.afterRows(end = 100, rows = 1, wasOnTime = true, at(100)), Some(FiringKind.Update))
+    assertEquals(onTime.afterRows(end = 100, rows = 1, wasOnTime = true, at(699)), Some(FiringKind.Update))
+    assertEquals(onTime.afterRows(end = 100, rows = 1, wasOnTime = true, at(700)), None)
+  }
+
+  test("a pane without new rows fires for none") {
+    assertEquals(onTime.afterRows(end = 100, rows = 0, wasOnTime = true, at(100)), None)
+  }
+
+  test("a pane fires early once it has got so many rows, but not in the batch in which it closes") {
+    val counting = rules(Refinements(Some(3), onTime = false, accumulate = true))
+    assertEquals(counting.afterRows(end = 100, rows = 2, wasOnTime = false, at(0)), None)
+    assertEquals(counting.afterRows(end = 100, rows = 3, wasOnTime = false, at(0)), Some(FiringKind.Early))
+    assertEquals(counting.afterRows(end = 100, rows = 3, wasOnTime = false, at(700)), None)
+  }
+
+  test("the clock next does something to a pane at its end, and once that is over at its close") {
+    assertEquals(onTime.nextDue(end = 100, wasOnTime = false), 100L)
+    assertEquals(onTime.nextDue(end = 100, wasOnTime = true), 700L)
+  }
+
+  test("on_time without lateness, accumulate=False without firings and a count of nothing are refused with the fix") {
+    def refused(make: => Any) = intercept[MullionException](make).getMessage
+    assert(
+      refused(rules(Refinements(None, onTime = true, accumulate = true), lateness = 0)).contains("allowed_lateness")
+    )
+    assert(refused(rules(Refinements(None, onTime = false, accumulate = false))).contains("Add early= or on_time=True"))
+    assert(refused(Refinements(Some(0), onTime = false, accumulate = true)).contains("Early(count=1000)"))
+  }
+
+  test("refinements read as people say them") {
+    val all = rules(Refinements(Some(5), onTime = true, accumulate = false)).describe
+    assert(
+      all.contains(
+        "fires early after every 5 rows, fires at its end and when changed after it, each firing shows what came since"
+      ),
+      all
+    )
+  }
+}

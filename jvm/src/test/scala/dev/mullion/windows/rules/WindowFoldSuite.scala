@@ -1,0 +1,156 @@
+package dev.mullion.windows.rules
+
+import scala.collection.immutable.TreeMap
+
+import munit.ScalaCheckSuite
+import org.scalacheck.Gen
+import org.scalacheck.Prop.forAll
+
+import dev.mullion.windows.sets.Naive
+import dev.mullion.windows.spec.{AlignedWindow, EvenGrid}
+
+/** Accumulators are words and their sum is one after the other, so that a slice left out, taken twice or out of order
+  * shows.
+  */
+class WindowFoldSuite extends ScalaCheckSuite {
+  import WindowFoldSuite._
+
+  override def scalaCheckTestParameters = super.scalaCheckTestParameters.withMinSuccessfulTests(300)
+
+  private final class Counted {
+    var combined = 0
+    private val fold = new WindowFold[Words](
+      (older, newer) => { combined += 1; new Words(older.text + newer.text, isSum = true) },
+      (older, newer) => {
+        assert(older.isSum, s"${older.text} is a slice's own")
+        combined += 1
+        older.text += newer.text
+        older
+      }
+    )
+    def push(slice: Long, word: String): Unit = fold.push(slice, new Words(word, isSum = false))
+    def evictBefore(slice: Long): Unit = fold.evictBefore(slice)
+    def sum: Option[String] = fold.sum.map(_.text)
+  }
+
+  property("whatever is pushed and evicted, the sum is that of the slices held, in order of time") {
+    forAll(Gen.listOf(step)) { steps =>
+      val counted = new Counted
+      var held = TreeMap.empty[Long, String]
+      var newest = -20L
+      steps.foreach {
+        case Push(gap) =>
+          newest += gap
+          counted.push(newest, word(newest))
+          held += newest -> word(newest)
+        case Evict(distance) =>
+          counted.evictBefore(newest + distance)
+          held = held.rangeFrom(newest + distance)
+        case Sum =>
+          assertEquals(counted.sum, held.values.reduceOption(_ + _))
+      }
+      assertEquals(counted.sum, held.values.reduceOption(_ + _))
+    }
+  }
+
+  property("each slice is combined at most twice, and each sum costs at most one combination more") {
+    forAll(Gen.listOf(step)) { steps =>
+      val counted = new Counted
+      var newest = 0L
+      steps.foreach {
+        case Push(gap)       => newest += gap; counted.push(newest, "")
+        case Evict(distance) => counted.evictBefore(newest + distance)
+        case Sum             => counted.sum
+      }
+      val (pushes, sums) = (steps.count(_.isInstanceOf[Push]), steps.count(_ == Sum))
+      assert(counted.combined <= 2 * pushes + sums, s"${counted.combined} for $pushes slices and $sums sums")
+    }
+  }
+
+  property("the windows that fire, adjacent or far apart, get the sums of their slices") {
+    forAll(fired) { case Fired(spec, times, chosen) =>
+      val grid = new EvenGrid(spec)
+      val slices = times.map(grid.ordinalOf).distinct.sorted
+      val windows = chosen.map(grid.windowAt).distinct.sorted
+      val counted = new Counted
+      var unread = slices
+      val sums = windows.map { window =>
+        counted.evictBefore(grid.firstSlice(window))
+        val (now, later) = unread.dropWhile(_ < grid.firstSlice(window)).span(_ <= grid.lastSlice(window))
+        now.foreach(slice => counted.push(slice, word(slice)))
+        unread = later
+        counted.sum
+      }
+      val naive = new Naive(spec)
+      val expected = windows.map { window =>
+        times.filter(naive.holds(window, _)).map(grid.ordinalOf).distinct.sorted.map(word).reduceOption(_ + _)
+      }
+      assertEquals(sums, expected)
+    }
+  }
+
+  test("a window of a thousand slices costs as much as a window of ten") {
+    def combinationsPerWindow(size: Long): Double = {
+      val counted = new Counted
+      val windows = 20000L
+      (0L until windows).foreach { newest =>
+        counted.evictBefore(newest - size + 1)
+        counted.push(newest, "")
+        counted.sum
+      }
+      counted.combined.toDouble / windows
+    }
+    assert(combinationsPerWindow(10) <= 3)
+    assert(combinationsPerWindow(1000) <= 3)
+  }
+
+  test("nothing pushed has no sum") {
+    assertEquals(new Counted().sum, None)
+  }
+
+  test("one slice is its own sum and costs no combination") {
+    val counted = new Counted
+    counted.push(7, "seven")
+    assertEquals(counted.sum, Some("seven"))
+    assertEquals(counted.combined, 0)
+  }
+
+  test("when all slices are evicted there is no sum, and the next slice begins a new one") {
+    val fold = new Counted
+    Seq(1L, 2L, 3L).foreach(n => fold.push(n, word(n)))
+    fold.evictBefore(10)
+    assertEquals(fold.sum, None)
+    fold.push(12, "twelve")
+    assertEquals(fold.sum, Some("twelve"))
+  }
+}
+
+object WindowFoldSuite {
+
+  /** Words that can be added to, where they are a sum and no slice's own. */
+  private final class Words(var text: String, val isSum: Boolean)
+
+  private sealed trait Step
+  private final case class Push(gap: Long) extends Step
+
+  /** Evicts before a slice so far from the newest: some of those held, all or none. */
+  private final case class Evict(distance: Long) extends Step
+  private case object Sum extends Step
+
+  private val step: Gen[Step] = Gen.frequency(
+    6 -> Gen.choose(1L, 3L).map(Push(_)),
+    2 -> Gen.choose(-12L, 3L).map(Evict(_)),
+    2 -> Gen.const(Sum)
+  )
+
+  private def word(slice: Long): String = s"<$slice>"
+
+  /** Rows of a key, and times in the windows that fire. */
+  private final case class Fired(spec: AlignedWindow, times: List[Long], windowsAt: List[Long])
+
+  private val fired: Gen[Fired] = for {
+    spec <- Naive.overlapping
+    times <- Gen.listOf(Naive.time)
+    windowsAt <- Gen.listOf(Naive.time)
+  } yield Fired(spec, times, windowsAt)
+}

@@ -1,0 +1,49 @@
+package dev.mullion.windows.sets
+
+import munit.ScalaCheckSuite
+import org.scalacheck.Gen
+import org.scalacheck.Prop.{forAll, propBoolean}
+
+/** Against ranges that are looked for one by one. */
+class KeptRangesSuite extends ScalaCheckSuite {
+  private val ranges = for {
+    size <- Gen.choose(1L, 30L)
+    step <- Gen.choose(1L, 40L)
+    expires <- Gen.option(Gen.choose(0L, 50L))
+  } yield (size, step, expires)
+  private val time = Gen.choose(-100L, 100L)
+
+  /** Starts of all ranges, near and far. */
+  private def starts(size: Long, step: Long): Seq[Long] =
+    (-400L to 400L).filter(start => Math.floorMod(start + size, step) == 0)
+
+  property("the ranges of a time are those that hold it, and the last of them is read") {
+    forAll(ranges, time) { case ((size, step, expires), t) =>
+      val kept = new KeptRanges(size, step, expires)
+      val holding = starts(size, step).filter(start => start <= t && t < start + size)
+      assertEquals((kept.firstStart(t) to kept.lastStart(t) by step).toSeq, holding)
+      assertEquals(kept.holds(t), holding.nonEmpty)
+      assertEquals(kept.lastStart(t), starts(size, step).filter(_ <= t).max)
+    }
+  }
+
+  property("a range is stale once the range that was last to start before it expires starts at its end") {
+    forAll(ranges, time, time) { case ((size, step, expires), t, clock) =>
+      val kept = new KeptRanges(size, step, expires)
+      val start = kept.lastStart(t)
+      val stale = expires.exists(e => starts(size, step).filter(_ <= clock - e).max >= start + size)
+      assertEquals(kept.isStale(start, clock), stale)
+    }
+  }
+
+  property("a range is due at the first time at which it is stale") {
+    forAll(ranges, time) { case ((size, step, expires), t) =>
+      val kept = new KeptRanges(size, step, expires)
+      val start = kept.lastStart(t)
+      kept.due(start) match {
+        case Some(due) => kept.isStale(start, due) :| "stale when due" && !kept.isStale(start, due - 1) :| "not before"
+        case None      => expires.isEmpty :| "never due, and never expires"
+      }
+    }
+  }
+}

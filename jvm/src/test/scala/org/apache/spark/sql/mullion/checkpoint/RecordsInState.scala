@@ -1,0 +1,70 @@
+package org.apache.spark.sql.mullion.checkpoint
+
+import java.nio.file.{Files, Path}
+import java.util.UUID
+
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.state.StateStoreConf
+import org.apache.spark.sql.mullion.exec.panes.{OperatorProgram, PartitionTotals}
+import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
+import org.apache.spark.sql.mullion.state.store.MemoryStateStore
+
+/** Counts what is in an operator's state, by kind of record: all of it is read, and the operator is not asked. */
+object RecordsInState {
+
+  /** For each operator, the one downstream first: kinds of record, and how many there are. Left out are those that
+    * every partition has one of.
+    */
+  def of(spark: SparkSession, programs: Seq[OperatorProgram], checkpoint: Path): Seq[Map[String, Int]] =
+    programs.zip(operators(checkpoint)).map { case (program, operator) => of(spark, program, checkpoint, operator) }
+
+  /** The ids of our operators in a checkpoint, the one downstream first. */
+  def operators(checkpoint: Path): Seq[Int] =
+    numbersIn(checkpoint.resolve("state")).filter(id => Files.exists(checkpoint.resolve(s"state/$id/_mullion")))
+
+  /** The numbers that files of a folder are called by, in order. */
+  def numbersIn(folder: Path): Seq[Int] = {
+    val listed = Files.list(folder)
+    try listed.iterator.asScala.map(_.getFileName.toString).filter(_.forall(_.isDigit)).map(_.toInt).toVector.sorted
+    finally listed.close()
+  }
+
+  private def of(spark: SparkSession, program: OperatorProgram, checkpoint: Path, operator: Int): Map[String, Int] = {
+    val opener = new PartitionOpener(
+      program.state,
+      program.families,
+      checkpoint.resolve("state").toUri.toString,
+      operator.toLong,
+      UUID.randomUUID(),
+      numbersIn(checkpoint.resolve("commits")).last + 1L,
+      None,
+      new StateStoreConf(PartitionOpener.confOf(program.state, spark.sessionState.conf))
+    )
+    val conf = spark.sessionState.newHadoopConf()
+    val counts = numbersIn(checkpoint.resolve(s"state/$operator")).flatMap { partition =>
+      opener.look(partition, conf) { opened =>
+        program.state match {
+          case StateChoice.RocksDb =>
+            val store = opened.stores.head
+            program.families.map { family =>
+              val records = Using.resource(opened.family(family).all())(_.size)
+              // A segment without records is one too many.
+              family.name -> (if (records == 0) store.iterator(s"${family.name}-segments").size else records)
+            }
+          case StateChoice.Hdfs   => opened.stores.map(s => s.id.storeName -> s.iterator().size)
+          case StateChoice.Memory =>
+            opened.stores.flatMap {
+              case store: MemoryStateStore => store.sizes.map { case (kind, n) => kind -> n.toInt }
+              case other                   => throw new IllegalStateException(other.toString)
+            }
+        }
+      }
+    }
+    counts
+      .groupMapReduce(_._1)(_._2)(_ + _)
+      .filter { case (kind, n) => n > 0 && kind != PartitionTotals.family.name }
+  }
+}

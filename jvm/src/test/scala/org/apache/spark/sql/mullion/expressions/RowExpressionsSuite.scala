@@ -1,0 +1,101 @@
+package org.apache.spark.sql.mullion.expressions
+
+import munit.FunSuite
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.classic.{Dataset, ExpressionUtils}
+import org.apache.spark.sql.execution.WholeStageCodegenExec
+import org.apache.spark.sql.functions._
+
+import dev.mullion.Facade
+
+/** Expressions that know more of a row than its columns: in generated code, and interpreted. */
+class RowExpressionsSuite extends FunSuite {
+  private lazy val spark: SparkSession = SparkSession
+    .builder()
+    .master("local[2]")
+    .appName("expressions")
+    .config("spark.ui.enabled", "false")
+    .config("spark.log.level", "ERROR")
+    .getOrCreate()
+
+  override def afterAll(): Unit = spark.stop()
+
+  for ((how, whole, factory) <- Seq(("generated", true, "CODEGEN_ONLY"), ("interpreted", false, "NO_CODEGEN"))) {
+    def configured(test: => Unit): Unit = {
+      spark.conf.set("spark.sql.codegen.wholeStage", whole)
+      spark.conf.set("spark.sql.codegen.factoryMode", factory)
+      test
+    }
+
+    test(s"a counted condition leaves out what it would, and counts it wherever it is read, $how")(configured {
+      val counter = Facade.counter(spark)
+      // 7 of 20 are true, 7 false and 6 null.
+      val condition = when(col("id") % 3 < 2, col("id") % 3 === 0)
+      val rows = spark.range(0, 20, 1, 3).toDF()
+      val counted = rows.where(Facade.counted(condition, counter))
+      assertEquals(generated(counted.asInstanceOf[Dataset[_]]), whole)
+      assertEquals(counted.collect().map(_.getLong(0)).toSeq, 0L.until(20L, 3L))
+      assertEquals(counter.value.toLong, 13L)
+
+      val marked = rows.select(Facade.counted(condition, counter).as("marked")).where(col("marked").isNull)
+      assertEquals(marked.count(), 6L)
+      assertEquals(counter.value.toLong, 26L, "each reading of a row counts")
+      assertEquals(rows.where(Facade.counted(lit(true), counter)).count(), 20L)
+      assertEquals(counter.value.toLong, 26L)
+    })
+
+    test(s"a condition on a text is that of each row's own text, and asked when it changes, $how")(configured {
+      val counter = Facade.counter(spark)
+      val asked = Facade.counted(col("text") =!= "b", counter)
+      // a a a, b b b, null null null, c c c, a a a: a false or null answer is counted.
+      val text = when(col("id") % 12 < 3, "a").when(col("id") < 6, "b").when(col("id") > 8, "c")
+      val rows = spark.range(0, 15, 1, 1).select(text.as("text")).where(rand(0) >= 0)
+      val answered = rows.select(Facade.perText(col("text"), asked).as("answer"))
+      assertEquals(generated(answered.asInstanceOf[Dataset[_]]), whole)
+      val is = answered.collect().map(row => if (row.isNullAt(0)) "null" else row.getBoolean(0).toString)
+      assertEquals(is.toSeq, Seq("true", "false", "null", "true", "true").flatMap(Seq.fill(3)(_)))
+      assertEquals(counter.value.toLong, 4L, "once for b, and for each null")
+    })
+
+    test(s"the shape of a text is that of its JSON, and there is none of another text, $how")(configured {
+      val texts = Seq(
+        " {\"a\":1, \"b\\u0063\":{\"x\":[]}, \"d\\n\":2}" -> "{\na\n\nbc\n",
+        "{}" -> "{",
+        "null" -> "n",
+        "[1.5e-3, true]" -> ".",
+        "" -> "null",
+        """{"a":1}{"a":2}""" -> "null",
+        "{'a':1}" -> "null"
+      )
+      val text = element_at(array(texts.map { case (text, _) => lit(text) }: _*), col("id").cast("int") + 1)
+      val rows = spark.range(0, texts.size.toLong, 1, 1).select(text.as("text"))
+      val shapes = rows.select(Facade.jsonShape(col("text")).as("shape"))
+      assertEquals(generated(shapes.asInstanceOf[Dataset[_]]), whole)
+      assertEquals(shapes.collect().map(row => String.valueOf(row.get(0))).toSeq, texts.map(_._2))
+    })
+
+    test(s"a row's place is its partition's and its own in that, and begins again with each batch, $how")(configured {
+      val rows = spark.range(0, 5, 1, 2).select(Facade.rowInBatch.as("row"))
+      assertEquals(generated(rows.asInstanceOf[Dataset[_]]), whole)
+      for (_ <- 1 to 2)
+        assertEquals(rows.collect().map(_.getLong(0)).toSeq, Seq(0L, 1L, 1L << 33, (1L << 33) + 1, (1L << 33) + 2))
+    })
+
+    test(s"a batch has the number that its operator was told, and none where there is no operator, $how")(configured {
+      val told = BatchNumber.told(7)(BatchNumber(None))
+      val rows = spark.range(0, 3, 1, 2).select(ExpressionUtils.column(told).as("batch"))
+      assertEquals(generated(rows.asInstanceOf[Dataset[_]]), whole)
+      assertEquals(rows.collect().map(_.getLong(0)).toSeq, Seq(7L, 7L, 7L))
+      failsWith("only known below a window")(spark.range(3).select(Facade.batchNumber).collect())
+    })
+  }
+
+  private def failsWith(says: String)(run: => Any): Unit = {
+    val error = intercept[Exception](run)
+    assert(error.toString.contains(says), error)
+  }
+
+  private def generated(rows: Dataset[_]): Boolean =
+    rows.queryExecution.executedPlan.exists(_.isInstanceOf[WholeStageCodegenExec])
+}

@@ -1,0 +1,342 @@
+package org.apache.spark.sql.mullion.python.state
+
+import java.io.{DataInputStream, DataOutputStream}
+import java.net.UnixDomainSocketAddress
+import java.nio.channels.{Channels, SocketChannel}
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Path}
+import java.util.UUID
+
+import scala.collection.mutable
+import scala.util.Using
+
+import munit.FunSuite
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.python.StateServer
+import org.apache.spark.sql.mullion.state.StateChoice
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
+import org.apache.spark.sql.mullion.state.store.{HdfsPartition, MemoryPartition, MemoryStateStore, RocksDbPartition}
+
+/** What functions keep in a partition, in each of the stores and over the socket. */
+class KeyedStateSuite extends FunSuite {
+  import KeyedStateSuite._
+
+  private lazy val spark = SparkSession.builder().master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+
+  // Here, for what it takes to start counts for no test.
+  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
+
+  override def afterAll(): Unit = spark.stop()
+
+  private val folder = FunFixture[Path](
+    _ => Files.createTempDirectory("state"),
+    path =>
+      Using.resource(Files.walk(path)) { files =>
+        files.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(Files.deleteIfExists(_): Unit)
+      }
+  )
+
+  /** The state of one partition, batch after batch. */
+  private final class Batches(folder: Path, choice: StateChoice) {
+    spark.streams // stores report to it
+    private val providers = mutable.Map.empty[String, StateStoreProvider]
+    private var version = 0L
+
+    private def open(spec: FamilySpec, name: String, encoder: KeyStateEncoderSpec, families: Boolean): StateStore =
+      providers
+        .getOrElseUpdate(
+          name, {
+            val conf = new SQLConf
+            conf.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, choice.providerClass)
+            val hadoop = new Configuration()
+            hadoop.set(StreamExecutionRunId, UUID.randomUUID().toString)
+            val id = StateStoreProviderId(StateStoreId(folder.toUri.toString, 0, 0, name), UUID.randomUUID())
+            StateStoreProvider
+              .createAndInit(id, spec.key, spec.value, encoder, families, new StateStoreConf(conf), hadoop, false, None)
+          }
+        )
+        .getStore(version)
+
+    private def partition(): StatePartition = {
+      val families = KeyedState.families(choice)
+      val main = families.head
+      choice match {
+        case StateChoice.RocksDb =>
+          new RocksDbPartition(open(main, "default", RocksDbPartition.encoder(main), true), main, families.tail)
+        case StateChoice.Hdfs =>
+          new HdfsPartition(
+            (name, key, value, encoder) =>
+              open(FamilySpec(name, key, value, RecordOrder.Unordered), name, encoder, false),
+            families
+          )
+        case StateChoice.Memory =>
+          open(main, "default", NoPrefixKeyStateEncoderSpec(main.key), false) match {
+            case memory: MemoryStateStore => new MemoryPartition(memory, families)
+            case other                    => fail(s"$other")
+          }
+      }
+    }
+
+    /** One batch, which is committed; how many records there are then. */
+    def batch(eventUs: Long = 0L, wallUs: Long = 0L)(work: KeyedState => Unit): Long = {
+      val state = of(partition(), eventUs, wallUs)
+      work(state)
+      val records = state.commit()
+      version += 1
+      records
+    }
+
+    /** A batch that fails. */
+    def failed()(work: KeyedState => Unit): Unit = {
+      val opened = partition()
+      work(of(opened, 0L, 0L))
+      opened.stores.foreach(_.abort())
+    }
+
+    private def of(opened: StatePartition, eventUs: Long, wallUs: Long): KeyedState = new KeyedState(
+      opened,
+      choice,
+      {
+        case TimerClock.Event => eventUs
+        case TimerClock.Wall  => wallUs
+      }
+    )
+
+    def close(): Unit = providers.values.foreach(_.close())
+  }
+
+  private def onEachStore(name: String)(test: Batches => Unit): Unit = StateChoice.all.foreach { choice =>
+    folder.test(s"$name ($choice)") { folder =>
+      val batches = new Batches(folder, choice)
+      try test(batches)
+      finally batches.close()
+    }
+  }
+
+  onEachStore("what is committed is there in the next batch, and what is not is not") { batches =>
+    assertEquals(
+      batches.batch() { state =>
+        state.put(bytes("a"), bytes("1"), there = None)
+        state.put(bytes("b"), bytes(""), there = Some(false))
+        state.put(bytes("a"), bytes("2"), there = Some(true))
+      },
+      2L
+    )
+    batches.failed() { state =>
+      state.put(bytes("a"), bytes("lost"), there = None)
+      state.remove(bytes("b"), there = None)
+    }
+    assertEquals(
+      batches.batch() { state =>
+        assertEquals(Option(state.get(bytes("a"))).map(text), Some("2"))
+        assertEquals(Option(state.get(bytes("b"))).map(text), Some(""))
+        assertEquals(Option(state.get(bytes("c"))), None)
+        state.remove(bytes("a"), there = None)
+        state.remove(bytes("c"), there = None)
+      },
+      1L
+    )
+  }
+
+  onEachStore("a scan gives the records of its prefix as they were when it began") { batches =>
+    val keys = Seq("", "k", "kk", "prefix of eight and more", "prefix of eight and less", "prefix o", "l", "\u00ff")
+    batches.batch()(state => keys.foreach(k => state.put(bytes(k), bytes(k), there = None)))
+    batches.batch() { state =>
+      def found(prefix: String) = state.scan(bytes(prefix)).map(p => text(p._1.getBinary(0))).toSeq.sorted
+      assertEquals(found(""), keys.sorted)
+      assertEquals(found("k"), Seq("k", "kk"))
+      assertEquals(found("prefix of eight and "), Seq("prefix of eight and less", "prefix of eight and more"))
+      assertEquals(found("m"), Nil)
+      val running = state.scan(bytes("k"))
+      state.put(bytes("kkk"), bytes(""), there = None)
+      assertEquals(running.map(p => text(p._1.getBinary(0))).toSeq.sorted, Seq("k", "kk"))
+    }
+    ()
+  }
+
+  onEachStore("timers come in order, and those that are not due are not read") { batches =>
+    batches.batch() { state =>
+      (1000L to 1 by -1).foreach(due => state.putTimer(TimerClock.Event, due * 10, bytes(s"$due")))
+      state.putTimer(TimerClock.Event, 20, bytes("2"))
+      state.putTimer(TimerClock.Wall, 5, bytes("wall"))
+      assertEquals(state.nextDue(TimerClock.Event), 10L)
+    }
+    batches.batch(eventUs = 35) { state =>
+      assert(state.isDue)
+      val before = state.rowsRead
+      val due = state.due(TimerClock.Event, 35).map(t => (state.dueOf(t._1), text(state.keyOf(t._1)))).toSeq
+      assertEquals(due, Seq(10L -> "1", 20L -> "2", 30L -> "3"))
+      assert(state.rowsRead - before <= 4, "one more shows where they end")
+      due.foreach { case (at, key) => state.removeTimer(TimerClock.Event, at, bytes(key)) }
+      assertEquals(state.nextDue(TimerClock.Event), 40L)
+    }
+    batches.batch(eventUs = 39) { state =>
+      assert(!state.isDue)
+      // What is gone is not read again.
+      val before = state.rowsRead
+      assertEquals(state.nextDue(TimerClock.Event), 40L)
+      assert(state.rowsRead - before <= 2)
+      assertEquals(state.nextDue(TimerClock.Wall), 5L)
+      state.removeTimer(TimerClock.Wall, 5, bytes("wall"))
+      assertEquals(state.nextDue(TimerClock.Wall), KeyedState.Never)
+      // Before all others, and before the epoch.
+      state.putTimer(TimerClock.Event, -7, bytes("early"))
+    }
+    batches.batch(eventUs = 39) { state =>
+      assert(state.isDue)
+      assertEquals(state.due(TimerClock.Event, 39).map(t => state.dueOf(t._1)).toSeq, Seq(-7L))
+      // It was not taken, and asks for no batch of its own any more.
+      assertEquals(state.nextDue(TimerClock.Event), 40L)
+    }
+    ()
+  }
+
+  test("the head of a key is in the order of its bytes") {
+    val keys = Seq("", "\u0000", "a", "a\u0000", "aa", "ab", "b", "\u007f").map(bytes) :+ Array(0x80.toByte) :+
+      Array(0xff.toByte)
+    val heads = keys.map(KeyedState.headOf(_))
+    assertEquals(heads, heads.sorted)
+    assertEquals(KeyedState.headOf(bytes("12345678")), KeyedState.headOf(bytes("123456789")))
+  }
+
+  /** A function's end of the socket. */
+  private final class Client(server: StateServer) {
+    private val channel = SocketChannel.open(UnixDomainSocketAddress.of(server.path))
+    private val in = new DataInputStream(Channels.newInputStream(channel))
+    private val out = new DataOutputStream(Channels.newOutputStream(channel))
+
+    def ask(operation: Int)(body: DataOutputStream => Unit): (Int, DataInputStream) = {
+      val content = new java.io.ByteArrayOutputStream()
+      body(new DataOutputStream(content))
+      out.writeInt(content.size + 1)
+      out.writeByte(operation)
+      content.writeTo(out)
+      val length = in.readInt()
+      val status = in.readByte().toInt
+      (status, new DataInputStream(new java.io.ByteArrayInputStream(in.readNBytes(length - 1))))
+    }
+
+    def close(): Unit = channel.close()
+  }
+
+  private def sized(to: DataOutputStream, text: String): Unit = {
+    to.writeInt(bytes(text).length)
+    to.write(bytes(text))
+  }
+
+  private def sized(from: DataInputStream): String = text(from.readNBytes(from.readInt()))
+
+  folder.test("a function reads, writes and scans over the socket, and its end is known") { folder =>
+    val batches = new Batches(folder, StateChoice.Memory)
+    batches.batch() { state =>
+      val server = new StateServer(state, None)
+      val client = new Client(server)
+      val (written, _) = client.ask(2) { to =>
+        (0 until 5000).foreach { n => to.writeByte(2); sized(to, s"key $n"); sized(to, s"value $n") }
+        to.writeByte(2); sized(to, "key 0"); to.writeInt(-1)
+      }
+      assertEquals(written, 0)
+      val (_, got) = client.ask(1) { to => sized(to, "key 0"); sized(to, "key 1") }
+      assertEquals((got.readInt(), sized(got), got.available), (-1, "value 1", 0))
+      // In chunks, of which the first says that there is more.
+      val found = mutable.Set.empty[String]
+      var (_, chunk) = client.ask(3)(raw(_, "key"))
+      var more = true
+      var chunks = 0
+      while (more) {
+        val number = chunk.readInt()
+        more = chunk.readByte() == 1
+        (0 until chunk.readInt()).foreach { _ => found += sized(chunk); sized(chunk) }
+        chunks += 1
+        if (more) chunk = client.ask(6)(_.writeInt(number))._2
+      }
+      assertEquals((found.size, chunks), (4999, 2))
+      client.ask(4) { to => to.writeByte(1); to.writeByte(0); to.writeLong(7L); sized(to, "timer") }
+      val (_, due) = client.ask(5) { to => to.writeByte(0); to.writeLong(7L); to.writeLong(7L) }
+      due.skipBytes(4)
+      assertEquals((due.readByte().toInt, due.readInt(), due.readLong(), sized(due)), (0, 1, 7L, "timer"))
+      val (_, none) = client.ask(5) { to => to.writeByte(0); to.writeLong(9L); to.writeLong(8L) }
+      none.skipBytes(5)
+      assertEquals(none.readInt(), 0)
+      client.ask(9) { to => to.writeLong(3L); to.write("views".getBytes(UTF_8)) }
+      client.ask(9) { to => to.writeLong(1L); to.write("höfe".getBytes(UTF_8)) }
+      assertEquals(state.rowsLate, 4L)
+      assertEquals(
+        state.lateLines.map(_.takeWhile(_ != ':')),
+        Seq(
+          "3 events were too late for 'views' and changed nothing there",
+          "1 event was too late for 'höfe' and changed nothing there"
+        )
+      )
+      assert(!server.isFinished)
+      assertEquals(client.ask(8)(_ => ())._1, 0)
+      assert(server.isFinished)
+      server.close()
+      assert(Files.notExists(server.path))
+      client.close()
+    }
+    batches.close()
+  }
+
+  test("the name of a socket fits wherever temporary files are") {
+    val folders = Seq(10, 47, 48, 55, 75, 80, 107, 300).map(n => java.nio.file.Paths.get("/" + "t" * (n - 1)))
+    folders.foreach { folder =>
+      val parent = StateServer.parentOf(folder)
+      val longest = parent.resolve("mullion" + "9" * 20).resolve(Long.MaxValue.toString)
+      assert(longest.toString.getBytes(UTF_8).length <= 103, s"$folder: $longest")
+      if (folder.toString.length <= 48) assertEquals(parent, folder)
+    }
+  }
+
+  folder.test("an error of the function is kept in its words, and one of a request is told") { folder =>
+    val batches = new Batches(folder, StateChoice.Memory)
+    batches.batch() { state =>
+      val server = new StateServer(state, None)
+      val client = new Client(server)
+      val (status, refused) = client.ask(6)(_.writeInt(12))
+      assertEquals(status, 1)
+      assert(text(refused.readAllBytes()).startsWith("ERROR\nThe state of a function could not be used"))
+      client.ask(7)(raw(_, "FUNCTION_FAILED\nit broke\nin two lines"))
+      server.failure match {
+        case Some(e: dev.mullion.MullionException) =>
+          assertEquals((e.condition, e.getMessage), ("FUNCTION_FAILED", "it broke\nin two lines"))
+        case other => fail(s"$other")
+      }
+      client.close()
+      server.close()
+    }
+    batches.close()
+  }
+
+  folder.test("a server whose function never comes, or goes without a word, can be closed") { folder =>
+    val batches = new Batches(folder, StateChoice.Memory)
+    batches.batch() { state =>
+      new StateServer(state, None).close()
+      val server = new StateServer(state, None)
+      new Client(server).close()
+      server.close()
+      assert(!server.isFinished)
+      // One that is in the middle of a request is not waited for.
+      val busy = new StateServer(state, None)
+      val client = new Client(busy)
+      client.ask(1)(sized(_, "a"))
+      busy.close()
+      client.close()
+    }
+    batches.close()
+  }
+
+  private def raw(to: DataOutputStream, text: String): Unit = to.write(bytes(text))
+}
+
+object KeyedStateSuite {
+  private val StreamExecutionRunId = "sql.streaming.runId"
+
+  private def bytes(text: String): Array[Byte] = text.getBytes(UTF_8)
+
+  private def text(bytes: Array[Byte]): String = new String(bytes, UTF_8)
+}

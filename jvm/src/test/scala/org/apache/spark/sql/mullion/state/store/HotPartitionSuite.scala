@@ -1,0 +1,471 @@
+package org.apache.spark.sql.mullion.state.store
+
+import java.nio.file.{Files, Path}
+import java.util.UUID
+
+import scala.util.{Random, Using}
+
+import munit.FunSuite
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.memory.MemoryMode
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
+import org.apache.spark.sql.mullion.state.segments.Segments
+import org.apache.spark.sql.mullion.state.versions.VersionNames
+import org.apache.spark.sql.types.{BinaryType, LongType, StructType}
+
+import dev.mullion.MullionException
+
+/** What a partition in RocksDB gives with its records in memory too, without, and from one to the other. */
+class HotPartitionSuite extends FunSuite {
+  import HotPartitionSuite._
+
+  private lazy val spark = SparkSession.builder().master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+
+  // Here, for what it takes to start counts for no test.
+  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
+
+  override def afterAll(): Unit = spark.stop()
+
+  private val oneByOne = partitions(inSegments = false)
+  private val partition = partitions(inSegments = true)
+
+  private def partitions(inSegments: Boolean) = FunFixture[Batches](
+    _ => {
+      spark.streams // stores report to it
+      new Batches(Files.createTempDirectory("hot"), inSegments)
+    },
+    _.close()
+  )
+
+  /** Written in segments, and record by record. */
+  private def each(name: String)(test: Batches => Unit): Unit = {
+    partition.test(name)(test)
+    oneByOne.test(s"$name (record by record)")(test)
+  }
+
+  each("what memory and RocksDB hold is the same, with room for all, for some and for none") { batches =>
+    val seed = System.nanoTime()
+    val random = new Random(seed)
+    (1 to 40).foreach { batch =>
+      // Of a few thousand records some 100 bytes each.
+      val room = Seq(0L, 40000L, 1L << 30)(Math.min(2, random.nextInt(6)))
+      val size = 2000 * random.nextInt(3)
+      val changes = Seq(0, 1, 20, 1500)(random.nextInt(4))
+      val clue = s"seed $seed, batch $batch, room $room, size $size"
+      random.nextInt(6) match {
+        case 0 => batches.restart()
+        case 1 =>
+          batches.fail(room)(opened => (3000L until 3300L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+        case 2 => batches.goBack()
+        case _ =>
+      }
+      batches.run(room) { opened =>
+        val records = opened.family(Main)
+        val before = batches.model.size
+        (1 to changes).foreach { _ =>
+          val key = random.nextInt(2000).toLong
+          val was = batches.model.get(key)
+          assertEquals(Option(records.get(row(key % 7, key))).map(_.getLong(0)), was, clue)
+          if (batches.model.size > size) {
+            was.foreach(_ => records.remove(row(key % 7, key)))
+            batches.model -= key
+          } else {
+            val value = random.nextLong()
+            if (was.isEmpty) records.insert(row(key % 7, key), row(value))
+            else records.update(row(key % 7, key), row(value))
+            batches.model += key -> value
+          }
+        }
+        assertEquals(opened.rowsAdded, batches.model.size.toLong - before, clue)
+        val from = random.nextInt(8).toLong
+        val expected = batches.model.filter(_._1 % 7 >= from).toSeq.sortBy(_._1)
+        val scanned = Using.resource(records.scan(from))(_.map { r =>
+          (r.key.getLong(0), r.key.getLong(1), r.value.getLong(0))
+        }.toSeq)
+        assertEquals(scanned.map(_._1), scanned.map(_._1).sorted, clue)
+        assertEquals(scanned.map(r => r._2 -> r._3).sortBy(_._1), expected, clue)
+      }
+    }
+  }
+
+  each("what the batch before wrote is read from memory, and after a restart once from RocksDB") { batches =>
+    def sum(opened: StatePartition) = (0L until 100L).map(k => opened.family(Main).get(row(0, k)).getLong(0)).sum
+    batches.run()(opened => (0L until 100L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+    batches.run() { opened =>
+      assertEquals(sum(opened), 4950L)
+      assertEquals((opened.rowsRead, batches.readInStore), (100L, 0L))
+    }
+    batches.restart()
+    batches.run() { opened =>
+      assertEquals(sum(opened), 4950L)
+      assertEquals((opened.rowsRead, batches.readInStore), (200L, 100L))
+    }
+  }
+
+  each("a batch that runs again starts from its own version, not from what it wrote") { batches =>
+    batches.run()(_.family(Main).insert(row(0, 1), row(1)))
+    batches.run()(_.family(Main).update(row(0, 1), row(2)))
+    batches.goBack()
+    batches.run()(opened => assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L))
+  }
+
+  each("a batch that fails has changed nothing: what it had in memory is read from RocksDB, once") { batches =>
+    batches.run()(_.family(Main).insert(row(0, 1), row(1)))
+    batches.fail() { opened =>
+      opened.family(Main).update(row(0, 1), row(2))
+      opened.family(Main).insert(row(0, 2), row(2))
+    }
+    batches.run() { opened =>
+      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+      assertEquals(Option(opened.family(Main).get(row(0, 2))), None)
+      assertEquals(batches.readInStore, 1L)
+    }
+    batches.run() { opened =>
+      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+      assertEquals(batches.readInStore, 0L)
+    }
+  }
+
+  each("a partition that had too much for memory is there again once most of it is removed") { batches =>
+    val room = 400000L
+    batches.run(room)(opened => (0L until 6000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+    batches.run(room) { opened =>
+      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+      assertEquals(batches.readInStore, 1L)
+      (100L until 6000L).foreach(k => opened.family(Main).remove(row(0, k)))
+    }
+    batches.run(room)(opened => assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L))
+    batches.run(room) { opened =>
+      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+      assertEquals(batches.readInStore, 0L)
+    }
+  }
+
+  each("a partition that has no room any more is not held on to") { batches =>
+    batches.run()(_.family(Main).insert(row(0, 1), row(1)))
+    batches.run(0L)(_.family(Main).update(row(0, 1), row(2)))
+    batches.goBack()
+    batches.run() { opened =>
+      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+      assertEquals(batches.readInStore, 1L)
+    }
+  }
+
+  each("small batches with large records stay within the limit, and what has no room is in RocksDB") { batches =>
+    val room = 1L << 20
+    val before = HotMemory.inUse
+    (0L until 60L).foreach { batch =>
+      batches.run(room) { opened =>
+        (0L until 10L).foreach { k =>
+          opened.family(Large).insert(row(batch * 10 + k), bytes(8000))
+          assert(clue(HotMemory.inUse) - before <= room)
+        }
+      }
+      assert(clue(HotMemory.inUse) - before <= room)
+    }
+    batches.run(room) { opened =>
+      (0L until 600L).foreach(k => assertEquals(opened.family(Large).get(row(k)).getBinary(0).length, 8000))
+    }
+  }
+
+  test("partitions that are opened at once share the limit") {
+    val limit = 1L << 20
+    val all = Seq.fill(8)(new Batches(Files.createTempDirectory("hot"), inSegments = true))
+    try {
+      all.foreach { batches =>
+        batches.run()(opened => (0L until 5000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+        batches.restart()
+      }
+      val before = HotMemory.inUse
+      val opened = all.map(_.open(limit))
+      assert(clue(HotMemory.inUse) - before <= limit)
+      assert(HotMemory.inUse > before, "none is in memory")
+      opened.foreach { partition =>
+        assertEquals(Using.resource(partition.family(Main).all())(_.size), 5000)
+        partition.commit()
+      }
+      assert(clue(HotMemory.inUse) - before <= limit)
+    } finally all.foreach(_.close())
+  }
+
+  each("a partition too large when first read is in memory once most of it is removed") { batches =>
+    val room = 400000L
+    batches.run() { opened =>
+      (0L until 6000L).foreach(k => opened.family(Main).insert(row(0, k), row(k)))
+      opened.family(Counted).insert(row(0), row(6001))
+    }
+    batches.restart()
+    batches.run(room) { opened =>
+      (100L until 6000L).foreach(k => opened.family(Main).remove(row(0, k)))
+      opened.family(Counted).update(row(0), row(101))
+    }
+    batches.run(room)(_ => ())
+    batches.run(room) { opened =>
+      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+      assertEquals(batches.readInStore, 0L)
+    }
+  }
+
+  each("a partition is in memory again once others have given back what they had") { batches =>
+    val room = 4L << 20
+    batches.run(room) { opened =>
+      (0L until 1000L).foreach(k => opened.family(Main).insert(row(0, k), row(k)))
+      opened.family(Counted).insert(row(0), row(1001))
+    }
+    batches.restart()
+    val others = HotMemory.Share(room)
+    assert(others.covers(room - HotMemory.inUse - 1000))
+    batches.run(room)(opened => assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L))
+    assert(batches.readInStore > 0)
+    others.shrink(0L)
+    batches.run(room)(_ => ())
+    batches.run(room) { opened =>
+      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+      assertEquals(batches.readInStore, 0L)
+    }
+  }
+
+  each("memory is its provider's: it is free once that is closed, and Spark's own count knows of it") { batches =>
+    val manager = SparkEnv.get.memoryManager
+    val (ours, sparks) = (HotMemory.inUse, manager.storageMemoryUsed)
+    batches.run()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+    val taken = HotMemory.inUse - ours
+    assert(clue(taken) > 1000000L)
+    // The block is an object more.
+    assert(Math.abs(clue(manager.storageMemoryUsed - sparks) - taken) < 100)
+    batches.run() { opened =>
+      assert(clue(HotMemory.inUse - ours) >= taken)
+      assertEquals(manager.storageMemoryUsed - sparks, HotMemory.inUse - ours)
+      (0L until 20000L).foreach(k => opened.family(Main).remove(row(0, k)))
+    }
+    assert(clue(HotMemory.inUse - ours) < taken / 100)
+    batches.fail()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+    assertEquals((HotMemory.inUse, manager.storageMemoryUsed), (ours, sparks))
+    batches.run()(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+    batches.restart()
+    assertEquals((HotMemory.inUse, manager.storageMemoryUsed), (ours, sparks))
+  }
+
+  each("Spark takes the memory back when it has other use for it, and the partition is read again") { batches =>
+    val before = HotMemory.inUse
+    batches.run()(opened => (0L until 1000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+    assert(HotMemory.inUse > before)
+    SparkEnv.get.blockManager.memoryStore.evictBlocksToFreeSpace(None, HotMemory.inUse - before, MemoryMode.ON_HEAP)
+    assertEquals(HotMemory.inUse, before)
+    batches.run() { opened =>
+      assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L)
+      assertEquals(batches.readInStore, 1000L)
+    }
+  }
+
+  each("a batch whose plan runs twice reads its version from RocksDB the first time only") { batches =>
+    batches.run()(opened => (0L until 5000L).foreach(k => opened.family(Main).insert(row(k % 7, k), row(0))))
+    val read = (1L to 6L).map { batch =>
+      val twice = Seq.fill(2) {
+        batches.run() { opened =>
+          (0L until 10L).foreach { k =>
+            val key = row((batch * 10 + k) % 7, batch * 10 + k)
+            assertEquals(opened.family(Main).get(key).getLong(0), 0L)
+            opened.family(Main).update(key, row(batch))
+          }
+          opened.family(Main).insert(row(0, 10000 + batch), row(batch))
+          opened.family(Main).remove(row((1000 + batch) % 7, 1000 + batch))
+          assertEquals(Using.resource(opened.family(Main).all())(_.size), 5000)
+        }
+        batches.goBack()
+        batches.readInStore
+      }
+      batches.goOn()
+      twice
+    }
+    assertEquals(read.head, Seq(0L, 5000L))
+    assertEquals(read.tail.flatten.distinct, Seq(0L))
+    batches.restart()
+    batches.run() { opened =>
+      val values = Using.resource(opened.family(Main).all())(_.map(r => r.key.getLong(1) -> r.value.getLong(0)).toMap)
+      assertEquals(values.size, 5000)
+      (10L until 70L).foreach(k => assertEquals(values(k), k / 10))
+    }
+  }
+
+  each("a large window that closes while it is scanned stays within the limit") { batches =>
+    val room = 4L << 20
+    val before = HotMemory.inUse
+    batches.run(room)(opened => (0L until 20000L).foreach(k => opened.family(Main).insert(row(k / 100, k), row(k))))
+    batches.run(room) { opened =>
+      var closed = 0
+      Using.resource(opened.family(Main).scan(Long.MinValue)) { scan =>
+        scan.foreach { record =>
+          opened.family(Main).remove(record.key.copy())
+          closed += 1
+          assert(clue(HotMemory.inUse) - before <= room)
+        }
+      }
+      assertEquals(closed, 20000)
+      assertEquals(Using.resource(opened.family(Main).all())(_.size), 0)
+    }
+    batches.run(room)(opened => assertEquals(Using.resource(opened.family(Main).all())(_.size), 0))
+  }
+
+  partition.test("records are written many at once, and leave nothing behind") { batches =>
+    // So many fill a segment; each has a time of its own.
+    val full = 682
+    def keys(of: Range) = of.map(k => row(k.toLong / full, k.toLong))
+    batches.run()(opened => keys(0 until 9 * full).foreach(opened.family(Main).insert(_, row(1))))
+    assertEquals(batches.written, Written(alone = 0, segments = 9, marked = 0))
+    batches.run()(opened => keys(0 until 4 * full by 2).foreach(opened.family(Main).remove(_)))
+    assertEquals(batches.written, Written(alone = 0, segments = 9, marked = 4))
+    // Of the first two nothing is left.
+    batches.run()(opened => keys(1 until 2 * full by 2).foreach(opened.family(Main).remove(_)))
+    assertEquals(batches.written, Written(alone = 0, segments = 7, marked = 2))
+    // Of the others a twentieth, which goes into one.
+    val left = (2 * full until 9 * full).filter(_ % 20 == 1)
+    batches.run() { opened =>
+      val records = opened.family(Main)
+      keys(2 * full until 9 * full)
+        .filter(k => k.getLong(1) % 20 != 1 && (records.get(k) ne null))
+        .foreach(records.remove)
+    }
+    assertEquals(batches.written, Written(alone = 0, segments = 1, marked = 0))
+    batches.restart()
+    batches.run() { opened =>
+      assertEquals(Using.resource(opened.family(Main).all())(_.map(_.key.getLong(1)).toSet), left.map(_.toLong).toSet)
+      left.foreach(k => opened.family(Main).remove(row(k.toLong / full, k.toLong)))
+    }
+    assertEquals(batches.written, Written(alone = 0, segments = 0, marked = 0))
+  }
+
+  partition.test("small batches are written with the ones before them until a segment has some size") { batches =>
+    (0L until 100L).foreach { batch =>
+      batches.run()(opened =>
+        (0L until 10L).foreach(k => opened.family(Main).insert(row(batch, batch * 10 + k), row(k)))
+      )
+    }
+    assert(batches.written.segments <= 7, batches.written)
+    batches.restart()
+    batches.run()(opened => assertEquals(opened.family(Main).all().map(_.key.getLong(1)).toSet, (0L until 1000L).toSet))
+  }
+
+  test("a setting that is no number of bytes is refused, with what to say") {
+    val conf = new SQLConf
+    conf.setConfString(HotMemory.Setting, "much")
+    val error = intercept[MullionException](HotMemory.limit(new StateStoreConf(conf)))
+    assert(error.getMessage.contains(s"${HotMemory.Setting}=much is not a number of bytes"), error.getMessage)
+  }
+}
+
+object HotPartitionSuite {
+  private val Long1 = new StructType().add("time", LongType, nullable = false)
+  private val Main =
+    FamilySpec("main", Long1.add("key", LongType, nullable = false), Long1, RecordOrder.ByFirst(1))
+  private val Large =
+    FamilySpec("large", Long1, new StructType().add("value", BinaryType, nullable = false), RecordOrder.Unordered)
+  private val Counted = FamilySpec("counted", Long1, Long1, RecordOrder.Unordered, countAt = Some(0))
+
+  /** A value of so many bytes. */
+  private def bytes(length: Int): UnsafeRow = {
+    val writer = new UnsafeRowWriter(1, length)
+    writer.reset()
+    writer.write(0, new Array[Byte](length))
+    writer.getRow
+  }
+
+  private def row(values: Long*): UnsafeRow = {
+    val made = UnsafeRow.createFromByteArray(8 + 8 * values.length, values.length)
+    values.zipWithIndex.foreach { case (value, i) => made.setLong(i, value) }
+    made
+  }
+
+  /** What RocksDB has: records under keys of their own, segments, and segments of which some is known to be gone. */
+  private final case class Written(alone: Int, segments: Int, marked: Int)
+
+  /** One partition, batch after batch. */
+  private final class Batches(folder: Path, inSegments: Boolean) {
+    private val families = Seq(Main, Large, Counted)
+    private var id = newId
+    private var provider = newProvider
+    private var under = Option.empty[RocksDbPartition]
+    private var version = 0L
+    private var modelBefore = Map.empty[Long, Long]
+    var model: Map[Long, Long] = Map.empty
+
+    /** How many records this batch has read from RocksDB. */
+    def readInStore: Long = under.get.rowsRead
+
+    def run(room: Long = 1L << 30)(work: StatePartition => Unit): Unit = {
+      val opened = open(room)
+      modelBefore = model
+      try work(opened)
+      catch { case e: Throwable => opened.abort(); opened.stores.foreach(_.abort()); throw e }
+      opened.commit()
+      version += 1
+    }
+
+    def fail(room: Long = 1L << 30)(work: StatePartition => Unit): Unit = {
+      val opened = open(room)
+      work(opened)
+      opened.abort()
+      opened.stores.foreach(_.abort())
+    }
+
+    /** The last batch is to run again. */
+    def goBack(): Unit = if (version > 0) {
+      version -= 1
+      model = modelBefore
+    }
+
+    /** It is not to run again after all. */
+    def goOn(): Unit = version += 1
+
+    def written: Written = {
+      val store = provider.getStore(version)
+      val rocks = new RocksDbPartition(store, Main, Seq(Large, Counted))
+      rocks.segments(Main, Segments.Version.empty)
+      def count(family: String) = Using.resource(store.iterator(family))(_.size)
+      try Written(Using.resource(rocks.family(Main).all())(_.size), count("main-segments"), count("main-gone"))
+      finally store.abort()
+    }
+
+    def restart(): Unit = {
+      provider.close()
+      id = newId
+      provider = newProvider
+    }
+
+    def close(): Unit = {
+      provider.close()
+      Using.resource(Files.walk(folder)) { files =>
+        files.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(Files.deleteIfExists(_): Unit)
+      }
+    }
+
+    def open(room: Long): StatePartition = {
+      val rocks = new RocksDbPartition(provider.getStore(version), Main, Seq(Large, Counted))
+      under = Some(rocks)
+      def ids = rocks.versionIds
+      val names =
+        if (inSegments) new VersionNames.InState(ids, version, ids.of(version), _ => ()) else VersionNames.None
+      HotPartition(rocks, families, version, names, room, inSegments)
+    }
+
+    private def newId = StateStoreProviderId(StateStoreId(folder.toUri.toString, 0, 0), UUID.randomUUID())
+
+    private def newProvider = {
+      val conf = PartitionOpener.confOf(StateChoice.RocksDb, new SQLConf)
+      val hadoop = new Configuration()
+      // What Spark sets for each run of a query.
+      hadoop.set("sql.streaming.runId", UUID.randomUUID().toString)
+      val encoder = RocksDbPartition.encoder(Main)
+      StateStoreProvider
+        .createAndInit(id, Main.key, Main.value, encoder, true, new StateStoreConf(conf), hadoop, false, None)
+    }
+  }
+}
