@@ -46,6 +46,15 @@ def put(app: faust.App, topic: str, *events: tuple[Any, float]) -> None:
     topics.produce(app.broker, topic, [value for value, _ in events], timestamps=[at for _, at in events])
 
 
+def test_a_topic_that_cannot_be_is_refused_where_the_program_names_it(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="topic='sales/north' is not a topic's name"):
+        app_in(tmp_path).topic("sales/north")
+    with pytest.raises(InvalidArgumentError, match="topic='shop-a b' is not a topic's name"):
+        app_in(tmp_path).agent(name="a b")(lambda stream: None)
+    with pytest.raises(InvalidArgumentError, match="topic='__mullion_batches' is where publishers note"):
+        faust.App("shop", broker="kafka://nowhere:1").channel("__mullion_batches")
+
+
 def test_a_table_that_is_removed_is_reported_and_its_state_kept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,9 @@ from mullion._app.clock import ManualClock
 from mullion.errors import InvalidArgumentError
 from mullion.topics import _outputs
 from mullion.topics._dir_topic import DirTopic
-from published import feed, is_whole, rows_of, start
+from published import feed, is_whole, rows_for, rows_of, start
+
+DECLARED = "price decimal(10, 2), of struct<d: decimal(6, 3), n: bigint>, all array<decimal(5, 1)>"
 
 
 def run(spark: SparkSession, broker: topics.Broker, checkpoint: Path) -> topics.Publisher:
@@ -260,6 +264,84 @@ def test_what_the_driver_is_told_of_a_batch_may_stop_it_before_any_of_it_is_publ
     run()
     assert rows_of(broker, "to") == list(range(10))
     assert told == [("made", b"of n")] * 2
+
+
+def publish(spark: SparkSession, broker: topics.DirBroker, checkpoint: Path, made: dict[str, list[Any]]) -> None:
+    """A query whose every batch publishes these rows, each topic's from a task of its own or from several."""
+
+    def make(batches: Any) -> Any:
+        for batch in batches:
+            for at in batch["n"].to_pylist():
+                for topic, rows in made.items():
+                    if at < len(rows):
+                        yield rows_for(topic, [rows[at]])
+
+    rows = broker.stream(spark, "in", schema="n bigint, to string").select("n").repartitionByRange(2, "n")
+    writer = rows.mapInArrow(make, topics.OUTPUTS).writeStream.foreachBatch(broker.publisher().publish)
+    writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+
+
+EXACT = Decimal("1.5")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"price": 0.5}], r"'price' is double here, and decimal\(10,2\) in the topic, whose digits a float does not"),
+        ([{"of": {"d": 0.5}}], r"'of\.d' is double here, and decimal\(6,3\) in the topic"),
+        ([{"all": [0.5]}], r"'all\[\]' is double here, and decimal\(5,1\) in the topic"),
+        ([{"of": {"n": "7"}}], r"'of\.n' is string here, and bigint in the topic"),
+        ([{"of": "text"}], r"'of' is string here, and struct<d:decimal\(6,3\),n:bigint> in the topic"),
+        ([{"of": {"D": EXACT}}], r"columns 'of\.d' and 'of\.D' differ in case alone"),
+        # Of a column that the topic has not yet, one task makes decimals and another one floats.
+        ([{"new": EXACT}, *[{}] * 8, {"new": 0.5}], r"'new' is (double|decimal\(2,1\)) here, and [dou]"),
+    ],
+)
+def test_what_does_not_fit_a_topics_decimals_and_nested_fields_is_refused_before_any_of_its_batch_is_written(
+    spark: SparkSession, tmp_path: Path, rows: list[dict[str, Any]], message: str
+) -> None:
+    broker = topics.DirBroker(tmp_path / "topics")
+    feed(broker, range(1))
+    broker.stream(spark, "sums", schema=DECLARED)
+    about = DirTopic(broker.path, "sums").about()
+    with pytest.raises(StreamingQueryException, match=message):
+        publish(spark, broker, tmp_path / "checkpoint", {"beside": [{"n": 1}], "sums": rows})
+    assert (rows_of(broker, "beside"), rows_of(broker, "sums")) == ([], [])
+    assert DirTopic(broker.path, "sums").about() == about
+
+
+def test_what_fits_a_topics_decimals_and_nested_fields_is_published_with_all_of_its_digits(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    broker = topics.DirBroker(tmp_path / "topics")
+    feed(broker, range(1))
+    stream = broker.stream(spark, "sums", schema=DECLARED)
+    made = [
+        {"price": EXACT, "of": {"d": EXACT, "n": 7}, "all": [EXACT, None]},
+        # Whole numbers are decimals of the column where they fit.
+        {"price": 12345678, "of": {"d": 3}, "all": [4, None]},
+        {"price": None, "of": None, "all": []},
+    ]
+    publish(spark, broker, tmp_path / "checkpoint", {"sums": made})
+    table = topics.read(broker, "sums")
+    kinds = [
+        pa.decimal128(10, 2),
+        pa.struct({"d": pa.decimal128(6, 3), "n": pa.int64()}),
+        pa.list_(pa.decimal128(5, 1)),
+    ]
+    assert [table.schema.field(name).type for name in ("price", "of", "all")] == kinds
+    found = sorted(table.select(["price", "of", "all"]).to_pylist(), key=repr)
+    expected: list[dict[str, Any]] = [
+        {"price": Decimal("1.50"), "of": {"d": Decimal("1.500"), "n": 7}, "all": [EXACT, None]},
+        {"price": Decimal("12345678.00"), "of": {"d": Decimal("3.000"), "n": None}, "all": [Decimal("4.0"), None]},
+        {"price": None, "of": None, "all": []},
+    ]
+    assert found == sorted(expected, key=repr)
+    # And a stream that began with the schema reads on.
+    query = stream.writeStream.format("memory").queryName("declared_sums").trigger(availableNow=True).start()
+    query.awaitTermination()
+    prices = [row.price for row in spark.table("declared_sums").collect()]
+    assert Counter(prices) == Counter(row["price"] for row in expected)
 
 
 def stop_half_way(home: Path) -> None:

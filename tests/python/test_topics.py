@@ -566,6 +566,35 @@ def test_decimals_that_are_declared_are_written_streamed_and_read_with_all_of_th
     assert topics.read(broker, "prices")["of"].to_pylist()[-1] == {"d": decimal.Decimal("1.5000")}
 
 
+def test_decimals_and_floats_are_no_one_column_wherever_they_are(broker: topics.DirBroker) -> None:
+    price = decimal.Decimal("0.10")
+    for first, second in ((price, 0.1), (0.1, price)):
+        for row in (lambda n: {"n": n}, lambda n: {"n": {"x": n}}):
+            with pytest.raises(InvalidArgumentError, match=r"column '(n|n\.x)' has one type, and data\[0\] has"):
+                topics.produce(broker, "mixed", [row(first), row(second)])
+    assert not broker.path.exists()
+
+    one = {"n": price, "of": {"d": price}, "all": [price], "f": 1.5}
+    topics.produce(broker, "prices", [one])
+    refused = [
+        ({"of": {"d": 0.25}}, r"'of\.d' is double here, and decimal\(2,2\) in the topic.* Send decimals"),
+        ({"all": [0.25]}, r"'all\[\]' is double here, and decimal\(2,2\) in the topic"),
+        ({"f": price}, r"'f' is decimal\(2,2\) here, and double in the topic, .* Send float"),
+        (pa.table({"n": pa.array([0.5], pa.float32())}), r"'n' is float here, and decimal\(2,2\) in the topic"),
+    ]
+    for rows, message in refused:
+        with pytest.raises(InvalidArgumentError, match=message):
+            topics.produce(broker, "prices", rows if isinstance(rows, pa.Table) else [rows])
+    # What fits is exact: as decimals of the column, or of a wider one.
+    topics.produce(broker, "prices", [{"of": {"d": 0}, "all": [0, None]}])
+    assert topics.read(broker, "prices").schema.field("all").type == pa.list_(pa.decimal128(2, 2))
+    topics.produce(broker, "prices", [{"of": {"d": 7}, "f": 2}])
+    found = values(topics.read(broker, "prices"))
+    assert [row["of"] and row["of"]["d"] for row in found] == [price, decimal.Decimal(0), decimal.Decimal(7)]
+    assert [row["all"] for row in found] == [[price], [decimal.Decimal(0), None], None]
+    assert [row["f"] for row in found] == [1.5, None, 2.0]
+
+
 def test_a_schema_that_is_given_is_announced_to_producers_who_then_keep_to_it(
     broker: topics.DirBroker, spark: SparkSession
 ) -> None:

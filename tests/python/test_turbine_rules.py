@@ -63,6 +63,35 @@ def made(kind: Any = win.PersistentTumbling, *, options: dict[str, Any] | None =
     return app.subscriptions[0].windows[arguments["name"]]
 
 
+TOPICS: list[tuple[str, dict[str, Any], str]] = [
+    ("dir:topics", {"publish_to": "sales/north"}, "publish_to='sales/north' is not a topic's name"),
+    ("dir:topics", {"publish_to": "_sales"}, "publish_to='_sales' is not a topic's name.* a letter or digit first"),
+    (
+        "dir:topics",
+        {"publish_to": {"close": "ok", "early": "a b"}},
+        r"publish_to\['early'\]='a b' is not a topic's",
+    ),
+    ("dir:topics", {"publish_to": {"w": "x" * 250}}, r"publish_to\['w'\]='x*' is not a topic's name.* 249 at most"),
+    ("dir:topics", {"on_error": "skip", "dead_letter": "died:"}, "dead_letter='died:' is not a topic's name"),
+    ("kafka://nowhere:1", {"publish_to": "umsätze"}, "publish_to='umsätze' is not a topic's name"),
+    ("kafka://nowhere:1", {"publish_to": {"process": ".."}}, r"publish_to\['process'\]='\.\.' is not a topic's name"),
+    (
+        "kafka://nowhere:1",
+        {"publish_to": "__mullion_batches"},
+        "publish_to='__mullion_batches' is where publisher",
+    ),
+]
+
+
+@pytest.mark.parametrize(("broker", "options", "message"), TOPICS)
+def test_a_topic_to_publish_to_that_cannot_be_is_refused_where_the_program_names_it(
+    broker: str, options: dict[str, Any], message: str
+) -> None:
+    app = turbine.App("rules", broker=broker)
+    with pytest.raises(InvalidArgumentError, match=message):
+        app.subscribe("orders", **options)
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("close", ["on_close_each", "on_close"])
 def test_each_of_the_six_windows_takes_either_form_of_callbacks_and_fires_early(kind: Any, close: str) -> None:

@@ -34,7 +34,7 @@ from mullion.faust._shards import shard_column
 from mullion.faust._store import MemoryStore
 from mullion.faust._timers import placed
 from mullion.faust._worker import Reads, Worker
-from mullion.faust.agents import Agent, Channel
+from mullion.faust.agents import Agent, Channel, Topic
 from mullion.faust.models import Record
 from mullion.topics import OUTPUTS, Broker, DirBroker, KafkaBroker
 from mullion.topics._brokers import UNFIT
@@ -87,6 +87,12 @@ class App(Program, SharedApp):
             )
         SharedApp.__init__(self, id, broker=broker, checkpoint=checkpoint, clock=clock, spark=spark)
         self.compiled = compiled
+
+    def topic(self, *names: str, **options: Any) -> Topic:
+        """A topic by name. See :meth:`Program.topic`."""
+        if len(names) == 1 and isinstance(names[0], str) and names[0]:
+            self.broker.require_topic(names[0])
+        return Program.topic(self, *names, **options)
 
     @property
     def dead_letters(self) -> str:

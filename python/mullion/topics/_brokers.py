@@ -96,6 +96,12 @@ class Broker(Protocol):
         given or remembered. A topic whose column becomes wider (ints, then floats) while the query runs fails it.
         """
 
+    def require_topic(self, topic: object, parameter: str = "topic") -> None:
+        """Refuses a name that no topic to write to can have; ``parameter`` is what gave it, for the message.
+
+        Raises :class:`InvalidArgumentError`.
+        """
+
     def session_options(self) -> dict[str, str]:
         """What a Spark session needs to read and write its topics, as options of its builder."""
 

@@ -18,7 +18,16 @@ from mullion._app.clock import Clock
 from mullion.errors import InvalidArgumentError
 from mullion.topics import _types
 from mullion.topics._brokers import Publisher, SchemaLike
-from mullion.topics._dir_topic import REVISION_AT, REVISION_DIGITS, About, DirTopic, read_rows, stored_name, taken
+from mullion.topics._dir_topic import (
+    REVISION_AT,
+    REVISION_DIGITS,
+    About,
+    DirTopic,
+    read_rows,
+    require_topic,
+    stored_name,
+    taken,
+)
 from mullion.topics._records import COLUMNS, KEY, TIMESTAMP, Data, keys_of, timestamps_of, values_of
 from mullion.topics._schemas import remember, remembered_schema, spark_schema
 
@@ -60,7 +69,7 @@ class DirBroker:
         times, names = timestamps_of(timestamps, len(values), clock), keys_of(keys, len(values))
         # Refused before anything is written.
         about = folder.about()
-        values = taken(topic, values, about)
+        values = taken(values, about)
         about.joined(topic, _types.schema_of(values.schema))
         staged = folder.stage(values, names, times)
         try:
@@ -107,6 +116,10 @@ class DirBroker:
             _require_fit(topic, about, wanted, "the query began with")
             remember(remembered, wanted)
         return _stream(spark, folder, about, wanted)
+
+    def require_topic(self, topic: object, parameter: str = "topic") -> None:
+        """See :meth:`mullion.topics.Broker.require_topic`."""
+        require_topic(topic, parameter)
 
     def session_options(self) -> dict[str, str]:
         """Nothing beside Spark."""

@@ -37,7 +37,7 @@ from pyspark.sql.types import StructType
 from mullion._app.clock import Clock, system
 from mullion.topics import _leases, _types
 from mullion.topics._brokers import columns_text
-from mullion.topics._dir_topic import About, DirTopic, Staged, replace_text, write_rows
+from mullion.topics._dir_topic import About, DirTopic, Staged, replace_text, taken, write_rows
 from mullion.topics._outputs import (
     PRINTED,
     Make,
@@ -285,8 +285,10 @@ class _Stage:
     def _write(self, file: Path, topic: str, tables: list[tuple[pa.Table, str | None]]) -> Staged:
         known = DirTopic(Path(self._home), topic).about()
         joined = known
-        for table, _ in tables:
+        for index, (given, key) in enumerate(tables):
+            table = taken(given, joined)
             joined = joined.joined(topic, _types.schema_of(table.schema))
+            tables[index] = table, key
         wanted = {column.name: column.type for column in joined.columns}
         names = dict.fromkeys(name for table, _ in tables for name in table.column_names)
         values = pa.table(

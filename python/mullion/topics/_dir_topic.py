@@ -25,7 +25,6 @@ count: a query stops at a file of a later revision than it knows.
 from __future__ import annotations
 
 import contextlib
-import decimal
 import fcntl
 import json
 import os
@@ -81,6 +80,9 @@ class TopicColumn:
                 f"{conflict.left.simpleString()} in the topic. A column keeps its type: send it as "
                 f"{conflict.left.simpleString()}, under another name, or to another topic."
             ) from None
+        inexact = _types.inexact(self.name, self.type, other)
+        if inexact is not None:
+            raise _inexact(topic, inexact)
         alike = _types.alike(kind, f"{self.name}.")
         if alike is not None:
             raise InvalidArgumentError(f"Topic {topic!r}: {why_alike(alike)}")
@@ -151,15 +153,20 @@ class Staged:
     columns: T.StructType
 
 
+def require_topic(name: object, parameter: str = "topic") -> None:
+    """Refuses what cannot be the name of a topic; ``parameter`` gave it. Raises :class:`InvalidArgumentError`."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidArgumentError(
+            f"{parameter}={name!r} is not a topic's name. Use letters, digits, '.', '_' and '-', a letter or digit "
+            "first, 249 at most."
+        )
+
+
 class DirTopic:
     """One topic of a ``dir:`` broker."""
 
     def __init__(self, home: Path, name: str) -> None:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise InvalidArgumentError(
-                f"topic={name!r} is not a topic's name. Use letters, digits, '.', '_' and '-', a letter or digit "
-                "first, 249 at most."
-            )
+        require_topic(name)
         self.name = name
         self.folder = home / name
 
@@ -281,26 +288,29 @@ class DirTopic:
             yield
 
 
-def taken(topic: str, values: pa.Table, about: About) -> pa.Table:
-    """The values as a topic takes them: whole numbers that fit a column of decimals are decimals.
+def _inexact(topic: str, conflict: _types.ConflictError) -> InvalidArgumentError:
+    """Floats and decimals in one place would make floats of all that it has."""
+    there, here = conflict.left.simpleString(), conflict.right.simpleString()
+    if isinstance(conflict.left, T.DecimalType):
+        why = f"{there} in the topic, whose digits a float does not keep. Send decimals: decimal.Decimal(str(value))."
+    else:
+        why = f"{there} in the topic, which does not keep a decimal's digits. Send float(value), or another column."
+    return InvalidArgumentError(f"Topic {topic!r}: column {conflict.path!r} is {here} here, and {why}")
 
-    Raises :class:`InvalidArgumentError` for floats in such a column, which would make floats of all that it has.
-    """
+
+def taken(values: pa.Table, about: About) -> pa.Table:
+    """The values as a topic takes them: whole numbers that fit where it has decimals are decimals."""
     for column in about.columns:
-        if not isinstance(column.type, T.DecimalType) or column.name not in values.column_names:
+        if column.name not in values.column_names:
             continue
         given = values[column.name]
-        if pa.types.is_floating(given.type):
-            raise InvalidArgumentError(
-                f"Topic {topic!r}: column {column.name!r} is double here, and {column.type.simpleString()} in the "
-                "topic, whose digits a float does not keep. Send decimals: decimal.Decimal(str(value))."
-            )
-        if pa.types.is_integer(given.type):
-            whole = [None if value is None else decimal.Decimal(value) for value in given.to_pylist()]
+        kind = _types.of_arrow(given.type)
+        wanted = _types.whole_as_decimals(kind, column.type)
+        if wanted != kind:
+            # Larger ones make the column wider.
             with contextlib.suppress(pa.ArrowInvalid):
-                # Larger ones make the column wider.
-                decimals = pa.chunked_array([pa.array(whole, _types.arrow_of(column.type))])
-                values = values.set_column(values.column_names.index(column.name), column.name, decimals)
+                fitted = _types.fit_array(given, _types.arrow_of(wanted))
+                values = values.set_column(values.column_names.index(column.name), column.name, fitted)
     return values
 
 

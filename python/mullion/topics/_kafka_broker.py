@@ -37,7 +37,6 @@ from mullion.topics._records import (
 from mullion.topics._schemas import remember, remembered_schema, spark_schema
 
 _SERVERS = re.compile(r"[^\s,/:]+:\d+(,[^\s,/:]+:\d+)*")
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 LOOKED_AT = 1000
 """How many records of each partition a schema is inferred from, its last ones."""
@@ -83,7 +82,7 @@ class KafkaBroker:
         clock: Clock | None = None,
     ) -> None:
         """See :func:`mullion.topics.produce`. Times are whole milliseconds. At its end all rows are acknowledged."""
-        _require_name(topic)
+        self.require_topic(topic)
         values = values_of(topic, data)
         times = timestamps_of(timestamps, len(values), clock).cast(pa.int64()).to_pylist()
         names = keys_of(keys, len(values)).to_pylist()
@@ -91,7 +90,7 @@ class KafkaBroker:
 
     def read(self, topic: str) -> pa.Table:
         """See :func:`mullion.topics.read`. Partitions are in order; rows of several are in order of their times."""
-        _require_name(topic)
+        _kafka_client.require_name(topic)
         return _table(topic, _kafka_client.read(self.servers, topic), exact=True)
 
     def stream(
@@ -108,7 +107,7 @@ class KafkaBroker:
         A ``schema`` that is left out is inferred from the last 1,000 records of each partition. A record that does not
         fit the schema, or is no JSON, fails the query; with ``unfit`` it comes as its text, in ``_unfit``.
         """
-        _require_name(topic)
+        _kafka_client.require_name(topic)
         if schema is not None:
             wanted = spark_schema(schema)
         else:
@@ -118,8 +117,12 @@ class KafkaBroker:
 
     def make(self, topic: str) -> None:
         """Makes a topic with the cluster's defaults, if it is not there."""
-        _require_name(topic)
+        _kafka_client.require_name(topic)
         _kafka_client.make(self.servers, topic)
+
+    def require_topic(self, topic: object, parameter: str = "topic") -> None:
+        """See :meth:`mullion.topics.Broker.require_topic`."""
+        _kafka_client.require_topic(topic, parameter)
 
     def session_options(self) -> dict[str, str]:
         """Spark's connector, of the Spark that is installed."""
@@ -321,14 +324,8 @@ def _table(topic: str, records: Sequence[_kafka_client.Record], *, exact: bool =
         # A record that was deleted has no value, and so no fields.
         values = [{} if value is None else value for value in values]
     # Spark may not tell all names apart, and Arrow does.
-    table = normal(topic, table_of_values(topic, values), apart=False)
+    # JSON has one kind of numbers: those of many digits are decimals here, and the others floats.
+    table = normal(topic, table_of_values(topic, values, _types.union), apart=False)
     return table.append_column(KEY, pa.array([record.key for record in records], pa.string())).append_column(
         TIMESTAMP, pc.divide(pa.array([record.ms for record in records], pa.float64()), 1000.0)
     )
-
-
-def _require_name(topic: object) -> None:
-    if not isinstance(topic, str) or not _NAME.fullmatch(topic) or topic in (".", ".."):
-        raise InvalidArgumentError(
-            f"topic={topic!r} is not a topic's name. Use letters, digits, '.', '_' and '-', 249 at most."
-        )

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import heapq
 import logging
+import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+BATCHES = "__mullion_batches"
+"""The topic that says which batches of which query are in topics."""
 
 WAIT_SECONDS = 30.0
 MOST_BYTES = 1_000_000_000
@@ -25,6 +31,24 @@ class Record(NamedTuple):
     ms: int
     key: str | None
     value: bytes | None
+
+
+def require_name(topic: object, parameter: str = "topic") -> None:
+    """Refuses what cannot be the name of a topic; ``parameter`` gave it. Raises :class:`InvalidArgumentError`."""
+    if not isinstance(topic, str) or not _NAME.fullmatch(topic) or topic in (".", ".."):
+        raise InvalidArgumentError(
+            f"{parameter}={topic!r} is not a topic's name. Use letters, digits, '.', '_' and '-', 249 at most."
+        )
+
+
+def require_topic(topic: object, parameter: str = "topic") -> None:
+    """The same for a topic to write to, which is not the one that publishers note their batches in."""
+    require_name(topic, parameter)
+    if topic == BATCHES:
+        raise InvalidArgumentError(
+            f"{parameter}={topic!r} is where publishers note which batches are in topics: with other rows in it, "
+            "batches would be published twice or not at all. Write to another topic."
+        )
 
 
 def make(servers: str, topic: str, partitions: int = -1, config: Mapping[str, str] | None = None) -> None:

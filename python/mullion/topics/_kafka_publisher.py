@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from mullion import _jvm
-from mullion.topics import _json, _leases
+from mullion.topics import _json, _kafka_client, _leases
 from mullion.topics._kafka_transactions import Row, Transactions
 from mullion.topics._outputs import (
     PRINTED,
@@ -222,6 +222,7 @@ class _Made:
                 texts = batch["value"].to_pylist()
                 yield _told([{"partition": partition, "printed": text} for text in texts])
                 continue
+            _kafka_client.require_topic(topic)
             table = normal(topic, pa.Table.from_batches([batch]))
             key_bytes = None if key is None else key.encode()
             for value in _json.written(table):

@@ -23,10 +23,8 @@ from typing import Any, NamedTuple, final
 
 from mullion.errors import InvalidArgumentError, MullionError
 from mullion.topics import _kafka_client
+from mullion.topics._kafka_client import BATCHES
 from mullion.topics._planned import MOST_PLANS
-
-BATCHES = "__mullion_batches"
-"""The topic that says which batches of which query are in topics."""
 
 _PARTITIONS = 32
 """How many partitions of it are in use: whoever reads one waits for all transactions that are open there."""

@@ -137,11 +137,11 @@ def _table_of_rows(topic: str, data: object) -> pa.Table:
     return table_of_values(topic, list(data))
 
 
-def table_of_values(topic: str, rows: list[Any]) -> pa.Table:
+def table_of_values(topic: str, rows: list[Any], join: _types.Join = _types.exact_union) -> pa.Table:
     """Values as a table: of the fields of records, or of what are none in the column ``value``."""
     records = [isinstance(row, Mapping) for row in rows]
     if not any(records):
-        return pa.table({VALUE: _array(topic, VALUE, rows)} if rows else {})
+        return pa.table({VALUE: _array(topic, VALUE, rows, join)} if rows else {})
     if not all(records):
         odd = records.index(False)
         raise InvalidArgumentError(
@@ -153,31 +153,31 @@ def table_of_values(topic: str, rows: list[Any]) -> pa.Table:
         require_name(topic, name, ())
     if not names:
         raise InvalidArgumentError(f"The rows for topic {topic!r} have no columns: they are all {{}}.")
-    return pa.table({name: _array(topic, name, [row.get(name) for row in rows]) for name in names})
+    return pa.table({name: _array(topic, name, [row.get(name) for row in rows], join) for name in names})
 
 
-def _array(topic: str, name: str, values: list[Any]) -> pa.Array:
+def _array(topic: str, name: str, values: list[Any], join: _types.Join) -> pa.Array:
     if any(isinstance(value, _NESTED) and is_deep(value, MOST_DEPTH) for value in values):
         raise _too_deep(topic, name)
     try:
-        kind = _types.of_values(name, values)
+        kind = _types.of_values(name, values, join)
         return pa.array(_types.values_for(values, kind), _types.arrow_of(kind))
     except _types.UnstorableError as no_type:
         raise _no_type(topic, name, no_type, no_type) from None
     except _REFUSALS as theirs:
-        raise InvalidArgumentError(f"Topic {topic!r}: {_why_no_column(name, values)}") from theirs
+        raise InvalidArgumentError(f"Topic {topic!r}: {_why_no_column(name, values, join)}") from theirs
 
 
 _REFUSALS = (_types.ConflictError, pa.ArrowException, OverflowError, TypeError, ValueError)
 """What values say that are no column."""
 
 
-def _why_no_column(name: str, values: list[Any]) -> str:
+def _why_no_column(name: str, values: list[Any], join: _types.Join) -> str:
     """The two rows that have no common type, or the one value that has none."""
     known: list[tuple[int, T.DataType]] = []
     for index, value in enumerate(values):
         try:
-            kind = _types.of_values(name, [value])
+            kind = _types.of_values(name, [value], join)
             pa.array(_types.values_for([value], kind), _types.arrow_of(kind))
         except _types.ConflictError as conflict:
             return (
@@ -191,7 +191,7 @@ def _why_no_column(name: str, values: list[Any]) -> str:
             )
         for where, other in known:
             try:
-                _types.union(name, other, kind)
+                join(name, other, kind)
             except _types.ConflictError as conflict:
                 return (
                     f"column {conflict.path!r} has one type, and data[{where}] has {values[where]!r} "

@@ -14,9 +14,9 @@ from __future__ import annotations
 import datetime
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +28,10 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _DIGITS: dict[type[T.DataType], int] = {T.ByteType: 3, T.ShortType: 5, T.IntegerType: 10, T.LongType: 19}
 _MOST_DIGITS = 38
+
+
+Join: TypeAlias = Callable[[str, T.DataType, T.DataType], T.DataType]
+"""What makes one type of two, such as :func:`union`."""
 
 
 @dataclass
@@ -64,6 +68,45 @@ def union(path: str, left: T.DataType, right: T.DataType) -> T.DataType:
     if wider is None:
         raise ConflictError(path, left, right)
     return wider
+
+
+def exact_union(path: str, left: T.DataType, right: T.DataType) -> T.DataType:
+    """The same where no decimal may become a float, which has not all of its digits."""
+    conflict = inexact(path, left, right)
+    if conflict is not None:
+        raise conflict
+    return union(path, left, right)
+
+
+def inexact(path: str, left: T.DataType, right: T.DataType) -> ConflictError | None:
+    """Where one of two types has decimals and the other one floats; ``None`` where nowhere."""
+    match left, right:
+        case T.StructType(), T.StructType():
+            both = [(f"{path}.{f.name}", f.dataType, right[f.name].dataType) for f in left if f.name in right.names]
+        case T.ArrayType(), T.ArrayType():
+            both = [(f"{path}[]", left.elementType, right.elementType)]
+        case T.MapType(), T.MapType():
+            both = [(f"{path}.key", left.keyType, right.keyType), (f"{path}.value", left.valueType, right.valueType)]
+        case (T.DecimalType(), T.DoubleType() | T.FloatType()) | (T.DoubleType() | T.FloatType(), T.DecimalType()):
+            return ConflictError(path, left, right)
+        case _:
+            both = []
+    return next((found for each in both if (found := inexact(*each)) is not None), None)
+
+
+def whole_as_decimals(kind: T.DataType, known: T.DataType) -> T.DataType:
+    """A type with decimals in the place of ints where another one has them."""
+    match kind, known:
+        case T.StructType(), T.StructType():
+            there = {field.name: field.dataType for field in known}
+            fields = [(f.name, whole_as_decimals(f.dataType, there.get(f.name, f.dataType))) for f in kind]
+            return T.StructType([T.StructField(*field) for field in fields])
+        case T.ArrayType(), T.ArrayType():
+            return T.ArrayType(whole_as_decimals(kind.elementType, known.elementType))
+        case T.MapType(), T.MapType():
+            keys = whole_as_decimals(kind.keyType, known.keyType)
+            return T.MapType(keys, whole_as_decimals(kind.valueType, known.valueType))
+    return known if isinstance(kind, _INTEGERS) and isinstance(known, T.DecimalType) else kind
 
 
 def _wider_number(left: T.DataType, right: T.DataType) -> T.DataType | None:
@@ -247,26 +290,29 @@ def _fit(values: pa.Array, want: pa.DataType) -> pa.Array:
             return pa.MapArray.from_arrays(offsets, *fitted, type=want, mask=none)
         inner = _fit(values.values.slice(first, length), want.value_type)
         return pa.ListArray.from_arrays(offsets, inner, type=want, mask=none)
+    if types.is_integer(have) and types.is_decimal(want):
+        # Arrow asks for room for the largest int there could be.
+        return values.cast(pa.decimal256(76, want.scale)).cast(want)
     # Ints beyond 2**53 lose digits as floats, and nanoseconds theirs. A time that is out of range is none.
     coarse = types.is_timestamp(have) and have.unit in ("s", "ms")
     return values.cast(want, safe=coarse)
 
 
-def of_values(path: str, values: Sequence[Any]) -> T.DataType:
+def of_values(path: str, values: Sequence[Any], join: Join = union) -> T.DataType:
     """The type of a column of Python's values; raises :class:`ConflictError` where they have none in common.
 
-    Whatever their order, their type is the union of each one's.
+    Whatever their order, their type is the union of each one's, which ``join`` makes.
     """
     classes: dict[type, list[Any]] = {}
     for value in values:
         classes.setdefault(type(value), []).append(value)
     kind: T.DataType = T.NullType()
     for one, of in classes.items():
-        kind = union(path, kind, _of_class(path, one, of))
+        kind = join(path, kind, _of_class(path, one, of, join))
     return kind
 
 
-def _of_class(path: str, one: type, values: list[Any]) -> T.DataType:
+def _of_class(path: str, one: type, values: list[Any], join: Join) -> T.DataType:
     if one in _SCALARS:
         return _SCALARS[one]
     if issubclass(one, Mapping):
@@ -275,10 +321,10 @@ def _of_class(path: str, one: type, values: list[Any]) -> T.DataType:
             if not isinstance(name, str):
                 raise TypeError(f"{name!r} is no name of a field")
         # One without fields says as little as a null.
-        fields = [T.StructField(n, of_values(f"{path}.{n}", [value.get(n) for value in values])) for n in names]
+        fields = [T.StructField(n, of_values(f"{path}.{n}", [value.get(n) for value in values], join)) for n in names]
         return T.StructType(fields) if fields else T.NullType()
     if issubclass(one, (list, tuple, set, frozenset)):
-        return T.ArrayType(of_values(f"{path}[]", [inner for value in values for inner in value]))
+        return T.ArrayType(of_values(f"{path}[]", [inner for value in values for inner in value], join))
     if issubclass(one, datetime.datetime):
         kinds = {T.TimestampNTZType() if value.tzinfo is None else T.TimestampType() for value in values}
         first, *others = kinds

@@ -59,7 +59,7 @@ from mullion.turbine import _noted, _plan, _rehearsal
 from mullion.turbine._kept import WindowSpec, specs_of
 from mullion.turbine._plan import Plan, ProcessPlan, ShardPlan, WindowPlan
 from mullion.turbine._process import Place
-from mullion.turbine._subscription import Subscription, options_of
+from mullion.turbine._subscription import Subscription, named_topics, options_of
 from mullion.turbine._together import TogetherPlan, shared_by, shared_with, why_alone_or_not
 from mullion.turbine.state import TurbineState
 from mullion.turbine.windowing import Window
@@ -137,6 +137,8 @@ class App(_App):
         options = options_of(
             topic, publish_to, partition_key, parallelism, with_kafka_timestamp, schema, on_error, dead_letter, together
         )
+        for parameter, name in named_topics(publish_to, dead_letter):
+            self.broker.require_topic(name, parameter)
 
         def subscribed(kind: Kind) -> Kind:
             if not isinstance(kind, type):

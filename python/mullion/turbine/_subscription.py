@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -158,6 +158,16 @@ def options_of(
         dead_letter,  # type: ignore[arg-type]
         together,
     )
+
+
+def named_topics(publish_to: object, dead_letter: object) -> Iterator[tuple[str, object]]:
+    """The topics that ``@app.subscribe`` was given to write to, each with what gave it."""
+    if isinstance(publish_to, Mapping):
+        yield from ((f"publish_to[{key!r}]", topic) for key, topic in publish_to.items())
+    elif publish_to is not None:
+        yield "publish_to", publish_to
+    if dead_letter is not None:
+        yield "dead_letter", dead_letter
 
 
 def topic_of(topics: Mapping[str, str], kind: str, of: str) -> str | None:

@@ -1,0 +1,157 @@
+package org.apache.spark.sql.mullion.state.header
+
+import java.nio.file.{Files, Path}
+import java.sql.Timestamp
+
+import scala.collection.mutable
+import scala.concurrent.duration.{Duration, DurationInt}
+import scala.util.Using
+
+import munit.FunSuite
+
+import org.apache.spark.sql.{functions => F, Column, DataFrame, Encoders, Row}
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.mullion.shim.Classic
+import org.apache.spark.sql.mullion.state.StateChoice
+import org.apache.spark.sql.streaming.StreamingQueryException
+
+import dev.mullion.Facade
+import dev.mullion.files.LocalFiles
+
+/** Windows that are given no rows in the batches that a query begins with: the types of what they hold are learnt when
+  * their first rows come, and from then on stay what they are.
+  */
+class UnbegunWindowsSuite extends FunSuite {
+  import UnbegunWindowsSuite._
+
+  override val munitTimeout: Duration = 5.minutes
+
+  private lazy val spark: SparkSession = Classic.session(
+    org.apache.spark.sql.SparkSession
+      .builder()
+      .master("local[2]")
+      .config("spark.ui.enabled", "false")
+      .config("spark.sql.shuffle.partitions", "2")
+      .config("spark.sql.session.timeZone", "UTC")
+      .config("spark.hadoop.fs.file.impl", classOf[LocalFiles].getName)
+      .getOrCreate()
+  )
+
+  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
+
+  override def afterAll(): Unit = spark.stop()
+
+  for (store <- Seq(StateChoice.RocksDb, StateChoice.Hdfs))
+    test(s"a window without rows takes other types when its first rows come, and keeps them (${store.name})") {
+      within { checkpoint =>
+        val query = new Runs(checkpoint)
+        def tens(kind: String): DataFrame => DataFrame =
+          rows => window(rows, 10, store, F.max(F.col("v").cast(kind)).as("top"))
+
+        // Two batches, none of whose rows are in the window.
+        assertEquals(query.run(tens("int"), unbegun = "*", Seq(nowhere), Seq(nowhere)), Nil)
+        val before = query.header
+        assert(clue(before).contains("\"INT\""))
+
+        val refused = query.refused(tens("string"), unbegun = "")
+        assert(clue(refused).contains("accumulators was [INT] and is now [STRING]"))
+        assertEquals(query.header, before, "nothing was overwritten")
+
+        // As texts 9 is more than 10.
+        val rows = Seq(Seq(at(1, 9), at(2, 10)), Seq(at(12, 7)))
+        assertEquals(query.run(tens("string"), unbegun = "*", rows: _*), Seq("9"))
+        val begun = query.header
+        assert(clue(begun).contains("\"STRING\""))
+
+        assert(clue(query.refused(tens("bigint"), unbegun = "")).contains("was [STRING] and is now [BIGINT]"))
+        assertEquals(query.header, begun, "nothing was overwritten")
+        assertEquals(query.run(tens("string"), unbegun = "", Seq(at(15, 8)), Seq(at(25, 1))), Seq("8"))
+      }
+    }
+
+  test("of windows together one without rows takes other types, and the panes of the others stay open") {
+    within { checkpoint =>
+      val query = new Runs(checkpoint)
+      def both(all: String, few: String)(rows: DataFrame): DataFrame = {
+        def max(kind: String, name: String) = F.max(F.col("v").cast(kind)).as(name)
+        // Rows between the windows of `few` are in none of them.
+        val windows = Array(
+          window(rows, 10, StateChoice.RocksDb, max(all, "all")),
+          window(rows, 1, StateChoice.RocksDb, max(few, "few"), every = 10)
+        )
+        val names = Array("all", "few")
+        Facade.together(names, windows).select(F.coalesce(F.col("all").cast("string"), F.col("few").cast("string")))
+      }
+
+      assertEquals(query.run(both("int", "int"), unbegun = "few", Seq(at(5, 9)), Seq(at(6, 10))), Nil)
+      val before = query.header
+      val refused = query.refused(both("string", "int"), unbegun = "few")
+      assert(clue(refused).contains("of the window 'all' aggregates was"))
+      assertEquals(query.header, before, "nothing was overwritten")
+
+      val rows = Seq(Seq(at(10.1, 9), at(10.2, 10)), Seq(at(35, 1)))
+      assertEquals(query.run(both("int", "string"), unbegun = "few", rows: _*).sorted, Seq("10", "10", "9"))
+      assert(clue(query.refused(both("int", "int"), unbegun = "")).contains("of the window 'few' aggregates was"))
+    }
+  }
+
+  private def window(rows: DataFrame, size: Long, state: StateChoice, value: Column, every: Long = 10): DataFrame = {
+    val options = Facade.options.copy(time = Some(F.col("ts")), state = state)
+    val spec = Facade.sliding(size * 1000000L, every * 1000000L, 0L)
+    Facade.windowed(rows, spec, Array(F.col("k")), options, Array(value))
+  }
+
+  /** The runs of a query, one after another, from one checkpoint. */
+  private final class Runs(checkpoint: Path) {
+    private val source = MemoryStream[TimedValue](spark, 2)(Encoders.product[TimedValue])
+
+    /** Runs some batches; what came out, each row's one result. */
+    def run(query: DataFrame => DataFrame, unbegun: String, batches: Seq[TimedValue]*): Seq[String] = {
+      val found = mutable.ArrayBuffer.empty[String]
+      spark.conf.set(OperatorHeader.Unbegun, unbegun)
+      val rows = source.toDF().where("v IS NOT NULL").withWatermark("ts", "0 seconds")
+      val results = query(rows)
+      val running = results
+        .select(results.columns.last)
+        .writeStream
+        .foreachBatch { (batch: org.apache.spark.sql.Dataset[Row], _: Long) =>
+          found ++= batch.collect().map(row => String.valueOf(row.get(0)))
+          ()
+        }
+        .option("checkpointLocation", checkpoint.toString)
+        .start()
+      try
+        batches.foreach { batch =>
+          source.addData(batch)
+          running.processAllAvailable()
+        }
+      finally running.stop()
+      found.toSeq
+    }
+
+    /** Why the query does not go on. */
+    def refused(query: DataFrame => DataFrame, unbegun: String): String =
+      intercept[StreamingQueryException](run(query, unbegun, Seq(nowhere))).getMessage
+
+    def header: String = Files.readString(checkpoint.resolve("state/0/_mullion/header.json"))
+  }
+
+  private def within(body: Path => Unit): Unit = {
+    val folder = Files.createTempDirectory("unbegun")
+    try body(folder)
+    finally
+      Using.resource(Files.walk(folder))(
+        _.sorted(java.util.Comparator.reverseOrder[Path]).forEach(file => { Files.deleteIfExists(file); () })
+      )
+  }
+}
+
+object UnbegunWindowsSuite {
+  final case class TimedValue(ts: Timestamp, k: Int, v: Option[Int])
+
+  /** A row that is in no window. */
+  private val nowhere = TimedValue(new Timestamp(0L), 1, None)
+
+  private def at(seconds: Double, v: Int) = TimedValue(new Timestamp((seconds * 1000).toLong), 1, Some(v))
+}
