@@ -32,7 +32,7 @@ CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 # $(call quietly,LOG,COMMAND): the command's output, only if it fails.
 quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; exit 1; }
 
-.PHONY: demo check test test-all docs pictures version bench bench-full venv jar wheel kafka lint lint-python fmt clean
+.PHONY: demo check test test-all docs pictures version bench bench-full venv jar wheel kafka delta lint lint-python fmt clean
 .DELETE_ON_ERROR:
 
 demo: venv
@@ -50,6 +50,7 @@ NOT_SLOW := 'jvm/testOnly * -- --exclude-tags=Slow'
 
 # pytest comes last, so that its closing line is the run's. Three workers on two cores, each with a Spark session of its
 # own: much of a small query's time is waiting.
+test-all: delta
 test test-all: lint-python venv kafka $(SBT_LAUNCH)
 	@echo "Scala tests ..."
 	@$(call quietly,scala-tests,$(SBT) jvm/scalafmtCheckAll $(if $(filter test,$@),$(NOT_SLOW),jvm/test))
@@ -82,6 +83,9 @@ jar: $(JAR)
 
 # What the tests with Kafka need: the JARs of a broker, and of Spark's connector.
 kafka: .build/kafka/.got
+
+# What a test of tables in Delta Lake needs.
+delta: .build/delta/.got
 
 wheel: $(WHEEL)
 
@@ -132,6 +136,14 @@ $(SBT_LAUNCH): project/build.properties | .venv/.requirements .build
 	@$(call quietly,ivy-kafka,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
 		org.apache.ivy.Main -ivy scripts/kafka.ivy.xml -types jar bundle \
 		-retrieve '.build/kafka/[conf]/[artifact]-[revision](-[classifier]).[ext]')
+	@touch $@
+
+.build/delta/.got: scripts/delta.ivy.xml | .venv/.requirements .build
+	@echo "Getting Delta Lake ..."
+	@rm -rf .build/delta
+	@$(call quietly,ivy-delta,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
+		org.apache.ivy.Main -ivy scripts/delta.ivy.xml -types jar bundle \
+		-retrieve '.build/delta/[conf]/[artifact]-[revision](-[classifier]).[ext]')
 	@touch $@
 
 # What PyFlink reads Parquet with.

@@ -8,7 +8,7 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -21,13 +21,13 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
-def kill_after(folder: Path, moment: Iterator[float], script: str) -> None:
+def kill_after(folder: Path, moment: Iterator[float], script: str, *arguments: str) -> None:
     """Runs the queries of a script in a process of their own, and kills it and its JVM once ``moment`` ends.
 
     It gives the seconds until it wants to be asked again.
     """
     process = subprocess.Popen(
-        [sys.executable, script, str(folder)],
+        [sys.executable, script, str(folder), *arguments],
         env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -85,12 +85,16 @@ def committed(checkpoint: Path) -> int:
     return len(list((checkpoint / "commits").glob("[0-9]*")))
 
 
-def session_of_its_own(home: Path, master: str = "local[2]", jars: Iterable[Path] = ()) -> SparkSession:
+def session_of_its_own(
+    home: Path, master: str = "local[2]", jars: Iterable[Path] = (), conf: Mapping[str, str] | None = None
+) -> SparkSession:
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC")
     # A short life: little is gained by compiling well. What a killed JVM leaves behind goes with the test's folder.
     builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
     builder = builder.config("spark.jars", ",".join(jar.as_uri() for jar in jars))
+    for name, value in (conf or {}).items():
+        builder = builder.config(name, value)
     # A task waits for the executor that has its state.
     builder = builder.config("spark.locality.wait", "10m")
     return mullion.configure(builder.config("spark.local.dir", str(home / "local"))).getOrCreate()

@@ -83,9 +83,10 @@ def test_stages_run_in_order_and_each_sees_what_the_others_wrote(
         )
         return ClockedQuery(out, checkpoint=tmp_path / "checkpoint")
 
+    # A batch for each file, and none without rows between them.
+    for time, n in ((1, 1), (8, 2), (26, 4)):
+        feed.write([(time * SECOND, "a", n)])
     with query() as running:
-        for time, n in ((1, 1), (8, 2), (26, 4)):
-            feed.write([(time * SECOND, "a", n)])
         assert [row.what for row in running.settle()] == [
             "process after []",
             # The rows of a batch are in panes before any of them fires, and callbacks see what process wrote.

@@ -1,0 +1,130 @@
+"""Queries whose state, keys or rows are large beside the heap that they run in, each in a process of its own.
+
+    python tests/python/small_heaps.py CASE FOLDER
+
+A case prints as JSON what it counted. A process that runs out of memory ends with an error.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import mullion
+from mullion import Session, Tumbling, windowed
+
+OOM = "-XX:+ExitOnOutOfMemoryError -XX:TieredStopAtLevel=1"
+
+
+def session(folder: Path, heap: str, cores: int, **conf: Any) -> SparkSession:
+    builder = SparkSession.builder.master(f"local[{cores}]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.memory", heap).config("spark.driver.extraJavaOptions", OOM)
+    builder = builder.config("spark.sql.shuffle.partitions", cores).config("spark.sql.session.timeZone", "UTC")
+    for name, value in conf.items():
+        builder = builder.config(name.replace("_", "."), value)
+    return mullion.configure(builder.config("spark.local.dir", str(folder / "local"))).getOrCreate()
+
+
+def write(spark: SparkSession, folder: Path, batches: int, rows: int, *columns: Column) -> None:
+    """Files of ``rows`` numbers ``n`` each, a batch a file, with columns over ``n`` and the batch's number ``b``."""
+    for b in range(batches):
+        made = spark.range(b * rows, (b + 1) * rows, 1, 1).select(
+            F.col("id").alias("n"), F.lit(b).cast("bigint").alias("b")
+        )
+        made.select("n", *columns).write.mode("append").parquet(str(folder / "in"))
+
+
+def read(spark: SparkSession, folder: Path) -> DataFrame:
+    schema = spark.read.parquet(str(folder / "in")).schema
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+
+
+def run(panes: DataFrame, folder: Path, name: str = "query") -> list[Any]:
+    """Runs to the end of its files, and gives what the operator reported of each batch."""
+    query = panes.writeStream.format("noop").option("checkpointLocation", str(folder / name))
+    running = query.trigger(availableNow=True).start()
+    running.awaitTermination()
+    reports = {r["batchId"]: r["stateOperators"][0] for r in running.recentProgress if r["stateOperators"]}
+    return [reports[b] for b in sorted(reports)]
+
+
+def at(seconds: Column) -> Column:
+    return F.timestamp_seconds(seconds).alias("ts")
+
+
+def large(column: str, kilobytes: int) -> Column:
+    """A text of its own for each number, of so many kilobytes."""
+    return F.repeat(F.sha2(F.col(column).cast("string"), 256), kilobytes * 16)
+
+
+def small_batches_of_large_keys(folder: Path) -> dict[str, Any]:
+    """200 new keys of 100 KB a batch, one partition: 1 GB of state beside 512 MB of heap."""
+    spark = session(folder, "512m", 1)
+    write(spark, folder, 50, 200, at(F.lit(1)))
+    rows = read(spark, folder).withColumn("k", large("n", 100)).withWatermark("ts", "0 seconds")
+    reports = run(windowed(rows, Tumbling("1 hour"), by="k", time="ts").agg(F.count("*")), folder)
+    return {"open": reports[-1]["customMetrics"]["panesOpen"]}
+
+
+def large_values(folder: Path) -> dict[str, Any]:
+    """Accumulators of 1 MB, 20 new ones a batch."""
+    spark = session(folder, "512m", 2)
+    write(spark, folder, 30, 20, at(F.lit(1)))
+    rows = read(spark, folder).withWatermark("ts", "0 seconds").withColumn("v", large("n", 1000))
+    reports = run(windowed(rows, Tumbling("1 hour"), by="n", time="ts").agg(F.max("v").alias("v")), folder)
+    return {"open": reports[-1]["customMetrics"]["panesOpen"]}
+
+
+def a_restart_of_many_tasks(folder: Path) -> dict[str, Any]:
+    """16 tasks at once open state of several times the heap, at the first batch and at the first after a restart."""
+    spark = session(folder, "640m", 16)
+    write(spark, folder, 10, 2_000, at(F.lit(1)))
+    rows = read(spark, folder).withColumn("k", large("n", 100)).withWatermark("ts", "0 seconds")
+    panes = windowed(rows, Tumbling("1 hour"), by="k", time="ts").agg(F.count("*"))
+    run(panes, folder)
+    write(spark, folder, 1, 100, at(F.lit(2)))
+    reports = run(panes, folder)
+    return {"open": reports[-1]["customMetrics"]["panesOpen"], "batches": len(reports)}
+
+
+def a_large_batch_of_late_rows(folder: Path) -> dict[str, Any]:
+    """Sessions with ``late="emit"``: three million late rows in one batch, each of a key of its own."""
+    spark = session(folder, "640m", 2)
+    # Rows are late by the watermark that the batch before began with.
+    write(spark, folder, 2, 10, at(F.lit(1_000_000)))
+    write(spark, folder, 1, 3_000_000, at(F.col("n") % 1000))
+    rows = read(spark, folder).withWatermark("ts", "0 seconds")
+    reports = run(windowed(rows, Session("10 seconds"), by="n", time="ts", late="emit").agg(F.count("*")), folder)
+    return {"late": sum(report["customMetrics"]["rowsLate"] for report in reports)}
+
+
+def a_window_of_many_keys_that_closes_at_once(folder: Path) -> dict[str, Any]:
+    """A million panes close in one batch."""
+    spark = session(folder, "640m", 2)
+    write(spark, folder, 4, 250_000, at(F.lit(1)))
+    write(spark, folder, 1, 1, at(F.lit(1_000_000)))
+    rows = read(spark, folder).withWatermark("ts", "0 seconds")
+    reports = run(windowed(rows, Tumbling("1 hour"), by="n", time="ts").agg(F.count("*")), folder)
+    return {"closed": sum(report["customMetrics"]["firingsClose"] for report in reports)}
+
+
+CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
+    case.__name__: case
+    for case in (
+        small_batches_of_large_keys,
+        large_values,
+        a_restart_of_many_tasks,
+        a_large_batch_of_late_rows,
+        a_window_of_many_keys_that_closes_at_once,
+    )
+}
+
+
+if __name__ == "__main__":
+    print(json.dumps(CASES[sys.argv[1]](Path(sys.argv[2]))))

@@ -1,0 +1,31 @@
+"""Large state, keys and batches in small heaps: nothing runs out of memory, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from killing import environment
+
+pytestmark = pytest.mark.slow
+
+EXPECTED = {
+    "small_batches_of_large_keys": {"open": 10_000},
+    "large_values": {"open": 600},
+    "a_restart_of_many_tasks": {"open": 20_000, "batches": 1},
+    "a_large_batch_of_late_rows": {"late": 3_000_000},
+    "a_window_of_many_keys_that_closes_at_once": {"closed": 1_000_000},
+}
+
+
+@pytest.mark.parametrize("case", EXPECTED)
+def test_a_heap_that_is_small_beside_what_a_query_holds_is_enough(case: str, tmp_path: Path) -> None:
+    script = Path(__file__).with_name("small_heaps.py")
+    command = [sys.executable, str(script), case, str(tmp_path)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == EXPECTED[case]
