@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import signal
@@ -19,7 +20,7 @@ from mullion import topics
 from mullion._app.clock import ManualClock
 from mullion._app.names import Named
 from mullion._app.report import Part, Report, where_of
-from mullion.errors import InvalidArgumentError, QueryFailedError, UnsupportedError
+from mullion.errors import InvalidArgumentError, MullionError, QueryFailedError, UnsupportedError
 from relay import Relay, Rows
 
 
@@ -77,6 +78,25 @@ def test_a_drained_program_has_processed_what_is_there_and_goes_on_from_there(tm
     topics.produce(app.broker, "numbers", [{"n": 5}])
     app.run(until="drained")
     assert column(app, "totals", "total") == [6, 6, 10]
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_program_that_another_process_runs_is_refused_before_it_plans_a_batch(tmp_path: Path) -> None:
+    app = relay_in(tmp_path)
+    app.relay("numbers", ["doubled"], double)
+    topics.produce(app.broker, "numbers", [{"n": 1}])
+    lease = app.checkpoint / "_running" / "double.lock"
+    lease.parent.mkdir(parents=True)
+    # For the system a file that is opened again is as one of another process.
+    with lease.open("a+") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(MullionError, match=r"The query relay\.double is run by another process already, "):
+            app.run(until="drained")
+        assert not (app.folder_of("double") / "query").exists()
+    app.run(until="drained")
+    assert column(app, "doubled", "n") == [2]
+    with lease.open("a+") as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @pytest.mark.usefixtures("spark")

@@ -3,6 +3,9 @@
 All queries of a program live and die together: one that fails stops the others. Stopping lets a batch that runs come to
 its end, for what is cut off is only done again.
 
+One process runs a query at a time: another is refused before it has planned a batch. Of two that plan the same one,
+Spark fails the later, which may be the process that ran first.
+
 ``drained`` goes round until no query has published rows that another one reads::
 
     round 1     clean: orders -> cleaned        totals: cleaned -> totals (nothing there yet)
@@ -31,8 +34,10 @@ from mullion import _jvm
 from mullion._app.clock import ManualClock
 from mullion._app.failures import failure_of
 from mullion._app.jobs import Job
+from mullion._app.names import folder_name
 from mullion._durations import Duration
 from mullion.errors import InvalidArgumentError
+from mullion.topics import _leases
 
 if TYPE_CHECKING:
     from mullion._app.app import App
@@ -51,7 +56,13 @@ class Query:
         self._publisher = app.broker.publisher(app.clock)
         self._app = app
         self._drain = drain
-        self.query = self._start()
+        self._lease = app.checkpoint.absolute() / "_running" / f"{folder_name(job.name)}.lock"
+        _leases.take(self._lease, self, f"{app.name}.{job.name}", done="run")
+        try:
+            self.query = self._start()
+        except BaseException:
+            _leases.release(self._lease, self)
+            raise
 
     def _start(self) -> StreamingQuery:
         app, job = self._app, self.job
@@ -119,6 +130,7 @@ class Query:
         if self.job.in_memory:
             _jvm.keep_state(self._app.spark, self.query)
         self._publisher.close()
+        _leases.release(self._lease, self)
 
     def _last_batch(self) -> int | None:
         return _jvm.last_batch_of(self.query)

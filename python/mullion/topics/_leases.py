@@ -1,4 +1,4 @@
-"""Who publishes for a query: one process at a time, for as long as it lives or until it lets go.
+"""Who runs a query or publishes for it: one process at a time, for as long as it lives or until it lets go.
 
 A lease is a lock on a file, which the system gives back when its process ends, however it does; one whose owner nobody
 refers to is given back too. Inside one process a later publisher takes it over from an earlier one: there Spark itself
@@ -22,13 +22,16 @@ _held: dict[Path, tuple[weakref.ref[object], IO[str]]] = {}
 _guard = threading.RLock()
 
 
-def take(file: Path, owner: object, query: str) -> None:
-    """Takes the lease of a query, or keeps it; raises :class:`MullionError` where another process has it."""
+def take(file: Path, owner: object, query: str, *, done: str = "published") -> None:
+    """Takes the lease of a query, or keeps it; raises :class:`MullionError` where another process has it.
+
+    ``done``: what its owner does with the query, as a participle.
+    """
     with _guard:
         held = _held.get(file)
         if held is not None and held[0]() is owner:
             return
-        _held[file] = (weakref.ref(owner), held[1] if held else _locked(file, query))
+        _held[file] = (weakref.ref(owner), held[1] if held else _locked(file, query, done))
         weakref.finalize(owner, _give_back, file)
 
 
@@ -45,7 +48,7 @@ def _give_back(file: Path) -> None:
     release(file, None)
 
 
-def _locked(file: Path, query: str) -> IO[str]:
+def _locked(file: Path, query: str, done: str) -> IO[str]:
     file.parent.mkdir(parents=True, exist_ok=True)
     lock = file.open("a+", encoding="utf-8")
     try:
@@ -55,7 +58,7 @@ def _locked(file: Path, query: str) -> IO[str]:
         who = lock.read().strip() or "another process"
         lock.close()
         raise MullionError(
-            f"The query {query} is published by {who} already, and two at once would publish its batches twice. Stop "
+            f"The query {query} is {done} by {who} already, and two at once would publish its batches twice. Stop "
             "that one first, or wait until it has ended; a program of its own needs a checkpoint of its own."
         ) from None
     lock.truncate(0)
