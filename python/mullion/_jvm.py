@@ -194,6 +194,20 @@ def json_shape(spark: SparkSession, text: Column) -> Column:
     return _as_column(facade(spark).jsonShape(_column(text)))
 
 
+def json_fit(spark: SparkSession, text: Column, schema: StructType, scalar: bool) -> Column:
+    """The same where columns hold the text's value as it is, and ``!`` where they do not.
+
+    An int in a column of floats is marked: a zero character is before the column's name. With ``scalar`` values are no
+    records, and are in the only column; without it all are records.
+    """
+    return _as_column(facade(spark).jsonFit(_column(text), schema.json(), scalar))
+
+
+def json_shard(spark: SparkSession, text: Column, field: str) -> Column:
+    """The shard of a value in JSON, by a field of it, as ``mullion.faust._shards`` has it; null where it has none."""
+    return _as_column(facade(spark).jsonShard(_column(text), field))
+
+
 def json_decimals(spark: SparkSession, text: Column, schema: StructType) -> Column:
     """Whether a text in JSON has a number with more digits after the point than the decimal that it is read as."""
     return _as_column(facade(spark).jsonDecimals(_column(text), schema.json()))

@@ -14,6 +14,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 import random_rows
 from kafka_server import KafkaServer
@@ -179,9 +180,16 @@ def records_of(spark: SparkSession, texts: list[bytes | None]) -> DataFrame:
     return records.withColumn("timestamp", F.timestamp_seconds(F.lit(0))).coalesce(1)
 
 
+def looked_at(spark: SparkSession, texts: list[bytes | None], kind: StructType) -> DataFrame:
+    """What a stream reads of texts; in ``_unfit`` those that would stop it."""
+    rows = _kafka_broker._looked_at(spark, "texts", records_of(spark, texts), kind)
+    unfit = F.when(F.col("_no_json") | F.col("_odd"), F.make_valid_utf8("_text"))
+    return rows.select(*_kafka_broker._columns_of("_parsed", kind), "_columns", unfit.alias(UNFIT))
+
+
 def test_both_readers_take_the_same_texts_for_json_and_for_the_same_records(spark: SparkSession) -> None:
     kinds = spark_schema("a bigint, b struct<x: int>, t string, f double, z string")
-    stream = _kafka_broker._parsed(spark, "texts", records_of(spark, [text for text, _ in TEXTS]), kinds, True)
+    stream = looked_at(spark, [text for text, _ in TEXTS], kinds)
     for (text, expected), row in zip(TEXTS, stream.collect(), strict=True):
         try:
             read = _json.read(text)
@@ -205,7 +213,7 @@ def test_both_readers_take_the_same_texts_for_json_and_for_the_same_records(spar
 
 def test_plain_values_are_one_value_each_and_an_object_is_a_record(spark: SparkSession) -> None:
     texts = [b"5", b' "x" ', b"null", None, b'{"value": 7}', b'5,"value":6', b"5 6", b"", b"5}", b'"x']
-    stream = _kafka_broker._parsed(spark, "plain", records_of(spark, list(texts)), spark_schema("value string"), True)
+    stream = looked_at(spark, list(texts), spark_schema("value string"))
     assert [(row["value"], row[UNFIT]) for row in stream.collect()] == [
         ("5", None),
         ("x", None),
@@ -229,19 +237,19 @@ def test_a_field_without_a_type_holds_nothing_and_a_value_in_it_stops_the_query(
         b'{"amount": 5, "tags": [null, {"amount": 8}]}',
         b'{"amount": 5, "of": {"a": {"b": 1}}}',
     ]
-    seen = _kafka_broker._parsed(spark, "void", records_of(spark, [*nothing, *more]), kind, True)
+    seen = looked_at(spark, [*nothing, *more], kind)
     rows = seen.select("amount", UNFIT).collect()
     assert [tuple(row) for row in rows[:2]] == [(5, None)] * 2
     assert [row[UNFIT] for row in rows[2:]] == [text.decode() for text in more]
     assert [field.dataType for field in seen.schema][:5] == [field.dataType for field in kind]
 
-    strict = _kafka_broker._parsed(spark, "void", records_of(spark, [*nothing, more[0]]), kind, False)
+    strict = _kafka_broker._parsed(spark, "void", records_of(spark, [*nothing, more[0]]), kind)
     said = (
         r"Topic 'void': the value at offset 2 of partition 0 does not fit the topic's columns: \{\"meta\": .* schema="
     )
     with pytest.raises(Exception, match=said):
         strict.select("amount").collect()
-    strict = _kafka_broker._parsed(spark, "void", records_of(spark, [b"{} {}"]), kind, False)
+    strict = _kafka_broker._parsed(spark, "void", records_of(spark, [b"{} {}"]), kind)
     with pytest.raises(Exception, match=r"Topic 'void': the value at offset 0 of partition 0 is no JSON: \{\} \{\}"):
         strict.select("amount").collect()
 
@@ -269,26 +277,24 @@ def test_a_number_with_more_digits_than_its_decimal_does_not_fit_and_is_not_roun
         b'{"l": [1, 2.5]}',
         b'{"m": {"a": 0.5, "b": 0.55}}',
     ]
-    seen = _kafka_broker._parsed(spark, "d", records_of(spark, [*(text for text, _ in fits), *odd]), kind, True)
+    seen = looked_at(spark, [*(text for text, _ in fits), *odd], kind)
     rows = seen.select("d", UNFIT).collect()
     assert [(row.d and str(row.d), row[UNFIT]) for row in rows[: len(fits)]] == [(value, None) for _, value in fits]
     assert [row[UNFIT] for row in rows[len(fits) :]] == [text.decode() for text in odd]
-    strict = _kafka_broker._parsed(spark, "d", records_of(spark, [fits[0][0], odd[0]]), kind, False)
+    strict = _kafka_broker._parsed(spark, "d", records_of(spark, [fits[0][0], odd[0]]), kind)
     with pytest.raises(
         Exception, match=r"Topic 'd': the value at offset 1 of partition 0 does not fit the topic's col"
     ):
         strict.select("d").collect()
 
-    plain = _kafka_broker._parsed(
-        spark, "v", records_of(spark, [b"1.5", b"1.55", b'{"value": 0.25}']), spark_schema("value decimal(5, 1)"), True
-    )
+    plain = looked_at(spark, [b"1.5", b"1.55", b'{"value": 0.25}'], spark_schema("value decimal(5, 1)"))
     assert [row[UNFIT] for row in plain.collect()] == [None, "1.55", '{"value": 0.25}']
 
 
 def test_a_kafka_topic_whose_names_differ_in_case_is_refused_as_a_stream(spark: SparkSession) -> None:
     kind = spark_schema("at struct<x: int, X: int>")
     with pytest.raises(InvalidArgumentError, match=r"columns 'at.x' and 'at.X' differ in case alone, .* schema="):
-        _kafka_broker._parsed(spark, "case", records_of(spark, [b"{}"]), kind, True)
+        _kafka_broker._parsed(spark, "case", records_of(spark, [b"{}"]), kind)
 
 
 def test_decimals_have_all_their_digits_and_maps_are_objects() -> None:

@@ -27,7 +27,7 @@ import random_rows
 from mullion import topics
 from mullion._app.clock import ManualClock
 from mullion.errors import InvalidArgumentError, MullionError
-from mullion.topics._dir_topic import DirTopic
+from mullion.topics._dir_topic import DirTopic, write_rows
 from mullion.topics._records import values_of
 
 SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
@@ -336,7 +336,8 @@ def test_producers_at_once_each_write_whole_calls_in_their_order(broker: topics.
 def test_a_file_that_a_killed_producer_left_is_not_seen(broker: topics.DirBroker, spark: SparkSession) -> None:
     topic = DirTopic(broker.path, "orders")
     topics.produce(broker, "orders", [{"n": 1}])
-    topic.stage(pa.table({"n": [2]}), pa.nulls(1, pa.string()), pa.array([0], pa.timestamp("us", "UTC")))
+    none, at = pa.nulls(1, pa.string()), pa.array([0], pa.timestamp("us", "UTC"))
+    write_rows(topic.folder / ".staged-0", pa.table({"n": [2]}), none, at, none, topic.about().schema)
 
     assert values(topics.read(broker, "orders")) == [{"n": 1}]
     assert [[row.n for row in batch] for batch in batches(broker.stream(spark, "orders"), broker.path)] == [[1]]

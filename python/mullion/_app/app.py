@@ -136,10 +136,11 @@ class App(abc.ABC):
         spark: SparkSession | None = None,
         *,
         unfit: bool = False,
+        records: bool = False,
     ) -> DataFrame:
         """A topic as a stream for a job, which remembers its schema beside its checkpoint."""
         remembered = self.folder_of(job) / f"{folder_name(topic)}.schema.json"
-        return self.broker.stream(spark or self.spark, topic, schema, remembered, unfit=unfit)
+        return self.broker.stream(spark or self.spark, topic, schema, remembered, unfit=unfit, records=records)
 
     def folder_of(self, job: str) -> Path:
         """Where a job keeps what is its own; the checkpoint of its query is in ``query`` in there."""

@@ -15,14 +15,14 @@ import io
 import itertools
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import pyarrow as pa
 
 from mullion._journal import Journal
-from mullion.errors import InvalidArgumentError, MullionError
+from mullion.errors import MullionError, WrongShardError
 from mullion.faust._aside import NotJson, clean, record_of, said
 from mullion.faust._begun import to_its_end
 from mullion.faust._context import Context, Event, Message, Sent, Shard, enter
@@ -33,10 +33,12 @@ from mullion.faust._sharding import Sharding
 from mullion.faust._shards import shard_of
 from mullion.faust._syntax import Emit, Print
 from mullion.faust.agents import Agent, DeadLetter, Timer
+from mullion.faust.models import Record
 from mullion.faust.streams import GroupBy
 from mullion.faust.tables import Table
-from mullion.topics import OUTPUTS, encoded
-from mullion.topics._brokers import NOT_TEXT, UNFIT
+from mullion.topics import OUTPUTS, _json_rows, encoded
+from mullion.topics._brokers import NOT_TEXT, UNFIT, WHOLE, whole_mark
+from mullion.topics._dir_rows import PLACE, DirRows
 from mullion.topics._outputs import PRINTED
 
 _TIMER = b"timer..."
@@ -49,7 +51,7 @@ class Reads:
     """An agent, and the column of the rows that holds its topic's values; whether a value is the one field of it.
 
     ``tells`` are the statements of one that runs in the JVM that print or yield; ``sharding`` is what its events are
-    in shards by, ``None`` where all are in one.
+    in shards by, ``None`` where all are in one. ``rows`` are those of a topic whose files have what its columns do not.
     """
 
     agent: Agent
@@ -58,6 +60,7 @@ class Reads:
     group: GroupBy | None = None
     tells: tuple[Print | Emit, ...] = ()
     sharding: Sharding | None = None
+    rows: DirRows | None = None
 
 
 @final
@@ -82,11 +85,14 @@ class Worker:
         tables: Iterable[Table],
         timers: Sequence[Timer],
         dead_letters: str,
+        *,
+        as_text: bool = False,
     ) -> None:
         self._reads = tuple(reads)
         self._tables = tuple(tables)
         self._timers = tuple(timers)
         self._dead_letters = dead_letters
+        self._as_text = as_text
 
     def __call__(self, batches: Iterator[pa.RecordBatch], state: Any) -> Iterator[pa.RecordBatch]:
         """The messages that a micro-batch of a shard partition sends, and what it prints, for the driver."""
@@ -100,7 +106,7 @@ class Worker:
             raise
         # Text that is no text, a lone surrogate, is shown as a terminal shows it.
         text = printed.getvalue().encode(errors="backslashreplace").decode()
-        yield from outputs(shard.sent, aside, self._dead_letters, text)
+        yield from outputs(shard.sent, aside, self._dead_letters, text, as_text=self._as_text)
 
     def _run(self, batches: Iterator[pa.RecordBatch], state: Any) -> tuple[Shard, list[DeadLetter]]:
         journal = Journal(state)
@@ -129,7 +135,15 @@ class Worker:
         channel, timestamp = reads.agent.channel, row["_timestamp"] / 1_000_000
         unfit, name = row.get(UNFIT), row["_key"]
         key: Any = _as_text(name)
-        value: Any = self._value(reads, row) if unfit is None else NotJson(_as_text(unfit))
+        value: Any
+        is_placed = False
+        if unfit is None:
+            value = self._value(reads, row)
+        elif reads.rows is not None and unfit.startswith(PLACE):
+            value = reads.rows.value(unfit, row["_columns"], scalar=reads.scalar)
+            unfit, is_placed = None, True
+        else:
+            value = NotJson(_as_text(unfit))
         try:
             _require_text(name, f"key of {channel.name}")
             if unfit is not None:
@@ -140,6 +154,8 @@ class Worker:
             event = Event(channel.key_of(key), channel.value_of(value), message)
             if unfit is not None and reads.sharding is not None:
                 _require_shard(reads.sharding, event, channel.name)
+            if is_placed and reads.sharding is not None:
+                _require_known_shard(reads.sharding, event, channel.name)
             return event
         except ValidationError as invalid:
             reason = str(invalid)
@@ -153,9 +169,11 @@ class Worker:
 
     def _value(self, reads: Reads, row: dict[str, Any]) -> Any:
         held = row[reads.column] or {}
+        there = row["_columns"]
+        if there is not None and WHOLE in there:
+            held = {k: int(v) if v is not None and whole_mark(k) in there else v for k, v in held.items()}
         if reads.scalar:
             return held.get("value")
-        there = row["_columns"]
         if there is None:
             # A tombstone: a message of Kafka's that has no value.
             return None
@@ -226,6 +244,17 @@ def _require_shard(sharding: Sharding, event: Event, topic: str) -> None:
         )
 
 
+def _require_known_shard(sharding: Sharding, event: Event, topic: str) -> None:
+    """A column that came after the query's start is not known where rows are distributed."""
+    key = sharding.key_of(event.key, event.value)
+    is_record = isinstance(event.value, (Mapping, Record))
+    if is_record and key is not None and shard_of(key) != event.message.shard:
+        raise WrongShardError(
+            f"The topic {topic!r} has {key!r} in {sharding.field!r}, by which the events of its agent are in shards, "
+            "and which was of another type, or not there, when the program started. Run it again: it goes on from here."
+        )
+
+
 def _of_json(text: str, topic: str) -> Any:
     """A value that did not fit the topic's columns. Raises :class:`ValidationError` where it is no JSON."""
     try:
@@ -251,46 +280,28 @@ def call(shard: Shard, timer: Timer) -> None:
 
 
 def outputs(
-    sent: Iterable[Sent], aside: Iterable[DeadLetter], dead_letters: str, printed: str = ""
+    sent: Iterable[Sent], aside: Iterable[DeadLetter], dead_letters: str, printed: str = "", *, as_text: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Messages as a publisher takes them, in order: those that follow one another and are alike are one batch.
 
-    What was ``printed`` goes with them, for the driver to print.
-
-    Raises :class:`InvalidArgumentError` for a value that no column can hold, which :meth:`Channel.send` refuses.
+    What was ``printed`` goes with them, for the driver to print. ``as_text``: whether the broker takes JSON as it is.
     """
-    records = [
-        (one.to, _text(one.key), one.value if isinstance(one.value, dict) else {"value": one.value}) for one in sent
-    ]
+    records = [(one.to, _text(one.key), one.value) for one in sent]
     for letter in aside:
         key, fields = record_of(letter)
         records.append((dead_letters, key, fields))
     rows: list[tuple[str, str | None, bytes]] = []
     if printed:
         rows.append((PRINTED, None, encoded(pa.RecordBatch.from_pylist([{"value": printed}]))))
-    # Arrow takes the fields of the first record for those of all.
-    for (to, key, _), alike in itertools.groupby(records, lambda one: (one[0], one[1], list(one[2]))):
-        rows += [(to, key, batch) for batch in _encoded(to, [record for _, _, record in alike])]
+    for (to, key), alike in itertools.groupby(records, lambda one: one[:2]):
+        values = [value for _, _, value in alike]
+        made = [_json_rows.texts(values)] if as_text else _json_rows.batches(values)
+        rows += [(to, key, encoded(batch)) for batch in made]
     if rows:
         names = [name.split()[0] for name in OUTPUTS.split(",")]
         kinds = (pa.string(), pa.string(), pa.binary())
         columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
         yield pa.RecordBatch.from_arrays(columns, names=names)
-
-
-def _encoded(topic: str, records: list[dict[str, Any]]) -> list[bytes]:
-    if not records[0]:
-        # Rows, and nothing in them.
-        return [encoded(pa.RecordBatch.from_arrays([pa.nulls(len(records))], ["none"]).select([]))]
-    try:
-        return [encoded(pa.RecordBatch.from_pylist(records))]
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError) as mixed:
-        if len(records) > 1:
-            # Where a topic's columns have types, it is the topic that says whether they fit.
-            return [batch for record in records for batch in _encoded(topic, [record])]
-        raise InvalidArgumentError(
-            f"A message for the topic {topic!r} has no place in columns: {mixed}. Send it as text."
-        ) from mixed
 
 
 def _text(key: Any) -> str | None:

@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, final
 
-import pyarrow as pa
-
 from mullion.errors import InvalidArgumentError
 from mullion.faust import _json
 from mullion.faust._absent import reply
@@ -16,7 +14,7 @@ from mullion.faust._context import Sent, context, current_event
 from mullion.faust._reading import Reading, ValidationError, reader_of
 from mullion.faust._seconds import seconds, time_us
 from mullion.faust.streams import Stream
-from mullion.topics._records import DEEPEST, is_deep, require_name
+from mullion.topics._json_rows import text_of
 
 OnError: TypeAlias = Literal["stop", "dead_letter"]
 
@@ -74,21 +72,16 @@ class Channel:
     def _publishable(self, value: Any) -> Any:
         """A value that a topic can take; what it cannot is the fault of the event that it is sent for."""
         if isinstance(value, dict):
-            for name in value:
-                require_name(self.name, name, ())
-            if all(map(_has_a_type, value)) and all(map(_has_a_type, value.values())):
+            if all(map(_is_short, value)) and all(map(_is_short, value.values())):
                 return value
-        elif _has_a_type(value):
+        elif _is_short(value):
             return value
-        # What Arrow says of the others takes ten times as long as all that is done for a message beside.
         try:
-            if is_deep(value):
-                raise ValueError(f"it has more than {DEEPEST} lists and records in one another")
-            pa.array([value])
-        except (pa.ArrowException, OverflowError, TypeError, ValueError) as theirs:
+            text_of(value)
+        except (ValueError, RecursionError) as theirs:
             raise InvalidArgumentError(
-                f"The value for {self.name!r} has no place in the columns of a topic: {theirs}. Send what is of mixed "
-                "types, or too large, as text: json.dumps(value)."
+                f"The value for {self.name!r} has no place in a topic: {theirs}. Send what is too large or too deep as "
+                "text: str(value)."
             ) from theirs
         return value
 
@@ -101,14 +94,12 @@ class Channel:
         return self._values(value, f"value of {self.name}")
 
 
-def _has_a_type(value: Any) -> bool:
-    """Whether a plain value is known to have a place in a column."""
+def _is_short(value: Any) -> bool:
+    """Whether a plain value is known to have a place in JSON."""
     kind = type(value)
-    if kind is str:
-        return value.isascii()  # type: ignore[no-any-return]
     if kind is int:
         return -(2**63) <= value < 2**63  # type: ignore[no-any-return]
-    return value is None or kind is float or kind is bool
+    return value is None or kind is str or kind is float or kind is bool
 
 
 def _reader(kind: Any, how: Reading) -> Callable[[Any, str], Any]:

@@ -38,8 +38,9 @@ from mullion.faust.agents import Agent, Channel, Topic
 from mullion.faust.models import Record
 from mullion.topics import OUTPUTS, Broker, DirBroker, KafkaBroker
 from mullion.topics._brokers import UNFIT
+from mullion.topics._dir_rows import PLACE, DirRows
 from mullion.topics._dir_topic import DirTopic, replace_text
-from mullion.topics._records import RESERVED
+from mullion.topics._records import RESERVED, TEXT
 from mullion.topics._schemas import remembered_schema
 
 _JOB = "agents"
@@ -166,10 +167,10 @@ class App(Program, SharedApp):
 
     def _known_columns(self, topic: str) -> StructType | None:
         """The columns of a topic's values, where they are known without Spark."""
-        remembered = remembered_schema(self.folder_of(_JOB) / f"{folder_name(topic)}.schema.json")
-        if remembered is not None or not isinstance(self.broker, DirBroker):
-            return remembered
-        return DirTopic(self.broker.path, topic).about().schema or None
+        if not isinstance(self.broker, DirBroker):
+            return remembered_schema(self.folder_of(_JOB) / f"{folder_name(topic)}.schema.json")
+        about = DirTopic(self.broker.path, topic).about()
+        return StructType([field for field in about.schema if field.name != TEXT]) or None
 
     # -- the query
 
@@ -187,7 +188,7 @@ class App(Program, SharedApp):
         folds: dict[int, tuple[str, bool, Decided]] = {}
         rows: DataFrame | None = None
         tables = functools.cache(reached)
-        streams = {name: self._stream_of(name, _schema_of(self.topics[name].value_type)) for name in topics}
+        streams = {name: self._stream_of(self.topics[name]) for name in topics}
         shardings = {agent.name: _sharding_of(agent, streams[agent.channel.name].schema) for agent in agents}
         sharded = all(one.field is not None for one in shardings.values())
         self._require_begun_so(topics, {name: one.field if sharded else None for name, one in shardings.items()})
@@ -208,12 +209,15 @@ class App(Program, SharedApp):
             for number, agent in enumerate(agents):
                 if agent.channel.name == name:
                     sharding = shardings[agent.name] if sharded else None
-                    shard = F.lit("") if sharding is None else _shard_column(agent, sharding, value, columns, unfit)
+                    shard = (
+                        F.lit("") if sharding is None else _shard_column(spark, agent, sharding, value, columns, unfit)
+                    )
                     places.append(F.struct(F.lit(number).cast("int").alias("_agent"), shard.alias("_shard")))
                     decided = self._decided(agent, columns, tables)
                     if decided.jvm:
                         folds[number] = (column, scalar, decided)
-                    reads[number] = Reads(agent, column, scalar, decided.group, decided.tells, sharding)
+                    files = DirRows(self.broker.path, name) if isinstance(self.broker, DirBroker) else None
+                    reads[number] = Reads(agent, column, scalar, decided.group, decided.tells, sharding, files)
             place = places[0] if len(places) == 1 else F.explode(F.array(*places))
             mine = of_topic.withColumn("_place", place).select("*", "_place.*").drop("_place")
             rows = mine if rows is None else rows.unionByName(mine, allowMissingColumns=True)
@@ -228,7 +232,11 @@ class App(Program, SharedApp):
         # takes times as microseconds, whole.
         timed = numbered.withColumn("_timestamp", F.unix_micros("_timestamp"))
         worker = Worker(
-            [reads[number] for number in sorted(reads)], self.tables.values(), placed(self.timers), self.dead_letters
+            [reads[number] for number in sorted(reads)],
+            self.tables.values(),
+            placed(self.timers),
+            self.dead_letters,
+            as_text=isinstance(self.broker, KafkaBroker),
         )
         told = _compiled.program(folds, self.tables, worker.begins(), sharded) if folds else None
         made: DataFrame = stateful_map(
@@ -277,14 +285,17 @@ class App(Program, SharedApp):
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_text(file, json.dumps({"topics": topics, "shards": {**known["shards"], **shards}}))
 
-    def _stream_of(self, topic: str, otherwise: str | None) -> DataFrame:
+    def _stream_of(self, topic: Channel) -> DataFrame:
         """A topic as a stream, by the columns that it has; one that nobody has written to by those of its type."""
+        records = _is_record(topic.value_type)
+        # Asked here in any case: what a record's types are, a worker need not know by their names.
+        otherwise = _schema_of(topic.value_type)
         try:
-            return self.stream(_JOB, topic, unfit=True)
+            return self.stream(_JOB, topic.name, unfit=True, records=records)
         except InvalidArgumentError:
             if otherwise is None:
                 raise
-            return self.stream(_JOB, topic, otherwise, unfit=True)
+            return self.stream(_JOB, topic.name, otherwise, unfit=True, records=records)
 
     def _run_tasks(self) -> None:
         if not self.tasks:
@@ -300,7 +311,7 @@ class App(Program, SharedApp):
             runner.run(run())
         for sent in shard.sent:
             key = None if sent.key is None else str(sent.key)
-            self.broker.produce(sent.to, [sent.value], [sent.timestamp], [key], clock=self.clock)
+            self.broker.produce_json(sent.to, [sent.value], [sent.timestamp], [key])
 
     def __getstate__(self) -> dict[str, Any]:
         # An agent that names the App takes it along to the workers, which have no session, and the clock of the batch.
@@ -327,7 +338,9 @@ def _sharding_of(agent: Agent, columns: StructType | None) -> Sharding:
     return sharding_of(agent, steps_of(agent), _group_of(agent), columns)
 
 
-def _shard_column(agent: Agent, sharding: Sharding, value: Column, columns: StructType, unfit: bool) -> Column:
+def _shard_column(
+    spark: SparkSession, agent: Agent, sharding: Sharding, value: Column, columns: StructType, unfit: bool
+) -> Column:
     """The shard of each row of a topic, by the rule of the keys of tables.
 
     ``columns`` are those of its ``value``; ``unfit`` says whether there are rows that do not fit them.
@@ -343,10 +356,8 @@ def _shard_column(agent: Agent, sharding: Sharding, value: Column, columns: Stru
         )
     shard = shard_column(value[sharding.field], kinds[sharding.field]) if known else F.lit(None).cast("string")
     if unfit:
-        path = (
-            "$" if list(kinds) == ["value"] and not _is_record(agent.channel.value_type) else f"$['{sharding.field}']"
-        )
-        shard = F.when(F.col(UNFIT).isNotNull(), F.get_json_object(UNFIT, path)).otherwise(shard)
+        is_text = F.col(UNFIT).isNotNull() & ~F.col(UNFIT).startswith(PLACE)
+        shard = F.when(is_text, _jvm.json_shard(spark, F.col(UNFIT), sharding.field)).otherwise(shard)
     return F.coalesce(shard, F.lit(sharding.default))
 
 

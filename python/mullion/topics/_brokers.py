@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -70,6 +70,11 @@ class Broker(Protocol):
     ) -> None:
         """See :func:`mullion.topics.produce`."""
 
+    def produce_json(
+        self, topic: str, values: Sequence[Any], timestamps: Sequence[float], keys: Sequence[str | None]
+    ) -> None:
+        """Appends values as JSON has them, whatever their shape."""
+
     def read(self, topic: str) -> pa.Table:
         """See :func:`mullion.topics.read`."""
 
@@ -81,13 +86,16 @@ class Broker(Protocol):
         remembered: str | os.PathLike[str] | None = None,
         *,
         unfit: bool = False,
+        records: bool = False,
     ) -> DataFrame:
         """A topic as a stream: the columns of its values, ``_key`` string, ``_timestamp`` timestamp, ``_columns``.
 
         - ``schema``: of the values. Left out, it is the topic's when the query first starts.
         - ``remembered``: a file beside the checkpoint, which a schema that was left out is written to, and kept in.
-        - ``unfit``: whether a row that does not fit the schema is to come as its text, in :data:`UNFIT`, where a topic
-          may have such rows.
+        - ``unfit``: whether each row is to be what was sent: one that the columns do not hold as it is comes as its
+          text, or as the place where it is to be read, in :data:`UNFIT`. Ints in columns of floats are marked then, see
+          :func:`whole_mark`.
+        - ``records``: with ``unfit``, whether values are records even where ``value`` is their only field.
 
         ``_columns`` says which columns there were; see :func:`has_columns`. The schema is fixed when a query starts:
         columns that come later are not seen.
@@ -156,6 +164,19 @@ SEPARATOR = "\n"
 def column_mark(name: str) -> str:
     """What ``_columns`` holds for a column."""
     return f"{SEPARATOR}{name}{SEPARATOR}"
+
+
+WHOLE = "\0"
+"""Before a name in ``_columns``, once more: the value is an int, in a column of floats."""
+
+
+SCALAR = "\n\n"
+"""Ends ``_columns`` of a value that is known to be no record: the mark of a column without a name."""
+
+
+def whole_mark(name: str) -> str:
+    """What ``_columns`` holds for an int in a column of floats, beside the column's own mark."""
+    return column_mark(f"{WHOLE}{name}")
 
 
 def columns_text(names: Iterable[str]) -> str:

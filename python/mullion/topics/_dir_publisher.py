@@ -24,7 +24,7 @@ import json
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -35,8 +35,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from mullion._app.clock import Clock, system
-from mullion.topics import _leases, _types
+from mullion.topics import _json_rows, _leases, _types
 from mullion.topics._brokers import columns_text
+from mullion.topics._dir_json import filed
 from mullion.topics._dir_topic import About, DirTopic, Staged, replace_text, taken, write_rows
 from mullion.topics._outputs import (
     PRINTED,
@@ -250,6 +251,7 @@ class _Stage:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         topics: dict[str, list[tuple[pa.Table, str | None]]] = {}
+        json_topics: dict[str, list[tuple[pa.RecordBatch, str | None]]] = {}
         notes: dict[Note, None] = {}
         partition = partition_of_task()
         printed: list[dict[str, Any]] = []
@@ -260,23 +262,29 @@ class _Stage:
                 texts = batch["value"].to_pylist()
                 printed += [{"partition": partition, "topic": PRINTED, "file": text} for text in texts]
                 continue
+            if _json_rows.is_json(batch):
+                json_topics.setdefault(topic, []).append((batch, key))
+                continue
             table = normal(topic, pa.Table.from_batches([batch]))
             if table.num_rows:
                 topics.setdefault(topic, []).append((table, key))
         told: list[dict[str, Any]] = [{"callback": note.callback, "note": note.says} for note in notes]
         told += printed
         Path(self._staging).mkdir(parents=True, exist_ok=True)
-        for topic, tables in topics.items():
+        written: list[tuple[str, list[Any], Callable[[Path, str, list[Any]], Staged]]]
+        written = [(topic, rows, self._write) for topic, rows in topics.items()]
+        written += [(topic, rows, self._write_json) for topic, rows in json_topics.items()]
+        for topic, rows, write in written:
             # A task that is tried again has another file: the driver learns of the one that counts.
             file = Path(self._staging) / uuid.uuid4().hex
-            staged = self._write(file, topic, tables)
+            staged = write(file, topic, rows)
             told.append(
                 {
                     "partition": partition,
                     "topic": topic,
                     "file": str(file),
                     "columns": json.dumps(staged.columns.jsonValue()),
-                    "rows": sum(table.num_rows for table, _ in tables),
+                    "rows": sum(table.num_rows for table, _ in rows),
                 }
             )
         if told:
@@ -304,10 +312,21 @@ class _Stage:
                 for name in names
             }
         )
-        keys = pa.concat_arrays([pa.repeat(pa.scalar(key, pa.string()), table.num_rows) for table, key in tables])
+        keys = _keys(tables)
         came = pa.concat_arrays([pa.repeat(columns_text(table.column_names), table.num_rows) for table, _ in tables])
-        times = pa.repeat(pa.scalar(self._now_us, pa.int64()), len(keys)).cast(TIMESTAMP_TYPE)
-        return write_rows(file, values, keys, times, came, known.schema)
+        return write_rows(file, values, keys, self._times(len(keys)), came, known.schema)
+
+    def _write_json(self, file: Path, topic: str, batches: list[tuple[pa.RecordBatch, str | None]]) -> Staged:
+        known = DirTopic(Path(self._home), topic).about().schema
+        rows, keys = filed([batch for batch, _ in batches], known), _keys(batches)
+        return write_rows(file, rows.values, keys, self._times(len(keys)), rows.columns, known, rows.sent)
+
+    def _times(self, count: int) -> pa.Array:
+        return pa.repeat(pa.scalar(self._now_us, pa.int64()), count).cast(TIMESTAMP_TYPE)
+
+
+def _keys(batches: Iterable[tuple[Any, str | None]]) -> pa.Array:
+    return pa.concat_arrays([pa.repeat(pa.scalar(key, pa.string()), batch.num_rows) for batch, key in batches])
 
 
 def _piece(table: pa.Table, name: str, kind: pa.DataType) -> pa.ChunkedArray:

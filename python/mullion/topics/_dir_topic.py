@@ -53,6 +53,9 @@ _MOST_ROWS_IN_A_GROUP = 1 << 26
 _TAIL = 1024
 """A line of a manifest is shorter."""
 
+SENT = "_sent"
+"""What files call the texts of rows that columns show in other types than they were sent in."""
+
 REVISION_AT, REVISION_DIGITS = 13, 6
 """Where a file's name bears its revision."""
 
@@ -262,11 +265,15 @@ class DirTopic:
             manifest.truncate()
             manifest.write("".join(f"{name}\n" for name in names).encode("ascii"))
 
-    def stage(self, values: pa.Table, keys: pa.Array, timestamps: pa.Array) -> Staged:
-        """Writes rows to a file that can be appended."""
+    @contextlib.contextmanager
+    def staging(self) -> Iterator[Path]:
+        """A place for a file that is to be appended, which is gone in the end."""
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / f".staged-{uuid.uuid4().hex}"
-        return write_rows(file, values, keys, timestamps, pa.nulls(len(keys), pa.string()), self.about().schema)
+        try:
+            yield file
+        finally:
+            file.unlink(missing_ok=True)
 
     def _write_note(self, about: About) -> None:
         replace_text(self._note, about.json())
@@ -315,12 +322,19 @@ def taken(values: pa.Table, about: About) -> pa.Table:
 
 
 def write_rows(
-    file: Path, values: pa.Table, keys: pa.Array, timestamps: pa.Array, columns: pa.Array, known: T.StructType
+    file: Path,
+    values: pa.Table,
+    keys: pa.Array,
+    timestamps: pa.Array,
+    columns: pa.Array,
+    known: T.StructType,
+    sent: pa.Array | None = None,
 ) -> Staged:
     """Writes rows as the files of topics have them.
 
     ``columns`` says of each row which columns it came with, null for all of them. Columns that ``known`` has a wider
-    type for are written in it.
+    type for are written in it. ``sent`` are the texts of rows that columns show in other types, see
+    :mod:`mullion.topics._dir_json`.
     """
     kinds = {field.name: field.dataType for field in known}
     stored: dict[str, Any] = {}
@@ -336,6 +350,8 @@ def write_rows(
     stored[KEY] = keys
     stored[TIMESTAMP] = timestamps.cast(TIMESTAMP_TYPE)
     stored[COLUMNS] = columns.fill_null(columns_text(values.column_names))
+    if sent is not None:
+        stored[SENT] = sent
     # A row group is read by one task, so its rows stay in order.
     pq.write_table(pa.table(stored), file, row_group_size=_MOST_ROWS_IN_A_GROUP)
     return Staged(file, T.StructType(fields))

@@ -45,7 +45,8 @@ def schema_of_most(records: Iterable[Mapping[str, Any]]) -> T.StructType:
 
 
 def _is_name(name: str) -> bool:
-    return bool(name) and "\n" not in name and name not in (*RESERVED, UNFIT)
+    # A zero character at the beginning is a mark of the topics' own.
+    return bool(name) and "\n" not in name and name[0] != "\0" and name not in (*RESERVED, UNFIT)
 
 
 def _kind_of(value: Any) -> T.DataType | None:

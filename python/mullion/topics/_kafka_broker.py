@@ -22,6 +22,7 @@ from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.topics import _json, _kafka_client, _types
 from mullion.topics._brokers import NOT_TEXT, UNFIT, Publisher, SchemaLike, column_mark
 from mullion.topics._inferred import schema_of_most
+from mullion.topics._json_rows import text_of
 from mullion.topics._records import (
     COLUMNS,
     KEY,
@@ -88,6 +89,17 @@ class KafkaBroker:
         names = keys_of(keys, len(values)).to_pylist()
         _kafka_client.produce(self.servers, topic, zip(names, _json.written(values), times, strict=True))
 
+    def produce_json(
+        self, topic: str, values: Sequence[Any], timestamps: Sequence[float], keys: Sequence[str | None]
+    ) -> None:
+        """See :meth:`mullion.topics.Broker.produce_json`."""
+        self.require_topic(topic)
+        times = timestamps_of(timestamps, len(values), None).cast(pa.int64()).to_pylist()
+        texts = [text_of(value).encode() for value in values]
+        _kafka_client.produce(
+            self.servers, topic, zip(keys_of(keys, len(values)).to_pylist(), texts, times, strict=True)
+        )
+
     def read(self, topic: str) -> pa.Table:
         """See :func:`mullion.topics.read`. Partitions are in order; rows of several are in order of their times."""
         _kafka_client.require_name(topic)
@@ -101,19 +113,25 @@ class KafkaBroker:
         remembered: str | os.PathLike[str] | None = None,
         *,
         unfit: bool = False,
+        records: bool = False,
     ) -> DataFrame:
         """See :meth:`mullion.topics.Broker.stream`. It begins with the topic's first row that is still there.
 
         A ``schema`` that is left out is inferred from the last 1,000 records of each partition. A record that does not
-        fit the schema, or is no JSON, fails the query; with ``unfit`` it comes as its text, in ``_unfit``.
+        fit the schema, or is no JSON, fails the query. With ``unfit`` one that the columns do not hold as it is comes
+        as its text, in ``_unfit``; and fields that are new in a topic have columns from the next start on.
         """
         _kafka_client.require_name(topic)
         if schema is not None:
             wanted = spark_schema(schema)
         else:
-            wanted = remembered_schema(remembered) or self._inferred(topic, unfit)
+            known = remembered_schema(remembered)
+            wanted = self._inferred(topic, unfit) if known is None else self._grown(topic, known) if unfit else known
             remember(remembered, wanted)
-        return _parsed(spark, topic, self._source(spark, topic), wanted, unfit)
+        rows = self._source(spark, topic)
+        if unfit:
+            return _as_sent(spark, topic, rows, wanted, scalar=wanted.names == [VALUE] and not records)
+        return _parsed(spark, topic, rows, wanted)
 
     def make(self, topic: str) -> None:
         """Makes a topic with the cluster's defaults, if it is not there."""
@@ -143,12 +161,23 @@ class KafkaBroker:
             schema = schema_of_most({VALUE: value} for value in fit)
         else:
             schema = _types.schema_of(_table(topic, records).drop_columns([KEY, TIMESTAMP]).schema)
+        if not len(schema) and unfit and records:
+            # What no column can hold comes as text.
+            return T.StructType([T.StructField(VALUE, T.NullType())])
         if not len(schema):
             raise InvalidArgumentError(
                 f"Topic {topic!r} of {self.url} has no rows yet, and so no columns. Say which it will have with "
                 "schema='region string, amount double', or produce the first rows before the query starts."
             )
         return schema
+
+    def _grown(self, topic: str, known: T.StructType) -> T.StructType:
+        """The columns that a query has begun with, and those of fields that came later."""
+        fit = _fit(_kafka_client.read(self.servers, topic, last=LOOKED_AT))
+        if not all(isinstance(value, dict) for value in fit):
+            return known
+        names = {name.lower() for name in known.names}
+        return T.StructType([*known, *(field for field in schema_of_most(fit) if field.name.lower() not in names)])
 
     def _source(self, spark: SparkSession, topic: str) -> DataFrame:
         # The source asks for a topic's partitions when it starts, and fails where there is no topic.
@@ -174,71 +203,116 @@ class KafkaBroker:
             ) from theirs
 
 
-def _parsed(spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType, unfit: bool) -> DataFrame:
-    """Kafka's records as rows of a topic.
+def _parsed(spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType) -> DataFrame:
+    """Kafka's records as rows of a topic, of which one that does not fit fails the query.
 
-    A record that says null, and a tombstone, which has no value, have no fields, and with ``unfit`` null for
-    ``_columns``.
+    A record that says null, and a tombstone, which has no value, have no fields.
     """
+    read = _all_readable(wanted)
+    fix = (
+        f"The columns are {wanted.simpleString()}. Give those that the records have with schema=; a query that has "
+        "run with other columns needs a new checkpoint."
+    )
+    parsed = F.when(F.col("_no_json"), _raise(topic, "is no JSON", "What is read here must be JSON.", read))
+    parsed = parsed.when(F.col("_odd"), _raise(topic, "does not fit the topic's columns", fix, read))
+    rows = _looked_at(spark, topic, records, wanted).withColumn("_parsed", parsed.otherwise(F.col("_parsed")))
+    return rows.select(*_columns_of("_parsed", wanted), KEY, TIMESTAMP, COLUMNS)
+
+
+def _looked_at(spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType) -> DataFrame:
+    """What Spark reads of records, and whether it is what they say."""
     _require_apart(topic, wanted)
-    read = T.StructType([T.StructField(field.name, _readable(field.dataType)) for field in wanted])
-    text, key = F.col("value").cast("string"), F.col("key").cast("string")
-    if unfit:
-        # What is no text comes as its bytes.
-        key = F.when(F.is_valid_utf8(key), key).when(key.isNotNull(), _bytes_of("key"))
+    text = F.col("value").cast("string")
     records = records.select(
         text.alias("_text"),
         _jvm.json_shape(spark, text).alias("_shape"),
-        key.alias(KEY),
+        F.col("key").cast("string").alias(KEY),
         F.col("timestamp").alias(TIMESTAMP),
-        *([_bytes_of("value").alias("_bytes")] if unfit else []),
         F.concat(F.lit("at offset "), F.col("offset"), F.lit(" of partition "), F.col("partition")).alias("_where"),
     )
-    shape, json = F.col("_shape"), F.col("_text")
-    record = shape.startswith("{")
-    no_json = shape.isNull() & F.col("_text").isNotNull()
-    nothing = F.when(no_json | (shape != "n"), "") if unfit else F.lit("")
+    shape, json, nothing = F.col("_shape"), F.col("_text"), F.lit("")
+    is_object = shape.startswith("{")
     if wanted.names == [VALUE]:
         # As the field of a record, for what from_json reads begins with a bracket.
-        json = F.when(record, json).otherwise(F.concat(F.lit(f'{{"{VALUE}":'), json, F.lit("}")))
-        nothing = F.lit(column_mark(VALUE))
-    schema = T.StructType([*read, T.StructField(UNFIT, T.StringType())])
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNFIT, "allowSingleQuotes": "false"}
-    rows = records.select(
-        "_text",
-        "_shape",
-        "_where",
-        *(["_bytes"] if unfit else []),
-        F.from_json(F.when(shape != "n", json), schema, options).alias("_parsed"),
-        KEY,
-        TIMESTAMP,
-        F.when(record, F.expr("substring(_shape, 2)")).otherwise(nothing).alias(COLUMNS),
+        json, nothing = F.when(is_object, json).otherwise(_in_record(json)), F.lit(column_mark(VALUE))
+    rows = records.withColumns(
+        {
+            "_parsed": _from_json(F.when(shape != "n", json), _all_readable(wanted)),
+            COLUMNS: F.when(is_object, _marks(shape)).otherwise(nothing),
+            "_no_json": shape.isNull() & F.col("_text").isNotNull(),
+        }
     )
     odd = F.col(f"_parsed.{UNFIT}").isNotNull()
-    fields = {field.name: F.col("_parsed").getField(field.name) for field in read}
-    for name, kind in ((field.name, field.dataType) for field in wanted):
-        odd |= _is_more(fields[name], kind)
+    for field in wanted:
+        odd |= _is_more(F.col("_parsed").getField(field.name), field.dataType)
     if _types.has_decimals(wanted):
         # from_json rounds what has more digits than its decimal.
         odd |= F.coalesce(_jvm.json_decimals(spark, json, wanted), F.lit(False))
-    parsed, told = F.col("_parsed"), F.lit(None)
-    if unfit:
-        told = F.when(~F.is_valid_utf8("_text"), F.col("_bytes"))
-        told = told.when(no_json | odd | F.col(KEY).startswith(NOT_TEXT), F.coalesce("_text", F.lit("null")))
-    else:
-        parsed = F.when(no_json, _raise(topic, "is no JSON", "What is read here must be JSON.", read))
-        fix = (
-            f"The columns are {wanted.simpleString()}. Give those that the records have with schema=; a query that has "
-            "run with other columns needs a new checkpoint."
+    return rows.withColumn("_odd", odd)
+
+
+def _as_sent(spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType, *, scalar: bool) -> DataFrame:
+    """Kafka's records as rows of a topic, of which each is what was sent: in columns, or else as its text.
+
+    Where values are records, one that says null, and a tombstone, have null for ``_columns``.
+    """
+    _require_apart(topic, wanted)
+    read = _all_readable(wanted)
+    text, key = F.col("value").cast("string"), F.col("key").cast("string")
+    # What is no text comes as its bytes.
+    key = F.when(F.is_valid_utf8(key), key).when(key.isNotNull(), _bytes_of("key"))
+    shape, json = F.col("_shape"), F.col("_text")
+    fits = F.coalesce(~shape.isin("!", "n"), F.lit(False))
+    marks, nothing = _marks(shape), F.lit(None).cast("string")
+    if scalar:
+        json, nothing = _in_record(json), F.lit(column_mark(VALUE))
+        marks = F.concat(nothing, marks)
+    rows = records.select(
+        text.alias("_text"),
+        _jvm.json_fit(spark, text, wanted, scalar).alias("_shape"),
+        key.alias(KEY),
+        F.col("timestamp").alias(TIMESTAMP),
+        _bytes_of("value").alias("_bytes"),
+    ).select(
+        "_text",
+        "_shape",
+        "_bytes",
+        _from_json(F.when(fits, json), read).alias("_parsed"),
+        KEY,
+        TIMESTAMP,
+        F.when(fits, marks).when(F.coalesce(shape == "!", F.lit(False)), "").otherwise(nothing).alias(COLUMNS),
+    )
+    no_json = shape.isNull() & F.col("_text").isNotNull()
+    odd = no_json | (shape == "!") | F.col(f"_parsed.{UNFIT}").isNotNull() | F.col(KEY).startswith(NOT_TEXT)
+    told = F.when(~F.is_valid_utf8("_text"), F.col("_bytes")).when(odd, F.coalesce("_text", F.lit("null")))
+    return rows.select(*_columns_of("_parsed", wanted), told.alias(UNFIT), KEY, TIMESTAMP, COLUMNS)
+
+
+def _marks(shape: Column) -> Column:
+    return F.substring(shape, 2, 2**31 - 1)
+
+
+def _in_record(json: Column) -> Column:
+    return F.concat(F.lit(f'{{"{VALUE}":'), json, F.lit("}"))
+
+
+def _all_readable(wanted: T.StructType) -> T.StructType:
+    return T.StructType([T.StructField(field.name, _readable(field.dataType)) for field in wanted])
+
+
+def _from_json(json: Column, read: T.StructType) -> Column:
+    schema = T.StructType([*read, T.StructField(UNFIT, T.StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNFIT, "allowSingleQuotes": "false"}
+    return F.from_json(json, schema, options)
+
+
+def _columns_of(parsed: str, wanted: T.StructType) -> list[Column]:
+    return [
+        _types.fit_column(F.col(parsed).getField(field.name), _readable(field.dataType), field.dataType).alias(
+            field.name
         )
-        parsed = parsed.when(odd, _raise(topic, "does not fit the topic's columns", fix, read))
-        parsed = parsed.otherwise(F.col("_parsed"))
-    rows = rows.select(parsed.alias("_parsed"), KEY, TIMESTAMP, COLUMNS, told.alias(UNFIT))
-    columns = [
-        _types.fit_column(F.col("_parsed").getField(name), read[name].dataType, wanted[name].dataType).alias(name)
-        for name in wanted.names
+        for field in wanted
     ]
-    return rows.select(*columns, *([UNFIT] if unfit else []), KEY, TIMESTAMP, COLUMNS)
 
 
 def _bytes_of(column: str) -> Column:

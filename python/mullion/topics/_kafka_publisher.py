@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from mullion import _jvm
-from mullion.topics import _json, _kafka_client, _leases
+from mullion.topics import _json, _json_rows, _kafka_client, _leases
 from mullion.topics._kafka_transactions import Row, Transactions
 from mullion.topics._outputs import (
     PRINTED,
@@ -223,9 +223,8 @@ class _Made:
                 yield _told([{"partition": partition, "printed": text} for text in texts])
                 continue
             _kafka_client.require_topic(topic)
-            table = normal(topic, pa.Table.from_batches([batch]))
             key_bytes = None if key is None else key.encode()
-            for value in _json.written(table):
+            for value in _values(topic, batch):
                 piece.append(Row(topic, key_bytes, value))
                 size += len(value)
                 if size > _PIECE:
@@ -236,6 +235,12 @@ class _Made:
             told.append({"partition": partition, "left": total})
         if told:
             yield _told(told)
+
+
+def _values(topic: str, batch: pa.RecordBatch) -> list[bytes]:
+    if _json_rows.is_json(batch):
+        return [text.encode() for text in _json_rows.texts_in(batch)]
+    return _json.written(normal(topic, pa.Table.from_batches([batch])))
 
 
 def _told(rows: list[dict[str, Any]]) -> pa.RecordBatch:

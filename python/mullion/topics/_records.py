@@ -17,8 +17,11 @@ Data: TypeAlias = Iterable[Any] | pa.RecordBatch | pa.Table
 """Rows as dicts, values that are no records, or an Arrow RecordBatch or Table."""
 
 KEY, TIMESTAMP, COLUMNS = "_key", "_timestamp", "_columns"
-RESERVED = (KEY, TIMESTAMP, COLUMNS)
-"""What every row of a topic has beside the columns of its value."""
+TEXT = "_json"
+"""The column of a ``dir:`` topic with the texts of JSON values that its other columns do not hold."""
+
+RESERVED = (KEY, TIMESTAMP, COLUMNS, TEXT)
+"""What rows of a topic have beside the columns of their value."""
 
 VALUE = "value"
 """The column of values that are no records."""
@@ -209,7 +212,7 @@ def require_name(topic: str, name: object, taken: Iterable[str]) -> None:
         raise InvalidArgumentError(f"Topic {topic!r}: {name!r} is not a column's name. Use one line of text.")
     if name in RESERVED:
         raise InvalidArgumentError(
-            f"Topic {topic!r}: the name {name!r} is the topic's own, which has {', '.join(RESERVED)} of every row. "
+            f"Topic {topic!r}: the name {name!r} is the topic's own, which has {', '.join(RESERVED)} of its rows. "
             "Rename the column; for keys and times there are keys= and timestamps=."
         )
     if name in taken:

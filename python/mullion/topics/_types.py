@@ -137,6 +137,19 @@ def fits(have: T.DataType, want: T.DataType) -> bool:
         return False
 
 
+def is_same(have: T.DataType, want: T.DataType) -> bool:
+    """Whether all values of a type are in a column of the type ``want`` what they were: nothing is added or widened."""
+    match have, want:
+        case T.NullType(), _:
+            return True
+        case T.ArrayType(), T.ArrayType():
+            return is_same(have.elementType, want.elementType)
+        case T.StructType(), T.StructType():
+            kinds = {field.name: field.dataType for field in want}
+            return kinds.keys() == set(have.names) and all(is_same(f.dataType, kinds[f.name]) for f in have)
+    return have == want
+
+
 def nullable(kind: T.DataType) -> T.DataType:
     """The type with nulls allowed everywhere, as a topic's columns have it."""
     match kind:

@@ -19,7 +19,7 @@ import org.apache.spark.sql.mullion.python.StatefulOptions
 import org.apache.spark.sql.mullion.query.{BatchesQuery, ClockedQuery, RunningQuery, TestClock}
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.mullion.tables.{JdbcUpsert, TableVersions}
-import org.apache.spark.sql.mullion.topics.{JsonDecimals, JsonShape, TopicFileSystem}
+import org.apache.spark.sql.mullion.topics.{JsonDecimals, JsonFit, JsonShape, JsonShard, TopicFileSystem}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.util.LongAccumulator
@@ -245,6 +245,20 @@ object Facade {
     * JSON.
     */
   def jsonShape(text: Column): Column = JsonShape.column(text)
+
+  /** The same where columns hold the text's value as it is, and `!` where they do not. Ints in columns of floats have a
+    * zero character before their names.
+    *
+    * @param schema
+    *   of the columns, as JSON
+    * @param isScalar
+    *   whether values are no records, and in the only column
+    */
+  def jsonFit(text: Column, schema: String, isScalar: Boolean): Column =
+    JsonFit.column(text, schemaOf(schema), isScalar)
+
+  /** The shard of a value in JSON, by a field of it; null where it has none. */
+  def jsonShard(text: Column, field: String): Column = JsonShard.column(text, field)
 
   /** Whether a text in JSON has numbers with more digits after the point than the decimals of its columns.
     *

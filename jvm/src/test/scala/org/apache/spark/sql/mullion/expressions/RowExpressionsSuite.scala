@@ -6,6 +6,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{Dataset, ExpressionUtils}
 import org.apache.spark.sql.execution.WholeStageCodegenExec
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.types.StructType
 
 import dev.mullion.Facade
 
@@ -73,6 +74,81 @@ class RowExpressionsSuite extends FunSuite {
       val shapes = rows.select(Facade.jsonShape(col("text")).as("shape"))
       assertEquals(generated(shapes.asInstanceOf[Dataset[_]]), whole)
       assertEquals(shapes.collect().map(row => String.valueOf(row.get(0))).toSeq, texts.map(_._2))
+    })
+
+    test(s"a text fits columns that hold its value as Python would read it, $how")(configured {
+      val columns = StructType.fromDDL(
+        "n bigint, f double, s string, b boolean, l array<bigint>, r struct<x: bigint, y: string>, u void, `caf\u00e9` string"
+      )
+      val fit = Seq(
+        """{"n": 1, "s": "", "b": true}""" -> "{\nn\n\ns\n\nb\n",
+        """{"f": 1.0, "n": null}""" -> "{\nf\n\nn\n",
+        """{"f": -5}""" -> "{\nf\n\n\u0000f\n",
+        """{"n": -9223372036854775808}""" -> "{\nn\n",
+        """{"l": [1, null], "u": null}""" -> "{\nl\n\nu\n",
+        """{"r": {"y": null, "x": 1}}""" -> "{\nr\n",
+        "{\"caf\\u00e9\": \"x\"}" -> "{\ncaf\u00e9\n",
+        "{}" -> "{",
+        "null" -> "n",
+        """{"n": 1} x""" -> "null"
+      )
+      val unfit = Seq(
+        """{"n": 1.0}""",
+        """{"n": 9223372036854775808}""",
+        """{"n": 1, "n": 2}""",
+        """{"n": 1, "N": 2}""",
+        """{"more": null}""",
+        """{"f": 12345678901234567}""",
+        """{"f": 1e400}""",
+        """{"f": NaN}""",
+        """{"s": 1}""",
+        """{"b": 0}""",
+        """{"l": [1, 2.5]}""",
+        """{"l": [[1]]}""",
+        """{"l": {}}""",
+        """{"r": {"x": 1}}""",
+        """{"r": {"x": 1, "y": "", "z": 1}}""",
+        """{"r": {"x": 1, "x": 1}}""",
+        """{"r": []}""",
+        """{"u": {}}""",
+        "[]",
+        "5"
+      ).map(_ -> "!")
+      val texts = fit ++ unfit
+      val text = element_at(array(texts.map { case (text, _) => lit(text) }: _*), col("id").cast("int") + 1)
+      val rows = spark.range(0, texts.size.toLong, 1, 1).select(text.as("text"))
+      val fits = rows.select(Facade.jsonFit(col("text"), columns.json, isScalar = false).as("fit"))
+      assertEquals(generated(fits.asInstanceOf[Dataset[_]]), whole)
+      assertEquals(fits.collect().map(row => String.valueOf(row.get(0))).toSeq, texts.map(_._2))
+      val values =
+        Seq("5" -> ".\n\u0000value\n", "5.5" -> ".", "null" -> "n", "\"5\"" -> "!", "{\"value\": 5.5}" -> "!")
+      val scalar = StructType.fromDDL("value double").json
+      val shown = values.map { case (text, _) =>
+        spark.range(1).select(Facade.jsonFit(lit(text), scalar, isScalar = true))
+      }
+      assertEquals(shown.map(_.head().getString(0)), values.map(_._2))
+    })
+
+    test(s"the shard of a text is that of its field as Python reads it, $how")(configured {
+      val shards = Seq(
+        """{"k": "a"}""" -> "a",
+        """{"k": "a", "k": {"k": "b"}}""" -> "~",
+        """{"x": {"k": 2}, "k": 1.0}""" -> "1",
+        """{"k": 1.5}""" -> "~",
+        """{"k": -0.0}""" -> "0",
+        """{"k": 9223372036854775807}""" -> "9223372036854775807",
+        """{"k": 9223372036854775808}""" -> "~",
+        """{"k": 9223372036854775808.0}""" -> "~",
+        """{"k": NaN}""" -> "~",
+        """{"k": false}""" -> "false",
+        """{"k": null}""" -> "null",
+        "{}" -> "null",
+        "5" -> "5",
+        "no" -> "null"
+      )
+      val text = element_at(array(shards.map { case (text, _) => lit(text) }: _*), col("id").cast("int") + 1)
+      val found = spark.range(0, shards.size.toLong, 1, 1).select(Facade.jsonShard(text, "k"))
+      assertEquals(found.collect().map(row => String.valueOf(row.get(0))).toSeq, shards.map(_._2))
     })
 
     test(s"a row's place is its partition's and its own in that, and begins again with each batch, $how")(configured {

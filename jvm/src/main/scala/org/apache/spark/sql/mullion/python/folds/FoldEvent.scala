@@ -4,6 +4,7 @@ import org.json4s._
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.mullion.topics.JsonText
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -15,8 +16,9 @@ import org.apache.spark.unsafe.types.UTF8String
   *   a scalar     the one column
   * }}}
   *
-  * A field whose type is declared is odd where it has another one and the model minds. So is a value that did not fit
-  * the topic's columns, which comes as its text, and a message that has no value.
+  * An int in a column of floats is an int, by its mark. A field whose type is declared is odd where it has another one
+  * and the model minds. So is a value that did not fit the topic's columns, which comes as its text, and a message that
+  * has no value.
   *
   * @param column
   *   the struct that holds the topic's values
@@ -49,6 +51,7 @@ private[folds] final class FoldEvent(
 
   private var row: InternalRow = InternalRow.empty
   private var held: InternalRow = InternalRow.empty
+  private var hasWhole: Boolean = false
 
   /** The event's time. */
   var us: Long = 0L
@@ -73,6 +76,7 @@ private[folds] final class FoldEvent(
     // A tombstone, which Python sees as None.
     if (!isScalar && columnsAt >= 0 && row.isNullAt(columnsAt)) throw Odd
     us = row.getLong(timeAt)
+    hasWhole = columnsAt >= 0 && !row.isNullAt(columnsAt) && row.getUTF8String(columnsAt).contains(wholes)
     held = if (row.isNullAt(valueAt)) InternalRow.empty else row.getStruct(valueAt, struct.length)
     // What does not fit is put aside, whether it is used or not.
     checked.foreach(_.compute())
@@ -85,6 +89,7 @@ private[folds] final class FoldEvent(
   def field(name: String): Field = new Field(
     struct.getFieldIndex(name),
     UTF8String.fromString(s"\n$name\n"),
+    UTF8String.fromString(s"\n${JsonText.WholeMark}$name\n"),
     if (isScalar) declared.get("value") else declared.get(name)
   )
 
@@ -98,13 +103,15 @@ private[folds] final class FoldEvent(
     override def compute(): Unit = setFloat(us / 1e6)
   }
 
-  final class Field(at: Option[Int], mark: UTF8String, declared: Option[Declared]) extends Expression {
+  final class Field(at: Option[Int], mark: UTF8String, whole: UTF8String, declared: Option[Declared])
+      extends Expression {
     private val index = at.getOrElse(-1)
     private val read: (InternalRow, Int, Value) => Unit = at.fold(odd)(i => reader(struct(i).dataType))
 
     override def compute(): Unit = {
       if (index >= 0 && held.numFields > 0 && !held.isNullAt(index)) {
         read(held, index, this)
+        if (hasWhole && kind == Value.Float && row.getUTF8String(columnsAt).contains(whole)) setInt(asDouble.toLong)
         declared.foreach(_.check(this))
       } else if (isRecord) declared.flatMap(_.default) match {
         case Some(default) => set(default)
@@ -128,6 +135,8 @@ private[folds] object FoldEvent {
 
   private val kinds =
     Map("int" -> Value.Int, "float" -> Value.Float, "str" -> Value.Text, "bool" -> Value.Bool)
+
+  private val wholes = UTF8String.fromString(s"\n${JsonText.WholeMark}")
 
   private val odd: (InternalRow, Int, Value) => Unit = (_, _, _) => throw Odd
 

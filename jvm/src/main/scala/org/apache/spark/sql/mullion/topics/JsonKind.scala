@@ -1,0 +1,69 @@
+package org.apache.spark.sql.mullion.topics
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.Arrays
+
+import org.apache.spark.sql.types._
+
+/** What a value in JSON must be for a column to hold it as it is, so that what is read from the column is what was
+  * written, in Python too:
+  * {{{
+  *   bigint            1         not 1.0, "1", 2 ** 63
+  *   double            1.0       not 1, which Python tells from it; at the top such a one is marked
+  *   array<bigint>     [1, 2]    not [1, 2.5]
+  *   struct<a, b>      {"b": 1, "a": null}    not {"a": 1}, which lacks b, nor {"a": 1, "b": 1, "c": 1}
+  * }}}
+  * Any of them may be null.
+  */
+private[mullion] sealed abstract class JsonKind {
+
+  /** Of the elements of an array. */
+  def element: Option[JsonKind] = None
+}
+
+private[mullion] object JsonKind {
+
+  /** What nobody asks about. */
+  case object Anything extends JsonKind {
+    override val element: Option[JsonKind] = Some(Anything)
+  }
+  case object Whole extends JsonKind
+  case object Floating extends JsonKind
+  case object Text extends JsonKind
+  case object Bool extends JsonKind
+
+  /** Null alone: what has no type yet, and types that JSON has no values of. */
+  case object Nothing extends JsonKind
+
+  final class Elements(of: JsonKind) extends JsonKind {
+    override val element: Option[JsonKind] = Some(of)
+  }
+
+  final class Fields(names: Array[String], val kinds: Array[JsonKind]) extends JsonKind {
+    private val known = names.map(_.getBytes(UTF_8))
+
+    def length: Int = known.length
+
+    /** The field of a name that is between two places of a text, or -1; most often it is at `likely`. */
+    def indexOf(text: Array[Byte], from: Int, until: Int, likely: Int): Int =
+      if (likely < known.length && is(likely, text, from, until)) likely
+      else {
+        var i = 0
+        while (i < known.length && !is(i, text, from, until)) i += 1
+        if (i < known.length) i else -1
+      }
+
+    private def is(i: Int, text: Array[Byte], from: Int, until: Int) =
+      Arrays.equals(known(i), 0, known(i).length, text, from, until)
+  }
+
+  def of(kind: DataType): JsonKind = kind match {
+    case LongType               => Whole
+    case DoubleType             => Floating
+    case _: StringType          => Text
+    case BooleanType            => Bool
+    case ArrayType(elements, _) => new Elements(of(elements))
+    case StructType(fields)     => new Fields(fields.map(_.name), fields.map(f => of(f.dataType)))
+    case _                      => Nothing
+  }
+}
