@@ -107,6 +107,8 @@ def windowed(
         asked = asked.withEarlyByWall(options.early.wall_us, options.early.unchanged)
     if options.early is not None and options.early.count is not None:
         asked = asked.withEarlyCount(options.early.count)
+    if options.dedupe_by:
+        asked = asked.withDedupeBy(_columns(spark, options.dedupe_by))
     if options.running:
         asked = asked.withRunning()
     if options.per_key:

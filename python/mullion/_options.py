@@ -26,6 +26,7 @@ class Options:
     running: bool = False
     per_key: bool = False
     ids: bool = False
+    dedupe_by: tuple[Column | str, ...] = ()
 
     def written(self) -> list[str]:
         """As arguments of the call, but those that say what is so anyway."""
@@ -48,4 +49,6 @@ class Options:
             parts.append("watermark='per key'")
         if self.ids:
             parts.append("ids=True")
+        if self.dedupe_by:
+            parts.append(f"dedupe_by={list(self.dedupe_by)!r}")
         return [*parts, f"late={self.late!r}", f"state={self.state!r}"]

@@ -101,6 +101,7 @@ def windowed(
     running: bool = False,
     watermark: Watermark = "stream",
     ids: bool = False,
+    dedupe_by: ColumnOrName | Sequence[ColumnOrName] = (),
 ) -> Windowed:
     """Puts the rows of a DataFrame into panes: one for each window and key. ``.agg(...)`` says what a pane holds.
 
@@ -154,13 +155,21 @@ def windowed(
       opened; of row numbers, the first one. A pane that ``late="reopen"`` opens has an id of its own. Sessions keep
       theirs in state, so that a checkpoint goes on as it was begun, with or without; other windows may get them later.
 
+    - ``dedupe_by``: rows of a pane that agree in this column, or in these, count once in its aggregates: the first that
+      came. Nulls are values, as in ``dropDuplicates``. A pane knows its ids for as long as it is open, and no longer: a
+      copy that comes late is a late row like others, and with ``"reopen"`` opens a fresh pane. In windows that overlap
+      each window counts it once, and so does a session that others become part of. A copy does open and extend
+      sessions, and makes a pane fire again. State holds what the aggregates read of each row that counts, until the
+      pane closes, and aggregates run over these when it fires. Not for windows of row numbers, ``.collect()``,
+      ``accumulate=False`` and ``Early(count=...)``.
+
     ``running``, ``watermark="per key"``, windows of row numbers and ``.collect()`` take a key's rows in order of
     arrival: by source partition, and in its order. After a shuffle upstream (a join, ``dropDuplicates``) that is the
     order which the shuffle gave, and a batch that is tried again may see another one.
 
     Operators of Spark's before it that go by the watermark (``dropDuplicatesWithinWatermark``, a ``groupBy`` with the
     event time, joins of streams) drop rows that are older, whatever ``allowed_lateness`` and ``late`` say here: a
-    :class:`DroppedRowsWarning` names the operator, and the log when the query starts.
+    :class:`DroppedRowsWarning` names the operator, and the log when the query starts. ``dedupe_by`` drops none.
 
     Raises :class:`UnknownColumnError` for a column that ``df`` does not have, :class:`InvalidArgumentError` for a value
     that cannot be right and :class:`UnsupportedError` for what this version, or Spark Connect, cannot do. A missing
@@ -172,6 +181,7 @@ def windowed(
     require_dataframe(df)
     _require_window(window)
     keys = _keys(by)
+    once = _keys(dedupe_by, "dedupe_by", "rows that count once, as in dedupe_by='id' or dedupe_by=['source', 'id']")
     if time is not None and not isinstance(time, (str, Column)):
         raise InvalidArgumentError(
             f"time={time!r} ({type(time).__name__}) is neither a column's name nor a Column. Write time='ts', or "
@@ -226,6 +236,8 @@ def windowed(
     require_one_of("state", state, STATE)
     _jvm.facade(df.sparkSession)
     _check_keys(df, keys, reserved=(*_RESERVED, "late_row") if late == "emit" else _RESERVED)
+    for column in once:
+        field_of(df, f"dedupe_by={column!r}", column)
     if time is not None:
         _check_time(df, time)
     if isinstance(window, Session) and window.gap is not None:
@@ -248,7 +260,19 @@ def windowed(
             field_of(df, f"columns={list(window.columns or ())!r}", _jvm.quoted(column))
     per_key = watermark == "per key"
     options = Options(
-        time, allowed_lateness_us, early, on_time, accumulate, late, empty, idle_after_us, state, running, per_key, ids
+        time,
+        allowed_lateness_us,
+        early,
+        on_time,
+        accumulate,
+        late,
+        empty,
+        idle_after_us,
+        state,
+        running,
+        per_key,
+        ids,
+        once,
     )
     return Windowed(df, window, keys, options)
 
@@ -387,18 +411,20 @@ def _require_window(window: object) -> None:
     )
 
 
-def _keys(by: object) -> tuple[ColumnOrName, ...]:
+def _keys(
+    by: object, name: str = "by", meant: str = "keys, as in by='carrier' or by=['origin', 'carrier']"
+) -> tuple[ColumnOrName, ...]:
     keys = (by,) if isinstance(by, (str, Column)) else by
     if not isinstance(keys, (list, tuple)):
         raise InvalidArgumentError(
-            f"by={by!r} ({type(by).__name__}) is not a column or a list of columns. Write by='carrier' or "
-            "by=['origin', 'carrier'], or leave it out for one key."
+            f"{name}={by!r} ({type(by).__name__}) is not a column or a list of columns. Name the columns of {meant}, "
+            "or leave it out."
         )
     for key in keys:
         if not isinstance(key, (str, Column)):
             raise InvalidArgumentError(
-                f"by={by!r} holds {key!r} ({type(key).__name__}), which is neither a column's name nor a Column. Write "
-                "by=['origin', 'carrier']."
+                f"{name}={by!r} holds {key!r} ({type(key).__name__}), which is neither a column's name nor a Column. "
+                f"Name the columns of {meant}."
             )
     return tuple(keys)
 

@@ -80,6 +80,7 @@ class Spec:
     per_key: bool = False
     collect: dict[str, Any] | None = None
     ids: bool = False
+    dedupe_by: list[str] = field(default_factory=list)
 
     @property
     def kind(self) -> str:
@@ -142,6 +143,7 @@ class Spec:
             running=self.running,
             watermark="per key" if self.per_key else "stream",
             ids=self.ids,
+            dedupe_by=[F.expr(column) for column in self.dedupe_by],
         )
         if self.collect is not None:
             return panes.collect(
@@ -237,6 +239,7 @@ class Story:
     per_key: bool = False
     collect: dict[str, Any] | None = None
     ids: bool = False
+    dedupe_by: list[str] = field(default_factory=list)
     records: int | None = None
     then: dict[str, Any] | None = None
     mode: str = "append"
@@ -269,7 +272,14 @@ class Story:
         spec = Spec(
             self.window, self.by, self.aggs, self.lateness, *firings, self.late, self.empty, self.time, self.idle_after
         )
-        return replace(spec, running=self.running, per_key=self.per_key, collect=self.collect, ids=self.ids)
+        return replace(
+            spec,
+            running=self.running,
+            per_key=self.per_key,
+            collect=self.collect,
+            ids=self.ids,
+            dedupe_by=self.dedupe_by,
+        )
 
     def over(self, rows: DataFrame, store: Store) -> DataFrame:
         if not self.together:

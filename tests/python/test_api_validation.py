@@ -360,11 +360,12 @@ def test_what_does_not_go_with_rows_one_by_one_is_refused(make: Make, given: dic
         make(**given).agg(F.count("*"))
 
 
-def test_collecting_rows_goes_with_no_firing_before_the_close(make: Make) -> None:
+def test_collecting_rows_goes_with_early_firings_at_intervals_alone(make: Make) -> None:
     with pytest.raises(UnsupportedError, match=r"running=True with collect\(\)"):
         make(running=True).collect()
-    with pytest.raises(UnsupportedError, match=r"early= with collect\(\)"):
-        make(early=Early("1 minute")).collect()
+    with pytest.raises(UnsupportedError, match=r"early=Early\(count=\.\.\.\) with collect\(\)"):
+        make(early=Early(count=5)).collect()
+    assert "rows" in make(early=Early("1 minute")).collect().columns
 
 
 def test_the_watermark_is_the_streams_or_each_keys(make: Make) -> None:

@@ -87,7 +87,8 @@ def test_an_operator_that_drops_rows_by_the_watermark_is_warned_of_by_name(
 
 def test_collected_rows_are_warned_of_too(spark: SparkSession, tmp_path: Path) -> None:
     rows = Feed(tmp_path / "in", COLUMNS).stream(spark).dropDuplicatesWithinWatermark(["id"])
-    with pytest.warns(DroppedRowsWarning, match=r"dropDuplicatesWithinWatermark\(\['id'\]\) before"):
+    says = r"dropDuplicatesWithinWatermark\(\['id'\]\) before .* windowed\(\.\.\., dedupe_by=\['id'\]\) take its place"
+    with pytest.warns(DroppedRowsWarning, match=says):
         windowed(rows, Session("1 minute"), by="k", time="ts").collect()
 
 

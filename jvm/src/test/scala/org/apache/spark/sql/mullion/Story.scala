@@ -67,7 +67,8 @@ final case class PaneStory(
     running: Boolean = false,
     perKey: Boolean = false,
     collect: Option[CollectStory] = None,
-    ids: Boolean = false
+    ids: Boolean = false,
+    dedupeBy: Seq[String] = Nil
 ) {
 
   /** Whether windows are of row numbers. */
@@ -210,6 +211,7 @@ object Story {
   private def ofOneRow(panes: PaneStory): Story = Story(
     "one row",
     panes.copy(
+      dedupeBy = Nil,
       by = Seq("k"),
       aggregates = defaultAggregates,
       late = "drop",
@@ -308,7 +310,8 @@ object Story {
       collect.finish()
       rule
     },
-    said.flag("ids", otherwise = false)
+    said.flag("ids", otherwise = false),
+    said.list("dedupe_by").fold(Seq.empty[String])(_.map(_.asText))
   )
 
   private def window(node: JsonNode): WindowSpec = {

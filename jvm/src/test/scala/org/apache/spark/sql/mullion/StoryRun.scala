@@ -143,8 +143,10 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
     val plain = panes.collect.fold(clocked)(c => clocked.withCollect(c.byTime, Firing.rows, c.maxRows))
     val withGap = panes.gapByRow.fold(plain)(gap => plain.withGap(expr(gap)))
     val withRanges = panes.ranges.fold(withGap)(ranges => withGap.withRanges(expr(ranges)))
+    val once =
+      if (panes.dedupeBy.isEmpty) withRanges else withRanges.withDedupeBy(panes.dedupeBy.map(expr).toArray)
     val refined =
-      withRanges.withOnTime(panes.onTime).withAccumulate(panes.accumulate).withEmpty(panes.empty).withIds(panes.ids)
+      once.withOnTime(panes.onTime).withAccumulate(panes.accumulate).withEmpty(panes.empty).withIds(panes.ids)
     val counting = panes.early.flatMap(_.count).fold(refined)(refined.withEarlyCount)
     val options =
       panes.early.fold(counting) { e =>

@@ -34,6 +34,8 @@ import dev.mullion.windows.spec.{Duration, RowNumberWindow, WindowSpec}
   *   what splits global windows, where a function does
   * @param splitColumns
   *   the columns that it sees; none for all
+  * @param dedupeBy
+  *   the columns in which rows of a pane that count once agree; none where all rows count
   */
 final case class WindowOptions(
     time: Option[Column] = None,
@@ -51,7 +53,8 @@ final case class WindowOptions(
     perKey: Boolean = false,
     collect: Option[Collected] = None,
     split: Option[SplitBy] = None,
-    splitColumns: Seq[Column] = Nil
+    splitColumns: Seq[Column] = Nil,
+    dedupeBy: Seq[Column] = Nil
 ) {
   def withTime(column: Column): WindowOptions = copy(time = Some(column))
 
@@ -92,6 +95,8 @@ final case class WindowOptions(
     copy(split = Some(PythonSplit(function, name)))
 
   def withSplitColumns(columns: Array[Column]): WindowOptions = copy(splitColumns = columns.toSeq)
+
+  def withDedupeBy(columns: Array[Column]): WindowOptions = copy(dedupeBy = columns.toSeq)
 
   def withRunning: WindowOptions = copy(running = true)
 

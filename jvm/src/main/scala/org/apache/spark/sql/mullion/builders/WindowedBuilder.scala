@@ -80,6 +80,7 @@ object WindowedBuilder {
       if (delay.contains(EventTimeWatermark.delayKey)) TimeMath.fromMillis(delay.getLong(EventTimeWatermark.delayKey))
       else 0L
     val oneByOne = RowsAsked(window, options, delayUs)
+    DedupeBy.check(window, options)
     val gapExpression = options.gap.map(SessionGap(df, _))
     val (grouping, expressions, allResults) = parts(aggregate)
     val results = allResults.takeRight(aggregateColumns(aggregate).length)
@@ -87,7 +88,8 @@ object WindowedBuilder {
     checkSubqueries(aggregate.expressions)
     checkSessions(grouping, aggregate.child)
     val names = keyNames(df, by)
-    val text = describe(df, aggregate, names, gapExpression, triggerExpression, splitColumns)
+    val dedupe = DedupeBy(df, options.dedupeBy, aggregate.child)
+    val text = describe(df, aggregate, names, gapExpression, triggerExpression, splitColumns, dedupe)
 
     // Keys get names of their own, since normalised floats and sorted maps are other values than the input's.
     val keyAliases =
@@ -105,20 +107,27 @@ object WindowedBuilder {
     val gapAlias = gapExpression.map(Alias(_, "gap")())
     val rangesAlias = rangesExpression.map(Alias(_, "ranges")())
     val child = aggregate.child
-    val (functions, hoisted) = hoist(expressions)
+    val (asked, hoisted) = hoist(expressions)
+    val (functions, valueOf) = dedupe.fold((asked, Map.empty[ExprId, Expression]))(_.over(asked))
     val lateColumns = if (rules.late == LatePolicy.Emit) df.queryExecution.analyzed.output else Nil
     val read = AttributeSet(
-      functions.flatMap(f => f.aggregateFunction.references ++ f.filter.toSeq.flatMap(_.references)) ++ splitColumns
+      asked.flatMap(f => f.aggregateFunction.references ++ f.filter.toSeq.flatMap(_.references)) ++ splitColumns
     )
     val needed = child.output.filter(a => read.contains(a) || lateColumns.exists(_.exprId == a.exprId))
     val times = if (isStamped) Nil else Seq(timeAlias)
-    val rows = Project(keyAliases ++ times ++ gapAlias ++ rangesAlias ++ triggerAlias ++ hoisted ++ needed, child)
+    val rows = Project(
+      keyAliases ++ times ++ gapAlias ++ rangesAlias ++ triggerAlias ++ hoisted ++ needed ++ dedupe.toSeq.flatMap(
+        _.columns
+      ),
+      child
+    )
     // By the wall clock panes close, or fire early while no rows come.
     val byWallClock = df.isStreaming && (rules.onProcessingTime || options.idleAfter.isDefined || rules.early.isDefined)
     // Between stages, the first of them has the ticks.
     val input = if (byWallClock && !ProcessedRows.areIn(rows)) Tick.beside(spark, rows) else rows
 
-    val values = results.map(unalias(_).transform { case a: Attribute if keyOf.contains(a.exprId) => keyOf(a.exprId) })
+    val replaced = valueOf ++ keyOf
+    val values = results.map(unalias(_).transform { case a: Attribute => replaced.getOrElse(a.exprId, a) })
     // What only Spark can compute stands around aggregates above our node, over the functions' own results.
     val above = values.exists(_.exists(isSparksOwn))
     val computed: Seq[(String, Expression)] =
@@ -475,7 +484,8 @@ object WindowedBuilder {
       keyNames: Seq[String],
       gap: Option[SessionGap],
       trigger: Option[Expression],
-      splitColumns: Seq[Attribute]
+      splitColumns: Seq[Attribute],
+      dedupe: Option[DedupeBy]
   ): AggregateText = {
     def named(e: NamedExpression): String = {
       // The session's time zone is in casts' texts where it is not the default; names of results are given, never made.
@@ -483,14 +493,16 @@ object WindowedBuilder {
     }
     val columns = aggregateColumns(aggregate)
     val keys = aggregate.groupingExpressions.zip(keyNames).map { case (key, name) => Alias(unalias(key), name)() }
-    val read = AttributeSet((keys ++ columns ++ gap ++ trigger ++ splitColumns).flatMap(_.references))
+    val ids = dedupe.toSeq.flatMap(_.named)
+    val read = AttributeSet((keys ++ columns ++ gap ++ trigger ++ splitColumns ++ ids).flatMap(_.references))
     val input = df.queryExecution.analyzed.output.filter(read.contains)
     AggregateText(
       StructType(input.map(a => StructField(a.name, a.dataType, a.nullable))),
       keys.map(named),
       columns.map(named),
       gap.map(g => sqlOf(g.child)),
-      trigger.map(sqlOf)
+      trigger.map(sqlOf),
+      ids.map(sqlOf)
     )
   }
 }

@@ -113,7 +113,8 @@ object PanesReader {
       collect = header.rows.flatMap(_.asked.collect),
       // Open panes have been split as far as they are.
       split = header.rows.flatMap(_.splitOver).map(_ => UnknownSplit),
-      splitColumns = header.rows.flatMap(_.splitOver).toSeq.flatten.map(c => expr(quoteIfNeeded(c)))
+      splitColumns = header.rows.flatMap(_.splitOver).toSeq.flatten.map(c => expr(quoteIfNeeded(c))),
+      dedupeBy = header.dedupe.toSeq.flatten.map(expr)
     )
     try WindowedBuilder(empty, header.window.spec, header.by.map(expr), options, header.aggregates.map(expr))
     catch {

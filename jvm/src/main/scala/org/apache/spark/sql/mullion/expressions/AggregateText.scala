@@ -15,11 +15,19 @@ import org.apache.spark.sql.types.StructType
   *   the gap of sessions as SQL, if each row brings its own
   * @param trigger
   *   what tells when a global window closes, as SQL
+  * @param dedupe
+  *   by what rows count once in a pane, as SQL; nothing where all count
   */
 final case class AggregateText(
     input: StructType,
     keys: Seq[String],
     aggregates: Seq[String],
     gap: Option[String],
-    trigger: Option[String]
-)
+    trigger: Option[String],
+    dedupe: Seq[String] = Nil
+) {
+
+  /** Which rows count, in words, where not all do. */
+  def once: Option[String] =
+    Option.when(dedupe.nonEmpty)(s"rows of a pane with the same ${dedupe.mkString(", ")} count once")
+}

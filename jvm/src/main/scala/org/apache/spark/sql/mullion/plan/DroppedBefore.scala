@@ -77,10 +77,11 @@ object DroppedBefore extends Logging {
 
   private def warning(operator: LogicalPlan): String = {
     val (name, instead) = operator match {
-      case one: Deduplicate                => s"dropDuplicates(${columns(one.keys)})" -> duplicates
-      case one: DeduplicateWithinWatermark => s"dropDuplicatesWithinWatermark(${columns(one.keys)})" -> duplicates
-      case _: Distinct                     => "distinct()" -> duplicates
-      case _: Aggregate                    =>
+      case one: Deduplicate                => s"dropDuplicates(${columns(one.keys)})" -> duplicates(one.keys)
+      case one: DeduplicateWithinWatermark =>
+        s"dropDuplicatesWithinWatermark(${columns(one.keys)})" -> duplicates(one.keys)
+      case one: Distinct => "distinct()" -> duplicates(one.output)
+      case _: Aggregate  =>
         "groupBy(...).agg(...)" ->
           "or let windowed(...) take the place of the groupBy: it has an allowed_lateness= of its own"
       case _: Join => "the join of two streams" -> "or window a stream before the join"
@@ -92,9 +93,8 @@ object DroppedBefore extends Logging {
       s"allowed_lateness=; $instead."
   }
 
-  private val duplicates =
-    "or drop duplicates in the panes, with aggregates that do not mind them, such as F.size(F.collect_set('id')) or " +
-      "F.approx_count_distinct('id')"
+  private def duplicates(keys: Seq[Attribute]) =
+    s"or let windowed(..., dedupe_by=${columns(keys)}) take its place: in each pane rows with one such value count once"
 
   private def columns(keys: Seq[Attribute]): String = keys.map(key => s"'${key.name}'").mkString("[", ", ", "]")
 

@@ -95,7 +95,10 @@ case class WindowedAggregate(
     val by = KeyColumns.named(keys).map(_.name).mkString("[", ", ", "]")
     val on = rules.on(time.name)
     val words =
-      Seq(rules.describe) ++ rows.map(_.describe).filter(_.nonEmpty) ++ Seq(s"by $by") ++ Seq(on, state.toString)
+      Seq(rules.describe) ++ text.once ++ rows.map(_.describe).filter(_.nonEmpty) ++ Seq(s"by $by") ++ Seq(
+        on,
+        state.toString
+      )
         .filter(_.nonEmpty)
     words.mkString(", ")
   }

@@ -3,6 +3,7 @@ package org.apache.spark.sql.mullion.exec.panes
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, CollectList, ListAgg}
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.expressions.Deduplicated
 import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
@@ -16,6 +17,8 @@ import dev.mullion.MullionException
   *   accumulators  (pane)          -> counts, sums, ..., the end of the lists, [how many chunks, their bytes]
   *   chunks        (pane, number)  -> what comes before it in the lists
   * }}}
+  *
+  * Rows that count once for each id are such a list too: which of them count is found when chunks come together.
   *
   * Other aggregates that grow, such as sets and exact percentiles, are written whole: what they add to a batch is not
   * known until it is added to all that they hold, and chunks would keep what they hold once many times over.
@@ -146,8 +149,8 @@ private[exec] object PaneSums {
   private val ChunkBytes = 64L * 1024
 
   private def isList(function: AggregateFunction): Boolean = function match {
-    case _: CollectList | _: ListAgg => true
-    case _                           => false
+    case _: CollectList | _: ListAgg | _: Deduplicated => true
+    case _                                             => false
   }
 
   /** How a function's accumulators are kept, where it is not as they are. */

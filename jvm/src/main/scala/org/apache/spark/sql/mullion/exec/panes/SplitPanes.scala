@@ -4,7 +4,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.mullion.expressions.{CollectRows, SplitAnswer, SplitAsker, SplitBuffer, SplitBy}
+import org.apache.spark.sql.mullion.expressions.{CollectRows, RowUpdate, SplitAnswer, SplitAsker, SplitBuffer, SplitBy}
 import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 

@@ -125,7 +125,8 @@ final case class WindowProgram(
   def describe: String =
     (Seq(told, KeyColumns.named(keys).map(_.name).mkString("by [", ", ", "]")) ++ alone).mkString(", ")
 
-  private def told: String = (rules.describe +: rows.map(_.asked.describe).filter(_.nonEmpty).toSeq).mkString(", ")
+  private def told: String =
+    (Seq(rules.describe) ++ text.once ++ rows.map(_.asked.describe).filter(_.nonEmpty).toSeq).mkString(", ")
 
   def onProcessingTime: Boolean = rules.onProcessingTime
 
@@ -193,7 +194,8 @@ final case class WindowProgram(
     state = state.name,
     rows = rows.map(_.header),
     byShard = Option.when(byShard)(true),
-    earlyByWall = Option.when(rules.early.exists(_.byWall))(true)
+    earlyByWall = Option.when(rules.early.exists(_.byWall))(true),
+    dedupe = Option.when(text.dedupe.nonEmpty)(text.dedupe.toList)
   )
 
   def late: Seq[LateProgram] = lateRow

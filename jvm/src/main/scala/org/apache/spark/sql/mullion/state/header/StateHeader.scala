@@ -35,6 +35,8 @@ import dev.mullion.windows.spec.{
   *   what is asked beside, if rows are worked on one by one
   * @param byShard
   *   whether the state of a key is where a stage before put its rows, and not where its hash says
+  * @param dedupe
+  *   by what rows count once in a pane, as SQL over `input`
   */
 final case class StateHeader(
     format: Int,
@@ -52,7 +54,8 @@ final case class StateHeader(
     state: String,
     rows: Option[StateHeader.Rows] = None,
     byShard: Option[Boolean] = None,
-    earlyByWall: Option[Boolean] = None
+    earlyByWall: Option[Boolean] = None,
+    dedupe: Option[List[String]] = None
 ) extends OperatorHeader {
 
   def early: Option[EarlyFiring] =
@@ -73,6 +76,7 @@ final case class StateHeader(
     "keys" -> keys.mkString(", "),
     "aggregates" -> aggregates.mkString(", "),
     "accumulators" -> buffers.mkString(", "),
+    "dedupe_by" -> dedupe.fold("none")(_.mkString(", ")),
     "state" -> state,
     "rows one by one" -> rows.fold("no")(_.describe),
     "distribution" -> (if (byShard.contains(true)) "by shard" else "by key")

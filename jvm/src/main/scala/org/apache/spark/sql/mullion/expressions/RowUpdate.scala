@@ -1,16 +1,15 @@
-package org.apache.spark.sql.mullion.exec.panes
+package org.apache.spark.sql.mullion.expressions
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions._
 
-/** Adds rows of the input to accumulators at work (see [[Accumulators]]), as Spark's own aggregates do before a
-  * shuffle.
+/** Adds rows of the input to accumulators at work (see `Accumulators`), as Spark's own aggregates do before a shuffle.
   *
   * @param filters
   *   for each function the condition under which it takes a row, or a literal `true`
   */
-private[exec] final class RowUpdate(
+final class RowUpdate(
     functions: Seq[AggregateFunction],
     filters: Seq[Expression],
     input: Seq[Attribute]
