@@ -9,7 +9,7 @@ PAGE = (HERE.parents[1] / "docs" / "faust.md").read_text("utf-8")
 
 def test_each_line_of_the_page_names_a_test_that_is_there() -> None:
     rows = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| line")]
-    files = [file.read_text("utf-8") for file in HERE.glob("test_faust_*.py")]
+    files = [file.read_text("utf-8") for file in (*HERE.glob("test_faust_*.py"), HERE / "test_programs.py")]
     tests = {name for text in files for name in re.findall(r"def (test_\w+)", text)}
     assert rows
     for row in rows:
