@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DecimalType, StructField, StructType
 
 import mullion.faust as faust
 import random_rows
@@ -297,3 +297,12 @@ def test_random_values_are_whole_in_batches_and_in_files() -> None:
             assert one is None or other is None
             text = one or other
             assert text is None or texts_of([json.loads(text)]) == texts_of([value]), seed
+
+
+def test_ints_that_fit_a_column_of_decimals_are_shown_there_and_floats_are_not() -> None:
+    known = StructType([StructField("d", DecimalType(10, 2))])
+    rows = filed(list(batches([{"d": 5}, {"d": 2.5}, {"d": 10**9}])), known)
+    assert [row["d"] for row in rows.values.to_pylist()] == [5, None, None]
+    assert rows.values["_json"].to_pylist() == [None, '{"d": 2.5}', '{"d": 1000000000}']
+    assert rows.sent is not None
+    assert rows.sent.to_pylist() == ['{"d": 5}', None, None]

@@ -145,7 +145,7 @@ class _Columns:
             fields = _fields(value)
             for name, held in fields.items():
                 kind, have = _kind_of(name, held), self.kinds.get(name)
-                if kind is not None and have is not None and _types.fits(kind, have) and _keeps(held, have):
+                if kind is not None and have is not None and _shows(held, kind, have):
                     shown[name] = held
                     as_it_is = as_it_is and _types.is_same(kind, have)
             all_shown = len(shown) == len(fields)
@@ -196,6 +196,13 @@ def _is_of_json(kind: T.DataType) -> bool:
         case T.DecimalType():
             return False
     return isinstance(kind, (T.NumericType, T.StringType, T.BooleanType, T.NullType))
+
+
+def _shows(value: Any, kind: T.DataType, have: T.DataType) -> bool:
+    """Whether a column of the type ``have`` shows a value: as it is, as another number, or with nulls for more."""
+    if isinstance(have, T.DecimalType) and type(value) is int:
+        return bool(abs(value) < 10 ** (have.precision - have.scale))
+    return _types.fits(kind, have) and _keeps(value, have)
 
 
 def _keeps(value: Any, kind: T.DataType) -> bool:
