@@ -1,0 +1,134 @@
+"""State that is larger than memory: tumbling windows with very many open panes, in RocksDB, against Spark's own.
+
+    python benchmarks/larger_state.py [MILLIONS OF PANES] [HEAP IN GB]
+
+Thirty million panes and 2 GB unless said otherwise. Each contender has a process of its own, and both the same files.
+A batch of a million new keys opens a million panes, until all are open; then come batches of a million rows of keys
+that are open, at random. What is shown is the median of a batch's time where few panes are open and where all are, how
+long a restart takes until its first batch is done, and the size of the checkpoint. Each says how many panes are open
+and how many rows these have, which must be the same.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mullion import Tumbling, windowed
+from rows import SECOND
+from spark_session import session
+from workloads import CORES
+
+BATCH = 1_000_000
+BASE = 1_700_000_000 * SECOND
+UPDATES = 5
+CONTENDERS = ("mullion", "spark")
+
+
+def write(folder: Path, name: int, keys: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+    times = np.full(len(keys), BASE + SECOND)
+    table = pa.table({"ts": pa.array(times, pa.timestamp("us", "UTC")), "k": pa.array(keys, pa.int64())})
+    hidden = folder / f".{name:06}"
+    pq.write_table(table, hidden, row_group_size=len(keys) // CORES)
+    hidden.rename(folder / f"{name:06}.parquet")
+
+
+def panes(spark: SparkSession, folder: Path, contender: str) -> DataFrame:
+    files = spark.readStream.schema("ts timestamp, k bigint").option("maxFilesPerTrigger", 1).parquet(str(folder))
+    rows = files.withWatermark("ts", "1 second")
+    if contender == "mullion":
+        return windowed(rows, Tumbling("1 day"), by="k", time="ts").agg(F.count("*").alias("n"))
+    return rows.groupBy(F.window("ts", "1 day"), "k").agg(F.count("*").alias("n"))
+
+
+def start(frame: DataFrame, checkpoint: Path) -> StreamingQuery:
+    return frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
+
+
+def took(query: StreamingQuery) -> list[int]:
+    """The milliseconds of each batch that had rows."""
+    return [report["durationMs"]["triggerExecution"] for report in query.recentProgress if report["numInputRows"]]
+
+
+def run(contender: str, millions: int, heap: int) -> None:
+    spark = session(heap=heap)
+    rng = np.random.default_rng(7)
+    with tempfile.TemporaryDirectory() as home:
+        source, checkpoint = Path(home, "in"), Path(home, "checkpoint")
+        source.mkdir()
+        frame = panes(spark, source, contender)
+        query = start(frame, checkpoint)
+        few: list[int] = []
+        for batch in range(millions):
+            write(source, batch, np.arange(batch * BATCH, (batch + 1) * BATCH))
+            query.processAllAvailable()
+            if batch == 0:
+                # The first batches of a JVM pay for what all of them use.
+                for more in range(2 * UPDATES):
+                    write(source, 900_000 + more, rng.integers(0, BATCH, BATCH))
+                    query.processAllAvailable()
+                few = took(query)[-UPDATES:]
+        for more in range(UPDATES):
+            write(source, 950_000 + more, rng.integers(0, millions * BATCH, BATCH))
+            query.processAllAvailable()
+        many = took(query)[-UPDATES:]
+        query.stop()
+        write(source, 990_000, rng.integers(0, millions * BATCH, BATCH))
+        began = time.monotonic()
+        query = start(frame, checkpoint)
+        query.processAllAvailable()
+        restart = time.monotonic() - began
+        left = query.lastProgress
+        query.stop()
+        assert left is not None
+        state = left["stateOperators"][0]
+        size = sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file())
+        found = {
+            "contender": contender,
+            "few ms": statistics.median(few),
+            "many ms": statistics.median(many),
+            "restart s": round(restart, 1),
+            "checkpoint MB": size >> 20,
+            "open": state["customMetrics"].get("panesOpen", state["numRowsTotal"]),
+        }
+    print(json.dumps(found))
+
+
+def main(millions: int, heap: int) -> None:
+    opened = set()
+    for contender in CONTENDERS:
+        command = [sys.executable, __file__, str(millions), str(heap), contender]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            print(f"{contender}: ended with {done.returncode}")
+            continue
+        found = json.loads(done.stdout.splitlines()[-1])
+        opened.add(found["open"])
+        print(
+            "  ".join(
+                f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}" for name, value in found.items()
+            )
+        )
+    if len(opened) > 1:
+        raise SystemExit(f"Not the same number of panes is open: {sorted(opened)}.")
+
+
+if __name__ == "__main__":
+    asked = [int(number) for number in sys.argv[1:3]]
+    count, gigabytes = (*asked, *(30, 2)[len(asked) :])
+    if sys.argv[3:]:
+        run(sys.argv[3], count, gigabytes)
+    else:
+        main(count, gigabytes)
