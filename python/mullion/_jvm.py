@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col, unix_micros
 from pyspark.sql.types import BinaryType, IntegerType, StructType
@@ -23,12 +24,19 @@ from mullion._app.clock import ManualClock
 from mullion._options import Options
 from mullion._ranges import ranges_of
 from mullion._splits import splits_of
+from mullion._tracebacks import raised_in_worker
 from mullion._version import __version__
-from mullion.errors import IncompatibleStateError, MullionError, UnsupportedError, VersionMismatchError, error_of
+from mullion.errors import (
+    IncompatibleStateError,
+    MullionError,
+    QueryFailedError,
+    UnsupportedError,
+    VersionMismatchError,
+    error_of,
+)
 from mullion.windows import Around, Count, Custom, Global, Session, Sliding, Tumbling, Window
 
 if TYPE_CHECKING:
-    from pyspark.errors import StreamingQueryException
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -36,6 +44,10 @@ FACADE = "dev.mullion.Facade"
 EXCEPTION = "dev.mullion.MullionException"
 OPERATOR = "WindowedAggregate"
 """The name of Mullion's node in a plan."""
+_SEVERAL = "WindowsTogether"
+_FAILED = "org.apache.spark.sql.streaming.StreamingQueryException"
+_TASK = "org.apache.spark.executor.Executor$TaskRunner"
+"""What runs a task: it is in the trace of what a task failed by."""
 
 _Error = TypeVar("_Error", bound=MullionError)
 
@@ -496,6 +508,9 @@ def is_running() -> bool:
 
 def traced(error: _Error, theirs: BaseException) -> _Error:
     """The error with the JVM's stack trace of the one that it is raised in place of."""
+    if isinstance(theirs, MullionError):
+        error.jvm_trace = "\n\n".join(filter(None, (error.jvm_trace, theirs.jvm_trace)))
+        return error
     said, trace = getattr(theirs, "_desc", None), getattr(theirs, "_stackTrace", None)
     if trace is None:
         trace = str(theirs)
@@ -524,6 +539,33 @@ def error_in(exception: Any) -> MullionError | None:
             return _other_sources(int(sources[1]), int(sources[2]))
         cause = cause.getCause()
     return None
+
+
+class FailedInTaskError(QueryFailedError, StreamingQueryException):
+    """A query over windows of which a task failed, by an error that is not Mullion's.
+
+    Also what Spark raises of queries that fail, for those who wait for that.
+    """
+
+
+def failure_in(exception: Any, trace: str) -> FailedInTaskError | None:
+    """Why a query over windows failed, in a line, where a task of it did by an error that is not ours."""
+    said = exception.toString()
+    of_windows = exception.getClass().getName() == _FAILED and any(name in said for name in (OPERATOR, _SEVERAL))
+    if not of_windows or _TASK not in trace:
+        return None
+    cause, message = exception, ""
+    for _ in range(64):
+        if cause is None:
+            break
+        message = cause.getMessage() or cause.toString()
+        cause = cause.getCause()
+    line = raised_in_worker(message) or next(iter(message.strip().splitlines()), "")
+    line = re.sub(r"\s*SQLSTATE: \w+\s*$", "", line).rstrip(".")
+    return FailedInTaskError(
+        f"A task of the query failed: {line}. Nothing of its batch was kept, and the query goes on from its checkpoint "
+        "once that is mended."
+    )
 
 
 def _other_sources(was: int, now: int) -> IncompatibleStateError:
@@ -572,6 +614,8 @@ def _translating(capture: Callable[[Callable[..., Any]], Callable[..., Any]]) ->
                 return captured(*args, **kwargs)
             except CapturedException as theirs:
                 ours = error_in(theirs._origin)
+                if ours is None and theirs._origin is not None:
+                    ours = failure_in(theirs._origin, theirs._stackTrace or "")
                 if ours is None:
                     raise
                 raise traced(ours, theirs) from None
@@ -610,8 +654,20 @@ def _translating_result(
         theirs = exception(query)
         if theirs is None:
             return None
-        ours = error_in(query._jsq.exception().get())
-        return theirs if ours is None else traced(ours, theirs)
+        origin = query._jsq.exception().get()
+        ours = error_in(origin)
+        if ours is not None:
+            return traced(ours, theirs)
+        from pyspark import SparkContext
+
+        # Of a query that has ended PySpark has the frames of the driver alone.
+        jvm: Any = SparkContext._jvm
+        whole = str(jvm.org.apache.spark.util.Utils.exceptionString(origin))
+        failed = failure_in(origin, whole)
+        if failed is None:
+            return theirs
+        failed.jvm_trace = whole
+        return failed
 
     return exception_of
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -32,9 +33,10 @@ from mullion import (
     together,
     windowed,
 )
-from mullion.errors import IncompatibleStateError, NotAggregatedError, WrongCallError
+from mullion.errors import IncompatibleStateError, NotAggregatedError, QueryFailedError, WrongCallError
 
 HOUR = Tumbling("1 hour")
+EARLY = Early(every="1 second")
 LINES = 24
 """The most that a traceback may have: a screen."""
 
@@ -95,7 +97,7 @@ def mistakes(spark: SparkSession, events: DataFrame, folder: Path) -> Iterator[t
     yield "time=None", lambda: of(time=None, late="emit")
     yield "has no aggregate", lambda: of().agg()
     yield "given a str", lambda: of().agg("count(*)")
-    yield "no column 'w'", lambda: of().agg(F.sum("w"))
+    yield "no column 'w'", lambda: of().agg(F.max("w"))
     yield "approx_count_distinct", lambda: of().agg(F.count_distinct("value"))
     yield "Aggregate the inner one first", lambda: of().agg(F.max(F.sum("value")))
     yield "add it to by=", lambda: of().agg(F.col("value"))
@@ -186,6 +188,54 @@ def test_a_wrong_call_is_a_type_error_too_and_a_missing_attribute_an_attribute_e
     assert not hasattr(panes, "__array__")
     assert issubclass(WrongCallError, InvalidArgumentError)
     assert issubclass(NotAggregatedError, InvalidArgumentError)
+
+
+def no_ranges(time: datetime) -> list[tuple[datetime, datetime]]:
+    raise KeyError("no such day")
+
+
+def failing(stream: DataFrame) -> Iterator[tuple[str, DataFrame]]:
+    """Queries that fail in a task, each with what its message must say."""
+    seen = stream.withWatermark("ts", "1 minute")
+
+    names: dict[int, str] = {}
+    doubled = seen.withColumn("w", F.udf(lambda v: names[v])("v"))
+    of_none = F.sum(F.lit(1) / (F.col("v") - F.col("v")))
+    yield "ARITHMETIC_OVERFLOW", windowed(seen, HOUR, by="k", time="ts").agg(F.sum("v"))
+    yield "ARITHMETIC_OVERFLOW", windowed(seen, HOUR, by="k", time="ts", dedupe_by="n", early=EARLY).agg(F.sum("v"))
+    yield "DIVIDE_BY_ZERO", windowed(seen, HOUR, by="k", time="ts", running=True).agg(of_none.alias("x"))
+    yield "KeyError: 'no such day', at ", windowed(seen, Custom(no_ranges), by="k", time="ts").agg(n())
+    yield "KeyError: 4611686018427387904, at ", windowed(doubled, HOUR, by="k", time="ts").agg(F.max("w"))
+    several = {name: windowed(seen, HOUR, by="k", time="ts").agg(F.sum("v").alias("v")) for name in ("a", "b")}
+    yield "ARITHMETIC_OVERFLOW", together(**several)
+
+
+def test_what_fails_in_a_task_is_told_in_a_line_and_the_trace_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+    rows = tmp_path / "rows"
+    some = [("2024-01-01", "a", 2**62, 1), ("2024-01-01", "a", 2**62, 2)]
+    spark.createDataFrame(some, "t string, k string, v bigint, n int").coalesce(1).write.json(str(rows))
+    stream = spark.readStream.schema("t string, k string, v bigint, n int").json(str(rows))
+    stream = stream.select("k", "v", "n", F.to_timestamp("t").alias("ts"))
+    for number, (says, panes) in enumerate(failing(stream)):
+        error, lines = as_printed(lambda number=number, panes=panes: finished(panes, tmp_path / str(number)))  # type: ignore[misc]
+        told_in_short(error, lines)
+        assert isinstance(error, QueryFailedError), lines
+        assert isinstance(error, StreamingQueryException), "what waits for Spark's error gets it"
+        assert says in str(error), str(error)
+        assert len(str(error).splitlines()) == 1, str(error)
+        assert "\tat org.apache.spark.executor.Executor" in (error.jvm_trace or "")
+
+
+def finished(panes: DataFrame, checkpoint: Path) -> None:
+    """Runs a query; its error is also what it says afterwards."""
+    writer = panes.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+    query = writer.trigger(availableNow=True).start()
+    with pytest.raises(MullionError) as raised:
+        query.awaitTermination()
+    told: Any = query.exception()
+    assert (type(told), str(told)) == (type(raised.value), str(raised.value))
+    assert "Executor$TaskRunner" in told.jvm_trace
+    raise raised.value.with_traceback(None) from None
 
 
 @contextmanager

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mullion import _jvm, errors
+from mullion._tracebacks import raised_in_worker
 from mullion.errors import MullionError, QueryFailedError, UnsupportedError
-
-_HERE = str(Path(errors.__file__).parent)
 
 # A worker's error reaches the driver as the text of its traceback.
 _RAISED = re.compile(r"^mullion\.errors\.(\w+): (.*)$", re.MULTILINE)
 # What a stream of a topic raises, as text of Spark's.
 _WIDER = re.compile(r"\[USER_RAISED_EXCEPTION\] (Topic '[^\n]*?) SQLSTATE")
-_FRAME = re.compile(r'^\s+File "(.+)", line (\d+), in .+$')
 
 
 def failure_of(job: str, query: StreamingQuery, raised: BaseException | None) -> Exception | None:
     """The error of a query that ended, or ``None`` if it was stopped or came to its end."""
-    theirs = query.exception()
+    theirs: Any = query.exception()
     if theirs is None:
         return None
     if isinstance(raised, MullionError):
         return raised
-    if isinstance(theirs, MullionError):
+    if isinstance(theirs, MullionError) and not isinstance(theirs, _jvm.FailedInTaskError):
         return theirs
-    text = str(theirs)
+    text = (theirs.jvm_trace if isinstance(theirs, MullionError) else None) or str(theirs)
     ours = _RAISED.findall(text)
     if ours:
         kind, message = ours[-1]
@@ -46,14 +44,3 @@ def failure_of(job: str, query: StreamingQuery, raised: BaseException | None) ->
     if raised is not None and not isinstance(raised, (CapturedException, Py4JError)):
         failed.__cause__ = raised
     return _jvm.traced(failed, theirs)
-
-
-def raised_in_worker(text: str) -> str | None:
-    """What a traceback in a text ends with, and the last line of code in it that is neither PySpark's nor ours."""
-    lines = text.splitlines()
-    frames = [(index, frame) for index, line in enumerate(lines) if (frame := _FRAME.match(line))]
-    if not frames:
-        return None
-    last = next((line for line in lines[frames[-1][0] + 1 :] if line and not line[0].isspace()), None)
-    own = [frame for _, frame in frames if "/pyspark/" not in frame[1] and not frame[1].startswith(_HERE)]
-    return f"{last}, at {own[-1][1]}:{own[-1][2]}" if last and own else last
