@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col, unix_micros
 from pyspark.sql.types import BinaryType, IntegerType, StructType
@@ -29,7 +28,7 @@ from mullion._version import __version__
 from mullion.errors import (
     IncompatibleStateError,
     MullionError,
-    QueryFailedError,
+    TaskFailedError,
     UnsupportedError,
     VersionMismatchError,
     error_of,
@@ -37,6 +36,7 @@ from mullion.errors import (
 from mullion.windows import Around, Count, Custom, Global, Session, Sliding, Tumbling, Window
 
 if TYPE_CHECKING:
+    from pyspark.errors import StreamingQueryException
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -541,14 +541,7 @@ def error_in(exception: Any) -> MullionError | None:
     return None
 
 
-class FailedInTaskError(QueryFailedError, StreamingQueryException):
-    """A query over windows of which a task failed, by an error that is not Mullion's.
-
-    Also what Spark raises of queries that fail, for those who wait for that.
-    """
-
-
-def failure_in(exception: Any, trace: str) -> FailedInTaskError | None:
+def failure_in(exception: Any, trace: str) -> TaskFailedError | None:
     """Why a query over windows failed, in a line, where a task of it did by an error that is not ours."""
     said = exception.toString()
     of_windows = exception.getClass().getName() == _FAILED and any(name in said for name in (OPERATOR, _SEVERAL))
@@ -562,7 +555,7 @@ def failure_in(exception: Any, trace: str) -> FailedInTaskError | None:
         cause = cause.getCause()
     line = raised_in_worker(message) or next(iter(message.strip().splitlines()), "")
     line = re.sub(r"\s*SQLSTATE: \w+\s*$", "", line).rstrip(".")
-    return FailedInTaskError(
+    return TaskFailedError(
         f"A task of the query failed: {line}. Nothing of its batch was kept, and the query goes on from its checkpoint "
         "once that is mended."
     )

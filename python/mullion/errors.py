@@ -6,6 +6,8 @@ refused: what the JVM and the bridge to it have to say stands in ``jvm_trace``.
 
 from __future__ import annotations
 
+from pyspark.errors import StreamingQueryException
+
 
 class MullionError(Exception):
     """The base of Mullion's errors.
@@ -69,6 +71,13 @@ class QueryFailedError(MullionError):
     """
 
     condition = "QUERY_FAILED"
+
+
+class TaskFailedError(QueryFailedError, StreamingQueryException):
+    """A query over windows of which a task failed by an error that is not Mullion's, such as an overflow of a sum.
+
+    The message says by what, in a line. It is also what Spark raises of queries that fail, for those who catch that.
+    """
 
 
 class FunctionError(MullionError):

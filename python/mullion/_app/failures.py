@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mullion import _jvm, errors
 from mullion._tracebacks import raised_in_worker
-from mullion.errors import MullionError, QueryFailedError, UnsupportedError
+from mullion.errors import MullionError, QueryFailedError, TaskFailedError, UnsupportedError
 
 # A worker's error reaches the driver as the text of its traceback.
 _RAISED = re.compile(r"^mullion\.errors\.(\w+): (.*)$", re.MULTILINE)
@@ -26,7 +26,7 @@ def failure_of(job: str, query: StreamingQuery, raised: BaseException | None) ->
         return None
     if isinstance(raised, MullionError):
         return raised
-    if isinstance(theirs, MullionError) and not isinstance(theirs, _jvm.FailedInTaskError):
+    if isinstance(theirs, MullionError) and not isinstance(theirs, TaskFailedError):
         return theirs
     text = (theirs.jvm_trace if isinstance(theirs, MullionError) else None) or str(theirs)
     ours = _RAISED.findall(text)
