@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
@@ -17,6 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DecimalType, StructField, StructType
 
 import mullion.faust as faust
+import mullion.turbine as turbine
 import random_rows
 from mullion import topics
 from mullion.topics import KafkaBroker, _kafka_client, _types
@@ -306,3 +308,22 @@ def test_ints_that_fit_a_column_of_decimals_are_shown_there_and_floats_are_not()
     assert rows.values["_json"].to_pylist() == [None, '{"d": 2.5}', '{"d": 1000000000}']
     assert rows.sent is not None
     assert rows.sent.to_pylist() == ['{"d": 5}', None, None]
+
+
+def test_turbine_is_given_the_text_of_what_columns_do_not_hold(tmp_path: Path, spark: SparkSession) -> None:
+    broker = topics.broker(f"dir:{tmp_path / 'topics'}")
+    put(broker, "orders", [{"n": 1}, {"n": 2.5}, {"n": "x"}])
+    app = turbine.App("odd", broker=broker, checkpoint=tmp_path / "app", spark=spark)
+
+    @app.subscribe("orders", publish_to="seen")
+    class Orders:
+        def process(self, batch: pa.RecordBatch, state: Any) -> Any:
+            rows = [{"n": row["n"], "text": row.get("_json")} for row in batch.to_pylist()]
+            return pa.RecordBatch.from_pylist(rows)
+
+    app.run(until="drained")
+    assert topics.read(broker, "seen").select(["n", "text"]).to_pylist() == [
+        {"n": 1.0, "text": None},
+        {"n": 2.5, "text": None},
+        {"n": None, "text": '{"n": "x"}'},
+    ]

@@ -165,11 +165,17 @@ class _Columns:
             )
             for name in names
         }
-        came = [columns_text(filter(is_column, value)) if isinstance(value, dict) else _OF_VALUES for value in values]
+        came = [_came(value, text is not None) for value, text in zip(values, odd, strict=True)]
         return _Segment(len(values), arrays, came, odd if any(odd) else [], sent if any(sent) else [])
 
 
 _OF_VALUES: Final = column_mark(VALUE) + SCALAR
+
+
+def _came(value: Any, has_text: bool) -> str:
+    """What ``_columns`` says of a value: the text is there in place of what columns do not hold."""
+    text = column_mark(TEXT) if has_text else ""
+    return text + (columns_text(filter(is_column, value)) if isinstance(value, dict) else _OF_VALUES)
 
 
 def _fields(value: Any) -> dict[str, Any]:
