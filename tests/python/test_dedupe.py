@@ -109,6 +109,27 @@ def test_panes_hold_the_first_row_of_each_id_and_leave_nothing_behind(
         query.stop()
 
 
+@pytest.mark.parametrize("window", [Tumbling("10 seconds"), Session("10 seconds")])
+def test_ids_that_stand_in_chunks_are_known_when_the_pane_fires(
+    spark: SparkSession, tmp_path: Path, window: Window
+) -> None:
+    feed = Feed(tmp_path / "in", COLUMNS)
+    query = ClockedQuery(panes_of(feed.stream(spark), window), checkpoint=tmp_path / "at")
+    try:
+        for batch in range(4):
+            # Half of them are of the batch before; 2,000 take more than a chunk.
+            feed.write([(SECOND, "a", batch * 1000 + i, batch + 1) for i in range(2000)])
+            query.settle()
+        feed.write([(30 * SECOND, "b", 1, 1)])
+        (pane,) = query.settle()
+        assert len(pane.vs) == 5000
+        assert pane.total == 2000 * 1 + 1000 * (2 + 3 + 4)
+        assert int(query.progress[-1]["stateOperators"][0]["customMetrics"]["panesOpen"]) == 1
+        assert int(query.progress[-1]["stateOperators"][0]["numRowsTotal"]) <= 3
+    finally:
+        query.stop()
+
+
 def test_a_batch_gives_what_a_stream_closes_with(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in", COLUMNS)
     chance = random.Random(1)
