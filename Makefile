@@ -93,6 +93,7 @@ lint-python: .venv/.requirements
 	@$(IN)/ruff check --quiet $(CHECKED)
 	@$(IN)/ruff format --quiet --check $(CHECKED)
 	@$(IN)/mypy --no-error-summary $(TYPED)
+	@$(call quietly,imports,PYTHONPATH=python $(IN)/lint-imports)
 
 lint: lint-python $(SBT_LAUNCH)
 	@$(SBT) --warn jvm/scalafmtCheckAll < /dev/null

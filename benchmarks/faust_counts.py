@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 import mullion.faust as faust
 from kafka_server import KafkaServer, free_ports, jars
 from mullion import configure
-from mullion.topics._kafka_client import make, produce
+from mullion.topics._kafka.client import make, produce
 from workloads import CORES
 
 SIZE = 10

@@ -21,7 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 from faust_counts import session
 from kafka_server import KafkaServer
 from mullion import topics
-from mullion.topics import _json, _kafka_client
+from mullion.topics import _json
+from mullion.topics._kafka import client as _kafka_client
 from workloads import CORES
 
 SIZES = (100, 10_000, 200_000)

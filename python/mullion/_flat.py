@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col
 from pyspark.sql.types import StructType
 
-from mullion._windowed import require_dataframe
+from mullion._columns import require_dataframe
 from mullion.errors import InvalidArgumentError
 
 _STRUCTS = ("window", "pane", "late_row")

@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col, unix_micros
 from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from mullion import _jars
-from mullion._app.clock import ManualClock
+from mullion._clock import ManualClock
 from mullion._options import Options
 from mullion._ranges import ranges_of
 from mullion._splits import splits_of
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+BridgeError = Py4JError
+"""What the bridge to the JVM raises."""
 
 FACADE = "dev.mullion.Facade"
 EXCEPTION = "dev.mullion.MullionException"
@@ -190,7 +194,8 @@ def batch_number(spark: SparkSession) -> Column:
 def in_shard(spark: SparkSession, key: Column, shown: Column, before: str, after: str) -> Column:
     """A condition that is true of rows in the shard of their key, and fails for others with ``before`` and ``after``.
 
-    For rows that a first stage of :func:`mullion._stateful.staged` gives to a window; ``shown`` is the key, as text.
+    For rows that a first stage of :func:`mullion._stateful.api.staged` gives to a window; ``shown`` is the key,
+    as text.
     """
     return _as_column(facade(spark).inShard(_column(key), _column(shown), before, after))
 

@@ -12,8 +12,8 @@ from pyspark.sql.types import DataType
 
 from mullion import _jvm
 from mullion._calls import explained
+from mullion._columns import require_dataframe
 from mullion._flat import flat
-from mullion._windowed import require_dataframe
 from mullion.errors import InvalidArgumentError
 from mullion.tables import DeltaTable, JdbcTable, ParquetTable, Table, quoted, same_key
 

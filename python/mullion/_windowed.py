@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 import warnings
 from collections.abc import Sequence
-from typing import Any, Final, NoReturn, TypeAlias, get_args
+from typing import Any, Final, NoReturn, get_args
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -26,7 +24,6 @@ from pyspark.sql.types import (
     NumericType,
     ShortType,
     StringType,
-    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -34,13 +31,14 @@ from pyspark.sql.types import (
 
 from mullion import _durations, _jvm
 from mullion._calls import explained
+from mullion._checks import did_you_mean, require_bool, require_one_of
+from mullion._columns import ColumnOrName, field_of, refusal, require_dataframe
 from mullion._durations import Duration
 from mullion._options import Options
 from mullion.errors import (
     DroppedRowsWarning,
     InvalidArgumentError,
     NotAggregatedError,
-    UnknownColumnError,
     UnsupportedError,
 )
 from mullion.windows import (
@@ -60,20 +58,12 @@ from mullion.windows import (
     Window,
 )
 
-ColumnOrName: TypeAlias = Column | str
-
 LATE: Final[tuple[str, ...]] = get_args(Late)
 EMPTY: Final[tuple[str, ...]] = get_args(Empty)
 STATE: Final[tuple[str, ...]] = get_args(Store)
 WATERMARK: Final[tuple[str, ...]] = get_args(Watermark)
 ORDER: Final[tuple[str, ...]] = get_args(Order)
 _RESERVED: Final = ("window", "pane")
-# What Spark's refusals leave unsaid.
-_FIXES: Final = {
-    "NESTED_AGGREGATE_FUNCTION": " Aggregate the inner one first, in a windowed(...).agg(...) of its own over shorter "
-    "windows, and window its result.",
-    "MISSING_AGGREGATION": " Say which of a pane's values is meant, as in F.max(...) or F.last(...), or add it to by=.",
-}
 
 
 @explained(
@@ -321,7 +311,7 @@ class Windowed:
         try:
             panes = _jvm.windowed(self._df, self._window, self._by, self._options, aggregates=aggregates)
         except AnalysisException as theirs:
-            raise _refusal(theirs, self._df, "agg(...)") from None
+            raise refusal(theirs, self._df, "agg(...)") from None
         _warn_of_dropped_rows(self._df)
         return panes
 
@@ -357,7 +347,7 @@ class Windowed:
         try:
             panes = _jvm.windowed(self._df, self._window, self._by, self._options, aggregates=(), collect=collect)
         except AnalysisException as theirs:
-            raise _refusal(theirs, self._df, "collect()") from None
+            raise refusal(theirs, self._df, "collect()") from None
         _warn_of_dropped_rows(self._df, calls=4)
         return panes
 
@@ -388,16 +378,6 @@ def _warn_of_dropped_rows(df: DataFrame, calls: int = 3) -> None:
     """
     for text in _jvm.dropped_before(df):
         warnings.warn(text, DroppedRowsWarning, stacklevel=calls)
-
-
-def require_dataframe(df: object, given: str = "windowed() was given") -> None:
-    """Raises when ``df`` is no DataFrame of a classic session."""
-    _jvm.require_classic(df, "this DataFrame")
-    if not isinstance(df, DataFrame):
-        raise InvalidArgumentError(
-            f"{given} a {type(df).__module__}.{type(df).__name__}, which is not a Spark DataFrame. "
-            "Make one with spark.createDataFrame(...) or spark.readStream."
-        )
 
 
 def _require_window(window: object) -> None:
@@ -451,21 +431,6 @@ def _require_no_clock(
             f"{name} needs a clock, and {window!r} has no clock: its panes close with the row that completes them, "
             "and no row is late. Leave it out."
         )
-
-
-def require_one_of(name: str, value: object, allowed: Sequence[str]) -> None:
-    """Raises for a value that is not one of those allowed."""
-    if isinstance(value, str) and value in allowed:
-        return
-    raise InvalidArgumentError(
-        f"{name}={value!r} is not one of {', '.join(map(repr, allowed))}.{_did_you_mean(value, allowed)}"
-    )
-
-
-def require_bool(name: str, value: object) -> None:
-    """Raises for what is neither True nor False."""
-    if not isinstance(value, bool):
-        raise InvalidArgumentError(f"{name}={value!r} ({type(value).__name__}) is neither True nor False.")
 
 
 def _early_meant(early: object) -> str:
@@ -553,52 +518,6 @@ def _convert(name: str, cast: str) -> str:
     return f"Convert it before withWatermark: df.withColumn({name!r}, {cast})."
 
 
-def field_of(df: DataFrame, what: str, column: ColumnOrName) -> StructField:
-    """The name and type that Spark gives a column of ``df``."""
-    if isinstance(column, Column):
-        _jvm.require_classic(column, what)
-    elif column.isidentifier() and column.lower() not in (name.lower() for name in df.columns):
-        # Spark would say so too, but in its log as well.
-        raise _unknown(column, df, what)
-    try:
-        fields = df.select(column).schema.fields
-    except AnalysisException as theirs:
-        raise _refusal(theirs, df, what) from None
-    if len(fields) != 1:
-        raise InvalidArgumentError(
-            f"{what} stands for {len(fields)} columns ({', '.join(field.name for field in fields)}). Name each itself."
-        )
-    return fields[0]
-
-
-def _refusal(theirs: AnalysisException, df: DataFrame, what: str) -> InvalidArgumentError:
-    """Spark's refusal of a column as our own error, which names the columns that there are."""
-    condition = theirs.getCondition() or ""
-    parameters = theirs.getMessageParameters() or {}
-    if condition.startswith(("UNRESOLVED_COLUMN", "FIELD_NOT_FOUND")):
-        wanted = parameters.get("objectName") or parameters.get("fieldName") or ""
-        return _jvm.traced(_unknown(wanted.replace("`", ""), df, what), theirs)
-    # The first line says what is wrong; the rest is the plan and the JVM's stack.
-    reason = re.sub(r"\s*SQLSTATE: \w+;?\s*$", "", str(theirs).splitlines()[0].removeprefix(f"[{condition}] "))
-    fix = _FIXES.get(condition.split(".")[0], "")
-    return _jvm.traced(InvalidArgumentError(f"{what} cannot be computed from the input: {reason}{fix}"), theirs)
-
-
-def _unknown(wanted: str, df: DataFrame, what: str) -> UnknownColumnError:
-    if wanted in df.columns:
-        hint = f" A dot in a name stands for a field, unless the name is quoted: '`{wanted}`'."
-    else:
-        hint = _did_you_mean(wanted, df.columns)
-    return UnknownColumnError(
-        f"{what}: the input has no column {wanted!r}.{hint} It has {', '.join(map(repr, df.columns))}."
-    )
-
-
-def _did_you_mean(value: object, allowed: Sequence[str]) -> str:
-    close = difflib.get_close_matches(str(value).lower(), [name.lower() for name in allowed], n=1)
-    return next((f" Did you mean {name!r}?" for name in allowed if [name.lower()] == close), "")
-
-
 def _not_yet(name: str, is_streaming: bool) -> str:
     """What to write for a name that is used on what windowed(...) gives, as if it were a DataFrame."""
     example = "windowed(...).agg(F.count('*').alias('n'))"
@@ -612,7 +531,7 @@ def _not_yet(name: str, is_streaming: bool) -> str:
         return f"windowed(...) has no {name!r}: aggregates are columns of agg(). Write windowed(...).agg({aggregate})."
     if not hasattr(DataFrame, name):
         return (
-            f"windowed(...) has no {name!r}.{_did_you_mean(name, ['agg', 'collect'])} It has agg(), which says what a "
+            f"windowed(...) has no {name!r}.{did_you_mean(name, ['agg', 'collect'])} It has agg(), which says what a "
             f"pane holds, as in {example}, and collect(), for the rows themselves."
         )
     then = f"{example}.{name}"

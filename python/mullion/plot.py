@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType, TimestampType
 
 from mullion._calls import explained
-from mullion._windowed import require_dataframe
+from mullion._columns import require_dataframe
 from mullion.errors import InvalidArgumentError, UnknownColumnError, UnsupportedError
 
 if TYPE_CHECKING:

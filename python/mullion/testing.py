@@ -22,7 +22,7 @@ from typing import Any, Self
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from mullion import _durations, _jvm
-from mullion._app.clock import ManualClock
+from mullion._clock import ManualClock
 from mullion._durations import Duration
 
 __all__ = ["ClockedQuery", "ManualClock"]

@@ -20,10 +20,10 @@ from typing import Any
 import faust_plain as plain
 import mullion.faust as faust
 from mullion import MullionError, topics
-from mullion._app.clock import ManualClock
-from mullion._stateful import read_state
+from mullion._clock import ManualClock
+from mullion._stateful.api import read_state
 from mullion.faust import _values
-from mullion.faust._data import _LENGTH, _TIMES, _hash
+from mullion.faust.tables.records import _LENGTH, _TIMES, _hash
 
 CLOCK_MS = 60_000
 SIGNS = re.compile(r"'([^']*)'")

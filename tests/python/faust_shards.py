@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mullion.faust._context import Event, Shard
-from mullion.faust._store import MemoryStore
-from mullion.faust.tables import Table
+from mullion.faust._context import Event
+from mullion.faust._memory_store import MemoryStore
+from mullion.faust._shard import Shard
+from mullion.faust.tables.table import Table
 
 
 class Clock:

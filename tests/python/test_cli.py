@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from pyspark.cloudpickle import register_pickle_by_value
 
-from mullion import _cli, topics
-from mullion._app.report import where_of
+from mullion import topics
+from mullion._programs import cli as _cli
+from mullion._programs.report import where_of
 from test_app import fail_at_13
 
 PROGRAM = """

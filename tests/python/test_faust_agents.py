@@ -17,8 +17,8 @@ import faust_programs as programs
 import mullion.faust as faust
 from faust_shards import Clock
 from mullion import InvalidArgumentError, UnsupportedError
-from mullion.faust import Record, TumblingWindow, WindowedTable, _begun
-from mullion.faust._local import AgentError, LocalRun
+from mullion.faust import Record, TumblingWindow, WindowedTable, _tasks
+from mullion.faust._local_run import AgentError, LocalRun
 from mullion.faust._program import Program
 from mullion.faust.agents import OnError
 
@@ -636,7 +636,7 @@ def test_work_that_never_ends_is_an_error_that_names_it(monkeypatch: pytest.Monk
             asyncio.create_task(heartbeat())  # noqa: RUF006
             seen.append(n)
 
-    monkeypatch.setattr(_begun, "LONGEST_SECONDS", 0.01)
+    monkeypatch.setattr(_tasks, "LONGEST_SECONDS", 0.01)
     program = Program("app")
     collecting(program, body)
     with pytest.raises(

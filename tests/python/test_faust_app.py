@@ -14,10 +14,11 @@ from pyspark.sql import SparkSession
 
 import faust_programs as programs
 import mullion.faust as faust
-from mullion import IncompatibleStateError, InvalidArgumentError, UnsupportedError, _cli, topics
-from mullion._app.clock import ManualClock
+from mullion import IncompatibleStateError, InvalidArgumentError, UnsupportedError, topics
+from mullion._clock import ManualClock
+from mullion._programs import cli as _cli
 from mullion.faust._context import Sent
-from mullion.faust._local import LocalRun
+from mullion.faust._local_run import LocalRun
 from mullion.faust._program import Program
 from mullion.faust._worker import outputs
 from mullion.faust.agents import DeadLetter

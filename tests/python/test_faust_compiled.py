@@ -18,8 +18,8 @@ import faust_bodies as bodies
 import faust_programs as programs
 import mullion.faust as faust
 from mullion import topics
-from mullion._app.clock import ManualClock
-from mullion._stateful import read_state
+from mullion._clock import ManualClock
+from mullion._stateful.api import read_state
 from mullion.faust import _values
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -17,11 +17,13 @@ from pyspark.sql import SparkSession
 
 import faust_programs as programs
 import mullion.faust as faust
-from mullion import InvalidArgumentError, _cli, topics
-from mullion._app.clock import ManualClock
-from mullion._stateful import read_state
-from mullion.faust._reader import _Decode
-from mullion.topics import KafkaBroker, _kafka_client
+from mullion import InvalidArgumentError, topics
+from mullion._clock import ManualClock
+from mullion._programs import cli as _cli
+from mullion._stateful.api import read_state
+from mullion.faust.tables.reader import _Decode
+from mullion.topics import KafkaBroker
+from mullion.topics._kafka import client as _kafka_client
 
 # Workers do not have the folder of the tests on their path.
 for module in (sys.modules[__name__], programs):

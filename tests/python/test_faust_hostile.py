@@ -17,14 +17,15 @@ import mullion.faust as faust
 from kafka_server import KafkaServer
 from mullion import topics
 from mullion.faust._context import Sent
-from mullion.faust._local import LocalRun
+from mullion.faust._local_run import LocalRun
 from mullion.faust._program import Program
-from mullion.faust._rows import InOrder
+from mullion.faust._row_order import InOrder
 from mullion.faust._worker import outputs
 from mullion.faust.agents import DeadLetter
-from mullion.topics import _kafka_broker, _kafka_client
-from mullion.topics._inferred import schema_of_most
 from mullion.topics._json_rows import values_in
+from mullion.topics._kafka import broker as _kafka_broker
+from mullion.topics._kafka import client as _kafka_client
+from mullion.topics._kafka.inferred import schema_of_most
 
 # Workers do not have the folder of the tests on their path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]

@@ -17,16 +17,17 @@ from pyspark.sql import types as T
 import mullion.faust as faust
 from faust_shards import Clock
 from mullion import topics
-from mullion._app.clock import ManualClock
-from mullion._journal import Journal
+from mullion._clock import ManualClock
+from mullion._stateful.journal import Journal
 from mullion.errors import WrongShardError
 from mullion.faust import Record, _values
-from mullion.faust._context import Event, Message, Shard
+from mullion.faust._agent_loop import grouped_by, run_batch, steps_of
+from mullion.faust._context import Event, Message
+from mullion.faust._memory_store import MemoryStore
 from mullion.faust._program import Program
-from mullion.faust._running import grouped_by, run_batch, steps_of
+from mullion.faust._shard import Shard
 from mullion.faust._sharding import sharding_of
 from mullion.faust._shards import shard_column, shard_of
-from mullion.faust._store import MemoryStore
 from test_faust_syntax import agent_of, body
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]

@@ -26,7 +26,7 @@ from faust_shards import Clock
 from mullion import InvalidArgumentError, faust
 from mullion.faust import Event, Record, TumblingWindow, current_window, windowed_count
 from mullion.faust._interpreter import Interpreter
-from mullion.faust._local import LocalRun
+from mullion.faust._local_run import LocalRun
 from mullion.faust._parser import read
 from mullion.faust._program import Program
 from mullion.faust._sharding import check, hidden, keys_of, reached

@@ -30,7 +30,7 @@ from mullion.faust import (
     WindowRange,
     _values,
 )
-from mullion.faust._operations import NAMED
+from mullion.faust.tables.operations import NAMED
 
 
 class Colour(Enum):

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from mullion import Global, windowed
-from mullion._stateful import State, stateful_map
+from mullion._stateful.api import State, stateful_map
 from mullion.testing import ClockedQuery
 from mullion.windows import Store
 from streams import SECOND, Feed

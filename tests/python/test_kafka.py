@@ -19,11 +19,13 @@ from pyspark.sql.types import StructType
 import random_rows
 from kafka_server import KafkaServer
 from mullion import topics, turbine
-from mullion._app.clock import ManualClock
+from mullion._clock import ManualClock
 from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError
-from mullion.topics import _json, _kafka_broker, _kafka_client
-from mullion.topics._brokers import UNFIT
-from mullion.topics._dir_topic import DirTopic
+from mullion.topics import _json
+from mullion.topics._broker import UNFIT
+from mullion.topics._folder.topic import DirTopic
+from mullion.topics._kafka import broker as _kafka_broker
+from mullion.topics._kafka import client as _kafka_client
 from mullion.topics._records import values_of
 from mullion.topics._schemas import spark_schema
 from mullion.turbine import aggregates as agg

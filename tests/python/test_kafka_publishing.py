@@ -26,8 +26,10 @@ from kafka_server import KafkaServer, jars
 from killing import committed, environment, session_of_its_own
 from mullion import topics
 from mullion.errors import InvalidArgumentError, MullionError
-from mullion.topics import _kafka_client, _kafka_publisher, _kafka_transactions
-from mullion.topics._kafka_transactions import Row, Transactions
+from mullion.topics._kafka import client as _kafka_client
+from mullion.topics._kafka import publisher as _kafka_publisher
+from mullion.topics._kafka import transactions as _kafka_transactions
+from mullion.topics._kafka.transactions import Row, Transactions
 from published import feed, is_whole, rows_of, start
 
 # One broker: under several workers all of these go to one.

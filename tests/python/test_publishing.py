@@ -21,10 +21,10 @@ from pyspark.sql import SparkSession
 
 from killing import committed, environment, session_of_its_own
 from mullion import topics
-from mullion._app.clock import ManualClock
+from mullion._clock import ManualClock
 from mullion.errors import InvalidArgumentError
 from mullion.topics import _outputs
-from mullion.topics._dir_topic import DirTopic
+from mullion.topics._folder.topic import DirTopic
 from published import feed, is_whole, rows_for, rows_of, start
 
 DECLARED = "price decimal(10, 2), of struct<d: decimal(6, 3), n: bigint>, all array<decimal(5, 1)>"

@@ -28,9 +28,9 @@ from pyspark.sql import SparkSession
 
 from killing import environment
 from mullion import _jvm, topics
-from mullion._app.clock import ManualClock
-from mullion.topics import _dir_publisher
-from mullion.topics._dir_topic import DirTopic
+from mullion._clock import ManualClock
+from mullion.topics._folder import publisher as _dir_publisher
+from mullion.topics._folder.topic import DirTopic
 from mullion.topics._outputs import Output
 
 SEED = int(os.environ.get("MULLION_TEST_SEED") or random.randrange(2**31))

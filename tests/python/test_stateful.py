@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import InvalidArgumentError, UnknownColumnError, UnsupportedError
-from mullion._stateful import State, read_state, stateful_map
+from mullion._stateful.api import State, read_state, stateful_map
 from mullion.errors import FunctionError, IncompatibleStateError
 from mullion.testing import ClockedQuery
 from streams import SECOND, Feed, batches_of

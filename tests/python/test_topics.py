@@ -25,9 +25,9 @@ from pyspark.sql import functions as F
 
 import random_rows
 from mullion import topics
-from mullion._app.clock import ManualClock
+from mullion._clock import ManualClock
 from mullion.errors import InvalidArgumentError, MullionError
-from mullion.topics._dir_topic import DirTopic, write_rows
+from mullion.topics._folder.topic import DirTopic, write_rows
 from mullion.topics._records import values_of
 
 SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))

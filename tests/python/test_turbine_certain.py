@@ -19,7 +19,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from mullion import topics, turbine
-from mullion._app.clock import ManualClock
+from mullion._clock import ManualClock
 from mullion.errors import (
     FunctionError,
     IncompatibleStateError,
@@ -462,7 +462,7 @@ def test_what_process_and_callbacks_set_of_self_is_told_with_its_line(caplog: py
     assert "self.seen" in why["w.close"]
     assert "self.last" in why["w.close"]
     assert why["w.close"].endswith("Use state for what is to stay")
-    told = list(turbine._warnings_of(app.subscriptions[0]))
+    told = list(turbine.app._warnings_of(app.subscriptions[0]))
     assert len(told) == 2
     assert any(says.startswith("process in rows: what it sets of self") for says in told)
     assert any(says.startswith("a callback of 'w' in rows: what it sets of self") for says in told)

@@ -27,7 +27,7 @@ from mullion.turbine import testing
 from mullion.turbine import windowing as win
 from mullion.turbine._aggregate_json import from_json
 from mullion.turbine._callbacks import Called
-from mullion.turbine._made import FromData, Shape, note, shapes_in, specs_in
+from mullion.turbine._dynamic_windows import FromData, Shape, note, shapes_in, specs_in
 from mullion.turbine._worker import Process, ProcessOfShard
 from mullion.turbine.state import Scratch
 

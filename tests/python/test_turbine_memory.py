@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from checked import settings
 from mullion import _jvm, topics, turbine
-from mullion._app.clock import ManualClock
+from mullion._clock import ManualClock
 from mullion.errors import FunctionError
 from mullion.turbine import aggregates as agg
 from mullion.turbine import windowing as win

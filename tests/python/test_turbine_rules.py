@@ -16,7 +16,7 @@ from pyspark import cloudpickle
 
 from mullion import turbine
 from mullion.errors import InvalidArgumentError, UnsupportedError
-from mullion.turbine import _process
+from mullion.turbine import _process_source
 from mullion.turbine import aggregates as agg
 from mullion.turbine import functions as fn
 from mullion.turbine import windowing as win
@@ -326,7 +326,7 @@ def test_a_process_that_only_updates_windows_is_told_from_any_other_with_the_lin
     shapes.win, shapes.other, shapes.shop = made(), made(name="other"), {}  # type: ignore[attr-defined]
 
     def read(function: Any) -> tuple[tuple[str, ...], str | None, bool, bool]:
-        found = _process.read(shapes, function)
+        found = _process_source.read(shapes, function)
         if found.python is not None:
             assert found.python.file == __file__
             lines = Path(__file__).read_text("utf-8").splitlines()
@@ -349,14 +349,14 @@ def test_whether_a_callback_reads_its_state_is_seen_in_lambdas_too_and_doubted_w
     def closes_over(state: Any, window: Any, value: Any) -> Any:
         return lambda: state
 
-    assert _process.reads(each, 0) is None
-    assert _process.reads(lambda state, window, value: value, 0) is None
-    reading = _process.reads(lambda state, window, value: state["n"], 0)
+    assert _process_source.reads(each, 0) is None
+    assert _process_source.reads(lambda state, window, value: value, 0) is None
+    reading = _process_source.reads(lambda state, window, value: state["n"], 0)
     assert reading is not None
     assert reading.says == "reads state"
-    assert _process.reads(closes_over, 0) is not None
-    assert _process.reads(lambda *args: None, 0) is not None
-    assert _process.reads(partial(each, None), 0) is not None
+    assert _process_source.reads(closes_over, 0) is not None
+    assert _process_source.reads(lambda *args: None, 0) is not None
+    assert _process_source.reads(partial(each, None), 0) is not None
 
 
 def test_windows_that_are_made_in_process_need_on_recover() -> None:

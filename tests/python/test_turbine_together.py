@@ -20,7 +20,7 @@ from mullion.errors import IncompatibleStateError, InvalidArgumentError
 from mullion.turbine import aggregates as agg
 from mullion.turbine import testing
 from mullion.turbine import windowing as win
-from mullion.turbine._together import engine_name
+from mullion.turbine._plans.together import engine_name
 
 _numbers = itertools.count()
 

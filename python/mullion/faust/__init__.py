@@ -19,10 +19,10 @@ from mullion.faust.agents import Agent, Topic
 from mullion.faust.app import App
 from mullion.faust.models import FieldDescriptor, Record, ValidationError
 from mullion.faust.streams import Stream
-from mullion.faust.tables import Table
-from mullion.faust.window_sets import WindowSet
-from mullion.faust.windowed_tables import WindowedTable
-from mullion.faust.windowed_totals import windowed_average, windowed_count, windowed_sum
+from mullion.faust.tables.table import Table
+from mullion.faust.tables.totals import windowed_average, windowed_count, windowed_sum
+from mullion.faust.tables.window_set import WindowSet
+from mullion.faust.tables.windowed import WindowedTable
 from mullion.faust.windows import (
     HoppingWindow,
     HoppingWindowT,

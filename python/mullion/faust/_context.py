@@ -6,24 +6,17 @@ shard's code runs; so the shard, and the event, are of the context and not of th
 
 from __future__ import annotations
 
-import inspect
 import sys
-import warnings
-from collections.abc import Awaitable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mullion._journal import Store
-from mullion.errors import MullionError, UnsupportedError, WrongShardError
-from mullion.faust._shards import shard_of
+from mullion.errors import MullionError, UnsupportedError
 
 if TYPE_CHECKING:
-    from mullion.faust._data import TableData
-    from mullion.faust.agents import Timer
-    from mullion.faust.tables import Table
+    from mullion.faust._shard import Shard
     from mullion.faust.windows import WindowRange
 
 _OURS = str(Path(__file__).parent)
@@ -96,150 +89,6 @@ class Sent:
     value: Any
     timestamp: float
     headers: dict[str, bytes] = field(default_factory=dict)
-
-
-class Shard:
-    """The records of all tables for some of the keys, and the clock; one thread at a time is in it."""
-
-    def __init__(self, store: Store, clock: Clock, tables: Iterable[Table] = ()) -> None:
-        self.store = store
-        self.clock = clock
-        self.dropped: dict[str, int] = {}
-        self.sent: list[Sent] = []
-        self.apart: Timer | None = None
-        self._agent: str | None = None
-        self._misplaced: WrongShardError | None = None
-        self._data: dict[str, TableData] = {}
-        self._warned: set[str] = set()
-        for table in tables:
-            self.data(table)
-
-    def data(self, table: Table) -> TableData:
-        """A table's records in this shard."""
-        if self.apart is not None:
-            raise UnsupportedError(_seen_in_part(self.apart, table))
-        found = self._data.get(table.name)
-        if found is None:
-            from mullion.faust._data import TableData
-
-            found = self._data[table.name] = TableData(self, table)
-        return found
-
-    @contextmanager
-    def of_agent(self, name: str) -> Iterator[None]:
-        """Runs the events of an agent. Raises :class:`WrongShardError` where one used a key of another shard.
-
-        That goes before whatever the agent made of it: an error that it caught, an event that it put aside.
-        """
-        self._agent = name
-        try:
-            yield
-        except Exception:
-            if self._misplaced is not None:
-                raise self._misplaced from None
-            raise
-        finally:
-            self._agent = None
-        if self._misplaced is not None:
-            raise self._misplaced
-
-    def require_own(self, table: str, key: Any, event: Event | None) -> None:
-        """Raises :class:`WrongShardError` for a key of a table that is of another shard than an event."""
-        own = None if event is None else event.message.shard
-        if own is None or key == own or shard_of(key) == own:
-            return
-        assert event is not None
-        if self._misplaced is None:
-            self._misplaced = WrongShardError(
-                f"The agent {self._agent!r} used {table}[{key!r}] at {line_of_user()} for the event "
-                f"{event.message.value!r} (topic {event.message.topic!r}, key {event.message.key!r}, time "
-                f"{event.timestamp}), which is in the shard {own!r}: what is of the key {key!r} is kept in another "
-                "one, and totals would come in pieces. Nothing of the batch was kept. Have the agent go through "
-                "stream.group_by(...) of what the key is: a field, or lambda value: ... for what is computed."
-            )
-        raise self._misplaced
-
-    def wait(self, result: Any) -> None:
-        """Runs what a function of the user's gave, if it is to be awaited."""
-        if inspect.isawaitable(result):
-            finish(result)
-
-    def count_dropped(self, table: Table) -> None:
-        """Counts an event that a table did not take, for all its ranges had gone."""
-        self.dropped[table.name] = self.dropped.get(table.name, 0) + 1
-
-    def expire(self) -> int:
-        """Removes the ranges that are too old, and says how many there were."""
-        from mullion.faust._data import table_id, take_due
-
-        before = sum(data.closed for data in self._data.values())
-        take_due(self, {table_id(data.table.name): data for data in self._data.values()})
-        return sum(data.closed for data in self._data.values()) - before
-
-    def advance(self, us: int) -> None:
-        """Moves the clock of each table's expiry to a time, if it is not there yet."""
-        for data in self._data.values():
-            data.advance(us)
-
-    def reread(self) -> None:
-        """Forgets what is known of the store, which has gone back to what it was."""
-        for data in list(self._data.values()):
-            again = type(data)(self, data.table)
-            again.closed = data.closed
-            self._data[data.table.name] = again
-
-    def settled(self, warn: bool = True) -> None:
-        """The event is over: what was changed by reference and not assigned back is warned of, and forgotten."""
-        for data in self._data.values():
-            for where, key in data.forgotten():
-                if warn and where not in self._warned:
-                    self._warned.add(where)
-                    warnings.warn(
-                        f"{where}: the value of {data.table.name}[{key!r}] was changed and not assigned back, and is "
-                        f"not saved. Write {data.table.name}[{key!r}] = value after the change.",
-                        ForgottenChangeWarning,
-                        stacklevel=2,
-                    )
-
-    @contextmanager
-    def event(self, event: Event) -> Iterator[None]:
-        """Runs what is within as part of processing an event."""
-        with self._within(Context(self, event)):
-            yield
-
-    @contextmanager
-    def outside(self) -> Iterator[None]:
-        """Runs what is within in this shard, with no event: in a timer, or once a window closes."""
-        with self._within(Context(self, None)):
-            yield
-
-    @contextmanager
-    def _within(self, inner: Context) -> Iterator[None]:
-        before = enter(inner)
-        try:
-            yield
-        except BaseException:
-            self.settled(warn=False)
-            raise
-        else:
-            self.settled()
-        finally:
-            enter(before)
-
-
-def _seen_in_part(timer: Timer, table: Table) -> str:
-    """Why a timer that is called once cannot use a table."""
-    if timer.on_leader:
-        return (
-            f"The timer {timer.name!r} is called in one place, for it says on_leader=True, and uses the table "
-            f"{table.name!r}, of which it would see the records of one shard. Leave on_leader out: then it is called "
-            "in each shard, with its records."
-        )
-    return (
-        f"The timer {timer.name!r} uses the table {table.name!r}, and the names in its code do not say so: it was "
-        "taken for one that works on no table, is called once for the program, and would see the records of one shard. "
-        "Use the table by its own name, as in: views = app.Table(...), then views[key] in the timer."
-    )
 
 
 @dataclass

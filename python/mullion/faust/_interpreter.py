@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mullion.faust._context import Clock, Event, OutsideStreamError
-from mullion.faust._operations import NAMED
 from mullion.faust._seconds import length_us, seconds, time_us
 from mullion.faust._syntax import (
     CALLS,
@@ -34,7 +33,8 @@ from mullion.faust._syntax import (
     Update,
     Value,
 )
-from mullion.faust.tables import Table
+from mullion.faust.tables.operations import NAMED
+from mullion.faust.tables.table import Table
 
 _SIGNS: dict[str, Callable[..., Any]] = {
     **NAMED,

@@ -46,8 +46,8 @@ from mullion.faust._syntax import (
 from mullion.faust.agents import Agent
 from mullion.faust.models import FieldDescriptor
 from mullion.faust.streams import GroupBy
-from mullion.faust.tables import Table
-from mullion.faust.windowed_tables import WindowedTable
+from mullion.faust.tables.table import Table
+from mullion.faust.tables.windowed import WindowedTable
 from mullion.faust.windows import HoppingWindow, TumblingWindow
 
 

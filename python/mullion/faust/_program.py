@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, overload
 
 from mullion.errors import InvalidArgumentError
-from mullion.faust._absent import absent
 from mullion.faust._seconds import Seconds, positive_us
+from mullion.faust._unsupported import absent
 from mullion.faust.agents import Agent, Channel, OnError, Sink, Timer, Topic
-from mullion.faust.tables import Table
-from mullion.faust.windowed_tables import WindowedTable
+from mullion.faust.tables.table import Table
+from mullion.faust.tables.windowed import WindowedTable
 from mullion.faust.windows import WindowT
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -51,8 +51,8 @@ from mullion.faust._shards import is_exact, shard_of
 from mullion.faust.agents import Agent, Channel
 from mullion.faust.models import FieldDescriptor, Record
 from mullion.faust.streams import Filter, GroupBy, Step
-from mullion.faust.tables import Table
-from mullion.faust.windowed_tables import WindowedTable
+from mullion.faust.tables.table import Table
+from mullion.faust.tables.windowed import WindowedTable
 
 _TABLES: Final = (Table, WindowedTable)
 _MISSING: Final = object()

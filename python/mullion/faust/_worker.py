@@ -21,24 +21,25 @@ from typing import Any, final
 
 import pyarrow as pa
 
-from mullion._journal import Journal
+from mullion._stateful.journal import Journal
 from mullion.errors import MullionError, WrongShardError
-from mullion.faust._aside import NotJson, clean, record_of, said
-from mullion.faust._begun import to_its_end
-from mullion.faust._context import Context, Event, Message, Sent, Shard, enter
-from mullion.faust._reading import ValidationError
-from mullion.faust._rows import InOrder
-from mullion.faust._running import Told, run_batch, run_told
+from mullion.faust._agent_loop import Told, run_batch, run_told
+from mullion.faust._context import Context, Event, Message, Sent, enter
+from mullion.faust._dead_letters import NotJson, clean, record_of, said
+from mullion.faust._fields import ValidationError
+from mullion.faust._row_order import InOrder
+from mullion.faust._shard import Shard
 from mullion.faust._sharding import Sharding
 from mullion.faust._shards import shard_of
 from mullion.faust._syntax import Emit, Print
+from mullion.faust._tasks import to_its_end
 from mullion.faust.agents import Agent, DeadLetter, Timer
 from mullion.faust.models import Record
 from mullion.faust.streams import GroupBy
-from mullion.faust.tables import Table
+from mullion.faust.tables.table import Table
 from mullion.topics import OUTPUTS, _json_rows, encoded
-from mullion.topics._brokers import NOT_TEXT, UNFIT, WHOLE, whole_mark
-from mullion.topics._dir_rows import PLACE, DirRows
+from mullion.topics._broker import NOT_TEXT, UNFIT, WHOLE, whole_mark
+from mullion.topics._folder.rows import PLACE, DirRows
 from mullion.topics._outputs import PRINTED
 
 _TIMER = b"timer..."

@@ -9,10 +9,10 @@ from typing import Any, Literal, TypeAlias, final
 
 from mullion.errors import InvalidArgumentError
 from mullion.faust import _json
-from mullion.faust._absent import reply
 from mullion.faust._context import Sent, context, current_event
-from mullion.faust._reading import Reading, ValidationError, reader_of
+from mullion.faust._fields import Reading, ValidationError, reader_of
 from mullion.faust._seconds import seconds, time_us
+from mullion.faust._unsupported import reply
 from mullion.faust.streams import Stream
 from mullion.topics._json_rows import text_of
 

@@ -15,31 +15,33 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from mullion import _jvm
-from mullion._app.app import DEFAULT_BROKER
-from mullion._app.app import App as SharedApp
-from mullion._app.clock import Clock, system
-from mullion._app.jobs import Job
-from mullion._app.names import Named, folder_name
-from mullion._app.report import Part, shown, where_of
+from mullion._clock import Clock, system
+from mullion._files import replace_text
+from mullion._programs.app import DEFAULT_BROKER
+from mullion._programs.app import App as SharedApp
+from mullion._programs.jobs import Job
+from mullion._programs.names import Named, folder_name
+from mullion._programs.report import Part, shown, where_of
 from mullion.errors import IncompatibleStateError, InvalidArgumentError, UnsupportedError
-from mullion.faust import _compiled, _parser
-from mullion.faust._begun import to_its_end
-from mullion.faust._compiled import Decided
-from mullion.faust._context import Context, Shard, enter
+from mullion.faust import _folds, _parser
+from mullion.faust._agent_loop import grouped_by, steps_of, type_by_groups
+from mullion.faust._context import Context, enter
+from mullion.faust._folds import Decided
+from mullion.faust._memory_store import MemoryStore
 from mullion.faust._program import Program
-from mullion.faust._reader import TableReader
-from mullion.faust._running import grouped_by, steps_of, type_by_groups
+from mullion.faust._shard import Shard
 from mullion.faust._sharding import Sharding, reached, sharding_of
 from mullion.faust._shards import shard_column
-from mullion.faust._store import MemoryStore
-from mullion.faust._timers import placed
+from mullion.faust._tasks import to_its_end
+from mullion.faust._timer_places import placed
 from mullion.faust._worker import Reads, Worker
 from mullion.faust.agents import Agent, Channel, Topic
 from mullion.faust.models import Record
+from mullion.faust.tables.reader import TableReader
 from mullion.topics import OUTPUTS, Broker, DirBroker, KafkaBroker
-from mullion.topics._brokers import UNFIT
-from mullion.topics._dir_rows import PLACE, DirRows
-from mullion.topics._dir_topic import DirTopic, replace_text
+from mullion.topics._broker import UNFIT
+from mullion.topics._folder.rows import PLACE, DirRows
+from mullion.topics._folder.topic import DirTopic
 from mullion.topics._records import RESERVED, TEXT
 from mullion.topics._schemas import remembered_schema
 
@@ -126,7 +128,7 @@ class App(Program, SharedApp):
         )
 
     def run(self, until: Literal["drained"] | None = None) -> None:
-        """Runs the tasks, then the agents: see :meth:`mullion._app.app.App.run`."""
+        """Runs the tasks, then the agents: see :meth:`mullion._programs.app.App.run`."""
         self._run_tasks()
         SharedApp.run(self, until)
 
@@ -163,7 +165,7 @@ class App(Program, SharedApp):
     def _decided(self, agent: Agent, columns: StructType | None, tables: _Reached) -> Decided:
         if not self.compiled:
             return Decided(False, "compiled=False", where_of(agent.function))
-        return _compiled.decide(agent, list(self.agents.values()), self.tables, columns, tables)
+        return _folds.decide(agent, list(self.agents.values()), self.tables, columns, tables)
 
     def _known_columns(self, topic: str) -> StructType | None:
         """The columns of a topic's values, where they are known without Spark."""
@@ -175,7 +177,7 @@ class App(Program, SharedApp):
     # -- the query
 
     def _build(self, spark: SparkSession) -> DataFrame:
-        from mullion._stateful import stateful_map
+        from mullion._stateful.api import stateful_map
 
         agents = list(self.agents.values())
         # Spark knows sources by their number: there is one for each topic, whichever agents there are.
@@ -238,7 +240,7 @@ class App(Program, SharedApp):
             self.dead_letters,
             as_text=isinstance(self.broker, KafkaBroker),
         )
-        told = _compiled.program(folds, self.tables, worker.begins(), sharded) if folds else None
+        told = _folds.program(folds, self.tables, worker.begins(), sharded) if folds else None
         made: DataFrame = stateful_map(
             timed,
             worker,

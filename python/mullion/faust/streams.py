@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, final
 
 from mullion.errors import InvalidArgumentError
-from mullion.faust._absent import join
 from mullion.faust._context import Event
 from mullion.faust._seconds import Seconds, positive_us
+from mullion.faust._unsupported import join
 from mullion.faust.models import FieldDescriptor
 
 GroupKey: TypeAlias = FieldDescriptor | str | Callable[[Any], Any]

@@ -17,12 +17,13 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from mullion._app.clock import Clock
-from mullion.topics._brokers import Broker, Publisher, broker, has_columns
-from mullion.topics._dir_broker import DirBroker
-from mullion.topics._kafka_broker import KafkaBroker
+from mullion._clock import Clock
+from mullion.topics._broker import Broker, Publisher, has_columns
+from mullion.topics._folder.broker import DirBroker
+from mullion.topics._kafka.broker import KafkaBroker
 from mullion.topics._outputs import OUTPUTS, decoded, encoded
 from mullion.topics._records import Data
+from mullion.topics._urls import broker
 
 __all__ = [
     "OUTPUTS",

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyspark.sql.types as T
 
-from mullion._app.clock import Clock, system
+from mullion._clock import Clock, system
 from mullion.errors import InvalidArgumentError
 from mullion.topics import _types
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType, StructType
 
+from mullion._files import replace_text
 from mullion.errors import InvalidArgumentError
 from mullion.topics import _types
 from mullion.topics._records import RESERVED
@@ -56,7 +57,5 @@ def remembered_schema(file: str | os.PathLike[str] | None) -> StructType | None:
 
 def remember(file: str | os.PathLike[str] | None, schema: StructType) -> None:
     """Writes a schema for later starts."""
-    from mullion.topics._dir_topic import replace_text
-
     if file is not None:
         replace_text(Path(file), schema.json())

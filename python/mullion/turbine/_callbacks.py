@@ -24,11 +24,11 @@ from typing import Any, Final, final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion._journal import RecordJournal
+from mullion._stateful.journal import RecordJournal
 from mullion.errors import FunctionError
 from mullion.topics._outputs import Note, Output, carried
-from mullion.turbine import _schemas
-from mullion.turbine._process import place_of
+from mullion.turbine import _callback_schemas
+from mullion.turbine._process_source import place_of
 from mullion.turbine.state import NoState, forget, keep
 from mullion.turbine.windowing import END, START, Window, called
 
@@ -93,17 +93,17 @@ class Outputs:
             if schema is None:
                 schema = checked.schema.remove_metadata()
             if not checked.schema.equals(schema):
-                differs = _schemas.difference(schema, checked.schema)
+                differs = _callback_schemas.difference(schema, checked.schema)
                 if differs is not None:
                     raise FunctionError(
                         f"{what} returned another schema than before: {differs}. ({place_of(callback.function)}) "
                         "What it returns has one schema; a column without values may be null."
                     )
-                wider = _schemas.merged(schema, checked.schema)
+                wider = _callback_schemas.merged(schema, checked.schema)
                 if not wider.equals(schema):
-                    run = [_schemas.fitted(each, wider) for each in run]
+                    run = [_callback_schemas.fitted(each, wider) for each in run]
                     schema = wider
-                checked = _schemas.fitted(checked, schema)
+                checked = _callback_schemas.fitted(checked, schema)
             run.append(checked)
         if run:
             assert schema is not None

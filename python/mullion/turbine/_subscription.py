@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from mullion._app.report import shown
+from mullion._programs.report import shown
 from mullion.errors import InvalidArgumentError
-from mullion.turbine import _process
+from mullion.turbine import _process_source
 from mullion.turbine._callbacks import CLOSE, EARLY, PROCESS
-from mullion.turbine._process import Place, Process
+from mullion.turbine._process_source import Place, Process
 from mullion.turbine.windowing import BUILDING, TurbineWindow, called
 
 ON_ERROR: Final = ("stop", "skip")
@@ -48,13 +48,13 @@ class Subscription:
             self.instance.__init__()
         finally:
             BUILDING.reset(token)
-        self.function = _process.require_process(self.instance)
-        self.makes_windows = _process.recovery_of(self.instance) is not None
+        self.function = _process_source.require_process(self.instance)
+        self.makes_windows = _process_source.recovery_of(self.instance) is not None
         """Whether ``process`` may make windows, from data."""
         if not self.makes_windows:
             # Those from data have names that nobody knows yet.
             _require_published(options.publish_to, self.windows)
-        self.process: Process = _process.read(self.instance, self.function, self.windows.values())
+        self.process: Process = _process_source.read(self.instance, self.function, self.windows.values())
         self.state = self._state_read_at()
         """The function that reads the state, and its line; ``None`` if none does."""
         self.job = f"{self.name}.state" if self.state is not None else f"{self.name}.process"
@@ -85,7 +85,7 @@ class Subscription:
 
     def changes_of(self, function: Any) -> str:
         """What a ``process`` or callback changes of ``self``, and what to do, in words; empty for nothing."""
-        places = _process.changes(function, makes_windows=self.makes_windows)
+        places = _process_source.changes(function, makes_windows=self.makes_windows)
         if not places:
             return ""
         lines = ", ".join(dict.fromkeys(f"{place.says} ({shown(place.file)}:{place.line})" for place in places))
@@ -97,7 +97,7 @@ class Subscription:
         for window in self.windows.values():
             callbacks = window.spec.callbacks
             for function in (callbacks.early, callbacks.close):
-                place = None if function is None else _process.reads(function, 0)
+                place = None if function is None else _process_source.reads(function, 0)
                 if function is not None and place is not None:
                     return called(function), place
         return None

@@ -18,7 +18,7 @@ from mullion.turbine.functions import column_of
 from mullion.turbine.windowing import KAFKA_TIME, Spec
 
 if TYPE_CHECKING:
-    from mullion.turbine import App
+    from mullion.turbine.app import App
 
 TIME: Final = "__mullion_time"
 

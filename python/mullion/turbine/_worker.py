@@ -15,11 +15,11 @@ from typing import Any, final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion._journal import RecordJournal, Records
-from mullion._stage import Firings
-from mullion._state import State
+from mullion._stateful.journal import RecordJournal, Records
+from mullion._stateful.stage import Firings
+from mullion._stateful.state import State
 from mullion.errors import FunctionError, UnsupportedError, WindowInputError
-from mullion.topics._brokers import SEPARATOR
+from mullion.topics._broker import SEPARATOR
 from mullion.topics._outputs import Output
 from mullion.topics._records import COLUMNS
 from mullion.turbine._callbacks import (
@@ -35,11 +35,11 @@ from mullion.turbine._callbacks import (
     key_column,
     told,
 )
-from mullion.turbine._kept import WindowSpec
-from mullion.turbine._made import FromData, Maker, by_window
-from mullion.turbine._process import not_own
+from mullion.turbine._dynamic_windows import FromData, Maker, by_window
+from mullion.turbine._process_source import not_own
 from mullion.turbine._subscription import topic_of
 from mullion.turbine._window_rows import WindowRows, plain
+from mullion.turbine._window_spec import WindowSpec
 from mullion.turbine.aggregates import Multi
 from mullion.turbine.state import NoState, TurbineState, forget, keep
 from mullion.turbine.windowing import UPDATING, TurbineWindow

@@ -22,7 +22,7 @@ from typing import Any, Final, final
 
 import pyarrow as pa
 
-from mullion._journal import Records
+from mullion._stateful.journal import Records
 from mullion.errors import InvalidArgumentError, UnsupportedError
 
 __all__ = ["TurbineState"]

@@ -26,11 +26,11 @@ from typing import Any, final
 from pyspark import cloudpickle
 
 from mullion import topics
-from mullion._app.clock import ManualClock
-from mullion._app.runner import Running
+from mullion._clock import ManualClock
+from mullion._programs.runner import Running
 from mullion.errors import InvalidArgumentError
 from mullion.topics._records import Data
-from mullion.turbine import App
+from mullion.turbine.app import App
 
 __all__ = ["Trial", "run"]
 

@@ -1,1 +1,0 @@
-"""What programs that process topics share: the App, its run loop, named parts, the clock, ``explain``. Private."""

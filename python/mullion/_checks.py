@@ -1,0 +1,28 @@
+"""Arguments that are one of several, or yes or no."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from mullion.errors import InvalidArgumentError
+
+
+def require_one_of(name: str, value: object, allowed: Sequence[str]) -> None:
+    """Raises for a value that is not one of those allowed."""
+    if isinstance(value, str) and value in allowed:
+        return
+    raise InvalidArgumentError(
+        f"{name}={value!r} is not one of {', '.join(map(repr, allowed))}.{did_you_mean(value, allowed)}"
+    )
+
+
+def require_bool(name: str, value: object) -> None:
+    """Raises for what is neither True nor False."""
+    if not isinstance(value, bool):
+        raise InvalidArgumentError(f"{name}={value!r} ({type(value).__name__}) is neither True nor False.")
+
+
+def did_you_mean(value: object, allowed: Sequence[str]) -> str:
+    close = difflib.get_close_matches(str(value).lower(), [name.lower() for name in allowed], n=1)
+    return next((f" Did you mean {name!r}?" for name in allowed if [name.lower()] == close), "")

@@ -1,0 +1,45 @@
+"""Why a query failed, as one of Mullion's errors: what was raised on the driver, in the JVM or in a Python worker."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mullion import _jvm, errors
+from mullion._tracebacks import raised_in_worker
+from mullion.errors import MullionError, QueryFailedError, TaskFailedError, UnsupportedError
+
+# A worker's error reaches the driver as the text of its traceback.
+_RAISED = re.compile(r"^mullion\.errors\.(\w+): (.*)$", re.MULTILINE)
+# What a stream of a topic raises, as text of Spark's.
+_WIDER = re.compile(r"\[USER_RAISED_EXCEPTION\] (Topic '[^\n]*?) SQLSTATE")
+
+
+def failure_of(job: str, query: StreamingQuery, raised: BaseException | None) -> Exception | None:
+    """The error of a query that ended, or ``None`` if it was stopped or came to its end."""
+    theirs: Any = query.exception()
+    if theirs is None:
+        return None
+    if isinstance(raised, MullionError):
+        return raised
+    if isinstance(theirs, MullionError) and not isinstance(theirs, TaskFailedError):
+        return theirs
+    text = (theirs.jvm_trace if isinstance(theirs, MullionError) else None) or str(theirs)
+    ours = _RAISED.findall(text)
+    if ours:
+        kind, message = ours[-1]
+        error = getattr(errors, kind)(message)
+        assert isinstance(error, MullionError)
+        return _jvm.traced(error, theirs)
+    wider = _WIDER.search(text)
+    if wider:
+        return _jvm.traced(UnsupportedError(wider[1]), theirs)
+    reason = raised_in_worker(text) or (f"{type(raised).__name__}: {raised}" if raised is not None else text)
+    failed = QueryFailedError(f"{job!r} failed, and goes on from its checkpoint when it is run again. {reason}")
+    # What Spark or the bridge to it raised is the trace, and no cause that a reader of Python could follow.
+    if raised is not None and not isinstance(raised, (CapturedException, _jvm.BridgeError)):
+        failed.__cause__ = raised
+    return _jvm.traced(failed, theirs)

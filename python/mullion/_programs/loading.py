@@ -1,0 +1,48 @@
+"""The App that ``module:app`` names on a command line."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+
+from mullion._programs.app import App
+from mullion.errors import InvalidArgumentError
+
+
+def load(where: str, api: str) -> App:
+    """The App ``app`` of the module ``module``, which is looked for in the working directory first.
+
+    ``api`` is the package of Mullion that the App must be one of.
+
+    Raises :class:`InvalidArgumentError` where there is none; an error that the module raises comes as it is.
+    """
+    module, colon, attribute = where.partition(":")
+    if not module or not colon or not attribute:
+        raise InvalidArgumentError(f"{where!r} does not name an App. Write module:app, as in examples.revenue:app.")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+        # Workers that a session of ours starts find it too.
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as missing:
+        # A module that the named one imports is its own trouble.
+        if missing.name and (module == missing.name or module.startswith(f"{missing.name}.")):
+            raise InvalidArgumentError(
+                f"There is no module {missing.name!r}, which {where!r} names, in {here} or among installed packages."
+            ) from missing
+        raise
+    thing: object = found
+    for name in attribute.split("."):
+        if not hasattr(thing, name):
+            apps = ", ".join(f"{module}:{n}" for n, value in sorted(vars(found).items()) if isinstance(value, App))
+            raise InvalidArgumentError(f"{module!r} has no {attribute!r}. The Apps in it: {apps or 'none'}.")
+        thing = getattr(thing, name)
+    if not isinstance(thing, App):
+        raise InvalidArgumentError(f"{where!r} is no App, but a {type(thing).__name__}.")
+    if thing.api != api:
+        raise InvalidArgumentError(f"{where!r} is an App of mullion.{thing.api}. Write mullion {thing.api} ...")
+    return thing

@@ -1,0 +1,304 @@
+"""The run loop: starts the queries of a program, waits for them, and stops them.
+
+All queries of a program live and die together: one that fails stops the others. Stopping lets a batch that runs come to
+its end, for what is cut off is only done again.
+
+One process runs a query at a time: another is refused before it has planned a batch. Of two that plan the same one,
+Spark fails the later, which may be the process that ran first.
+
+``drained`` goes round until no query has published rows that another one reads::
+
+    round 1     clean: orders -> cleaned        totals: cleaned -> totals (nothing there yet)
+    round 2                                     totals: what clean published
+    round 3     nobody has anything new
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mullion import _jvm
+from mullion._clock import ManualClock
+from mullion._durations import Duration
+from mullion._programs.failures import failure_of
+from mullion._programs.jobs import Job
+from mullion._programs.names import folder_name
+from mullion.errors import InvalidArgumentError
+from mullion.topics import _leases
+
+if TYPE_CHECKING:
+    from mullion._programs.app import App
+
+log = logging.getLogger("mullion")
+
+_POLL_SECONDS = 0.05
+
+
+class Query:
+    """A job that runs."""
+
+    def __init__(self, app: App, job: Job, *, drain: bool) -> None:
+        self.job = job
+        self.error: BaseException | None = None
+        self._publisher = app.broker.publisher(app.clock)
+        self._app = app
+        self._drain = drain
+        self._lease = app.checkpoint.absolute() / "_running" / f"{folder_name(job.name)}.lock"
+        _leases.take(self._lease, self, f"{app.name}.{job.name}", done="run")
+        try:
+            self.query = self._start()
+        except BaseException:
+            _leases.release(self._lease, self)
+            raise
+
+    def _start(self) -> StreamingQuery:
+        app, job = self._app, self.job
+        name = f"{app.name}.{job.name}"
+        checkpoint = str(app.folder_of(job.name).absolute() / "query")
+        if job.in_memory:
+            self._make_lost_state_again(name, checkpoint)
+        outputs = job.build(app.spark)
+        if isinstance(app.clock, ManualClock):
+            return _jvm.start_on_clock(outputs, name, checkpoint, self._publish, app.clock, self._drain)
+        writer = outputs.writeStream.queryName(name).option("checkpointLocation", checkpoint)
+        writer = writer.trigger(availableNow=True) if self._drain else writer
+        return writer.foreachBatch(self._publish).start()
+
+    def _make_lost_state_again(self, name: str, checkpoint: str) -> None:
+        """Does the batches again whose state was in memory and is lost, as they were; they have been published."""
+        spark = self._app.spark
+        lost = _jvm.begin_redo(spark, checkpoint) if Path(checkpoint, "state").exists() else 0
+        if lost:
+            log.info("%s: what %d batches left in memory is made again. Nothing is published twice.", name, lost)
+        # Each is done by a query of its own, which goes on from what the one before it wrote down.
+        kept = _jvm.session_with(spark, {"spark.sql.streaming.stateStore.mullion.snapshotEvery": "1"})
+        while _jvm.next_redo(spark, checkpoint):
+            writer = self.job.build(kept).writeStream.queryName(name).option("checkpointLocation", checkpoint)
+            query = writer.trigger(once=True).foreachBatch(_done_again).start()
+            try:
+                query.awaitTermination()
+            except StreamingQueryException as error:
+                raise failure_of(self.job.name, query, None) or error from None
+
+    def mended(self, failure: BaseException) -> bool:
+        """Whether it has been started again, for its job has learned from its failure."""
+        if self.query.exception() is not None:
+            # To its very end: what it has begun is looked at, and may be put away.
+            with suppress(StreamingQueryException):
+                self.query.awaitTermination()
+        if self.job.mend is None or not self.job.mend(failure):
+            return False
+        self.error = None
+        self.query = self._start()
+        return True
+
+    @property
+    def published(self) -> dict[str, int]:
+        """How many rows it has put into each topic since it was started."""
+        return dict(self._publisher.published)
+
+    def _publish(self, outputs: DataFrame, batch: int) -> None:
+        try:
+            if self.job.publish is None:
+                self._publisher.publish(outputs, batch)
+            else:
+                self.job.publish(self._publisher, outputs, batch)
+        except BaseException as error:
+            # What Spark makes of it is text.
+            self.error = error
+            raise
+
+    def stop_after_batch(self) -> None:
+        """Stops the query once the batch that runs is done."""
+        batch = self._last_batch()
+        while self.query.isActive and self.query.status["isTriggerActive"] and self._last_batch() == batch:
+            time.sleep(_POLL_SECONDS)
+        self.query.stop()
+        if self.job.in_memory:
+            _jvm.keep_state(self._app.spark, self.query)
+        self._publisher.close()
+        _leases.release(self._lease, self)
+
+    def _last_batch(self) -> int | None:
+        return _jvm.last_batch_of(self.query)
+
+    @property
+    def progress(self) -> list[dict[str, Any]]:
+        """The progress reports of its batches, Spark's ``StreamingQueryProgress`` as dicts, oldest first."""
+        return [json.loads(report) for report in _jvm.reports_of(self.query)]
+
+    def failure(self) -> Exception | None:
+        """Why it ended, if it failed."""
+        return failure_of(self.job.name, self.query, self.error)
+
+
+def _done_again(outputs: DataFrame, batch: int) -> None:
+    outputs.write.format("noop").mode("overwrite").save()
+
+
+class Running:
+    """The queries of a program that was started.
+
+    On a ``ManualClock`` :meth:`settle` runs all batches that rows and clock ask for, :meth:`advance` moves the clock.
+    """
+
+    def __init__(self, app: App, jobs: Sequence[Job], *, drain: bool = False) -> None:
+        self._app = app
+        self.queries: list[Query] = []
+        try:
+            for job in jobs:
+                query = Query(app, job, drain=drain)
+                self.queries.append(query)
+                app.queries[job.name] = query
+        except BaseException:
+            self.stop()
+            raise
+
+    def settle(self) -> None:
+        """Runs all batches that there are, and those of what they publish for one another; raises a query's error."""
+        while True:
+            before = self._published_within()
+            for query in self.queries:
+                self._settle(query)
+            if self._published_within() == before:
+                return
+
+    def _settle(self, query: Query) -> None:
+        while True:
+            try:
+                query.query.processAllAvailable()
+                return
+            except Exception as error:
+                failure = query.failure() or error
+                if not query.mended(failure):
+                    self._fail(failure)
+
+    def advance(self, by: Duration) -> None:
+        """Moves the program's clock, which must be a ``ManualClock``, by text or ``timedelta``; whole milliseconds."""
+        if not isinstance(self._app.clock, ManualClock):
+            raise InvalidArgumentError(
+                f"{self._app!r} runs on the machine's clock, which nobody moves. Give it clock=ManualClock()."
+            )
+        self._app.clock.advance(by)
+
+    def wait(self, asked_to_stop: Callable[[], bool] = lambda: False) -> None:
+        """Returns when all queries have ended, or when it is asked to; raises the error of one that failed."""
+        while any(query.query.isActive for query in self.queries) and not asked_to_stop():
+            self.raise_failure()
+            time.sleep(_POLL_SECONDS)
+        # One that failed meanwhile may have been mended, and runs again.
+        if self.raise_failure():
+            self.wait(asked_to_stop)
+
+    def raise_failure(self) -> bool:
+        """Stops all and raises the error of a query that failed, if one did; whether one has been started again."""
+        mended = False
+        for query in self.queries:
+            if not query.query.isActive:
+                failure = query.failure()
+                if failure is None:
+                    continue
+                if not query.mended(failure):
+                    self._fail(failure)
+                mended = True
+        return mended
+
+    def _fail(self, failure: Exception) -> None:
+        self.stop()
+        raise failure
+
+    def stop(self) -> None:
+        """Stops all queries, each after the batch that it runs."""
+        for query in self.queries:
+            query.stop_after_batch()
+
+    def published(self, topics: frozenset[str]) -> set[str]:
+        """Those of the topics that got rows from these queries."""
+        return {topic for query in self.queries for topic, rows in query.published.items() if rows and topic in topics}
+
+    def _published_within(self) -> int:
+        read = {topic for query in self.queries for topic in query.job.reads}
+        return sum(rows for query in self.queries for topic, rows in query.published.items() if topic in read)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def drain(app: App, jobs: Sequence[Job]) -> None:
+    """Runs all jobs over what is there, and what they publish for one another, to its end."""
+    _start_session(app)
+    read = frozenset(topic for job in jobs for topic in job.reads)
+    due: Sequence[Job] = jobs
+    with Signals() as asked:
+        while due and not asked.to_stop():
+            running = Running(app, due, drain=True)
+            try:
+                running.wait(asked.to_stop)
+            finally:
+                running.stop()
+            fresh = running.published(read)
+            due = [job for job in jobs if fresh.intersection(job.reads)]
+
+
+def serve(app: App, jobs: Sequence[Job]) -> None:
+    """Runs all jobs until it is asked to stop."""
+    _start_session(app)
+    with Signals() as asked, Running(app, jobs) as running:
+        running.wait(asked.to_stop)
+        if asked.to_stop():
+            log.info("%s stops after the batches that run.", app.name)
+
+
+def _start_session(app: App) -> None:
+    # Before signals are handled, for a session that starts handles SIGINT itself.
+    _ = app.spark
+
+
+class Signals:
+    """SIGINT and SIGTERM as a request to stop; a second one ends the program. Only the main thread gets signals."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._before: dict[signal.Signals, Any] = {}
+
+    def to_stop(self) -> bool:
+        """Whether one came."""
+        return self._asked.is_set()
+
+    def _ask(self, number: int, _frame: FrameType | None) -> None:
+        self._asked.set()
+        self._restore()
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._restore()
+
+    def _restore(self) -> None:
+        while self._before:
+            number, handler = self._before.popitem()
+            signal.signal(number, handler)

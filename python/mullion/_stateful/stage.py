@@ -1,0 +1,178 @@
+"""What runs in a Spark worker: one function of a stage, over the frames that its task sends.
+
+A frame is a number and bytes, a row of what Spark hands over as Arrow. To the function: -1 tells of the task, in JSON;
+others hold an Arrow stream, 0 of rows, and of firings by ``window * 8 + kind``. From it: 0 is output, and from 1 on
+rows for windows.
+"""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from mullion._stateful.state import State
+from mullion.errors import FunctionError, InvalidArgumentError, MullionError
+
+_KINDS = ("late", "running", "early", "on_time", "update", "close")
+_KINDS_OF_A_WINDOW = 8
+_FRAME = pa.schema([pa.field("kind", pa.int32()), pa.field("data", pa.binary())])
+_FRAME_BYTES = 64 << 20
+_STDLIB = sysconfig.get_path("stdlib")
+
+
+class Firings(NamedTuple):
+    """Some firings of one window, all of one kind: what ``callbacks`` is given, in this order of kinds.
+
+    - ``window``: its name in ``windows=``.
+    - ``firing``: ``"late"``, ``"running"``, ``"early"``, ``"on_time"``, ``"update"`` or ``"close"``.
+    - ``batch``: a row for each, with the columns of the panes: the keys, ``window``, ``pane``, then the aggregates.
+      Large numbers of them come in several of these.
+    """
+
+    window: str
+    firing: str
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A function with what it is to give: called by Spark's worker with the frames of one task.
+
+    - ``role``: what errors call it.
+    - ``output``: the schema of its output; ``windows``: those of the rows for windows, by name.
+    - ``of_firings``: the names of the windows whose firings it is given, or ``None`` where it is given rows.
+    """
+
+    function: Callable[..., Any]
+    role: str
+    output: pa.Schema
+    windows: tuple[tuple[str, pa.Schema], ...] = ()
+    of_firings: tuple[str, ...] | None = None
+
+    def __call__(self, frames: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        given = _frames(frames)
+        _, header = next(given)
+        with State.connect(header.to_pybytes()) as state:
+            try:
+                made = self.function(self._rows(given) if self.of_firings is None else self._firings(given), state)
+                if made is not None:
+                    yield from self._wired(made)
+            except Exception as error:
+                condition, message = _told(error, self.role)
+                state._failed(condition, message)
+                raise
+            state._end()
+
+    def _rows(self, frames: Iterator[tuple[int, pa.Buffer]]) -> Iterator[pa.RecordBatch]:
+        for _, data in frames:
+            yield from pa.ipc.open_stream(data)
+
+    def _firings(self, frames: Iterator[tuple[int, pa.Buffer]]) -> Iterator[Firings]:
+        assert self.of_firings is not None
+        for number, data in frames:
+            window, kind = divmod(number, _KINDS_OF_A_WINDOW)
+            for batch in pa.ipc.open_stream(data):
+                yield Firings(self.of_firings[window], _KINDS[kind], batch)
+
+    def _wired(self, made: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+        numbers = {name: number for number, (name, _) in enumerate(self.windows, start=1)}
+        for item in made:
+            if isinstance(item, tuple) and self.windows:
+                name, batch = item if len(item) == 2 else (None, None)
+                if name not in numbers:
+                    raise InvalidArgumentError(
+                        f"{self.role} yielded a tuple that begins with {name!r}, and its windows are "
+                        f"{', '.join(map(repr, numbers))}. Yield (window, batch), or a batch for the output."
+                    )
+                number = numbers[name]
+                schema, what = self.windows[number - 1][1], f"rows for the window {name!r}"
+            else:
+                number, batch, schema, what = 0, item, self.output, "output"
+            yield from _sent(number, batch, schema, f"{self.role} yielded as {what}")
+
+
+def _frames(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Buffer]]:
+    for batch in batches:
+        kinds, data = batch.column(0).to_pylist(), batch.column(1)
+        for row, kind in enumerate(kinds):
+            yield kind, data[row].as_buffer()
+
+
+def _sent(number: int, made: Any, schema: pa.Schema, what: str) -> Iterator[pa.RecordBatch]:
+    if isinstance(made, pa.Table):
+        batches = made.to_batches()
+    elif isinstance(made, pa.RecordBatch):
+        batches = [made]
+    else:
+        raise InvalidArgumentError(
+            f"{what} a {type(made).__module__}.{type(made).__name__}, which is neither a pyarrow.RecordBatch nor a "
+            "pyarrow.Table. Make one with pa.RecordBatch.from_pylist([...])."
+        )
+    for batch in batches:
+        if batch.num_rows:
+            yield from _frame(number, _conformed(batch, schema, what))
+
+
+def _frame(number: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    if batch.nbytes > _FRAME_BYTES and batch.num_rows > 1:
+        half = batch.num_rows // 2
+        yield from _frame(number, batch.slice(0, half))
+        yield from _frame(number, batch.slice(half))
+        return
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    data = pa.Array.from_buffers(
+        pa.binary(), 1, [None, pa.array([0, sink.tell()], pa.int32()).buffers()[1], sink.getvalue()]
+    )
+    yield pa.RecordBatch.from_arrays([pa.array([number], pa.int32()), data], schema=_FRAME)
+
+
+def _conformed(batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.RecordBatch:
+    """The batch with the columns of ``schema``, found by their names, in its order and its types."""
+    if batch.schema.equals(schema):
+        return batch
+    found, wanted = batch.schema.names, schema.names
+    if sorted(found) != sorted(wanted):
+        missing = [name for name in wanted if name not in found]
+        extra = [name for name in found if name not in wanted]
+        parts = [f"without {', '.join(map(repr, missing))}"] if missing else []
+        parts += [f"with {', '.join(map(repr, extra))} beside"] if extra else []
+        raise InvalidArgumentError(
+            f"{what} a batch {' and '.join(parts)}: it has {', '.join(map(repr, found)) or 'no columns'}, and the "
+            f"schema says {', '.join(map(repr, wanted))}."
+        )
+    columns = []
+    for field in schema:
+        column = batch.column(field.name)
+        if column.type != field.type:
+            try:
+                column = column.cast(field.type)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+                raise InvalidArgumentError(
+                    f"{what} a batch whose column {field.name!r} is {column.type}, and the schema says {field.type}: "
+                    f"{error}"
+                ) from error
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _told(error: Exception, role: str) -> tuple[str, str]:
+    """An error as a condition and a message: our own as they are, others with where they were raised."""
+    if isinstance(error, MullionError):
+        return error.condition, str(error)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    # Of a function of ours or of a library that the user's code called, the line of the user's says more.
+    users = [frame for frame in frames if not _is_library(frame.filename)] or frames
+    where = f"{users[-1].filename}:{users[-1].lineno}, in {users[-1].name}" if users else "an unknown line"
+    text = "".join(traceback.format_exception(error)).rstrip()
+    return FunctionError.condition, f"{role} failed at {where}: {type(error).__name__}: {error}\n\n{text}"
+
+
+def _is_library(filename: str) -> bool:
+    return filename.startswith((_STDLIB, "<frozen")) or "site-packages" in filename or "dist-packages" in filename

@@ -1,0 +1,340 @@
+"""Runs an agent's body over a batch of events, in one shard.
+
+::
+
+    events      e1        e2                 e3
+    body     ---+--- await +--- raises        +---            begun anew after a failure
+    tables      e1's      e2's, undone       e3's
+
+The body is a coroutine or an async generator of the user's; it runs in an event loop, one agent at a time, so that a
+batch gives the same answers whenever it is run. An event is over when the body asks for the next one and what it began
+has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import itertools
+import traceback
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, final
+
+from mullion._stateful.journal import Journal
+from mullion.errors import AgentError
+from mullion.faust._context import Context, Event, enter
+from mullion.faust._dead_letters import said, shown
+from mullion.faust._parser import read
+from mullion.faust._shard import Shard
+from mullion.faust._syntax import Emit, Print
+from mullion.faust._tasks import Begun
+from mullion.faust.agents import Agent, DeadLetter
+from mullion.faust.models import FieldDescriptor
+from mullion.faust.streams import GroupBy, Step, Stream
+
+_OURS = str(Path(__file__).parent)
+
+
+class _Over(Exception):  # noqa: N818
+    """The body has asked for an event, and there is none: it is closed."""
+
+
+@final
+class _Events:
+    """The events of a batch, as they come; those of a list that failed may be put back, to be taken one by one."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._coming = iter(events)
+        self._here: deque[Event] = deque()
+        self.alone = 0
+
+    def there(self) -> bool:
+        """Whether there is another one."""
+        if not self._here:
+            self._here.extend(itertools.islice(self._coming, 1))
+        return bool(self._here)
+
+    def take(self) -> Event:
+        """The next one."""
+        self.there()
+        return self._here.popleft()
+
+    def back(self, events: Sequence[Event]) -> None:
+        """Puts some back, each of which is to be in a list of its own."""
+        self._here.extendleft(reversed(events))
+        self.alone += len(events)
+
+
+@final
+class _Batch:
+    """The events of a batch, as the source of a stream."""
+
+    def __init__(self, shard: Shard, journal: Journal, events: _Events) -> None:
+        self._shard = shard
+        self._journal = journal
+        self._events = events
+        self._alone = False
+        self._over = asyncio.get_running_loop().create_future()
+        self._waiting: list[asyncio.Future[Any]] = []
+        self.begun: Begun | None = None
+        self.taken = 0
+        self.sent = 0
+        self.dropped: dict[str, int] = {}
+        self.current: list[Event] = []
+
+    async def next(self, steps: tuple[Step, ...], more: bool = False) -> Event:
+        """The next event, in its context; the one before it is over, or with ``more``, is in a list with it."""
+        if not more:
+            await self.ended()
+            self.settle()
+            if not self._events.there():
+                await self._wait()
+            self.sent = len(self._shard.sent)
+            self.dropped = dict(self._shard.dropped)
+            self._alone = self._events.alone > 0
+            self._events.alone -= self._alone
+        event = self._events.take()
+        self.current.append(event)
+        self.taken += 1
+        enter(Context(self._shard, event))
+        return event
+
+    async def ended(self) -> None:
+        """Waits for the work that the body has begun."""
+        if self.begun is not None:
+            await self.begun.ended()
+
+    def settle(self) -> None:
+        """The current events are over, and what was done for them stays."""
+        if self.current:
+            self._shard.settled()
+            self._journal.begin()
+            self.current = []
+
+    def has_next(self) -> bool:
+        """Whether there is another event in this batch that may be in a list with the last."""
+        return not self._alone and self._events.there()
+
+    def becomes(self, event: Event) -> None:
+        """A stream has made the event one of another key."""
+        enter(Context(self._shard, event))
+
+    @property
+    def over(self) -> asyncio.Future[None]:
+        """Done when the body has asked for more than there is."""
+        return self._over
+
+    def close(self) -> None:
+        """There are no more events: who waits for one is cancelled there."""
+        if not self._over.done():
+            self._over.cancel()
+        for waiting in self._waiting:
+            waiting.cancel()
+
+    async def _wait(self) -> NoReturn:
+        """Stays where it is until the batch is closed."""
+        if self._over.done():
+            raise asyncio.CancelledError
+        self._over.set_result(None)
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        await waiting
+        raise asyncio.CancelledError
+
+
+def run_batch(agent: Agent, shard: Shard, journal: Journal, events: Iterable[Event]) -> list[DeadLetter]:
+    """Runs an agent over a batch; gives the events that were put aside.
+
+    Raises :class:`AgentError` at the first event that fails, unless the agent's policy is to put it aside. Of a list of
+    events that fails (``stream.take``), each is tried in a list of its own, so that only those are put aside that fail.
+    """
+    coming = _Events(events)
+    if not coming.there():
+        return []
+    with asyncio.Runner() as runner:
+        return runner.run(_run(agent, shard, journal, coming))
+
+
+async def _run(agent: Agent, shard: Shard, journal: Journal, events: _Events) -> list[DeadLetter]:
+    aside: list[DeadLetter] = []
+    while events.there():
+        batch = _Batch(shard, journal, events)
+        journal.begin()
+        task = asyncio.create_task(_body(agent, batch))
+        batch.begun = Begun()
+        await asyncio.wait({task, batch.over}, return_when=asyncio.FIRST_COMPLETED)
+        asked = batch.over.done()
+        batch.close()
+        failure: BaseException | None = None
+        try:
+            await task
+        except asyncio.CancelledError as error:
+            # The body's own end, where it waited for an event; else one that it raised itself.
+            failure = None if asked else error
+        except Exception as error:
+            failure = error
+        if failure is None:
+            try:
+                await batch.begun.ended()
+            except Exception as error:
+                failure = error
+        if failure is None:
+            batch.settle()
+            if not batch.taken:
+                return aside
+            continue
+        await batch.begun.cancelled()
+        failed = batch.current
+        if not failed or agent.on_error == "stop":
+            _fail(agent, failed, failure, "after its last event" if batch.taken else "before its first event")
+        journal.undo()
+        shard.reread()
+        del shard.sent[batch.sent :]
+        shard.dropped = batch.dropped
+        if len(failed) > 1:
+            events.back(failed)
+        else:
+            aside.append(_letter(agent, failed[0], failure))
+    return aside
+
+
+class Told(NamedTuple):
+    """A statement that prints or yields, with what the JVM knows of it, for an event that an agent had there."""
+
+    statement: Print | Emit
+    values: list[Any]
+    event: Event
+
+
+def run_told(agent: Agent, shard: Shard, group: GroupBy | None, told: Iterable[Told]) -> None:
+    """Prints and yields what an agent in the JVM does, in order. Raises :class:`AgentError`."""
+    told = iter(told)
+    first = next(told, None)
+    if first is not None:
+        with asyncio.Runner() as runner:
+            runner.run(_tell(agent, shard, group, itertools.chain([first], told)))
+
+
+async def _tell(agent: Agent, shard: Shard, group: GroupBy | None, told: Iterable[Told]) -> None:
+    from mullion.faust._folds import filled
+    from mullion.faust._interpreter import Interpreter
+
+    interpreter, begun = Interpreter({}, shard.clock), Begun()
+    for statement, values, event in told:
+        try:
+            if group is not None:
+                event = replace(event, key=group.of(event.value))
+            enter(Context(shard, event))
+            whole = filled(statement, values)
+            if isinstance(whole, Emit):
+                await agent.deliver(interpreter.value(whole.value, event))
+                await begun.ended()
+            else:
+                print(*(interpreter.value(one, event) for one in whole.values))  # noqa: T201
+            shard.settled()
+        except Exception as error:
+            _fail(agent, [event], error, line=f"{agent.function.__code__.co_filename}:{statement.line}")
+
+
+async def _body(agent: Agent, batch: _Batch) -> None:
+    body = agent.function(Stream(batch))
+    if inspect.isasyncgen(body):
+        async with contextlib.aclosing(body):
+            async for value in body:
+                await agent.deliver(value)
+    else:
+        await body
+    await batch.ended()
+
+
+def _letter(agent: Agent, event: Event, error: BaseException) -> DeadLetter:
+    message = event.message
+    reason = f"{said(error)} ({_line(agent, error)})"
+    return DeadLetter(message.topic, agent.name, reason, message.key, message.value, message.timestamp, message.headers)
+
+
+def _fail(
+    agent: Agent, events: Sequence[Event], error: BaseException, where: str = "", line: str | None = None
+) -> NoReturn:
+    if events:
+        message = events[-1].message
+        last = (
+            f"the event {shown(message.value)} (topic {message.topic!r}, offset {message.offset}, key {message.key!r}, "
+            f"time {message.timestamp})"
+        )
+        where = f"on {last}" if len(events) == 1 else f"on a list of {len(events)} events, the last of which is {last}"
+    raise AgentError(
+        f"The agent {agent.name!r} failed {where}, at {line or _line(agent, error)}: {said(error)}. "
+        "To put such events aside and go on, write on_error='dead_letter'."
+    ) from error
+
+
+def _line(agent: Agent, error: BaseException) -> str:
+    """The innermost line of the user's code that an error came through."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OURS)]
+    own = [frame for frame in frames if frame.filename == agent.function.__code__.co_filename]
+    found = (own or frames)[-1:]
+    return f"{found[0].filename}:{found[0].lineno}" if found else "an unknown line"
+
+
+class _Probe:
+    """A source that only notes what a body does to its stream."""
+
+    def __init__(self) -> None:
+        self.steps: tuple[Step, ...] | None = None
+
+    async def next(self, steps: tuple[Step, ...], more: bool = False) -> Event:
+        """Ends the body."""
+        self.steps = steps
+        raise _Over
+
+    def has_next(self) -> bool:
+        """There is none."""
+        return False
+
+    def becomes(self, event: Event) -> None:
+        """Nothing is processed."""
+
+
+def steps_of(agent: Agent) -> tuple[Step, ...]:
+    """What an agent does to its stream before it goes through it; its body runs up to there, with no event."""
+    probe = _Probe()
+
+    async def begin() -> None:
+        body = agent.function(Stream(probe))
+        try:
+            if inspect.isasyncgen(body):
+                await anext(body, None)
+            else:
+                await body
+        except Exception:
+            # Most often the probe's own. What fails here, with no event, is for the shards to say.
+            return
+
+    with asyncio.Runner() as runner:
+        runner.run(begin())
+    return probe.steps or ()
+
+
+def grouped_by(steps: tuple[Step, ...]) -> GroupBy | None:
+    """What events are grouped by, if they are."""
+    return next((step for step in steps if isinstance(step, GroupBy)), None)
+
+
+def type_by_groups(agents: Iterable[Agent]) -> None:
+    """Values of a topic that says no type are of the record by a field of which its one agent groups them."""
+    by_topic: dict[str, list[Agent]] = {}
+    for agent in agents:
+        by_topic.setdefault(agent.channel.name, []).append(agent)
+    for agent, *others in by_topic.values():
+        if agent.channel.value_type is None and not others:
+            group = read(agent).group
+            if group is not None and isinstance(group.key, FieldDescriptor):
+                agent.channel.typed(agent.channel.key_type, group.key.model)
+
+
+__all__ = ["AgentError", "grouped_by", "run_batch", "steps_of", "type_by_groups"]

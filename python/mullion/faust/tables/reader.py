@@ -1,0 +1,76 @@
+"""Tables as DataFrames, read from a program's checkpoint: for whoever is not in a stream."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from mullion.faust import _json, _values
+from mullion.faust.tables.records import _LENGTH, _TIMES, _hash
+from mullion.faust.tables.table import Table
+
+_PLAIN = "key string, value string"
+_WINDOWED = "key string, window struct<start: timestamp, end: timestamp>, value string"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class TableReader:
+    """A table of a program, as of its last committed batch."""
+
+    def __init__(self, table: Table, checkpoint: Path, spark: Callable[[], SparkSession]) -> None:
+        self._table = table
+        self._checkpoint = checkpoint
+        self._spark = spark
+
+    def read(self) -> DataFrame:
+        """The table: ``key`` and ``value`` as JSON text, and where it has a window ``window`` (``start``, ``end``).
+
+        Of a sliding window both ends are the time of what happened, and the value is a list of what did. Raises
+        :class:`InvalidArgumentError` when the program has not run yet.
+        """
+        from mullion._stateful.api import read_state
+
+        windowed = self._table.window is not None
+        records = read_state(self._checkpoint, spark=self._spark())
+        return records.mapInArrow(_Decode(self._table.name, windowed), _WINDOWED if windowed else _PLAIN)
+
+
+class _Decode:
+    """Finds the records of one table. It runs in Python workers."""
+
+    def __init__(self, table: str, windowed: bool) -> None:
+        self._table = table
+        self._windowed = windowed
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The table's rows among the records of a shard."""
+        for batch in batches:
+            rows = zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True)
+            found = [row for record, value in rows for row in self._row(record, value)]
+            kinds = [("key", pa.string()), ("value", pa.string())]
+            if self._windowed:
+                ends = pa.struct([("start", pa.timestamp("us", "UTC")), ("end", pa.timestamp("us", "UTC"))])
+                kinds.insert(1, ("window", ends))
+            yield pa.RecordBatch.from_pylist(found, schema=pa.schema(kinds))
+
+    def _row(self, record: bytes, value: bytes) -> Iterator[dict[str, object]]:
+        if not self._windowed:
+            if record[:8] == _hash(self._table, b"v"):
+                yield {"key": _text(record[8:]), "value": _text(value)}
+            return
+        if len(record) < 12:
+            return
+        (length,) = _LENGTH.unpack_from(record, 8)
+        key = record[12 : 12 + length]
+        if len(record) == 12 + length + _TIMES.size and record[:8] == _hash(self._table, b"r", key):
+            start, end = (_EPOCH + timedelta(microseconds=us) for us in _TIMES.unpack(record[-_TIMES.size :]))
+            yield {"key": _text(key), "window": {"start": start, "end": end}, "value": _text(value)}
+
+
+def _text(written: bytes) -> str:
+    return json.dumps(_json.plain(_values.decode(written)), ensure_ascii=False)

@@ -1,0 +1,428 @@
+"""A table's records in one shard: how they are laid out in a store, and when ranges go.
+
+::
+
+    value of a key            h(table, "v") key                     value
+    value of a range          h(table, "r", key) key start end      value
+    what a sliding range got  h(table, "r", key) key time time      [(operation, value), ...]
+    keys of a windowed table  h(table, "k") key                     how many ranges it has
+    clocks                    h(table, "m")                         of expiry, of what was applied, of what has gone
+
+``h`` is 8 bytes, by which a store finds what it scans. Each range that can expire has a timer, at the first time at
+which it is stale; so what is not due costs nothing. Timers of a table are in an order of their own: see ``_orders``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from mullion.faust import _values
+from mullion.faust._context import Context, enter, line_of_user
+from mullion.faust._seconds import seconds, time_us
+from mullion.faust.tables import timer_order
+from mullion.faust.tables.operations import NAMED
+from mullion.faust.windows import SlidingWindow, WindowRange, WindowT, _Grid
+
+if TYPE_CHECKING:
+    from mullion.faust._shard import Shard
+    from mullion.faust.tables.table import Table
+
+MISSING: Final = object()
+_TIMES = struct.Struct(">qq")
+_TIME = struct.Struct(">q")
+_LENGTH = struct.Struct(">I")
+_CLOSE, _FORGET = b"c", b"f"
+_NEVER: Final = -(2**63)
+
+
+def table_id(name: str) -> bytes:
+    """What the timers of a table begin with."""
+    return _hash(name, b"t")
+
+
+class _Handed:
+    """A value that code was given and may change: as it was saved, and where it was given."""
+
+    def __init__(self, value: Any, saved: bytes, where: str, key: Any) -> None:
+        self.value = value
+        self.saved = saved
+        self.where = where
+        self.key = key
+
+
+class TableData:
+    """A table's records in one shard."""
+
+    def __init__(self, shard: Shard, table: Table) -> None:
+        self.table = table
+        self.closed = 0
+        self._shard = shard
+        self._store = shard.store
+        self._values = _hash(table.name, b"v")
+        self._keys = _hash(table.name, b"k")
+        self._clocks = _hash(table.name, b"m")
+        self._timers = table_id(table.name)
+        self._order = timer_order.order_of(self._timers)
+        held = self._store.get(self._clocks)
+        self._clock_us = self._applied_us = self._expired_us = _NEVER
+        if held is not None:
+            self._clock_us, self._applied_us = _TIMES.unpack_from(held)
+            if len(held) > _TIMES.size:
+                (self._expired_us,) = _TIME.unpack_from(held, _TIMES.size)
+        self._handed: dict[Any, _Handed] = {}
+
+    # -- a value by key
+
+    def get(self, key: Any) -> Any:
+        """The value of a key, or ``MISSING``."""
+        return self._get(self._of_key(key), key)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Sets the value of a key."""
+        self._put(self._of_key(key), value, key)
+
+    def delete(self, key: Any) -> bool:
+        """Removes a key, and says whether it was there."""
+        record = self._of_key(key)
+        there = self._store.get(record) is not None
+        self._store.delete(record)
+        self._handed.pop(record, None)
+        return there
+
+    def items(self) -> list[tuple[Any, Any]]:
+        """All keys and values, in order of the keys' bytes."""
+        found = sorted(self._store.scan(self._values))
+        return [(_values.decode(record[8:]), _values.decode(value)) for record, value in found]
+
+    def default(self, key: Any) -> Any:
+        """What a key that is missing reads as, without being stored; ``MISSING`` if there is no default."""
+        return self._default(self._of_key(key), key)
+
+    # -- a value by key and range
+
+    @property
+    def window(self) -> WindowT:
+        """The table's window."""
+        window = self.table.window
+        assert window is not None
+        return window
+
+    @property
+    def applied_us(self) -> int | None:
+        """The largest time that the table has applied; ``None`` before there is one."""
+        return None if self._applied_us == _NEVER else self._applied_us
+
+    def applies(self, us: int) -> None:
+        """Notes the time of an event that is written."""
+        if us > self._applied_us:
+            self._applied_us = us
+            self._clock_us = max(self._clock_us, us)
+            self._save_clocks()
+
+    def advance(self, us: int) -> None:
+        """Moves the clock of expiry to a time, if it is not there yet."""
+        if us > self._clock_us:
+            self._clock_us = us
+            self._save_clocks()
+
+    def ranges_at(self, us: int) -> list[WindowRange]:
+        """The ranges of a time that are not stale, the earliest first."""
+        found = [WindowRange(start, end) for start, end in self.window.ranges(seconds(us))]
+        return sorted(one for one in found if not self.stale(one))
+
+    def stale(self, one: tuple[float, float]) -> bool:
+        """Whether a range has gone."""
+        return self._clock_us != _NEVER and self.window.stale(one[1], seconds(self._clock_us))
+
+    def get_range(self, key: Any, one: tuple[float, float]) -> Any:
+        """The value of a range, or ``MISSING``."""
+        return self._get(self._of_range(key, one), key)
+
+    def default_of_range(self, key: Any, one: tuple[float, float]) -> Any:
+        """What a range that is missing reads as, without being stored."""
+        return self._default(self._of_range(key, one), key)
+
+    def put_range(self, key: Any, one: tuple[float, float], value: Any) -> None:
+        """Sets the value of a range."""
+        record = self._of_range(key, one)
+        if self._store.get(record) is None:
+            self._opened(key, record, self._due_us(one))
+        self._put(record, value, key)
+
+    def delete_range(self, key: Any, one: tuple[float, float]) -> bool:
+        """Removes a range, and says whether it was there."""
+        record = self._of_range(key, one)
+        if self._store.get(record) is None:
+            return False
+        self._remove(key, record)
+        due_us = self._due_us(one)
+        if due_us is not None:
+            self._store.delete_timer(self._later(due_us), self._timers + _CLOSE + record)
+        return True
+
+    def ranges_of(self, key: Any) -> list[tuple[WindowRange, Any]]:
+        """The ranges of a key that are there and not stale, in order, each with its value."""
+        window = self.window
+        if isinstance(window, SlidingWindow):
+            found = [window.current(seconds(us)) for us in self._times(key)]
+            return [(one, self.fold(key, time_us(one.start), time_us(one.end))) for one in found if not self.stale(one)]
+        ranges = []
+        for record, value in self._store.scan(self._of_ranges(key)):
+            start, end = _TIMES.unpack(record[-_TIMES.size :])
+            ranges.append((WindowRange(seconds(start), seconds(end)), value))
+        return [(one, _values.decode(value)) for one, value in sorted(ranges) if not self.stale(one)]
+
+    def all_keys(self) -> list[Any]:
+        """The keys that have ranges, in order of their bytes; only of a table with a key index."""
+        return [_values.decode(record[8:]) for record, _ in sorted(self._store.scan(self._keys))]
+
+    # -- a sliding window: what happened at each time, folded when it is read
+
+    def contribute(self, key: Any, us: int, operation: str, value: Any) -> None:
+        """Notes what happened at a time: ``=`` or an operator, and its operand."""
+        record = self._of_times(key, us, us)
+        held = self._store.get(record)
+        before = [] if held is None else _values.decode(held)
+        if held is None:
+            window = self.window
+            assert isinstance(window, SlidingWindow)
+            self._opened(key, record, self._due_us(window.current(seconds(us))))
+        if operation == "=":
+            before = []
+        written = _values.encode([*before, (operation, value)], self._of_what(key))
+        self._store.put(record, written)
+
+    def fold(self, key: Any, start_us: int, end_us: int) -> Any:
+        """What happened from a time to another, both counted in; ``MISSING`` if nothing did."""
+        folded = MISSING
+        for us in self._times(key):
+            if start_us <= us <= end_us:
+                held = self._store.get(self._of_times(key, us, us))
+                assert held is not None
+                for operation, value in _values.decode(held):
+                    if operation == "=":
+                        folded = value
+                    else:
+                        before = self._made_default() if folded is MISSING else folded
+                        folded = NAMED[operation](before, value)
+        return folded
+
+    def forget(self, key: Any, us: int) -> bool:
+        """Removes what happened at a time."""
+        record = self._of_times(key, us, us)
+        there = self._store.get(record) is not None
+        if there:
+            self._remove(key, record)
+        return there
+
+    # -- values that are changed by reference
+
+    def hand(self, record: Any, value: Any, key: Any) -> Any:
+        """Gives a value to code; one that it can change is watched until the event is over."""
+        if _values.changeable(value):
+            self._handed[record] = _Handed(value, _values.encode(value, self._of_what(key)), line_of_user(), key)
+        return value
+
+    def saved(self, record: Any, value: Any, key: Any) -> None:
+        """Notes that what was handed out has been written."""
+        handed = self._handed.get(record)
+        written = _values.encode(value, self._of_what(key))
+        where = line_of_user() if handed is None else handed.where
+        self._handed[record] = _Handed(value, written, where, key)
+
+    def handed(self, record: Any) -> Any:
+        """What code was given before in this event, or ``MISSING``."""
+        found = self._handed.get(record)
+        return MISSING if found is None else found.value
+
+    def forgotten(self) -> list[tuple[str, Any]]:
+        """Where values were given that have changed since and were not written, and their keys; then forgets them."""
+        found = [
+            (one.where, one.key)
+            for one in self._handed.values()
+            if _values.encode(one.value, self._of_what(one.key)) != one.saved
+        ]
+        self._handed.clear()
+        return found
+
+    # -- expiry
+
+    def due(self, due_us: int, timer: bytes) -> bool:
+        """Does what a timer of this table is for, and says whether it was due by the table's own clock."""
+        if due_us > self._clock_us:
+            return False
+        what, record = timer[8:9], timer[9:]
+        held = self._store.get(record)
+        if held is None:
+            return True
+        (length,) = _LENGTH.unpack_from(record, 8)
+        key = _values.decode(record[12 : 12 + length])
+        start_us, end_us = _TIMES.unpack(record[-_TIMES.size :])
+        window = self.window
+        if what == _FORGET:
+            self._remove(key, record)
+            return True
+        if isinstance(window, SlidingWindow):
+            one = window.current(seconds(start_us))
+            value = self.fold(key, time_us(one.start), time_us(one.end))
+            # What happened here is still in the windows of later events.
+            self._store.put_timer(self._later(due_us + window._before_us), self._timers + _FORGET + record)
+        else:
+            one = WindowRange(seconds(start_us), seconds(end_us))
+            if not self.stale(one):
+                # A window of somebody's own: it is asked again when the clock has moved.
+                self._store.put_timer(self._later(due_us), timer)
+                return True
+            value = _values.decode(held)
+            self._remove(key, record)
+        self.closed += 1
+        self._close(key, one, value)
+        return True
+
+    @property
+    def clock_us(self) -> int:
+        """The clock of expiry; far in the past before there is one."""
+        return int(self._clock_us)
+
+    def take_due(self) -> Iterator[tuple[int, bytes]]:
+        """Takes the timers out that are due by the table's clock; there may be others' among them."""
+        if self._clock_us != _NEVER:
+            until = timer_order.at(self._order, self._clock_us)
+            yield from self._store.due(until, timer_order.at(self._order, self._expired_us))
+
+    def expired(self) -> None:
+        """Notes that no timer of the table is left that is due by its clock: nobody looks there again."""
+        if self._expired_us != self._clock_us:
+            self._expired_us = self._clock_us
+            self._save_clocks()
+
+    def put_back(self, due_us: int, timer: bytes) -> None:
+        """Puts a timer of the table back that is not due."""
+        self._store.put_timer(timer_order.at(self._order, due_us), timer)
+
+    def _save_clocks(self) -> None:
+        times = _TIMES.pack(self._clock_us, self._applied_us)
+        self._store.put(self._clocks, times + _TIME.pack(self._expired_us))
+
+    def _later(self, due_us: int) -> int:
+        """Where a timer is put. One that is due already, and to be asked again, is due once the clock has moved."""
+        return timer_order.at(self._order, max(due_us, self._clock_us + 1))
+
+    def _close(self, key: Any, one: WindowRange, value: Any) -> None:
+        if self.table.on_window_close is not None:
+            before = enter(Context(self._shard, None))
+            try:
+                self._shard.wait(self.table.on_window_close((key, one), value))
+            finally:
+                enter(before)
+
+    def _due_us(self, one: tuple[float, float]) -> int | None:
+        """When a range is stale first; of a window of somebody's own, when it can be."""
+        window, end_us = self.window, time_us(one[1])
+        if window.expires is None:
+            return None
+        expires_us = time_us(window.expires)
+        if isinstance(window, _Grid) and type(window).stale is _Grid.stale:
+            # The first range that starts at the end or later.
+            return end_us + (-(end_us + window._size_us)) % window._step_us + expires_us
+        return end_us + expires_us
+
+    # -- records
+
+    def _get(self, record: bytes, key: Any) -> Any:
+        held = self._store.get(record)
+        if held is None:
+            return MISSING
+        known = self._handed.get(record)
+        if known is not None:
+            return known.value
+        value = _values.decode(held)
+        if _values.changeable(value):
+            self._handed[record] = _Handed(value, held, line_of_user(), key)
+        return value
+
+    def _put(self, record: bytes, value: Any, key: Any) -> None:
+        written = _values.encode(value, self._of_what(key))
+        self._store.put(record, written)
+        self._handed.pop(record, None)
+        if _values.changeable(value):
+            self._handed[record] = _Handed(value, written, line_of_user(), key)
+
+    def _default(self, record: bytes, key: Any) -> Any:
+        known = self._handed.get(record)
+        if known is not None:
+            return known.value
+        made = self._made_default()
+        return made if made is MISSING else self.hand(record, made, key)
+
+    def _made_default(self) -> Any:
+        return MISSING if self.table.default is None else self.table.default()
+
+    def _opened(self, key: Any, record: bytes, due_us: int | None) -> None:
+        if due_us is not None:
+            self._store.put_timer(self._later(due_us), self._timers + _CLOSE + record)
+        if self.table.key_index:
+            index = self._keys + _values.encode_key(key, self.table.name)
+            held = self._store.get(index)
+            self._store.put(index, _LENGTH.pack(1 + (_LENGTH.unpack(held)[0] if held else 0)))
+
+    def _remove(self, key: Any, record: bytes) -> None:
+        self._store.delete(record)
+        self._handed.pop(record, None)
+        if self.table.key_index:
+            index = self._keys + _values.encode_key(key, self.table.name)
+            held = self._store.get(index)
+            left = (_LENGTH.unpack(held)[0] if held else 1) - 1
+            if left:
+                self._store.put(index, _LENGTH.pack(left))
+            else:
+                self._store.delete(index)
+
+    def _times(self, key: Any) -> list[int]:
+        found = self._store.scan(self._of_ranges(key))
+        return sorted(_TIMES.unpack(record[-_TIMES.size :])[0] for record, _ in found)
+
+    def _of_key(self, key: Any) -> bytes:
+        return self._values + _values.encode_key(key, self.table.name)
+
+    def _of_ranges(self, key: Any) -> bytes:
+        written = _values.encode_key(key, self.table.name)
+        return _hash(self.table.name, b"r", written) + _LENGTH.pack(len(written)) + written
+
+    def _of_range(self, key: Any, one: tuple[float, float]) -> bytes:
+        return self._of_times(key, time_us(one[0], "start"), time_us(one[1], "end"))
+
+    def _of_times(self, key: Any, start_us: int, end_us: int) -> bytes:
+        return self._of_ranges(key) + _TIMES.pack(start_us, end_us)
+
+    def _of_what(self, key: Any) -> str:
+        return f"{self.table.name}[{key!r}]"
+
+
+def _hash(table: str, *parts: bytes) -> bytes:
+    # One that the JVM knows too.
+    return hashlib.sha256(b"\0".join([table.encode(), *parts])).digest()[:8]
+
+
+def take_due(shard: Shard, tables: dict[bytes, TableData]) -> None:
+    """Runs the timers that are due in a shard, in order of time."""
+    latest = max((data.clock_us for data in tables.values()), default=_NEVER)
+    if latest == _NEVER:
+        return
+    first, last = timer_order.BEFORE_ORDERS
+    found = list(shard.store.due(min(latest, last), first))
+    for data in tables.values():
+        found += data.take_due()
+    # At one time, ranges close before what they are made of is forgotten.
+    for place, timer in sorted(found, key=lambda one: (timer_order.time_of(one[0]), one[1][8:9], one[1])):
+        table = tables.get(timer[:8])
+        if table is None:
+            # Of a table that is no longer in the program.
+            shard.store.put_timer(place, timer)
+        elif not table.due(timer_order.time_of(place), timer):
+            table.put_back(timer_order.time_of(place), timer)
+    for data in tables.values():
+        data.expired()

@@ -1,0 +1,213 @@
+"""Sets of windows: the values that a windowed table has for one key, of each range that an event falls into."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Self
+
+from mullion.faust._context import Event, context, current_event
+from mullion.faust._seconds import Seconds, length_us
+from mullion.faust.tables import per_range
+from mullion.faust.tables.operations import NAMED
+from mullion.faust.tables.records import MISSING, TableData
+from mullion.faust.windows import SlidingWindow, WindowRange
+
+if TYPE_CHECKING:
+    from mullion.faust.tables.windowed import WindowedTable
+
+__all__ = ["WindowSet"]
+
+
+class WindowSet:
+    """What a windowed table has for a key: a value in each range that the event falls into.
+
+    ``+=`` and every operator like it are applied to all those ranges. An item is read from the current range, and
+    set in all of them once the set is assigned back::
+
+        stats = averages[name]
+        stats["sum"] += value
+        averages[name] = stats
+    """
+
+    def __init__(self, table: WindowedTable, key: Any, event: Event | None = None) -> None:
+        self._of = table
+        self._event = event
+        self._pending: list[Any] | None = None
+        self._ranges: list[WindowRange] = []
+        self.key = key
+
+    @property
+    def table(self) -> WindowedTable:
+        """The table that it is of."""
+        return self._of
+
+    # -- values at a time
+
+    def value(self, event: Event | None = None) -> Any:
+        """The value at the time that the table is read at: of the event, unless the table says otherwise."""
+        data = self._data()
+        return self._read(data, self._of._read_us(data, event or self._event))
+
+    def current(self, event: Event | None = None) -> Any:
+        """The value at the time of the event, or of another one."""
+        data = self._data()
+        return self._read(data, self._of._stream_us(data, event or self._event))
+
+    def now(self) -> Any:
+        """The value at the time of the clock."""
+        return self._read(self._data(), context("").shard.clock.time_us())
+
+    def delta(self, d: Seconds, event: Event | None = None) -> Any:
+        """The value at the time of the event less ``d``, seconds or a ``timedelta``."""
+        data = self._data()
+        us = self._of._stream_us(data, event or self._event)
+        return self._read(data, None if us is None else us - length_us(d, "d"))
+
+    # -- all ranges
+
+    def apply(self, operation: Callable[[Any, Any], Any], value: Any, event: Event | None = None) -> WindowSet:
+        """Does ``range = operation(range, value)`` to each range of the event."""
+        data = self._of._writes(self.key)
+        us = self._of._event_us(event or self._event)
+        named = next((name for name, one in NAMED.items() if one is operation), None)
+        if named is None:
+            if isinstance(self._of._window, SlidingWindow):
+                self._of._apply(data, self.key, us, "=", operation(self._read(data, us), value))
+                return self
+            data.applies(us)
+            for one in data.ranges_at(us):
+                data.put_range(self.key, one, operation(self._of.get_window(self.key, one), value))
+            return self
+        self._of._apply(data, self.key, us, named, per_range.plain(value))
+        return self
+
+    def __iadd__(self, value: Any) -> Self:
+        return self._in_place("+", value)
+
+    def __isub__(self, value: Any) -> Self:
+        return self._in_place("-", value)
+
+    def __imul__(self, value: Any) -> Self:
+        return self._in_place("*", value)
+
+    def __itruediv__(self, value: Any) -> Self:
+        return self._in_place("/", value)
+
+    def __ifloordiv__(self, value: Any) -> Self:
+        return self._in_place("//", value)
+
+    def __imod__(self, value: Any) -> Self:
+        return self._in_place("%", value)
+
+    def __ipow__(self, value: Any) -> Self:
+        return self._in_place("**", value)
+
+    def __ilshift__(self, value: Any) -> Self:
+        return self._in_place("<<", value)
+
+    def __irshift__(self, value: Any) -> Self:
+        return self._in_place(">>", value)
+
+    def __iand__(self, value: Any) -> Self:
+        return self._in_place("&", value)
+
+    def __ixor__(self, value: Any) -> Self:
+        return self._in_place("^", value)
+
+    def __ior__(self, value: Any) -> Self:
+        return self._in_place("|", value)
+
+    # -- items of the value
+
+    def __getitem__(self, name: Any) -> Any:
+        if isinstance(name, Event):
+            return WindowSet(self._of, self.key, name)
+        if isinstance(name, WindowRange):
+            return self._of.get_window(self.key, name)
+        return self._items()[name]
+
+    def __setitem__(self, name: Any, value: Any) -> None:
+        if isinstance(name, WindowRange):
+            self._of.set_window(self.key, name, value)
+            return
+        self._items()[name] = value
+
+    def __delitem__(self, name: Any) -> None:
+        if isinstance(name, WindowRange):
+            self._of._writes(self.key).delete_range(self.key, name)
+            return
+        del self._items()[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._items()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items())
+
+    def __len__(self) -> int:
+        return len(self._items())
+
+    def __getattr__(self, name: str) -> Any:
+        """What the value can do, done in every range: ``append``, ``update`` and their like."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._items(), name)
+
+    def __repr__(self) -> str:
+        return f"<WindowSet: {self._of.name}[{self.key!r}]>"
+
+    # -- within
+
+    def _data(self) -> TableData:
+        return self._of._reads(self.key)
+
+    def _read(self, data: TableData, us: int | None) -> Any:
+        found = self._of._value(data, self.key, us)
+        if found is MISSING:
+            raise KeyError(self.key)
+        return found
+
+    def _in_place(self, operation: str, value: Any) -> Self:
+        of = self._of
+        of._apply(of._writes(self.key), self.key, of._event_us(self._event), operation, per_range.plain(value))
+        return self
+
+    def _items(self) -> Any:
+        """The value for code that reads and changes its items: of one range itself, of several for all of them."""
+        data = self._data()
+        if self._pending is None:
+            us = self._of._stream_us(data, self._event)
+            current = copy.deepcopy(self._read(data, us))
+            if us is None or isinstance(self._of._window, SlidingWindow):
+                self._pending = [current]
+            else:
+                self._ranges = data.ranges_at(us)
+                held = [copy.deepcopy(self._of.get_window(self.key, one)) for one in self._ranges[:-1]]
+                self._pending = [*held, current]
+            if current_event() is not None:
+                data.hand(id(self._pending), self._pending, self.key)
+        if not isinstance(self._pending[-1], (dict, list, set)):
+            raise TypeError(
+                f"{self._of.name}[{self.key!r}] is a WindowSet, and its value {self._pending[-1]!r} has no items. Read "
+                ".value(), .current() or .now()."
+            )
+        return self._pending[0] if len(self._pending) == 1 else per_range.Each(self._pending)
+
+    def _assigned_to(self, table: WindowedTable, key: Any) -> None:
+        """``table[key] = set``: what was done to its items is saved."""
+        data = table._writes(key)
+        if table._table is not self._of._table or key != self.key:
+            table._assign(data, key, table._event_us(), self.value())
+            return
+        if self._pending is None:
+            return
+        us = table._event_us(self._event)
+        data.applies(us)
+        table._touch(us)
+        if isinstance(table._window, SlidingWindow) or not self._ranges:
+            table._apply(data, key, us, "=", self._pending[-1])
+        else:
+            for one, value in zip(self._ranges, self._pending, strict=True):
+                data.put_range(key, one, value)
+        data.saved(id(self._pending), self._pending, key)

@@ -1,0 +1,1 @@
+"""Topics that are folders of Parquet files: ``dir:PATH``."""

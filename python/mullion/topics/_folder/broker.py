@@ -1,0 +1,276 @@
+"""The embedded broker: topics in a folder of this machine, or one that is mounted here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import pyarrow as pa
+import pyspark.sql.types as T
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mullion import _jvm
+from mullion._clock import Clock
+from mullion.errors import InvalidArgumentError
+from mullion.topics import _types
+from mullion.topics._broker import SCALAR, UNFIT, Publisher, SchemaLike, column_mark
+from mullion.topics._folder.json import filed
+from mullion.topics._folder.rows import PLACE
+from mullion.topics._folder.topic import (
+    REVISION_AT,
+    REVISION_DIGITS,
+    SENT,
+    About,
+    DirTopic,
+    TopicColumn,
+    read_rows,
+    require_topic,
+    stored_name,
+    taken,
+    write_rows,
+)
+from mullion.topics._json_rows import batches
+from mullion.topics._records import COLUMNS, KEY, TEXT, TIMESTAMP, VALUE, Data, keys_of, timestamps_of, values_of
+from mullion.topics._schemas import remember, remembered_schema, spark_schema
+
+
+@final
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class DirBroker:
+    """Topics in the folder ``path``, one folder each; see :func:`mullion.topics.broker`.
+
+    >>> DirBroker("/tmp/topics").url
+    'dir:/tmp/topics'
+    """
+
+    path: Path
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        object.__setattr__(self, "path", Path(path).expanduser().absolute())
+
+    def __repr__(self) -> str:
+        return f"DirBroker({str(self.path)!r})"
+
+    @property
+    def url(self) -> str:
+        """The text that :func:`mullion.topics.broker` takes."""
+        return f"dir:{self.path}"
+
+    def produce(
+        self,
+        topic: str,
+        data: Data,
+        timestamps: Iterable[float] | None = None,
+        keys: Sequence[str | None] | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        """See :func:`mullion.topics.produce`. Producers may be many at once: each call is whole and in one place."""
+        folder = DirTopic(self.path, topic)
+        values = values_of(topic, data)
+        times, names = timestamps_of(timestamps, len(values), clock), keys_of(keys, len(values))
+        # Refused before anything is written.
+        about = folder.about()
+        values = taken(values, about)
+        about.joined(topic, _types.schema_of(values.schema))
+        came = pa.nulls(len(names), pa.string())
+        with folder.staging() as file:
+            folder.append([write_rows(file, values, names, times, came, folder.about().schema)])
+
+    def produce_json(
+        self, topic: str, values: Sequence[Any], timestamps: Sequence[float], keys: Sequence[str | None]
+    ) -> None:
+        """See :meth:`mullion.topics.Broker.produce_json`."""
+        folder = DirTopic(self.path, topic)
+        known = folder.about().schema
+        rows = filed(list(batches(values)), known)
+        times, names = timestamps_of(timestamps, len(values), None), keys_of(keys, len(values))
+        with folder.staging() as file:
+            folder.append([write_rows(file, rows.values, names, times, rows.columns, known, rows.sent)])
+
+    def read(self, topic: str) -> pa.Table:
+        """See :func:`mullion.topics.read`."""
+        folder = DirTopic(self.path, topic)
+        # The files first: what is in one is in a note that is read later.
+        files = folder.files()
+        about = folder.about()
+        none = {c.name: pa.array([], _types.arrow_of(c.type)) for c in about.columns}
+        empty = pa.table({**none, KEY: pa.array([], pa.string()), TIMESTAMP: pa.array([], pa.float64())})
+        table = pa.concat_tables([empty, *(read_rows(file, about) for file in files)])
+        if TEXT not in table.column_names:
+            return table
+        at = table.schema.get_field_index(TEXT)
+        return table.set_column(at, table.schema.field(at).with_metadata(_IS_JSON), table[TEXT])
+
+    def stream(
+        self,
+        spark: SparkSession,
+        topic: str,
+        schema: SchemaLike | None = None,
+        remembered: str | os.PathLike[str] | None = None,
+        *,
+        unfit: bool = False,
+        records: bool = False,
+    ) -> DataFrame:
+        """See :meth:`mullion.topics.Broker.stream`. A micro-batch is one file: one call of ``produce``.
+
+        A ``schema`` that is given is announced to the topic, whose producers then keep to it: all rows fit. The text
+        of a JSON value that the columns do not hold is in the column ``_json``, of a topic that had such ones when the
+        query started; one that comes to another fails it.
+        """
+        folder = DirTopic(self.path, topic)
+        about = folder.about()
+        if schema is not None:
+            wanted = spark_schema(schema)
+            _require_fit(topic, about.joined(topic, wanted, rows=False), wanted, "schema= says")
+            about = folder.announce(wanted)
+        elif unfit:
+            wanted = _now(folder, about, remembered_schema(remembered))
+            remember(remembered, wanted)
+        else:
+            wanted = remembered_schema(remembered) or about.schema
+            if not len(wanted):
+                raise _no_columns(folder)
+            _require_fit(topic, about, wanted, "the query began with")
+            remember(remembered, wanted)
+        if unfit:
+            return _as_sent(spark, folder, about, wanted, scalar=wanted.names == [VALUE] and not records)
+        return _stream(spark, folder, about, wanted)
+
+    def require_topic(self, topic: object, parameter: str = "topic") -> None:
+        """See :meth:`mullion.topics.Broker.require_topic`."""
+        require_topic(topic, parameter)
+
+    def session_options(self) -> dict[str, str]:
+        """Nothing beside Spark."""
+        return {}
+
+    def publisher(self, clock: Clock | None = None) -> Publisher:
+        """What one query publishes with: exactly once, whatever is killed and started again."""
+        from mullion.topics._folder.publisher import DirPublisher
+
+        return DirPublisher(self.path, clock)
+
+
+def _stream(spark: SparkSession, folder: DirTopic, about: About, wanted: T.StructType) -> DataFrame:
+    rows = _files(spark, folder, about, wanted)
+    later = F.raise_error(
+        f"Topic '{folder.name}': a column became wider since this query started, such as from ints to floats. Start it "
+        "again with a new checkpoint, or give the topic's columns with schema=."
+    )
+    known = F.when(_is_later(about), later.cast("boolean")).otherwise(True)
+    rows = rows.where(_jvm.per_text(spark, F.col(_FILE), known))
+    if TEXT not in wanted.names:
+        text = F.col(_jvm.quoted(_TEXTS))
+        why = F.concat(
+            F.lit(f"Topic '{folder.name}': a JSON value came that has no place in the columns of this query: "),
+            F.substring(text, 1, 200),
+            F.lit(f". Start it again with a new checkpoint: such texts are in the column {TEXT!r} then."),
+        )
+        rows = rows.where(F.when(text.isNotNull(), F.raise_error(why).cast("boolean")).otherwise(True))
+    return rows.select(*_columns(about, wanted), KEY, TIMESTAMP, COLUMNS)
+
+
+def _as_sent(spark: SparkSession, folder: DirTopic, about: About, wanted: T.StructType, *, scalar: bool) -> DataFrame:
+    """Rows of which each is what was sent: in columns, as its text, or as the place where it is in its file.
+
+    That is for what the query's columns have in another type, or have no columns for: these are fixed when it starts.
+    """
+    rows = _files(spark, folder, about, wanted)
+    if scalar:
+        more = ~F.col(COLUMNS).isin(column_mark(VALUE), column_mark(VALUE) + SCALAR)
+    else:
+        left = F.col(COLUMNS)
+        for name in wanted.names:
+            left = F.replace(left, F.lit(column_mark(name)), F.lit(""))
+        more = left != ""
+    elsewhere = _jvm.per_text(spark, F.col(_FILE), _is_later(about)) | _jvm.per_text(spark, F.col(COLUMNS), more)
+    for column in about.columns:
+        if column.name in wanted.names:
+            for kind in _pieces(column):
+                if not _types.is_same(kind, wanted[column.name].dataType):
+                    elsewhere |= F.col(_jvm.quoted(stored_name(column.name, kind))).isNotNull()
+    place = F.concat(F.lit(PLACE), F.col("_metadata.row_index"), F.lit(":"), F.col(_FILE))
+    text = F.coalesce(F.col(_jvm.quoted(_TEXTS)), F.col(SENT), F.when(elsewhere, place))
+    return rows.select(*_columns(about, wanted), text.alias(UNFIT), KEY, TIMESTAMP, COLUMNS)
+
+
+_FILE = "_metadata.file_name"
+_TEXTS = stored_name(TEXT, T.StringType())
+_IS_JSON = {"mullion": "json"}
+
+
+def _files(spark: SparkSession, folder: DirTopic, about: About, wanted: T.StructType) -> DataFrame:
+    """What files have of the columns that are wanted, and all that they have beside."""
+    files = T.StructType()
+    for column in about.columns:
+        if column.name in wanted.names and column.name != TEXT:
+            for kind in _pieces(column):
+                files.add(stored_name(column.name, kind), _types.stored(kind))
+    files.add(_TEXTS, T.StringType()).add(SENT, T.StringType())
+    files.add(KEY, T.StringType()).add(TIMESTAMP, T.TimestampType()).add(COLUMNS, T.StringType())
+    return (
+        spark.readStream.schema(files)
+        .option("maxFilesPerTrigger", 1)
+        .option("pathGlobFilter", "*.parquet")
+        # A file's name says which it is, wherever the topic's folder has been moved to.
+        .option("fileNameOnly", "true")
+        .parquet(_jvm.topic_path(spark, str(folder.folder)))
+    )
+
+
+def _pieces(column: TopicColumn) -> list[T.DataType]:
+    return [kind for kind in column.pieces if not isinstance(kind, T.NullType)]
+
+
+def _is_later(about: About) -> Column:
+    """Whether a file may have a column in a type that nobody knew of."""
+    return F.substring(_FILE, REVISION_AT + 1, REVISION_DIGITS) > f"{about.revision:0{REVISION_DIGITS}}"
+
+
+def _columns(about: About, wanted: T.StructType) -> list[Column]:
+    known = {column.name: column for column in about.columns}
+    columns = []
+    for field in wanted:
+        pieces = [
+            _types.fit_column(F.col(_jvm.quoted(stored_name(field.name, kind))), kind, field.dataType)
+            for kind in (_pieces(known[field.name]) if field.name in known else [])
+        ]
+        column = F.coalesce(*pieces) if pieces else F.lit(None).cast(field.dataType)
+        columns.append(column.alias(field.name, metadata=_IS_JSON) if field.name == TEXT else column.alias(field.name))
+    return columns
+
+
+def _now(folder: DirTopic, about: About, began: T.StructType | None) -> T.StructType:
+    """The columns of a topic now, where a query may go on with other ones than it began with."""
+    wanted = T.StructType([field for field in about.schema if field.name != TEXT])
+    gone = [field for field in began or () if field.name not in wanted.names and field.name != VALUE]
+    if gone:
+        _require_fit(folder.name, about, T.StructType(gone), "the query began with")
+    if not len(wanted) and not folder.files():
+        raise _no_columns(folder)
+    return wanted if len(wanted) else T.StructType([T.StructField(VALUE, T.NullType())])
+
+
+def _no_columns(folder: DirTopic) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"Topic {folder.name!r} of dir:{folder.folder.parent} has no rows yet, and so no columns. Say which it will "
+        "have with schema='region string, amount double', or produce the first rows before the query starts."
+    )
+
+
+def _require_fit(topic: str, about: About, wanted: T.StructType, where: str) -> None:
+    known = {column.name: column.type for column in about.columns}
+    for field in wanted:
+        now = known.get(field.name)
+        if now is None or not _types.fits(now, field.dataType):
+            there = "none of that name" if now is None else now.simpleString()
+            raise InvalidArgumentError(
+                f"Topic {topic!r}: for column {field.name!r} {where} {field.dataType.simpleString()}, and the topic "
+                f"has {there}. Say what it has with schema=; a query "
+                "that has run with other columns needs a new checkpoint."
+            )

@@ -1,0 +1,336 @@
+"""Publishing to a ``dir:`` broker exactly once, whatever is killed when.
+
+A batch's tasks write files that no topic has yet. One note says which files the batch publishes; to write it is what
+publishes them, all or none. Then they are renamed into their topics::
+
+    tasks:  make and stage files   killed here: the batch is done again, and stages again
+    driver: note {batch, files}    from here on the batch is published
+            rename each            killed here: the next start renames those that are left
+            note {applied}
+
+A file's name in its topic holds query, batch and partition, so that one which has been renamed is known. A batch that
+Spark does again is evaluated again, for the state of its operators, and what it stages is thrown away: if it is the
+batch that the note names, by what Spark planned for it. Another batch under its number is refused, for what it makes
+would be in no topic.
+
+One process publishes for a query, which holds its lease. A batch's columns are in the notes of all its topics before
+its own note is written, under the locks of these topics: nobody can send what would keep out a part of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from mullion._clock import Clock, system
+from mullion._files import replace_text
+from mullion.topics import _json_rows, _leases, _types
+from mullion.topics._batch_plans import MOST_PLANS, plan_of, require_same
+from mullion.topics._broker import columns_text
+from mullion.topics._folder.json import filed
+from mullion.topics._folder.topic import About, DirTopic, Staged, taken, write_rows
+from mullion.topics._outputs import (
+    PRINTED,
+    Make,
+    Note,
+    Tell,
+    outputs_in,
+    partition_of_task,
+    query_id_of,
+    require_outputs,
+    show,
+)
+from mullion.topics._records import TIMESTAMP_TYPE, normal
+
+_STAGED = "partition int, topic string, file string, columns string, rows bigint, callback string, note binary"
+"""What a task tells the driver, as DDL: of a file, or a note."""
+
+_STAGED_SCHEMA = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("topic", pa.string()),
+        ("file", pa.string()),
+        ("columns", pa.string()),
+        ("rows", pa.int64()),
+        ("callback", pa.string()),
+        ("note", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class _File:
+    topic: str
+    staged: Staged
+    origin: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class _Noted:
+    """What the note of a query says of its last batch."""
+
+    batch: int
+    applied: bool
+    files: tuple[_File, ...]
+    plans: Mapping[int, str]
+    """What was planned for the last batches that published something, in short."""
+
+    def json(self) -> str:
+        files = [
+            {
+                "topic": f.topic,
+                "file": str(f.staged.file),
+                "columns": f.staged.columns.jsonValue(),
+                "origin": f.origin,
+                "rows": f.rows,
+            }
+            for f in self.files
+        ]
+        plans = {str(batch): plan for batch, plan in self.plans.items()}
+        return json.dumps({"batch": self.batch, "applied": self.applied, "files": files, "plans": plans})
+
+    @staticmethod
+    def of_json(text: str) -> _Noted:
+        said: dict[str, Any] = json.loads(text)
+        files = tuple(
+            _File(f["topic"], Staged(Path(f["file"]), StructType.fromJson(f["columns"])), f["origin"], f["rows"])
+            for f in said["files"]
+        )
+        # Notes of earlier versions say nothing of plans.
+        plans = {int(batch): plan for batch, plan in said.get("plans", {}).items()}
+        return _Noted(said["batch"], said["applied"], files, plans)
+
+
+@final
+class DirPublisher:
+    """Publishes the batches of one query; see :class:`mullion.topics.Publisher`."""
+
+    def __init__(self, home: Path, clock: Clock | None) -> None:
+        self._home = home
+        self._clock = clock or system()
+        self._published: Counter[str] = Counter()
+        self._lease: Path | None = None
+
+    @property
+    def published(self) -> Mapping[str, int]:
+        """How many rows each topic got."""
+        return self._published
+
+    def publish(self, outputs: DataFrame, batch_id: int) -> None:
+        """Publishes a batch, once. A query that goes on from an earlier batch of its checkpoint repeats nothing."""
+        require_outputs(outputs)
+        self.publish_made(outputs, batch_id, outputs_in)
+
+    def publish_made(self, rows: DataFrame, batch_id: int, make: Make, tell: Tell | None = None) -> None:
+        """The same of what ``make`` makes; the files are staged where it is made."""
+        query = query_id_of(rows)
+        self._hold(query)
+        note, staging = self._home / "_published" / f"{query}.json", self._home / "_staging" / query
+        noted = _Noted.of_json(note.read_text("utf-8")) if note.exists() else None
+        if noted is not None and not noted.applied:
+            with self._locked(noted.files):
+                self._apply(noted, note)
+        shutil.rmtree(staging, ignore_errors=True)
+        files, notes, printed = self._stage(rows, batch_id, make, query, staging)
+        if tell is not None:
+            tell(notes)
+        plan = plan_of(rows.sparkSession, query, batch_id) if files else ""
+        if noted is None or noted.batch < batch_id:
+            plans = noted.plans if noted else {}
+            last = {number: plans[number] for number in sorted(plans)[1 - MOST_PLANS :]}
+            batch = _Noted(batch_id, applied=False, files=files, plans={**last, batch_id: plan})
+            if files:
+                with self._locked(files):
+                    announced = self._announce(files)
+                    replace_text(note, batch.json())
+                    self._apply(batch, note, announced)
+            show(printed)
+        elif files:
+            way_out = (
+                f" To publish from this one on all the same, delete {note}: what came after it is in the topics twice "
+                "then."
+            )
+            require_same(noted.plans, noted.batch, batch_id, plan, query, way_out)
+        shutil.rmtree(staging, ignore_errors=True)
+
+    def close(self) -> None:
+        """Lets another process publish for the query."""
+        if self._lease is not None:
+            _leases.release(self._lease, self)
+            self._lease = None
+
+    def _hold(self, query: str) -> None:
+        lease = self._home / "_published" / f"{query}.lock"
+        _leases.take(lease, self, query)
+        self._lease = lease
+
+    @contextlib.contextmanager
+    def _locked(self, files: Iterable[_File]) -> Iterator[None]:
+        with contextlib.ExitStack() as locks:
+            # In one order for all who take several.
+            for topic in sorted({file.topic for file in files}):
+                locks.enter_context(DirTopic(self._home, topic).locked())
+            yield
+
+    def _stage(
+        self, rows: DataFrame, batch: int, make: Make, query: str, staging: Path
+    ) -> tuple[tuple[_File, ...], list[Note], list[tuple[int, str]]]:
+        """What the batch publishes, what is told of it, and what it prints."""
+        stage = _Stage(make, str(self._home), str(staging), self._clock.time_us())
+        told = rows.mapInArrow(stage, _STAGED).collect()
+        files = tuple(
+            _File(
+                row.topic,
+                Staged(Path(row.file), StructType.fromJson(json.loads(row.columns))),
+                f"{query[:8]}.{batch}.{row.partition}",
+                row.rows,
+            )
+            for row in sorted((row for row in told if row.topic), key=attrgetter("topic", "partition"))
+        )
+        notes = [Note(row.callback, bytes(row.note)) for row in told if row.note is not None]
+        return files, notes, [(row.partition, row.file) for row in told if row.topic == PRINTED]
+
+    def _announce(self, files: Iterable[_File]) -> dict[str, About]:
+        """Refuses columns that their topics have in another type, while nothing is published; the others are kept.
+
+        What the topics' notes say then.
+        """
+        notes: dict[str, tuple[About, About]] = {}
+        for topic, ones in batch_by_topic(files).items():
+            about = joined = DirTopic(self._home, topic).about()
+            for file in ones:
+                joined = joined.joined(topic, file.staged.columns)
+            notes[topic] = about, joined
+        return {topic: DirTopic(self._home, topic).announce_locked(*note) for topic, note in notes.items()}
+
+    def _apply(self, noted: _Noted, note: Path, announced: Mapping[str, About] | None = None) -> None:
+        """Puts the files of a batch into their topics: of one that was begun before, those that are not there yet."""
+        for topic, files in batch_by_topic(noted.files).items():
+            folder = DirTopic(self._home, topic)
+            left, about = files, None
+            if announced is None:
+                folder.name_left_behind()
+                there = {file.stem.split("-", 2)[2] for file in folder.files()}
+                left = [file for file in files if file.origin not in there]
+            else:
+                about = announced[topic]
+            if left:
+                folder.append_locked([file.staged for file in left], [file.origin for file in left], about)
+            self._published[topic] += sum(file.rows for file in left)
+        replace_text(note, _Noted(noted.batch, applied=True, files=(), plans=noted.plans).json())
+
+
+def batch_by_topic(files: Iterable[_File]) -> dict[str, list[_File]]:
+    """The files of each topic, in order."""
+    topics: dict[str, list[_File]] = {}
+    for file in files:
+        topics.setdefault(file.topic, []).append(file)
+    return topics
+
+
+class _Stage:
+    """What a task does: one file for each topic. It runs in a Python worker."""
+
+    def __init__(self, make: Make, home: str, staging: str, now_us: int) -> None:
+        self._make = make
+        self._home = home
+        self._staging = staging
+        self._now_us = now_us
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        topics: dict[str, list[tuple[pa.Table, str | None]]] = {}
+        json_topics: dict[str, list[tuple[pa.RecordBatch, str | None]]] = {}
+        notes: dict[Note, None] = {}
+        partition = partition_of_task()
+        printed: list[dict[str, Any]] = []
+        for topic, key, batch, note in self._make(batches):
+            if note is not None:
+                notes[note] = None
+            if topic == PRINTED:
+                texts = batch["value"].to_pylist()
+                printed += [{"partition": partition, "topic": PRINTED, "file": text} for text in texts]
+                continue
+            if _json_rows.is_json(batch):
+                json_topics.setdefault(topic, []).append((batch, key))
+                continue
+            table = normal(topic, pa.Table.from_batches([batch]))
+            if table.num_rows:
+                topics.setdefault(topic, []).append((table, key))
+        told: list[dict[str, Any]] = [{"callback": note.callback, "note": note.says} for note in notes]
+        told += printed
+        Path(self._staging).mkdir(parents=True, exist_ok=True)
+        written: list[tuple[str, list[Any], Callable[[Path, str, list[Any]], Staged]]]
+        written = [(topic, rows, self._write) for topic, rows in topics.items()]
+        written += [(topic, rows, self._write_json) for topic, rows in json_topics.items()]
+        for topic, rows, write in written:
+            # A task that is tried again has another file: the driver learns of the one that counts.
+            file = Path(self._staging) / uuid.uuid4().hex
+            staged = write(file, topic, rows)
+            told.append(
+                {
+                    "partition": partition,
+                    "topic": topic,
+                    "file": str(file),
+                    "columns": json.dumps(staged.columns.jsonValue()),
+                    "rows": sum(table.num_rows for table, _ in rows),
+                }
+            )
+        if told:
+            yield pa.RecordBatch.from_pylist(told, schema=_STAGED_SCHEMA)
+
+    def _write(self, file: Path, topic: str, tables: list[tuple[pa.Table, str | None]]) -> Staged:
+        known = DirTopic(Path(self._home), topic).about()
+        joined = known
+        for index, (given, key) in enumerate(tables):
+            table = taken(given, joined)
+            joined = joined.joined(topic, _types.schema_of(table.schema))
+            tables[index] = table, key
+        wanted = {column.name: column.type for column in joined.columns}
+        names = dict.fromkeys(name for table, _ in tables for name in table.column_names)
+        values = pa.table(
+            {
+                name: pa.chunked_array(
+                    [
+                        chunk
+                        for table, _ in tables
+                        for chunk in _piece(table, name, _types.arrow_of(wanted[name])).chunks
+                    ],
+                    _types.arrow_of(wanted[name]),
+                )
+                for name in names
+            }
+        )
+        keys = _keys(tables)
+        came = pa.concat_arrays([pa.repeat(columns_text(table.column_names), table.num_rows) for table, _ in tables])
+        return write_rows(file, values, keys, self._times(len(keys)), came, known.schema)
+
+    def _write_json(self, file: Path, topic: str, batches: list[tuple[pa.RecordBatch, str | None]]) -> Staged:
+        known = DirTopic(Path(self._home), topic).about().schema
+        rows, keys = filed([batch for batch, _ in batches], known), _keys(batches)
+        return write_rows(file, rows.values, keys, self._times(len(keys)), rows.columns, known, rows.sent)
+
+    def _times(self, count: int) -> pa.Array:
+        return pa.repeat(pa.scalar(self._now_us, pa.int64()), count).cast(TIMESTAMP_TYPE)
+
+
+def _keys(batches: Iterable[tuple[Any, str | None]]) -> pa.Array:
+    return pa.concat_arrays([pa.repeat(pa.scalar(key, pa.string()), batch.num_rows) for batch, key in batches])
+
+
+def _piece(table: pa.Table, name: str, kind: pa.DataType) -> pa.ChunkedArray:
+    if name in table.column_names:
+        return _types.fit_array(table[name], kind)
+    return pa.chunked_array([pa.nulls(table.num_rows, kind)], kind)

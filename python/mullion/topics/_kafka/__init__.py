@@ -1,0 +1,1 @@
+"""Topics in Kafka, with JSON values: ``kafka://host:port``."""

@@ -1,0 +1,406 @@
+"""Kafka as a broker: topics with JSON values."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyspark
+import pyspark.sql.types as T
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mullion import _jvm
+from mullion._clock import Clock
+from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.topics import _json, _types
+from mullion.topics._broker import NOT_TEXT, UNFIT, Publisher, SchemaLike, column_mark
+from mullion.topics._json_rows import text_of
+from mullion.topics._kafka import client as _kafka_client
+from mullion.topics._kafka.inferred import schema_of_most
+from mullion.topics._records import (
+    COLUMNS,
+    KEY,
+    TIMESTAMP,
+    VALUE,
+    Data,
+    keys_of,
+    normal,
+    table_of_values,
+    timestamps_of,
+    values_of,
+)
+from mullion.topics._schemas import remember, remembered_schema, spark_schema
+
+_SERVERS = re.compile(r"[^\s,/:]+:\d+(,[^\s,/:]+:\d+)*")
+
+LOOKED_AT = 1000
+"""How many records of each partition a schema is inferred from, its last ones."""
+
+MOST_ROWS = 200_000
+"""How many records a micro-batch has at most, of all partitions of a topic together."""
+
+
+@final
+@dataclass(frozen=True, slots=True, repr=False)
+class KafkaBroker:
+    """Topics of Kafka; see :func:`mullion.topics.broker`. ``servers`` are ``host:port``, several with commas between.
+
+    Needs the extra ``kafka`` of this package, and Spark's connector, ``spark-sql-kafka-0-10``, for streams.
+
+    >>> KafkaBroker("localhost:9092").url
+    'kafka://localhost:9092'
+    """
+
+    servers: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.servers, str) or not _SERVERS.fullmatch(self.servers):
+            raise InvalidArgumentError(
+                f"servers={self.servers!r} is not where Kafka is. Write 'host:port', or several with commas between."
+            )
+
+    def __repr__(self) -> str:
+        return f"KafkaBroker({self.servers!r})"
+
+    @property
+    def url(self) -> str:
+        """The text that :func:`mullion.topics.broker` takes."""
+        return f"kafka://{self.servers}"
+
+    def produce(
+        self,
+        topic: str,
+        data: Data,
+        timestamps: Iterable[float] | None = None,
+        keys: Sequence[str | None] | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        """See :func:`mullion.topics.produce`. Times are whole milliseconds. At its end all rows are acknowledged."""
+        self.require_topic(topic)
+        values = values_of(topic, data)
+        times = timestamps_of(timestamps, len(values), clock).cast(pa.int64()).to_pylist()
+        names = keys_of(keys, len(values)).to_pylist()
+        _kafka_client.produce(self.servers, topic, zip(names, _json.written(values), times, strict=True))
+
+    def produce_json(
+        self, topic: str, values: Sequence[Any], timestamps: Sequence[float], keys: Sequence[str | None]
+    ) -> None:
+        """See :meth:`mullion.topics.Broker.produce_json`."""
+        self.require_topic(topic)
+        times = timestamps_of(timestamps, len(values), None).cast(pa.int64()).to_pylist()
+        texts = [text_of(value).encode() for value in values]
+        _kafka_client.produce(
+            self.servers, topic, zip(keys_of(keys, len(values)).to_pylist(), texts, times, strict=True)
+        )
+
+    def read(self, topic: str) -> pa.Table:
+        """See :func:`mullion.topics.read`. Partitions are in order; rows of several are in order of their times."""
+        _kafka_client.require_name(topic)
+        return _table(topic, _kafka_client.read(self.servers, topic), exact=True)
+
+    def stream(
+        self,
+        spark: SparkSession,
+        topic: str,
+        schema: SchemaLike | None = None,
+        remembered: str | os.PathLike[str] | None = None,
+        *,
+        unfit: bool = False,
+        records: bool = False,
+    ) -> DataFrame:
+        """See :meth:`mullion.topics.Broker.stream`. It begins with the topic's first row that is still there.
+
+        A ``schema`` that is left out is inferred from the last 1,000 records of each partition. A record that does not
+        fit the schema, or is no JSON, fails the query. With ``unfit`` one that the columns do not hold as it is comes
+        as its text, in ``_unfit``; and fields that are new in a topic have columns from the next start on.
+        """
+        _kafka_client.require_name(topic)
+        if schema is not None:
+            wanted = spark_schema(schema)
+        else:
+            known = remembered_schema(remembered)
+            wanted = self._inferred(topic, unfit) if known is None else self._grown(topic, known) if unfit else known
+            remember(remembered, wanted)
+        rows = self._source(spark, topic)
+        if unfit:
+            return _as_sent(spark, topic, rows, wanted, scalar=wanted.names == [VALUE] and not records)
+        return _parsed(spark, topic, rows, wanted)
+
+    def make(self, topic: str) -> None:
+        """Makes a topic with the cluster's defaults, if it is not there."""
+        _kafka_client.require_name(topic)
+        _kafka_client.make(self.servers, topic)
+
+    def require_topic(self, topic: object, parameter: str = "topic") -> None:
+        """See :meth:`mullion.topics.Broker.require_topic`."""
+        _kafka_client.require_topic(topic, parameter)
+
+    def session_options(self) -> dict[str, str]:
+        """Spark's connector, of the Spark that is installed."""
+        return {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"}
+
+    def publisher(self, clock: Clock | None = None) -> Publisher:
+        """What one query publishes with: exactly once; its rows have the time at which they are sent."""
+        from mullion.topics._kafka.publisher import KafkaPublisher
+
+        return KafkaPublisher(self.servers)
+
+    def _inferred(self, topic: str, unfit: bool) -> T.StructType:
+        records = _kafka_client.read(self.servers, topic, last=LOOKED_AT)
+        fit = _fit(records) if unfit else []
+        if fit and all(isinstance(value, dict) for value in fit):
+            schema = schema_of_most(fit)
+        elif unfit:
+            schema = schema_of_most({VALUE: value} for value in fit)
+        else:
+            schema = _types.schema_of(_table(topic, records).drop_columns([KEY, TIMESTAMP]).schema)
+        if not len(schema) and unfit and records:
+            # What no column can hold comes as text.
+            return T.StructType([T.StructField(VALUE, T.NullType())])
+        if not len(schema):
+            raise InvalidArgumentError(
+                f"Topic {topic!r} of {self.url} has no rows yet, and so no columns. Say which it will have with "
+                "schema='region string, amount double', or produce the first rows before the query starts."
+            )
+        return schema
+
+    def _grown(self, topic: str, known: T.StructType) -> T.StructType:
+        """The columns that a query has begun with, and those of fields that came later."""
+        fit = _fit(_kafka_client.read(self.servers, topic, last=LOOKED_AT))
+        if not all(isinstance(value, dict) for value in fit):
+            return known
+        names = {name.lower() for name in known.names}
+        return T.StructType([*known, *(field for field in schema_of_most(fit) if field.name.lower() not in names)])
+
+    def _source(self, spark: SparkSession, topic: str) -> DataFrame:
+        # The source asks for a topic's partitions when it starts, and fails where there is no topic.
+        _kafka_client.make(self.servers, topic)
+        try:
+            return (
+                spark.readStream.format("kafka")
+                .option("kafka.bootstrap.servers", self.servers)
+                # What a publisher did not commit is not there.
+                .option("kafka.isolation.level", "read_committed")
+                .option("subscribe", topic)
+                .option("startingOffsets", "earliest")
+                # A backlog is read in batches that fit into memory.
+                .option("maxOffsetsPerTrigger", MOST_ROWS)
+                .load()
+            )
+        except PySparkException as theirs:
+            if "kafka" not in str(theirs) or "find" not in str(theirs):
+                raise
+            raise UnsupportedError(
+                "This Spark session has not got Spark's connector to Kafka. Start it with --packages "
+                f"{self.session_options()['spark.jars.packages']}, or under that name in spark.jars.packages."
+            ) from theirs
+
+
+def _parsed(spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType) -> DataFrame:
+    """Kafka's records as rows of a topic, of which one that does not fit fails the query.
+
+    A record that says null, and a tombstone, which has no value, have no fields.
+    """
+    read = _all_readable(wanted)
+    fix = (
+        f"The columns are {wanted.simpleString()}. Give those that the records have with schema=; a query that has "
+        "run with other columns needs a new checkpoint."
+    )
+    parsed = F.when(F.col("_no_json"), _raise(topic, "is no JSON", "What is read here must be JSON.", read))
+    parsed = parsed.when(F.col("_odd"), _raise(topic, "does not fit the topic's columns", fix, read))
+    rows = _looked_at(spark, topic, records, wanted).withColumn("_parsed", parsed.otherwise(F.col("_parsed")))
+    return rows.select(*_columns_of("_parsed", wanted), KEY, TIMESTAMP, COLUMNS)
+
+
+def _looked_at(spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType) -> DataFrame:
+    """What Spark reads of records, and whether it is what they say."""
+    _require_apart(topic, wanted)
+    text = F.col("value").cast("string")
+    records = records.select(
+        text.alias("_text"),
+        _jvm.json_shape(spark, text).alias("_shape"),
+        F.col("key").cast("string").alias(KEY),
+        F.col("timestamp").alias(TIMESTAMP),
+        F.concat(F.lit("at offset "), F.col("offset"), F.lit(" of partition "), F.col("partition")).alias("_where"),
+    )
+    shape, json, nothing = F.col("_shape"), F.col("_text"), F.lit("")
+    is_object = shape.startswith("{")
+    if wanted.names == [VALUE]:
+        # As the field of a record, for what from_json reads begins with a bracket.
+        json, nothing = F.when(is_object, json).otherwise(_in_record(json)), F.lit(column_mark(VALUE))
+    rows = records.withColumns(
+        {
+            "_parsed": _from_json(F.when(shape != "n", json), _all_readable(wanted)),
+            COLUMNS: F.when(is_object, _marks(shape)).otherwise(nothing),
+            "_no_json": shape.isNull() & F.col("_text").isNotNull(),
+        }
+    )
+    odd = F.col(f"_parsed.{UNFIT}").isNotNull()
+    for field in wanted:
+        odd |= _is_more(F.col("_parsed").getField(field.name), field.dataType)
+    if _types.has_decimals(wanted):
+        # from_json rounds what has more digits than its decimal.
+        odd |= F.coalesce(_jvm.json_decimals(spark, json, wanted), F.lit(False))
+    return rows.withColumn("_odd", odd)
+
+
+def _as_sent(spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType, *, scalar: bool) -> DataFrame:
+    """Kafka's records as rows of a topic, of which each is what was sent: in columns, or else as its text.
+
+    Where values are records, one that says null, and a tombstone, have null for ``_columns``.
+    """
+    _require_apart(topic, wanted)
+    read = _all_readable(wanted)
+    text, key = F.col("value").cast("string"), F.col("key").cast("string")
+    # What is no text comes as its bytes.
+    key = F.when(F.is_valid_utf8(key), key).when(key.isNotNull(), _bytes_of("key"))
+    shape, json = F.col("_shape"), F.col("_text")
+    fits = F.coalesce(~shape.isin("!", "n"), F.lit(False))
+    marks, nothing = _marks(shape), F.lit(None).cast("string")
+    if scalar:
+        json, nothing = _in_record(json), F.lit(column_mark(VALUE))
+        marks = F.concat(nothing, marks)
+    rows = records.select(
+        text.alias("_text"),
+        _jvm.json_fit(spark, text, wanted, scalar).alias("_shape"),
+        key.alias(KEY),
+        F.col("timestamp").alias(TIMESTAMP),
+        _bytes_of("value").alias("_bytes"),
+    ).select(
+        "_text",
+        "_shape",
+        "_bytes",
+        _from_json(F.when(fits, json), read).alias("_parsed"),
+        KEY,
+        TIMESTAMP,
+        F.when(fits, marks).when(F.coalesce(shape == "!", F.lit(False)), "").otherwise(nothing).alias(COLUMNS),
+    )
+    no_json = shape.isNull() & F.col("_text").isNotNull()
+    odd = no_json | (shape == "!") | F.col(f"_parsed.{UNFIT}").isNotNull() | F.col(KEY).startswith(NOT_TEXT)
+    told = F.when(~F.is_valid_utf8("_text"), F.col("_bytes")).when(odd, F.coalesce("_text", F.lit("null")))
+    return rows.select(*_columns_of("_parsed", wanted), told.alias(UNFIT), KEY, TIMESTAMP, COLUMNS)
+
+
+def _marks(shape: Column) -> Column:
+    return F.substring(shape, 2, 2**31 - 1)
+
+
+def _in_record(json: Column) -> Column:
+    return F.concat(F.lit(f'{{"{VALUE}":'), json, F.lit("}"))
+
+
+def _all_readable(wanted: T.StructType) -> T.StructType:
+    return T.StructType([T.StructField(field.name, _readable(field.dataType)) for field in wanted])
+
+
+def _from_json(json: Column, read: T.StructType) -> Column:
+    schema = T.StructType([*read, T.StructField(UNFIT, T.StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNFIT, "allowSingleQuotes": "false"}
+    return F.from_json(json, schema, options)
+
+
+def _columns_of(parsed: str, wanted: T.StructType) -> list[Column]:
+    return [
+        _types.fit_column(F.col(parsed).getField(field.name), _readable(field.dataType), field.dataType).alias(
+            field.name
+        )
+        for field in wanted
+    ]
+
+
+def _bytes_of(column: str) -> Column:
+    """Bytes that are no text, as text that says so."""
+    return F.concat(F.lit(NOT_TEXT), F.hex(column))
+
+
+def _raise(topic: str, why: str, fix: str, read: T.StructType) -> Column:
+    said = [F.lit(f"Topic '{topic}': the value "), F.col("_where"), F.lit(f" {why}: ")]
+    message = F.concat(*said, F.translate(F.substring(F.col("_text"), 1, 200), "\r\n", "  "), F.lit(f". {fix}"))
+    return F.raise_error(message).cast(T.StructType([*read, T.StructField(UNFIT, T.StringType())]))
+
+
+def _readable(kind: T.DataType) -> T.DataType:
+    """The type that from_json reads a type as: it has none for what was null, or an empty object, wherever it was seen.
+
+    As a map such a one is read in its place: empty, or with values that nobody knew of.
+    """
+    match kind:
+        case T.NullType():
+            return T.MapType(T.StringType(), T.StringType())
+        case T.StructType():
+            return T.StructType([T.StructField(field.name, _readable(field.dataType)) for field in kind])
+        case T.ArrayType():
+            return T.ArrayType(_readable(kind.elementType))
+        case T.MapType():
+            return T.MapType(kind.keyType, _readable(kind.valueType))
+    return kind
+
+
+def _is_more(column: Column, kind: T.DataType) -> Column:
+    """Whether there is a value where the type knows of none."""
+    more = F.lit(False)
+    match kind:
+        case T.NullType():
+            more = F.size(column) > 0
+        case T.StructType() if _types.has_null_type(kind):
+            for field in kind:
+                more |= _is_more(column.getField(field.name), field.dataType)
+        case T.ArrayType() if _types.has_null_type(kind):
+            more = F.exists(column, lambda of: _is_more(of, kind.elementType))
+        case T.MapType() if _types.has_null_type(kind):
+            more = F.exists(F.map_values(column), lambda of: _is_more(of, kind.valueType))
+    return F.coalesce(more, F.lit(False))
+
+
+def _require_apart(topic: str, wanted: T.StructType) -> None:
+    alike = _types.alike(wanted)
+    if alike is not None:
+        raise InvalidArgumentError(
+            f"Topic {topic!r}: columns {alike[0]!r} and {alike[1]!r} differ in case alone, and Spark takes them for "
+            "one. Name the columns that you need with schema=."
+        )
+
+
+def _fit(records: Sequence[_kafka_client.Record]) -> list[Any]:
+    """The values of those that are JSON; where some are objects, only these."""
+    objects: list[Any] = []
+    others: list[Any] = []
+    for record in records:
+        try:
+            value = _json.read(record.value)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            objects.append(value)
+        elif record.value is not None:
+            others.append(value)
+    return objects or others
+
+
+def _table(topic: str, records: Sequence[_kafka_client.Record], *, exact: bool = False) -> pa.Table:
+    values = []
+    for record in records:
+        try:
+            values.append(_json.read(record.value, exact=exact))
+        except ValueError as no_json:
+            raise InvalidArgumentError(
+                f"Topic {topic!r}: the value at offset {record.offset} of partition {record.partition} is no JSON: "
+                f"{(record.value or b'')[:80]!r}. What is read here must be JSON."
+            ) from no_json
+    if any(isinstance(value, dict) for value in values):
+        # A record that was deleted has no value, and so no fields.
+        values = [{} if value is None else value for value in values]
+    # Spark may not tell all names apart, and Arrow does.
+    # JSON has one kind of numbers: those of many digits are decimals here, and the others floats.
+    table = normal(topic, table_of_values(topic, values, _types.union), apart=False)
+    return table.append_column(KEY, pa.array([record.key for record in records], pa.string())).append_column(
+        TIMESTAMP, pc.divide(pa.array([record.ms for record in records], pa.float64()), 1000.0)
+    )

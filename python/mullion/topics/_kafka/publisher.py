@@ -1,0 +1,254 @@
+"""Publishing to Kafka exactly once: a batch is one transaction, which says which batch it is.
+
+::
+
+    tasks:  make rows, kept in Spark     killed here: the batch is done again
+    driver: begin, send all, {batch}     killed here: Kafka drops what was sent, and the batch is done again
+            commit                       killed here: the batch is done again, and thrown away by its number
+
+One producer on the driver sends a batch, for a transaction of Kafka has one producer. What tasks have made comes to it
+with their results. A batch for which the driver may have no room is made once more, and waits where it was made, in
+Spark's memory or on its disks; it crosses in pieces then, and so do the batches after it.
+
+A batch that Spark does again is evaluated again, for the state of its operators, and is thrown away if it is the one
+that is in topics, by what Spark planned for it. Another batch under its number is refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from mullion import _jvm
+from mullion.topics import _json, _json_rows, _leases
+from mullion.topics._batch_plans import plan_of, require_same
+from mullion.topics._kafka import client as _kafka_client
+from mullion.topics._kafka.transactions import Row, Transactions
+from mullion.topics._outputs import (
+    PRINTED,
+    Make,
+    Note,
+    Tell,
+    decoded,
+    encoded,
+    outputs_in,
+    partition_of_task,
+    query_id_of,
+    require_outputs,
+    show,
+)
+from mullion.topics._records import normal
+
+_MADE = "partition int, callback string, note binary, printed string, rows binary, left bigint"
+"""What a task tells the driver, as DDL: a note, a text, or rows; and how many bytes of rows it has not come with."""
+
+_MADE_SCHEMA = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("callback", pa.string()),
+        ("note", pa.binary()),
+        ("printed", pa.string()),
+        ("rows", pa.binary()),
+        ("left", pa.int64()),
+    ]
+)
+
+_ROWS_SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
+
+_PIECE = 1 << 20
+"""About how many bytes of rows are together on their way to the driver."""
+
+_IN_HAND = 64 << 20
+"""About how many bytes of pieces that wait the driver has at a time."""
+
+_AT_ONCE = 256 << 20
+"""About how many bytes may come to the driver with the results of all tasks."""
+
+
+@final
+class KafkaPublisher:
+    """Publishes the batches of one query; see :class:`mullion.topics.Publisher`.
+
+    Rows have the time at which they are sent. A second process that runs from the same checkpoint is refused where that
+    is in a folder, of this machine or mounted here; elsewhere Kafka refuses the first one's rows from then on.
+    """
+
+    def __init__(self, servers: str) -> None:
+        self._servers = servers
+        self._published: Counter[str] = Counter()
+        self._lease: Path | None = None
+        self._transactions: Transactions | None = None
+        self._waits = False
+
+    @property
+    def published(self) -> Mapping[str, int]:
+        """How many rows each topic got."""
+        return self._published
+
+    def publish(self, outputs: DataFrame, batch_id: int) -> None:
+        """Publishes a batch, once. A query that goes on from an earlier batch of its checkpoint repeats nothing."""
+        require_outputs(outputs)
+        self.publish_made(outputs, batch_id, outputs_in)
+
+    def publish_made(self, rows: DataFrame, batch_id: int, make: Make, tell: Tell | None = None) -> None:
+        """The same of what ``make`` makes."""
+        query = query_id_of(rows)
+        self._hold(rows, query)
+        if not self._waits:
+            # Most have no more tasks than this.
+            tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+            told = rows.mapInArrow(_Made(make, _AT_ONCE // tasks), _MADE).collect()
+            self._waits = any(row.left for row in told)
+            if not self._waits:
+                pieces = [row.rows for row in told if row.rows is not None]
+                self._publish_told(rows, batch_id, query, told, _InHand(pieces) if pieces else None, tell)
+                return
+        made = rows.mapInArrow(_Made(make, 0), _MADE).persist()
+        try:
+            told = made.drop("rows").collect()
+            left = sum(row.left or 0 for row in told)
+            self._publish_told(rows, batch_id, query, told, _Waiting(made, left) if left else None, tell)
+        finally:
+            made.unpersist()
+
+    def _publish_told(
+        self,
+        rows: DataFrame,
+        batch: int,
+        query: str,
+        told: Sequence[Any],
+        made: Iterable[Row] | None,
+        tell: Tell | None,
+    ) -> None:
+        if tell is not None:
+            tell(Note(row.callback, bytes(row.note)) for row in told if row.note is not None)
+        if made is None or self._sent(rows, batch, query, made):
+            show((row.partition, row.printed) for row in told if row.printed is not None)
+
+    def close(self) -> None:
+        """Lets another process publish for the query."""
+        if self._transactions is not None:
+            self._transactions.close()
+            self._transactions = None
+        if self._lease is not None:
+            _leases.release(self._lease, self)
+            self._lease = None
+
+    def _hold(self, rows: DataFrame, query: str) -> None:
+        checkpoint = urlsplit(_jvm.checkpoint_of(rows.sparkSession, query))
+        if checkpoint.scheme == "file":
+            lease = Path(unquote(checkpoint.path)) / "_publisher.lock"
+            _leases.take(lease, self, query)
+            self._lease = lease
+
+    def _sent(self, rows: DataFrame, batch: int, query: str, made: Iterable[Row]) -> bool:
+        """Sends what a batch made, unless it is in topics already; whether it was not."""
+        if self._transactions is None:
+            self._transactions = Transactions(self._servers, query)
+        transactions = self._transactions
+        transactions.open()
+        plan = plan_of(rows.sparkSession, query, batch)
+        if batch <= transactions.last:
+            require_same(transactions.plans, transactions.last, batch, plan, query, "")
+            return False
+        self._published.update(transactions.publish(batch, plan, made))
+        return True
+
+
+class _InHand:
+    """Rows that came with what tasks told."""
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = pieces
+
+    def __iter__(self) -> Iterator[Row]:
+        for piece in self._pieces:
+            yield from _rows_in(piece)
+
+
+class _Waiting:
+    """Rows that wait where they were made."""
+
+    def __init__(self, made: DataFrame, size: int) -> None:
+        self._made = made
+        self._size = size
+
+    def __iter__(self) -> Iterator[Row]:
+        pieces = self._made.where("rows IS NOT NULL").select("rows")
+        for row in pieces.coalesce(1 + self._size // _IN_HAND).toLocalIterator():
+            yield from _rows_in(row.rows)
+
+
+def _rows_in(piece: bytes) -> Iterator[Row]:
+    batch = decoded(piece)
+    return map(Row, *(batch[name].to_pylist() for name in _ROWS_SCHEMA.names))
+
+
+class _Made:
+    """What a task makes, for the driver. It runs in a Python worker.
+
+    ``most``: how many bytes of rows may come with a task's result; where there are more it says how many. 0: all of
+    them wait, and each piece says how large it is.
+    """
+
+    def __init__(self, make: Make, most: int) -> None:
+        self._make = make
+        self._most = most
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        partition = partition_of_task()
+        notes: dict[Note, None] = {}
+        piece: list[Row] = []
+        size = total = 0
+
+        def ended() -> Iterator[pa.RecordBatch]:
+            nonlocal piece, size, total
+            total += size
+            if piece and not self._most:
+                yield _told([{"partition": partition, "rows": _encoded(piece), "left": size}])
+            elif piece and total <= self._most:
+                yield _told([{"partition": partition, "rows": _encoded(piece)}])
+            piece, size = [], 0
+
+        for topic, key, batch, note in self._make(batches):
+            if note is not None:
+                notes[note] = None
+            if topic == PRINTED:
+                texts = batch["value"].to_pylist()
+                yield _told([{"partition": partition, "printed": text} for text in texts])
+                continue
+            _kafka_client.require_topic(topic)
+            key_bytes = None if key is None else key.encode()
+            for value in _values(topic, batch):
+                piece.append(Row(topic, key_bytes, value))
+                size += len(value)
+                if size > _PIECE:
+                    yield from ended()
+        yield from ended()
+        told = [{"partition": partition, "callback": note.callback, "note": note.says} for note in notes]
+        if 0 < self._most < total:
+            told.append({"partition": partition, "left": total})
+        if told:
+            yield _told(told)
+
+
+def _values(topic: str, batch: pa.RecordBatch) -> list[bytes]:
+    if _json_rows.is_json(batch):
+        return [text.encode() for text in _json_rows.texts_in(batch)]
+    return _json.written(normal(topic, pa.Table.from_batches([batch])))
+
+
+def _told(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=_MADE_SCHEMA)
+
+
+def _encoded(rows: list[Row]) -> bytes:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(list(values), field.type) for values, field in zip(columns, _ROWS_SCHEMA, strict=True)]
+    return encoded(pa.RecordBatch.from_arrays(arrays, schema=_ROWS_SCHEMA))

@@ -1,0 +1,261 @@
+"""A query's own producer of Kafka, which writes each batch in one transaction.
+
+A transaction has the rows of a batch and a record that says which batch it was::
+
+    begin     rows, rows, rows, {query, batch}     commit
+              killed here: Kafka drops all of it   killed here: all of it is there, and the batch is not sent again
+
+The records are in the topic :data:`BATCHES`, compacted, a key for each of a query's last batches. The producer's id
+is the query's: one that begins to work ends what another with that id left open, and from then on Kafka refuses the
+other's rows. So what a new one reads of the query's batches is all that there is, and stays so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, final
+
+from mullion.errors import InvalidArgumentError, MullionError
+from mullion.topics._batch_plans import MOST_PLANS
+from mullion.topics._kafka import client as _kafka_client
+from mullion.topics._kafka.client import BATCHES
+
+_PARTITIONS = 32
+"""How many partitions of it are in use: whoever reads one waits for all transactions that are open there."""
+
+TRANSACTION_SECONDS = 300
+"""How long a transaction may take. As long nobody reads past one whose producer was killed and not started again."""
+
+_CONFIG = {
+    "cleanup.policy": "compact",
+    # Small segments, for the last one is not compacted.
+    "segment.bytes": "4194304",
+    "segment.ms": "3600000",
+    "min.cleanable.dirty.ratio": "0.2",
+}
+
+_FITS_ANYWHERE = 900_000
+"""Rows up to so many bytes are sent without a look at their topic's limit."""
+
+_AROUND_ROWS, _ABOUT_A_ROW = 61, 100
+"""What rows that are sent together take beside these, and what a row that is sent alone takes with it, at most."""
+
+
+class Row(NamedTuple):
+    """What is sent."""
+
+    topic: str
+    key: bytes | None
+    value: bytes
+
+
+class _BatchTooLargeError(Exception):
+    """Rows were sent together that are too large for their topic only together."""
+
+
+@final
+class Transactions:
+    """Writes the batches of one query. Until it is opened nobody knows of it."""
+
+    def __init__(self, servers: str, query: str) -> None:
+        self._servers = servers
+        self._query = query
+        self._place = zlib.crc32(query.encode()) % _PARTITIONS
+        self._producer: Any = None
+        self._batch_bytes = _kafka_client.BATCH_BYTES
+        self._largest: dict[str, int] = {}
+        self.plans: dict[int, str] = {}
+        """What was planned for the last batches that are in topics."""
+
+    @property
+    def last(self) -> int:
+        """The last batch that is in topics; -1 before the first."""
+        return max(self.plans, default=-1)
+
+    def open(self) -> None:
+        """Shuts out every other producer of the query, and learns which batches are in topics."""
+        if self._producer is not None:
+            return
+        _kafka_client.make(self._servers, BATCHES, partitions=_PARTITIONS, config=_CONFIG)
+        kafka = _kafka_client.client()
+        producer = kafka.Producer(
+            _kafka_client.settings(self._servers)
+            | {
+                "transactional.id": f"mullion-{self._query}",
+                "transaction.timeout.ms": TRANSACTION_SECONDS * 1000,
+                "delivery.timeout.ms": 120_000,
+                # As Kafka's own client: one key is in one partition, whoever sends it.
+                "partitioner": "murmur2_random",
+                # How large a row may be is for the broker to say; it takes no batch of rows that is larger.
+                "message.max.bytes": _kafka_client.MOST_BYTES,
+                "batch.size": self._batch_bytes,
+                "queue.buffering.max.kbytes": 1 << 16,
+            }
+        )
+        with self._in_words(None):
+            _again(producer.init_transactions)
+        self.plans = self._noted()
+        self._producer = producer
+
+    def publish(self, batch: int, plan: str, rows: Iterable[Row]) -> dict[str, int]:
+        """Writes a batch, or none of it; how many rows each topic got. ``rows`` may be gone through twice."""
+        try:
+            return self._in_one_transaction(batch, plan, rows)
+        except _BatchTooLargeError:
+            self.open()
+        return self._in_one_transaction(batch, plan, rows)
+
+    def close(self) -> None:
+        """Forgets the producer: what it left open Kafka drops, or the query's next one ends."""
+        self._producer = None
+
+    def _in_one_transaction(self, batch: int, plan: str, rows: Iterable[Row]) -> dict[str, int]:
+        self._largest = {}
+        try:
+            with self._in_words(batch):
+                self._producer.begin_transaction()
+                sent = self._send(rows, batch)
+                note = json.dumps({"batch": batch, "plan": plan, "by": f"process {os.getpid()} on {_host()}"})
+                self._produce(Row(BATCHES, f"{self._query}/{batch % MOST_PLANS}".encode(), note.encode()), self._place)
+                self._commit()
+        except BaseException:
+            # What was sent is not to be seen, and nobody knows whether the producer is still good for anything.
+            with contextlib.suppress(_kafka_client.client().KafkaException):
+                self._producer.abort_transaction(_kafka_client.WAIT_SECONDS)
+            self.close()
+            raise
+        self.plans = {number: self.plans[number] for number in sorted(self.plans)[1 - MOST_PLANS :]} | {batch: plan}
+        return sent
+
+    def _send(self, rows: Iterable[Row], batch: int) -> dict[str, int]:
+        # Of each row it does no more than it must: there are as many as there are.
+        sent: dict[str, int] = {}
+        produce, largest = self._producer.produce, self._largest
+        for topic, key, value in rows:
+            size = len(value) if key is None else len(value) + len(key)
+            if size > largest.get(topic, -1):
+                self._require_room(topic, size, batch)
+            try:
+                produce(topic, value, key)
+            except (BufferError, _kafka_client.client().KafkaException):
+                self._produce(Row(topic, key, value))
+            sent[topic] = sent.get(topic, 0) + 1
+        return sent
+
+    def _require_room(self, topic: str, size: int, batch: int) -> None:
+        self._largest[topic] = size
+        limit = self._limit_of(topic) if size > _FITS_ANYWHERE else None
+        if limit is not None and size + _AROUND_ROWS > limit:
+            raise self._is_too_large(topic, limit, batch)
+
+    def _produce(self, row: Row, partition: int = -1) -> None:
+        while True:
+            try:
+                self._producer.produce(row.topic, row.value, row.key, partition)
+                return
+            except BufferError:
+                self._producer.poll(0.01)
+            except _kafka_client.client().KafkaException:
+                # A transaction that cannot go on takes no more rows; to commit it is to be told why it cannot.
+                self._producer.commit_transaction(_kafka_client.WAIT_SECONDS)
+                raise
+
+    def _commit(self) -> None:
+        # In small steps, for only at the beginning of a call it is seen that rows were refused: others wait for ever.
+        left, until = len(self._producer), time.monotonic() + 2 * _kafka_client.WAIT_SECONDS
+        while True:
+            try:
+                self._producer.commit_transaction(1.0)
+                return
+            except _kafka_client.client().KafkaException as theirs:
+                if not theirs.args[0].retriable():
+                    raise
+                before, left = left, len(self._producer)
+                if left < before:
+                    until = time.monotonic() + 2 * _kafka_client.WAIT_SECONDS
+                elif time.monotonic() > until:
+                    raise
+
+    @contextlib.contextmanager
+    def _in_words(self, batch: int | None) -> Iterator[None]:
+        kafka = _kafka_client.client()
+        try:
+            yield
+        except kafka.KafkaException as theirs:
+            error = theirs.args[0]
+            if error.code() == kafka.KafkaError.MSG_SIZE_TOO_LARGE and batch is not None:
+                raise self._why_too_large(batch) from theirs
+            doing = "begin" if batch is None else f"publish batch {batch}"
+            fenced = (
+                kafka.KafkaError._FENCED,
+                kafka.KafkaError.PRODUCER_FENCED,
+                kafka.KafkaError.INVALID_PRODUCER_EPOCH,
+                kafka.KafkaError.INVALID_PRODUCER_ID_MAPPING,
+            )
+            if error.code() in fenced:
+                raise MullionError(
+                    f"The query {self._query} could not {doing}: another process has begun to publish for it, and "
+                    f"Kafka at {self._servers} takes nothing from this one any more, or the batch took longer than "
+                    f"{TRANSACTION_SECONDS} s to send. Two at once would publish batches twice: let one of them run; a "
+                    "program of its own needs a checkpoint of its own."
+                ) from theirs
+            raise MullionError(
+                f"The query {self._query} could not {doing} in Kafka at {self._servers}: {error.str()}. It goes on "
+                "from its checkpoint when it is run again, and then finds out what is in topics."
+            ) from theirs
+
+    def _limit_of(self, topic: str) -> int | None:
+        return _kafka_client.limit_of(self._servers, topic)
+
+    def _why_too_large(self, batch: int) -> Exception:
+        limits = {topic: self._limit_of(topic) for topic in self._largest}
+        known = {topic: limit for topic, limit in limits.items() if limit is not None}
+        for topic, limit in known.items():
+            if self._largest[topic] + _ABOUT_A_ROW > limit:
+                return self._is_too_large(topic, limit, batch)
+        smallest = min(known.values(), default=self._batch_bytes)
+        if smallest < self._batch_bytes:
+            self._batch_bytes = smallest
+            return _BatchTooLargeError()
+        topic = max(self._largest, key=lambda name: self._largest[name])
+        return self._is_too_large(topic, limits[topic], batch)
+
+    def _is_too_large(self, topic: str, limit: int | None, batch: int) -> InvalidArgumentError:
+        takes = "no row so large" if limit is None else f"{limit} at most, with what is around it"
+        return InvalidArgumentError(
+            f"Topic {topic!r}: a row of batch {batch} of the query {self._query} has {self._largest[topic]} bytes, its "
+            f"key and its value as JSON, and Kafka at {self._servers} takes {takes}. Nothing of the batch is "
+            "published. The topic's limit is max.message.bytes; make rows smaller, or raise it."
+        )
+
+    def _noted(self) -> dict[int, str]:
+        mine = f"{self._query}/"
+        plans = {}
+        for record in _kafka_client.read_settled(self._servers, BATCHES, self._place, TRANSACTION_SECONDS):
+            if record.value is not None and (record.key or "").startswith(mine):
+                said = json.loads(record.value)
+                plans[int(said["batch"])] = str(said["plan"])
+        return {number: plans[number] for number in sorted(plans)[-MOST_PLANS:]}
+
+
+def _again(call: Any) -> None:
+    """Makes a call of a transaction, which may be made again while Kafka does not answer."""
+    kafka = _kafka_client.client()
+    until = time.monotonic() + 2 * _kafka_client.WAIT_SECONDS
+    while True:
+        try:
+            call(_kafka_client.WAIT_SECONDS)
+            return
+        except kafka.KafkaException as theirs:
+            if not theirs.args[0].retriable() or time.monotonic() > until:
+                raise
+
+
+def _host() -> str:
+    return socket.gethostname()

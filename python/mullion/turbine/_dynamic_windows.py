@@ -1,0 +1,286 @@
+"""Windows that ``process`` makes from data: which operator has their panes, and how a worker finds them again.
+
+A worker makes the window, keeps its spec in the state of its shard, and hands its rows on under its name. The panes are
+in one operator for all windows of a :class:`Shape`: they differ in their names and their lengths, which rows bring::
+
+    window   size_ms   region  amount           operator of the shape
+    north    60000     n       3           ->   panes by (window, region), tumbling by each row's size
+    vip      5000      n       3
+
+A query has its operators from the start. So a worker that meets a window of a new shape fails the batch, with the
+shape for a message; the driver notes it beside the checkpoint and starts the query again, with an operator more, and
+the batch is done anew. Nothing of it was kept or published.
+
+``self`` of ``process`` lives as long as a micro-batch and shard. Before ``process`` sees the first rows of one,
+``on_recover(name, spec)`` is called for each window that its shard made before, whether the program was restarted or
+not; and where panes fire, for the windows whose panes they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mullion._files import replace_text
+from mullion._stateful.journal import Records
+from mullion.errors import FunctionError, InvalidArgumentError, NewWindowsError
+from mullion.turbine import _aggregate_json
+from mullion.turbine._window_spec import KEPT, WindowSpec, specs_of
+from mullion.turbine.aggregates import Aggregate, Multi
+from mullion.turbine.windowing import BUILDING, VALUE, TurbineWindow
+
+NAME: Final = "__mullion_window"
+SIZE: Final = "__mullion_size_ms"
+SLIDE: Final = "__mullion_slide_ms"
+GAP: Final = "__mullion_gap_ms"
+
+_FILE: Final = "windows-from-data.json"
+_SAID: Final = '{"shapes": '
+
+
+@final
+@dataclass(frozen=True)
+class Shape:
+    """What windows of one operator have in common.
+
+    - ``lengths``: on processing time, where rows cannot bring their ranges, the lengths themselves.
+    - ``schema``: of the columns that the windows need, in the types of the first rows.
+    """
+
+    session: bool
+    lengths: tuple[int | None, ...]
+    key: tuple[str, ...]
+    value: Aggregate | Multi
+    time_column: str | None
+    allowed_lateness_ms: int
+    early_fire_interval_ms: int | None
+    schema: pa.Schema = field(compare=False)
+
+    @classmethod
+    def of(cls, spec: WindowSpec, schema: pa.Schema) -> Shape:
+        """The shape of a window whose columns have these types."""
+        lengths = (spec.size_ms, spec.slide_ms, spec.gap_ms) if spec.time_column is None else ()
+        return cls(
+            spec.gap_ms is not None,
+            lengths,
+            spec.key,
+            spec.value,
+            spec.time_column,
+            spec.allowed_lateness_ms,
+            spec.early_fire_interval_ms,
+            schema,
+        )
+
+    @property
+    def name(self) -> str:
+        """What its operator is called: the same for the same shape."""
+        said = json.dumps(
+            [
+                self.session,
+                self.lengths,
+                self.key,
+                repr(self.value),
+                self.time_column,
+                self.allowed_lateness_ms,
+                self.early_fire_interval_ms,
+            ]
+        )
+        return f"from data {hashlib.sha256(said.encode()).hexdigest()[:12]}"
+
+    @property
+    def parts(self) -> dict[str, Aggregate]:
+        """The aggregates by the columns in which they come out."""
+        return self.value.parts if isinstance(self.value, Multi) else {VALUE: self.value}
+
+    @property
+    def rows(self) -> pa.Schema:
+        """Of what the operator is given: the window's name and lengths, then what the window needs."""
+        lengths = [GAP] if self.session else [SIZE, SLIDE]
+        return pa.schema([(NAME, pa.string()), *((each, pa.int64()) for each in lengths), *self.schema])
+
+    def rows_of(self, spec: WindowSpec, columns: list[pa.Array], count: int) -> pa.RecordBatch:
+        """So many rows of a window, with the columns that it needs, as its operator is given them."""
+        lengths = [spec.gap_ms] if self.session else [spec.size_ms, spec.slide_ms or spec.size_ms]
+        arrays = [pa.repeat(pa.scalar(spec.name, pa.string()), count)]
+        arrays += [pa.repeat(pa.scalar(length, pa.int64()), count) for length in lengths]
+        return pa.RecordBatch.from_arrays([*arrays, *columns], schema=self.rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape as the driver notes it."""
+        said = vars(self) | {"value": _aggregate_json.to_json(self.value)}
+        return said | {"schema": base64.b64encode(self.schema.serialize().to_pybytes()).decode()}
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Shape:
+        """The shape that :meth:`to_json` wrote."""
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(said["schema"])))
+        value = _aggregate_json.from_json(said["value"])
+        lengths, key = tuple(said["lengths"]), tuple(said["key"])
+        return cls(**{**said, "lengths": lengths, "key": key, "value": value, "schema": schema})
+
+
+def shapes_in(folder: Path) -> list[Shape]:
+    """The shapes that were noted beside a checkpoint, in order of their names."""
+    file = folder / _FILE
+    said = json.loads(file.read_text("utf-8")) if file.exists() else []
+    return sorted(map(Shape.from_json, said), key=lambda shape: shape.name)
+
+
+def note(folder: Path, error: BaseException) -> bool:
+    """Notes the shapes that an error tells of; whether there is one that was not noted yet."""
+    if not isinstance(error, NewWindowsError):
+        return False
+    text, noted = str(error), shapes_in(folder)
+    said, _ = json.JSONDecoder().raw_decode(text, text.index(_SAID))
+    fresh = [shape for shape in map(Shape.from_json, said["shapes"]) if shape not in noted]
+    if fresh:
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_text(folder / _FILE, json.dumps([shape.to_json() for shape in [*noted, *fresh]], indent=1))
+    return bool(fresh)
+
+
+@final
+@dataclass(frozen=True)
+class FromData:
+    """What workers know of the windows that ``process`` of a subscription makes.
+
+    - ``instance``: the subscription's own, on which ``process`` and ``on_recover`` are called.
+    - ``taken``: the names that the App has already.
+    - ``shapes``: those that have operators, by their names.
+    """
+
+    subscription: str
+    instance: Any
+    partition_key: str | None
+    taken: frozenset[str]
+    shapes: Mapping[str, Shape]
+
+
+@final
+class Maker:
+    """The windows of one shard in one task: those that were made before, and those that are being made."""
+
+    def __init__(self, known: FromData, records: Records) -> None:
+        self._known = known
+        self._instance = known.instance
+        self._records = records
+        self._specs = specs_in(records)
+        self._fresh: dict[str, WindowSpec] = {}
+        self._missing: dict[str, Shape] = {}
+
+    @property
+    def partition_key(self) -> str | None:
+        """The column that rows are sharded by."""
+        return self._known.partition_key
+
+    def add(self, window: TurbineWindow) -> None:
+        """Takes a window in; one that was made before must be what it was."""
+        name, spec = window.name, WindowSpec.of(window.spec)
+        if name in self._known.taken:
+            raise InvalidArgumentError(
+                f"process of {self._known.subscription} makes a window {name!r}, and the App has a part of that name "
+                "already. State is kept under the name: give the window another."
+            )
+        was = self._specs.get(name)
+        if was is None:
+            # Refused here where it is made, and not where it would be kept.
+            spec.to_json()
+            self._specs[name] = self._fresh[name] = spec
+        elif was != spec:
+            raise InvalidArgumentError(
+                f"The window {name!r} was made before, and is another one now: {'; '.join(was.differences(spec))}. Its "
+                "panes are kept under its name. Give the new one a name of its own."
+            )
+
+    def known(self) -> tuple[dict[str, WindowSpec], dict[str, WindowSpec], dict[str, Shape]]:
+        """The windows that have been made so far."""
+        return dict(self._specs), dict(self._fresh), dict(self._missing)
+
+    def forget_since(self, known: tuple[dict[str, WindowSpec], dict[str, WindowSpec], dict[str, Shape]]) -> None:
+        """Forgets those that have been made since."""
+        self._specs, self._fresh, self._missing = known
+
+    @contextmanager
+    def making(self) -> Iterator[None]:
+        """While it lasts, windows may be made."""
+        token = BUILDING.set((self._instance, self))
+        try:
+            yield
+        finally:
+            BUILDING.reset(token)
+
+    def recover_all(self) -> None:
+        """Has ``on_recover`` make all windows again that this shard made before."""
+        for name in list(self._specs):
+            self.recovered(name)
+
+    def recovered(self, name: str) -> TurbineWindow:
+        """A window that was made before, made again."""
+        spec = self._specs.get(name)
+        if spec is None:
+            raise FunctionError(f"The window {name!r} has panes, and the state of its shard has no spec of it.")
+        what = f"on_recover of {self._known.subscription}"
+        with self.making():
+            try:
+                window = self._instance.on_recover(name, spec)
+            except Exception as error:
+                # Where the line is known.
+                from mullion.turbine._callbacks import told
+
+                raise FunctionError(
+                    f"{what} failed for the window {name!r}: {told(error, self._instance.on_recover)}"
+                ) from error
+        if not isinstance(window, TurbineWindow) or window.name != name:
+            raise FunctionError(
+                f"{what} was asked for the window {name!r} and returned {window!r}. Return it as it was made, as in "
+                "spec.window(self, on_close_each=self._emit)."
+            )
+        return window
+
+    def take(self, window: TurbineWindow, schema: pa.Schema) -> Shape | None:
+        """The shape of a window that is given rows, if it has an operator; if not, it is noted that it needs one."""
+        if window.name not in self._specs:
+            raise InvalidArgumentError(f"update() of {window!r}, which no process of this shard has made.")
+        shape = Shape.of(self._specs[window.name], schema)
+        known = self._known.shapes.get(shape.name)
+        if known is None:
+            untyped = [each.name for each in schema if pa.types.is_null(each.type)]
+            if untyped:
+                raise InvalidArgumentError(
+                    f"The window {window.name!r} is of a kind that is new, and in the first rows that it is given the "
+                    f"column {untyped[0]!r} has no value and no type. Give it one, as in "
+                    "pa.RecordBatch.from_pylist(rows, schema=batch.schema)."
+                )
+            self._missing[shape.name] = shape
+        return known
+
+    def finish(self) -> None:
+        """Keeps what was made; fails where a window needs an operator that the query has not."""
+        if self._missing:
+            said = json.dumps({"shapes": [shape.to_json() for shape in self._missing.values()]})
+            raise NewWindowsError(
+                f"process of {self._known.subscription} made windows of a kind that is new to it, and the query starts "
+                f"again with them. {said}"
+            )
+        for name, spec in self._fresh.items():
+            self._records.put(KEPT + name.encode(), spec.to_json())
+
+
+def specs_in(records: Records) -> dict[str, WindowSpec]:
+    """The specs that a shard keeps, by their names, in order of these."""
+    return specs_of(records.scan(KEPT))
+
+
+def by_window(panes: pa.Table, column: str) -> Iterator[tuple[str, pa.Table]]:
+    """Panes of several windows, window by window, in order of their names."""
+    for name in sorted(pc.unique(panes[column]).to_pylist()):
+        yield name, panes.filter(pc.equal(panes[column], name)).drop_columns([column])

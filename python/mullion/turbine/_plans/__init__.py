@@ -1,0 +1,1 @@
+"""From a subscription to a streaming query: a plan for each way that one can run."""

@@ -1,0 +1,327 @@
+"""Several windows of a subscription in one query: they share the read of the topic, ``process`` and the shuffle.
+
+::
+
+    topic -> process, once -> rows, and for each which windows it is for -> panes of all windows -> callbacks
+             a batch          ts  amount   takes_0  takes_1                 in one operator
+                              7   5        true     true
+                              8   2        false    true
+
+Windows share a query that have one clock and one store: the same ``time_column``, all persistent or all in memory with
+one ``idle_tick_ms``. Their event clock is that of the rows of all of them. State is in one checkpoint, by their names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final, final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from mullion._files import replace_text
+from mullion._together import together
+from mullion.errors import FunctionError, IncompatibleStateError, InvalidArgumentError
+from mullion.topics._outputs import Make, Output
+from mullion.turbine._callbacks import (
+    CLOSE,
+    EARLY,
+    FAILED,
+    Outputs,
+    PaneCallbacks,
+    key_column,
+    part_column,
+)
+from mullion.turbine._plans.plan import QUIET_MS, UNBEGUN, Plan
+from mullion.turbine._subscription import Subscription
+from mullion.turbine._topic_rows import TIME, on_event_time, timed, topic_rows, with_arrival
+from mullion.turbine._window_rows import spark_schema
+from mullion.turbine._worker import Needed, Process
+from mullion.turbine.functions import column_of
+from mullion.turbine.state import NoState
+from mullion.turbine.windowing import TurbineWindow
+
+if TYPE_CHECKING:
+    from mullion.turbine.app import App
+
+WINDOW: Final = "window_name"
+_WATERMARK: Final = {"spark.watermarkDelayMs": 0}
+"""What a column that carries a watermark says of itself."""
+
+
+@final
+@dataclass(frozen=True)
+class Columns:
+    """What the operator calls the columns of one of several windows: those of its key, and its values."""
+
+    key: tuple[str, ...]
+    parts: tuple[str, ...]
+
+    def as_alone(self) -> dict[str, str]:
+        """What each of them is called where the window is alone."""
+        names = {key_column(i): name for i, name in enumerate(self.key)}
+        return names | {part_column(i): name for i, name in enumerate(self.parts)}
+
+
+@final
+@dataclass(frozen=True)
+class Shared:
+    """Windows that share a query, and what it is called."""
+
+    name: str
+    windows: tuple[TurbineWindow, ...]
+
+    def columns(self, window: TurbineWindow) -> Columns:
+        """Those of one of them: equal keys are one column."""
+        keys = list(dict.fromkeys(name for each in self.windows for name in each.spec.key))
+        at = self.windows.index(window)
+        return Columns(
+            tuple(key_column(keys.index(name)) for name in window.spec.key),
+            tuple(f"{part_column(i)}_of_{at}" for i in range(len(window.spec.parts))),
+        )
+
+    def panes_of(self, name: str, panes: DataFrame) -> DataFrame:
+        """The panes of one of them, as if it were alone."""
+        window = next(each for each in self.windows if each.name == name)
+        own = [sf.col(column).alias(alone) for alone, column in self.columns(window).as_alone().items()]
+        return panes.where(sf.col(WINDOW) == engine_name(name)).select("window", *own)
+
+
+def shared_by(subscription: Subscription) -> tuple[Shared, ...]:
+    """Those windows of a subscription that share a query with another one, if it asks for that."""
+    if not subscription.options.together or subscription.state is not None:
+        return ()
+    groups: dict[str, list[TurbineWindow]] = {}
+    for window in sorted(subscription.windows.values(), key=lambda window: window.name):
+        spec, process = window.spec, subscription.process
+        if process.python is None and window.name not in process.updates:
+            continue
+        if spec.time_column is None:
+            # On processing time every row enters all windows.
+            continue
+        store = f"in memory, every {spec.idle_tick_ms} ms" if spec.in_memory else "persistent"
+        groups.setdefault(f"{subscription.name}.together on {spec.time_column}, {store}", []).append(window)
+    return tuple(Shared(name, tuple(windows)) for name, windows in groups.items() if len(windows) > 1)
+
+
+def shared_with(subscription: Subscription, window: str) -> Shared | None:
+    """The windows that a window shares its query with, if it does."""
+    return next((each for each in shared_by(subscription) if any(w.name == window for w in each.windows)), None)
+
+
+def why_alone_or_not(subscription: Subscription, window: TurbineWindow) -> str:
+    """Which windows a window shares its query with, or why it has its own; in words."""
+    shared = shared_with(subscription, window.name)
+    if shared is not None:
+        return "in one query with " + ", ".join(repr(each.name) for each in shared.windows if each is not window)
+    if window.spec.time_column is None:
+        return "a query of its own, for it is on processing time"
+    return "a query of its own, for no other has its time_column and its store"
+
+
+def engine_name(window: str) -> str:
+    """The name of a window as the engine has it, of small letters and digits."""
+    return "w_" + "".join(c if c.isascii() and (c.islower() or c.isdigit()) else f"_{ord(c):x}_" for c in window)
+
+
+@final
+class TogetherPlan(Plan):
+    """The one query of windows that share it."""
+
+    def __init__(self, app: App, subscription: Subscription, shared: Shared) -> None:
+        super().__init__(app, subscription, shared.name, shared.windows)
+        self.shared = shared
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """The firings of all windows, each with the name of its own."""
+        self._require_same_windows()
+        topic = topic_rows(self.app, self.subscription, spark, self.name)
+        windows = self.shared.windows
+        given = self._as_they_are(topic) if self.subscription.process.python is None else self._of_process(topic)
+        time_column = windows[0].spec.time_column
+        assert time_column is not None
+        rows = timed(given, time_column, f"the windows together of {self.subscription.name}")
+        if any(part.by_arrival for window in windows for part in window.spec.parts.values()):
+            rows = with_arrival(rows)
+        # A row without time enters no window.
+        own = [sf.when(sf.col(_takes(i)), sf.col(TIME)) for i in range(len(windows))]
+        rows = rows.select("*", *(time.alias(_time_of(i), metadata=_WATERMARK) for i, time in enumerate(own)))
+        return together(
+            **{engine_name(window.name): self._panes_of(i, window, rows) for i, window in enumerate(windows)}
+        )
+
+    def _panes_of(self, number: int, window: TurbineWindow, rows: DataFrame) -> DataFrame:
+        spec, columns = window.spec, self.shared.columns(window)
+        asked = self.asked(spec.early_fire_interval_ms, self.store(window))
+        asked |= on_event_time(spec.allowed_lateness_ms, spec.idle_tick_ms or QUIET_MS) | {"time": _time_of(number)}
+        keys = [column_of(name).alias(alias) for name, alias in zip(spec.key, columns.key, strict=True)]
+        return self.aggregated(rows, spec.name, spec.parts, spec.native(), keys, asked, columns.parts.__getitem__)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Of which windows what their state means may still change."""
+        unbegun = sorted(map(engine_name, self.unbegun))
+        return {UNBEGUN: "\n".join(unbegun)} if unbegun else {}
+
+    def make(self) -> Make:
+        """The callbacks."""
+        windows = tuple(
+            (engine_name(window.name), self.pane_callbacks(window), self.shared.columns(window))
+            for window in self.shared.windows
+        )
+        options = self.subscription.options
+        return CallbacksOfWindows(windows, options.on_error, options.dead_letter, self.counts)
+
+    def gathered(self, panes: DataFrame) -> DataFrame:
+        """Those of a tick, or of a tick and shard, if the callbacks of any window take tables."""
+        name, one = self.subscription.partition_key, self.shared.windows[0]
+        tables = [window.spec for window in self.shared.windows if not window.spec.callbacks.each]
+        # It is in the key of each of them, and one column.
+        column = None if name is None else self.shared.columns(one).key[one.spec.key.index(name)]
+        return self.gathered_for(panes, tables, column)
+
+    def _as_they_are(self, topic: DataFrame) -> DataFrame:
+        windows = self.shared.windows
+        needed = dict.fromkeys(name for window in windows for name in window.spec.needs)
+        marks = [self.came_whole(topic, window).alias(_takes(i)) for i, window in enumerate(windows)]
+        taken: Column = reduce(Column.__or__, (sf.col(_takes(i)) for i in range(len(windows))))
+        return topic.select(*map(column_of, needed), *marks).where(taken)
+
+    def _of_process(self, topic: DataFrame) -> DataFrame:
+        given, process = self.given(topic), self.process()
+        fields: dict[str, tuple[str, pa.Field]] = {}
+        for window in self.shared.windows:
+            for field in given[window.name].schema:
+                of, known = fields.setdefault(field.name, (window.name, field))
+                if known.type != field.type:
+                    raise InvalidArgumentError(
+                        f"process gives the column {field.name!r} to the window {of!r} as {known.type} and to "
+                        f"{window.name!r} as {field.type}, and windows together have their columns in one type. Give "
+                        "it another name in one of them, or leave together=True out."
+                    )
+        marks = [pa.field(_takes(i), pa.bool_()) for i in range(len(self.shared.windows))]
+        schema = pa.schema([*(field for _, field in fields.values()), *marks])
+        needed = tuple(Needed(process, given[window.name]) for window in self.shared.windows)
+        return topic.mapInArrow(RowsForWindows(process, needed, schema), spark_schema(schema))
+
+    def _require_same_windows(self) -> None:
+        """Their state is in one checkpoint, which is of these windows and no others."""
+        file = self.app.folder_of(self.name) / "windows.json"
+        now = sorted(self.windows)
+        was = json.loads(file.read_text("utf-8")) if file.exists() else None
+        if was is None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            replace_text(file, json.dumps(now))
+        elif was != now:
+            raise IncompatibleStateError(
+                f"The windows together of {self.subscription.name} were {', '.join(map(repr, was))} and are now "
+                f"{', '.join(map(repr, now))}, and their state is in one checkpoint, {file.parent}. Nothing was "
+                "overwritten. Have the same windows again, or start the changed program with another checkpoint=. "
+                "Without together=True each window has a query of its own, and comes and goes alone."
+            )
+
+
+def _time_of(window: int) -> str:
+    return f"{TIME}_{window}"
+
+
+def _takes(window: int) -> str:
+    return f"__mullion_takes_{window}"
+
+
+@final
+@dataclass(frozen=True)
+class RowsForWindows:
+    """``process`` for several windows: the rows that it gives to any, each with which windows it is for."""
+
+    process: Process
+    windows: tuple[Needed, ...]
+    schema: pa.Schema
+
+    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The topic's rows in, those for windows out."""
+        numbers = {needed.window: i for i, needed in enumerate(self.windows)}
+        for batch in self.process.batches(rows):
+            given: list[_Given] = []
+
+            def update(window: TurbineWindow, batch: pa.RecordBatch, given: list[_Given] = given) -> None:
+                number = numbers.get(window.name)
+                fitted = None if number is None else self.windows[number].of(batch)
+                if number is not None and fitted is not None:
+                    _add(given, number, batch, fitted)
+
+            try:
+                self.process.call(batch, NoState(), update)
+            except FunctionError:
+                if self.process.on_error == "stop":
+                    raise
+                # All of the call or nothing of it.
+                for needed in self.windows:
+                    self.process.count(f"{needed.window}.{FAILED}", 1)
+                continue
+            for i, needed in enumerate(self.windows):
+                needed.took([each.taken[i] for each in given if i in each.taken])
+            for each in given:
+                yield each.rows(self.schema, len(self.windows))
+
+
+@final
+class _Given:
+    """A batch that ``process`` gave to windows: what each takes of it."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self.batch = batch
+        self.taken: dict[int, pa.RecordBatch] = {}
+
+    def rows(self, schema: pa.Schema, windows: int) -> pa.RecordBatch:
+        """Once, however many windows take them."""
+        count = self.batch.num_rows
+        known = {name: each.column(name) for each in self.taken.values() for name in each.schema.names}
+        known |= {_takes(i): pa.repeat(pa.scalar(i in self.taken), count) for i in range(windows)}
+        columns = [known[f.name] if f.name in known else pa.nulls(count, f.type) for f in schema]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _add(given: list[_Given], window: int, batch: pa.RecordBatch, fitted: pa.RecordBatch) -> None:
+    """Rows for a window: with those of other windows where they got the same batch, after all that it got before."""
+    for each in reversed(given):
+        if window in each.taken:
+            break
+        if each.batch is batch:
+            each.taken[window] = fitted
+            return
+    made = _Given(batch)
+    made.taken[window] = fitted
+    given.append(made)
+
+
+@final
+@dataclass(frozen=True)
+class CallbacksOfWindows:
+    """The callbacks of windows that share a query, as a worker runs them; of each its name in the engine."""
+
+    windows: Sequence[tuple[str, PaneCallbacks, Columns]]
+    on_error: str
+    dead_letter: str | None
+    count: Callable[[str, int], None]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Output]:
+        """The panes of a shard that fired in a tick, early ones first; gives what is published."""
+        there = [batch for batch in batches if batch.num_rows]
+        if not there:
+            return
+        fired = pa.Table.from_batches(there)
+        outputs = Outputs(self.on_error, self.dead_letter, self.count)
+        names, firings = fired[WINDOW], pc.struct_field(fired["pane"].combine_chunks(), "firing")
+        for kind in (EARLY, CLOSE):
+            for name, callbacks, columns in self.windows:
+                panes = fired.filter(pc.and_(pc.equal(names, name), pc.equal(firings, kind)))
+                own = {alone: panes[column] for alone, column in columns.as_alone().items()}
+                table = callbacks.of_engine(pa.table({"window": panes["window"], **own}))
+                callbacks.fire(kind, table, NoState(), outputs)
+        yield from outputs

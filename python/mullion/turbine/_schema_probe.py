@@ -1,0 +1,204 @@
+"""What ``process`` gives its windows: learnt from the first rows that it gives them.
+
+The query has to know its types before it starts. What a call of ``process`` with no rows gives is a guess, and where
+that gives nothing, so is the topic's own type. A worker compares the guess with the first rows; where they say
+otherwise it fails the batch, with their types, the driver notes these beside the checkpoint, and the query starts again
+with them::
+
+    call with no rows    first rows     the window has
+    x: int64             x: int64       int64
+    nothing, or null     x: string      string, noted: the query starts once more
+    x: string            x: int64       int64, noted likewise
+
+That may be in any batch: until then the window has no state, and what its state is to mean may change. Which windows
+have been given rows is noted beside the checkpoint as well, before their batch is committed. From then on a window's
+types are what they are. Values come in that fit, wider or not, and others fail the query: nothing is cast to what only
+looks like it.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from mullion._files import replace_text
+from mullion._programs.names import folder_name
+from mullion.errors import InvalidArgumentError, UnknownColumnError, WindowInputError
+from mullion.turbine._subscription import Subscription
+from mullion.turbine._topic_rows import own_columns
+from mullion.turbine._window_rows import LEARNT, ROW, WindowRows, fit_into, has_null, plain, text_of, types_of
+from mullion.turbine.functions import column_of
+from mullion.turbine.state import TurbineState
+from mullion.turbine.windowing import BUILDING, UPDATING, TurbineWindow
+
+_FILE: Final = "window-types.json"
+_BEGUN: Final = "windows-begun.json"
+
+
+class _Rehearsed:
+    """Where windows go that a call of ``process`` with no rows makes."""
+
+    def __init__(self, partition_key: str | None) -> None:
+        self.partition_key = partition_key
+
+    def add(self, window: TurbineWindow) -> None:
+        """Takes it in, and does nothing with it."""
+
+
+def rows_given(subscription: Subscription, topic: DataFrame, folder: Path) -> dict[str, WindowRows]:
+    """What each window is given, as far as it is known; ``folder`` is that of the query."""
+    whole = to_arrow_schema(topic.select(*map(column_of, own_columns(topic))).schema, timezone="UTC")
+    given, noted = _given_without_rows(subscription, whole), _noted(folder)
+    fresh = unbegun(folder, subscription.windows)
+    if not _has_run(folder):
+        _note_begun(folder, ())
+    rows: dict[str, WindowRows] = {}
+    for name, window in subscription.windows.items():
+        spec, types, guessed = window.spec, dict[str, pa.DataType](), set[str]()
+        likely = _likely(window, topic, whole)
+        for needed in spec.needs:
+            said = noted.get(name, {}).get(needed, given.get(name, {}).get(needed))
+            if said is None and needed not in whole.names and given.get(name):
+                raise UnknownColumnError(
+                    f"The window {name!r} needs the column {needed!r}, which no row of the topic "
+                    f"{subscription.options.topic!r} has, nor what process gave the window when it was called with a "
+                    "batch of no rows. Name the column that it has, or give it in process."
+                )
+            if needed == spec.time_column:
+                # It can be nothing else; rows that have something else are refused.
+                said = pa.int64()
+            elif said is None or has_null(said):
+                guessed.add(needed)
+                said = likely.get(needed, pa.null() if said is None else said)
+            types[needed] = said
+        schema = pa.schema(list(types.items())) if types else ROW
+        rows[name] = WindowRows(name, schema, spec.time_column, frozenset(guessed), name in fresh)
+    known = {f.name: f.type for each in rows.values() for f in each.schema if f.name not in each.guessed}
+    return {name: each.with_guesses(known) for name, each in rows.items()}
+
+
+def note(folder: Path, error: BaseException) -> bool:
+    """Notes the types that an error tells of, for a window without rows so far; whether the query may start again.
+
+    Where rows have come since the query started, it may do so for types that fit those of the rows.
+    """
+    if not isinstance(error, WindowInputError):
+        return False
+    text = f"{error}\n{error.jvm_trace}"
+    if LEARNT not in text:
+        return False
+    said, _ = json.JSONDecoder().raw_decode(text, text.index(LEARNT))
+    window, types, noted = said["window"], types_of(said["learnt"]), _noted(folder)
+    columns = noted.setdefault(window, {})
+    if not unbegun(folder, [window]):
+        return all(name in columns and fit_into(kind, columns[name]) for name, kind in types.items())
+    fresh = {name: kind for name, kind in types.items() if name not in columns}
+    if fresh:
+        columns.update(fresh)
+        _note_types(folder, noted)
+        if not _has_run(folder):
+            # All that it says yet is what the types were taken for.
+            shutil.rmtree(folder / "query", ignore_errors=True)
+        # Beside state a window has a place of its own, and begins anew without it.
+        shutil.rmtree(folder / "query" / "state" / "0" / "_windows" / folder_name(window), ignore_errors=True)
+    return bool(fresh)
+
+
+def unbegun(folder: Path, windows: Iterable[str]) -> frozenset[str]:
+    """Those windows of a query that have been given no rows in any batch that has been committed."""
+    if not _has_run(folder):
+        return frozenset(windows)
+    file = folder / _BEGUN
+    if not file.exists():
+        # Nobody knows: it ran before this was noted.
+        return frozenset()
+    return frozenset(windows) - frozenset(json.loads(file.read_text("utf-8")))
+
+
+def note_begun(folder: Path, windows: Mapping[str, WindowRows]) -> None:
+    """Notes windows that a batch gives rows to, before it is committed, and the types that these have."""
+    noted = _noted(folder)
+    for name, rows in windows.items():
+        if not rows.schema.equals(ROW):
+            noted.setdefault(name, {}).update({field.name: field.type for field in rows.schema})
+    _note_types(folder, noted)
+    file = folder / _BEGUN
+    known = json.loads(file.read_text("utf-8")) if file.exists() else []
+    _note_begun(folder, {*known, *windows})
+
+
+def forget(checkpoint: Path, window: str) -> None:
+    """Forgets the types of a window whose state is deleted, in whatever query it was."""
+    for file in checkpoint.glob(f"*/{_BEGUN}"):
+        folder = file.parent
+        known = json.loads(file.read_text("utf-8"))
+        if window in known:
+            noted = _noted(folder)
+            noted.pop(window, None)
+            _note_types(folder, noted)
+            _note_begun(folder, {*known} - {window})
+
+
+def _note_types(folder: Path, noted: Mapping[str, Mapping[str, pa.DataType]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    replace_text(folder / _FILE, json.dumps({window: text_of(types) for window, types in noted.items()}, indent=1))
+
+
+def _note_begun(folder: Path, windows: Iterable[str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    replace_text(folder / _BEGUN, json.dumps(sorted(windows)))
+
+
+def _given_without_rows(subscription: Subscription, whole: pa.Schema) -> dict[str, dict[str, pa.DataType]]:
+    """The types that a call of ``process`` with no rows gives to each window, on a copy of the subscription."""
+    given: dict[str, dict[str, pa.DataType]] = {}
+
+    def update(window: TurbineWindow, batch: pa.RecordBatch) -> None:
+        # A type that Spark has not says nothing: rows of it are refused, by name.
+        given.setdefault(window.name, {field.name: plain(field.type) or pa.null() for field in batch.schema})
+
+    token = UPDATING.set(update)
+    copy = pickle.loads(cloudpickle.dumps(subscription.instance))  # type: ignore[no-untyped-call]  # noqa: S301
+    making = BUILDING.set((copy, _Rehearsed(subscription.partition_key)) if subscription.makes_windows else None)
+    try:
+        copy.process(pa.RecordBatch.from_pylist([], schema=whole), TurbineState())
+    except Exception:
+        # It says nothing then: rows will.
+        return given
+    finally:
+        BUILDING.reset(making)
+        UPDATING.reset(token)
+    return given
+
+
+def _likely(window: TurbineWindow, topic: DataFrame, whole: pa.Schema) -> dict[str, pa.DataType]:
+    """The topic's own types of columns, where the window's aggregates take them."""
+    types = {field.name: field.type for field in whole}
+    for part in window.spec.parts.values():
+        if part.columns <= types.keys():
+            try:
+                part.to_column(lambda expression: topic.select(expression.to_column()).schema[0].dataType)
+            except (InvalidArgumentError, AnalysisException):
+                # process makes another type of them.
+                types = {name: kind for name, kind in types.items() if name not in part.columns}
+    return types
+
+
+def _has_run(folder: Path) -> bool:
+    return any((folder / "query" / "commits").glob("[0-9]*"))
+
+
+def _noted(folder: Path) -> dict[str, dict[str, pa.DataType]]:
+    file = folder / _FILE
+    said: dict[str, str] = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    return {window: types_of(text) for window, text in said.items()}

@@ -1,0 +1,101 @@
+"""What is noted of a window beside its state: in which query it runs, and what its rows are told apart by.
+
+A window owns the folder of its name, under the checkpoint of its App. In which query its panes are follows from the
+code: one of its own, one with others (``together=True``), or the one of its subscription's state. A line more in a
+callback may thus move a window to a query that has neither its panes nor its place in the topic::
+
+    run 1    the window "revenue" alone                 noted: query "revenue", key region
+    run 2    its callback reads state                   refused: its panes are in "revenue", not in "shop.state"
+    run 3    as in run 1, with key=["city"]             refused: its panes are of regions
+
+The operator itself refuses another size, lateness or aggregate; it knows the columns of a key by their numbers alone.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from mullion._files import replace_text
+from mullion._programs.names import folder_name
+from mullion.errors import IncompatibleStateError
+from mullion.turbine.windowing import Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FILE: Final = "window.json"
+
+
+def require_noted(checkpoint: Path, query: str, why: str, specs: list[Spec], has_run: Callable[[str], bool]) -> None:
+    """Notes the windows of a query that is about to start.
+
+    - ``query``, ``why``: what the query is called, and why its windows are in it.
+    - ``has_run``: whether a query of a name has committed a batch.
+
+    Raises :class:`IncompatibleStateError`, and notes nothing, where the panes of one are in another query, or its key
+    or time was another column.
+    """
+    notes = {}
+    for spec in specs:
+        was, now = _noted(checkpoint, spec.name), {"query": query, **_columns(spec)}
+        if was is not None and has_run(was["query"]):
+            _require_same(was, now, why, f"The window {spec.name!r}")
+        if was != now:
+            notes[spec.name] = now
+    for name, note in notes.items():
+        file = _file(checkpoint, name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(file, json.dumps(note))
+
+
+def query_of(checkpoint: Path, window: str) -> str | None:
+    """The query in which a window was noted to run; ``None`` for one that never was."""
+    noted = _noted(checkpoint, window)
+    return None if noted is None else str(noted["query"])
+
+
+def forget(checkpoint: Path, window: str) -> None:
+    """Takes away what is noted of a window."""
+    _file(checkpoint, window).unlink(missing_ok=True)
+
+
+def moved(what: str, was: str, now: str, why: str) -> IncompatibleStateError:
+    """The error where ``what`` ran in one query, and the code has it run in another."""
+    return IncompatibleStateError(
+        f"{what} has run in the query {was!r}, and would now run in {now!r}: {why}. What it has kept and its place in "
+        "the topic are in the first, so that every row would be read again, and all that comes of it published again. "
+        f"Nothing was changed. Take the change of the code back; or give up what is kept, with app.drop({was!r}), and "
+        "have it start anew; or start the changed program with another checkpoint=."
+    )
+
+
+def _require_same(was: dict[str, Any], now: dict[str, Any], why: str, what: str) -> None:
+    if was["query"] != now["query"]:
+        raise moved(what, was["query"], now["query"], why)
+    differ = [
+        f"{name}={was.get(name)!r} and is now {name}={is_!r}" for name, is_ in now.items() if was.get(name) != is_
+    ]
+    if differ:
+        raise IncompatibleStateError(
+            f"{what} had {', '.join(differ)}: the panes that are open are of the former, and would come out as if they "
+            "were of the latter. Nothing was overwritten. Have it as it was, give the changed window another name=, or "
+            "start the changed program with another checkpoint=."
+        )
+
+
+def _columns(spec: Spec) -> dict[str, Any]:
+    return {"key": list(spec.key), "time_column": spec.time_column}
+
+
+def _noted(checkpoint: Path, window: str) -> dict[str, Any] | None:
+    file = _file(checkpoint, window)
+    if not file.exists():
+        return None
+    noted: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    return noted
+
+
+def _file(checkpoint: Path, window: str) -> Path:
+    return checkpoint / folder_name(window) / _FILE

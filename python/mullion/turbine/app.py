@@ -1,0 +1,436 @@
+"""The App of a Turbine program: its subscriptions, their plans, and what :meth:`App.explain` says of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mullion._clock import Clock
+from mullion._panes import read_panes
+from mullion._programs.app import DEFAULT_BROKER, log
+from mullion._programs.app import App as _App
+from mullion._programs.jobs import Job
+from mullion._programs.names import Named, folder_name
+from mullion._programs.report import Part, shown, where_of
+from mullion._stateful.api import read_state
+from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.topics import Broker
+from mullion.turbine import _schema_probe, _window_notes
+from mullion.turbine._plans import plan as _plan
+from mullion.turbine._plans.plan import Plan, ProcessPlan, ShardPlan, WindowPlan
+from mullion.turbine._plans.together import TogetherPlan, shared_by, shared_with, why_alone_or_not
+from mullion.turbine._process_source import Place
+from mullion.turbine._subscription import Subscription, named_topics, options_of
+from mullion.turbine._window_spec import WindowSpec, specs_of
+
+Kind = TypeVar("Kind", bound=type)
+
+
+class App(_App):
+    """A Turbine program: subscriptions are added with :meth:`subscribe`, and :meth:`run` runs them.
+
+    - ``name``: of the program; letters, digits, '.', '_' and '-'.
+    - ``broker``: where its topics are, ``"dir:PATH"`` or ``"kafka://host:port"``.
+    - ``checkpoint``: where its state is. Left out: beside the topics of a ``dir:`` broker, in ``PATH/_apps/NAME``, and
+      in ``.mullion/NAME`` for Kafka.
+    - ``clock``: what tells the time; the machine's if left out.
+    - ``spark``: the session; the active one if left out, or else one that is made when it is needed.
+    """
+
+    api: ClassVar[str] = "turbine"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        broker: str | Broker = DEFAULT_BROKER,
+        checkpoint: str | os.PathLike[str] | None = None,
+        clock: Clock | None = None,
+        spark: SparkSession | None = None,
+    ) -> None:
+        super().__init__(name, broker=broker, checkpoint=checkpoint, clock=clock, spark=spark)
+        self.subscriptions: list[Subscription] = []
+        self._plans: dict[str, Plan] = {}
+
+    def subscribe(
+        self,
+        topic: str,
+        *,
+        publish_to: str | Mapping[str, str] | None = None,
+        partition_key: str | None = None,
+        parallelism: int | None = None,
+        with_kafka_timestamp: bool = False,
+        schema: Any = None,
+        on_error: str = "stop",
+        dead_letter: str | None = None,
+        together: bool = False,
+    ) -> Callable[[Kind], Kind]:
+        """A decorator of a class with ``__init__(self)``, which makes windows, and ``process(self, batch, state)``.
+
+        - ``topic``: what it reads.
+        - ``publish_to``: the topic of what ``process`` and the callbacks return, or a dict of topics. Its keys are
+          ``"process"``, ``"early"``, ``"close"`` and names of windows; a window's own topic is that of both its
+          callbacks. What is returned and has no topic is an error.
+        - ``partition_key``: the column by which rows are sharded. It is in the key of every window. Without it there is
+          one shard: a callback that takes a table gets all panes of a tick.
+        - ``parallelism``: the number of shards; the session's ``spark.sql.shuffle.partitions`` if left out. A
+          checkpoint keeps the number that it began with.
+        - ``with_kafka_timestamp``: gives every batch the Int64 column ``_kafka_ts_ms``: when a row came to the topic,
+          in milliseconds since the epoch; in a ``dir:`` topic its timestamp in ``produce``.
+        - ``schema``: of the topic's values, as DDL, a ``StructType`` or a ``pyarrow.Schema``; the topic's own if left
+          out, which must have rows then when the program first runs.
+        - ``on_error``: ``"stop"`` fails the query when a callback or ``process`` raises: nothing of the batch is
+          published, and after the fix it goes on from there. ``"skip"`` leaves out what the call was about, and counts
+          it: a pane, all panes of the tick in the batch form, a batch of ``process``.
+        - ``dead_letter``: a topic that is told of what ``"skip"`` leaves out: ``callback``, ``error`` and ``panes``.
+        - ``together``: windows with one ``time_column`` and one store share a query: they read the topic, run
+          ``process`` and shuffle once, and have one event clock, that of the rows of all of them. Their state is in one
+          checkpoint, so none is added or taken out without a new one. ``explain()`` says which windows do.
+
+        The class is made once, here, so that its windows are checked at once; it is copied to the workers.
+
+        Raises :class:`InvalidArgumentError` for what cannot be right, here or in the windows.
+        """
+        options = options_of(
+            topic, publish_to, partition_key, parallelism, with_kafka_timestamp, schema, on_error, dead_letter, together
+        )
+        for parameter, name in named_topics(publish_to, dead_letter):
+            self.broker.require_topic(name, parameter)
+
+        def subscribed(kind: Kind) -> Kind:
+            if not isinstance(kind, type):
+                raise InvalidArgumentError(
+                    f"@app.subscribe({topic!r}) is for a class with __init__ and process, and {kind!r} is none."
+                )
+            where = where_of(kind)
+            subscription = Subscription(options, kind)
+            parts = [Named("window", name, where, _folder_of(subscription, name)) for name in subscription.windows]
+            parts += [Named("windows", each.name, where, folder_name(each.name)) for each in shared_by(subscription)]
+            if subscription.state is not None or subscription.is_published:
+                parts.append(Named("process", subscription.job, where, folder_name(subscription.job)))
+            for part in parts:
+                self.names.register(part)
+            self.subscriptions.append(subscription)
+            return kind
+
+        return subscribed
+
+    def window(self, name: str) -> WindowHandle:
+        """A window by its name, to look into; also one that ``process`` made from data, once its batch is committed.
+
+        Raises :class:`InvalidArgumentError` where no window has this name.
+        """
+        for subscription in self.subscriptions:
+            if name in subscription.windows:
+                window = subscription.windows[name]
+                return WindowHandle(self, subscription, name, WindowSpec.of(window.spec), repr(window))
+        made = {spec.name: (each, spec) for each in self.subscriptions for spec in self._made(each)}
+        if name in made:
+            return WindowHandle(self, *made[name][:1], name, made[name][1], repr(made[name][1]), made=True)
+        known = ", ".join(sorted(map(repr, [*(w for s in self.subscriptions for w in s.windows), *made]))) or "none"
+        raise InvalidArgumentError(f"There is no window {name!r} in {self.name}. Its windows are: {known}.")
+
+    def _checked_jobs(self) -> Sequence[Job]:
+        for subscription in self.subscriptions:
+            for warning in _warnings_of(subscription):
+                log.warning("%s", warning)
+        return super()._checked_jobs()
+
+    def _jobs(self) -> Sequence[Job]:
+        jobs = []
+        self._plans.clear()
+        for subscription in self.subscriptions:
+            for plan in _plans_of(self, subscription):
+                self._plans |= dict.fromkeys([*plan.windows, plan.name], plan)
+                jobs.append(self._job(plan))
+        return jobs
+
+    def _job(self, plan: Plan) -> Job:
+        options = plan.subscription.options
+        topics = sorted({*options.publish_to.values(), *filter(None, [options.dead_letter])})
+
+        def built(spark: SparkSession) -> DataFrame:
+            self._require_same_query(plan)
+            with _plan.session_of(spark, plan.subscription, plan.settings) as session:
+                return plan.rows(session)
+
+        in_memory = "memory" in map(plan.store, plan.windows.values())
+        publish = partial(_plan.publish, plan)
+        return Job(plan.name, (options.topic,), tuple(topics), built, publish, plan.mend, in_memory=in_memory)
+
+    def _require_same_query(self, plan: Plan) -> None:
+        """Refuses what the code has moved to a query that has neither its state nor its place in the topic."""
+        subscription, why = plan.subscription, _why(plan.subscription)
+        for other in (f"{subscription.name}.process", f"{subscription.name}.state"):
+            if plan.name == subscription.job != other and self._has_run(other):
+                raise _window_notes.moved(f"process of {subscription.name}", other, plan.name, why)
+        specs = [window.spec for window in plan.windows.values()]
+        _window_notes.require_noted(self.checkpoint, plan.name, why, specs, self._has_run)
+
+    def _has_run(self, query: str) -> bool:
+        return _plan.has_run(self.checkpoint_of(query))
+
+    def drop(self, name: str) -> None:
+        """Deletes the state of a part that is no longer in the program, or that a query has which it left.
+
+        Raises :class:`InvalidArgumentError` for one that is in use, and for one that has none.
+        """
+        now = next((_query_of(each, name) for each in self.subscriptions if name in each.windows), name)
+        if now != name and _window_notes.query_of(self.checkpoint, name) == name:
+            shutil.rmtree(self.folder_of(name), ignore_errors=True)
+            return
+        super().drop(name)
+        _window_notes.forget(self.checkpoint, name)
+        _schema_probe.forget(self.checkpoint, name)
+
+    def checkpoint_of(self, name: str) -> Path:
+        """The checkpoint of the query of a window, or of a ``process``."""
+        return self.folder_of(name).absolute() / "query"
+
+    def _state_of(self, part: Named) -> str:
+        if part.kind != "window":
+            return super()._state_of(part)
+        try:
+            count = self.window(part.name).read().count()
+        except InvalidArgumentError:
+            return "none yet"
+        return f"{count} open pane{'s' if count != 1 else ''}"
+
+    def _found(self) -> Sequence[Named]:
+        found = []
+        for subscription in self.subscriptions:
+            where = where_of(subscription.function)
+            found += [Named("window", spec.name, where) for spec in self._made(subscription)]
+        return found
+
+    def _made(self, subscription: Subscription) -> list[WindowSpec]:
+        """The windows that ``process`` of a subscription made, by their names."""
+        checkpoint = self.checkpoint_of(subscription.job)
+        if not subscription.makes_windows or not _plan.has_run(checkpoint):
+            return []
+        rows = read_state(checkpoint, spark=self._spark).select("key", "value").collect()
+        return list(specs_of((bytes(row.key), bytes(row.value)) for row in rows).values())
+
+    def _parts(self) -> Sequence[Part]:
+        return [part for subscription in self.subscriptions for part in _parts_of(subscription)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A class that names its App goes to workers, which have no use for it.
+        return _AppOfWorker, (self.name,)
+
+
+class WindowHandle:
+    """A window of a program, to look into; made by :meth:`App.window`."""
+
+    def __init__(
+        self, app: App, subscription: Subscription, name: str, spec: WindowSpec, shown: str, *, made: bool = False
+    ) -> None:
+        self._app = app
+        self._subscription = subscription
+        self._name = name
+        self._spec = spec
+        self._shown = shown
+        self._made = made
+
+    def read(self) -> DataFrame:
+        """The panes that are open: the key, ``window_start_ms``, ``window_end_ms``, and the values so far.
+
+        They are those of the last committed batch; the program may be running. Of a window in memory they are those of
+        the newest snapshot, up to 10 batches old.
+
+        Raises :class:`InvalidArgumentError` for a window that has not run yet.
+        """
+        subscription = self._subscription
+        alone = subscription.state is None
+        shared = shared_with(subscription, self.name)
+        checkpoint = self._app.checkpoint_of(_query_of(subscription, self.name))
+        if not _plan.has_run(checkpoint):
+            raise InvalidArgumentError(
+                f"The window {self.name!r} has not run yet: there is nothing in {checkpoint}. Run the App first."
+            )
+        with _plan.session_of(self._app.spark) as spark:
+            if alone:
+                panes = read_panes(checkpoint, spark=spark)
+                panes = panes if shared is None else shared.panes_of(self.name, panes)
+            elif not self._made:
+                panes = read_panes(checkpoint, window=self.name, spark=spark)
+            else:
+                panes = _plan.panes_of_made(self._app.folder_of(subscription.job), checkpoint, self._spec, spark)
+            return _plan.in_words(panes, self._spec)
+
+    @property
+    def skipped(self) -> int:
+        """How many rows of batches that lacked a column it left out, since the program was started here.
+
+        Rows are counted as they are read, before their batch is committed: those that are read again, for a stage or a
+        batch was done again, are counted again.
+        """
+        return 0 if self._plan is None else self._plan.skipped(self.name)
+
+    @property
+    def failed(self) -> int:
+        """How many panes ``on_error="skip"`` left out, since the program was started here.
+
+        Where ``process`` itself failed, how many calls of it.
+        """
+        return 0 if self._plan is None else self._plan.failed(self.name)
+
+    @property
+    def _plan(self) -> Plan | None:
+        return self._app._plans.get(self._subscription.job if self._made else self.name)
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return self._shown
+
+
+class _AppOfWorker:
+    """What stands for an App in a worker."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getattr__(self, name: str) -> Any:
+        raise UnsupportedError(f"The App is not there in process and the callbacks, which run in workers: app.{name}.")
+
+
+def _plans_of(app: App, subscription: Subscription) -> Iterator[Plan]:
+    if subscription.state is not None:
+        yield ShardPlan(app, subscription, subscription.job)
+        return
+    for shared in shared_by(subscription):
+        yield TogetherPlan(app, subscription, shared)
+    for window in subscription.windows.values():
+        if shared_with(subscription, window.name) is not None:
+            continue
+        if subscription.process.python is not None or window.name in subscription.process.updates:
+            yield WindowPlan(app, subscription, window)
+    if subscription.is_published:
+        yield ProcessPlan(app, subscription, subscription.job)
+
+
+def _query_of(subscription: Subscription, window: str) -> str:
+    """What the query is called in which a window runs."""
+    if subscription.state is not None:
+        return subscription.job
+    shared = shared_with(subscription, window)
+    return window if shared is None else shared.name
+
+
+def _why(subscription: Subscription) -> str:
+    """Why the windows of a subscription run in the queries in which they do."""
+    if subscription.makes_windows:
+        return "process may make windows, and all is in one query with them"
+    if subscription.state is not None:
+        reader, place = subscription.state
+        return f"{reader} uses the state ({_where(place)}: {place.says}), and all is in one query with it"
+    if subscription.options.together:
+        return "with together=True windows share one, and nothing uses the state"
+    return "each window has one of its own, for nothing uses the state and together=True is not there"
+
+
+def _parts_of(subscription: Subscription) -> Iterable[Part]:
+    name, process, state = subscription.name, subscription.process, subscription.state
+    where = where_of(subscription.function)
+    if state is not None:
+        reader, place = state
+        key = subscription.partition_key
+        shards = "one shard, for there is no partition_key" if key is None else f"shards by {key}"
+        why = "it may make windows" if subscription.makes_windows else f"{reader} uses the state: {place.says}"
+        why = _noting(subscription, subscription.function, f"{why}; {shards}")
+        yield Part(f"{name}.process", "Python", why, _where(place))
+        if subscription.makes_windows:
+            makes = "makes windows again that process made from data; their panes are in the JVM, in RocksDB"
+            yield Part(f"{name}.on_recover", "Python", makes, _where(place))
+    elif not _runs(subscription):
+        yield Part(f"{name}.process", "Python", f"it is not called: {_NOTHING}", where)
+    elif process.python is None:
+        yield Part(f"{name}.process", "JVM", "it only updates windows, and is not called", where)
+    else:
+        why = f"over Arrow batches: {process.python.says}"
+        yield Part(
+            f"{name}.process", "Python", _noting(subscription, subscription.function, why), _where(process.python)
+        )
+    for window in subscription.windows.values():
+        spec = window.spec
+        clock = f"event time {spec.time_column}" if spec.time_column is not None else "processing time"
+        store = "memory" if spec.in_memory and state is None else "RocksDB"
+        if state is not None:
+            store += ", in the task of the state"
+        idle = ""
+        if spec.time_column is None and spec.allowed_lateness_ms:
+            idle = "; no row is late on processing time, so allowed_lateness_ms does nothing"
+        if not _is_updated(subscription, window.name):
+            idle = "; process never updates it, so it does not run"
+        elif subscription.options.together and state is None:
+            idle += f"; {why_alone_or_not(subscription, window)}"
+        yield Part(window.name, "JVM", f"{spec.kind} on {clock}, panes in {store}{idle}", where_of(subscription.kind))
+        callbacks = spec.callbacks
+        shard = "" if subscription.partition_key is None else " and shard"
+        form = "called for each pane" if callbacks.each else f"called once for all panes of a tick{shard}"
+        for kind, function in (("early", callbacks.early), ("close", callbacks.close)):
+            if function is not None:
+                why = _noting(subscription, function, f"over Arrow: {form}")
+                yield Part(f"{window.name}.{kind}", "Python", why, where_of(function))
+
+
+_NOTHING: Final = "it updates no window, returns nothing and uses no state, so that nothing would come of it"
+
+
+def _runs(subscription: Subscription) -> bool:
+    """Whether any query reads the topic of a subscription."""
+    process = subscription.process
+    updated = any(_is_updated(subscription, name) for name in subscription.windows)
+    return subscription.state is not None or process.returns or updated
+
+
+def _is_updated(subscription: Subscription, window: str) -> bool:
+    """Whether ``process`` gives rows to a window, or may do so."""
+    process = subscription.process
+    return subscription.state is not None or process.python is not None or window in process.updates
+
+
+def _noting(subscription: Subscription, function: Callable[..., Any], why: str) -> str:
+    changed = subscription.changes_of(function)
+    return f"{why}; {changed}" if changed else why
+
+
+def _warnings_of(subscription: Subscription) -> Iterator[str]:
+    """What its author should know of a subscription before it runs."""
+    name, place = subscription.name, where_of(subscription.function)
+    if not _runs(subscription):
+        topic = subscription.options.topic
+        yield f"process of {name} ({place}) has no query, and reads nothing of {topic!r}: {_NOTHING}."
+    for window in subscription.windows:
+        if not _is_updated(subscription, window):
+            yield f"process of {name} ({place}) never updates the window {window!r}, which does not run."
+    called = [("process", subscription.function)] if subscription.process.python or subscription.state else []
+    for window, callbacks in ((each.name, each.spec.callbacks) for each in subscription.windows.values()):
+        called += [(f"a callback of {window!r}", each) for each in (callbacks.early, callbacks.close) if each]
+    for changed, what in {subscription.changes_of(function): what for what, function in reversed(called)}.items():
+        if changed:
+            yield f"{what} in {name}: {changed}."
+
+
+def _folder_of(subscription: Subscription, window: str) -> str | None:
+    """Where the state of a window is, that is dropped when the window is; ``None`` where it is not its own."""
+    if shared_with(subscription, window) is not None:
+        return None
+    if subscription.state is None:
+        return folder_name(window)
+    # Beside the others of the subscription's one operator.
+    return f"{folder_name(subscription.job)}/query/state/0/_windows/{folder_name(window)}"
+
+
+def _where(place: Place) -> str:
+    return f"{shown(place.file)}:{place.line}" if place.line else place.file
