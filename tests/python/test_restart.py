@@ -79,6 +79,33 @@ def test_a_batch_that_runs_again_fires_the_same_and_changes_nothing_twice(
         query.finish()
 
 
+def test_a_query_that_was_not_running_has_not_waited_for_its_source(spark: SparkSession, tmp_path: Path) -> None:
+    """A batch without rows that is done again has the time at which it was planned, before the query was stopped."""
+    feed = Feed(tmp_path / "in", "k string, n bigint")
+    feed.write([(9_500 * SECOND, "a", 1)])
+    window = Sliding("100 seconds", "50 seconds")
+
+    def start(seconds: int) -> ClockedQuery:
+        panes = windowed(feed.stream(spark), window, by="k", time="ts", idle_after="60 seconds")
+        counted = panes.agg(F.count("*").alias("n")).select(F.unix_timestamp("window.end").alias("end"))
+        return ClockedQuery(counted, checkpoint=tmp_path / "checkpoint", start_ms=seconds * 1000)
+
+    with start(10_000) as query:
+        assert query.settle() == []
+        query.advance("61 seconds")
+        assert [row.end for row in query.settle()] == [9_550]
+    commits = tmp_path / "checkpoint" / "commits"
+    last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+    with start(20_000) as query:
+        assert [row.end for row in query.settle()] == [9_550]
+        query.advance("59 seconds")
+        assert query.settle() == []
+        query.advance("1 second")
+        assert [row.end for row in query.settle()] == [9_600]
+
+
 @pytest.mark.parametrize("retained", [2, 5])
 def test_a_query_by_the_wall_clock_starts_again_whatever_spark_still_lists(
     spark: SparkSession, tmp_path: Path, retained: int

@@ -235,7 +235,9 @@ final class WindowExec(
       dueBy(newInputWatermark) || wallMs.exists { now =>
         // Always asked: it counts from when it is first asked.
         val clock = driverClock(getStateInfo)
-        val idle = program.idleAfter.map(after => clock.whenIdle(now, newInputWatermark, TimeMath.toMillis(after)))
+        val idle = program.idleAfter.map { after =>
+          clock.whenIdle(now, newInputWatermark, TimeMath.toMillis(after), askedMs = now)
+        }
         idle.exists(dueBy) && !clock.isHeld(newInputWatermark) || dueEarly(now)
       }
   }
@@ -251,7 +253,10 @@ final class WindowExec(
     if (rowsCame) clock.rowsCame()
     else {
       val watermark = eventTimeWatermarkForEviction.get
-      val to = clock.whenIdle(batchTimestampMs.get, watermark, TimeMath.toMillis(after))
+      val now = batchTimestampMs.get
+      // Nobody has asked the source while the query was not running, so that time does not count.
+      val asked = RunningQuery.nowMs(session, getStateInfo.queryRunId).getOrElse(now)
+      val to = clock.whenIdle(now, watermark, TimeMath.toMillis(after), asked)
       if (to > watermark) {
         clock.put(watermark)
         plan.foreach {

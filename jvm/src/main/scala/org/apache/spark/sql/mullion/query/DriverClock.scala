@@ -62,9 +62,11 @@ private[mullion] final class DriverClock private (latestBefore: Long => Long, re
     *
     * @param idleAfterMs
     *   how long it must have been
+    * @param askedMs
+    *   when the source was asked: later than `nowMs` in a batch that an earlier run of the query had planned
     */
-  def whenIdle(nowMs: Long, watermarkMs: Long, idleAfterMs: Long): Long = synchronized {
-    val since = idle.getOrElse(IdleClock(nowMs, watermarkMs))
+  def whenIdle(nowMs: Long, watermarkMs: Long, idleAfterMs: Long, askedMs: Long): Long = synchronized {
+    val since = idle.getOrElse(IdleClock(Math.max(nowMs, askedMs), watermarkMs))
     idle = Some(since)
     since.at(nowMs, watermarkMs, idleAfterMs)
   }

@@ -25,6 +25,10 @@ object RunningQuery {
     case query if !ends(query.trigger) => query.getLatestExecutionContext().offsetSeqMetadata.batchTimestampMs
   }
 
+  /** What the query's clock says now, in milliseconds: later than the timestamp of a batch that is done again. */
+  def nowMs(session: SparkSession, runId: UUID): Option[Long] =
+    find(session, runId).map(_.triggerClock.getTimeMillis())
+
   def find(session: SparkSession, runId: UUID): Option[StreamExecution] =
     session.sharedState.activeStreamingQueries.values.asScala.find(_.runId == runId)
 
