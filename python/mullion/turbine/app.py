@@ -22,9 +22,14 @@ from mullion._stateful.api import read_state
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.topics import Broker
 from mullion.turbine import _schema_probe, _window_notes
-from mullion.turbine._plans import plan as _plan
-from mullion.turbine._plans.plan import Plan, ProcessPlan, ShardPlan, WindowPlan
+from mullion.turbine._plans.batches import has_run, publish
+from mullion.turbine._plans.panes import in_words
+from mullion.turbine._plans.plan import Plan
+from mullion.turbine._plans.process import ProcessPlan
+from mullion.turbine._plans.sessions import session_of
+from mullion.turbine._plans.shard import ShardPlan, panes_of_made
 from mullion.turbine._plans.together import TogetherPlan, shared_by, shared_with, why_alone_or_not
+from mullion.turbine._plans.window import WindowPlan
 from mullion.turbine._process_source import Place
 from mullion.turbine._subscription import Subscription, named_topics, options_of
 from mullion.turbine._window_spec import WindowSpec, specs_of
@@ -157,12 +162,12 @@ class App(_App):
 
         def built(spark: SparkSession) -> DataFrame:
             self._require_same_query(plan)
-            with _plan.session_of(spark, plan.subscription, plan.settings) as session:
+            with session_of(spark, plan.subscription, plan.settings) as session:
                 return plan.rows(session)
 
         in_memory = "memory" in map(plan.store, plan.windows.values())
-        publish = partial(_plan.publish, plan)
-        return Job(plan.name, (options.topic,), tuple(topics), built, publish, plan.mend, in_memory=in_memory)
+        publishing = partial(publish, plan)
+        return Job(plan.name, (options.topic,), tuple(topics), built, publishing, plan.mend, in_memory=in_memory)
 
     def _require_same_query(self, plan: Plan) -> None:
         """Refuses what the code has moved to a query that has neither its state nor its place in the topic."""
@@ -174,7 +179,7 @@ class App(_App):
         _window_notes.require_noted(self.checkpoint, plan.name, why, specs, self._has_run)
 
     def _has_run(self, query: str) -> bool:
-        return _plan.has_run(self.checkpoint_of(query))
+        return has_run(self.checkpoint_of(query))
 
     def drop(self, name: str) -> None:
         """Deletes the state of a part that is no longer in the program, or that a query has which it left.
@@ -212,7 +217,7 @@ class App(_App):
     def _made(self, subscription: Subscription) -> list[WindowSpec]:
         """The windows that ``process`` of a subscription made, by their names."""
         checkpoint = self.checkpoint_of(subscription.job)
-        if not subscription.makes_windows or not _plan.has_run(checkpoint):
+        if not subscription.makes_windows or not has_run(checkpoint):
             return []
         rows = read_state(checkpoint, spark=self._spark).select("key", "value").collect()
         return list(specs_of((bytes(row.key), bytes(row.value)) for row in rows).values())
@@ -250,19 +255,19 @@ class WindowHandle:
         alone = subscription.state is None
         shared = shared_with(subscription, self.name)
         checkpoint = self._app.checkpoint_of(_query_of(subscription, self.name))
-        if not _plan.has_run(checkpoint):
+        if not has_run(checkpoint):
             raise InvalidArgumentError(
                 f"The window {self.name!r} has not run yet: there is nothing in {checkpoint}. Run the App first."
             )
-        with _plan.session_of(self._app.spark) as spark:
+        with session_of(self._app.spark) as spark:
             if alone:
                 panes = read_panes(checkpoint, spark=spark)
                 panes = panes if shared is None else shared.panes_of(self.name, panes)
             elif not self._made:
                 panes = read_panes(checkpoint, window=self.name, spark=spark)
             else:
-                panes = _plan.panes_of_made(self._app.folder_of(subscription.job), checkpoint, self._spec, spark)
-            return _plan.in_words(panes, self._spec)
+                panes = panes_of_made(self._app.folder_of(subscription.job), checkpoint, self._spec, spark)
+            return in_words(panes, self._spec)
 
     @property
     def skipped(self) -> int:

@@ -28,15 +28,7 @@ from mullion._files import replace_text
 from mullion._together import together
 from mullion.errors import FunctionError, IncompatibleStateError, InvalidArgumentError
 from mullion.topics._outputs import Make, Output
-from mullion.turbine._callbacks import (
-    CLOSE,
-    EARLY,
-    FAILED,
-    Outputs,
-    PaneCallbacks,
-    key_column,
-    part_column,
-)
+from mullion.turbine._callbacks import CLOSE, EARLY, FAILED, Outputs, PaneCallbacks, key_column, part_column
 from mullion.turbine._plans.plan import QUIET_MS, UNBEGUN, Plan
 from mullion.turbine._subscription import Subscription
 from mullion.turbine._topic_rows import TIME, on_event_time, timed, topic_rows, with_arrival

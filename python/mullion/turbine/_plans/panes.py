@@ -1,0 +1,21 @@
+"""Panes with the columns that callbacks have."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from mullion.turbine._callbacks import key_column, part_column
+from mullion.turbine._window_spec import WindowSpec
+from mullion.turbine.windowing import END, START, Spec
+
+
+def in_words(panes: DataFrame, spec: Spec | WindowSpec, *more: Column) -> DataFrame:
+    """The operator's panes with the columns that callbacks have."""
+    return panes.select(
+        *(sf.col(key_column(i)).alias(name) for i, name in enumerate(spec.key)),
+        *more,
+        sf.unix_millis("window.start").alias(START),
+        sf.unix_millis("window.end").alias(END),
+        *(sf.col(part_column(i)).alias(name) for i, name in enumerate(spec.parts)),
+    )

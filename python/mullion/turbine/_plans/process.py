@@ -1,0 +1,45 @@
+"""The query that publishes what ``process`` of a subscription returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mullion.topics._outputs import Make
+from mullion.turbine._callbacks import PROCESS
+from mullion.turbine._plans.plan import Plan
+from mullion.turbine._process_source import place_of
+from mullion.turbine._subscription import Subscription
+from mullion.turbine._topic_rows import topic_rows
+from mullion.turbine._worker import Returned
+
+if TYPE_CHECKING:
+    from mullion.turbine.app import App
+
+
+@final
+class ProcessPlan(Plan):
+    """The query that publishes what ``process`` of a subscription returns."""
+
+    def __init__(self, app: App, subscription: Subscription, name: str) -> None:
+        super().__init__(app, subscription, name, [])
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """The topic's rows."""
+        return topic_rows(self.app, self.subscription, spark, self.name)
+
+    def make(self) -> Make:
+        """``process``."""
+        return Returned(self.process())
+
+    def callbacks(self) -> dict[str, str]:
+        """``process`` alone."""
+        return of_process(self.subscription)
+
+
+def of_process(subscription: Subscription) -> dict[str, str]:
+    """``process`` among the callbacks of a query, by name, in words; nothing where it returns nothing."""
+    if not subscription.process.returns:
+        return {}
+    return {f"{subscription.name}.{PROCESS}": f"process of {subscription.name} ({place_of(subscription.function)})"}

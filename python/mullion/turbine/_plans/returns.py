@@ -1,0 +1,38 @@
+"""The schemas of what callbacks return."""
+
+from __future__ import annotations
+
+from typing import final
+
+import pyarrow as pa
+
+from mullion.errors import FunctionError
+from mullion.turbine import _callback_schemas
+
+
+@final
+class Returns:
+    """The schemas of what the callbacks of a query return, since the program started."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, pa.Schema] = {}
+
+    def __getitem__(self, name: str) -> pa.Schema | None:
+        return self._known.get(name)
+
+    def take(self, name: str, what: str, found: bytes) -> None:
+        """A schema that a callback returned; raises :class:`FunctionError` for one that does not fit what was known."""
+        was, now = self._known.get(name), pa.ipc.read_schema(pa.py_buffer(found))
+        if was is not None:
+            differs = _callback_schemas.difference(was, now)
+            if differs is not None:
+                raise FunctionError(
+                    f"{what} returned another schema than before: {differs}. What it returns has one schema; a column "
+                    "without values may be null."
+                )
+            now = _callback_schemas.merged(was, now)
+        self._known[name] = now
+
+    def is_known(self, name: str) -> bool:
+        """Whether the types of all columns that a callback returns are known."""
+        return name in self._known and not any(pa.types.is_null(field.type) for field in self._known[name])

@@ -1,0 +1,33 @@
+"""The session that a query of a subscription is made in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from mullion import _jvm
+from mullion.turbine._subscription import Subscription
+
+_ANSI: Final = "spark.sql.ansi.enabled"
+
+
+@contextmanager
+def session_of(
+    spark: SparkSession, subscription: Subscription | None = None, more: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """The session that a query of a subscription is made in, which is the active one meanwhile.
+
+    It has as many shuffle partitions as the subscription asks for. Numbers that do not fit are errors in it, and are
+    neither wrapped nor cut, also where the program's session has ``spark.sql.ansi.enabled=false``.
+    """
+    settings = dict(more or {})
+    if spark.conf.get(_ANSI) != "true":
+        settings[_ANSI] = "true"
+    if subscription is not None and subscription.options.parallelism is not None:
+        settings["spark.sql.shuffle.partitions"] = str(subscription.options.parallelism)
+    session = _jvm.session_with(spark, settings) if settings else spark
+    with _jvm.active(session):
+        yield session

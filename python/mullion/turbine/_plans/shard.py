@@ -1,0 +1,185 @@
+"""The one query of a subscription with state: ``process``, its windows and their callbacks in one task a shard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from mullion import _jvm
+from mullion._panes import read_panes
+from mullion._stateful.api import Branch, staged, stateful_map
+from mullion.errors import InvalidArgumentError
+from mullion.topics._outputs import NOTED, Make, outputs_in
+from mullion.turbine._callbacks import key_column
+from mullion.turbine._dynamic_windows import GAP, NAME, SIZE, SLIDE, FromData, Shape, note, shapes_in
+from mullion.turbine._plans.plan import QUIET_MS, Plan
+from mullion.turbine._plans.process import of_process
+from mullion.turbine._process_source import place_of
+from mullion.turbine._subscription import Subscription
+from mullion.turbine._topic_rows import LONGEST_MS, TIME, on_event_time, timed, topic_rows
+from mullion.turbine._window_rows import spark_schema
+from mullion.turbine._window_spec import WindowSpec
+from mullion.turbine._worker import CallbacksOfMade, CallbacksOfShard, Needed, ProcessOfShard
+from mullion.turbine.functions import column_of
+from mullion.turbine.windowing import TurbineWindow
+from mullion.windows import Custom, Session, Sliding, Tumbling, Window
+
+if TYPE_CHECKING:
+    from mullion.turbine.app import App
+
+
+@final
+class ShardPlan(Plan):
+    """The one query of a subscription with state: ``process``, its windows and their callbacks in one task a shard."""
+
+    def __init__(self, app: App, subscription: Subscription, name: str) -> None:
+        super().__init__(app, subscription, name, list(subscription.windows.values()))
+        self.shapes: dict[str, Shape] = {}
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """What ``process`` and the callbacks return, as rows ``NOTED``."""
+        subscription = self.subscription
+        topic = topic_rows(self.app, subscription, spark, self.name)
+        given = self.given(topic)
+        process, options = self.process(), subscription.options
+        self.shapes = {shape.name: shape for shape in shapes_in(self.folder)} if subscription.makes_windows else {}
+        known = None
+        if subscription.makes_windows:
+            taken = frozenset(part.name for part in self.app.names.all())
+            known = FromData(
+                subscription.name, subscription.instance, subscription.partition_key, taken, dict(self.shapes)
+            )
+        first = ProcessOfShard(process, tuple(Needed(process, given[name]) for name in self.windows), known)
+        shard_by = [] if subscription.partition_key is None else [column_of(subscription.partition_key)]
+        if not self.windows and not self.shapes:
+            return stateful_map(topic, first, NOTED, shard_by=shard_by, wall_timers=True)
+        made = None
+        if known is not None:
+            made = CallbacksOfMade(
+                known, {}, dict(options.publish_to), options.on_error, options.dead_letter, self.counts
+            )
+        second = CallbacksOfShard(options.on_error, options.dead_letter, self.counts, {}, made)
+
+        in_shard = self._in_shard(topic)
+
+        def panes(name: str, given: DataFrame) -> DataFrame:
+            made = self.panes(self.windows[name], in_shard(given, f"the window {name!r}"))
+            # Which of its values are whole numbers is known now, before the callbacks go to workers.
+            second.windows[name] = self.pane_callbacks(self.windows[name])
+            return made
+
+        def panes_of(shape: Shape, given: DataFrame) -> DataFrame:
+            panes = self.panes_of(shape, in_shard(given, "a window made from data"))
+            assert made is not None
+            made.wholes[shape.name] = self.whole[shape.name]
+            return panes
+
+        branches = {
+            name: Branch(given[name].spark_schema, partial(panes, name), window.spec.time_column)
+            for name, window in self.windows.items()
+        }
+        branches |= {
+            name: Branch(spark_schema(shape.rows), partial(panes_of, shape), shape.time_column)
+            for name, shape in self.shapes.items()
+        }
+        return staged(topic, first, branches, second, NOTED, shard_by=shard_by, wall_timers=True)
+
+    def _in_shard(self, topic: DataFrame) -> Callable[[DataFrame, str], DataFrame]:
+        """What lets rows that ``process`` gives to a window pass if they are in the shard of their key.
+
+        Rows are in shards by the ``partition_key`` of the topic, and panes by what ``process`` gives. Where that is
+        another value, a group would be in several shards, and come out in pieces.
+        """
+        subscription, name = self.subscription, self.subscription.partition_key
+        if name is None:
+            return lambda rows, what: rows
+        kind = topic.select(column_of(name)).schema[0].dataType
+
+        def checked(rows: DataFrame, what: str) -> DataFrame:
+            key = column_of(name)
+            same = rows.select(key).schema[0].dataType == kind
+            before = f"process of {subscription.name} gave {what} a row whose {name!r} is "
+            after = (
+                f" in a shard that has other values of {name!r}: process changed the column, which is the "
+                "partition_key, and the group would come out in pieces, one a shard. Leave the column as it is in the "
+                "topic, and put what you make of it into another one, which key= may name beside it; or change it "
+                f"where the topic is produced. ({place_of(subscription.function)})"
+            )
+            in_shard = _jvm.in_shard(
+                rows.sparkSession, key if same else key.try_cast(kind), key.cast("string"), before, after
+            )
+            return rows.where(in_shard)
+
+        return checked
+
+    def mend(self, error: BaseException) -> bool:
+        """Has the next start have operators for windows that were made from data, if that is what failed."""
+        return note(self.folder, error) or super().mend(error)
+
+    def panes_of(self, shape: Shape, rows: DataFrame) -> DataFrame:
+        """The panes of all windows of a shape; ``key_0`` is the window's name."""
+        keys = [sf.col(NAME).alias(key_column(0))]
+        keys += [column_of(name).alias(key_column(i)) for i, name in enumerate(shape.key, start=1)]
+        asked = self.asked(shape.early_fire_interval_ms, "rocksdb")
+        if shape.time_column is not None:
+            rows = timed(rows, shape.time_column, f"a window of {self.subscription.name}")
+            asked |= on_event_time(shape.allowed_lateness_ms, QUIET_MS)
+        return self.aggregated(rows, shape.name, shape.parts, _window_of(shape), keys, asked)
+
+    def make(self) -> Make:
+        """What there is already."""
+        return outputs_in
+
+    @property
+    def steady(self) -> bool:
+        """Never: what workers know of earlier batches is as old as the query."""
+        return False
+
+    def callbacks(self) -> dict[str, str]:
+        """Those of all windows, and ``process``."""
+        return {**super().callbacks(), **of_process(self.subscription)}
+
+    def store(self, window: TurbineWindow) -> str:
+        """All that is in one task is in one store."""
+        return "rocksdb"
+
+
+def _window_of(shape: Shape) -> Window:
+    """The window of a shape as the operator knows it: each row brings its lengths, where it has a time of its own."""
+    if shape.time_column is None:
+        size, slide, gap = (None if length is None else f"{length} milliseconds" for length in shape.lengths)
+        if gap is not None:
+            return Session(gap)
+        assert size is not None
+        return Tumbling(size) if slide is None else Sliding(size, slide)
+    if shape.session:
+        return Session(sf.expr("INTERVAL '0.001' SECOND") * sf.col(GAP))
+    at, size_ms, slide_ms = sf.unix_millis(TIME), sf.col(SIZE), sf.col(SLIDE)
+    last = at - sf.pmod(at, slide_ms)
+    first = at - size_ms - sf.pmod(at - size_ms, slide_ms) + slide_ms
+
+    def window(start: Column) -> Column:
+        return sf.struct(_moment(start).alias("start"), _moment(start + size_ms).alias("end"))
+
+    return Custom(sf.when(sf.col(TIME).isNotNull(), sf.transform(sf.sequence(first, last, slide_ms), window)))
+
+
+def _moment(ms: Column) -> Column:
+    return sf.timestamp_millis(sf.least(sf.greatest(ms, sf.lit(-LONGEST_MS)), sf.lit(LONGEST_MS)))
+
+
+def panes_of_made(folder: Path, checkpoint: Path, spec: WindowSpec, spark: SparkSession) -> DataFrame:
+    """The open panes of a window that was made from data, without its name."""
+    shape = Shape.of(spec, pa.schema([]))
+    if shape not in shapes_in(folder):
+        raise InvalidArgumentError(f"The window {spec.name!r} has been given no rows yet: it has no panes.")
+    panes = read_panes(checkpoint, window=shape.name, spark=spark).where(sf.col(key_column(0)) == spec.name)
+    keys = [sf.col(key_column(i + 1)).alias(key_column(i)) for i in range(len(spec.key))]
+    named = [key_column(i) for i in range(len(spec.key) + 1)]
+    return panes.select(*keys, *(each for each in panes.columns if each not in named))

@@ -1,0 +1,60 @@
+"""The query of one window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from mullion.topics._outputs import Make
+from mullion.turbine._callbacks import FIRING
+from mullion.turbine._plans.panes import in_words
+from mullion.turbine._plans.plan import UNBEGUN, Plan
+from mullion.turbine._subscription import Subscription
+from mullion.turbine._topic_rows import topic_rows
+from mullion.turbine._worker import Needed, RowsForWindow
+from mullion.turbine.functions import column_of
+from mullion.turbine.windowing import TurbineWindow
+
+if TYPE_CHECKING:
+    from mullion.turbine.app import App
+
+
+@final
+class WindowPlan(Plan):
+    """The query of one window."""
+
+    def __init__(self, app: App, subscription: Subscription, window: TurbineWindow) -> None:
+        super().__init__(app, subscription, window.name, [window])
+        self.window = window
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """The window's firings: the key, ``firing``, ``window_start_ms``, ``window_end_ms`` and the values."""
+        spec = self.window.spec
+        topic = topic_rows(self.app, self.subscription, spark, self.name)
+        given = self._as_they_are(topic) if self.subscription.process.python is None else self._given(topic)
+        return in_words(self.panes(self.window, given), spec, sf.col("pane.firing").alias(FIRING))
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Whether what the window's state means may still change."""
+        return {UNBEGUN: "*"} if self.unbegun else {}
+
+    def make(self) -> Make:
+        """The callbacks."""
+        return self.pane_callbacks(self.window)
+
+    def gathered(self, panes: DataFrame) -> DataFrame:
+        """Those of a tick, or of a tick and shard, where the callbacks take tables."""
+        tables = [] if self.window.spec.callbacks.each else [self.window.spec]
+        return self.gathered_for(panes, tables, self.subscription.partition_key)
+
+    def _as_they_are(self, topic: DataFrame) -> DataFrame:
+        rows = topic.where(self.came_whole(topic, self.window))
+        return rows.select(*map(column_of, self.window.spec.needs))
+
+    def _given(self, topic: DataFrame) -> DataFrame:
+        given = self.given(topic)[self.name]
+        process = self.process()
+        return topic.mapInArrow(RowsForWindow(process, Needed(process, given)), given.spark_schema)
