@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PAGE = (HERE.parents[1] / "docs" / "faust.md").read_text("utf-8")
+PAGE = (HERE.parents[1] / "docs" / "faust-conformance.md").read_text("utf-8")
 
 
 def test_each_line_of_the_page_names_a_test_that_is_there() -> None:
