@@ -8,7 +8,9 @@ A case prints as JSON what it counted. A process that runs out of memory ends wi
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from pyspark.sql import functions as F
 
 import mullion
 from mullion import Session, Tumbling, windowed
+from mullion.windows import Window
 
 OOM = "-XX:+ExitOnOutOfMemoryError -XX:TieredStopAtLevel=1"
 
@@ -82,9 +85,9 @@ def large_values(folder: Path) -> dict[str, Any]:
 
 
 def a_restart_of_many_tasks(folder: Path) -> dict[str, Any]:
-    """16 tasks at once open state of several times the heap, at the first batch and at the first after a restart."""
+    """16 tasks at once open state of five times the heap, at the first batch and at the first after a restart."""
     spark = session(folder, "640m", 16)
-    write(spark, folder, 10, 2_000, at(F.lit(1)))
+    write(spark, folder, 16, 2_000, at(F.lit(1)))
     rows = read(spark, folder).withColumn("k", large("n", 100)).withWatermark("ts", "0 seconds")
     panes = windowed(rows, Tumbling("1 hour"), by="k", time="ts").agg(F.count("*"))
     run(panes, folder)
@@ -104,6 +107,48 @@ def a_large_batch_of_late_rows(folder: Path) -> dict[str, Any]:
     return {"late": sum(report["customMetrics"]["rowsLate"] for report in reports)}
 
 
+def many_small_batches(folder: Path) -> dict[str, Any]:
+    """What is on the heap after a tenth of the batches and after all of them, of windows that open and close."""
+    batches = int(os.environ.get("MULLION_TEST_BATCHES", "1000"))
+    # Spark's own least is 450 MB, of which it keeps 300 to itself.
+    spark = session(folder, "256m", 2, spark_testing_reservedMemory=str(64 << 20))
+    spark.sparkContext.setLogLevel("ERROR")
+    rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).option("numPartitions", 1)
+    rows = rate.option("advanceMillisPerBatch", 10_000).load().withWatermark("timestamp", "0 seconds")
+    keyed = rows.withColumn("k", F.col("value") % 20)
+    windows: dict[str, Window] = {"tumbling": Tumbling("1 minute"), "sessions": Session("5 seconds")}
+    running = [
+        windowed(keyed, window, by="k", time="timestamp")
+        .agg(F.count("*").alias("n"))
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(folder / name))
+        .start()
+        for name, window in windows.items()
+    ]
+    held = []
+    for until in (batches // 10, batches):
+        for query in running:
+            while (query.lastProgress or {"batchId": -1})["batchId"] < until:
+                assert query.isActive, query.exception()
+                time.sleep(0.1)
+        held.append(heap_after_collection(spark))
+    for query in running:
+        query.stop()
+    print(f"heap in KB after {batches // 10} and {batches} batches: {held}", file=sys.stderr)
+    return {"grew by MB": max(0, held[1] - held[0]) // (5 << 10) * 5}
+
+
+def heap_after_collection(spark: SparkSession) -> int:
+    """Kilobytes in use once all that nobody refers to is gone; the least of a few, for batches go on meanwhile."""
+    jvm: Any = spark._jvm
+    memory = jvm.java.lang.management.ManagementFactory.getMemoryMXBean()
+    found = []
+    for _ in range(5):
+        jvm.java.lang.System.gc()
+        found.append(int(memory.getHeapMemoryUsage().getUsed()) >> 10)
+    return min(found)
+
+
 def a_window_of_many_keys_that_closes_at_once(folder: Path) -> dict[str, Any]:
     """A million panes close in one batch."""
     spark = session(folder, "640m", 2)
@@ -121,6 +166,7 @@ CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
         large_values,
         a_restart_of_many_tasks,
         a_large_batch_of_late_rows,
+        many_small_batches,
         a_window_of_many_keys_that_closes_at_once,
     )
 }

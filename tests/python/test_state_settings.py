@@ -56,6 +56,19 @@ def test_a_checkpoint_of_format_1_is_refused_under_format_2_and_goes_on_under_it
     assert run(spark, feed, checkpoint, state, {}) == 1
 
 
+@pytest.mark.parametrize("state", ["rocksdb", "memory"])
+def test_a_checkpoint_of_format_2_is_refused_under_format_1_and_goes_on_under_its_own(
+    spark: SparkSession, tmp_path: Path, feed: Feed, state: Store
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    run(spark, feed, checkpoint, state, {FORMAT: "2"})
+    feed.write([(2 * SECOND, "a")])
+    with pytest.raises(IncompatibleStateError, match=rf"{FORMAT}=1.* was written with format 2.* Set .* to 2"):
+        run(spark, feed, checkpoint, state, {FORMAT: "1"})
+    feed.write([(30 * SECOND, "a")])
+    assert run(spark, feed, checkpoint, state, {FORMAT: "2"}) == 1
+
+
 @pytest.mark.parametrize("said", ["much", "-1", "1.5g"])
 def test_a_limit_of_memory_that_is_no_number_of_bytes_is_refused_by_the_driver(
     spark: SparkSession, tmp_path: Path, feed: Feed, said: str

@@ -43,7 +43,13 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
       batchId: Long,
       stateSchemaVersion: Int
   ): List[StateSchemaValidationResult] = {
-    StateSettings.check(choice, getStateInfo, conf, sparkContext.getConf)
+    val info = getStateInfo
+    // One that Spark does not know is in format 1, whatever its query is.
+    def hasIds = isKnown && RunningQuery
+      .find(session, info.queryRunId)
+      .flatMap(_.commitLog.get(info.storeVersion - 1))
+      .exists(_.stateUniqueIds.exists(_.nonEmpty))
+    StateSettings.check(choice, info, conf, sparkContext.getConf, hasIds)
     // Ours first: Spark compares neither names nor what an aggregate is.
     checkState(hadoopConf)
     val main = families.head

@@ -16,8 +16,16 @@ private[state] object StateSettings {
 
   /** @param conf
     *   what the operator's state is opened with
+    * @param hasIds
+    *   whether the batch before noted ids of its versions of state: it was committed with format 2
     */
-  def check(choice: StateChoice, info: SparkLineShim.StateInfo, conf: SQLConf, spark: SparkConf): Unit = {
+  def check(
+      choice: StateChoice,
+      info: SparkLineShim.StateInfo,
+      conf: SQLConf,
+      spark: SparkConf,
+      hasIds: => Boolean
+  ): Unit = {
     val asked = conf.getConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION)
     val checkpoint = new Path(info.checkpointLocation).getParent
     if (choice == StateChoice.Hdfs && asked > 1)
@@ -29,6 +37,12 @@ private[state] object StateSettings {
       throw MullionException.incompatibleState(
         s"$format=$asked, and the checkpoint $checkpoint was written with format 1: the versions of its state have no ids. " +
           s"Nothing was written. Set $format to 1 for this query, or start it with a new checkpointLocation."
+      )
+    if (info.storeVersion > 0 && asked == 1 && hasIds)
+      throw MullionException.incompatibleState(
+        s"$format=$asked, and the checkpoint $checkpoint was written with format 2: the versions of its state have ids, by " +
+          s"which its files are called. Nothing was written. Set $format to 2 for this query, or start it with a new " +
+          "checkpointLocation."
       )
     if (choice == StateChoice.Memory && spark.get(SPECULATION_ENABLED))
       throw MullionException.unsupported(

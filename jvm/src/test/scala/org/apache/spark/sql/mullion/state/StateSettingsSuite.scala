@@ -19,13 +19,13 @@ class StateSettingsSuite extends FunSuite {
   private def refused(
       choice: StateChoice,
       settings: (String, String)*
-  )(version: Long = 0, speculation: Boolean = false): Option[MullionException] = {
+  )(version: Long = 0, speculation: Boolean = false, hasIds: Boolean = false): Option[MullionException] = {
     val conf = new SQLConf
     settings.foreach { case (name, value) => conf.setConfString(name, value) }
     val info = new SparkLineShim.StateInfo("/queries/one/state", UUID.randomUUID(), 0, version, 2, None, None)
     val spark = new SparkConf(false).set(SPECULATION_ENABLED, speculation)
     try {
-      StateSettings.check(choice, info, conf, spark)
+      StateSettings.check(choice, info, conf, spark, hasIds)
       None
     } catch { case e: MullionException => Some(e) }
   }
@@ -47,6 +47,13 @@ class StateSettingsSuite extends FunSuite {
     assertEquals(refused(StateChoice.RocksDb, format -> "2")(), None)
     assertEquals(refused(StateChoice.RocksDb)(version = 7), None)
     assertEquals(refused(StateChoice.Hdfs)(version = 7), None)
+  }
+
+  test("format 1 of checkpoints is refused on a checkpoint of format 2") {
+    val error = refused(StateChoice.RocksDb)(version = 7, hasIds = true).get
+    assertEquals(error.condition, "INCOMPATIBLE_STATE")
+    assert(error.getMessage.contains("the checkpoint /queries/one was written with format 2"), error.getMessage)
+    assertEquals(refused(StateChoice.RocksDb)(version = 0, hasIds = true), None)
   }
 
   test("a limit of memory that is no number of bytes is refused, where state is in RocksDB") {
