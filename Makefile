@@ -22,7 +22,7 @@ SBT := $(JAVA) -Xmx2g -Dsbt.color=false -Dsbt.supershell=false -Dsbt.server.auto
 JAR := jvm/target/scala-2.13/mullion-spark-$(LINE)_2.13-$(VERSION).jar
 WHEEL := dist/mullion_spark-$(VERSION)-py3-none-any.whl
 
-SCALA := build.sbt $(wildcard project/*.sbt project/*.scala project/*.properties) $(shell find jvm/src/main -type f)
+SCALA := build.sbt LICENSE NOTICE $(wildcard project/*.sbt project/*.scala project/*.properties) $(shell find jvm/src/main -type f)
 PACKAGE := pyproject.toml README.md LICENSE $(shell find python/mullion -name '*.py' -o -name py.typed)
 CHECKED := $(wildcard python tests scripts examples benchmarks)
 TYPED := $(wildcard python/mullion tests/python scripts examples benchmarks)
@@ -32,7 +32,7 @@ CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 # $(call quietly,LOG,COMMAND): the command's output, only if it fails.
 quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; exit 1; }
 
-.PHONY: demo check test test-all docs pictures version bench bench-full venv jar wheel kafka delta lint lint-python fmt clean
+.PHONY: demo check test test-all docs pictures version bench bench-full venv jar wheel kafka delta publish-local lint lint-python fmt clean
 .DELETE_ON_ERROR:
 
 demo: venv
@@ -50,7 +50,7 @@ NOT_SLOW := 'jvm/testOnly * -- --exclude-tags=Slow'
 
 # pytest comes last, so that its closing line is the run's. Three workers on two cores, each with a Spark session of its
 # own: much of a small query's time is waiting.
-test-all: delta
+test-all: delta publish-local
 test test-all: lint-python venv kafka $(SBT_LAUNCH)
 	@echo "Scala tests ..."
 	@$(call quietly,scala-tests,$(SBT) jvm/scalafmtCheckAll $(if $(filter test,$@),$(NOT_SLOW),jvm/test))
@@ -83,6 +83,9 @@ jar: $(JAR)
 
 # What the tests with Kafka need: the JARs of a broker, and of Spark's connector.
 kafka: .build/kafka/.got
+
+# The JAR, with its sources and documentation, in a Maven repository in .build/maven.
+publish-local: .build/maven/.got
 
 # What a test of tables in Delta Lake needs.
 delta: .build/delta/.got
@@ -159,6 +162,12 @@ $(JAR): $(SCALA) python/mullion/_version.py | $(SBT_LAUNCH)
 	@$(CHECK_TOOLS)
 	@echo "Building the JAR ..."
 	@$(call quietly,assembly,$(SBT) jvm/assembly)
+	@touch $@
+
+.build/maven/.got: $(JAR)
+	@echo "Publishing to .build/maven ..."
+	@rm -rf .build/maven
+	@$(call quietly,publish,$(SBT) jvm/publish)
 	@touch $@
 
 $(WHEEL): $(JAR) $(PACKAGE) | .venv/.requirements

@@ -16,9 +16,25 @@ ThisBuild / licenses := Seq("Apache-2.0" -> url("https://www.apache.org/licenses
 lazy val jvm = (project in file("jvm"))
   .settings(
     name := s"mullion-spark-${line.name}",
+    // As it is: sbt would make 4-2 of 4.2, and what --packages is told to get would not be there.
+    moduleName := s"mullion-spark-${line.name}",
+    description := s"Windows for Spark ${line.name} Structured Streaming: the JAR of Mullion.",
+    // Spark has it.
+    autoScalaLibrary := false,
+    publishMavenStyle := true,
+    publishTo := Some(MavenCache("mullion-repository", (ThisBuild / baseDirectory).value / ".build" / "maven")),
+    Compile / doc / scalacOptions --= Seq("-Werror", "-Xlint:_,-byname-implicit"),
+    Compile / resourceGenerators += Def.task {
+      for (notice <- Seq("LICENSE", "NOTICE")) yield {
+        val out = (Compile / resourceManaged).value / "META-INF" / notice
+        IO.copyFile((ThisBuild / baseDirectory).value / notice, out)
+        out
+      }
+    }.taskValue,
     Compile / unmanagedSourceDirectories += baseDirectory.value / "src" / "main" / s"spark-${line.name}",
     scalacOptions ++= Seq("-deprecation", "-feature", "-unchecked", "-Xlint:_,-byname-implicit", "-Werror", "-release:17"),
     libraryDependencies ++= Seq(
+      "org.scala-lang" % "scala-library" % line.scala % Provided,
       "org.apache.spark" %% "spark-sql" % line.spark % Provided,
       "org.scalameta" %% "munit" % "1.2.1" % Test,
       "org.scalameta" %% "munit-scalacheck" % "1.2.0" % Test
