@@ -1,6 +1,7 @@
 """Errors of the JVM in Python."""
 
 import pickle
+import sys
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from pyspark.errors import AnalysisException
 import mullion
 from fakes import JavaError
 from mullion import _jvm, errors
+from mullion._tracebacks import raised_in_worker
 
 OURS = "dev.mullion.MullionException"
 THEIRS = "org.apache.spark.SparkException"
@@ -104,3 +106,17 @@ def test_sparks_other_refusals_of_output_modes_are_left_alone(monkeypatch: pytes
     monkeypatch.setattr(_jvm, "_plan", lambda df: "Project")
     with pytest.raises(AnalysisException):
         starting(Writer())
+
+
+def test_a_worker_of_another_python_is_told_apart() -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/usr/lib/python3/pyspark/worker.py", line 12, in read\n'
+        '  File "/usr/lib/python3/py4j/java_gateway.py", line 1362, in loads\n'
+        "ModuleNotFoundError: No module named 'mullion'\n"
+    )
+    said = raised_in_worker(text)
+    assert said is not None
+    assert f"Set PYSPARK_PYTHON to one that has it, such as {sys.executable}" in said
+    other = raised_in_worker(text.replace("'mullion'", "'mullions'"))
+    assert other == "ModuleNotFoundError: No module named 'mullions'"
