@@ -26,7 +26,7 @@ def raised_in_worker(text: str) -> str | None:
     last = next((line for line in lines[frames[-1][0] + 1 :] if line and not line[0].isspace()), None)
     if last is not None and _NO_MULLION.search(last):
         return (
-            f"{last}: Spark starts its Python workers with a Python that Mullion is not installed for. Set PYSPARK_PYTHON "
+            f"{last}: Spark starts its workers with a Python that Mullion is not installed for. Set PYSPARK_PYTHON "
             f"to one that has it, such as {sys.executable}, before the session starts."
         )
     own = [frame for _, frame in frames if not _THEIRS.search(frame[1]) and not frame[1].startswith(_HERE)]
