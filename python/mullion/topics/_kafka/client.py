@@ -1,4 +1,4 @@
-"""Kafka from this process, without Spark. What uses its client is here, and in ``_kafka_transactions``."""
+"""Kafka from this process, without Spark. What uses its client is here, and in ``transactions``."""
 
 from __future__ import annotations
 
