@@ -9,7 +9,8 @@
     clocks                    h(table, "m")                         of expiry, of what was applied, of what has gone
 
 ``h`` is 8 bytes, by which a store finds what it scans. Each range that can expire has a timer, at the first time at
-which it is stale; so what is not due costs nothing. Timers of a table are in an order of their own: see ``timer_order``.
+which it is stale; so what is not due costs nothing. Timers of a table are in an order of their own:
+see ``timer_order``.
 """
 
 from __future__ import annotations
