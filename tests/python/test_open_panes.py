@@ -155,8 +155,7 @@ def test_on_processing_time_a_pane_waits_for_the_wall_clock_and_the_query(
 ) -> None:
     panes = windowed(feed.stream(spark), Tumbling("1 minute"), time=None).agg(F.count("*").alias("n"))
     feed.write([(SECOND, "a", 1)])
-    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as query:
-        query.advance("10 seconds")
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint", start_ms=10_000) as query:
         query.settle()
         query.advance("15 seconds")
         (row,) = told(open_panes(query))
