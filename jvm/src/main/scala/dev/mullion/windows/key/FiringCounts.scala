@@ -25,13 +25,13 @@ final class FiringCounts private (panes: java.util.TreeMap[java.lang.Long, Firin
   }
 
   /** The wall clock when a pane last fired, or opened if it has not; none where that does not count. */
-  def firedAt(window: Long): Option[Long] = Option(panes.get(window)).filter(_ => byWall).map(_.wall)
+  def firedAt(window: Long): Option[Long] = Option(panes.get(window)).filter(_ => byWall).map(_.wallReading)
 
   def fire(window: Long, clock: BatchClock): Unit = {
     val pane = panes.get(window)
     pane.fired += 1
-    pane.event = clock.now
-    pane.wall = clock.wall
+    pane.eventReading = clock.now
+    pane.wallReading = clock.wall
     pane.changed = false
   }
 
@@ -39,7 +39,7 @@ final class FiringCounts private (panes: java.util.TreeMap[java.lang.Long, Firin
   def due(early: EarlyFiring, clock: BatchClock): Seq[Long] = {
     val windows = Seq.newBuilder[Long]
     panes.forEach { (window, pane) =>
-      if (pane.waits(early) && early.isDue(pane.event, pane.wall, clock)) windows += window
+      if (pane.waits(early) && early.isDue(pane.eventReading, pane.wallReading, clock)) windows += window
     }
     windows.result()
   }
@@ -48,7 +48,7 @@ final class FiringCounts private (panes: java.util.TreeMap[java.lang.Long, Firin
   def firstReadings(early: EarlyFiring): Option[(Long, Long)] = {
     var first = Option.empty[Pane]
     panes.values.forEach(pane => if (pane.waits(early) && first.forall(pane.isBefore)) first = Some(pane))
-    first.map(p => (p.event, p.wall))
+    first.map(p => (p.eventReading, p.wallReading))
   }
 
   def removeBefore(window: Long): Unit = panes.headMap(window).clear()
@@ -58,18 +58,17 @@ final class FiringCounts private (panes: java.util.TreeMap[java.lang.Long, Firin
     panes.forEach { (window, pane) =>
       Varint.putSigned(buffer, window)
       Varint.putSigned(buffer, (pane.fired.toLong << 1) | (if (pane.changed) 1 else 0))
-      buffer.putLong(pane.event)
-      if (byWall) { buffer.putLong(pane.wall); () }
+      buffer.putLong(pane.eventReading)
+      if (byWall) { buffer.putLong(pane.wallReading); () }
     }
     java.util.Arrays.copyOf(buffer.array, buffer.position())
   }
 }
 
 object FiringCounts {
-  private final class Pane(var fired: Int, var event: Long, var wall: Long, var changed: Boolean) {
+  private final class Pane(var fired: Int, var eventReading: Long, var wallReading: Long, var changed: Boolean)
+      extends Readings {
     def waits(early: EarlyFiring): Boolean = early.unchanged || changed
-
-    def isBefore(other: Pane): Boolean = event < other.event || (event == other.event && wall < other.wall)
   }
 
   def empty(byWall: Boolean): FiringCounts = new FiringCounts(new java.util.TreeMap(), byWall)

@@ -118,10 +118,7 @@ object PaneFirings {
       var wallReading: Long,
       var rows: Long,
       var wasOnTime: Boolean
-  ) {
-    def isBefore(other: Pane): Boolean =
-      eventReading < other.eventReading || (eventReading == other.eventReading && wallReading < other.wallReading)
-  }
+  ) extends Readings
 
   def empty: PaneFirings = new PaneFirings(new java.util.TreeMap())
 

@@ -167,7 +167,7 @@ object SessionSet {
       var wallReading: Long,
       var rows: Long,
       var wasOnTime: Boolean
-  ) {
+  ) extends Readings {
 
     /** What the pane is called, once it is. */
     var id: PaneId = PaneId.none
@@ -198,9 +198,6 @@ object SessionSet {
 
     /** After `on_time` it fires for its rows, and not at intervals. */
     private[SessionSet] def waits(early: EarlyFiring): Boolean = !wasOnTime && (early.unchanged || rows > 0)
-
-    private[SessionSet] def isBefore(other: Session): Boolean =
-      eventReading < other.eventReading || (eventReading == other.eventReading && wallReading < other.wallReading)
 
     override def toString: String = s"[$first, $end)"
   }

@@ -128,6 +128,29 @@ private object HeapSuite {
       Array(count(lit(1)).as("n"), collect_list(col("v")).as("vs"))
     )
 
+  private val deduplicated: Kind = (rows, state) =>
+    Facade.windowed(
+      rows,
+      Facade.sliding(20 * Second, 5 * Second, 0),
+      Array(col("k")),
+      Facade.options.withTime(col("ts")).withState(state).withDedupeBy(Array(col("v"))),
+      Array(count(lit(1)).as("n"))
+    )
+
+  /** Panes with their rows, which fire early too. */
+  private val collected: Kind = (rows, state) =>
+    Facade.windowed(
+      rows,
+      Facade.tumbling(10 * Second, 0),
+      Array(col("k")),
+      Facade.options
+        .withTime(col("ts"))
+        .withState(state)
+        .withEarly(2 * Second, false)
+        .withCollect(byTime = false, name = "rows", maxRows = 1000),
+      Array()
+    )
+
   private val tumbling = of(Facade.tumbling(10 * Second, 0), "k")
   private val together: Kind = (rows, state) =>
     Facade.together(
@@ -149,6 +172,10 @@ private object HeapSuite {
     (of(Facade.session(3 * Second), "k", "v"), "rocksdb", 2),
     (of(Facade.around(5 * Second, Second), "k"), "rocksdb", 1),
     (of(Facade.count(7, 7), "k"), "rocksdb", 1),
+    (deduplicated, "rocksdb", 1),
+    (deduplicated, "memory", 1),
+    (collected, "rocksdb", 1),
+    (collected, "rocksdb", 2),
     (together, "rocksdb", 1),
     (together, "rocksdb", 2)
   )

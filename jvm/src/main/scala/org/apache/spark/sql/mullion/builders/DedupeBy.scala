@@ -3,10 +3,10 @@ package org.apache.spark.sql.mullion.builders
 import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Complete}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.classic.DataFrame
-import org.apache.spark.sql.mullion.expressions.{BatchNumber, Deduplicated, RowInBatch}
+import org.apache.spark.sql.mullion.expressions.{BatchNumber, Deduplicated, OfRow, RowInBatch}
 
 import dev.mullion.MullionException
 import dev.mullion.windows.spec.{RowNumberWindow, WindowSpec}
@@ -45,18 +45,14 @@ private[builders] final case class DedupeBy(named: Seq[Expression], ids: Seq[Ali
 private[builders] object DedupeBy {
 
   def apply(df: DataFrame, by: Seq[Column], input: LogicalPlan): Option[DedupeBy] = Option.when(by.nonEmpty) {
-    val named = df.select(by: _*).queryExecution.analyzed match {
-      case Project(columns, _) if columns.forall(_.references.subsetOf(input.outputSet)) =>
-        columns.map {
-          case Alias(of, _) => of
-          case attribute    => attribute
-        }
-      case other =>
+    val named = OfRow(df, by: _*).fold(
+      plan =>
         throw MullionException.invalid(
-          s"dedupe_by names what is more than one value of each row: ${other.simpleString(5)}. Compute it first, as a column " +
+          s"dedupe_by names what is more than one value of each row: ${plan.simpleString(5)}. Compute it first, as a column " +
             "of the input, and name that."
-        )
-    }
+        ),
+      identity
+    )
     named.find(!_.deterministic).foreach { id =>
       throw MullionException.invalid(
         s"dedupe_by names ${WindowedBuilder.sqlOf(id)}, which is another value each time that it is computed. Name columns " +

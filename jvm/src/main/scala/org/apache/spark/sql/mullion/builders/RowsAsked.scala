@@ -1,10 +1,10 @@
 package org.apache.spark.sql.mullion.builders
 
 import org.apache.spark.sql.Column
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.Project
 import org.apache.spark.sql.classic.{DataFrame, ExpressionUtils}
-import org.apache.spark.sql.mullion.expressions.{ArrivalNumber, CollectRows}
+import org.apache.spark.sql.mullion.expressions.{ArrivalNumber, CollectRows, OfRow}
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
@@ -162,13 +162,9 @@ object RowsAsked {
   }
 
   private def ofRow(df: DataFrame, column: Column, what: String): Expression = {
-    val expression = df.select(column).queryExecution.analyzed match {
-      case Project(Seq(one), _) if one.references.subsetOf(df.queryExecution.analyzed.outputSet) =>
-        one match {
-          case Alias(of, _) => of
-          case attribute    => attribute
-        }
-      case _ =>
+    val expression = OfRow(df, column) match {
+      case Right(Seq(one)) => one
+      case _               =>
         throw MullionException.invalid(
           s"$what holds $column, which is more than one value of each row: an aggregate or a window function. Compute it " +
             "first, as a column of the input, and name that."

@@ -1,8 +1,7 @@
 package org.apache.spark.sql.mullion.expressions
 
 import org.apache.spark.sql.Column
-import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.Project
+import org.apache.spark.sql.catalyst.expressions.{Cast, CreateArray, Expression, If, IsNull, Literal}
 import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.types._
@@ -15,13 +14,9 @@ import dev.mullion.MullionException
 object CustomRanges {
 
   def apply(df: DataFrame, ranges: Column): Expression = {
-    val column = df.select(ranges).queryExecution.analyzed match {
-      case Project(Seq(one), _) if one.references.subsetOf(df.queryExecution.analyzed.outputSet) =>
-        one match {
-          case Alias(expression, _) => expression
-          case attribute            => attribute
-        }
-      case _ =>
+    val column = OfRow(df, ranges) match {
+      case Right(Seq(one)) => one
+      case _               =>
         throw MullionException.invalid(
           s"The ranges $ranges are more than one value of each row: they hold an aggregate, a window function or explode. " +
             "Give an array of ranges for each row, computed from that row."

@@ -1,9 +1,8 @@
 package org.apache.spark.sql.mullion.expressions
 
 import org.apache.spark.sql.Column
-import org.apache.spark.sql.catalyst.expressions.{Alias, Cast, Expression, UnaryExpression}
+import org.apache.spark.sql.catalyst.expressions.{Cast, Expression, UnaryExpression}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
-import org.apache.spark.sql.catalyst.plans.logical.Project
 import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.CalendarInterval
@@ -49,13 +48,9 @@ object SessionGap {
 
   /** The gap in a column of the input. */
   def apply(df: DataFrame, gap: Column): SessionGap = {
-    val column = df.select(gap).queryExecution.analyzed match {
-      case Project(Seq(one), _) if isOfRow(one, df) =>
-        one match {
-          case Alias(expression, _) => expression
-          case attribute            => attribute
-        }
-      case _ =>
+    val column = OfRow(df, gap) match {
+      case Right(Seq(one)) => one
+      case _               =>
         throw MullionException.invalid(
           s"The gap $gap is more than one value of each row: it holds an aggregate or a window function. Compute it first, " +
             "as a column of the input, and name that."
@@ -76,10 +71,6 @@ object SessionGap {
         )
     }
   }
-
-  /** Whether a column is computed from rows of the input alone: else Spark puts nodes of its own between. */
-  private def isOfRow(column: Expression, df: DataFrame): Boolean =
-    column.references.subsetOf(df.queryExecution.analyzed.outputSet)
 
   /** An interval in microseconds; 0, which is no gap, where it has months. */
   def micros(interval: CalendarInterval): Long =

@@ -19,8 +19,7 @@ case class JsonFit(child: Expression, columns: StructType, isScalar: Boolean) ex
 
   override def prettyName: String = "json_fit"
 
-  override protected def nullSafeEval(input: Any): Any =
-    JsonText.fit(input.asInstanceOf[UTF8String], kind, isScalar)
+  override protected def nullSafeEval(input: Any): Any = of(input.asInstanceOf[UTF8String])
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     val self = ctx.addReferenceObj("jsonFit", this)

@@ -4,7 +4,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.mullion.expressions.{CollectRows, RowUpdate}
+import org.apache.spark.sql.mullion.expressions.{CollectRows, CollectedRows, RowUpdate}
 import org.apache.spark.sql.mullion.state.records.{FamilyScan, FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
@@ -321,8 +321,8 @@ private[exec] final class ArrivalPanes(
     }
 
     /** Its rows of this batch. */
-    def collected: org.apache.spark.sql.mullion.expressions.CollectedRows =
-      atWork.get(0, ArrivalPanes.objects).asInstanceOf[org.apache.spark.sql.mullion.expressions.CollectedRows]
+    def collected: CollectedRows =
+      atWork.get(0, ArrivalPanes.objects).asInstanceOf[CollectedRows]
   }
 
   /** A key that is worked on.
@@ -416,7 +416,7 @@ private[exec] final class ArrivalPanes(
         accumulators.merge(work, rest)
         rows.asked.collect.foreach { collected =>
           val all =
-            work.get(0, ArrivalPanes.objects).asInstanceOf[org.apache.spark.sql.mullion.expressions.CollectedRows]
+            work.get(0, ArrivalPanes.objects).asInstanceOf[CollectedRows]
           if (all.size > collected.maxRows) throw tooMany(collected, pane)
         }
       }
