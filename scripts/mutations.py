@@ -65,19 +65,19 @@ MUTATIONS = (
     ),
     Mutation(
         "a row exactly at the gap joins the session",
-        "key/SessionSet.scala",
+        "key/OpenSessions.scala",
         "sessions.get(to).first <= end)",
         "sessions.get(to).first < end)",
     ),
     Mutation(
         "of sessions that become one the earliest goes on",
-        "key/SessionSet.scala",
+        "key/OpenSessions.scala",
         "touched.stream.filter(_.isOld).findFirst.orElse(touched.get(0))",
         "touched.get(touched.size - 1)",
     ),
     Mutation(
         "a session that has grown is on time again at its new end",
-        "key/SessionSet.scala",
+        "key/OpenSessions.scala",
         "session.wasOnTime &= end <= session.end",
         "session.wasOnTime &= true",
     ),

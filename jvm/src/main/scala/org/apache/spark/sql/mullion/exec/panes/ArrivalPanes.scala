@@ -10,17 +10,17 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.key.{
-  AlignedBook,
-  ArrivalBook,
+  AlignedPanesOfKey,
   ArrivalPane,
   Arriving,
-  CountBook,
+  CountPanesOfKey,
   Fate,
-  GlobalBook,
+  GlobalPaneOfKey,
   KeyClock,
+  PanesOfKey,
   ReopenedPanes,
-  SessionBook,
-  SessionIds
+  SessionIds,
+  SessionsOfKey
 }
 import dev.mullion.windows.rules.{
   AlignedRules,
@@ -35,12 +35,12 @@ import dev.mullion.windows.sets.SlotSizes
 import dev.mullion.windows.spec.{CountWindow, GlobalTrigger, GlobalWindow, SliceGrid}
 
 /** Panes whose rows are worked on one by one, in order of arrival. The rows of a key come together; meanwhile what is
-  * known of the key stands in memory, as its book, and what its panes hold, in slots.
+  * known of the key stands in memory, as its [[PanesOfKey]], and what its panes hold, in slots.
   *
   * {{{
   *   slots   (key, slot)          -> accumulator                   aggregates: one record a slot
   *   pieces  (key, slot, number)  -> rows of one batch             rows: one record a slot and batch, by its first row
-  *   keys    (key)                -> when its next pane closes, its book [, how many rows its slots have]
+  *   keys    (key)                -> when its next pane closes, its panes [, how many rows its slots have]
   *   timers  (due, key)           -> the keys that have a pane to close by the stream's clock
   * }}}
   *
@@ -62,7 +62,7 @@ private[exec] final class ArrivalPanes(
   private val functions = rows.functions(program.functions)
   private val accumulators = new Accumulators(functions, Nil, program.partial, program.grouping.length)
   private val output = program.paneOutput(program.keys, Nil, functions)
-  private val books = new Books(program, rows, clock)
+  private val panesOf = new PanesOfKeys(program, rows, clock)
 
   private val numbered = rows.input :+ rows.number
   private lazy val update = new RowUpdate(functions, rows.filters, numbered)
@@ -88,10 +88,10 @@ private[exec] final class ArrivalPanes(
   private val keys = partition.map(_.family(keysFamily(program)))
   private val timers = partition.filter(_ => closesByBatch).map(_.family(timersFamily(program)))
   private val queue = for { of <- partition if closesByBatch; interval <- early } yield {
-    new EarlyKeys[Open](interval, EarlyKeys.of(program, of), keyTypes, clock, counts) {
-      override protected def load(key: UnsafeRow): Open = ArrivalPanes.this.load(key)
-      override protected def fire(book: Open): Iterator[InternalRow] = firedEarly(book, interval)
-      override protected def store(book: Open): Unit = ArrivalPanes.this.store(book)
+    new EarlyKeys[ArrivalKey](interval, EarlyKeys.of(program, of), keyTypes, clock, counts) {
+      override protected def load(key: UnsafeRow): ArrivalKey = ArrivalPanes.this.load(key)
+      override protected def fire(active: ArrivalKey): Iterator[InternalRow] = firedEarly(active, interval)
+      override protected def store(active: ArrivalKey): Unit = ArrivalPanes.this.store(active)
     }
   }
 
@@ -99,7 +99,7 @@ private[exec] final class ArrivalPanes(
   private val number = new GenericInternalRow(1)
   private val numberedRow = new JoinedRow()
 
-  private val runs = new KeyRuns[Open](program.keys, rows.input)(load)
+  private val runs = new KeyRuns[ArrivalKey](program.keys, rows.input)(load)
 
   override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
     input.flatMap(row => enter(row)) ++ leave(runs.left()) ++ closing() ++
@@ -107,29 +107,29 @@ private[exec] final class ArrivalPanes(
 
   override def openPanes(): Iterator[OpenPane] = keys.fold(Iterator.empty[OpenPane]) { family =>
     family.all().flatMap { record =>
-      val book = read(record.key.copy(), record.value, None)
-      book.panes.open.map { pane =>
+      val active = read(record.key.copy(), record.value, None)
+      active.panes.open.map { pane =>
         val (rows, toCome) =
-          if (onTime) (None, None) else (Some(book.panes.number - pane.start), rowsToCome(book, pane))
-        val fired = fire(book, pane, Firing.Close)
-        OpenPane(fired, book.panes.firedAt(pane), book.panes.ownClock, rows, rowsToCome = toCome)
+          if (onTime) (None, None) else (Some(active.panes.number - pane.start), rowsToCome(active, pane))
+        val fired = fire(active, pane, Firing.Close)
+        OpenPane(fired, active.panes.firedAt(pane), active.panes.ownClock, rows, rowsToCome = toCome)
       }
     }
   }
 
-  private def rowsToCome(book: Open, pane: ArrivalPane): Option[Long] = program.rules.window match {
-    case _: CountWindow                       => Some(pane.end - book.panes.number)
-    case GlobalWindow(GlobalTrigger.Every(n)) => Some(pane.start + n - book.panes.number)
+  private def rowsToCome(active: ArrivalKey, pane: ArrivalPane): Option[Long] = program.rules.window match {
+    case _: CountWindow                       => Some(pane.end - active.panes.number)
+    case GlobalWindow(GlobalTrigger.Every(n)) => Some(pane.start + n - active.panes.number)
     case _                                    => None
   }
 
   private def enter(row: InternalRow): Iterator[InternalRow] = {
     var left = Iterator.empty[InternalRow]
-    val book = runs(row)(books => left = leave(books))
-    if (left.isEmpty) take(book, row) else left ++ take(book, row)
+    val active = runs(row)(complete => left = leave(complete))
+    if (left.isEmpty) take(active, row) else left ++ take(active, row)
   }
 
-  private def take(book: Open, row: InternalRow): Iterator[InternalRow] =
+  private def take(active: ArrivalKey, row: InternalRow): Iterator[InternalRow] =
     if (onTime && row.isNullAt(timeAt)) {
       counts.rowsWithoutTime += 1
       sentOut(row)
@@ -144,13 +144,13 @@ private[exec] final class ArrivalPanes(
         case GlobalWindow(GlobalTrigger.Changes) => arriving.mark = mark(row).copy().getBytes
         case _                                   =>
       }
-      val before = book.panes.closesBefore(arriving)
-      if (before.isEmpty) place(book, row) else closed(book, before) ++ place(book, row)
+      val before = active.panes.closesBefore(arriving)
+      if (before.isEmpty) place(active, row) else closed(active, before) ++ place(active, row)
     }
 
-  private def place(book: Open, row: InternalRow): Iterator[InternalRow] = {
-    number.update(0, book.panes.number)
-    book.panes.take(arriving) match {
+  private def place(active: ArrivalKey, row: InternalRow): Iterator[InternalRow] = {
+    number.update(0, active.panes.number)
+    active.panes.take(arriving) match {
       case Fate.Late =>
         counts.countLate(1, program.rules.late)
         program.rules.late match {
@@ -158,32 +158,32 @@ private[exec] final class ArrivalPanes(
           case LatePolicy.Emit                                            => sentOut(row)
           case LatePolicy.Reopen | LatePolicy.ReopenEach if closesByBatch =>
             val kept = numberedRow(row, number).copy()
-            book.panes.reopened(arriving).foreach(book.reopened.add(_, kept))
+            active.panes.reopened(arriving).foreach(active.reopened.add(_, kept))
             Iterator.empty
           case LatePolicy.Reopen | LatePolicy.ReopenEach =>
-            book.panes.reopened(arriving).map(reopen(book, _, Seq(numberedRow(row, number))))
+            active.panes.reopened(arriving).map(reopen(active, _, Seq(numberedRow(row, number))))
         }
       case Fate.InNoWindow =>
         counts.rowsInNoWindow += 1
-        closed(book, book.panes.closes())
+        closed(active, active.panes.closes())
       case Fate.InPanes =>
         val whole = numberedRow(row, number)
-        val slots = book.panes.slots
-        join(book, slots)
+        val slots = active.panes.slots
+        join(active, slots)
         var i = 0
         while (i < slots.length) {
-          update(book.slot(slots(i)).toChange, whole)
-          checkSize(book, slots(i))
+          update(active.slot(slots(i)).toChange, whole)
+          checkSize(active, slots(i))
           i += 1
         }
         if (running)
-          book.panes.touched.map { pane =>
+          active.panes.touched.map { pane =>
             counts.firedRunning += 1
-            val fired = fire(book, pane, Firing.Running)
-            book.panes.fire(pane)
+            val fired = fire(active, pane, Firing.Running)
+            active.panes.fire(pane)
             fired
-          } ++ closed(book, book.panes.closes())
-        else closed(book, book.panes.closes())
+          } ++ closed(active, active.panes.closes())
+        else closed(active, active.panes.closes())
     }
   }
 
@@ -191,112 +191,117 @@ private[exec] final class ArrivalPanes(
     late.fold(Iterator.empty[InternalRow])(out => Iterator.single(out(row)))
 
   /** A pane of late rows, due at once: by its key's own clock of one row, by the stream's of those of a batch. */
-  private def reopen(book: Open, pane: ArrivalPane, late: Seq[InternalRow]): InternalRow = {
-    rows.asked.collect.filter(late.length > _.maxRows).foreach(collected => throw book.tooMany(collected, pane))
+  private def reopen(active: ArrivalKey, pane: ArrivalPane, late: Seq[InternalRow]): InternalRow = {
+    rows.asked.collect.filter(late.length > _.maxRows).foreach(collected => throw active.tooMany(collected, pane))
     val work = accumulators.blank()
     late.foreach(update(work, _))
     counts.firedClose += 1
-    val name = output.nameOfReopened(pane.start, pane.end, clock.number, book.reopenedBefore)
-    book.reopenedBefore += 1
-    output.fire(book.key, pane.start, pane.end, Firing.Close, 0, name, work)
+    val name = output.nameOfReopened(pane.start, pane.end, clock.number, active.reopenedBefore)
+    active.reopenedBefore += 1
+    output.fire(active.key, pane.start, pane.end, Firing.Close, 0, name, work)
   }
 
   /** Makes one slot of those whose sessions became one. */
-  private def join(book: Open, slots: Array[Long]): Unit = book.panes.merged.foreach { from =>
-    book.rest(from).foreach(accumulators.merge(book.slot(slots(0)).toChange, _))
-    book.remove(from)
+  private def join(active: ArrivalKey, slots: Array[Long]): Unit = active.panes.merged.foreach { from =>
+    active.rest(from).foreach(accumulators.merge(active.slot(slots(0)).toChange, _))
+    active.remove(from)
   }
 
-  private def closed(book: Open, panes: Iterator[ArrivalPane]): Iterator[InternalRow] =
+  private def closed(active: ArrivalKey, panes: Iterator[ArrivalPane]): Iterator[InternalRow] =
     if (panes.isEmpty) Iterator.empty
     else
       panes.map { pane =>
-        val row = fire(book, pane, Firing.Close)
-        book.panes.forget(pane).foreach(book.remove)
+        val row = fire(active, pane, Firing.Close)
+        active.panes.forget(pane).foreach(active.remove)
         counts.panesClosed += 1
-        book.closed += 1
+        active.closed += 1
         counts.firedClose += 1
         row
       }
 
-  private def fire(book: Open, pane: ArrivalPane, firing: org.apache.spark.unsafe.types.UTF8String): InternalRow = {
-    val index = if (running || early.isDefined) book.panes.fired(pane) else 0
+  private def fire(
+      active: ArrivalKey,
+      pane: ArrivalPane,
+      firing: org.apache.spark.unsafe.types.UTF8String
+  ): InternalRow = {
+    val index = if (running || early.isDefined) active.panes.fired(pane) else 0
     val name =
       if (!output.ids) PaneName.none
       else {
-        val (id, merged) = book.panes.nameOf(pane)
+        val (id, merged) = active.panes.nameOf(pane)
         PaneName(id, merged)
       }
-    output.fire(book.key, pane.start, pane.end, firing, index, name, book.holds(pane))
+    output.fire(active.key, pane.start, pane.end, firing, index, name, active.holds(pane))
   }
 
   /** What comes out of keys that have all their rows; they are written back then. */
-  private def leave(books: Iterator[Open]): Iterator[InternalRow] = books.flatMap { book =>
-    byOwnClock(book) ++ book.reopened.panes.iterator.map { case (pane, late) => reopen(book, pane, late) } ++ {
-      store(book)
+  private def leave(complete: Iterator[ArrivalKey]): Iterator[InternalRow] = complete.flatMap { active =>
+    byOwnClock(active) ++ active.reopened.panes.iterator.map { case (pane, late) => reopen(active, pane, late) } ++ {
+      store(active)
       Iterator.empty
     }
   }
 
   /** What fires early of a key whose own clock moves with its rows alone, so that none waits for it. */
-  private def byOwnClock(book: Open): Iterator[InternalRow] =
-    early.filterNot(_ => closesByBatch).fold(Iterator.empty[InternalRow])(firedEarly(book, _))
+  private def byOwnClock(active: ArrivalKey): Iterator[InternalRow] =
+    early.filterNot(_ => closesByBatch).fold(Iterator.empty[InternalRow])(firedEarly(active, _))
 
-  private def firedEarly(book: Open, firing: EarlyFiring): Iterator[InternalRow] =
-    book.panes.early(firing).iterator.map { pane =>
+  private def firedEarly(active: ArrivalKey, firing: EarlyFiring): Iterator[InternalRow] =
+    active.panes.early(firing).iterator.map { pane =>
       counts.firedEarly += 1
-      val fired = fire(book, pane, Firing.Early)
-      book.panes.fire(pane)
+      val fired = fire(active, pane, Firing.Early)
+      active.panes.fire(pane)
       fired
     }
 
   private def closing(): Iterator[InternalRow] = timers.fold(Iterator.empty[InternalRow]) { family =>
-    new DueKeys[Open](family, dueAt, clock, counts, keyTypes)(timerToKey(_)) {
-      override protected def load(key: UnsafeRow): Open = ArrivalPanes.this.load(key)
-      override protected def fire(book: Open): Iterator[InternalRow] = closed(book, book.panes.advance(clock.now))
-      override protected def store(book: Open): Long = {
-        ArrivalPanes.this.store(book, hasTimer = false)
-        if (book.panes.isEmpty) PaneCounts.Never else book.panes.nextClose
+    new DueKeys[ArrivalKey](family, dueAt, clock, counts, keyTypes)(timerToKey(_)) {
+      override protected def load(key: UnsafeRow): ArrivalKey = ArrivalPanes.this.load(key)
+      override protected def fire(active: ArrivalKey): Iterator[InternalRow] =
+        closed(active, active.panes.advance(clock.now))
+      override protected def store(active: ArrivalKey): Long = {
+        ArrivalPanes.this.store(active, hasTimer = false)
+        if (active.panes.isEmpty) PaneCounts.Never else active.panes.nextClose
       }
     }
   }
 
-  private def load(key: UnsafeRow): Open = {
+  private def load(key: UnsafeRow): ArrivalKey = {
     val stored = keys.map(_.get(key)).filter(_ ne null)
-    stored.fold(new Open(key, books.empty, isNew = true, None, SlotSizes.empty)) { value =>
+    stored.fold(new ArrivalKey(key, panesOf.empty, isNew = true, None, SlotSizes.empty)) { value =>
       val due = value.getLong(0)
       read(key, value, Option.when(due != PaneCounts.Never)(due))
     }
   }
 
-  private def read(key: UnsafeRow, value: UnsafeRow, due: Option[Long]): Open = {
+  private def read(key: UnsafeRow, value: UnsafeRow, due: Option[Long]): ArrivalKey = {
     val sizes = if (value.isNullAt(2)) SlotSizes.empty else SlotSizes.fromBytes(value.getBinary(2))
-    new Open(key, books.fromBytes(value.getBinary(1)), isNew = false, due, sizes)
+    new ArrivalKey(key, panesOf.fromBytes(value.getBinary(1)), isNew = false, due, sizes)
   }
 
-  private def store(book: Open, hasTimer: Boolean = true): Unit = keys.foreach { family =>
-    counts.panesOpened += book.panes.countOpen + book.closed - book.openAtFirst
-    book.write()
+  private def store(active: ArrivalKey, hasTimer: Boolean = true): Unit = keys.foreach { family =>
+    counts.panesOpened += active.panes.countOpen + active.closed - active.openAtFirst
+    active.write()
     // What ends at the end of time never closes, and has no timer.
     val next = Option
-      .when(closesByBatch && !book.panes.isEmpty)(book.panes.nextClose)
+      .when(closesByBatch && !active.panes.isEmpty)(active.panes.nextClose)
       .filter(_ != PaneCounts.Never)
-    val timed = if (hasTimer) book.due else None
+    val timed = if (hasTimer) active.due else None
     timers.filter(_ => next != timed).foreach { all =>
-      timed.foreach(old => all.remove(timer(old, book.key)))
-      next.foreach(due => all.insert(timer(due, book.key), KeyOnly.value))
+      timed.foreach(old => all.remove(timer(old, active.key)))
+      next.foreach(due => all.insert(timer(due, active.key), KeyOnly.value))
     }
-    if (!book.panes.isEmpty) {
-      val sizes = if (rows.keepsRows) book.sizes.toBytes else None.orNull
-      val value = keyValue(InternalRow(next.getOrElse(PaneCounts.Never), book.panes.toBytes, sizes))
-      if (book.isNew) family.insert(book.key, value) else family.update(book.key, value)
-    } else if (!book.isNew) family.remove(book.key)
-    queue.foreach(_.move(book))
+    if (!active.panes.isEmpty) {
+      val sizes = if (rows.keepsRows) active.sizes.toBytes else None.orNull
+      val value = keyValue(InternalRow(next.getOrElse(PaneCounts.Never), active.panes.toBytes, sizes))
+      if (active.isNew) family.insert(active.key, value) else family.update(active.key, value)
+    } else if (!active.isNew) family.remove(active.key)
+    queue.foreach(_.move(active))
   }
 
   /** A pane of several slots may have too many rows though none of them has: that is found when it closes. */
-  private def checkSize(book: Open, slot: Long): Unit = rows.asked.collect.foreach { collected =>
-    if (book.sizes.add(slot) > collected.maxRows) throw book.tooMany(collected, book.panes.touched.next())
+  private def checkSize(active: ArrivalKey, slot: Long): Unit = rows.asked.collect.foreach { collected =>
+    if (active.sizes.add(slot) > collected.maxRows) throw active.tooMany(collected, active.panes.touched.next())
   }
 
   /** A slot in memory: at work, or at rest. */
@@ -332,9 +337,9 @@ private[exec] final class ArrivalPanes(
     * @param due
     *   when its timer in state is due, if it has one
     */
-  private final class Open(
+  private final class ArrivalKey(
       val key: UnsafeRow,
-      val panes: ArrivalBook,
+      val panes: PanesOfKey,
       val isNew: Boolean,
       val due: Option[Long],
       val sizes: SlotSizes
@@ -387,7 +392,7 @@ private[exec] final class ArrivalPanes(
       val of = panes.slotsOf(pane)
       if (rows.keepsRows) rowsOf(pane, of)
       else if (of.length == 1) slots.get(of(0)).map(_.atWork).getOrElse(accumulators.load(inState(of(0)).get))
-      else books.counts.fold(sumOf(of))(grid => folding(grid, pane))
+      else panesOf.counts.fold(sumOf(of))(grid => folding(grid, pane))
     }
 
     private def sumOf(of: Array[Long]): InternalRow = {
@@ -493,7 +498,7 @@ private[exec] object ArrivalPanes {
   private def keysFamily(program: WindowProgram): FamilySpec = FamilySpec(
     "keys",
     key = StructType(program.keyFields),
-    value = new StructType().add(time("due")).add("book", BinaryType, nullable = false).add("sizes", BinaryType),
+    value = new StructType().add(time("due")).add("panes", BinaryType, nullable = false).add("sizes", BinaryType),
     RecordOrder.Unordered
   )
 
@@ -513,13 +518,13 @@ private[exec] object ArrivalPanes {
     }
   }
 
-  /** Makes the books of keys. */
-  final class Books(program: WindowProgram, rows: RowProgram, clock: BatchClock) {
+  /** Makes what is known of keys, by the kind of window. */
+  final class PanesOfKeys(program: WindowProgram, rows: RowProgram, clock: BatchClock) {
     private val counted = rows.asked.running || program.rules.early.isDefined
 
     /** The slices of windows of row numbers, where their panes share them. */
     val counts: Option[SliceGrid] = program.rules.window match {
-      case count: CountWindow if !rows.asked.running && count.every < count.size => Some(CountBook.grid(count))
+      case count: CountWindow if !rows.asked.running && count.every < count.size => Some(CountPanesOfKey.grid(count))
       case _                                                                     => None
     }
 
@@ -527,23 +532,23 @@ private[exec] object ArrivalPanes {
       throw new IllegalStateException(s"rows of ${rules.describe} are not worked on one by one")
 
     private val grid = program.rules.window match {
-      case count: CountWindow => Some(CountBook.grid(count))
+      case count: CountWindow => Some(CountPanesOfKey.grid(count))
       case _                  => None
     }
 
-    def empty: ArrivalBook = program.rules match {
-      case NumberedRules(count: CountWindow, _)    => new CountBook(count, grid.get, rows.asked.running, 0L)
-      case NumberedRules(GlobalWindow(trigger), _) => GlobalBook.empty(trigger)
-      case aligned: AlignedRules                   => AlignedBook.empty(aligned, rows.asked.running, counted, keyClock)
-      case sessions: SessionRules => SessionBook.empty(sessions, !rows.keepsRows, counted, ids, keyClock)
+    def empty: PanesOfKey = program.rules match {
+      case NumberedRules(count: CountWindow, _)    => new CountPanesOfKey(count, grid.get, rows.asked.running, 0L)
+      case NumberedRules(GlobalWindow(trigger), _) => GlobalPaneOfKey.empty(trigger)
+      case aligned: AlignedRules  => AlignedPanesOfKey.empty(aligned, rows.asked.running, counted, keyClock)
+      case sessions: SessionRules => SessionsOfKey.empty(sessions, !rows.keepsRows, counted, ids, keyClock)
       case other                  => refused(other)
     }
 
-    def fromBytes(bytes: Array[Byte]): ArrivalBook = program.rules match {
-      case NumberedRules(count: CountWindow, _)    => CountBook.fromBytes(count, grid.get, rows.asked.running, bytes)
-      case NumberedRules(GlobalWindow(trigger), _) => GlobalBook.fromBytes(trigger, bytes)
-      case aligned: AlignedRules  => AlignedBook.fromBytes(aligned, rows.asked.running, counted, keyClock, bytes)
-      case sessions: SessionRules => SessionBook.fromBytes(sessions, !rows.keepsRows, counted, ids, keyClock, bytes)
+    def fromBytes(bytes: Array[Byte]): PanesOfKey = program.rules match {
+      case NumberedRules(count: CountWindow, _) => CountPanesOfKey.fromBytes(count, grid.get, rows.asked.running, bytes)
+      case NumberedRules(GlobalWindow(trigger), _) => GlobalPaneOfKey.fromBytes(trigger, bytes)
+      case aligned: AlignedRules  => AlignedPanesOfKey.fromBytes(aligned, rows.asked.running, counted, keyClock, bytes)
+      case sessions: SessionRules => SessionsOfKey.fromBytes(sessions, !rows.keepsRows, counted, ids, keyClock, bytes)
       case other                  => refused(other)
     }
 

@@ -25,7 +25,7 @@ import dev.mullion.windows.clock.BatchClock
   * @param atOnce
   *   how many timers are taken at once
   */
-private[exec] abstract class DueKeys[B](
+private[exec] abstract class DueKeys[K](
     timers: Family,
     dueAt: Int,
     clock: BatchClock,
@@ -41,25 +41,25 @@ private[exec] abstract class DueKeys[B](
   // Their positions, in the order in which the keys lie.
   private val inOrder = new RadixOrder
   private var fired = 0
-  private var current = Option.empty[B]
+  private var current = Option.empty[K]
   private var firings: Iterator[InternalRow] = Iterator.empty
   private var isScanned = false
   private var nextDue = PaneCounts.Never
 
   /** What is known of a key, whose timer is gone. */
-  protected def load(key: UnsafeRow): B
+  protected def load(key: UnsafeRow): K
 
   /** What it gives. */
-  protected def fire(book: B): Iterator[InternalRow]
+  protected def fire(active: K): Iterator[InternalRow]
 
   /** Writes it back once that is used up; when it is due next, or `PaneCounts.Never`. */
-  protected def store(book: B): Long
+  protected def store(active: K): Long
 
   override def hasNext: Boolean = {
     while (!firings.hasNext && goesOn()) {
-      val book = load(taken.get(inOrder(fired).toInt))
-      current = Some(book)
-      firings = fire(book)
+      val active = load(taken.get(inOrder(fired).toInt))
+      current = Some(active)
+      firings = fire(active)
       fired += 1
     }
     firings.hasNext
@@ -67,7 +67,7 @@ private[exec] abstract class DueKeys[B](
 
   /** Takes leave of a key whose firings are used up; whether there is another. */
   private def goesOn(): Boolean = {
-    current.foreach(book => waitsUntil(store(book)))
+    current.foreach(active => waitsUntil(store(active)))
     current = None
     fired < taken.size || take()
   }

@@ -26,7 +26,7 @@ private[exec] trait WaitingKey {
   *   early   (event, wall, key)
   * }}}
   */
-private[exec] abstract class EarlyKeys[B <: WaitingKey](
+private[exec] abstract class EarlyKeys[K <: WaitingKey](
     early: EarlyFiring,
     family: Family,
     keyTypes: Seq[DataType],
@@ -37,20 +37,20 @@ private[exec] abstract class EarlyKeys[B <: WaitingKey](
   private val toKey = queued.toKey
 
   /** What is known of a key. */
-  protected def load(key: UnsafeRow): B
+  protected def load(key: UnsafeRow): K
 
   /** What of it fires early. */
-  protected def fire(book: B): Iterator[InternalRow]
+  protected def fire(active: K): Iterator[InternalRow]
 
   /** Writes it back once that is used up, and puts it where it waits now. */
-  protected def store(book: B): Unit
+  protected def store(active: K): Unit
 
   /** Puts a key where its first waiting pane is now. */
-  def move(book: B): Unit = {
-    val now = book.firstReadings(early)
-    if (now != book.queued) {
-      book.queued.foreach { case (event, wall) => family.remove(queued(event, wall, book.key)) }
-      now.foreach { case (event, wall) => family.insert(queued(event, wall, book.key), KeyOnly.value) }
+  def move(active: K): Unit = {
+    val now = active.firstReadings(early)
+    if (now != active.queued) {
+      active.queued.foreach { case (event, wall) => family.remove(queued(event, wall, active.key)) }
+      now.foreach { case (event, wall) => family.insert(queued(event, wall, active.key), KeyOnly.value) }
     }
   }
 
@@ -68,10 +68,10 @@ private[exec] abstract class EarlyKeys[B <: WaitingKey](
     override protected def exhausted(): Unit = waitsFrom(None)
 
     override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
-      val book = load(toKey(key).copy())
-      EarlyKeys.this.fire(book) ++ {
-        book.firstReadings(early).foreach(r => waiting = Some(waiting.fold(r)(first(_, r))))
-        store(book)
+      val active = load(toKey(key).copy())
+      EarlyKeys.this.fire(active) ++ {
+        active.firstReadings(early).foreach(r => waiting = Some(waiting.fold(r)(first(_, r))))
+        store(active)
         Iterator.empty
       }
     }

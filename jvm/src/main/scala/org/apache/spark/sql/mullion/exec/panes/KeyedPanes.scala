@@ -8,10 +8,10 @@ import org.apache.spark.sql.types._
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.EarlyFiring
 
-/** What is known of the panes of one key, while a batch works on them. */
-private[exec] trait KeyBook extends WaitingKey {
+/** A key that a batch works on: what is known of its panes. */
+private[exec] trait ActiveKey extends WaitingKey {
 
-  /** When the key's timer in state is due; `KeyBook.NoTimer` where it has none. */
+  /** When the key's timer in state is due; `ActiveKey.NoTimer` where it has none. */
   def timer: Long
 
   /** Whether it has no open pane. */
@@ -26,7 +26,7 @@ private[exec] trait KeyBook extends WaitingKey {
   def stored: (Array[Byte], Array[Byte])
 }
 
-private[exec] object KeyBook {
+private[exec] object ActiveKey {
 
   /** The timer of a key that is not in state: what has one there does not wait for ever. */
   val NoTimer: Long = Long.MinValue
@@ -44,7 +44,7 @@ private[exec] object KeyBook {
   *
   * A key's record is read and written once a batch: see [[KeyRuns]].
   */
-private[exec] abstract class KeyedPanes[B <: KeyBook](
+private[exec] abstract class KeyedPanes[K <: ActiveKey](
     program: WindowProgram,
     clock: BatchClock,
     partition: StatePartition,
@@ -68,53 +68,53 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
   private val timerChanges = new TimerChanges(timers, dueAt, keyTypes.length + 1)
   private lazy val timerToKey = timerAt.toKey
   private val queue = program.rules.early.map { early =>
-    new EarlyKeys[B](early, EarlyKeys.of(program, partition), keyTypes, clock, counts) {
-      override protected def load(key: UnsafeRow): B = KeyedPanes.this.load(key)
-      override protected def fire(book: B): Iterator[InternalRow] = fireEarly(book, early)
-      override protected def store(book: B): Unit = { KeyedPanes.this.store(book); () }
+    new EarlyKeys[K](early, EarlyKeys.of(program, partition), keyTypes, clock, counts) {
+      override protected def load(key: UnsafeRow): K = KeyedPanes.this.load(key)
+      override protected def fire(active: K): Iterator[InternalRow] = fireEarly(active, early)
+      override protected def store(active: K): Unit = { KeyedPanes.this.store(active); () }
     }
   }
-  private val runs = new KeyRuns[B](program.keys, program.partial)(load)
+  private val runs = new KeyRuns[K](program.keys, program.partial)(load)
   // What comes out of the keys that a row shows to be complete.
   private var left = Iterator.empty[InternalRow]
-  private val leaveAll: Iterator[B] => Unit = books => {
-    val first = leave(books.next())
-    left = if (books.hasNext) first ++ books.flatMap(leave) else first
+  private val leaveAll: Iterator[K] => Unit = complete => {
+    val first = leave(complete.next())
+    left = if (complete.hasNext) first ++ complete.flatMap(leave) else first
   }
   private lazy val keyValue = UnsafeProjection.create(keysFamily(program).value)
   private lazy val known = new SpecificInternalRow(keysFamily(program).value)
 
-  /** The book of a key that is in state.
+  /** A key that is in state.
     *
     * @param due
     *   when its timer is due
     * @param panes
-    *   with `beside` what `KeyBook.stored` gave
+    *   with `beside` what `ActiveKey.stored` gave
     */
-  protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], beside: Option[Array[Byte]]): B
+  protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], beside: Option[Array[Byte]]): K
 
-  protected def newBook(key: UnsafeRow): B
+  protected def newKey(key: UnsafeRow): K
 
   /** Applies a partial row. */
-  protected def update(book: B, row: InternalRow): Unit
+  protected def update(active: K, row: InternalRow): Unit
 
   /** What comes out of a key once the batch's rows are applied to it. */
-  protected def applied(book: B): Iterator[InternalRow] = Iterator.empty
+  protected def applied(active: K): Iterator[InternalRow] = Iterator.empty
 
   /** The firing of a partial row that needs no state, if it is such. */
   protected def atOnce(row: InternalRow): Option[InternalRow]
 
   /** Fires what closes of a key, and drops it once that is used up; then what fires on time. */
-  protected def close(book: B): Iterator[InternalRow]
+  protected def close(active: K): Iterator[InternalRow]
 
   /** Fires what of a key fires early. */
-  protected def fireEarly(book: B, early: EarlyFiring): Iterator[InternalRow]
+  protected def fireEarly(active: K, early: EarlyFiring): Iterator[InternalRow]
 
   /** A key's open panes, for a look. */
-  protected def look(book: B, due: Long): Iterator[OpenPane]
+  protected def look(active: K, due: Long): Iterator[OpenPane]
 
-  /** Called with a book once the batch's rows are applied to it, before anything of it closes. */
-  protected def onApplied(book: B): Unit = ()
+  /** Called with a key once the batch's rows are applied to it, before anything of it closes. */
+  protected def onApplied(active: K): Unit = ()
 
   override def add(row: InternalRow): Iterator[InternalRow] = {
     val now = atOnce(row)
@@ -136,29 +136,29 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     timers.scan(Long.MinValue).flatMap(timer => look(load(timerToKey(timer.key).copy()), timer.key.getLong(dueAt)))
 
   /** Takes leave of a key that has all its rows. */
-  private def leave(book: B): Iterator[InternalRow] = {
-    onApplied(book)
+  private def leave(active: K): Iterator[InternalRow] = {
+    onApplied(active)
     // What is due closes here, where the key is at hand, and its timer need not be found.
-    val isDue = !book.isEmpty && clock.closes(book.nextDue)
-    val firings = if (isDue) applied(book) ++ close(book) else applied(book)
+    val isDue = !active.isEmpty && clock.closes(active.nextDue)
+    val firings = if (isDue) applied(active) ++ close(active) else applied(active)
     if (firings.isEmpty) {
-      store(book)
+      store(active)
       Iterator.empty
-    } else firings ++ { store(book); Iterator.empty }
+    } else firings ++ { store(active); Iterator.empty }
   }
 
   private def closing(): Iterator[InternalRow] = {
     timerChanges.flush()
-    new DueKeys[B](timers, dueAt, clock, counts, keyTypes)(timerToKey(_)) {
-      override protected def load(key: UnsafeRow): B = KeyedPanes.this.load(key)
-      override protected def fire(book: B): Iterator[InternalRow] = close(book)
-      override protected def store(book: B): Long = KeyedPanes.this.store(book, hasTimer = false)
+    new DueKeys[K](timers, dueAt, clock, counts, keyTypes)(timerToKey(_)) {
+      override protected def load(key: UnsafeRow): K = KeyedPanes.this.load(key)
+      override protected def fire(active: K): Iterator[InternalRow] = close(active)
+      override protected def store(active: K): Long = KeyedPanes.this.store(active, hasTimer = false)
     }
   }
 
-  private def load(key: UnsafeRow): B = {
+  private def load(key: UnsafeRow): K = {
     val stored = keys.look(key)
-    if (stored eq null) newBook(key)
+    if (stored eq null) newKey(key)
     else read(key, stored.getLong(0), stored.getBinary(1), Option.unless(stored.isNullAt(2))(stored.getBinary(2)))
   }
 
@@ -167,23 +167,23 @@ private[exec] abstract class KeyedPanes[B <: KeyBook](
     * @param hasTimer
     *   whether the timer that it came with is still there
     */
-  private def store(book: B, hasTimer: Boolean = true): Long = {
-    val stays = !book.isEmpty
-    val wasThere = book.timer != KeyBook.NoTimer
-    val due = if (stays) book.nextDue else PaneCounts.Never
-    val timer = if (hasTimer) book.timer else KeyBook.NoTimer
+  private def store(active: K, hasTimer: Boolean = true): Long = {
+    val stays = !active.isEmpty
+    val wasThere = active.timer != ActiveKey.NoTimer
+    val due = if (stays) active.nextDue else PaneCounts.Never
+    val timer = if (hasTimer) active.timer else ActiveKey.NoTimer
     if (!stays || timer != due) {
-      if (timer != KeyBook.NoTimer) timerChanges.remove(timerAt(timer, book.key))
-      if (stays) timerChanges.insert(timerAt(due, book.key))
+      if (timer != ActiveKey.NoTimer) timerChanges.remove(timerAt(timer, active.key))
+      if (stays) timerChanges.insert(timerAt(due, active.key))
     }
     if (stays) {
-      val (panes, beside) = book.stored
+      val (panes, beside) = active.stored
       known.setLong(0, due)
       known.update(1, panes)
       known.update(2, beside)
-      if (wasThere) keys.update(book.key, keyValue(known)) else keys.insert(book.key, keyValue(known))
-    } else if (wasThere) keys.remove(book.key)
-    queue.foreach(_.move(book))
+      if (wasThere) keys.update(active.key, keyValue(known)) else keys.insert(active.key, keyValue(known))
+    } else if (wasThere) keys.remove(active.key)
+    queue.foreach(_.move(active))
     due
   }
 }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.windows.clock.BatchClock
-import dev.mullion.windows.key.{PaneId, SessionSet}
+import dev.mullion.windows.key.{OpenSessions, PaneId}
 import dev.mullion.windows.rules.{EarlyFiring, FiringKind, LatePolicy, SessionRules}
 import dev.mullion.windows.spec.TimeMath
 
@@ -28,7 +28,7 @@ private[exec] final class SessionPanes(
     clock: BatchClock,
     partition: StatePartition,
     counts: PaneCounts
-) extends KeyedPanes[SessionPanes.Book](program, clock, partition, counts) {
+) extends KeyedPanes[SessionPanes.SessionKey](program, clock, partition, counts) {
   import SessionPanes._
 
   private val sums = new PaneSums(program, partition, sessionsFamily(program), accumulators, accumulators.width)
@@ -52,7 +52,7 @@ private[exec] final class SessionPanes(
   }
   // Rows that may be late are put aside whole, and looked at once more when the input is used up. Those that were not
   // late touch what of their key was open before this batch: what is kept for that is part of state, and not the rows'.
-  private val openBefore = new java.util.HashMap[UnsafeRow, SessionSet]()
+  private val openBefore = new java.util.HashMap[UnsafeRow, OpenSessions]()
   private lazy val keyOfAside = UnsafeProjection.create(program.keys, program.lateKey)
 
   override def isLate(row: UnsafeRow): Boolean = {
@@ -63,119 +63,134 @@ private[exec] final class SessionPanes(
     }
   }
 
-  override protected def newBook(key: UnsafeRow): Book =
-    new Book(
+  override protected def newKey(key: UnsafeRow): SessionKey =
+    new SessionKey(
       rules,
       clock,
       key,
-      KeyBook.NoTimer,
-      SessionSet.empty,
-      SessionSet.empty,
+      ActiveKey.NoTimer,
+      OpenSessions.empty,
+      OpenSessions.empty,
       None,
       new SessionSums.InHand(inState, key),
       accumulators
     )
 
-  override protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], beside: Option[Array[Byte]]): Book = {
-    val open = SessionSet.fromBytes(panes, firesOpen, ids)
+  override protected def read(
+      key: UnsafeRow,
+      due: Long,
+      panes: Array[Byte],
+      beside: Option[Array[Byte]]
+  ): SessionKey = {
+    val open = OpenSessions.fromBytes(panes, firesOpen, ids)
     val queued = rules.early.flatMap(open.firstToFire).map(s => (s.eventReading, s.wallReading))
     val held = new SessionSums.InHand(inState, key)
     beside.foreach(held.read(open, _))
-    new Book(rules, clock, key, due, open, SessionSet.fromBytes(panes, firesOpen, ids), queued, held, accumulators)
+    new SessionKey(
+      rules,
+      clock,
+      key,
+      due,
+      open,
+      OpenSessions.fromBytes(panes, firesOpen, ids),
+      queued,
+      held,
+      accumulators
+    )
   }
 
   override protected def atOnce(row: InternalRow): Option[InternalRow] = None
 
-  override protected def update(book: Book, row: InternalRow): Unit = {
+  override protected def update(active: SessionKey, row: InternalRow): Unit = {
     val first = row.getLong(firstAt)
     val end = TimeMath.plus(row.getLong(lastAt), fixedGap.getOrElse(row.getLong(gapAt)))
     val mayBeLate = row.getBoolean(mayBeLateAt)
-    if (!mayBeLate || book.before.touches(first, end)) {
-      if (mayBeLate && rules.late == LatePolicy.Emit) openBefore.put(book.key, book.before)
-      val before = book.open.size
-      merge(book.open, book.sums, book.key, first, end, row)
-      counts.panesOpened += book.open.size - before
+    if (!mayBeLate || active.before.touches(first, end)) {
+      if (mayBeLate && rules.late == LatePolicy.Emit) openBefore.put(active.key, active.before)
+      val before = active.open.size
+      merge(active.open, active.sums, active.key, first, end, row)
+      counts.panesOpened += active.open.size - before
     } else {
       counts.countLate(row.getLong(rowsAt), rules.late)
       rules.late match {
         case LatePolicy.Drop | LatePolicy.Emit         => ()
         case LatePolicy.Reopen | LatePolicy.ReopenEach =>
-          merge(book.reopened, book.sumsReopened, book.key, first, end, row)
+          merge(active.reopened, active.sumsReopened, active.key, first, end, row)
       }
     }
   }
 
   /** Sessions that late rows made: due at once, so they need no state. */
-  private def reopened(book: Book): Iterator[InternalRow] =
-    if (book.reopened.isEmpty) Iterator.empty
+  private def reopened(active: SessionKey): Iterator[InternalRow] =
+    if (active.reopened.isEmpty) Iterator.empty
     else {
-      counts.firedClose += book.reopened.size
-      book.reopened.iterator.map { session =>
+      counts.firedClose += active.reopened.size
+      active.reopened.iterator.map { session =>
         val name = output.nameOfReopened(session.first, session.end, clock.number)
-        fire(book, session, Firing.Close, name, book.sumsReopened.whole(session.first))
+        fire(active, session, Firing.Close, name, active.sumsReopened.whole(session.first))
       }
     }
 
-  override protected def applied(book: Book): Iterator[InternalRow] =
-    if (!rules.refinements.fires) reopened(book)
+  override protected def applied(active: SessionKey): Iterator[InternalRow] =
+    if (!rules.refinements.fires) reopened(active)
     else
-      reopened(book) ++ book.open.iterator.flatMap { session =>
-        rules.afterRows(session.end, session.rows, session.wasOnTime, clock).map(fireOpen(book, session, _))
+      reopened(active) ++ active.open.iterator.flatMap { session =>
+        rules.afterRows(session.end, session.rows, session.wasOnTime, clock).map(fireOpen(active, session, _))
       }
 
-  override protected def close(book: Book): Iterator[InternalRow] = {
+  override protected def close(active: SessionKey): Iterator[InternalRow] = {
     val closing = new Iterator[InternalRow] {
-      override def hasNext: Boolean = !book.open.isEmpty && clock.closes(rules.closeDue(book.open(0).end))
+      override def hasNext: Boolean = !active.open.isEmpty && clock.closes(rules.closeDue(active.open(0).end))
 
       override def next(): InternalRow = {
-        val session = book.open(0)
-        val row = fire(book, session, Firing.Close, book.sums.whole(session.first))
-        book.sums.remove(session.first)
-        book.open.removeFirst()
+        val session = active.open(0)
+        val row = fire(active, session, Firing.Close, active.sums.whole(session.first))
+        active.sums.remove(session.first)
+        active.open.removeFirst()
         counts.panesClosed += 1
         counts.firedClose += 1
         row
       }
     }
-    def endsNow(session: SessionSet.Session) = !session.wasOnTime && rules.isOnTime(session.end, clock)
+    def endsNow(session: OpenSessions.Session) = !session.wasOnTime && rules.isOnTime(session.end, clock)
     if (!rules.refinements.onTime) closing
-    else closing ++ book.open.iterator.filter(endsNow).map(fireOpen(book, _, FiringKind.OnTime))
+    else closing ++ active.open.iterator.filter(endsNow).map(fireOpen(active, _, FiringKind.OnTime))
   }
 
-  override protected def fireEarly(book: Book, early: EarlyFiring): Iterator[InternalRow] =
-    book.open.iterator.filter(_.isDue(early, clock)).map(fireOpen(book, _, FiringKind.Early))
+  override protected def fireEarly(active: SessionKey, early: EarlyFiring): Iterator[InternalRow] =
+    active.open.iterator.filter(_.isDue(early, clock)).map(fireOpen(active, _, FiringKind.Early))
 
-  override protected def look(book: Book, due: Long): Iterator[OpenPane] = book.open.iterator.map { session =>
-    val row = fire(book, session, Firing.Close, book.sums.whole(session.first))
+  override protected def look(active: SessionKey, due: Long): Iterator[OpenPane] = active.open.iterator.map { session =>
+    val row = fire(active, session, Firing.Close, active.sums.whole(session.first))
     OpenPane(row, Option.when(firesOpen)(session.wallReading))
   }
 
-  private def fireOpen(book: Book, session: SessionSet.Session, kind: FiringKind): InternalRow = {
+  private def fireOpen(active: SessionKey, session: OpenSessions.Session, kind: FiringKind): InternalRow = {
     counts.fired(kind)
-    val row = fire(book, session, Firing.of(kind), book.sums.whole(session.first))
+    val row = fire(active, session, Firing.of(kind), active.sums.whole(session.first))
     session.fire(kind, clock)
-    if (!rules.refinements.accumulate) book.sums.clear(session.first)
+    if (!rules.refinements.accumulate) active.sums.clear(session.first)
     row
   }
 
   private def fire(
-      book: Book,
-      session: SessionSet.Session,
+      active: SessionKey,
+      session: OpenSessions.Session,
       firing: UTF8String,
       accumulator: UnsafeRow
   ): InternalRow =
-    fire(book, session, firing, nameOf(session), accumulator)
+    fire(active, session, firing, nameOf(session), accumulator)
 
   private def fire(
-      book: Book,
-      session: SessionSet.Session,
+      active: SessionKey,
+      session: OpenSessions.Session,
       firing: UTF8String,
       name: PaneName,
       accumulator: UnsafeRow
   ): InternalRow =
-    output.fire(book.key, session.first, session.end, firing, session.fired, name, accumulators.load(accumulator))
+    output.fire(active.key, session.first, session.end, firing, session.fired, name, accumulators.load(accumulator))
 
-  private def nameOf(session: SessionSet.Session): PaneName =
+  private def nameOf(session: OpenSessions.Session): PaneName =
     if (!ids) PaneName.none
     else {
       session.name(origin(rules, clock))
@@ -184,7 +199,7 @@ private[exec] final class SessionPanes(
 
   /** Adds a partial row to `open`, and makes one accumulator of those that it touches, in order of time. */
   private def merge(
-      open: SessionSet,
+      open: OpenSessions,
       accumulatorsOf: SessionSums,
       key: UnsafeRow,
       first: Long,
@@ -225,20 +240,20 @@ private[exec] object SessionPanes {
     * @param openBefore
     *   those that were open before this batch, as they were: only rows that may be late have them read
     */
-  final class Book(
+  final class SessionKey(
       rules: SessionRules,
       clock: BatchClock,
       val key: UnsafeRow,
       val timer: Long,
-      val open: SessionSet,
-      openBefore: => SessionSet,
+      val open: OpenSessions,
+      openBefore: => OpenSessions,
       val queued: Option[(Long, Long)],
       val sums: SessionSums.InHand,
       accumulators: Accumulators
-  ) extends KeyBook {
-    lazy val before: SessionSet = openBefore
+  ) extends ActiveKey {
+    lazy val before: OpenSessions = openBefore
     lazy val sumsReopened: SessionSums.InMemory = new SessionSums.InMemory(accumulators)
-    val reopened: SessionSet = SessionSet.empty
+    val reopened: OpenSessions = OpenSessions.empty
 
     override def isEmpty: Boolean = open.isEmpty
 

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.state.records.Family
 import org.apache.spark.unsafe.Platform
 
-import dev.mullion.windows.key.SessionSet
+import dev.mullion.windows.key.OpenSessions
 
 /** The accumulators of one key's sessions, at rest, each by the start of its session. */
 private[exec] trait SessionSums {
@@ -66,7 +66,7 @@ private[exec] object SessionSums {
     private val held = new java.util.ArrayList[Held](1)
 
     /** Takes those of the key's record. */
-    def read(open: SessionSet, bytes: Array[Byte]): Unit = {
+    def read(open: OpenSessions, bytes: Array[Byte]): Unit = {
       val columns = state.accumulators.schema.length
       var at = 4 * (open.size - 1)
       var i = 0
@@ -114,7 +114,7 @@ private[exec] object SessionSums {
     }
 
     /** What goes into the key's record, or null; else all that is held is written. */
-    def leave(open: SessionSet): Array[Byte] = {
+    def leave(open: OpenSessions): Array[Byte] = {
       if (open.size == 1) found(open(0).first)
       // What is not held has a record of its own.
       if (held.size == open.size && (held.size == 1 || heldBytes <= MostBytes)) together(open)
@@ -132,7 +132,7 @@ private[exec] object SessionSums {
       bytes
     }
 
-    private def together(open: SessionSet): Array[Byte] = {
+    private def together(open: OpenSessions): Array[Byte] = {
       var i = 0
       while (i < held.size) {
         val of = held.get(i)

@@ -30,7 +30,7 @@ private[exec] final class SlidingPanes(
     clock: BatchClock,
     partition: StatePartition,
     counts: PaneCounts
-) extends KeyedPanes[SlidingPanes.Book](program, clock, partition, counts) {
+) extends KeyedPanes[SlidingPanes.SlidingKey](program, clock, partition, counts) {
   import SlidingPanes._
 
   private val sums = new PaneSums(program, partition, slicesFamily(program), accumulators, accumulators.width)
@@ -47,12 +47,12 @@ private[exec] final class SlidingPanes(
     if (clock.before == BatchClock.BeforeAllTime) Long.MinValue else rules.firstOpen(clock.before)
   private val firstOpenNow = rules.firstOpen(clock.now)
 
-  override protected def newBook(key: UnsafeRow): Book =
-    new Book(
+  override protected def newKey(key: UnsafeRow): SlidingKey =
+    new SlidingKey(
       rules,
       clock,
       key,
-      KeyBook.NoTimer,
+      ActiveKey.NoTimer,
       SliceSet.empty,
       PaneFirings.empty,
       None,
@@ -61,14 +61,19 @@ private[exec] final class SlidingPanes(
       SliceSet.None
     )
 
-  override protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], firings: Option[Array[Byte]]): Book = {
+  override protected def read(
+      key: UnsafeRow,
+      due: Long,
+      panes: Array[Byte],
+      firings: Option[Array[Byte]]
+  ): SlidingKey = {
     val bytes = ByteBuffer.wrap(panes)
     val known = if (emitsEmpty) bytes.getLong() else SliceSet.None
     val slices = SliceSet.fromBytes(java.util.Arrays.copyOfRange(panes, bytes.position(), panes.length))
     val fired = firings.fold(PaneFirings.empty)(PaneFirings.fromBytes)
     val queued = rules.early.flatMap(fired.firstReadings)
     val open = rules.countWindows(slices, firstOpenBefore)
-    new Book(rules, clock, key, due, slices, fired, queued, open, firstOpenBefore, known)
+    new SlidingKey(rules, clock, key, due, slices, fired, queued, open, firstOpenBefore, known)
   }
 
   /** Late rows that reopen panes need no state: those are due at once. Of windows on a grid each is one pane's. */
@@ -84,58 +89,61 @@ private[exec] final class SlidingPanes(
 
   private def isLate(row: InternalRow): Boolean = reopenedAt.exists(row.getBoolean)
 
-  override protected def update(book: Book, row: InternalRow): Unit = {
+  override protected def update(active: SlidingKey, row: InternalRow): Unit = {
     val ordinal = row.getLong(sliceAt)
-    if (isLate(row)) { book.late.put(ordinal, accumulators.rest(accumulators.open(row)).copy()); () }
+    if (isLate(row)) { active.late.put(ordinal, accumulators.rest(accumulators.open(row)).copy()); () }
     else {
-      val key = timed(ordinal, book.key)
-      if (book.slices.add(ordinal)) slices.insert(key, toState(book, key, ordinal, accumulators.open(row)))
+      val key = timed(ordinal, active.key)
+      if (active.slices.add(ordinal)) slices.insert(key, toState(active, key, ordinal, accumulators.open(row)))
       else {
         val work = accumulators.load(slices.get(key))
         accumulators.add(work, row)
-        slices.update(key, toState(book, key, ordinal, work))
+        slices.update(key, toState(active, key, ordinal, work))
       }
-      if (emitsEmpty) book.know(ordinal)
-      if (firesOpen) book.came += ordinal -> (if (rowsAt < 0) 1L else row.getLong(rowsAt))
+      if (emitsEmpty) active.know(ordinal)
+      if (firesOpen) active.came += ordinal -> (if (rowsAt < 0) 1L else row.getLong(rowsAt))
     }
   }
 
   /** A slice as it is put into state. */
-  private def toState(book: Book, key: UnsafeRow, ordinal: Long, work: InternalRow): UnsafeRow = {
+  private def toState(active: SlidingKey, key: UnsafeRow, ordinal: Long, work: InternalRow): UnsafeRow = {
     val rest = sums.store(key, work)
     if (sums.isTooLarge(rest)) {
       var windows = List.empty[Long]
-      rules.foreachWindow(book.slices, ordinal, firstOpenBefore)(window => windows ::= window)
-      throw sums.tooLarge(rest, windows.lastOption.fold(s"A pane${names.of(book.key)}")(nameOf(book, _)))
+      rules.foreachWindow(active.slices, ordinal, firstOpenBefore)(window => windows ::= window)
+      throw sums.tooLarge(rest, windows.lastOption.fold(s"A pane${names.of(active.key)}")(nameOf(active, _)))
     }
     rest
   }
 
-  private def nameOf(book: Book, window: Long) = names(rules.windowStart(window), rules.windowEnd(window), book.key)
+  private def nameOf(active: SlidingKey, window: Long) =
+    names(rules.windowStart(window), rules.windowEnd(window), active.key)
 
-  override protected def applied(book: Book): Iterator[InternalRow] = {
+  override protected def applied(active: SlidingKey): Iterator[InternalRow] = {
     // Once all rows of the batch are there: which windows hold a row may depend on them.
-    book.came.foreach { case (slice, rows) =>
-      rules.foreachWindow(book.slices, slice, firstOpenBefore)(book.firings.touch(_, rows, clock))
+    active.came.foreach { case (slice, rows) =>
+      rules.foreachWindow(active.slices, slice, firstOpenBefore)(active.firings.touch(_, rows, clock))
     }
-    book.came.clear()
+    active.came.clear()
     val forRows =
       if (!rules.refinements.fires) Iterator.empty
       else {
-        val firing = book.firings.afterRows(rules, clock)
+        val firing = active.firings.afterRows(rules, clock)
         // Of one kind at a time: overlapping windows that fire alike are read in one go.
-        afterRowsKinds.iterator.flatMap(kind => fireOpen(book, firing.collect { case (w, `kind`) => w }.toArray, kind))
+        afterRowsKinds.iterator.flatMap(kind =>
+          fireOpen(active, firing.collect { case (w, `kind`) => w }.toArray, kind)
+        )
       }
-    if (reopenedAt.isEmpty) forRows else reopened(book) ++ forRows
+    if (reopenedAt.isEmpty) forRows else reopened(active) ++ forRows
   }
 
   /** The windows about late rows, of late rows alone. */
-  private def reopened(book: Book): Iterator[InternalRow] = {
+  private def reopened(active: SlidingKey): Iterator[InternalRow] = {
     val fold = accumulators.newFold
-    val rows = book.late.entrySet.iterator.asScala.buffered
-    counts.firedClose += book.late.size
+    val rows = active.late.entrySet.iterator.asScala.buffered
+    counts.firedClose += active.late.size
     // The keys are read ahead of the rows of their windows.
-    book.late.keySet.toArray(Array.empty[java.lang.Long]).iterator.map { window =>
+    active.late.keySet.toArray(Array.empty[java.lang.Long]).iterator.map { window =>
       fold.evictBefore(rules.firstSlice(window))
       while (rows.hasNext && rows.head.getKey <= rules.lastSlice(window)) {
         val row = rows.next()
@@ -143,80 +151,82 @@ private[exec] final class SlidingPanes(
       }
       val sum = accumulators.load(fold.sum.getOrElse(throw new IllegalStateException(s"no row at $window")).copy())
       val (start, end) = (rules.windowStart(window), rules.windowEnd(window))
-      output.fire(book.key, start, end, Firing.Close, 0, output.nameOfReopened(start, end, clock.number), sum)
+      output.fire(active.key, start, end, Firing.Close, 0, output.nameOfReopened(start, end, clock.number), sum)
     }
   }
 
-  override protected def close(book: Book): Iterator[InternalRow] = {
+  override protected def close(active: SlidingKey): Iterator[InternalRow] = {
     val windows =
-      if (emitsEmpty) book.allFrom(firstOpenBefore, firstOpenNow)
-      else windowsFrom(book, firstOpenBefore, w => clock.closes(rules.windowCloseDue(w)))
+      if (emitsEmpty) active.allFrom(firstOpenBefore, firstOpenNow)
+      else windowsFrom(active, firstOpenBefore, w => clock.closes(rules.windowCloseDue(w)))
     counts.panesClosed +=
-      rules.countWindows(book.slices, firstOpenBefore) - rules.countWindows(book.slices, firstOpenNow)
+      rules.countWindows(active.slices, firstOpenBefore) - rules.countWindows(active.slices, firstOpenNow)
     counts.firedClose += windows.length
-    fire(book, windows, Firing.Close) ++ {
-      dropClosed(book)
+    fire(active, windows, Firing.Close) ++ {
+      dropClosed(active)
       if (rules.refinements.onTime)
-        fireOpen(book, book.firings.onTime(firstOpenNow, rules, clock), FiringKind.OnTime)
+        fireOpen(active, active.firings.onTime(firstOpenNow, rules, clock), FiringKind.OnTime)
       else Iterator.empty
     }
   }
 
-  override protected def fireEarly(book: Book, early: EarlyFiring): Iterator[InternalRow] = {
-    book.openFrom = firstOpenNow
-    fireOpen(book, book.firings.due(early, clock), FiringKind.Early)
+  override protected def fireEarly(active: SlidingKey, early: EarlyFiring): Iterator[InternalRow] = {
+    active.openFrom = firstOpenNow
+    fireOpen(active, active.firings.due(early, clock), FiringKind.Early)
   }
 
-  private def fireOpen(book: Book, windows: Array[Long], kind: FiringKind): Iterator[InternalRow] = {
+  private def fireOpen(active: SlidingKey, windows: Array[Long], kind: FiringKind): Iterator[InternalRow] = {
     counts.fired(kind, windows.length.toLong)
-    fire(book, windows, Firing.of(kind)) ++ {
-      windows.foreach(book.firings.fire(_, kind, clock))
+    fire(active, windows, Firing.of(kind)) ++ {
+      windows.foreach(active.firings.fire(_, kind, clock))
       Iterator.empty
     }
   }
 
   /** Windows before the one that the timer is for have closed, though their last slices are still there for later ones.
     */
-  override protected def look(book: Book, due: Long): Iterator[OpenPane] = {
+  override protected def look(active: SlidingKey, due: Long): Iterator[OpenPane] = {
     val first =
-      if (!firesOpen) rules.windowThatCloses(due) else if (book.firings.isEmpty) SliceSet.None else book.firings.first
-    val windows = windowsFrom(book, first, _ => true)
-    fire(book, windows, Firing.Close).zip(windows.iterator).map { case (row, window) =>
-      OpenPane(row, book.firings.firedAt(window))
+      if (!firesOpen) rules.windowThatCloses(due)
+      else if (active.firings.isEmpty) SliceSet.None
+      else active.firings.first
+    val windows = windowsFrom(active, first, _ => true)
+    fire(active, windows, Firing.Close).zip(windows.iterator).map { case (row, window) =>
+      OpenPane(row, active.firings.firedAt(window))
     }
   }
 
-  override protected def onApplied(book: Book): Unit =
-    counts.panesOpened += rules.countWindows(book.slices, book.openFrom) - book.open
+  override protected def onApplied(active: SlidingKey): Unit =
+    counts.panesOpened += rules.countWindows(active.slices, active.openFrom) - active.open
 
   /** Removes the slices whose last pane has closed. */
-  private def dropClosed(book: Book): Unit = {
+  private def dropClosed(active: SlidingKey): Unit = {
     val live = rules.firstSlice(firstOpenNow)
-    var ordinal = if (book.slices.isEmpty) SliceSet.None else book.slices.first
+    var ordinal = if (active.slices.isEmpty) SliceSet.None else active.slices.first
     while (ordinal < live) {
-      sums.drop(timed(ordinal, book.key))
-      slices.remove(timed(ordinal, book.key))
-      ordinal = book.slices.atOrAfter(ordinal + 1)
+      sums.drop(timed(ordinal, active.key))
+      slices.remove(timed(ordinal, active.key))
+      ordinal = active.slices.atOrAfter(ordinal + 1)
     }
-    book.slices.removeBefore(live)
-    book.firings.removeBefore(firstOpenNow)
-    book.openFrom = firstOpenNow
-    book.known = Math.max(book.known, firstOpenNow)
+    active.slices.removeBefore(live)
+    active.firings.removeBefore(firstOpenNow)
+    active.openFrom = firstOpenNow
+    active.known = Math.max(active.known, firstOpenNow)
   }
 
   /** The windows from `first` on that hold rows, as long as `wanted`. */
-  private def windowsFrom(book: Book, first: Long, wanted: Long => Boolean): Array[Long] = {
+  private def windowsFrom(active: SlidingKey, first: Long, wanted: Long => Boolean): Array[Long] = {
     val windows = Array.newBuilder[Long]
-    var window = rules.nextWindow(book.slices, first)
+    var window = rules.nextWindow(active.slices, first)
     while (window != SliceSet.None && wanted(window)) {
       windows += window
-      window = rules.nextWindow(book.slices, window + 1)
+      window = rules.nextWindow(active.slices, window + 1)
     }
     windows.result()
   }
 
   /** One firing for each of `windows`, which are in order of time; each slice is read once. */
-  private def fire(book: Book, windows: Array[Long], firing: UTF8String): Iterator[InternalRow] = {
+  private def fire(active: SlidingKey, windows: Array[Long], firing: UTF8String): Iterator[InternalRow] = {
     // Windows that share slices, or border on each other, are read in one go, and what lies between others is not.
     val runs = Seq.newBuilder[Array[Long]]
     var from = 0
@@ -226,13 +236,13 @@ private[exec] final class SlidingPanes(
         from = i + 1
       }
     }
-    runs.result().iterator.flatMap(fireRun(book, _, firing))
+    runs.result().iterator.flatMap(fireRun(active, _, firing))
   }
 
-  private def fireRun(book: Book, windows: Array[Long], firing: UTF8String): Iterator[InternalRow] = {
+  private def fireRun(active: SlidingKey, windows: Array[Long], firing: UTF8String): Iterator[InternalRow] = {
     val fold = accumulators.newFold
     val last = TimeMath.plus(rules.lastSlice(windows.last), 1)
-    val scan = slices.range(timed(rules.firstSlice(windows.head), book.key).copy(), timed(last, book.key))
+    val scan = slices.range(timed(rules.firstSlice(windows.head), active.key).copy(), timed(last, active.key))
     val ordered = scan.buffered
     val fired = windows.iterator.map { window =>
       fold.evictBefore(rules.firstSlice(window))
@@ -241,13 +251,13 @@ private[exec] final class SlidingPanes(
         fold.push(slice.key.getLong(ordinalAt), sums.whole(slice.key, slice.value).copy())
       }
       val sum = fold.sum.getOrElse {
-        if (!emitsEmpty) throw new IllegalStateException(s"window $window of ${book.slices} is empty")
+        if (!emitsEmpty) throw new IllegalStateException(s"window $window of ${active.slices} is empty")
         accumulators.empty.copy()
       }
-      if (sums.isTooLarge(sum)) throw sums.tooLarge(sum, nameOf(book, window))
-      val index = if (firesOpen) book.firings.fired(window) else 0
+      if (sums.isTooLarge(sum)) throw sums.tooLarge(sum, nameOf(active, window))
+      val index = if (firesOpen) active.firings.fired(window) else 0
       val work = accumulators.load(sum)
-      output.fire(book.key, rules.windowStart(window), rules.windowEnd(window), firing, index, work)
+      output.fire(active.key, rules.windowStart(window), rules.windowEnd(window), firing, index, work)
     }
     fired ++ { scan.close(); Iterator.empty }
   }
@@ -271,7 +281,7 @@ private[exec] object SlidingPanes {
     * @param known
     *   where windows without rows close too, the first that is still to close; none for a key that is new
     */
-  final class Book(
+  final class SlidingKey(
       rules: SlicedRules,
       clock: BatchClock,
       val key: UnsafeRow,
@@ -282,7 +292,7 @@ private[exec] object SlidingPanes {
       val open: Long,
       var openFrom: Long,
       var known: Long
-  ) extends KeyBook {
+  ) extends ActiveKey {
     private def emitsEmpty = rules.refinements.empty
 
     /** Notes a row, from whose first open window on the key is known. */

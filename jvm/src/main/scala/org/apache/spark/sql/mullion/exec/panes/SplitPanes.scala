@@ -9,7 +9,7 @@ import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrd
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
-import dev.mullion.windows.key.{ArrivalPane, SplitBook}
+import dev.mullion.windows.key.{ArrivalPane, UnsplitRows}
 
 /** What a program needs to know beside, where a function splits global windows.
   *
@@ -82,19 +82,19 @@ private[exec] final class SplitPanes(
   override def openPanes(): Iterator[OpenPane] = keys.fold(Iterator.empty[OpenPane]) { family =>
     family.all().flatMap { record =>
       val buffer = new Buffer(record.key.copy(), Some(Stored(record.value)))
-      buffer.book.open.iterator.map(pane => OpenPane(fire(buffer, pane), rows = Some(pane.end - pane.start)))
+      buffer.unsplit.open.iterator.map(pane => OpenPane(fire(buffer, pane), rows = Some(pane.end - pane.start)))
     }
   }
 
   private def answered(buffer: Buffer, answer: SplitAnswer): Iterator[InternalRow] = {
     val indices = answer match {
       case SplitAnswer.At(indices) =>
-        SplitBook.wrong(indices, buffer.book.buffered).foreach(what => throw wrong(buffer, what))
+        UnsplitRows.wrong(indices, buffer.unsplit.buffered).foreach(what => throw wrong(buffer, what))
         indices
       case SplitAnswer.Wrong(what)         => throw wrong(buffer, what)
       case SplitAnswer.Failed(what, trace) => throw failed(buffer, what, trace)
     }
-    buffer.book.closes(indices).iterator.map { pane =>
+    buffer.unsplit.closes(indices).iterator.map { pane =>
       counts.firedClose += 1
       counts.panesClosed += 1
       counts.panesOpened += 1
@@ -111,7 +111,7 @@ private[exec] final class SplitPanes(
     var at = pane.start
     while (at < pane.end) {
       number.update(0, at)
-      update(work, numbered(buffer.all((at - buffer.book.start).toInt), number))
+      update(work, numbered(buffer.all((at - buffer.unsplit.start).toInt), number))
       at += 1
     }
     output.fire(buffer.key, pane.start, pane.end, Firing.Close, 0, work)
@@ -124,7 +124,7 @@ private[exec] final class SplitPanes(
 
   private def wrong(buffer: Buffer, what: String) = MullionException.functionFailed(
     s"${asked(buffer)} $what. Have it return the indices of the buffer at which new windows start, ascending, each from 0 " +
-      s"to ${buffer.book.buffered}, the length of the buffer; [] or None splits nothing."
+      s"to ${buffer.unsplit.buffered}, the length of the buffer; [] or None splits nothing."
   )
 
   private def failed(buffer: Buffer, what: String, trace: String) = MullionException.functionFailed(
@@ -133,7 +133,7 @@ private[exec] final class SplitPanes(
   )
 
   private def asked(buffer: Buffer) = {
-    val n = buffer.book.buffered
+    val n = buffer.unsplit.buffered
     s"The function ${splits.by.name} of Global.split, asked about ${if (n == 1) "1 row" else s"$n rows"} buffered" +
       s"${names.of(buffer.key)},"
   }
@@ -160,21 +160,21 @@ private[exec] final class SplitPanes(
 
   /** What is buffered of a key: what is in state, then what came in this batch. */
   private final class Buffer(val key: UnsafeRow, stored: Option[Stored]) {
-    private val before = stored.fold(SplitBook.empty)(_.book)
+    private val before = stored.fold(UnsplitRows.empty)(_.unsplit)
     private var bytes = stored.fold(0L)(_.bytes)
     private val fresh = mutable.ArrayBuffer.empty[UnsafeRow]
 
     /** The numbers of the rows that pieces in state begin with. */
     private val begins = mutable.ArrayBuffer.empty[Long]
 
-    def book: SplitBook = before.taken(fresh.length.toLong)
+    def unsplit: UnsplitRows = before.taken(fresh.length.toLong)
 
     def offset: Int = before.buffered.toInt
 
     def add(row: UnsafeRow): Unit = {
       fresh += row
       bytes += BufferedRows.bytesOf(row)
-      program.limit.check(bytes, names(before.start, book.rows, key), limited)
+      program.limit.check(bytes, names(before.start, unsplit.rows, key), limited)
     }
 
     lazy val all: IndexedSeq[UnsafeRow] = {
@@ -193,7 +193,7 @@ private[exec] final class SplitPanes(
 
     /** Writes what stays when the buffer has been split. */
     def leave(indices: Array[Long]): Unit = for (pieces <- this.pieces; keys <- this.keys) {
-      val after = book.after(indices)
+      val after = unsplit.after(indices)
       counts.panesOpened += after.open.size - before.open.size
       val cut = begins.takeWhile(_ < after.start)
       cut.foreach(first => pieces.remove(pieceKey(first, key)))
@@ -238,9 +238,9 @@ private[exec] object SplitPanes {
   )
 
   /** What state says of a key. */
-  private final case class Stored(book: SplitBook, bytes: Long)
+  private final case class Stored(unsplit: UnsplitRows, bytes: Long)
 
   private object Stored {
-    def apply(value: UnsafeRow): Stored = new Stored(SplitBook(value.getLong(0), value.getLong(1)), value.getLong(2))
+    def apply(value: UnsafeRow): Stored = new Stored(UnsplitRows(value.getLong(0), value.getLong(1)), value.getLong(2))
   }
 }

@@ -16,9 +16,9 @@ import dev.mullion.windows.sets.SliceSet
   * @param filled
   *   the slots that hold rows
   * @param openFrom
-  *   the first window that was open when the book was written
+  *   the first window that was open when this was written
   */
-final class AlignedBook(
+final class AlignedPanesOfKey(
     rules: AlignedRules,
     byPane: Boolean,
     counted: Boolean,
@@ -27,7 +27,7 @@ final class AlignedBook(
     filled: SliceSet,
     firings: FiringCounts,
     openFrom: Long
-) extends ArrivalBook {
+) extends PanesOfKey {
   import rules.grid
 
   private var first = 0L
@@ -91,7 +91,7 @@ final class AlignedBook(
   // Windows close in order, so what only windows up to this one need is no longer needed.
   override def forget(pane: ArrivalPane): Array[Long] = {
     val until = if (byPane) pane.id + 1 else grid.firstSlice(pane.id + 1)
-    val free = if (filled.isEmpty) ArrivalBook.none else filledIn(filled.first, until - 1)
+    val free = if (filled.isEmpty) PanesOfKey.none else filledIn(filled.first, until - 1)
     filled.removeBefore(until)
     firings.removeBefore(pane.id + 1)
     free
@@ -141,9 +141,9 @@ final class AlignedBook(
   private def pane(window: Long) = ArrivalPane(window, grid.windowStart(window), grid.windowEnd(window))
 }
 
-object AlignedBook {
-  def empty(rules: AlignedRules, byPane: Boolean, counted: Boolean, clock: KeyClock): AlignedBook =
-    new AlignedBook(
+object AlignedPanesOfKey {
+  def empty(rules: AlignedRules, byPane: Boolean, counted: Boolean, clock: KeyClock): AlignedPanesOfKey =
+    new AlignedPanesOfKey(
       rules,
       byPane,
       counted,
@@ -163,7 +163,7 @@ object AlignedBook {
       counted: Boolean,
       clock: KeyClock,
       bytes: Array[Byte]
-  ): AlignedBook = {
+  ): AlignedPanesOfKey = {
     val buffer = ByteBuffer.wrap(bytes)
     if (clock.isOwn) clock.now = buffer.getLong
     val openFrom = buffer.getLong
@@ -171,7 +171,7 @@ object AlignedBook {
     val slots = new Array[Byte](buffer.getInt)
     buffer.get(slots)
     val firings = FiringCounts.from(buffer, byWall(rules, clock))
-    new AlignedBook(rules, byPane, counted, clock, rows, SliceSet.fromBytes(slots), firings, openFrom)
+    new AlignedPanesOfKey(rules, byPane, counted, clock, rows, SliceSet.fromBytes(slots), firings, openFrom)
   }
 
   /** Whether panes may fire early by the wall clock, too. */

@@ -2,14 +2,14 @@ package dev.mullion.windows.key
 
 import munit.FunSuite
 
-class SplitBookSuite extends FunSuite {
-  private val buffer = SplitBook(start = 10L, rows = 16L)
+class UnsplitRowsSuite extends FunSuite {
+  private val buffer = UnsplitRows(start = 10L, rows = 16L)
 
   private def closes(indices: Long*) = buffer.closes(indices.toArray).map(pane => pane.start -> pane.end)
 
   test("what comes before the first index is a window, and what follows the last one stays") {
     assertEquals(closes(2L, 5L), Seq(10L -> 12L, 12L -> 15L))
-    assertEquals(buffer.after(Array(2L, 5L)), SplitBook(15L, 16L))
+    assertEquals(buffer.after(Array(2L, 5L)), UnsplitRows(15L, 16L))
     assertEquals(buffer.after(Array(2L, 5L)).open, Some(ArrivalPane(15L, 15L, 16L)))
   }
 
@@ -27,11 +27,11 @@ class SplitBookSuite extends FunSuite {
   test("no indices split nothing") {
     assertEquals(closes(), Nil)
     assertEquals(buffer.after(Array.empty[Long]), buffer)
-    assertEquals(SplitBook.empty.taken(3L).open, Some(ArrivalPane(0L, 0L, 3L)))
+    assertEquals(UnsplitRows.empty.taken(3L).open, Some(ArrivalPane(0L, 0L, 3L)))
   }
 
   test("indices that are outside of the buffer or do not ascend are named") {
-    def wrong(indices: Long*) = SplitBook.wrong(indices.toArray, 5L)
+    def wrong(indices: Long*) = UnsplitRows.wrong(indices.toArray, 5L)
 
     assertEquals(wrong(0L, 3L, 5L), None)
     assertEquals(wrong(), None)

@@ -36,7 +36,7 @@ object Fate {
 /** A pane of one key.
   *
   * @param id
-  *   what its key's book knows it by
+  *   what its [[PanesOfKey]] knows it by
   */
 final case class ArrivalPane(id: Long, start: Long, end: Long)
 
@@ -51,9 +51,9 @@ final case class ArrivalPane(id: Long, start: Long, end: Long)
   *
   * Mutable, one per key being worked on; `toBytes` is its form in state.
   */
-abstract class ArrivalBook {
+abstract class PanesOfKey {
 
-  /** How many rows of the key came before the next one, as far as the book goes back. */
+  /** How many rows of the key came before the next one, as far as is known. */
   def number: Long
 
   /** The panes that close before `row` is taken. */
@@ -66,7 +66,7 @@ abstract class ArrivalBook {
   def slots: Array[Long]
 
   /** Slots that became one with the first slot of the row just taken, in order of time. */
-  def merged: Array[Long] = ArrivalBook.none
+  def merged: Array[Long] = PanesOfKey.none
 
   /** The panes of the row just taken, in order of their starts. */
   def touched: Iterator[ArrivalPane]
@@ -83,8 +83,8 @@ abstract class ArrivalBook {
   /** Where the rows of a pane are kept. */
   def slotsOf(pane: ArrivalPane): Array[Long]
 
-  /** Whether a slot came into being since the book was read, so that there is nothing of it in state: `false` where
-    * that is not known.
+  /** Whether a slot came into being since this was read, so that there is nothing of it in state: `false` where that is
+    * not known.
     */
   def isNew(slot: Long): Boolean
 
@@ -127,7 +127,7 @@ abstract class ArrivalBook {
   def toBytes: Array[Byte]
 }
 
-object ArrivalBook {
+object PanesOfKey {
   val none: Array[Long] = Array.emptyLongArray
 }
 

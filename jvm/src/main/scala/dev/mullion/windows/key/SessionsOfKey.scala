@@ -19,20 +19,20 @@ import dev.mullion.windows.spec.TimeMath
   * @param kept
   *   the slots of each open session, by its start
   */
-final class SessionBook(
+final class SessionsOfKey(
     rules: SessionRules,
     joins: Boolean,
     counted: Boolean,
     ids: SessionIds,
     clock: KeyClock,
     private var rows: Long,
-    sessions: SessionSet,
-    before: SessionSet,
+    sessions: OpenSessions,
+    before: OpenSessions,
     kept: java.util.HashMap[Long, Array[Long]]
-) extends ArrivalBook {
+) extends PanesOfKey {
   private val rowsBefore = rows
-  private var current = Option.empty[SessionSet.Session]
-  private var joined = ArrivalBook.none
+  private var current = Option.empty[OpenSessions.Session]
+  private var joined = PanesOfKey.none
 
   override def number: Long = rows
 
@@ -56,14 +56,14 @@ final class SessionBook(
     var touched = Vector.empty[Array[Long]]
     val session = sessions.add(first, end, 1L, clock.reading) { start => touched = touched :+ kept.remove(start) }
     val own = if (touched.isEmpty) Array(rows) else touched.iterator.flatten.toArray
-    joined = if (joins) own.drop(1) else ArrivalBook.none
+    joined = if (joins) own.drop(1) else PanesOfKey.none
     kept.put(session.first, if (joins) own.take(1) else own)
     if (ids.atOnce) session.name(originOf(rows - rowsBefore))
     current = Some(session)
     rows += 1
   }
 
-  override def slots: Array[Long] = current.fold(ArrivalBook.none)(s => kept.get(s.first).take(1))
+  override def slots: Array[Long] = current.fold(PanesOfKey.none)(s => kept.get(s.first).take(1))
 
   override def merged: Array[Long] = joined
 
@@ -139,12 +139,12 @@ final class SessionBook(
     java.util.Arrays.copyOf(buffer.array, buffer.position())
   }
 
-  private def all: Iterator[SessionSet.Session] = (0 until sessions.size).iterator.map(sessions(_))
+  private def all: Iterator[OpenSessions.Session] = (0 until sessions.size).iterator.map(sessions(_))
 
-  private def session(of: ArrivalPane): Option[SessionSet.Session] =
+  private def session(of: ArrivalPane): Option[OpenSessions.Session] =
     current.filter(_.first == of.start).orElse(all.find(_.first == of.start))
 
-  private def pane(session: SessionSet.Session) = ArrivalPane(session.first, session.first, session.end)
+  private def pane(session: OpenSessions.Session) = ArrivalPane(session.first, session.first, session.end)
 }
 
 /** Whether sessions have ids, and how they get them.
@@ -160,9 +160,19 @@ object SessionIds {
   val none: SessionIds = SessionIds(kept = false, atOnce = false, 0L)
 }
 
-object SessionBook {
-  def empty(rules: SessionRules, joins: Boolean, counted: Boolean, ids: SessionIds, clock: KeyClock): SessionBook =
-    new SessionBook(rules, joins, counted, ids, clock, 0L, SessionSet.empty, SessionSet.empty, new java.util.HashMap())
+object SessionsOfKey {
+  def empty(rules: SessionRules, joins: Boolean, counted: Boolean, ids: SessionIds, clock: KeyClock): SessionsOfKey =
+    new SessionsOfKey(
+      rules,
+      joins,
+      counted,
+      ids,
+      clock,
+      0L,
+      OpenSessions.empty,
+      OpenSessions.empty,
+      new java.util.HashMap()
+    )
 
   /** @param clock
     *   the clock of the key, from what state says of it
@@ -174,19 +184,19 @@ object SessionBook {
       ids: SessionIds,
       clock: KeyClock,
       bytes: Array[Byte]
-  ): SessionBook = {
+  ): SessionsOfKey = {
     val buffer = ByteBuffer.wrap(bytes)
     if (clock.isOwn) clock.now = buffer.getLong
     val rows = buffer.getLong
     val open = new Array[Byte](buffer.getInt)
     buffer.get(open)
-    val sessions = SessionSet.fromBytes(open, counted, ids.kept)
+    val sessions = OpenSessions.fromBytes(open, counted, ids.kept)
     val kept = new java.util.HashMap[Long, Array[Long]]()
     sessions.foreach { s =>
       val slots = Array.fill(Varint.getSigned(buffer).toInt)(Varint.getSigned(buffer))
       kept.put(s.first, slots)
     }
-    val before = SessionSet.fromBytes(open, counted, ids.kept)
-    new SessionBook(rules, joins, counted, ids, clock, rows, sessions, before, kept)
+    val before = OpenSessions.fromBytes(open, counted, ids.kept)
+    new SessionsOfKey(rules, joins, counted, ids, clock, rows, sessions, before, kept)
   }
 }

@@ -8,12 +8,12 @@ import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.FiringKind
 
 /** Sessions against their definition: the pieces that are left when all that touch are joined. */
-class SessionSetSuite extends ScalaCheckSuite {
+class OpenSessionsSuite extends ScalaCheckSuite {
   private val clock = BatchClock(before = 10, now = 20, wall = 30, rowsCame = true)
 
-  private def spans(set: SessionSet): Seq[(Long, Long)] = (0 until set.size).map(i => (set(i).first, set(i).end))
+  private def spans(set: OpenSessions): Seq[(Long, Long)] = (0 until set.size).map(i => (set(i).first, set(i).end))
 
-  private def add(set: SessionSet, first: Long, end: Long): Seq[Long] = {
+  private def add(set: OpenSessions, first: Long, end: Long): Seq[Long] = {
     val absorbed = Seq.newBuilder[Long]
     set.add(first, end, 1, clock)(absorbed += _)
     absorbed.result()
@@ -30,7 +30,7 @@ class SessionSetSuite extends ScalaCheckSuite {
 
   property("sessions are the pieces, joined where they touch, in whatever order they came") {
     forAll(pieces) { added =>
-      val set = SessionSet.empty
+      val set = OpenSessions.empty
       added.foreach { case (first, end) => add(set, first, end) }
       assertEquals(spans(set), joined(added))
     }
@@ -38,14 +38,14 @@ class SessionSetSuite extends ScalaCheckSuite {
 
   property("a set comes back from bytes as it was, and all its sessions are old") {
     forAll(pieces, Gen.oneOf(true, false)) { (added, firings) =>
-      val set = SessionSet.empty
+      val set = OpenSessions.empty
       added.foreach { case (first, end) => add(set, first, end) }
       if (!set.isEmpty) set(0).fire(FiringKind.Early, clock)
-      val read = SessionSet.fromBytes(set.toBytes(firings), firings)
+      val read = OpenSessions.fromBytes(set.toBytes(firings), firings)
       assertEquals(spans(read), spans(set))
       read.foreach(s => assert(s.isOld))
       if (firings) {
-        def noted(of: SessionSet) =
+        def noted(of: OpenSessions) =
           (0 until of.size).map(of(_)).map(s => (s.fired, s.eventReading, s.wallReading, s.rows))
         assertEquals(noted(read), noted(set))
       }
@@ -55,7 +55,7 @@ class SessionSetSuite extends ScalaCheckSuite {
   property("sessions that close leave the others as they were, whatever is added after them") {
     val steps = Gen.listOf(Gen.zip(Gen.choose(-200L, 200L), Gen.choose(1L, 20L), Gen.oneOf(true, false, false)))
     forAll(steps) { all =>
-      val set = SessionSet.empty
+      val set = OpenSessions.empty
       var model = Seq.empty[(Long, Long)]
       all.foreach { case (at, gap, closes) =>
         add(set, at, at + gap)
@@ -65,14 +65,14 @@ class SessionSetSuite extends ScalaCheckSuite {
           model = model.tail
         }
         assertEquals(spans(set), model)
-        assertEquals(spans(SessionSet.fromBytes(set.toBytes(false), false)), model)
+        assertEquals(spans(OpenSessions.fromBytes(set.toBytes(false), false)), model)
         assertEquals(set.isEmpty, model.isEmpty)
       }
     }
   }
 
   test("a million sessions of a key close in the time of a million") {
-    val set = SessionSet.empty
+    val set = OpenSessions.empty
     (0L until 1000000L).foreach(i => set.add(3 * i, 3 * i + 1, 1, clock)(_ => ()))
     (0L until 1000000L).foreach { i =>
       assert(set(0).first == 3 * i)
@@ -83,7 +83,7 @@ class SessionSetSuite extends ScalaCheckSuite {
 
   property("a span touches what it would be joined with") {
     forAll(pieces, Gen.choose(-220L, 220L), Gen.choose(0L, 20L)) { (added, at, length) =>
-      val set = SessionSet.empty
+      val set = OpenSessions.empty
       added.foreach { case (first, end) => add(set, first, end) }
       val touched = spans(set).filter { case (first, end) => first <= at + length && at <= end }
       assertEquals(set.touches(at, at + length), touched.nonEmpty)
@@ -92,7 +92,7 @@ class SessionSetSuite extends ScalaCheckSuite {
   }
 
   test("a row exactly at the end of a session joins it, and one a microsecond later does not") {
-    val set = SessionSet.empty
+    val set = OpenSessions.empty
     add(set, 0, 10)
     assertEquals(add(set, 10, 20), Seq(0L))
     assertEquals(add(set, 21, 31), Nil)
@@ -100,9 +100,9 @@ class SessionSetSuite extends ScalaCheckSuite {
   }
 
   test("of sessions that become one, the earliest that was open before the batch goes on") {
-    def twoOld = SessionSet.fromBytes(
+    def twoOld = OpenSessions.fromBytes(
       {
-        val set = SessionSet.empty
+        val set = OpenSessions.empty
         add(set, 10, 20)
         add(set, 40, 50)
         set(0).fire(FiringKind.Early, clock)
@@ -122,9 +122,9 @@ class SessionSetSuite extends ScalaCheckSuite {
   }
 
   test("a new session that swallows an old one goes on as the old one") {
-    val set = SessionSet.fromBytes(
+    val set = OpenSessions.fromBytes(
       {
-        val old = SessionSet.empty
+        val old = OpenSessions.empty
         add(old, 40, 50)
         old(0).fire(FiringKind.Early, clock)
         old.toBytes(withFirings = true)
@@ -138,11 +138,11 @@ class SessionSetSuite extends ScalaCheckSuite {
   }
 
   test("a session has been on time at the end that it has, in whatever order rows made it grow") {
-    def onTime(ends: (Long, Long)*): SessionSet = {
-      val set = SessionSet.empty
+    def onTime(ends: (Long, Long)*): OpenSessions = {
+      val set = OpenSessions.empty
       ends.foreach { case (first, end) => add(set, first, end) }
       set.foreach(_.fire(FiringKind.OnTime, clock))
-      SessionSet.fromBytes(set.toBytes(withFirings = true), withFirings = true)
+      OpenSessions.fromBytes(set.toBytes(withFirings = true), withFirings = true)
     }
     val cases = Seq(
       (Seq((10L, 20L)), Seq((5L, 15L), (12L, 20L)), true),

@@ -9,46 +9,46 @@ import dev.mullion.windows.rules.{AlignedRules, LatePolicy, SessionRules}
 import dev.mullion.windows.sets.SlotSizes
 import dev.mullion.windows.spec.{AlignedWindow, CountWindow, GlobalTrigger, SessionWindow}
 
-/** What the books of keys decide, row by row, against windows worked out one by one. */
-class ArrivalBookSuite extends ScalaCheckSuite {
-  import ArrivalBookSuite._
+/** What is decided for a key, row by row, against windows worked out one by one. */
+class PanesOfKeySuite extends ScalaCheckSuite {
+  import PanesOfKeySuite._
 
   property("a counted row is in the windows that hold its number, and the last row of a window closes it") {
     forAll(Gen.choose(1L, 6L), Gen.choose(1L, 6L), Gen.choose(1, 40), Gen.oneOf(true, false)) {
       (size: Long, every: Long, rows: Int, byPane: Boolean) =>
         val window = CountWindow(size, every)
-        val grid = CountBook.grid(window)
-        var book = new CountBook(window, grid, byPane, 0L)
+        val grid = CountPanesOfKey.grid(window)
+        var panes = new CountPanesOfKey(window, grid, byPane, 0L)
         val kept = scala.collection.mutable.Map.empty[Long, Seq[Long]].withDefaultValue(Nil)
         (0 until rows).foreach { n =>
           val starts = (0L to n by every).filter(start => n < start + size)
-          val fate = book.take(new Arriving())
+          val fate = panes.take(new Arriving())
           assertEquals(fate, if (starts.isEmpty) Fate.InNoWindow else Fate.InPanes)
           if (starts.nonEmpty) {
-            book.slots.foreach(slot => kept(slot) = kept(slot) :+ n.toLong)
-            assertEquals(book.touched.map(_.start).toSeq, starts)
+            panes.slots.foreach(slot => kept(slot) = kept(slot) :+ n.toLong)
+            assertEquals(panes.touched.map(_.start).toSeq, starts)
           }
-          book.closes().foreach { pane =>
+          panes.closes().foreach { pane =>
             assertEquals(pane.end, n + 1L)
-            assertEquals(book.slotsOf(pane).toSeq.flatMap(kept(_)), pane.start until pane.end)
-            book.forget(pane).foreach(kept.remove)
+            assertEquals(panes.slotsOf(pane).toSeq.flatMap(kept(_)), pane.start until pane.end)
+            panes.forget(pane).foreach(kept.remove)
           }
           val open = (0L to n by every).filter(start => start + size > n + 1)
-          assertEquals(book.open.map(_.start).toSeq, open)
-          assertEquals(kept.keySet.toSet, open.flatMap(s => book.slotsOf(ArrivalPane(s / every, s, s + size))).toSet)
-          if (n % 3 == 0) book = CountBook.fromBytes(window, grid, byPane, book.toBytes)
+          assertEquals(panes.open.map(_.start).toSeq, open)
+          assertEquals(kept.keySet.toSet, open.flatMap(s => panes.slotsOf(ArrivalPane(s / every, s, s + size))).toSet)
+          if (n % 3 == 0) panes = CountPanesOfKey.fromBytes(window, grid, byPane, panes.toBytes)
         }
     }
   }
 
   test("a global window closes after so many rows, after a condition, and before a change") {
     def closesOf(trigger: GlobalTrigger, rows: Seq[Arriving]): Seq[(Long, Long)] = {
-      var book = GlobalBook.empty(trigger)
+      var panes = GlobalPaneOfKey.empty(trigger)
       rows.flatMap { row =>
-        val before = book.closesBefore(row).map { p => book.forget(p); (p.start, p.end) }.toList
-        book.take(row)
-        val after = book.closes().map { p => book.forget(p); (p.start, p.end) }.toList
-        book = GlobalBook.fromBytes(trigger, book.toBytes)
+        val before = panes.closesBefore(row).map { p => panes.forget(p); (p.start, p.end) }.toList
+        panes.take(row)
+        val after = panes.closes().map { p => panes.forget(p); (p.start, p.end) }.toList
+        panes = GlobalPaneOfKey.fromBytes(trigger, panes.toBytes)
         before ++ after
       }
     }
@@ -59,7 +59,7 @@ class ArrivalBookSuite extends ScalaCheckSuite {
   }
 
   test("a window that begins with the first row ever does not close before it") {
-    assert(GlobalBook.empty(GlobalTrigger.Changes).closesBefore(new Arriving(mark = "a".getBytes)).isEmpty)
+    assert(GlobalPaneOfKey.empty(GlobalTrigger.Changes).closesBefore(new Arriving(mark = "a".getBytes)).isEmpty)
   }
 
   property(
@@ -69,32 +69,33 @@ class ArrivalBookSuite extends ScalaCheckSuite {
     forAll(Gen.choose(1L, 9L), Gen.choose(1L, 9L), Gen.choose(0L, 5L), Gen.choose(0L, 5L), times) {
       (size: Long, slide: Long, delay: Long, lateness: Long, rows: List[Long]) =>
         val rules = AlignedRules(AlignedWindow.sliding(size, slide), lateness, None, LatePolicy.Drop)
-        var book = AlignedBook.empty(rules, byPane = false, counted = false, KeyClock.ofKey(delay, Long.MinValue))
+        var panes =
+          AlignedPanesOfKey.empty(rules, byPane = false, counted = false, KeyClock.ofKey(delay, Long.MinValue))
         var clock = Long.MinValue
         var open = Set.empty[Long]
         rows.foreach { ts =>
           val starts = startsOf(size, slide, ts).toSet
           val wanted = starts.filterNot(start => clock != Long.MinValue && start + size + lateness <= clock)
           clock = Math.max(clock, ts - delay)
-          val fate = book.take(new Arriving(time = ts))
+          val fate = panes.take(new Arriving(time = ts))
           assertEquals(
             fate,
             if (starts.isEmpty) Fate.InNoWindow else if (wanted.isEmpty) Fate.Late else Fate.InPanes
           )
-          if (fate == Fate.InPanes) assertEquals(book.touched.map(_.start).toSet, wanted)
+          if (fate == Fate.InPanes) assertEquals(panes.touched.map(_.start).toSet, wanted)
           open ++= wanted
           val (closed, left) = open.partition(_ + size + lateness <= clock)
-          val closing = book.closes().map { p => book.forget(p); p.start }.toList
+          val closing = panes.closes().map { p => panes.forget(p); p.start }.toList
           assertEquals(closing, closed.toList.sorted)
           open = left
-          book = AlignedBook.fromBytes(
+          panes = AlignedPanesOfKey.fromBytes(
             rules,
             byPane = false,
             counted = false,
             KeyClock.ofKey(delay, Long.MinValue),
-            book.toBytes
+            panes.toBytes
           )
-          assertEquals(book.open.map(_.start).toList, open.toList.sorted)
+          assertEquals(panes.open.map(_.start).toList, open.toList.sorted)
         }
     }
   }
@@ -109,14 +110,14 @@ class ArrivalBookSuite extends ScalaCheckSuite {
 
   test("sessions that become one are kept in one slot, or beside each other") {
     val first = BatchClock(BatchClock.BeforeAllTime, 0L, wall = 0L, rowsCame = true)
-    def book(joins: Boolean) = {
+    def panes(joins: Boolean) = {
       val rules = SessionRules(SessionWindow(Some(10L)), 0L, None, LatePolicy.Drop)
       val of =
-        SessionBook.empty(rules, joins, counted = false, SessionIds.none, KeyClock.ofStream(first))
+        SessionsOfKey.empty(rules, joins, counted = false, SessionIds.none, KeyClock.ofStream(first))
       Seq(20L, 40L, 60L).foreach(ts => of.take(new Arriving(time = ts)))
       of.take(new Arriving(time = 30L))
       of.take(new Arriving(time = 50L))
-      SessionBook.fromBytes(
+      SessionsOfKey.fromBytes(
         rules,
         joins,
         counted = false,
@@ -125,11 +126,11 @@ class ArrivalBookSuite extends ScalaCheckSuite {
         of.toBytes
       ) -> of
     }
-    val (joined, live) = book(joins = true)
+    val (joined, live) = panes(joins = true)
     assertEquals(joined.open.toSeq, Seq(ArrivalPane(20L, 20L, 70L)))
     assertEquals(joined.slotsOf(joined.open.next()).toSeq, Seq(0L))
     assertEquals(live.merged.toSeq, Seq(2L))
-    val (beside, _) = book(joins = false)
+    val (beside, _) = panes(joins = false)
     assertEquals(beside.slotsOf(beside.open.next()).toSeq, Seq(0L, 1L, 2L))
   }
 
@@ -149,7 +150,7 @@ class ArrivalBookSuite extends ScalaCheckSuite {
   }
 }
 
-object ArrivalBookSuite {
+object PanesOfKeySuite {
   private def startsOf(size: Long, slide: Long, ts: Long): Seq[Long] =
     Iterator.iterate(Math.floorDiv(ts, slide) * slide)(_ - slide).takeWhile(_ > ts - size).toSeq
 }

@@ -17,8 +17,8 @@ import dev.mullion.windows.sets.Varint
   *
   * Mutable, one per key being worked on; `toBytes`/`fromBytes` is its form in state. Times are microseconds.
   */
-final class SessionSet private (private val sessions: java.util.ArrayList[SessionSet.Session]) {
-  import SessionSet.Session
+final class OpenSessions private (private val sessions: java.util.ArrayList[OpenSessions.Session]) {
+  import OpenSessions.Session
 
   // Where the first one is: those before it are gone. To move all others up for each that closes took a key of a
   // hundred thousand sessions most of its time.
@@ -143,7 +143,7 @@ final class SessionSet private (private val sessions: java.util.ArrayList[Sessio
     }
 }
 
-object SessionSet {
+object OpenSessions {
 
   /** An open session.
     *
@@ -179,7 +179,7 @@ object SessionSet {
     def name(origin: Long): Unit = if (id eq PaneId.none) id = PaneId(first, origin)
 
     /** Only of what has an id somebody may know. */
-    private[SessionSet] def takeIn(other: Session): Unit = if (other.id ne PaneId.none)
+    private[OpenSessions] def takeIn(other: Session): Unit = if (other.id ne PaneId.none)
       merged = (merged ++ (other.id +: other.merged)).sortWith(_ isBefore _)
 
     /** Whether it fires early in the batch of `clock`. */
@@ -197,14 +197,14 @@ object SessionSet {
     }
 
     /** After `on_time` it fires for its rows, and not at intervals. */
-    private[SessionSet] def waits(early: EarlyFiring): Boolean = !wasOnTime && (early.unchanged || rows > 0)
+    private[OpenSessions] def waits(early: EarlyFiring): Boolean = !wasOnTime && (early.unchanged || rows > 0)
 
     override def toString: String = s"[$first, $end)"
   }
 
-  def empty: SessionSet = new SessionSet(new java.util.ArrayList())
+  def empty: OpenSessions = new OpenSessions(new java.util.ArrayList())
 
-  def fromBytes(bytes: Array[Byte], withFirings: Boolean, withIds: Boolean = false): SessionSet = {
+  def fromBytes(bytes: Array[Byte], withFirings: Boolean, withIds: Boolean = false): OpenSessions = {
     val set = empty
     val buffer = ByteBuffer.wrap(bytes)
     var previous = 0L

@@ -18,12 +18,12 @@ import dev.mullion.windows.spec.GlobalTrigger
   * @param mark
   *   the value that rows of the window have, if a change of it closes the window
   */
-final class GlobalBook(
+final class GlobalPaneOfKey(
     trigger: GlobalTrigger,
     private var rows: Long,
     private var start: Long,
     private var mark: Array[Byte]
-) extends ArrivalBook {
+) extends PanesOfKey {
   private val before = rows
   private var closesNow = false
   private var firing = false
@@ -43,7 +43,7 @@ final class GlobalBook(
       case GlobalTrigger.Every(n) => rows - start >= n
       case GlobalTrigger.When     => row.closes
       case GlobalTrigger.Changes  => false
-      // The function sees all rows of a batch at once: see SplitBook.
+      // The function sees all rows of a batch at once: see UnsplitRows.
       case GlobalTrigger.Split(_) => throw new IllegalStateException("a function does not close windows row by row")
     }
     Fate.InPanes
@@ -82,14 +82,14 @@ final class GlobalBook(
   private def pane = ArrivalPane(start, start, rows)
 }
 
-object GlobalBook {
-  def empty(trigger: GlobalTrigger): GlobalBook = new GlobalBook(trigger, 0L, 0L, Array.emptyByteArray)
+object GlobalPaneOfKey {
+  def empty(trigger: GlobalTrigger): GlobalPaneOfKey = new GlobalPaneOfKey(trigger, 0L, 0L, Array.emptyByteArray)
 
-  def fromBytes(trigger: GlobalTrigger, bytes: Array[Byte]): GlobalBook = {
+  def fromBytes(trigger: GlobalTrigger, bytes: Array[Byte]): GlobalPaneOfKey = {
     val buffer = ByteBuffer.wrap(bytes)
     val (rows, start) = (buffer.getLong, buffer.getLong)
     val mark = new Array[Byte](buffer.remaining)
     buffer.get(mark)
-    new GlobalBook(trigger, rows, start, mark)
+    new GlobalPaneOfKey(trigger, rows, start, mark)
   }
 }

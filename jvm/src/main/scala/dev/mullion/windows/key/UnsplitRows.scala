@@ -15,10 +15,10 @@ package dev.mullion.windows.key
   * @param rows
   *   how many rows of the key came
   */
-final case class SplitBook(start: Long, rows: Long) {
+final case class UnsplitRows(start: Long, rows: Long) {
   def buffered: Long = rows - start
 
-  def taken(more: Long): SplitBook = copy(rows = rows + more)
+  def taken(more: Long): UnsplitRows = copy(rows = rows + more)
 
   /** The buffer, as a pane that is open. */
   def open: Option[ArrivalPane] = Option.when(buffered > 0)(ArrivalPane(start, start, rows))
@@ -30,11 +30,11 @@ final case class SplitBook(start: Long, rows: Long) {
   }
 
   /** What is left then. */
-  def after(indices: Array[Long]): SplitBook = indices.lastOption.fold(this)(last => copy(start = start + last))
+  def after(indices: Array[Long]): UnsplitRows = indices.lastOption.fold(this)(last => copy(start = start + last))
 }
 
-object SplitBook {
-  val empty: SplitBook = SplitBook(0L, 0L)
+object UnsplitRows {
+  val empty: UnsplitRows = UnsplitRows(0L, 0L)
 
   /** What is wrong with indices at which a buffer of so many rows is to be split, if anything is. */
   def wrong(indices: Array[Long], buffered: Long): Option[String] = {

@@ -12,8 +12,8 @@ import dev.mullion.windows.spec.{AlignedWindow, CountWindow, EvenGrid, SliceGrid
   * @param byPane
   *   whether each pane is kept in a slot of its own
   */
-final class CountBook(window: CountWindow, grid: SliceGrid, byPane: Boolean, private var rows: Long)
-    extends ArrivalBook {
+final class CountPanesOfKey(window: CountWindow, grid: SliceGrid, byPane: Boolean, private var rows: Long)
+    extends PanesOfKey {
   import window.{every, size}
 
   private val before = rows
@@ -75,9 +75,9 @@ final class CountBook(window: CountWindow, grid: SliceGrid, byPane: Boolean, pri
   private def upTo(from: Long, to: Long): Array[Long] = Array.range(0, (to - from + 1).toInt).map(from + _)
 }
 
-object CountBook {
+object CountPanesOfKey {
   def grid(window: CountWindow): SliceGrid = new EvenGrid(AlignedWindow.sliding(window.size, window.every))
 
-  def fromBytes(window: CountWindow, grid: SliceGrid, byPane: Boolean, bytes: Array[Byte]): CountBook =
-    new CountBook(window, grid, byPane, ByteBuffer.wrap(bytes).getLong)
+  def fromBytes(window: CountWindow, grid: SliceGrid, byPane: Boolean, bytes: Array[Byte]): CountPanesOfKey =
+    new CountPanesOfKey(window, grid, byPane, ByteBuffer.wrap(bytes).getLong)
 }
