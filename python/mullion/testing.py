@@ -32,8 +32,9 @@ class ClockedQuery:
     """A running query over ``panes``, with its output in memory.
 
     Its clock is Spark's own trigger clock: batch timestamps, and all that is read from them, follow it. It starts at
-    ``start_ms`` milliseconds since the epoch and only :meth:`advance` moves it. With the ``checkpoint`` of a query that
-    was stopped it goes on where that one ended. Errors of the query are raised by :meth:`settle`.
+    ``start_ms`` milliseconds since the epoch and only :meth:`advance` moves it. Its first batch waits until it is
+    first asked for anything, so rows that come before the first :meth:`settle` are in it. With the ``checkpoint`` of a
+    query that was stopped it goes on where that one ended. Errors of the query are raised by :meth:`settle`.
     """
 
     def __init__(

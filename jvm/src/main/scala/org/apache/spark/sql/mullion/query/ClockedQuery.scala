@@ -1,15 +1,27 @@
 package org.apache.spark.sql.mullion.query
 
+import java.util.concurrent.CountDownLatch
+import java.util.concurrent.atomic.AtomicBoolean
+
 import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
 import org.apache.spark.sql.classic.{DataFrame, Dataset}
 import org.apache.spark.sql.execution.streaming.sources.MemorySink
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
-import org.apache.spark.util.ManualClock
+import org.apache.spark.util.{ManualClock, UninterruptibleThread}
 
 /** A streaming query whose clock a test moves, with its output in memory: for tests of ours and of our users'. The
   * clock is Spark's own trigger clock, so batch timestamps and all that is read from them follow it.
+  *
+  * Its first batch waits until it is asked for anything, so that rows written after the start are always in it: a query
+  * with a tick source would otherwise run a batch without rows, or not, by which of the two came first.
   */
-final class ClockedQuery private (val query: StreamingQuery, sink: MemorySink, clock: ManualClock, panes: DataFrame) {
+final class ClockedQuery private (started: StreamingQuery, sink: MemorySink, clock: HeldClock, panes: DataFrame) {
+
+  /** Spark's own query. */
+  def query: StreamingQuery = {
+    clock.release()
+    started
+  }
 
   /** The query's clock, in milliseconds since the epoch. */
   def timeMs: Long = clock.getTimeMillis()
@@ -33,7 +45,26 @@ final class ClockedQuery private (val query: StreamingQuery, sink: MemorySink, c
     panes.sparkSession.createDataFrame(rows, panes.schema)
   }
 
-  def stop(): Unit = query.stop()
+  /** Ends it; a query that was asked for nothing has run no batch. */
+  def stop(): Unit = started.stop()
+}
+
+/** A clock that holds the thread of a query until it is released. Spark reads it once to say when the query started,
+  * which `start` waits for, and from then on for its batches.
+  */
+final private class HeldClock(startMs: Long) extends ManualClock(startMs) {
+
+  private val saysWhenItStarted = new AtomicBoolean(true)
+  private val released = new CountDownLatch(1)
+
+  def release(): Unit = released.countDown()
+
+  override def getTimeMillis(): Long = {
+    // A query runs its batches in such a thread.
+    val ofQuery = Thread.currentThread().isInstanceOf[UninterruptibleThread]
+    if (ofQuery && !saysWhenItStarted.getAndSet(false)) released.await()
+    super.getTimeMillis()
+  }
 }
 
 object ClockedQuery {
@@ -41,7 +72,7 @@ object ClockedQuery {
   /** Starts a query over `panes` with its clock at `startMs` (milliseconds since the epoch). */
   def start(panes: Dataset[_], checkpoint: String, outputMode: String, startMs: Long): ClockedQuery = {
     val sink = new MemorySink
-    val clock = new ManualClock(startMs)
+    val clock = new HeldClock(startMs)
     val query = panes.sparkSession.streams.startQuery(
       userSpecifiedName = None,
       userSpecifiedCheckpointLocation = Some(checkpoint),
