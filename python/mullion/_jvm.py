@@ -399,7 +399,7 @@ def read_panes(
     """The open panes of a checkpoint; the aggregates' code comes from ``panes`` where it is given."""
     jvm = facade(spark)
     if window is not None:
-        return _dataframe(jvm.readPanesBetween(_internal(spark, "_jsparkSession"), checkpoint, which, window), spark)
+        return _dataframe(jvm.readBranchPanes(_internal(spark, "_jsparkSession"), checkpoint, which, window), spark)
     if panes is None:
         return _dataframe(jvm.readPanes(_internal(spark, "_jsparkSession"), checkpoint, which), spark)
     return _dataframe(jvm.readPanesOf(_internal(panes, "_jdf"), checkpoint, which), spark)

@@ -152,8 +152,8 @@ object Facade {
     * @param operator
     *   the number of the functions' operator, or -1 if there is one of these
     */
-  def readPanesBetween(spark: SparkSession, checkpoint: String, operator: Int, window: String): DataFrame =
-    PanesReader.readBetween(Classic.session(spark), checkpoint, operator, window)
+  def readBranchPanes(spark: SparkSession, checkpoint: String, operator: Int, window: String): DataFrame =
+    PanesReader.readBranch(Classic.session(spark), checkpoint, operator, window)
 
   /** The same, with the aggregates of the query's own DataFrame: for those that have no text in SQL. */
   def readPanesOf(panes: DataFrame, checkpoint: String, operator: Int): DataFrame =

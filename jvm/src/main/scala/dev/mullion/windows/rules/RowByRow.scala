@@ -2,8 +2,8 @@ package dev.mullion.windows.rules
 
 import dev.mullion.windows.spec.Duration
 
-/** What is asked of panes whose rows are worked on one by one, in order of arrival: there is no partial aggregation
-  * then, since it would lose that order.
+/** What panes do whose rows are worked on one by one, in order of arrival: there is no partial aggregation then, since
+  * it would lose that order.
   *
   * @param running
   *   whether each row fires each of its panes, with what the pane holds just after it

@@ -68,18 +68,18 @@ object WindowedBuilder {
           "F.count('*').alias('n')."
       )
     val spark = df.sparkSession
-    val held = options.collect.fold(aggregates)(c => Seq(RowsAsked.collect(df, window, timeNamed, c)))
+    val held = options.collect.fold(aggregates)(c => Seq(RowByRowBuilder.collect(df, window, timeNamed, c)))
     val aggregate = analysedAggregate(df, by, held)
     // Windows of row numbers have no clock, and without a time named others have the wall clock.
     val timeExpression =
       timeNamed.getOrElse(if (isNumbered) Literal(None.orNull, TimestampType) else CurrentTimestamp())
-    val triggerExpression = RowsAsked.trigger(df, window, options.trigger)
-    val splitColumns = RowsAsked.splitColumns(df, window, options)
+    val triggerExpression = RowByRowBuilder.trigger(df, window, options.trigger)
+    val splitColumns = RowByRowBuilder.splitColumns(df, window, options)
     val delay = options.time.filterNot(_ => isNumbered).fold(Metadata.empty)(timeMetadata(df, _))
     def delayUs =
       if (delay.contains(EventTimeWatermark.delayKey)) TimeMath.fromMillis(delay.getLong(EventTimeWatermark.delayKey))
       else 0L
-    val oneByOne = RowsAsked(window, options, delayUs)
+    val oneByOne = RowByRowBuilder(window, options, delayUs)
     DedupeBy.check(window, options)
     val gapExpression = options.gap.map(SessionGap(df, _))
     val (grouping, expressions, allResults) = parts(aggregate)

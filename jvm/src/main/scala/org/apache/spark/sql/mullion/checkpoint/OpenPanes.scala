@@ -74,7 +74,7 @@ object OpenPanes {
       running: Option[StreamExecution]
   ): DataFrame = spark.withActive {
     val (state, program) = PanesReader.found(spark, checkpoint, operator, panes, window)
-    val clocks = Clocks(spark, checkpoint, state, running, isBetween = window.isDefined)
+    val clocks = Clocks(spark, checkpoint, state, running, isBranch = window.isDefined)
     val windows: Seq[(Option[String], WindowProgram, Option[TogetherWindow])] = program match {
       case one: WindowProgram       => Seq((None, one, None))
       case several: TogetherProgram => several.windows.map(w => (Some(w.name), w.program, Some(w)))
@@ -118,7 +118,7 @@ object OpenPanes {
     val windowAt = counted.keys.length
     val hasRows = counted.results.nonEmpty
     val paneWidth = PaneColumns.paneType(window.rules.refinements.ids).length
-    val why = new Why(window.rules, window.rows.flatMap(_.asked.delayByKey), clocks)
+    val why = new Why(window.rules, window.rows.flatMap(_.byRow.delayByKey), clocks)
     val opener = state.opener(spark, program.state, program.families)
     val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
     val rows = spark.sparkContext.parallelize(0 until state.partitions, state.partitions).mapPartitions { partitions =>
@@ -135,15 +135,15 @@ object OpenPanes {
             .map { open =>
               val fired = open.row.getStruct(windowAt + 1, paneWidth).getInt(1)
               val bounds = open.row.getStruct(windowAt, 2)
-              val told = why(bounds.getLong(1), open)
+              val reason = why(bounds.getLong(1), open)
               val held = if (hasRows) Some(open.row.getLong(windowAt + 2)) else open.rows
               val values = keyAt.zip(types).map { case (at, of) => open.row.get(at, of) } ++ Seq[Any](
                 bounds,
-                orNull(told.closesAt),
-                UTF8String.fromString(told.clock),
-                orNull(told.clockAt),
-                UTF8String.fromString(told.waitsFor),
-                told.heldBy.map(UTF8String.fromString).orNull,
+                orNull(reason.closesAt),
+                UTF8String.fromString(reason.clock),
+                orNull(reason.clockAt),
+                UTF8String.fromString(reason.waitsFor),
+                reason.heldBy.map(UTF8String.fromString).orNull,
                 fired,
                 orNull(open.firedAt.filter(_ => fired > 0)),
                 orNull(held)
@@ -197,7 +197,7 @@ object OpenPanes {
         checkpoint: String,
         state: OperatorState[OperatorHeader],
         running: Option[StreamExecution],
-        isBetween: Boolean
+        isBranch: Boolean
     ): Clocks = {
       val home = new Path(checkpoint)
       val (batch, commit) = new CommitLog(spark, new Path(home, "commits").toString).getLatest().get
@@ -205,7 +205,7 @@ object OpenPanes {
       val executed = running.flatMap(query => Option(query.lastExecution))
       val operator = executed.toSeq
         .flatMap(_.executedPlan.collect { case exec: WindowExec => exec })
-        .find(!isBetween && _.stateInfo.exists(_.operatorId == state.operator))
+        .find(!isBranch && _.stateInfo.exists(_.operatorId == state.operator))
       // An operator after another of ours has a clock that is behind the stream's, by the other's lateness.
       val behindMs = for {
         exec <- operator
@@ -228,7 +228,7 @@ object OpenPanes {
     }
   }
 
-  private final case class Told(
+  private final case class Reason(
       closesAt: Option[Long],
       clock: String,
       clockAt: Option[Long],
@@ -239,8 +239,8 @@ object OpenPanes {
   /** Why a pane is open, in words. */
   private final class Why(rules: PaneRules, delayByKey: Option[Long], clocks: Clocks) extends Serializable {
 
-    def apply(end: Long, pane: OpenPane): Told = rules match {
-      case numbered: NumberedRules     => Told(None, "rows of its key", None, rowsFor(numbered, end, pane), rowsOfKey)
+    def apply(end: Long, pane: OpenPane): Reason = rules match {
+      case numbered: NumberedRules     => Reason(None, "rows of its key", None, rowsFor(numbered, end, pane), rowsOfKey)
       case _ if rules.onProcessingTime => byWallClock(rules.closeDue(end))
       case _ if delayByKey.isDefined   => byKeysClock(rules.closeDue(end), pane.clock)
       case _                           => byEventClock(rules.closeDue(end))
@@ -259,28 +259,34 @@ object OpenPanes {
     private def more(end: Long, pane: OpenPane): String =
       pane.rowsToCome.fold("the row that completes it")(n => s"$n more row${if (n == 1) "" else "s"} of its key")
 
-    private def byWallClock(due: Long): Told = {
+    private def byWallClock(due: Long): Reason = {
       val waits =
         if (clocks.wall >= due) next
         else if (clocks.isRunning) s"${Duration.describe(due - clocks.wall)} of wall time"
         else s"${Duration.describe(due - clocks.wall)} of wall time from its last batch, and for the query to run"
-      Told(Some(due), "processing time", Some(clocks.wall), waits, None)
+      Reason(Some(due), "processing time", Some(clocks.wall), waits, None)
     }
 
-    private def byKeysClock(due: Long, own: Option[Long]): Told = {
+    private def byKeysClock(due: Long, own: Option[Long]): Reason = {
       val at = own.filter(_ != BatchClock.BeforeAllTime)
       val waits =
         at.fold("a row of its key")(now => s"${Duration.describe(due - now)} of event time, in rows of its key")
-      Told(Some(due), "event time of its key", at, waits, rowsOfKey)
+      Reason(Some(due), "event time of its key", at, waits, rowsOfKey)
     }
 
-    private def byEventClock(due: Long): Told = {
+    private def byEventClock(due: Long): Reason = {
       val waits =
         if (clocks.event >= due) next
         else if (clocks.event == 0L) "rows: no clock has been seen yet"
         else s"${Duration.describe(due - clocks.event)} of event time"
       val idle = clocks.idleAfter.fold("")(after => s", or for no row to come for ${Duration.describe(after)}")
-      Told(Some(due), "event time", Some(clocks.event), if (clocks.event >= due) waits else waits + idle, clocks.heldBy)
+      Reason(
+        Some(due),
+        "event time",
+        Some(clocks.event),
+        if (clocks.event >= due) waits else waits + idle,
+        clocks.heldBy
+      )
     }
 
     private def next = if (clocks.isRunning) "the next batch" else "the next batch, once the query runs"

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.mullion.builders.{RowsAsked, TogetherBuilder, WindowOptions, WindowedBuilder}
+import org.apache.spark.sql.mullion.builders.{RowByRowBuilder, TogetherBuilder, WindowOptions, WindowedBuilder}
 import org.apache.spark.sql.mullion.exec.panes.{OperatorProgram, PaneCounts}
 import org.apache.spark.sql.mullion.expressions.{CustomRanges, UnknownSplit}
 import org.apache.spark.sql.mullion.plan.{Shown, TogetherPlan, WindowStrategy, WindowedAggregate, WindowsTogether}
@@ -46,7 +46,7 @@ object PanesReader {
   }
 
   /** Of a window between the stages of functions with state. */
-  def readBetween(spark: SparkSession, checkpoint: String, operator: Int, window: String): DataFrame =
+  def readBranch(spark: SparkSession, checkpoint: String, operator: Int, window: String): DataFrame =
     read(spark, StateReader.locateWindow(spark, checkpoint, operator, window))
 
   private def read(spark: SparkSession, state: OperatorState[OperatorHeader]): DataFrame = spark.withActive {
@@ -96,10 +96,10 @@ object PanesReader {
     val empty =
       spark.createDataFrame(
         new java.util.ArrayList[org.apache.spark.sql.Row](),
-        schema.add(RowsAsked.eventTime, TimestampType)
+        schema.add(RowByRowBuilder.eventTime, TimestampType)
       )
     val options = WindowOptions(
-      time = Option.unless(header.clock == PaneClock.ProcessingTime.name)(expr(RowsAsked.eventTime)),
+      time = Option.unless(header.clock == PaneClock.ProcessingTime.name)(expr(RowByRowBuilder.eventTime)),
       gap = header.window.gapByRow.map(expr),
       // Open panes know their ranges; what computed them may be a function that is not here.
       ranges = header.window.ranges.map(_ => CustomRanges.none),

@@ -11,7 +11,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.execution.streaming.state.StateStoreId
-import org.apache.spark.sql.mullion.python.{StatefulHeader, WindowPlace}
+import org.apache.spark.sql.mullion.python.{BranchState, StatefulHeader}
 import org.apache.spark.sql.mullion.query.{CheckpointFiles, WatermarkNote}
 import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
@@ -238,8 +238,8 @@ object Recovery {
         StatefulHeader.read(operatorRoot, hadoopConf).map(_.state)
       state.contains(StateChoice.Memory.name)
     }
-    val between = ours.find(id => WindowPlace.all(new Path(root, id.toString), hadoopConf).nonEmpty)
-    between.foreach { id =>
+    val branched = ours.find(id => BranchState.all(new Path(root, id.toString), hadoopConf).nonEmpty)
+    branched.foreach { id =>
       throw MullionException.unsupported(
         s"In $home operator $id has windows between functions, whose state in memory cannot go back with theirs. Start the " +
           "query with a new checkpointLocation, and a new place for what it puts out."

@@ -4,7 +4,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
-import org.apache.spark.sql.mullion.python.{StatefulHeader, WindowPlace}
+import org.apache.spark.sql.mullion.python.{BranchState, StatefulHeader}
 import org.apache.spark.sql.mullion.python.state.KeyedState
 import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
@@ -33,15 +33,15 @@ object StateReader {
     val of = OperatorState.locate(spark, checkpoint, operator, kind)
     val hadoopConf = spark.sessionState.newHadoopConf()
     val root = new Path(of.root, of.operator.toString)
-    val places = WindowPlace.all(root, hadoopConf)
-    val folder = WindowPlace.folderOf(root, window)
+    val branches = BranchState.all(root, hadoopConf)
+    val folder = BranchState.folderOf(root, window)
     val found = for {
-      place <- places.find(_.name == window)
-      header <- OperatorHeader.read(new Path(folder, place.number.toString), hadoopConf)
-      version = place.versionAfter(of.version - 1) if version > 0
-    } yield OperatorState(folder.toString, place.number, header, place.partitions, version, None)
+      branch <- branches.find(_.name == window)
+      header <- OperatorHeader.read(new Path(folder, branch.number.toString), hadoopConf)
+      version = branch.versionAfter(of.version - 1) if version > 0
+    } yield OperatorState(folder.toString, branch.number, header, branch.partitions, version, None)
     found.filter(_.header.state != StateChoice.Memory.name).getOrElse {
-      val known = if (places.isEmpty) "none" else places.map(place => s"'${place.name}'").mkString(", ")
+      val known = if (branches.isEmpty) "none" else branches.map(branch => s"'${branch.name}'").mkString(", ")
       throw MullionException.invalid(
         s"There is no window '$window' in $checkpoint whose open panes could be read; there is $known. Those of windows that " +
           "have not run yet or are in memory cannot be."

@@ -48,7 +48,7 @@ import dev.mullion.windows.spec.TimeMath
   * here.
   *
   * @param since
-  *   the batch in which its state begins, if it stands between stages; see `WindowBetweenExec`
+  *   the batch in which its state begins, if it is that of a branch; see `BranchExec`
   */
 final class WindowExec(
     func: (Any, Iterator[Any], LogicalGroupState[Any]) => Iterator[Any],
@@ -124,8 +124,16 @@ final class WindowExec(
       skipEmittingInitialStateKeys: Boolean,
       child: SparkPlan
   ): WindowExec = {
-    val told =
-      WindowExec.told(session, program, stateInfo, since, batchTimestampMs, eventTimeWatermarkForLateEvents, child)
+    val childForBatch =
+      WindowExec.childForBatch(
+        session,
+        program,
+        stateInfo,
+        since,
+        batchTimestampMs,
+        eventTimeWatermarkForLateEvents,
+        child
+      )
     new WindowExec(
       func,
       keyDeserializer,
@@ -147,7 +155,7 @@ final class WindowExec(
       initialState,
       hasInitialState,
       skipEmittingInitialStateKeys,
-      told,
+      childForBatch,
       program,
       since
     )
@@ -273,7 +281,7 @@ final class WindowExec(
     else Some(TimeMath.toMillis(program.outputWatermark(TimeMath.fromMillis(inputWatermarkMs))))
 
   /** What Spark would have an operator check that it knows of. */
-  def checkBetween(hadoopConf: Configuration): Unit = {
+  def checkBranch(hadoopConf: Configuration): Unit = {
     validateAndMaybeEvolveStateSchema(hadoopConf, batch(getStateInfo), stateSchemaVersion = 2)
     ()
   }
@@ -354,7 +362,7 @@ final class WindowExec(
     longMetric("rowsLate") += counts.rowsLate
     longMetric("rowsWithoutTime") += counts.rowsWithoutTime
     longMetric("rowsInNoWindow") += counts.rowsInNoWindow
-    if (rows.asked.running) longMetric("firingsRunning") += counts.firedRunning
+    if (rows.byRow.running) longMetric("firingsRunning") += counts.firedRunning
   }
 
   private def lateRows: Option[LateRows] = Option.when(program.late.nonEmpty) {
@@ -389,26 +397,26 @@ object WindowExec {
   def apply(program: OperatorProgram, child: SparkPlan): WindowExec =
     made(program, None, None, None, None, None, child)
 
-  /** One between stages, which has told the nodes below it already. */
-  def between(program: OperatorProgram, told: BatchBetween, child: SparkPlan): WindowExec = made(
+  /** That of a branch, in a batch that the nodes below it know already. */
+  def ofBranch(program: OperatorProgram, batch: BranchBatch, child: SparkPlan): WindowExec = made(
     program,
-    Some(told.info),
-    Some(told.since),
-    Some(told.batchTimestampMs),
-    Some(told.lateEventsMs),
-    Some(told.evictionMs),
+    Some(batch.info),
+    Some(batch.since),
+    Some(batch.batchTimestampMs),
+    Some(batch.lateEventsMs),
+    Some(batch.evictionMs),
     child
   )
 
-  /** What is below one between stages, told of the batch. */
-  def toldBetween(program: OperatorProgram, told: BatchBetween, child: SparkPlan): SparkPlan =
-    WindowExec.told(
+  /** What is below that of a branch, in a batch. */
+  def childOfBranch(program: OperatorProgram, batch: BranchBatch, child: SparkPlan): SparkPlan =
+    WindowExec.childForBatch(
       child.session,
       program,
-      Some(told.info),
-      Some(told.since),
-      Some(told.batchTimestampMs),
-      Some(told.lateEventsMs),
+      Some(batch.info),
+      Some(batch.since),
+      Some(batch.batchTimestampMs),
+      Some(batch.lateEventsMs),
       child
     )
 
@@ -446,7 +454,7 @@ object WindowExec {
     since
   )
 
-  private def told(
+  private def childForBatch(
       session: SparkSession,
       program: OperatorProgram,
       info: Option[SparkLineShim.StateInfo],
@@ -456,7 +464,7 @@ object WindowExec {
       child: SparkPlan
   ): SparkPlan = {
     val batch = info.map(_.storeVersion + since.getOrElse(0L))
-    tell(
+    forBatch(
       child,
       program.id,
       partitions = info.map(_.numPartitions),
@@ -480,8 +488,10 @@ object WindowExec {
   /** What the node after the shuffle puts rows aside under: it may run in one task with those before it. */
   def shuffled(operator: String): String = s"$operator-shuffled"
 
-  /** Tells the operator's own nodes below it what Spark told it. Another operator of ours may stand below them. */
-  private def tell(
+  /** The nodes below the operator, with what Spark tells the operator of the batch. Another operator of ours may stand
+    * below them.
+    */
+  private def forBatch(
       plan: SparkPlan,
       operator: String,
       partitions: Option[Int],
@@ -490,14 +500,14 @@ object WindowExec {
       batch: Option[Long]
   ): SparkPlan = {
     def below(node: SparkPlan): SparkPlan = {
-      val told = batch.zip(partitions).fold(node) { case (number, shards) =>
-        node.transformExpressions(BatchNumber.told(number) orElse InShard.told(shards))
+      val numbered = batch.zip(partitions).fold(node) { case (number, shards) =>
+        node.transformExpressions(BatchNumber.forBatch(number) orElse InShard.forBatch(shards))
       }
-      told.withNewChildren(told.children.map(tell(_, operator, partitions, before, now, batch)))
+      numbered.withNewChildren(numbered.children.map(forBatch(_, operator, partitions, before, now, batch)))
     }
 
     plan match {
-      case assigner: AssignsPanes if assigner.operator == operator          => below(assigner.told(before))
+      case assigner: AssignsPanes if assigner.operator == operator          => below(assigner.forBatch(before))
       case stamp: StampTimeExec if stamp.operator == operator               => below(stamp.copy(now = now))
       case windows: SlicesToOpenWindowsExec if windows.operator == operator =>
         below(windows.copy(partitions = partitions, before = before))

@@ -12,7 +12,7 @@ import org.apache.spark.sql.types.{DataType, LongType}
   * arrival. The time of a batch does not say it, for two batches may have one time, and a clock may be set back.
   *
   * @param number
-  *   what the operator was told when the batch was planned
+  *   known once the batch was planned
   */
 case class BatchNumber(number: Option[Long]) extends LeafExpression {
   override def nullable: Boolean = false
@@ -23,16 +23,16 @@ case class BatchNumber(number: Option[Long]) extends LeafExpression {
 
   override def prettyName: String = "batch_number"
 
-  override def eval(input: InternalRow): Any = told
+  override def eval(input: InternalRow): Any = known
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     // Not in the code's text, which is compiled once for all batches.
-    val known = ctx.addReferenceObj("batchNumber", Long.box(told), classOf[java.lang.Long].getName)
-    val number = ctx.addMutableState(CodeGenerator.JAVA_LONG, "batchNumber", name => s"$name = $known;")
+    val reference = ctx.addReferenceObj("batchNumber", Long.box(known), classOf[java.lang.Long].getName)
+    val number = ctx.addMutableState(CodeGenerator.JAVA_LONG, "batchNumber", name => s"$name = $reference;")
     ev.copy(code = code"final long ${ev.value} = $number;", isNull = FalseLiteral)
   }
 
-  private def told: Long =
+  private def known: Long =
     number.getOrElse(throw new IllegalStateException("batch_number() is only known below a window of a stream."))
 }
 
@@ -40,5 +40,7 @@ object BatchNumber {
   def column: Column = ExpressionUtils.column(BatchNumber(None))
 
   /** An expression of a batch's plan, with the number of the batch. */
-  def told(number: Long): PartialFunction[Expression, Expression] = { case BatchNumber(_) => BatchNumber(Some(number)) }
+  def forBatch(number: Long): PartialFunction[Expression, Expression] = { case BatchNumber(_) =>
+    BatchNumber(Some(number))
+  }
 }

@@ -75,16 +75,16 @@ case class InShard(key: Expression, shown: Expression, before: String, after: St
       val here = ctx.addMutableState(CodeGenerator.JAVA_INT, "shard")
       ctx.addPartitionInitializationStatement(s"$here = partitionIndex;")
       val own = shard.genCode(ctx)
-      val told = shown.genCode(ctx)
+      val text = shown.genCode(ctx)
       val says = Seq(before, after).map(ctx.addReferenceObj("says", _, classOf[String].getName))
       ev.copy(
         code = code"""
           ${own.code}
           if (${own.value} != $here) {
-            ${told.code}
+            ${text.code}
             throw ${classOf[
             InShard
-          ].getName}.elsewhere(${says.head}, ${told.isNull} ? null : ${told.value}, ${says.last});
+          ].getName}.elsewhere(${says.head}, ${text.isNull} ? null : ${text.value}, ${says.last});
           }""",
         isNull = FalseLiteral,
         value = TrueLiteral
@@ -102,7 +102,7 @@ object InShard {
     )
 
   /** An expression of a batch's plan, with the number of shards. */
-  def told(shards: Int): PartialFunction[Expression, Expression] = { case check: InShard =>
+  def forBatch(shards: Int): PartialFunction[Expression, Expression] = { case check: InShard =>
     check.copy(shards = Some(shards))
   }
 

@@ -25,7 +25,7 @@ import org.apache.spark.sql.mullion.exec.batch.{
 }
 import org.apache.spark.sql.mullion.exec.panes.{RowProgram, Splitting, WindowProgram}
 import org.apache.spark.sql.mullion.expressions.{AccumulatorLimit, ArrivalNumber, CollectRows, WindowEdge}
-import org.apache.spark.sql.mullion.python.{ProcessedRows, WindowBetweenExec}
+import org.apache.spark.sql.mullion.python.{BranchExec, ProcessedRows}
 import org.apache.spark.sql.types.{ArrayType, BooleanType, LongType, StringType, TimestampType}
 
 import dev.mullion.MullionException
@@ -119,7 +119,7 @@ object WindowStrategy extends SparkStrategy {
   }
 
   private def operator(program: WindowProgram, rows: SparkPlan): SparkPlan =
-    if (program.byShard) WindowBetweenExec(program, told = None, rows) else WindowExec(program, rows)
+    if (program.byShard) BranchExec(program, batch = None, rows) else WindowExec(program, rows)
 
   /** The rows of a node with their places in the order of arrival, which a shuffle would lose: a batch that is tried
     * again must find them in the same order.
@@ -142,7 +142,7 @@ object WindowStrategy extends SparkStrategy {
   private def planNumbered(node: WindowedAggregate): SparkPlan = {
     val program = WindowStrategy.program(node)
     // Of a stream's firings a batch gives the closes.
-    val closes = program.copy(rows = program.rows.map(r => r.copy(asked = r.asked.copy(running = false))))
+    val closes = program.copy(rows = program.rows.map(r => r.copy(byRow = r.byRow.copy(running = false))))
     ArrivalBatchExec(closes, arriving(node, closes))
   }
 

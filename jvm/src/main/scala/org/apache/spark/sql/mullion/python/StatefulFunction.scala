@@ -49,7 +49,7 @@ object StatefulStrategy extends SparkStrategy {
       val id = s"stages-${NamedExpression.newExprId.id}"
       val stages = StatefulStages(id, node.program, node.input, node.shards, node.output, node.panes)
       val windows = node.windows.map(_.transform { case rows: ProcessedRows => rows.copy(stages = id) })
-      Seq(StatefulFunctionExec(stages, planLater(node.child), WindowsBetweenExec(windows.map(planLater))))
+      Seq(StatefulFunctionExec(stages, planLater(node.child), BranchesExec(windows.map(planLater))))
     case rows: ProcessedRows => Seq(ProcessedRowsExec(rows.stages, rows.target, rows.output, None, rowsCame = false))
     case _                   => Nil
   }

@@ -19,7 +19,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
   StatefulOperatorCustomMetric,
   StatefulOperatorPartitioning
 }
-import org.apache.spark.sql.mullion.exec.{BatchBetween, Sources}
+import org.apache.spark.sql.mullion.exec.{BranchBatch, Sources}
 import org.apache.spark.sql.mullion.exec.metrics.{MinAccumulator, WindowMetrics}
 import org.apache.spark.sql.mullion.python.state.{CallCounts, KeyedState, TimerClock}
 import org.apache.spark.sql.mullion.query.{DriverClock, RunningQuery}
@@ -40,8 +40,8 @@ import dev.mullion.windows.spec.TimeMath
   * {{{
   *   StatefulFunctionExec
   *    |- [shuffle by shard] - rows
-  *    '- WindowsBetweenExec
-  *        |- WindowBetweenExec - merge - partial aggregate - AssignSlices - ProcessedRowsExec 1
+  *    '- BranchesExec
+  *        |- BranchExec - merge - partial aggregate - AssignSlices - ProcessedRowsExec 1
   *        '- ...
   * }}}
   *
@@ -124,16 +124,23 @@ final class StatefulFunctionExec(
       child: SparkPlan
   ): StatefulFunctionExec = {
     // What rows begin with, below the windows, knows nothing of the rows that it is not connected with in the plan.
-    val told = stateInfo.fold(initialState) { info =>
+    val branches = stateInfo.fold(initialState) { info =>
       val rowsCame = Sources.gaveRows(child)
       initialState.transformUp {
         case rows: ProcessedRowsExec if rows.stages == stages.id =>
           rows.copy(partitions = Some(info.numPartitions), rowsCame = rowsCame)
       }
     } match {
-      case between: WindowsBetweenExec =>
-        between.copy(children = between.children.zip(program.windows).map { case (plan, name) =>
-          tell(plan, name, stateInfo, batchTimestampMs, eventTimeWatermarkForLateEvents, eventTimeWatermarkForEviction)
+      case all: BranchesExec =>
+        all.copy(children = all.children.zip(program.windows).map { case (plan, name) =>
+          branchForBatch(
+            plan,
+            name,
+            stateInfo,
+            batchTimestampMs,
+            eventTimeWatermarkForLateEvents,
+            eventTimeWatermarkForEviction
+          )
         })
       case other => other
     }
@@ -155,7 +162,7 @@ final class StatefulFunctionExec(
       batchTimestampMs,
       eventTimeWatermarkForLateEvents,
       eventTimeWatermarkForEviction,
-      told,
+      branches,
       hasInitialState,
       skipEmittingInitialStateKeys,
       child,
@@ -163,8 +170,8 @@ final class StatefulFunctionExec(
     )
   }
 
-  /** Tells a window what Spark has told this operator, once that is all. */
-  private def tell(
+  /** A branch, with what Spark has told this operator of the batch, once that is all. */
+  private def branchForBatch(
       plan: SparkPlan,
       name: String,
       info: Option[SparkLineShim.StateInfo],
@@ -172,24 +179,24 @@ final class StatefulFunctionExec(
       lateEventsMs: Option[Long],
       evictionMs: Option[Long]
   ): SparkPlan = {
-    val told = for {
+    val known = for {
       of <- info
       timestamp <- timestampMs
       late <- lateEventsMs
       eviction <- evictionMs
-      place <- WindowPlace.of(session, of.queryRunId, of.operatorId).get(name)
-    } yield BatchBetween(place.info(of), place.since, timestamp, late, eviction)
-    told.fold(plan)(batch => plan.transformUp { case w: WindowBetweenExec if w.told.isEmpty => w.tell(batch) })
+      state <- BranchState.of(session, of.queryRunId, of.operatorId).get(name)
+    } yield BranchBatch(state.info(of), state.since, timestamp, late, eviction)
+    known.fold(plan)(batch => plan.transformUp { case b: BranchExec if b.batch.isEmpty => b.forBatch(batch) })
   }
 
-  /** The plans of the windows between, in the order of their names. */
+  /** The plans of the branches, in the order of their names. */
   private def windows: Seq[SparkPlan] = right match {
-    case between: WindowsBetweenExec => between.children
-    case _                           => Nil
+    case all: BranchesExec => all.children
+    case _                 => Nil
   }
 
-  private def between: Seq[(String, WindowBetweenExec)] = program.windows.zip(windows).flatMap { case (name, plan) =>
-    plan.collectFirst { case window: WindowBetweenExec => name -> window }
+  private def branches: Seq[(String, BranchExec)] = program.windows.zip(windows).flatMap { case (name, plan) =>
+    plan.collectFirst { case branch: BranchExec => name -> branch }
   }
 
   // The base would keep its initial state as it is, after the first batch.
@@ -233,7 +240,7 @@ final class StatefulFunctionExec(
       nextDue(clock).value != KeyedState.Never && nextDue(clock).value <= TimeMath.fromMillis(ms)
 
     // Each is asked, for they count from when they are asked.
-    val ofWindows = between.map(_._2.window.shouldRunAnotherBatch(newInputWatermark))
+    val ofWindows = branches.map(_._2.window.shouldRunAnotherBatch(newInputWatermark))
     ofWindows.contains(true) || isDue(TimerClock.Event, newInputWatermark) || wallMs.exists(isDue(TimerClock.Wall, _))
   }
 
@@ -242,10 +249,10 @@ final class StatefulFunctionExec(
 
   override protected def checkState(hadoopConf: Configuration): Unit = {
     StatefulHeader.check(program, getStateInfo, hadoopConf)
-    val plans = between.toMap
-    WindowPlace.settle(session, getStateInfo, program.windows, hadoopConf) { place =>
-      val told = BatchBetween(place.info(getStateInfo), place.since, 0L, 0L, 0L)
-      plans(place.name).copy(told = Some(told)).window.checkBetween(hadoopConf)
+    val plans = branches.toMap
+    BranchState.settle(session, getStateInfo, program.windows, hadoopConf) { branch =>
+      val first = BranchBatch(branch.info(getStateInfo), branch.since, 0L, 0L, 0L)
+      plans(branch.name).copy(batch = Some(first)).window.checkBranch(hadoopConf)
     }
     if (program.state == StateChoice.Memory) {
       MemorySnapshots.checkStart(getStateInfo, conf, hadoopConf)
@@ -253,10 +260,10 @@ final class StatefulFunctionExec(
     }
   }
 
-  /** With what the windows between count, each under its name. */
+  /** With what the branches count, each under its name. */
   override def getProgress(): StateOperatorProgress = {
     val progress = super.getProgress()
-    for ((name, plan) <- between if plan.told.isDefined) {
+    for ((name, plan) <- branches if plan.batch.isDefined) {
       val of = plan.window.getProgress()
       progress.customMetrics.put(s"$name.numRowsTotal", of.numRowsTotal)
       of.customMetrics.forEach { (metric, value) =>
@@ -271,7 +278,7 @@ final class StatefulFunctionExec(
     windows.zip(program.windows).foreach { case (plan, name) => checkInOneTask(plan, name) }
     // Of all that a window's clock waits for, its own plan has only a part.
     val rowsCame = Sources.gaveRows(child)
-    between.foreach(_._2.window.followWallClock(rowsCame, this))
+    branches.foreach(_._2.window.followWallClock(rowsCame, this))
     followRecovery(getStateInfo.storeVersion)
     val clocks = SharedClock.of(windows, program.clocks)
     val info = getStateInfo
@@ -359,7 +366,7 @@ object StatefulFunctionExec {
   // Each may be of megabytes.
   private val framesInMemory = 16
 
-  def apply(stages: StatefulStages, child: SparkPlan, windows: WindowsBetweenExec): StatefulFunctionExec =
+  def apply(stages: StatefulStages, child: SparkPlan, windows: BranchesExec): StatefulFunctionExec =
     new StatefulFunctionExec(
       func = (_, _, _) => Iterator.empty,
       keyDeserializer = Literal(0),
@@ -386,13 +393,13 @@ object StatefulFunctionExec {
     )
 }
 
-/** The windows between two stages of [[StatefulFunctionExec]], which runs them itself. */
-case class WindowsBetweenExec(children: Seq[SparkPlan]) extends SparkPlan {
+/** The branches, windows between two stages of [[StatefulFunctionExec]], which runs them itself. */
+case class BranchesExec(children: Seq[SparkPlan]) extends SparkPlan {
   override def output: Seq[Attribute] = Nil
 
   override protected def doExecute(): RDD[InternalRow] =
     throw new UnsupportedOperationException("windows between stages run in the tasks of the stages")
 
-  override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan]): WindowsBetweenExec =
+  override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan]): BranchesExec =
     copy(children = newChildren)
 }

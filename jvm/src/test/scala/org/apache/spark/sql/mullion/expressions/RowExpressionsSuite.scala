@@ -158,9 +158,9 @@ class RowExpressionsSuite extends FunSuite {
         assertEquals(rows.collect().map(_.getLong(0)).toSeq, Seq(0L, 1L, 1L << 33, (1L << 33) + 1, (1L << 33) + 2))
     })
 
-    test(s"a batch has the number that its operator was told, and none where there is no operator, $how")(configured {
-      val told = BatchNumber.told(7)(BatchNumber(None))
-      val rows = spark.range(0, 3, 1, 2).select(ExpressionUtils.column(told).as("batch"))
+    test(s"a batch has the number that its operator has, and none where there is no operator, $how")(configured {
+      val number = BatchNumber.forBatch(7)(BatchNumber(None))
+      val rows = spark.range(0, 3, 1, 2).select(ExpressionUtils.column(number).as("batch"))
       assertEquals(generated(rows.asInstanceOf[Dataset[_]]), whole)
       assertEquals(rows.collect().map(_.getLong(0)).toSeq, Seq(7L, 7L, 7L))
       failsWith("only known below a window")(spark.range(3).select(Facade.batchNumber).collect())

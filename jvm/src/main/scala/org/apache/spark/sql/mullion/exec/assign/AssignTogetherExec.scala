@@ -50,7 +50,7 @@ case class AssignTogetherExec(
 
   override def producedAttributes: AttributeSet = AttributeSet(added)
 
-  override def told(before: Option[Long]): SparkPlan = copy(before = before)
+  override def forBatch(before: Option[Long]): SparkPlan = copy(before = before)
 
   override def needCopyResult: Boolean = true
 

@@ -29,7 +29,7 @@ private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
   def rules: PaneRules
 
   /** This node, once the batch is known: with the event clock before it, in microseconds. */
-  def told(before: Option[Long]): SparkPlan
+  def forBatch(before: Option[Long]): SparkPlan
 
   override lazy val metrics: Map[String, SQLMetric] =
     (WindowMetrics.assigned :+ WindowMetrics.rowsDropped).map { metric =>

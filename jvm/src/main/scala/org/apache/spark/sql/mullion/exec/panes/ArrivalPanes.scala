@@ -76,9 +76,9 @@ private[exec] final class ArrivalPanes(
   private val trigger = rows.trigger.map(t => BindReferences.bindReference[Expression](t, rows.input))
   private lazy val mark = UnsafeProjection.create(rows.trigger.toSeq, rows.input)
   private val onTime = !program.rules.isInstanceOf[NumberedRules]
-  private val running = rows.asked.running
+  private val running = rows.byRow.running
   private val early = program.rules.early
-  private val closesByBatch = onTime && rows.asked.delayByKey.isEmpty
+  private val closesByBatch = onTime && rows.byRow.delayByKey.isEmpty
 
   private val keyTypes = program.keys.map(_.dataType)
   private val timer = new KeyedPanes.TimedKey(keyTypes, program.timeOrder)
@@ -192,7 +192,7 @@ private[exec] final class ArrivalPanes(
 
   /** A pane of late rows, due at once: by its key's own clock of one row, by the stream's of those of a batch. */
   private def reopen(active: ArrivalKey, pane: ArrivalPane, late: Seq[InternalRow]): InternalRow = {
-    rows.asked.collect.filter(late.length > _.maxRows).foreach(collected => throw active.tooMany(collected, pane))
+    rows.byRow.collect.filter(late.length > _.maxRows).foreach(collected => throw active.tooMany(collected, pane))
     val work = accumulators.blank()
     late.foreach(update(work, _))
     counts.firedClose += 1
@@ -300,7 +300,7 @@ private[exec] final class ArrivalPanes(
   }
 
   /** A pane of several slots may have too many rows though none of them has: that is found when it closes. */
-  private def checkSize(active: ArrivalKey, slot: Long): Unit = rows.asked.collect.foreach { collected =>
+  private def checkSize(active: ArrivalKey, slot: Long): Unit = rows.byRow.collect.foreach { collected =>
     if (active.sizes.add(slot) > collected.maxRows) throw active.tooMany(collected, active.panes.touched.next())
   }
 
@@ -419,7 +419,7 @@ private[exec] final class ArrivalPanes(
       val work = accumulators.blank()
       def add(rest: UnsafeRow): Unit = {
         accumulators.merge(work, rest)
-        rows.asked.collect.foreach { collected =>
+        rows.byRow.collect.foreach { collected =>
           val all =
             work.get(0, ArrivalPanes.objects).asInstanceOf[CollectedRows]
           if (all.size > collected.maxRows) throw tooMany(collected, pane)
@@ -451,7 +451,7 @@ private[exec] final class ArrivalPanes(
     /** Writes what slots hold back to state. */
     def write(): Unit = content.foreach { family =>
       slots.iterator.filter(_._2.changed).foreach { case (id, slot) =>
-        if (rows.asked.collect.isEmpty && program.limit.isLess(slot.atRest.getSizeInBytes))
+        if (rows.byRow.collect.isEmpty && program.limit.isLess(slot.atRest.getSizeInBytes))
           throw tooLarge(id, slot.atRest)
         if (rows.keepsRows) family.insert(pieceKey(id, slot.collected.firstNumber, key), slot.atRest)
         else if (slot.isStored) family.update(slotKey(id, key), slot.atRest)
@@ -482,8 +482,8 @@ private[exec] object ArrivalPanes {
 
   def families(program: WindowProgram, rows: RowProgram): Seq[FamilySpec] =
     Seq(contentFamily(program, rows), keysFamily(program)) ++
-      Option.when(rows.asked.delayByKey.isEmpty && !program.rules.isInstanceOf[NumberedRules])(timersFamily(program)) ++
-      program.rules.early.filter(_ => rows.asked.delayByKey.isEmpty).map(_ => EarlyKeys.family(program))
+      Option.when(rows.byRow.delayByKey.isEmpty && !program.rules.isInstanceOf[NumberedRules])(timersFamily(program)) ++
+      program.rules.early.filter(_ => rows.byRow.delayByKey.isEmpty).map(_ => EarlyKeys.family(program))
 
   private def contentFamily(program: WindowProgram, rows: RowProgram): FamilySpec =
     if (!rows.keepsRows) KeyedPanes.accumulatorsFamily(program, "slots", "slot", Nil)
@@ -520,11 +520,11 @@ private[exec] object ArrivalPanes {
 
   /** Makes what is known of keys, by the kind of window. */
   final class PanesOfKeys(program: WindowProgram, rows: RowProgram, clock: BatchClock) {
-    private val counted = rows.asked.running || program.rules.early.isDefined
+    private val counted = rows.byRow.running || program.rules.early.isDefined
 
     /** The slices of windows of row numbers, where their panes share them. */
     val counts: Option[SliceGrid] = program.rules.window match {
-      case count: CountWindow if !rows.asked.running && count.every < count.size => Some(CountPanesOfKey.grid(count))
+      case count: CountWindow if !rows.byRow.running && count.every < count.size => Some(CountPanesOfKey.grid(count))
       case _                                                                     => None
     }
 
@@ -537,26 +537,26 @@ private[exec] object ArrivalPanes {
     }
 
     def empty: PanesOfKey = program.rules match {
-      case NumberedRules(count: CountWindow, _)    => new CountPanesOfKey(count, grid.get, rows.asked.running, 0L)
+      case NumberedRules(count: CountWindow, _)    => new CountPanesOfKey(count, grid.get, rows.byRow.running, 0L)
       case NumberedRules(GlobalWindow(trigger), _) => GlobalPaneOfKey.empty(trigger)
-      case aligned: AlignedRules  => AlignedPanesOfKey.empty(aligned, rows.asked.running, counted, keyClock)
+      case aligned: AlignedRules  => AlignedPanesOfKey.empty(aligned, rows.byRow.running, counted, keyClock)
       case sessions: SessionRules => SessionsOfKey.empty(sessions, !rows.keepsRows, counted, ids, keyClock)
       case other                  => refused(other)
     }
 
     def fromBytes(bytes: Array[Byte]): PanesOfKey = program.rules match {
-      case NumberedRules(count: CountWindow, _) => CountPanesOfKey.fromBytes(count, grid.get, rows.asked.running, bytes)
+      case NumberedRules(count: CountWindow, _) => CountPanesOfKey.fromBytes(count, grid.get, rows.byRow.running, bytes)
       case NumberedRules(GlobalWindow(trigger), _) => GlobalPaneOfKey.fromBytes(trigger, bytes)
-      case aligned: AlignedRules  => AlignedPanesOfKey.fromBytes(aligned, rows.asked.running, counted, keyClock, bytes)
+      case aligned: AlignedRules  => AlignedPanesOfKey.fromBytes(aligned, rows.byRow.running, counted, keyClock, bytes)
       case sessions: SessionRules => SessionsOfKey.fromBytes(sessions, !rows.keepsRows, counted, ids, keyClock, bytes)
       case other                  => refused(other)
     }
 
     private val ids =
       if (!program.rules.refinements.ids) SessionIds.none
-      else SessionIds(kept = true, rows.asked.running || rows.asked.delayByKey.isDefined, clock.number)
+      else SessionIds(kept = true, rows.byRow.running || rows.byRow.delayByKey.isDefined, clock.number)
 
     private def keyClock: KeyClock =
-      rows.asked.delayByKey.fold(KeyClock.ofStream(clock))(KeyClock.ofKey(_, BatchClock.BeforeAllTime))
+      rows.byRow.delayByKey.fold(KeyClock.ofStream(clock))(KeyClock.ofKey(_, BatchClock.BeforeAllTime))
   }
 }

@@ -33,7 +33,7 @@ import dev.mullion.windows.rules.RowByRow
   *   where a function splits global windows
   */
 final case class RowProgram(
-    asked: RowByRow,
+    byRow: RowByRow,
     input: Seq[Attribute],
     arrival: Attribute,
     time: Attribute,
@@ -56,13 +56,13 @@ final case class RowProgram(
   )
 
   /** Whether a pane's rows are kept as they are, in pieces, and not added up. */
-  def keepsRows: Boolean = asked.collect.isDefined
+  def keepsRows: Boolean = byRow.collect.isDefined
 
   /** What a header says of it. */
   def header: StateHeader.Rows = {
     def column(of: Attribute) = s"${of.name} ${of.dataType.sql}"
     StateHeader
-      .Rows(asked)
+      .Rows(byRow)
       .copy(
         splitOver = splits.map(_.columns.map(_.name).toList),
         buffered = splits.map(_.kept.map(column).toList)
@@ -70,7 +70,7 @@ final case class RowProgram(
   }
 
   /** What it counts: where rows are worked on one by one, the operator counts itself what becomes of them. */
-  def metrics: Seq[StatefulOperatorCustomMetric] = WindowMetrics.ofRows(asked.running)
+  def metrics: Seq[StatefulOperatorCustomMetric] = WindowMetrics.ofRows(byRow.running)
 
   /** By what rows are sorted that their order of arrival is lost for. */
   def ordering(keys: Seq[Attribute]): Seq[SortOrder] =

@@ -118,7 +118,7 @@ private[exec] final class SplitPanes(
   }
 
   private def checkRows(buffer: Buffer, pane: ArrivalPane): Unit =
-    rows.asked.collect.filter(pane.end - pane.start > _.maxRows).foreach { collected =>
+    rows.byRow.collect.filter(pane.end - pane.start > _.maxRows).foreach { collected =>
       throw CollectRows.tooMany(names(pane.start, pane.end, buffer.key), collected)
     }
 

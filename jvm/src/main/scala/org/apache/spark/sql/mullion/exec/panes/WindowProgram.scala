@@ -123,10 +123,10 @@ final case class WindowProgram(
 
   /** The window, how it fires, and by what keys, in words. */
   def describe: String =
-    (Seq(told, KeyColumns.named(keys).map(_.name).mkString("by [", ", ", "]")) ++ alone).mkString(", ")
+    (Seq(words, KeyColumns.named(keys).map(_.name).mkString("by [", ", ", "]")) ++ alone).mkString(", ")
 
-  private def told: String =
-    (Seq(rules.describe) ++ text.once ++ rows.map(_.asked.describe).filter(_.nonEmpty).toSeq).mkString(", ")
+  private def words: String =
+    (Seq(rules.describe) ++ text.once ++ rows.map(_.byRow.describe).filter(_.nonEmpty).toSeq).mkString(", ")
 
   def onProcessingTime: Boolean = rules.onProcessingTime
 
@@ -134,7 +134,7 @@ final case class WindowProgram(
 
   def keepsWatermark: Boolean = rules match {
     case _: NumberedRules => false
-    case _                => rows.forall(_.asked.delayByKey.isEmpty)
+    case _                => rows.forall(_.byRow.delayByKey.isEmpty)
   }
 
   def ordering: Seq[SortOrder] = rows.fold(KeyOrder.ordering(keys))(_.ordering(keys))

@@ -17,8 +17,8 @@ private[folds] final class FoldAgent(
   /** Goes through events, in order, and changes its tables; what Python is to be told of them. None, and its tables as
     * they were, where only Python can.
     */
-  def run(rows: Array[UnsafeRow]): Option[Seq[Told]] = {
-    val told = mutable.ArrayBuffer.empty[Told]
+  def run(rows: Array[UnsafeRow]): Option[Seq[AgentOutput]] = {
+    val output = mutable.ArrayBuffer.empty[AgentOutput]
     try {
       var i = 0
       while (i < rows.length) {
@@ -26,11 +26,11 @@ private[folds] final class FoldAgent(
         last.forget()
         // What a variable was for another event is not known to any other.
         locals.foreach(_.unset())
-        FoldStep.run(steps, rows(i), told)
+        FoldStep.run(steps, rows(i), output)
         i += 1
       }
       tables.foreach(_.check())
-      Some(told.toSeq)
+      Some(output.toSeq)
     } catch {
       case Odd =>
         tables.foreach(_.discard())
@@ -46,18 +46,18 @@ private[folds] final class FoldAgent(
   * @param values
   *   what tables and variables are there, as a list in JSON
   */
-private[folds] final case class Told(row: UnsafeRow, number: Int, values: String)
+private[folds] final case class AgentOutput(row: UnsafeRow, number: Int, values: String)
 
 /** A statement. */
 private[folds] abstract class FoldStep {
-  def run(row: UnsafeRow, told: mutable.ArrayBuffer[Told]): Unit
+  def run(row: UnsafeRow, output: mutable.ArrayBuffer[AgentOutput]): Unit
 }
 
 private[folds] object FoldStep {
-  def run(steps: Array[FoldStep], row: UnsafeRow, told: mutable.ArrayBuffer[Told]): Unit = {
+  def run(steps: Array[FoldStep], row: UnsafeRow, output: mutable.ArrayBuffer[AgentOutput]): Unit = {
     var i = 0
     while (i < steps.length) {
-      steps(i).run(row, told)
+      steps(i).run(row, output)
       i += 1
     }
   }
@@ -69,7 +69,7 @@ private[folds] object FoldStep {
       operator: Option[Operator],
       value: Expression
   ) extends FoldStep {
-    override def run(row: UnsafeRow, told: mutable.ArrayBuffer[Told]): Unit = {
+    override def run(row: UnsafeRow, output: mutable.ArrayBuffer[AgentOutput]): Unit = {
       key.compute()
       event.requireOwn(key)
       value.compute()
@@ -78,23 +78,23 @@ private[folds] object FoldStep {
   }
 
   final class Branch(test: Expression, yes: Array[FoldStep], no: Array[FoldStep]) extends FoldStep {
-    override def run(row: UnsafeRow, told: mutable.ArrayBuffer[Told]): Unit = {
+    override def run(row: UnsafeRow, output: mutable.ArrayBuffer[AgentOutput]): Unit = {
       test.compute()
-      FoldStep.run(if (test.isTrue) yes else no, row, told)
+      FoldStep.run(if (test.isTrue) yes else no, row, output)
     }
   }
 
   final class Let(local: Value, value: Expression) extends FoldStep {
-    override def run(row: UnsafeRow, told: mutable.ArrayBuffer[Told]): Unit = {
+    override def run(row: UnsafeRow, output: mutable.ArrayBuffer[AgentOutput]): Unit = {
       value.compute()
       local.set(value)
     }
   }
 
   final class Tell(number: Int, values: Array[Expression]) extends FoldStep {
-    override def run(row: UnsafeRow, told: mutable.ArrayBuffer[Told]): Unit = {
+    override def run(row: UnsafeRow, output: mutable.ArrayBuffer[AgentOutput]): Unit = {
       values.foreach(_.compute())
-      told += Told(row, number, values.map(TableRecords.text(_)).mkString("[", ",", "]"))
+      output += AgentOutput(row, number, values.map(TableRecords.text(_)).mkString("[", ",", "]"))
     }
   }
 }

@@ -56,9 +56,9 @@ private[python] final class Folds(
       val own = mine(agent.number).result()
       java.util.Arrays.sort(own, byPosition)
       agent.run(own) match {
-        case Some(told) =>
+        case Some(output) =>
           calls.folded += own.length
-          told.foreach(one => left.add(telling(one)))
+          output.foreach(one => left.add(telling(one)))
         case None => own.foreach(row => left.add(toPython(row)))
       }
     }
@@ -91,8 +91,8 @@ private[python] final class Folds(
   }
   private val joined = new JoinedRow
 
-  private def telling(told: Told): UnsafeRow =
-    withTold(joined(told.row, InternalRow(told.number, UTF8String.fromString(told.values))))
+  private def telling(output: AgentOutput): UnsafeRow =
+    withTold(joined(output.row, InternalRow(output.number, UTF8String.fromString(output.values))))
 }
 
 private[python] object Folds {

@@ -6,26 +6,25 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortO
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.mullion.exec.{BatchBetween, WindowExec}
+import org.apache.spark.sql.mullion.exec.{BranchBatch, WindowExec}
 import org.apache.spark.sql.mullion.exec.panes.OperatorProgram
 
-/** A window between two stages: a [[WindowExec]] that Spark does not take for an operator with state.
+/** A branch, a window between two stages: a [[WindowExec]] that Spark does not take for an operator with state.
   *
   * Spark finds the state of operators again by their order in the plan, and refuses a checkpoint that has others. A
-  * window between stages is found by its name: see [[WindowPlace]]. So Spark sees the one operator that it stands in,
-  * which hands it what Spark hands to operators.
+  * branch is found by its name: see [[BranchState]]. So Spark sees the one operator that it stands in, which hands it
+  * what Spark hands to operators.
   *
-  * @param told
+  * @param batch
   *   what is known of the batch, once it is
   */
-case class WindowBetweenExec(program: OperatorProgram, told: Option[BatchBetween], child: SparkPlan)
-    extends UnaryExecNode {
+case class BranchExec(program: OperatorProgram, batch: Option[BranchBatch], child: SparkPlan) extends UnaryExecNode {
 
   /** The operator, in a batch. */
-  @transient lazy val window: WindowExec = WindowExec.between(program, told.get, child)
+  @transient lazy val window: WindowExec = WindowExec.ofBranch(program, batch.get, child)
 
-  def tell(told: BatchBetween): WindowBetweenExec =
-    copy(told = Some(told), child = WindowExec.toldBetween(program, told, child))
+  def forBatch(batch: BranchBatch): BranchExec =
+    copy(batch = Some(batch), child = WindowExec.childOfBranch(program, batch, child))
 
   override def output: Seq[Attribute] = program.output
 
@@ -35,11 +34,11 @@ case class WindowBetweenExec(program: OperatorProgram, told: Option[BatchBetween
 
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(program.ordering)
 
-  override lazy val metrics: Map[String, SQLMetric] = if (told.isDefined) window.metrics else Map.empty
+  override lazy val metrics: Map[String, SQLMetric] = if (batch.isDefined) window.metrics else Map.empty
 
   override def simpleString(maxFields: Int): String = s"$nodeName ${program.describe}, ${program.state}"
 
   override protected def doExecute(): RDD[InternalRow] = window.execute()
 
-  override protected def withNewChildInternal(newChild: SparkPlan): WindowBetweenExec = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: SparkPlan): BranchExec = copy(child = newChild)
 }

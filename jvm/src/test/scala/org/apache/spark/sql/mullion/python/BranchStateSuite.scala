@@ -2,29 +2,29 @@ package org.apache.spark.sql.mullion.python
 
 import munit.FunSuite
 
-class WindowPlaceSuite extends FunSuite {
-  private val place = WindowPlace("slow", number = 7, since = 3, partitions = 2)
+class BranchStateSuite extends FunSuite {
+  private val branch = BranchState("slow", number = 7, since = 3, partitions = 2)
 
   test("a window's versions are counted from the batch in which it came") {
-    assert(Seq(2L, 3L, 9L).map(place.versionAfter) == Seq(0L, 1L, 7L))
+    assert(Seq(2L, 3L, 9L).map(branch.versionAfter) == Seq(0L, 1L, 7L))
   }
 
   test("the state of a window that is gone stays at its version, and goes on from there when it is back") {
-    val gone = place.goneIn(6)
+    val gone = branch.goneIn(6)
     assert(Seq(4L, 5L, 6L, 20L).map(gone.versionAfter) == Seq(2L, 3L, 3L, 3L))
     assert(gone.goneIn(8) == gone)
     val back = gone.backIn(9)
-    assert(back == place.copy(since = 6))
+    assert(back == branch.copy(since = 6))
     assert(Seq(8L, 9L).map(back.versionAfter) == Seq(3L, 4L))
     assert(back.backIn(12) == back)
     // The batch is tried again.
-    assert(place.goneIn(6).backIn(6) == place)
+    assert(branch.goneIn(6).backIn(6) == branch)
   }
 
   test("names are quoted as Python quotes them for folders") {
     val names = Seq("revenue_5m", "_hidden", ".dot", "a/b c%", "é", "from data 1f", "x~-.y")
     assert(
-      names.map(WindowPlace.quoted) ==
+      names.map(BranchState.quoted) ==
         Seq("revenue_5m", "%5Fhidden", "%2Edot", "a%2Fb c%25", "%C3%A9", "from data 1f", "x~-.y")
     )
   }

@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 
-/** What a window between two stages is told of a batch.
+/** What is known of a batch to a branch, a window between two stages.
   *
   * @param info
   *   where the state is
@@ -13,7 +13,7 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
   * @param evictionMs
   *   that of this batch
   */
-final case class BatchBetween(
+final case class BranchBatch(
     info: SparkLineShim.StateInfo,
     since: Long,
     batchTimestampMs: Long,

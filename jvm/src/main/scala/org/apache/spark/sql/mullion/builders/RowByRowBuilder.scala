@@ -11,8 +11,8 @@ import dev.mullion.MullionException
 import dev.mullion.windows.rules.{Collected, LatePolicy, RowByRow}
 import dev.mullion.windows.spec.{AroundWindow, CustomWindow, GlobalTrigger, GlobalWindow, RowNumberWindow, WindowSpec}
 
-/** Whether the rows of a window must be worked on one by one, in order of arrival, and what is asked of them then. */
-object RowsAsked {
+/** Whether the rows of a window must be worked on one by one, in order of arrival, and how. */
+object RowByRowBuilder {
 
   /** Stands for the time of rows that there are none of. */
   private[mullion] val eventTime = "mullion_event_time"

@@ -16,8 +16,8 @@ import org.apache.spark.sql.mullion.query.RunningQuery
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.header.HeaderFile
 
-/** Where the state of a window between stages is: it is found by the window's name, so that windows may come, go and
-  * change places from one start of the query to the next.
+/** Where the state of a branch, a window between two stages, is: it is found by the window's name, so that windows may
+  * come, go and change their order from one start of the query to the next.
   *
   * {{{
   *   batch                     0 1 2 3 4 5 6 7 8 9
@@ -35,7 +35,7 @@ import org.apache.spark.sql.mullion.state.header.HeaderFile
   * @param gone
   *   the first batch without it, while it is gone
   */
-private[mullion] final case class WindowPlace(
+private[mullion] final case class BranchState(
     name: String,
     number: Long,
     since: Long,
@@ -44,17 +44,17 @@ private[mullion] final case class WindowPlace(
 ) {
 
   /** As of a batch that has the window. */
-  def backIn(batch: Long): WindowPlace = gone.fold(this)(left => copy(since = since + batch - left, gone = None))
+  def backIn(batch: Long): BranchState = gone.fold(this)(left => copy(since = since + batch - left, gone = None))
 
   /** As of a batch that has it no more. */
-  def goneIn(batch: Long): WindowPlace = copy(gone = gone orElse Some(batch))
+  def goneIn(batch: Long): BranchState = copy(gone = gone orElse Some(batch))
 
   /** The version of its state that a batch left. */
   def versionAfter(batch: Long): Long = gone.fold(batch + 1)(Math.min(_, batch + 1)) - since
 
   /** What Spark would tell an operator whose state is here. */
   def info(of: SparkLineShim.StateInfo): SparkLineShim.StateInfo = of.copy(
-    checkpointLocation = WindowPlace.folder(of, name).toString,
+    checkpointLocation = BranchState.folder(of, name).toString,
     operatorId = number,
     storeVersion = of.storeVersion - since,
     stateSchemaMetadata = None,
@@ -62,14 +62,14 @@ private[mullion] final case class WindowPlace(
   )
 }
 
-private[mullion] object WindowPlace {
+private[mullion] object BranchState {
   private implicit val formats: Formats = DefaultFormats
 
-  /** Not every file manager can replace a file. So each place that is noted of a window is a file of its own, by a
+  /** Not every file manager can replace a file. So each state that is noted of a branch is a file of its own, by a
     * number, and the last one counts.
     */
-  private def file(number: Long): HeaderFile[WindowPlace] =
-    new HeaderFile[WindowPlace](s"place.$number.json", _.extract[WindowPlace])
+  private def file(number: Long): HeaderFile[BranchState] =
+    new HeaderFile[BranchState](s"place.$number.json", _.extract[BranchState])
 
   private val Noted = """place\.(\d+)\.json""".r
 
@@ -79,9 +79,9 @@ private[mullion] object WindowPlace {
     else files.list(noted).toSeq.map(_.getPath.getName).collect { case Noted(number) => number.toLong }
   }
 
-  private def note(files: CheckpointFileManager, folder: Path, hadoopConf: Configuration, place: WindowPlace): Unit = {
+  private def note(files: CheckpointFileManager, folder: Path, hadoopConf: Configuration, branch: BranchState): Unit = {
     val before = numbers(files, folder)
-    file(before.maxOption.fold(0L)(_ + 1)).write(folder, hadoopConf, place)
+    file(before.maxOption.fold(0L)(_ + 1)).write(folder, hadoopConf, branch)
     before.foreach(number => files.delete(new Path(folder, s"_mullion/place.$number.json")))
   }
 
@@ -89,10 +89,10 @@ private[mullion] object WindowPlace {
   private val First = 1000000L
 
   // Forgotten with the query, so nothing in here may hold on to it.
-  private val ofQueries = new WeakHashMap[StreamExecution, mutable.Map[Long, Map[String, WindowPlace]]]()
+  private val ofQueries = new WeakHashMap[StreamExecution, mutable.Map[Long, Map[String, BranchState]]]()
 
   /** The windows of an operator of a running query, by their names; none before its first batch. */
-  def of(session: SparkSession, runId: UUID, operator: Long): Map[String, WindowPlace] = ofQueries.synchronized {
+  def of(session: SparkSession, runId: UUID, operator: Long): Map[String, BranchState] = ofQueries.synchronized {
     (for {
       query <- RunningQuery.find(session, runId)
       known <- Option(ofQueries.get(query))
@@ -100,52 +100,52 @@ private[mullion] object WindowPlace {
     } yield windows).getOrElse(Map.empty)
   }
 
-  /** Finds the places of an operator's windows as its query starts, and makes those of new ones.
+  /** Finds the states of an operator's branches as its query starts, and makes those of new ones.
     *
     * @param check
-    *   fails for a window that is not the one whose state is in its place. All are checked before anything is written.
+    *   fails for a window that is not the one whose state is there. All are checked before anything is written.
     */
   def settle(
       session: SparkSession,
       info: SparkLineShim.StateInfo,
       windows: Seq[String],
       hadoopConf: Configuration
-  )(check: WindowPlace => Unit): Unit = {
+  )(check: BranchState => Unit): Unit = {
     val operator = new Path(info.checkpointLocation, info.operatorId.toString)
     val files = CheckpointFileManager.create(operator, hadoopConf)
     val noted = all(operator, hadoopConf)
     val batch = info.storeVersion
     // What a batch left that was not committed says nothing.
     val (begun, unbegun) = noted.partition(_.versionAfter(batch - 1) > 0)
-    val known = begun.map(place => place.name -> place).toMap
+    val known = begun.map(branch => branch.name -> branch).toMap
     val next = (noted.map(_.number) :+ (First * (info.operatorId + 1) - 1)).max + 1
     val there = windows.map(name => known.get(name).map(_.backIn(batch)).toRight(name))
     there.foreach(_.foreach(check))
-    unbegun.foreach(place => files.delete(folderOf(operator, place.name)))
+    unbegun.foreach(branch => files.delete(folderOf(operator, branch.name)))
     val fresh = there.flatMap(_.left.toSeq).zipWithIndex.map { case (name, i) =>
-      WindowPlace(name, next + i, since = batch, info.numPartitions)
+      BranchState(name, next + i, since = batch, info.numPartitions)
     }
-    fresh.foreach { place =>
-      files.delete(folderOf(operator, place.name))
-      note(files, folderOf(operator, place.name), hadoopConf, place)
-      check(place)
+    fresh.foreach { branch =>
+      files.delete(folderOf(operator, branch.name))
+      note(files, folderOf(operator, branch.name), hadoopConf, branch)
+      check(branch)
     }
-    val gone = begun.filterNot(place => windows.contains(place.name)).map(_.goneIn(batch))
+    val gone = begun.filterNot(branch => windows.contains(branch.name)).map(_.goneIn(batch))
     (there.flatMap(_.toSeq) ++ gone)
       .filterNot(noted.contains)
-      .foreach(place => note(files, folderOf(operator, place.name), hadoopConf, place))
-    val settled = (there.flatMap(_.toSeq) ++ fresh).map(place => place.name -> place).toMap
+      .foreach(branch => note(files, folderOf(operator, branch.name), hadoopConf, branch))
+    val settled = (there.flatMap(_.toSeq) ++ fresh).map(branch => branch.name -> branch).toMap
     ofQueries.synchronized {
       RunningQuery.find(session, info.queryRunId).foreach { query =>
         ofQueries
-          .computeIfAbsent(query, _ => mutable.Map.empty[Long, Map[String, WindowPlace]])
+          .computeIfAbsent(query, _ => mutable.Map.empty[Long, Map[String, BranchState]])
           .update(info.operatorId, settled)
       }
     }
   }
 
-  /** All places in the state of an operator, also of windows that are gone. */
-  def all(operator: Path, hadoopConf: Configuration): Seq[WindowPlace] = {
+  /** All branches in the state of an operator, also those that are gone. */
+  def all(operator: Path, hadoopConf: Configuration): Seq[BranchState] = {
     val home = new Path(operator, Folder)
     val files = CheckpointFileManager.create(home, hadoopConf)
     if (!files.exists(home)) Nil
