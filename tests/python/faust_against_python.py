@@ -21,8 +21,9 @@ import faust_plain as plain
 import mullion.faust as faust
 from mullion import MullionError, topics
 from mullion._clock import ManualClock
+from mullion._codec import values as codec
 from mullion._stateful.api import read_state
-from mullion.faust import _values
+from mullion.faust.tables.keys import encode_key
 from mullion.faust.tables.records import _LENGTH, _TIMES, _hash
 
 CLOCK_MS = 60_000
@@ -127,7 +128,7 @@ def meaning(program: Program, batches: Batches) -> Meaning:
 def _record(table: plain.Table, key: Any, value: Any) -> Any:
     key, start = key if table.windowed else (key, None)
     # 1.0 and 1 are one key of a dict.
-    key = _values.decode(_values.encode_key(key, table.name))
+    key = codec.decode(encode_key(key, table.name))
     return repr((key, start) if table.windowed else key), repr(value)
 
 
@@ -303,10 +304,10 @@ def tables_of(app: faust.App) -> dict[str, list[Any]]:
     for record, value in records:
         name, key = at.get(record[:8], ("", b""))
         if record[:8] in of:
-            found.setdefault(of[record[:8]], []).append((repr(_values.decode(record[8:])), repr(_values.decode(value))))
+            found.setdefault(of[record[:8]], []).append((repr(codec.decode(record[8:])), repr(codec.decode(value))))
         elif name and _key_in(record) == key:
             start, _ = _TIMES.unpack(record[-_TIMES.size :])
-            found.setdefault(name, []).append((repr((_values.decode(key), start)), repr(_values.decode(value))))
+            found.setdefault(name, []).append((repr((codec.decode(key), start)), repr(codec.decode(value))))
     return found
 
 

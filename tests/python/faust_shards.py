@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from mullion._stateful.memory import MemoryStore
 from mullion.faust._context import Event
-from mullion.faust._memory_store import MemoryStore
 from mullion.faust._shard import Shard
 from mullion.faust.tables.table import Table
 

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from fakes import of_connect
 from mullion import InvalidArgumentError, UnsupportedError, VersionMismatchError, __version__, _jars, _jvm, configure
+from mullion._jvm import entry
 
 OURS = "dev.mullion.MullionExtensions"
 
@@ -112,13 +113,13 @@ def test_another_version_of_the_jar_is_refused_with_both_versions() -> None:
     with pytest.raises(
         VersionMismatchError, match=rf"Mullion 9\.9\.9.*{__version__}.*pip install mullion-spark==9\.9\.9"
     ):
-        _jvm._check_versions("9.9.9", "4.2", "4.2.0")
+        entry._check_versions("9.9.9", "4.2", "4.2.0")
 
 
 def test_a_jar_for_another_spark_is_refused_with_both_versions() -> None:
     with pytest.raises(VersionMismatchError, match=r"built for Spark 4\.1, and this is Spark 4\.2\.0"):
-        _jvm._check_versions(__version__, "4.1", "4.2.0")
-    _jvm._check_versions(__version__, "4.2", "4.2.1-SNAPSHOT")
+        entry._check_versions(__version__, "4.1", "4.2.0")
+    entry._check_versions(__version__, "4.2", "4.2.1-SNAPSHOT")
 
 
 def test_generated_code_of_many_queries_is_kept_unless_the_user_says_how_much(monkeypatch: pytest.MonkeyPatch) -> None:

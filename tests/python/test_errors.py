@@ -10,6 +10,7 @@ from pyspark.errors import AnalysisException
 import mullion
 from fakes import JavaError
 from mullion import _jvm, errors
+from mullion._jvm.errors import _explaining_complete_mode
 from mullion._tracebacks import raised_in_worker
 
 OURS = "dev.mullion.MullionException"
@@ -91,19 +92,19 @@ def start(writer: Any, mode: str = "complete") -> Any:
 def test_sparks_refusal_of_complete_mode_is_explained_where_no_extension_comes_before_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_jvm, "_plan", lambda df: "WindowedAggregate tumbling 1 hour")
+    monkeypatch.setattr("mullion._jvm.errors._plan", lambda df: "WindowedAggregate tumbling 1 hour")
     with pytest.raises(mullion.UnsupportedError, match=r"outputMode\('append'\)") as refused:
-        _jvm._explaining_complete_mode(start)(Writer())
+        _explaining_complete_mode(start)(Writer())
     assert refused.value.__cause__ is None
     assert "no streaming aggregations" in (refused.value.jvm_trace or "")
 
 
 def test_sparks_other_refusals_of_output_modes_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    starting = _jvm._explaining_complete_mode(start)
-    monkeypatch.setattr(_jvm, "_plan", lambda df: "WindowedAggregate tumbling 1 hour")
+    starting = _explaining_complete_mode(start)
+    monkeypatch.setattr("mullion._jvm.errors._plan", lambda df: "WindowedAggregate tumbling 1 hour")
     with pytest.raises(AnalysisException):
         starting(Writer(), mode="update")
-    monkeypatch.setattr(_jvm, "_plan", lambda df: "Project")
+    monkeypatch.setattr("mullion._jvm.errors._plan", lambda df: "Project")
     with pytest.raises(AnalysisException):
         starting(Writer())
 

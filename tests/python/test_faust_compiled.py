@@ -19,8 +19,8 @@ import faust_programs as programs
 import mullion.faust as faust
 from mullion import topics
 from mullion._clock import ManualClock
+from mullion._codec import values as codec
 from mullion._stateful.api import read_state
-from mullion.faust import _values
 
 pytestmark = pytest.mark.usefixtures("spark")
 # Workers do not have the folder of the tests on their path.
@@ -82,7 +82,7 @@ def state_of(app: faust.App) -> dict[Any, Any]:
 
     def value(held: bytes) -> Any:
         try:
-            return _values.decode(held)
+            return codec.decode(held)
         except ValueError:
             return held
 

@@ -21,11 +21,10 @@ import mullion.faust as faust
 import mullion.turbine as turbine
 import random_rows
 from mullion import topics
-from mullion.topics import KafkaBroker, _types
+from mullion.topics import KafkaBroker, _types, decoded, encoded
 from mullion.topics._folder.json import filed
 from mullion.topics._json_rows import batches, texts, values_in
 from mullion.topics._kafka import client as _kafka_client
-from mullion.topics._outputs import decoded, encoded
 
 # Workers do not have the folder of the tests on their path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]

@@ -19,15 +19,16 @@ from faust_shards import Clock
 from mullion import topics
 from mullion._clock import ManualClock
 from mullion._stateful.journal import Journal
+from mullion._stateful.memory import MemoryStore
 from mullion.errors import WrongShardError
-from mullion.faust import Record, _values
+from mullion.faust import Record
 from mullion.faust._agent_loop import grouped_by, run_batch, steps_of
 from mullion.faust._context import Event, Message
-from mullion.faust._memory_store import MemoryStore
 from mullion.faust._program import Program
 from mullion.faust._shard import Shard
 from mullion.faust._sharding import sharding_of
 from mullion.faust._shards import shard_column, shard_of
+from mullion.faust.tables.keys import encode_key
 from test_faust_syntax import agent_of, body
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
@@ -234,7 +235,7 @@ def test_keys_that_a_dict_takes_for_one_are_in_one_shard_and_spark_says_the_same
     for one, other in [(1, 1.0), (0.0, -0.0), (2**60, float(2**60)), (Decimal(7), 7)]:
         assert one == other
         assert shard_of(one) == shard_of(other)
-        assert _values.encode_key(1, "t") == _values.encode_key(1.0, "t")
+        assert encode_key(1, "t") == encode_key(1.0, "t")
 
 
 # -- a key of another shard

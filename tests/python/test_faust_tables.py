@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import mullion.faust as faust
 from faust_shards import Shards
 from mullion import InvalidArgumentError
+from mullion._codec import values as codec
 from mullion.faust import (
     HoppingWindow,
     Record,
@@ -28,8 +29,8 @@ from mullion.faust import (
     TumblingWindow,
     WindowedTable,
     WindowRange,
-    _values,
 )
+from mullion.faust.tables.keys import encode_key
 from mullion.faust.tables.operations import NAMED
 
 
@@ -145,10 +146,10 @@ VALUES = st.recursive(
 @settings(max_examples=150)
 @given(VALUES)
 def test_a_value_is_read_as_it_was_written(value: Any) -> None:
-    again = _values.decode(_values.encode(value, "t"))
+    again = codec.decode(codec.encode(value, "t"))
     assert again == value
     assert type(again) is type(value)
-    assert _values.encode(again, "t") == _values.encode(value, "t")
+    assert codec.encode(again, "t") == codec.encode(value, "t")
 
 
 @settings(max_examples=150)
@@ -156,8 +157,8 @@ def test_a_value_is_read_as_it_was_written(value: Any) -> None:
 def test_keys_are_one_when_they_are_equal(one: Any, other: Any) -> None:
     if isinstance(one, bool) or isinstance(other, bool) or isinstance(one, Decimal) or isinstance(other, Decimal):
         return
-    assert (_values.encode_key(one, "t") == _values.encode_key(other, "t")) == (one == other)
-    assert _values.decode(_values.encode_key(one, "t")) == one
+    assert (encode_key(one, "t") == encode_key(other, "t")) == (one == other)
+    assert codec.decode(encode_key(one, "t")) == one
 
 
 def test_special_values_are_kept() -> None:
@@ -171,8 +172,8 @@ def test_special_values_are_kept() -> None:
         date(1, 2, 3),
         "\ud800",
     ):
-        assert _values.decode(_values.encode(value, "t")) == value
-    assert _values.encode_key(1.0, "t") == _values.encode_key(1, "t") != _values.encode_key("1", "t")
+        assert codec.decode(codec.encode(value, "t")) == value
+    assert encode_key(1.0, "t") == encode_key(1, "t") != encode_key("1", "t")
 
 
 def test_a_key_of_none_and_what_cannot_be_kept_is_refused() -> None:

@@ -45,7 +45,7 @@ def test_a_second_session_of_the_same_application_has_mullion_too(spark: SparkSe
 
 
 def test_without_the_jar_both_ways_to_add_it_are_named(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_jvm, "FACADE", "dev.mullion.NoSuchFacade")
+    monkeypatch.setattr("mullion._jvm.entry.FACADE", "dev.mullion.NoSuchFacade")
     with pytest.raises(MullionError, match=r"mullion\.configure\(SparkSession\.builder\)") as refused:
         _jvm.facade(spark.newSession())
     assert "--jars" in str(refused.value)

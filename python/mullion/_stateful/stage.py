@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from mullion._codec.arrow import batches_in, buffer_of
 from mullion._stateful.state import State
 from mullion.errors import FunctionError, InvalidArgumentError, MullionError
 
@@ -70,13 +71,13 @@ class Stage:
 
     def _rows(self, frames: Iterator[tuple[int, pa.Buffer]]) -> Iterator[pa.RecordBatch]:
         for _, data in frames:
-            yield from pa.ipc.open_stream(data)
+            yield from batches_in(data)
 
     def _firings(self, frames: Iterator[tuple[int, pa.Buffer]]) -> Iterator[Firings]:
         assert self.of_firings is not None
         for number, data in frames:
             window, kind = divmod(number, _KINDS_OF_A_WINDOW)
-            for batch in pa.ipc.open_stream(data):
+            for batch in batches_in(data):
                 yield Firings(self.of_firings[window], _KINDS[kind], batch)
 
     def _wired(self, made: Iterable[Any]) -> Iterator[pa.RecordBatch]:
@@ -124,12 +125,8 @@ def _frame(number: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield from _frame(number, batch.slice(0, half))
         yield from _frame(number, batch.slice(half))
         return
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    data = pa.Array.from_buffers(
-        pa.binary(), 1, [None, pa.array([0, sink.tell()], pa.int32()).buffers()[1], sink.getvalue()]
-    )
+    stream = buffer_of(batch)
+    data = pa.Array.from_buffers(pa.binary(), 1, [None, pa.array([0, stream.size], pa.int32()).buffers()[1], stream])
     yield pa.RecordBatch.from_arrays([pa.array([number], pa.int32()), data], schema=_FRAME)
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from mullion.faust import _json
+from mullion._codec.json import plain
 from mullion.faust.agents import DeadLetter
 
 _LONGEST = 10_000
@@ -48,7 +48,7 @@ def said(error: BaseException) -> str:
 
 
 def _key(key: Any) -> str:
-    return clean(key) if isinstance(key, str) else clean(json.dumps(_json.plain(key)))
+    return clean(key) if isinstance(key, str) else clean(json.dumps(plain(key)))
 
 
 def _written(value: Any) -> str:
@@ -56,7 +56,7 @@ def _written(value: Any) -> str:
         value
         if isinstance(value, NotJson)
         else _first(
-            lambda: json.dumps(_json.plain(value)),
+            lambda: json.dumps(plain(value)),
             # NaN and what is infinite.
             lambda: json.dumps(value, default=repr),
             lambda: shown(value),

@@ -16,17 +16,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from mullion._stateful.journal import Journal
-from mullion.faust import _values
+from mullion._stateful.memory import MemoryStore
 from mullion.faust._agent_loop import AgentError, grouped_by, run_batch, steps_of, type_by_groups
 from mullion.faust._context import Clock, Context, Event, Message, Sent, enter
 from mullion.faust._fields import ValidationError
-from mullion.faust._memory_store import MemoryStore
 from mullion.faust._program import Program
 from mullion.faust._shard import Shard
 from mullion.faust._tasks import to_its_end
 from mullion.faust._timer_places import placed
 from mullion.faust.agents import Agent, DeadLetter
 from mullion.faust.streams import GroupBy
+from mullion.faust.tables.keys import encode_key
 
 
 @dataclass
@@ -139,7 +139,7 @@ class LocalRun:
         key = event.key if group is None else group.of(event.value)
         if key is None:
             return event.message.offset % len(self._places)
-        return zlib.crc32(_values.encode_key(key, agent.name)) % len(self._places)
+        return zlib.crc32(encode_key(key, agent.name)) % len(self._places)
 
     def _aside(self, agent: Agent, message: Message, reason: str) -> None:
         self.dead_letters.append(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mullion._stateful.journal import Store
+from mullion._stateful.store import Store
 from mullion.errors import UnsupportedError, WrongShardError
 from mullion.faust._context import Clock, Context, Event, ForgottenChangeWarning, Sent, enter, finish, line_of_user
 from mullion.faust._shards import shard_of

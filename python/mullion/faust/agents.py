@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, final
 
+from mullion._codec.json import plain
 from mullion.errors import InvalidArgumentError
-from mullion.faust import _json
 from mullion.faust._context import Sent, context, current_event
 from mullion.faust._fields import Reading, ValidationError, reader_of
 from mullion.faust._seconds import seconds, time_us
@@ -61,8 +61,8 @@ class Channel:
             timestamp = seconds(found.shard.clock.time_us()) if event is None else event.timestamp
         sent = Sent(
             self.name,
-            _json.plain(key, f"key for {self.name!r}"),
-            self._publishable(_json.plain(value, f"value for {self.name!r}")),
+            plain(key, f"key for {self.name!r}"),
+            self._publishable(plain(value, f"value for {self.name!r}")),
             seconds(time_us(timestamp)),
             headers or {},
         )

@@ -22,12 +22,12 @@ from mullion._programs.app import App as SharedApp
 from mullion._programs.jobs import Job
 from mullion._programs.names import Named, folder_name
 from mullion._programs.report import Part, shown, where_of
+from mullion._stateful.memory import MemoryStore
 from mullion.errors import IncompatibleStateError, InvalidArgumentError, UnsupportedError
 from mullion.faust import _folds, _parser
 from mullion.faust._agent_loop import grouped_by, steps_of, type_by_groups
 from mullion.faust._context import Context, enter
 from mullion.faust._folds import Decided
-from mullion.faust._memory_store import MemoryStore
 from mullion.faust._program import Program
 from mullion.faust._shard import Shard
 from mullion.faust._sharding import Sharding, reached, sharding_of

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Self, TypeAlias, final
 
+from mullion._codec.json import dumps, plain
 from mullion.errors import InvalidArgumentError
-from mullion.faust import _json
 from mullion.faust._fields import Reader, Reading, ValidationError, reader_of
 
 __all__ = ["FieldDescriptor", "Record", "ValidationError"]
@@ -245,17 +245,28 @@ class Record:
         """The fields by name; records within stay records."""
         return {name: getattr(self, name) for name in self._fields}
 
+    def to_kept(self) -> dict[str, Any]:
+        """The fields by name, as tables keep them."""
+        return self.asdict()
+
+    @classmethod
+    def of_kept(cls, fields: dict[str, Any]) -> Self:
+        """A record of fields that a table kept; those that the model no longer has are left out."""
+        made = cls.__new__(cls)
+        made._set({name: value for name, value in fields.items() if name in cls._fields})
+        return made
+
     def to_representation(self) -> dict[str, Any]:
         """The fields by name, as JSON can hold them."""
         name = type(self).__name__
-        held = {field: _json.plain(getattr(self, field), f"{name}.{field}") for field in self._fields}
+        held = {field: plain(getattr(self, field), f"{name}.{field}") for field in self._fields}
         if self._options.include_metadata:
             held[_METADATA] = {"ns": self._options.namespace}
         return held
 
     def dumps(self) -> bytes:
         """The record as JSON, in UTF-8. Raises :class:`InvalidArgumentError` when a value cannot be written so."""
-        return _json.dumps(self)
+        return dumps(self)
 
     def derive(self, *others: Record, **fields: Any) -> Self:
         """A copy with the fields of ``others``, then ``fields``, in the place of its own."""

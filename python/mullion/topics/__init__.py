@@ -18,10 +18,11 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from mullion._clock import Clock
+from mullion._codec.arrow import decoded, encoded
 from mullion.topics._broker import Broker, Publisher, has_columns
 from mullion.topics._folder.broker import DirBroker
 from mullion.topics._kafka.broker import KafkaBroker
-from mullion.topics._outputs import OUTPUTS, decoded, encoded
+from mullion.topics._outputs import OUTPUTS
 from mullion.topics._records import Data
 from mullion.topics._urls import broker
 

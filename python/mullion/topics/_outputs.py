@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
+from mullion._codec.arrow import decoded, encoded
 from mullion.errors import InvalidArgumentError
 
 OUTPUTS = "topic string, key string, batch binary"
@@ -99,21 +100,6 @@ def partition_of_task() -> int:
     """The partition that this process computes; 0 outside of a task."""
     context = TaskContext.get()
     return 0 if context is None else context.partitionId()
-
-
-def encoded(batch: pa.RecordBatch) -> bytes:
-    """A RecordBatch as one Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-def decoded(batch: bytes | pa.Buffer) -> pa.RecordBatch:
-    """The RecordBatch that :func:`encoded` made bytes of."""
-    with pa.ipc.open_stream(batch) as reader:
-        return reader.read_next_batch()
 
 
 def require_outputs(outputs: DataFrame) -> None:

@@ -18,7 +18,6 @@ not; and where panes fire, for the windows whose panes they are.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
@@ -30,8 +29,9 @@ from typing import Any, Final, final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mullion._codec.arrow import schema_of_text, text_of_schema
 from mullion._files import replace_text
-from mullion._stateful.journal import Records
+from mullion._stateful.store import Records
 from mullion.errors import FunctionError, InvalidArgumentError, NewWindowsError
 from mullion.turbine import _aggregate_json
 from mullion.turbine._window_spec import KEPT, WindowSpec, specs_of
@@ -117,12 +117,12 @@ class Shape:
     def to_json(self) -> dict[str, Any]:
         """The shape as the driver notes it."""
         said = vars(self) | {"value": _aggregate_json.to_json(self.value)}
-        return said | {"schema": base64.b64encode(self.schema.serialize().to_pybytes()).decode()}
+        return said | {"schema": text_of_schema(self.schema)}
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Shape:
         """The shape that :meth:`to_json` wrote."""
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(said["schema"])))
+        schema = schema_of_text(said["schema"])
         value = _aggregate_json.from_json(said["value"])
         lengths, key = tuple(said["lengths"]), tuple(said["key"])
         return cls(**{**said, "lengths": lengths, "key": key, "value": value, "schema": schema})

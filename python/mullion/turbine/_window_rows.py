@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import NullType, StructType
 
+from mullion._codec.arrow import schema_of_text, text_of_schema
 from mullion.errors import WindowInputError
 from mullion.topics import _types
 
@@ -160,9 +160,9 @@ def learnt(window: str, types: Mapping[str, pa.DataType]) -> str:
 
 def text_of(types: Mapping[str, pa.DataType]) -> str:
     """Types by name as text."""
-    return base64.b64encode(pa.schema(list(types.items())).serialize().to_pybytes()).decode()
+    return text_of_schema(pa.schema(list(types.items())))
 
 
 def types_of(text: str) -> dict[str, pa.DataType]:
     """The types that :func:`text_of` wrote."""
-    return {field.name: field.type for field in pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))}
+    return {field.name: field.type for field in schema_of_text(text)}

@@ -15,9 +15,10 @@ from typing import Any, final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion._stateful.journal import RecordJournal, Records
+from mullion._stateful.journal import RecordJournal
 from mullion._stateful.stage import Firings
 from mullion._stateful.state import State
+from mullion._stateful.store import Records
 from mullion.errors import FunctionError, UnsupportedError, WindowInputError
 from mullion.topics._broker import SEPARATOR
 from mullion.topics._outputs import Output

@@ -22,7 +22,8 @@ from typing import Any, Final, final
 
 import pyarrow as pa
 
-from mullion._stateful.journal import Records
+from mullion._codec import arrow
+from mullion._stateful.store import Records
 from mullion.errors import InvalidArgumentError, UnsupportedError
 
 __all__ = ["TurbineState"]
@@ -173,10 +174,7 @@ def _key(key: object) -> bytes:
 
 def _encoded(key: str, value: Any) -> bytes:
     if isinstance(value, (pa.RecordBatch, pa.Table)):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, value.schema) as writer:
-            writer.write(value)
-        return (_BATCH if isinstance(value, pa.RecordBatch) else _TABLE) + bytes(sink.getvalue().to_pybytes())
+        return (_BATCH if isinstance(value, pa.RecordBatch) else _TABLE) + arrow.encoded(value)
     _require_plain(key, value)
     return _JSON + json.dumps(value, separators=(",", ":")).encode()
 
@@ -185,7 +183,7 @@ def _decoded(value: bytes) -> Any:
     kind, data = value[:1], value[1:]
     if kind == _JSON:
         return json.loads(data)
-    table = pa.ipc.open_stream(data).read_all()
+    table = arrow.table_in(data)
     if kind == _TABLE:
         return table
     batches = table.combine_chunks().to_batches()

@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from mullion.faust import _json, _values
+from mullion._codec import values as codec
+from mullion._codec.json import plain
 from mullion.faust.tables.records import _LENGTH, _TIMES, _hash
 from mullion.faust.tables.table import Table
 
@@ -73,4 +74,4 @@ class _Decode:
 
 
 def _text(written: bytes) -> str:
-    return json.dumps(_json.plain(_values.decode(written)), ensure_ascii=False)
+    return json.dumps(plain(codec.decode(written)), ensure_ascii=False)

@@ -20,10 +20,11 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from mullion.faust import _values
+from mullion._codec import values as codec
 from mullion.faust._context import Context, enter, line_of_user
 from mullion.faust._seconds import seconds, time_us
 from mullion.faust.tables import timer_order
+from mullion.faust.tables.keys import encode_key
 from mullion.faust.tables.operations import NAMED
 from mullion.faust.windows import SlidingWindow, WindowRange, WindowT, _Grid
 
@@ -96,7 +97,7 @@ class TableData:
     def items(self) -> list[tuple[Any, Any]]:
         """All keys and values, in order of the keys' bytes."""
         found = sorted(self._store.scan(self._values))
-        return [(_values.decode(record[8:]), _values.decode(value)) for record, value in found]
+        return [(codec.decode(record[8:]), codec.decode(value)) for record, value in found]
 
     def default(self, key: Any) -> Any:
         """What a key that is missing reads as, without being stored; ``MISSING`` if there is no default."""
@@ -174,11 +175,11 @@ class TableData:
         for record, value in self._store.scan(self._of_ranges(key)):
             start, end = _TIMES.unpack(record[-_TIMES.size :])
             ranges.append((WindowRange(seconds(start), seconds(end)), value))
-        return [(one, _values.decode(value)) for one, value in sorted(ranges) if not self.stale(one)]
+        return [(one, codec.decode(value)) for one, value in sorted(ranges) if not self.stale(one)]
 
     def all_keys(self) -> list[Any]:
         """The keys that have ranges, in order of their bytes; only of a table with a key index."""
-        return [_values.decode(record[8:]) for record, _ in sorted(self._store.scan(self._keys))]
+        return [codec.decode(record[8:]) for record, _ in sorted(self._store.scan(self._keys))]
 
     # -- a sliding window: what happened at each time, folded when it is read
 
@@ -186,14 +187,14 @@ class TableData:
         """Notes what happened at a time: ``=`` or an operator, and its operand."""
         record = self._of_times(key, us, us)
         held = self._store.get(record)
-        before = [] if held is None else _values.decode(held)
+        before = [] if held is None else codec.decode(held)
         if held is None:
             window = self.window
             assert isinstance(window, SlidingWindow)
             self._opened(key, record, self._due_us(window.current(seconds(us))))
         if operation == "=":
             before = []
-        written = _values.encode([*before, (operation, value)], self._of_what(key))
+        written = codec.encode([*before, (operation, value)], self._of_what(key))
         self._store.put(record, written)
 
     def fold(self, key: Any, start_us: int, end_us: int) -> Any:
@@ -203,7 +204,7 @@ class TableData:
             if start_us <= us <= end_us:
                 held = self._store.get(self._of_times(key, us, us))
                 assert held is not None
-                for operation, value in _values.decode(held):
+                for operation, value in codec.decode(held):
                     if operation == "=":
                         folded = value
                     else:
@@ -223,14 +224,14 @@ class TableData:
 
     def hand(self, record: Any, value: Any, key: Any) -> Any:
         """Gives a value to code; one that it can change is watched until the event is over."""
-        if _values.changeable(value):
-            self._handed[record] = _Handed(value, _values.encode(value, self._of_what(key)), line_of_user(), key)
+        if codec.changeable(value):
+            self._handed[record] = _Handed(value, codec.encode(value, self._of_what(key)), line_of_user(), key)
         return value
 
     def saved(self, record: Any, value: Any, key: Any) -> None:
         """Notes that what was handed out has been written."""
         handed = self._handed.get(record)
-        written = _values.encode(value, self._of_what(key))
+        written = codec.encode(value, self._of_what(key))
         where = line_of_user() if handed is None else handed.where
         self._handed[record] = _Handed(value, written, where, key)
 
@@ -244,7 +245,7 @@ class TableData:
         found = [
             (one.where, one.key)
             for one in self._handed.values()
-            if _values.encode(one.value, self._of_what(one.key)) != one.saved
+            if codec.encode(one.value, self._of_what(one.key)) != one.saved
         ]
         self._handed.clear()
         return found
@@ -260,7 +261,7 @@ class TableData:
         if held is None:
             return True
         (length,) = _LENGTH.unpack_from(record, 8)
-        key = _values.decode(record[12 : 12 + length])
+        key = codec.decode(record[12 : 12 + length])
         start_us, end_us = _TIMES.unpack(record[-_TIMES.size :])
         window = self.window
         if what == _FORGET:
@@ -277,7 +278,7 @@ class TableData:
                 # A window of somebody's own: it is asked again when the clock has moved.
                 self._store.put_timer(self._later(due_us), timer)
                 return True
-            value = _values.decode(held)
+            value = codec.decode(held)
             self._remove(key, record)
         self.closed += 1
         self._close(key, one, value)
@@ -340,16 +341,16 @@ class TableData:
         known = self._handed.get(record)
         if known is not None:
             return known.value
-        value = _values.decode(held)
-        if _values.changeable(value):
+        value = codec.decode(held)
+        if codec.changeable(value):
             self._handed[record] = _Handed(value, held, line_of_user(), key)
         return value
 
     def _put(self, record: bytes, value: Any, key: Any) -> None:
-        written = _values.encode(value, self._of_what(key))
+        written = codec.encode(value, self._of_what(key))
         self._store.put(record, written)
         self._handed.pop(record, None)
-        if _values.changeable(value):
+        if codec.changeable(value):
             self._handed[record] = _Handed(value, written, line_of_user(), key)
 
     def _default(self, record: bytes, key: Any) -> Any:
@@ -366,7 +367,7 @@ class TableData:
         if due_us is not None:
             self._store.put_timer(self._later(due_us), self._timers + _CLOSE + record)
         if self.table.key_index:
-            index = self._keys + _values.encode_key(key, self.table.name)
+            index = self._keys + encode_key(key, self.table.name)
             held = self._store.get(index)
             self._store.put(index, _LENGTH.pack(1 + (_LENGTH.unpack(held)[0] if held else 0)))
 
@@ -374,7 +375,7 @@ class TableData:
         self._store.delete(record)
         self._handed.pop(record, None)
         if self.table.key_index:
-            index = self._keys + _values.encode_key(key, self.table.name)
+            index = self._keys + encode_key(key, self.table.name)
             held = self._store.get(index)
             left = (_LENGTH.unpack(held)[0] if held else 1) - 1
             if left:
@@ -387,10 +388,10 @@ class TableData:
         return sorted(_TIMES.unpack(record[-_TIMES.size :])[0] for record, _ in found)
 
     def _of_key(self, key: Any) -> bytes:
-        return self._values + _values.encode_key(key, self.table.name)
+        return self._values + encode_key(key, self.table.name)
 
     def _of_ranges(self, key: Any) -> bytes:
-        written = _values.encode_key(key, self.table.name)
+        written = encode_key(key, self.table.name)
         return _hash(self.table.name, b"r", written) + _LENGTH.pack(len(written)) + written
 
     def _of_range(self, key: Any, one: tuple[float, float]) -> bytes:

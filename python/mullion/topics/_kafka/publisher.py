@@ -26,6 +26,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from mullion import _jvm
+from mullion._codec.arrow import decoded, encoded
 from mullion.topics import _json, _json_rows, _leases
 from mullion.topics._batch_plans import plan_of, require_same
 from mullion.topics._kafka import client as _kafka_client
@@ -35,8 +36,6 @@ from mullion.topics._outputs import (
     Make,
     Note,
     Tell,
-    decoded,
-    encoded,
     outputs_in,
     partition_of_task,
     query_id_of,

@@ -6,6 +6,7 @@ from typing import final
 
 import pyarrow as pa
 
+from mullion._codec.arrow import schema_in
 from mullion.errors import FunctionError
 from mullion.turbine import _callback_schemas
 
@@ -22,7 +23,7 @@ class Returns:
 
     def take(self, name: str, what: str, found: bytes) -> None:
         """A schema that a callback returned; raises :class:`FunctionError` for one that does not fit what was known."""
-        was, now = self._known.get(name), pa.ipc.read_schema(pa.py_buffer(found))
+        was, now = self._known.get(name), schema_in(found)
         if was is not None:
             differs = _callback_schemas.difference(was, now)
             if differs is not None:

@@ -1,26 +1,34 @@
-"""Keys and values of tables as bytes: JSON, with marks for what JSON has no word for.
+"""Python's values as bytes and back: JSON, with marks for what JSON has no word for.
 
 What is read is what was written: a tuple stays a tuple, a set a set, a dict's keys what they were, and a record one of
-its class. ``{"!": kind, "v": ...}`` marks such a value. Never pickle: it would run what it reads.
+its class. ``{"!": kind, "v": ...}`` marks such a value::
+
+    (1, "a")          {"!": "tuple", "v": [1, "a"]}
+    {1: "a"}          {"!": "dict", "v": [[1, "a"]]}
+    View(page="a")    {"!": "record", "v": ["shop:View", {"page": "a"}]}      a class that has to_kept and of_kept
+    Point(1, 2)       {"!": "dataclass", "v": ["shop:Point", {"x": 1, "y": 2}]}
+
+Never pickle: it would run what it reads. Of a class only its fields are kept, and its constructor is not called.
 """
 
 from __future__ import annotations
 
 import base64
+import dataclasses
 import importlib
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from typing import Any, Final, Protocol, Self
 from uuid import UUID
 
 from mullion.errors import InvalidArgumentError
-from mullion.faust.models import Record
 
-_MARK = "!"
+_MARK: Final = "!"
+_MOST_BITS: Final = 10_000
 _MICROSECOND = timedelta(microseconds=1)
 _FIXED = (str, int, float, type(None), tuple, frozenset, bytes, date, time, timedelta, Decimal, UUID, Enum)
 _OF_TEXT: dict[type, str] = {Decimal: "decimal", UUID: "uuid", datetime: "datetime", date: "date", time: "time"}
@@ -37,9 +45,22 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "date": date.fromisoformat,
     "time": time.fromisoformat,
     "timedelta": lambda us: timedelta(microseconds=us),
+    "int": lambda digits: int(digits, 16),
     "record": lambda held: _record(*held),
+    "dataclass": lambda held: _dataclass(*held),
     "enum": lambda held: _class(held[0])(_unmarked(held[1])),
 }
+
+
+class Kept(Protocol):
+    """What a class has whose values are kept as their fields, under its name."""
+
+    def to_kept(self) -> dict[str, Any]:
+        """The fields, by name."""
+
+    @classmethod
+    def of_kept(cls, fields: dict[str, Any]) -> Self:
+        """A value of fields that were kept; some may be gone from the class, and some be new to it."""
 
 
 def encode(value: Any, what: str) -> bytes:
@@ -47,25 +68,8 @@ def encode(value: Any, what: str) -> bytes:
     return _written(_marked(value, what))
 
 
-def encode_key(key: Any, table: str) -> bytes:
-    """A key as bytes; ``None``, and what cannot be kept, is an :class:`InvalidArgumentError`."""
-    if key is None:
-        raise InvalidArgumentError(
-            f"The table {table!r} was given the key None. An event without a key belongs to no key: leave it out, or "
-            f"name a key for it, as in {table}[event.key or 'unknown']."
-        )
-    if type(key) is str:
-        return json.dumps(key, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    if isinstance(key, (list, dict, set)):
-        raise InvalidArgumentError(
-            f"The table {table!r} was given the key {key!r} ({type(key).__name__}), which can change. Use a tuple."
-        )
-    # 1.0 and 1 are one key of a dict.
-    return _written(_marked(int(key) if type(key) is float and key.is_integer() else key, f"the key of {table!r}"))
-
-
 def decode(written: bytes) -> Any:
-    """The value of bytes that :func:`encode` or :func:`encode_key` made."""
+    """The value of bytes that :func:`encode` made."""
     return _unmarked(json.loads(written.decode("utf-8", "surrogatepass")))
 
 
@@ -80,8 +84,11 @@ def _written(marked: Any) -> bytes:
 
 def _marked(value: Any, what: str) -> Any:
     kind = type(value)
-    if value is None or kind is str or kind is int or kind is bool:
+    if value is None or kind is str or kind is bool:
         return value
+    if kind is int:
+        # Python neither writes nor reads more digits as decimals.
+        return value if value.bit_length() <= _MOST_BITS else _mark("int", hex(value))
     if kind is float:
         return value if math.isfinite(value) else _mark("float", repr(value))
     if kind is list:
@@ -100,15 +107,21 @@ def _marked(value: Any, what: str) -> Any:
         return _mark("timedelta", value // _MICROSECOND)
     if kind is bytes:
         return _mark("bytes", base64.b64encode(value).decode())
-    if isinstance(value, Record):
-        held = {name: _marked(field, f"{what}, in {name}") for name, field in value.asdict().items()}
-        return _mark("record", [_name(kind), held])
+    if hasattr(kind, "to_kept"):
+        return _mark("record", [_name(kind), _marked_fields(value.to_kept(), what)])
     if isinstance(value, Enum):
         return _mark("enum", [_name(kind), _marked(value.value, what)])
+    if dataclasses.is_dataclass(value):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return _mark("dataclass", [_name(kind), _marked_fields(fields, what)])
     raise InvalidArgumentError(
-        f"{what}: {value!r} ({kind.__module__}.{kind.__qualname__}) cannot be kept in a table. Make it a record, or of "
-        "numbers, text, dates, lists, dicts and sets."
+        f"{what}: {value!r} ({kind.__module__}.{kind.__qualname__}) cannot be kept in a table or in state. "
+        "Make it a record or a dataclass, or of numbers, text, dates, lists, dicts and sets."
     )
+
+
+def _marked_fields(fields: Mapping[str, Any], what: str) -> dict[str, Any]:
+    return {name: _marked(held, f"{what}, in {name}") for name, held in fields.items()}
 
 
 def _mark(kind: str, held: Any) -> dict[str, Any]:
@@ -138,11 +151,24 @@ def _name(kind: type) -> str:
     return name
 
 
-def _record(name: str, held: dict[str, Any]) -> Record:
+def _record(name: str, held: dict[str, Any]) -> Any:
     kind = _class(name)
-    assert issubclass(kind, Record)
-    made: Record = kind.__new__(kind)
-    made._set({field: _unmarked(one) for field, one in held.items() if field in kind._fields})
+    return kind.of_kept({field: _unmarked(one) for field, one in held.items()})
+
+
+def _dataclass(name: str, held: dict[str, Any]) -> Any:
+    kind = _class(name)
+    assert isinstance(kind, type)
+    assert dataclasses.is_dataclass(kind)
+    made: Any = object.__new__(kind)
+    for field in dataclasses.fields(kind):
+        if field.name in held:
+            # As a dataclass that is frozen does it.
+            object.__setattr__(made, field.name, _unmarked(held[field.name]))
+        elif field.default is not dataclasses.MISSING:
+            object.__setattr__(made, field.name, field.default)
+        elif field.default_factory is not dataclasses.MISSING:
+            object.__setattr__(made, field.name, field.default_factory())
     return made
 
 
@@ -155,7 +181,7 @@ def _class(name: str) -> Any:
                 found = getattr(found, part)
         except (ImportError, AttributeError) as missing:
             raise InvalidArgumentError(
-                f"A table holds a value of the class {name!r}, which is not to be found: {missing}. Define it in a "
+                f"A value was kept that is of the class {name!r}, which is not to be found: {missing}. Define it in a "
                 "module, outside of functions, under the name that it had."
             ) from missing
         _known[name] = found

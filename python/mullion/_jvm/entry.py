@@ -1,0 +1,100 @@
+"""The way into the JAR: its entry point for a session, and what a JVM that already runs was started with."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import SparkSession
+
+from mullion import _jars
+from mullion._jvm.errors import translate_errors
+from mullion._jvm.objects import internal, require_classic
+from mullion._version import __version__
+from mullion.errors import MullionError, VersionMismatchError
+
+FACADE = "dev.mullion.Facade"
+
+_facades: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
+
+
+def facade(spark: SparkSession) -> Any:
+    """The JAR's entry point, its version checked and its planner rules installed: once for each session.
+
+    Raises :class:`UnsupportedError` under Spark Connect, :class:`MullionError` where the JAR is not on the class path
+    and :class:`VersionMismatchError` where it is not this package's, or not for this Spark.
+    """
+    require_classic(spark, "this Spark session")
+    known = _facades.get(spark)
+    if known is None:
+        known = _found(spark)
+        _check_versions(known.version(), known.sparkLine(), spark.version)
+        translate_errors()
+        _ship_jars(spark)
+        known.install(internal(spark, "_jsparkSession"))
+        _facades[spark] = known
+    return known
+
+
+def running_conf(key: str) -> str | None:
+    """What the JVM that this process talks to already was started with; ``None`` where none runs or nothing is set."""
+    from pyspark import SparkConf, SparkContext
+
+    if "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None:
+        return None
+    SparkContext._ensure_initialized()
+    return SparkConf().get(key)
+
+
+def is_running() -> bool:
+    """Whether a JVM already runs for this process: its class path can no longer be added to."""
+    from pyspark import SparkContext
+
+    return "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None
+
+
+def _found(spark: SparkSession) -> Any:
+    from py4j.java_gateway import JavaClass
+
+    found = getattr(spark._jvm, FACADE)
+    if isinstance(found, JavaClass):
+        return found
+    raise MullionError(
+        f"Mullion's JAR is not on the class path of this Spark {spark.version} application. Add it before Spark "
+        "starts, in one of two ways: where Python starts Spark, mullion.configure(SparkSession.builder).getOrCreate(); "
+        "where something else does (spark-submit, a notebook, a cluster), as a library of the cluster or with "
+        f"{_jars.submit_option()}. A session that was running before configure() keeps its class path: stop it, and "
+        "start Python again."
+    )
+
+
+def _check_versions(jar: str, line: str, running: str) -> None:
+    if jar != __version__:
+        raise VersionMismatchError(
+            f"The JAR on Spark's class path is Mullion {jar}, and the Python package is {__version__}. They must be "
+            f"the same: pip install mullion-spark=={jar}, or replace the JAR with {_jars.submit_option()}."
+        )
+    if running.split(".")[:2] != line.split("."):
+        raise VersionMismatchError(
+            f"The Mullion JAR on Spark's class path is built for Spark {line}, and this is Spark {running}. "
+            f"Run it on Spark {line}, or take the JAR for this Spark, if this version of Mullion has one: "
+            f"{_jars.submit_option('.'.join(running.split('.')[:2]))}."
+        )
+
+
+def _ship_jars(spark: SparkSession) -> None:
+    """Hands executors the JARs that ``spark.jars.packages`` brought.
+
+    spark-submit merges them into ``spark.jars`` of the JVM. A builder that sets ``spark.jars`` too, as
+    :func:`mullion.configure` makes it do, hides that list from the SparkContext: the driver has those JARs, executors
+    would not.
+    """
+    context = internal(spark.sparkContext, "_jsc").sc()
+    if context.isLocal():
+        return
+    shipped = {_jars.file_name(jar) for jar in context.listJars().mkString(",").split(",")}
+    launched = getattr(spark._jvm, "java.lang.System").getProperty("spark.jars") or ""
+    for jar in filter(None, launched.split(",")):
+        if _jars.file_name(jar) not in shipped:
+            context.addJar(jar)

@@ -1,0 +1,222 @@
+"""Errors of the JAR and of tasks, as Mullion's own: where they surface, and with the JVM's trace."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame
+
+from mullion._jvm.objects import internal
+from mullion._tracebacks import raised_in_worker
+from mullion.errors import IncompatibleStateError, MullionError, TaskFailedError, UnsupportedError, error_of
+
+if TYPE_CHECKING:
+    from pyspark.errors import StreamingQueryException
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+BridgeError = Py4JError
+"""What the bridge to the JVM raises."""
+
+EXCEPTION: Final = "dev.mullion.MullionException"
+OPERATOR: Final = "WindowedAggregate"
+"""The name of Mullion's node in a plan."""
+_SEVERAL: Final = "WindowsTogether"
+_FAILED: Final = "org.apache.spark.sql.streaming.StreamingQueryException"
+_TASK: Final = "org.apache.spark.executor.Executor$TaskRunner"
+"""What runs a task: it is in the trace of what a task failed by."""
+
+_Error = TypeVar("_Error", bound=MullionError)
+
+_SOURCES: Final = re.compile(
+    r".*There are \[(\d+)\] sources in the checkpoint offsets and now there are \[(\d+)\]", re.S
+)
+
+
+def traced(error: _Error, theirs: BaseException) -> _Error:
+    """The error with the JVM's stack trace of the one that it is raised in place of."""
+    if isinstance(theirs, MullionError):
+        error.jvm_trace = "\n\n".join(filter(None, (error.jvm_trace, theirs.jvm_trace)))
+        return error
+    said, trace = getattr(theirs, "_desc", None), getattr(theirs, "_stackTrace", None)
+    if trace is None:
+        trace = str(theirs)
+    elif said and said not in trace:
+        # Of a query that has ended PySpark has the frames alone.
+        trace = f"{said}\n{trace}"
+    error.jvm_trace = "\n\n".join(filter(None, (error.jvm_trace, trace)))
+    return error
+
+
+def error_in(exception: Any) -> MullionError | None:
+    """Mullion's error in a Java exception or its causes, or ``None`` when it is not ours."""
+    # A chain of causes may be a circle; none that is real is this long.
+    cause = exception
+    for _ in range(64):
+        if cause is None:
+            return None
+        if cause.getClass().getName() == EXCEPTION:
+            error = error_of(cause.condition(), cause.getMessage())
+            error.jvm_trace = str(cause.trace())
+            if cause.getCause() is not None:
+                error.add_note(f"Cause: {str(cause.getCause().toString()).splitlines()[0]}")
+            return error
+        sources = _SOURCES.match(cause.getMessage() or "")
+        if sources is not None and OPERATOR in exception.toString():
+            return _other_sources(int(sources[1]), int(sources[2]))
+        cause = cause.getCause()
+    return None
+
+
+def failure_in(exception: Any, trace: str) -> TaskFailedError | None:
+    """Why a query over windows failed, in a line, where a task of it did by an error that is not ours."""
+    said = exception.toString()
+    of_windows = exception.getClass().getName() == _FAILED and any(name in said for name in (OPERATOR, _SEVERAL))
+    if not of_windows or _TASK not in trace:
+        return None
+    cause, message = exception, ""
+    for _ in range(64):
+        if cause is None:
+            break
+        message = cause.getMessage() or cause.toString()
+        cause = cause.getCause()
+    line = raised_in_worker(message) or next(iter(message.strip().splitlines()), "")
+    line = re.sub(r"\s*SQLSTATE: \w+\s*$", "", line).rstrip(".")
+    return TaskFailedError(
+        f"A task of the query failed: {line}. Nothing of its batch was kept, and the query goes on from its checkpoint "
+        "once that is mended."
+    )
+
+
+def _other_sources(was: int, now: int) -> IncompatibleStateError:
+    """Spark compares the sources of a query with those of its checkpoint before it asks operators for theirs."""
+    return IncompatibleStateError(
+        f"The checkpoint is of a query with {was} source{'s' * (was != 1)}, and this query has {now}. Beside its "
+        "streams a query has a source of ticks where panes close or fire by the wall clock: with time=None, "
+        "idle_after= or early=Early(every=...). Change the query back, or start it with a new checkpointLocation. "
+        "Nothing was overwritten."
+    )
+
+
+def translate_errors() -> None:
+    """Makes PySpark raise Mullion's own types for errors of the JAR, at whichever call they surface. Idempotent.
+
+    PySpark turns Java exceptions into Python ones in a wrapper around py4j's ``get_return_value``, which it lays anew
+    for every session. Ours goes around that wrapper, and not into ``convert_exception``, whose result is raised
+    ``from None``: Spark's own exception would be lost.
+    """
+    from py4j.java_gateway import JavaMember
+    from pyspark.errors.exceptions import captured
+    from pyspark.sql.streaming import readwriter
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    if getattr(captured.capture_sql_exception, "_mullion", False):
+        return
+    captured.capture_sql_exception = _translating(captured.capture_sql_exception)
+    captured.install_exception_handler()
+    setattr(JavaMember, "__call__", _without_the_bridge(JavaMember.__call__))  # noqa: B010
+    setattr(StreamingQuery, "exception", _translating_result(StreamingQuery.exception))  # noqa: B010
+    for name in ("start", "toTable"):
+        setattr(
+            readwriter.DataStreamWriter, name, _explaining_complete_mode(getattr(readwriter.DataStreamWriter, name))
+        )
+
+
+def _translating(capture: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[..., Any]:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors.exceptions.captured import CapturedException
+
+    def capture_ours(call: Callable[..., Any]) -> Callable[..., Any]:
+        captured = capture(call)
+
+        def calling(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return captured(*args, **kwargs)
+            except CapturedException as theirs:
+                ours = error_in(theirs._origin)
+                if ours is None and theirs._origin is not None:
+                    ours = failure_in(theirs._origin, theirs._stackTrace or "")
+                if ours is None:
+                    raise
+                raise traced(ours, theirs) from None
+            except Py4JJavaError as theirs:
+                ours = error_in(theirs.java_exception)
+                if ours is None:
+                    raise
+                raise traced(ours, theirs) from None
+
+        return calling
+
+    capture_ours._mullion = True  # type: ignore[attr-defined]
+    return capture_ours
+
+
+def _without_the_bridge(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A traceback of an error of ours begins at the call in the user's code or in PySpark, not below it in py4j."""
+
+    @functools.wraps(call)
+    def calling(member: Any, *args: Any) -> Any:
+        try:
+            return call(member, *args)
+        except MullionError as ours:
+            raise ours.with_traceback(None) from None
+
+    return calling
+
+
+def _translating_result(
+    exception: Callable[[StreamingQuery], StreamingQueryException | None],
+) -> Callable[[StreamingQuery], Any]:
+    """``query.exception()`` gives the error and does not raise it, so the wrapper above does not see it."""
+
+    @functools.wraps(exception)
+    def exception_of(query: StreamingQuery) -> Any:
+        theirs = exception(query)
+        if theirs is None:
+            return None
+        origin = query._jsq.exception().get()
+        ours = error_in(origin)
+        if ours is not None:
+            return traced(ours, theirs)
+        from pyspark import SparkContext
+
+        # Of a query that has ended PySpark has the frames of the driver alone.
+        jvm: Any = SparkContext._jvm
+        whole = str(jvm.org.apache.spark.util.Utils.exceptionString(origin))
+        failed = failure_in(origin, whole)
+        if failed is None:
+            return theirs
+        failed.jvm_trace = whole
+        return failed
+
+    return exception_of
+
+
+def _explaining_complete_mode(start: Callable[..., StreamingQuery]) -> Callable[..., StreamingQuery]:
+    """Spark refuses complete mode by saying that there is no streaming aggregation, for it knows only its own."""
+    from pyspark.errors import AnalysisException
+
+    @functools.wraps(start)
+    def starting(writer: DataStreamWriter, *args: Any, **kwargs: Any) -> StreamingQuery:
+        try:
+            return start(writer, *args, **kwargs)
+        except AnalysisException as theirs:
+            refused = theirs.getCondition() == "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION"
+            mode = (theirs.getMessageParameters() or {}).get("outputMode")
+            if refused and mode == "complete" and OPERATOR in _plan(writer._df):
+                refusal = UnsupportedError(
+                    "outputMode('complete') would have to keep every pane that ever closed. Write with "
+                    "outputMode('append'), or 'update': each pane comes out when it fires, and closes once."
+                )
+                raise traced(refusal, theirs) from None
+            raise
+
+    return starting
+
+
+def _plan(df: DataFrame) -> str:
+    return str(internal(df, "_jdf").queryExecution().analyzed().toString())

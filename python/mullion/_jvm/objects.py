@@ -1,0 +1,67 @@
+"""PySpark's objects and the JVM's, the one behind the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import col
+
+from mullion.errors import UnsupportedError
+
+
+def require_classic(thing: object, what: str) -> None:
+    """Raises :class:`UnsupportedError` when ``thing`` (a DataFrame, session or column) lives in Spark Connect."""
+    if any(kind.__module__.startswith("pyspark.sql.connect") for kind in type(thing).__mro__):
+        raise UnsupportedError(
+            f"{what} belongs to Spark Connect, and Mullion adds an operator to Spark's planner, which only a classic "
+            "session can reach. Create the session on the driver, without .remote(...) and with SPARK_REMOTE and "
+            "SPARK_CONNECT_MODE_ENABLED unset; on Databricks, use a cluster in dedicated (single-user) access mode, "
+            "not a shared or serverless one."
+        )
+
+
+def quoted(name: str) -> str:
+    """A column of that name, whatever is in it."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def internal(thing: object, name: str) -> Any:
+    """The JVM object behind one of PySpark's."""
+    return getattr(thing, name)
+
+
+def java_column(column: Column | str) -> Any:
+    """The JVM's column of a column or a name."""
+    return internal(col(column) if isinstance(column, str) else column, "_jc")
+
+
+def java_columns(spark: SparkSession, columns: Sequence[Column | str]) -> Any:
+    """The same of several, as a Java array."""
+    return java_array(spark, "org.apache.spark.sql.Column", [java_column(column) for column in columns])
+
+
+def column_of(made: Any) -> Column:
+    """A column that the JAR made."""
+    # Only a classic PySpark has this module; one that is Connect's client alone must still be able to import us.
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    return ClassicColumn(made)
+
+
+def dataframe_of(jdf: Any, spark: SparkSession) -> DataFrame:
+    """A DataFrame that the JAR made."""
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    return ClassicDataFrame(jdf, spark)
+
+
+def java_array(spark: SparkSession, kind: str, items: Sequence[Any]) -> Any:
+    """A Java array."""
+    context = spark.sparkContext
+    assert context._gateway is not None
+    array = context._gateway.new_array(getattr(spark._jvm, kind), len(items))
+    for index, item in enumerate(items):
+        array[index] = item
+    return array

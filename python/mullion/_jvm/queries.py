@@ -1,0 +1,131 @@
+"""Sessions and running queries: how they are started, what they report, and state in memory across restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mullion._clock import ManualClock
+from mullion._jvm.entry import facade
+from mullion._jvm.objects import dataframe_of, internal
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_trigger_clocks: WeakKeyDictionary[ManualClock, Any] = WeakKeyDictionary()
+
+
+def plan_of_batch(spark: SparkSession, query: str, batch: int) -> str:
+    """What a running query, by its id, noted of a batch before it ran it; empty if nothing."""
+    return str(facade(spark).planOf(internal(spark, "_jsparkSession"), query, batch))
+
+
+def checkpoint_of(spark: SparkSession, query: str) -> str:
+    """Where a running query, by its id, has its checkpoint, as a URI; empty if it does not run."""
+    return str(facade(spark).checkpointOf(internal(spark, "_jsparkSession"), query))
+
+
+def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session like ``spark``, with other settings: queries that are started in it keep them."""
+    facade(spark)
+    session = SparkSession(spark.sparkContext, internal(spark, "_jsparkSession").cloneSession())
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    return session
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """Makes a session the active one meanwhile: Spark takes settings of casts from that, not from the DataFrame's."""
+    sessions = spark.sparkContext._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(internal(spark, "_jsparkSession"))
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def java_query(query: StreamingQuery) -> Any:
+    """The JVM's side of a query."""
+    return query._jsq
+
+
+def recover(spark: SparkSession, checkpoint: str) -> int:
+    """Takes a checkpoint with state in memory back to its newest snapshot; how many batches that is."""
+    return int(facade(spark).recover(internal(spark, "_jsparkSession"), checkpoint))
+
+
+def keep_state(spark: SparkSession, query: StreamingQuery) -> bool:
+    """Writes down what a query that has ended left in memory; whether all of it could be."""
+    return bool(facade(spark).keepState(query._jsq))
+
+
+def begin_redo(spark: SparkSession, checkpoint: str) -> int:
+    """Readies a checkpoint whose state was in memory and is lost; how many batches are to be done again."""
+    return int(facade(spark).beginRedo(internal(spark, "_jsparkSession"), checkpoint))
+
+
+def next_redo(spark: SparkSession, checkpoint: str) -> bool:
+    """Readies it for the next of these batches; whether there is one."""
+    return bool(facade(spark).nextRedo(internal(spark, "_jsparkSession"), checkpoint))
+
+
+def start_clocked(panes: DataFrame, checkpoint: str, output_mode: str, start_ms: int) -> Any:
+    """A query on a clock that a test moves, which starts at ``start_ms`` milliseconds since the epoch."""
+    return facade(panes.sparkSession).startClocked(internal(panes, "_jdf"), checkpoint, output_mode, start_ms)
+
+
+def start_on_clock(
+    outputs: DataFrame,
+    name: str,
+    checkpoint: str,
+    publish: Callable[[DataFrame, int], None],
+    clock: ManualClock,
+    drain: bool,
+) -> StreamingQuery:
+    """A query that gives each batch to ``publish``, on a clock that a test moves; with ``drain`` it ends by itself."""
+    from pyspark.java_gateway import ensure_callback_server_started
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.utils import ForeachBatchFunction
+
+    spark = outputs.sparkSession
+    jvm = facade(spark)
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    trigger_clock = _trigger_clocks.get(clock)
+    if trigger_clock is None:
+        trigger_clock = _trigger_clocks[clock] = jvm.manualClock(clock.time_us() // 1000)
+        clock.follow(trigger_clock)
+    function = ForeachBatchFunction(spark, publish)
+    return StreamingQuery(jvm.startBatches(internal(outputs, "_jdf"), name, checkpoint, function, trigger_clock, drain))
+
+
+def output_since(query: Any, batch: int, spark: SparkSession) -> DataFrame:
+    """What batches of a clocked query after ``batch`` wrote."""
+    return dataframe_of(query.since(batch), spark)
+
+
+def progress_of(query: Any) -> list[str]:
+    """The progress reports of a clocked query's batches, as JSON."""
+    return [report.json() for report in query.query().recentProgress()]
+
+
+def last_batch_of(query: StreamingQuery) -> int | None:
+    """The number of the last batch that a query reported, or ``None`` before the first.
+
+    PySpark's own reading of a report fails where no time passed in a batch, as on a clock that stands still.
+    """
+    progress = query._jsq.lastProgress()
+    return None if progress is None else int(progress.batchId())
+
+
+def reports_of(query: StreamingQuery) -> list[str]:
+    """The progress reports of a query's batches, as JSON."""
+    return [report.json() for report in query._jsq.recentProgress()]

@@ -1,0 +1,77 @@
+"""Functions of Python with state: how a plan with them is asked for, and the records of their state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, IntegerType, StructType
+
+from mullion._jvm.entry import facade
+from mullion._jvm.objects import dataframe_of, internal, java_columns
+
+
+class Stateful:
+    """Functions with state, and the windows between them, as they are being asked for."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        process: Callable[..., Any],
+        schema: StructType,
+        shards: Sequence[Column | str],
+        state: str,
+        wall_timers: bool,
+    ) -> None:
+        self._spark = spark
+        self._facade = facade(spark)
+        self._asked = self._facade.stateful(_function(spark, process), schema.json())
+        self._asked = self._asked.withShards(java_columns(spark, shards)).withState(state)
+        if wall_timers:
+            self._asked = self._asked.withWallTimers()
+
+    def begin(self) -> None:
+        """``process`` is called in the first partition until it has set a timer by the wall clock there."""
+        self._asked = self._asked.withBegins()
+
+    def add_folds(self, folds: str) -> None:
+        """What is done in the JVM of what ``process`` would do."""
+        self._asked = self._asked.withFolds(folds)
+
+    def rows_of(self, window: int, schema: StructType) -> DataFrame:
+        """The rows that ``process`` makes for a window, by its number from 1."""
+        session = internal(self._spark, "_jsparkSession")
+        return dataframe_of(self._facade.statefulRows(session, window, schema.json()), self._spark)
+
+    def add_window(self, name: str, panes: DataFrame, clock: str | None) -> None:
+        """The next window; those of one ``clock`` share it."""
+        self._asked = self._asked.withWindow(name, internal(panes, "_jdf"), clock or "")
+
+    def add_callbacks(self, callbacks: Callable[..., Any]) -> None:
+        """What gets the firings of all windows."""
+        self._asked = self._asked.withCallbacks(_function(self._spark, callbacks))
+
+    def over(self, df: DataFrame) -> DataFrame:
+        """The functions over the rows of a stream."""
+        return dataframe_of(self._facade.statefulOver(internal(df, "_jdf"), self._asked), self._spark)
+
+
+def read_state(spark: SparkSession, checkpoint: str, operator: int) -> DataFrame:
+    """The records of functions' state in a checkpoint."""
+    return dataframe_of(facade(spark).readState(internal(spark, "_jsparkSession"), checkpoint, operator), spark)
+
+
+def _function(spark: SparkSession, function: Callable[..., Any]) -> Any:
+    """A function pickled, as ``mapInArrow`` hands it to the JVM. Without pandas, which that asks for and never uses."""
+    from pyspark.sql.udf import UserDefinedFunction
+    from pyspark.util import PythonEvalType
+
+    frame = StructType().add("kind", IntegerType()).add("data", BinaryType())
+    udf = UserDefinedFunction(
+        function,
+        returnType=frame,
+        name=getattr(getattr(function, "function", function), "__name__", type(function).__name__),
+        evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
+    )
+    return internal(udf, "_judf")
