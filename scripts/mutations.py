@@ -1,24 +1,28 @@
 """Breaks rules of the pane contract, one at a time, and says which tests find it.
 
-    python scripts/mutations.py        each in turn, in a copy of the tree; a quarter of an hour
+    python scripts/mutations.py        each in turn, in a copy of the tree; two minutes or three
 
-Ends with 1 if a rule can be broken with all tests of `make test` passing. Tests without Spark are asked first, and the
-stories only where these find nothing.
+Ends with 1 if a rule can be broken with all tests of `make test` passing. One sbt compiles what a rule's change touches
+and runs the suites that need no Spark. Where these find nothing it runs the stories, up to the first that fails.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 WINDOWS = Path("jvm/src/main/scala/dev/mullion/windows")
-SUITES = ("dev.mullion.*", "*TranscriptSuite")
+PURE = "dev.mullion.*"
+STORIES = "*TranscriptSuite"
 
 
 @dataclass(frozen=True)
@@ -90,43 +94,96 @@ MUTATIONS = (
 )
 
 
-def found_by(tree: Path) -> Iterator[str]:
-    """The tests that fail, of the first suites that have such."""
-    launcher = next(tree.glob(".build/sbt-launch-*.jar"))
-    for suites in SUITES:
-        command = ["java", "-Xmx2g", "-Dsbt.color=false", "-Dsbt.supershell=false", "-jar", str(launcher)]
-        done = subprocess.run(
-            [*command, f"jvm/testOnly {suites}"], cwd=tree, capture_output=True, text=True, stdin=subprocess.DEVNULL
+class Sbt:
+    """An sbt that stays from one command to the next."""
+
+    def __init__(self, tree: Path) -> None:
+        launcher = next(tree.glob(".build/sbt-launch-*.jar"))
+        options = ["-Xmx2g", "-Dsbt.color=false", "-Dsbt.supershell=false", "-Dsbt.server.autostart=false"]
+        self._process = subprocess.Popen(
+            ["java", *options, "-jar", str(launcher)],
+            cwd=tree,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            # Its tests run in a process of their own, which ends with it.
+            process_group=0,
         )
-        failed = re.findall(r"==> X \S*?(\w+Suite)\.(.*?)\s+[\d.]+s", re.sub(r"\x1b\[\d+m", "", done.stdout))
-        if failed:
-            yield from (f"{suite}: {test}" for suite, test in failed)
-            return
-        if done.returncode:
-            sys.exit(f"The tests did not run:\n{done.stdout[-3000:]}")
+
+    def failures(self, suites: str) -> Iterator[str]:
+        """Runs suites; each test that fails, as soon as it has."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"jvm/testOnly {suites}\n")
+        self._process.stdin.flush()
+        said = []
+        failed = passed = False
+        for line in self._process.stdout:
+            text = re.sub(r"\x1b\[\d*m", "", line)
+            said.append(text)
+            if found := re.search(r"==> X \S*?(\w+Suite)\.(.*?)\s+[\d.]+s", text):
+                failed = True
+                yield f"{found[1]}: {found[2]}"
+            passed |= "Passed: Total" in text
+            if "Total time:" in text:
+                break
+        if not failed and not passed:
+            sys.exit(f"The tests did not run:\n{''.join(said[-40:])}")
+
+    def stop(self) -> None:
+        """Ends it, whatever it is at."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+@contextmanager
+def sbt(tree: Path) -> Iterator[Sbt]:
+    """An sbt, for as long as it is needed."""
+    running = Sbt(tree)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def first_of_stories(tree: Path) -> str | None:
+    """The first story that fails; the others are not waited for."""
+    with sbt(tree) as own:
+        return next(own.failures(STORIES), None)
+
+
+def copied(tree: Path) -> None:
+    """Copies what sbt reads, and what it has compiled."""
+    files = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True).stdout.split()
+    for file in [*files, *map(str, Path(".build").glob("sbt-launch-*.jar"))]:
+        if Path(file).is_file():
+            (tree / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, tree / file)
+    if Path("jvm/target").is_dir():
+        shutil.copytree("jvm/target", tree / "jvm/target", ignore=shutil.ignore_patterns("*.jar", "test-reports"))
 
 
 def main() -> None:
-    files = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True).stdout.split()
     missed = []
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
-        for file in [*files, *map(str, Path(".build").glob("sbt-launch-*.jar"))]:
-            if Path(file).is_file():
-                (tree / file).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(file, tree / file)
-        for mutation in MUTATIONS:
-            source = tree / WINDOWS / mutation.file
-            text = source.read_text()
-            if text.count(mutation.line) != 1:
-                sys.exit(f"{mutation.file} has {text.count(mutation.line)} times {mutation.line!r}, and not once.")
-            source.write_text(text.replace(mutation.line, mutation.broken))
-            tests = list(found_by(tree))
-            source.write_text(text)
-            print(
-                f"{mutation.rule}: {f'{len(tests)} tests, first {tests[0]}' if tests else 'FOUND BY NONE'}", flush=True
-            )
-            missed += [] if tests else [mutation.rule]
+        copied(tree)
+        with sbt(tree) as shared:
+            if failing := list(shared.failures(PURE)):
+                sys.exit(f"Tests fail with no rule broken: {', '.join(failing)}")
+            for mutation in MUTATIONS:
+                source = tree / WINDOWS / mutation.file
+                text = source.read_text()
+                if text.count(mutation.line) != 1:
+                    sys.exit(f"{mutation.file} has {text.count(mutation.line)} times {mutation.line!r}, and not once.")
+                source.write_text(text.replace(mutation.line, mutation.broken))
+                tests = list(shared.failures(PURE))
+                story = None if tests else first_of_stories(tree)
+                source.write_text(text)
+                found = f"{len(tests)} tests, first {tests[0]}" if tests else story or "FOUND BY NONE"
+                print(f"{mutation.rule}: {found}", flush=True)
+                missed += [] if tests or story else [mutation.rule]
     sys.exit(f"{len(missed)} of {len(MUTATIONS)} found by no test" if missed else 0)
 
 

@@ -108,6 +108,34 @@ class PanesOfKeySuite extends ScalaCheckSuite {
     assert(KeyClock.ofKey(5L, BatchClock.BeforeAllTime).see(Long.MinValue))
   }
 
+  property(
+    "by its key's clock a row joins the sessions it touches, and is late if its own had closed and none is open"
+  ) {
+    val lengths = Gen.choose(1L, 5L)
+    forAll(lengths, Gen.choose(0L, 4L), Gen.choose(0L, 4L), Gen.listOfN(30, Gen.choose(0L, 3L))) {
+      (gap: Long, lateness: Long, delay: Long, steps: List[Long]) =>
+        val rules = SessionRules(SessionWindow(Some(gap)), lateness, None, LatePolicy.Drop)
+        def keyClock = KeyClock.ofKey(delay, BatchClock.BeforeAllTime)
+        var panes = SessionsOfKey.empty(rules, joins = true, counted = false, SessionIds.none, keyClock)
+        var open = Seq.empty[(Long, Long)]
+        var clock = Option.empty[Long]
+        // Forwards on the whole, and backwards by up to nine.
+        steps.zipWithIndex.map { case (step, i) => i + 3 * step - (i % 3) * 3 }.foreach { ts =>
+          val (touched, others) = open.partition { case (first, end) => first <= ts + gap && ts <= end }
+          val late = touched.isEmpty && clock.exists(_ >= ts + gap + lateness)
+          assertEquals(panes.take(new Arriving(time = ts)), if (late) Fate.Late else Fate.InPanes)
+          if (!late) open = (others :+ ((touched.map(_._1) :+ ts).min, (touched.map(_._2) :+ (ts + gap)).max)).sorted
+          clock = Some(Math.max(clock.getOrElse(Long.MinValue), ts - delay))
+          val (due, rest) = open.partition { case (_, end) => clock.exists(_ >= end + lateness) }
+          assertEquals(panes.closes().map { pane => panes.forget(pane); (pane.start, pane.end) }.toSeq, due)
+          open = rest
+          panes =
+            SessionsOfKey.fromBytes(rules, joins = true, counted = false, SessionIds.none, keyClock, panes.toBytes)
+          assertEquals(panes.open.map(pane => (pane.start, pane.end)).toSeq, open)
+        }
+    }
+  }
+
   test("sessions that become one are kept in one slot, or beside each other") {
     val first = BatchClock(BatchClock.BeforeAllTime, 0L, wall = 0L, rowsCame = true)
     def panes(joins: Boolean) = {
