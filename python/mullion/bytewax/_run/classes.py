@@ -1,0 +1,68 @@
+"""The classes of a program that workers cannot import: those of a script, and of functions.
+
+Functions reach the workers with their code, and these classes with them. Values name their class, so it must be known
+by its name on both sides: here those are looked up that the functions of a dataflow can reach.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from mullion.bytewax._run.values import importable
+from mullion.bytewax.dataflow import Dataflow
+
+
+def classes_of(flow: Dataflow) -> tuple[type, ...]:
+    """The classes that the functions of a dataflow can reach, and the script's, as far as none can import them."""
+    found: dict[type, None] = {}
+    seen: set[int] = set()
+    script = sys.modules.get("__main__")
+    things: list[Any] = [value for value in vars(script).values() if isinstance(value, type)] if script else []
+    things += [step.does for step in flow._steps if step.kind not in ("input", "output")]
+    while things:
+        thing = things.pop()
+        if id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, type):
+            if not importable(thing):
+                found[thing] = None
+            continue
+        things += _reached(thing)
+    return tuple(kind for kind in found if _sendable(kind))
+
+
+def _reached(thing: Any) -> Iterable[Any]:
+    if isinstance(thing, types.FunctionType):
+        return _of_function(thing)
+    if isinstance(thing, types.MethodType):
+        return [thing.__func__, type(thing.__self__)]
+    if isinstance(thing, partial):
+        return [thing.func, *thing.args, *thing.keywords.values()]
+    if type(thing).__module__.startswith("mullion.bytewax") and hasattr(thing, "__dataclass_fields__"):
+        return [getattr(thing, name) for name in thing.__dataclass_fields__]
+    return [type(thing)]
+
+
+def _of_function(function: types.FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:
+            continue
+    codes = [function.__code__]
+    while codes:
+        code = codes.pop()
+        codes += [one for one in code.co_consts if isinstance(one, types.CodeType)]
+        for name in code.co_names:
+            if name in function.__globals__:
+                yield function.__globals__[name]
+
+
+def _sendable(kind: type) -> bool:
+    """Whether a class is the program's own: those of an interactive shell are not."""
+    return kind.__module__ == "__main__" or "<locals>" in kind.__qualname__

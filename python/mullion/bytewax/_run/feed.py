@@ -1,0 +1,167 @@
+"""Reads the sources of a dataflow into the log of inputs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from mullion._clock import Clock, ManualClock
+from mullion.bytewax._run.log import InputLog, LogEntry
+from mullion.bytewax._windows.times import micros
+from mullion.bytewax.dataflow import Dataflow, Step
+from mullion.bytewax.inputs import AbortExecution, DynamicSource, FixedPartitionedSource
+from mullion.errors import FunctionError, UnsupportedError
+
+_ITEMS_OF_AN_ENTRY: Final = 10_000
+_ENTRIES_WAITING: Final = 48
+_SPELL_SECONDS: Final = 1.0
+"""For so long what is read without a pause counts as read at one time."""
+
+_POLL_SECONDS: Final = 0.005
+
+
+@dataclass
+class _Part:
+    step: int
+    step_id: str
+    name: str
+    source: Any
+    keeps_place: bool
+    ended: bool = False
+    place: Any = field(default=None)
+
+
+class Feed:
+    """The sources, from where they were.
+
+    - ``more``: asked while it waits; raises what ends the run, such as the failure of the query.
+    """
+
+    def __init__(self, flow: Dataflow, log: InputLog, clock: Clock, more: Callable[[], None]) -> None:
+        self._log = log
+        self._clock = clock
+        self._more = more
+        newest = log.newest()
+        self._number = 1 + max((number for _, number, _ in newest.batches), default=-1) if newest else 0
+        self._number = max(self._number, log.next_number)
+        self._places: dict[str, dict[str, Any]] = {
+            step: dict(parts) for step, parts in (newest.snapshots if newest else {}).items()
+        }
+        self._parts: list[_Part] = []
+        for number, step in enumerate(flow._steps):
+            if step.kind == "input":
+                self._parts += self._parts_of(number, step)
+        self._ended: frozenset[int] = frozenset()
+
+    def _parts_of(self, number: int, step: Step) -> list[_Part]:
+        source, step_id = step.does, step.step_id
+        if isinstance(source, FixedPartitionedSource):
+            names = list(source.list_parts())
+            places = self._places.setdefault(step_id, {})
+            lost = sorted(set(places) - set(names))
+            if lost:
+                raise UnsupportedError(
+                    f"The input {step_id!r} has no part {lost[0]!r} any more, which was read before. Its parts are "
+                    f"{', '.join(map(repr, names)) or 'none'}. Give it what it had, or start with a new folder."
+                )
+            return [
+                _Part(number, step_id, name, source.build_part(step_id, name, places.get(name)), True) for name in names
+            ]
+        if isinstance(source, DynamicSource):
+            return [_Part(number, step_id, "", source.build(step_id, 0, 1), False)]
+        raise UnsupportedError(
+            f"The input {step_id!r} reads {source!r}, which is neither a FixedPartitionedSource nor a DynamicSource. "
+            "Write a subclass of one of these."
+        )
+
+    def run(self) -> None:
+        """Reads until all sources have come to their end, or one aborts."""
+        spell_until, now_us = 0.0, 0
+        while True:
+            if time.monotonic() >= spell_until:
+                # Whole milliseconds, as the batches of Spark have it.
+                now_us = self._clock.time_us() // 1000 * 1000
+                spell_until = time.monotonic() + _SPELL_SECONDS
+            batches, aborted = self._read()
+            ended = self._ended_inputs()
+            if batches or ended != self._ended:
+                self._wait_for_room()
+                self._log.append(LogEntry(now_us, batches, self._places, self._ended, ended))
+                self._ended = ended
+            if aborted:
+                raise AbortExecution
+            if all(part.ended for part in self._parts):
+                return
+            if not batches:
+                self._pause()
+                spell_until = 0.0
+
+    def close(self) -> None:
+        """Closes all parts."""
+        for part in self._parts:
+            part.source.close()
+
+    def _ended_inputs(self) -> frozenset[int]:
+        going = {part.step for part in self._parts if not part.ended}
+        return frozenset(part.step for part in self._parts) - going
+
+    def _read(self) -> tuple[list[tuple[int, int, list[Any]]], bool]:
+        """Batches of all parts that have some, in turn, until there is none or an entry is full."""
+        batches: list[tuple[int, int, list[Any]]] = []
+        items = 0
+        while items < _ITEMS_OF_AN_ENTRY:
+            found = 0
+            for part in self._parts:
+                if part.ended or not self._awake(part):
+                    continue
+                try:
+                    batch = list(self._next(part))
+                except StopIteration:
+                    part.ended = True
+                    self._note(part)
+                    continue
+                except AbortExecution:
+                    return batches, True
+                self._note(part)
+                if batch:
+                    batches.append((part.step, self._number, batch))
+                    self._number += 1
+                    found += len(batch)
+            if not found:
+                break
+            items += found
+        return batches, False
+
+    def _next(self, part: _Part) -> Iterable[Any]:
+        try:
+            batch: Iterable[Any] = part.source.next_batch()
+        except (StopIteration, AbortExecution):
+            raise
+        except Exception as error:
+            raise FunctionError(
+                f"The source of the input {part.step_id!r} failed: {type(error).__name__}: {error}"
+            ) from error
+        return batch
+
+    def _note(self, part: _Part) -> None:
+        if part.keeps_place:
+            self._places[part.step_id][part.name] = part.source.snapshot()
+
+    def _awake(self, part: _Part) -> bool:
+        at = part.source.next_awake()
+        return at is None or micros(at) <= self._now_us()
+
+    def _now_us(self) -> int:
+        return micros(datetime.now(UTC)) if isinstance(self._clock, ManualClock) else self._clock.time_us()
+
+    def _wait_for_room(self) -> None:
+        while self._log.waiting() > _ENTRIES_WAITING:
+            self._more()
+            time.sleep(_POLL_SECONDS)
+
+    def _pause(self) -> None:
+        self._more()
+        time.sleep(_POLL_SECONDS)

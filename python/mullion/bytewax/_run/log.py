@@ -1,0 +1,176 @@
+"""The log of inputs: what the sources gave, in numbered files, until Spark has done with it.
+
+::
+
+    00000000000000000007     the oldest that a batch may still ask for
+    00000000000000000008
+    00000000000000000009     the newest: from it sources go on after a restart, and it stays
+
+A file is an entry: batches of items, the system time at which they were read, where the sources were after it, and
+which of them had come to their end. It appears as a whole, under the next number, so that reading goes on where it was:
+an item is in one entry, and an entry in one batch of Spark's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from mullion.bytewax._run.values import decode_one, encode_one, importable, known_classes, learn
+
+NAME: Final = "mullion_bytewax_inputs"
+"""What Spark calls the log as a source."""
+
+_DIGITS: Final = 20
+_ENTRIES_OF_A_BATCH: Final = 16
+_SCHEMA: Final = pa.schema([("number", pa.int64()), ("data", pa.binary())])
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """What was read of the sources at once.
+
+    - ``batches``: ``(step of the input, number, items)``; numbers count all batches of all sources.
+    - ``snapshots``: where the parts of the sources are, by step id and name.
+    - ``ended_before``, ``ended_now``: the inputs, as steps, that had ended before this entry, and have now.
+    """
+
+    now_us: int
+    batches: Sequence[tuple[int, int, list[Any]]]
+    snapshots: Mapping[str, Mapping[str, Any]]
+    ended_before: frozenset[int] = frozenset()
+    ended_now: frozenset[int] = frozenset()
+
+    @property
+    def inputs(self) -> set[int]:
+        """The inputs whose items it holds, as steps."""
+        return {step for step, _, _ in self.batches}
+
+
+def read_entry(written: bytes) -> LogEntry:
+    """The entry of a file."""
+    length = int.from_bytes(written[:4], "big")
+    if length:
+        # The program's own classes, which nobody can import: they come as its functions do.
+        learn(cloudpickle.loads(written[4 : 4 + length]))
+    now_us, steps, numbers, items, snapshots, before, now = decode_one(written[4 + length :])
+    batches, at = [], 0
+    for step, (number, count) in zip(steps, numbers, strict=True):
+        batches.append((step, number, items[at : at + count]))
+        at += count
+    return LogEntry(now_us, batches, snapshots, frozenset(before), frozenset(now))
+
+
+def _written(entry: LogEntry) -> bytes:
+    items = [item for _, _, batch in entry.batches for item in batch]
+    steps = [step for step, _, _ in entry.batches]
+    numbers = [(number, len(batch)) for _, number, batch in entry.batches]
+    body = encode_one((entry.now_us, steps, numbers, items, entry.snapshots, entry.ended_before, entry.ended_now))
+    classes = [kind for kind in known_classes().values() if not importable(kind)]
+    head: bytes = cloudpickle.dumps(classes) if classes else b""  # type: ignore[no-untyped-call]
+    return b"".join((len(head).to_bytes(4, "big"), head, body))
+
+
+class InputLog:
+    """The log in a folder, as the program writes it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob(".*"):
+            left.unlink()
+        self._next = max(_numbers(folder), default=-1) + 1
+
+    @property
+    def next_number(self) -> int:
+        """The number of the entry that is written next."""
+        return self._next
+
+    def newest(self) -> LogEntry | None:
+        """The newest entry, if there is one."""
+        return read_entry(_file(self._folder, self._next - 1).read_bytes()) if self._next else None
+
+    def append(self, entry: LogEntry) -> None:
+        """Writes an entry, which is there as a whole or not at all."""
+        hidden = self._folder / f".{self._next}"
+        with hidden.open("wb") as file:
+            file.write(_written(entry))
+            file.flush()
+            os.fsync(file.fileno())
+        hidden.rename(_file(self._folder, self._next))
+        self._next += 1
+
+    def waiting(self) -> int:
+        """How many entries are there still."""
+        return len(_numbers(self._folder))
+
+
+def _file(folder: Path, number: int) -> Path:
+    return folder / f"{number:0{_DIGITS}d}"
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(name) for name in os.listdir(folder) if len(name) == _DIGITS and name.isdigit()]  # noqa: PTH208
+
+
+class _Entry(InputPartition):
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class LogReader(DataSourceStreamReader):
+    """The log as Spark reads it: an offset is the number of the next entry."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """The first entry."""
+        return {"entry": 0}
+
+    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
+        """Behind the newest entry, or as far as one batch may go."""
+        newest = max(_numbers(self._folder), default=-1)
+        return {"entry": min(max(newest + 1, start["entry"]), start["entry"] + _ENTRIES_OF_A_BATCH)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """A task for each entry."""
+        return [_Entry(number) for number in range(start["entry"], end["entry"])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The entry, as a row."""
+        assert isinstance(partition, _Entry)
+        data = _file(self._folder, partition.number).read_bytes()
+        yield pa.RecordBatch.from_arrays([pa.array([partition.number]), pa.array([data], pa.binary())], schema=_SCHEMA)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Deletes what no batch will ask for again, but for the newest."""
+        numbers = sorted(_numbers(self._folder))
+        for number in numbers[:-1]:
+            if number < end["entry"]:
+                _file(self._folder, number).unlink(missing_ok=True)
+
+
+class LogSource(DataSource):
+    """The log as a source of Spark's; its option ``path`` is the folder."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What it is called."""
+        return NAME
+
+    def schema(self) -> str:
+        """A row for each entry."""
+        return "number bigint, data binary"
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
+        """The reader."""
+        return LogReader(self.options["path"])

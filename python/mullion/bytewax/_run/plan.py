@@ -1,0 +1,189 @@
+"""A dataflow as it is run: its steps in their order, and how items go from one to the next within a task.
+
+Steps are in the order in which the program made them, so a step stands behind all that it reads. Those with state are
+stages, each after a shuffle; what comes out of one is pushed through the steps without state at once, until it is due
+at another stage, at a sink or at an inspector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from mullion.bytewax.dataflow import Dataflow, Step
+from mullion.errors import InvalidArgumentError, WrongCallError
+
+STATEFUL: Final = ("stateful", "window")
+ENDS: Final = ("output", "inspect")
+
+BATCH_BITS: Final = 4
+"""What came of one batch of a source stands apart by these: values, notifications, the end."""
+
+NOTIFIED: Final = (1 << 62) + 1
+ENDED: Final = (1 << 62) + 2
+"""Places of what comes of time that passed, and of the end: after all that came of batches."""
+
+Push = Callable[[Sequence[Any], "Origin"], None]
+
+
+class Origin(NamedTuple):
+    """What items came of, by which they are put in order again.
+
+    - ``place``: of the batch of a source, in order of reading.
+    - ``key``: of the step with state that they came out of; empty before the first.
+    - ``now_us``: the system time at which the batch was read.
+    """
+
+    place: int
+    key: str
+    now_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """A step, without what stays in the program itself: sources, sinks and inspectors."""
+
+    step_id: str
+    kind: str
+    ups: tuple[str, ...]
+    downs: tuple[str, ...]
+    does: Any
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The steps of a dataflow; pickled for the workers."""
+
+    steps: tuple[PlannedStep, ...]
+
+    @staticmethod
+    def of(flow: Dataflow) -> Plan:
+        """The plan of a dataflow; raises :class:`InvalidArgumentError` for one that cannot run."""
+        if not isinstance(flow, Dataflow):
+            raise WrongCallError(f"{flow!r} ({type(flow).__name__}) is not a Dataflow.")
+        if not any(step.kind == "input" for step in flow._steps):
+            raise InvalidArgumentError(
+                f"The dataflow {flow.flow_id!r} has no input. Add op.input('inp', flow, TestingSource([...]))."
+            )
+        if not any(step.kind in ENDS for step in flow._steps):
+            raise InvalidArgumentError(
+                f"The dataflow {flow.flow_id!r} has no output, so that nothing would come of it. Add "
+                "op.output('out', stream, StdOutSink()) or op.inspect('see', stream)."
+            )
+        return Plan(tuple(_planned(step) for step in flow._steps))
+
+    def stages(self) -> list[int]:
+        """The numbers of the steps with state."""
+        return [number for number, step in enumerate(self.steps) if step.kind in STATEFUL]
+
+    def sources_of(self) -> list[frozenset[int]]:
+        """For each step, the numbers of the inputs that its items come from."""
+        found: list[frozenset[int]] = []
+        of_stream: dict[str, frozenset[int]] = {}
+        for number, step in enumerate(self.steps):
+            sources = frozenset({number}) if step.kind == "input" else frozenset[int]()
+            sources = sources.union(*(of_stream[up] for up in step.ups))
+            found.append(sources)
+            of_stream.update(dict.fromkeys(step.downs, sources))
+        return found
+
+
+def _planned(step: Step) -> PlannedStep:
+    does = None if step.kind in ("input", *ENDS) else step.does
+    return PlannedStep(step.step_id, step.kind, step.ups, step.downs, does)
+
+
+class Pipeline:
+    """The steps without state, in one task: what is pushed into a stream comes out at ``give``.
+
+    ``give(step, items, origin)`` gets the items that a stage, a sink or an inspector is due.
+    """
+
+    def __init__(self, plan: Plan, give: Callable[[int, Sequence[Any], Origin], None]) -> None:
+        self._give = give
+        self._into: dict[str, Push] = {}
+        readers: dict[str, list[tuple[int, PlannedStep]]] = {}
+        for number, step in enumerate(plan.steps):
+            for up in step.ups:
+                readers.setdefault(up, []).append((number, step))
+        # From the last stream to the first, so that what a stream goes into is known.
+        for step in reversed(plan.steps):
+            for down in step.downs:
+                self._into[down] = _all([self._reader(*reader) for reader in readers.get(down, ())])
+
+    def push(self, stream: str, items: Sequence[Any], origin: Origin) -> None:
+        """Puts items into a stream."""
+        self._into[stream](items, origin)
+
+    def into(self, stream: str) -> Push:
+        """How items are put into a stream."""
+        return self._into[stream]
+
+    def _reader(self, number: int, step: PlannedStep) -> Push:
+        if step.kind in STATEFUL or step.kind == "output":
+            return lambda items, origin: self._give(number, items, origin)
+        onward = [self._into[down] for down in step.downs]
+        match step.kind:
+            case "inspect":
+                return _all([lambda items, origin: self._give(number, items, origin), *onward])
+            case "flat_map_batch":
+                return _mapped(step, onward[0])
+            case "branch":
+                return _branched(step, *onward)
+            case _:
+                return onward[0]
+
+
+def _all(pushes: Sequence[Push]) -> Push:
+    if len(pushes) == 1:
+        return pushes[0]
+
+    def push(items: Sequence[Any], origin: Origin) -> None:
+        for one in pushes:
+            one(items, origin)
+
+    return push
+
+
+def _mapped(step: PlannedStep, onward: Push) -> Push:
+    mapper = step.does
+
+    def push(items: Sequence[Any], origin: Origin) -> None:
+        made = mapper(items)
+        if type(made) is not list:
+            made = _listed(step, made)
+        if made:
+            onward(made, origin)
+
+    return push
+
+
+def _listed(step: PlannedStep, made: Any) -> list[Any]:
+    if not isinstance(made, Iterable):
+        raise WrongCallError(
+            f"The step {step.step_id!r}: the mapper returned {made!r} ({type(made).__name__}), and must return items "
+            "that can be iterated over."
+        )
+    return list(made)
+
+
+def _branched(step: PlannedStep, trues: Push, falses: Push) -> Push:
+    predicate = step.does
+
+    def push(items: Sequence[Any], origin: Origin) -> None:
+        kept: tuple[list[Any], list[Any]] = ([], [])
+        for item in items:
+            said = predicate(item)
+            if not isinstance(said, bool):
+                raise WrongCallError(
+                    f"The step {step.step_id!r}: the predicate returned {said!r} ({type(said).__name__}), and must "
+                    "return a bool. Write bool(...) round it."
+                )
+            kept[not said].append(item)
+        if kept[0]:
+            trues(kept[0], origin)
+        if kept[1]:
+            falses(kept[1], origin)
+
+    return push

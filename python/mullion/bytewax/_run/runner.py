@@ -1,0 +1,171 @@
+"""Runs a dataflow: reads its sources into the log, runs one query over it, and writes to its sinks."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mullion import _jvm
+from mullion._clock import Clock, ManualClock, system
+from mullion._files import replace_text
+from mullion._programs.failures import failure_of
+from mullion._programs.names import folder_name
+from mullion._programs.session import session_for
+from mullion._stateful.api import stateful_map
+from mullion.bytewax._run.chunks import CHUNKS
+from mullion.bytewax._run.classes import classes_of
+from mullion.bytewax._run.feed import Feed
+from mullion.bytewax._run.log import NAME, InputLog, LogSource
+from mullion.bytewax._run.plan import Plan
+from mullion.bytewax._run.sinks import Outputs
+from mullion.bytewax._run.stage import Inputs, Stage
+from mullion.bytewax._run.values import learn
+from mullion.bytewax.dataflow import Dataflow
+from mullion.bytewax.inputs import AbortExecution
+from mullion.errors import IncompatibleStateError
+from mullion.topics import DirBroker, _leases
+
+log = logging.getLogger("mullion")
+
+
+def run(
+    flow: Dataflow,
+    folder: Path | None,
+    clock: Clock | None = None,
+    spark: SparkSession | None = None,
+    asked_to_stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Runs a dataflow until its sources have come to their end, or until it is asked to stop.
+
+    ``folder``: where its state is; without one it is kept nowhere. Raises the error of the query, of a source or of a
+    sink.
+    """
+    plan = Plan.of(flow)
+    session = spark or session_for(flow.flow_id, DirBroker(folder or tempfile.gettempdir()))
+    if folder is not None:
+        _Run(flow, plan, folder, session, clock or system(), "rocksdb").run(asked_to_stop)
+        return
+    passing = Path(tempfile.mkdtemp(prefix="mullion-bytewax-"))
+    try:
+        _Run(flow, plan, passing, session, clock or system(), "memory").run(asked_to_stop)
+    finally:
+        shutil.rmtree(passing, ignore_errors=True)
+
+
+class _Stopped(Exception):  # noqa: N818
+    """It was asked to stop."""
+
+
+class _Run:
+    def __init__(self, flow: Dataflow, plan: Plan, folder: Path, spark: SparkSession, clock: Clock, store: str) -> None:
+        self._flow = flow
+        self._plan = plan
+        self._folder = folder.absolute() / folder_name(flow.flow_id)
+        self._spark = spark
+        self._clock = clock
+        self._store = store
+        self._error: BaseException | None = None
+
+    def run(self, asked_to_stop: Callable[[], bool]) -> None:
+        """Runs it."""
+        name = f"bytewax.{self._flow.flow_id}"
+        lease = self._folder / "running.lock"
+        _leases.take(lease, self, name, done="run")
+        try:
+            self._require_same_steps()
+            self._run(name, asked_to_stop)
+        finally:
+            _leases.release(lease, self)
+
+    def _require_same_steps(self) -> None:
+        """State is found by the place of its step among those with state: they must be what they were."""
+        note = self._folder / "steps.json"
+        steps = [self._plan.steps[number].step_id for number in self._plan.stages()]
+        if note.exists():
+            were = json.loads(note.read_text("utf-8"))["stateful"]
+            if were != steps:
+                raise IncompatibleStateError(
+                    f"The folder {self._folder} has the state of a dataflow whose steps with state were "
+                    f"{', '.join(were) or 'none'}, and now they are {', '.join(steps) or 'none'}. Give them back their "
+                    "ids and their order, or start with a new folder."
+                )
+        else:
+            replace_text(note, json.dumps({"stateful": steps}))
+
+    def _run(self, name: str, asked_to_stop: Callable[[], bool]) -> None:
+        classes = classes_of(self._flow)
+        learn(classes)
+        inputs = InputLog(self._folder / "inputs")
+        outputs = Outputs(self._flow, self._folder / "outputs.json")
+        query: StreamingQuery | None = None
+        feed: Feed | None = None
+
+        def going() -> None:
+            if query is not None and not query.isActive:
+                self._raise(query)
+            if asked_to_stop():
+                raise _Stopped
+
+        try:
+            query = self._start(name, classes, outputs)
+            feed = Feed(self._flow, inputs, self._clock, going)
+            feed.run()
+            self._settle(query, inputs)
+        except AbortExecution:
+            log.warning("%s was aborted by a source.", name)
+        except _Stopped:
+            assert query is not None
+            self._settle(query, inputs)
+        finally:
+            if query is not None:
+                query.stop()
+            if feed is not None:
+                feed.close()
+            outputs.close()
+
+    def _start(self, name: str, classes: tuple[type, ...], outputs: Outputs) -> StreamingQuery:
+        rows = self._rows(classes)
+        checkpoint = str(self._folder / "query")
+
+        def write(batch_rows: DataFrame, batch: int) -> None:
+            try:
+                outputs.write(batch_rows, batch)
+            except BaseException as error:
+                # What Spark makes of it is text.
+                self._error = error
+                raise
+
+        if isinstance(self._clock, ManualClock):
+            return _jvm.start_on_clock(rows, name, checkpoint, write, self._clock, False)
+        writer = rows.writeStream.queryName(name).option("checkpointLocation", checkpoint)
+        return writer.foreachBatch(write).start()
+
+    def _rows(self, classes: tuple[type, ...]) -> DataFrame:
+        self._spark.dataSource.register(LogSource)
+        entries = self._spark.readStream.format(NAME).option("path", str(self._folder / "inputs")).load()
+        rows = entries.mapInArrow(Inputs(self._plan, classes), CHUNKS)
+        sources = self._plan.sources_of()
+        for step in self._plan.stages():
+            stage = Stage(self._plan, step, sources[step], classes)
+            rows = stateful_map(rows, stage, CHUNKS, shard_by="shard", state=self._store, wall_timers=True)
+        return rows
+
+    def _settle(self, query: StreamingQuery, inputs: InputLog) -> None:
+        """Waits until all entries have been through."""
+        try:
+            query.processAllAvailable()
+        except Exception:
+            self._raise(query)
+            raise
+
+    def _raise(self, query: StreamingQuery) -> None:
+        failure = failure_of(self._flow.flow_id, query, self._error)
+        if failure is not None:
+            raise failure

@@ -1,0 +1,308 @@
+"""What runs in Spark's workers: the steps after the inputs, and a step with state with those after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mullion._stateful.state import WALL, State
+from mullion.bytewax._run.chunks import END, Collector, in_order
+from mullion.bytewax._run.log import read_entry
+from mullion.bytewax._run.plan import BATCH_BITS, ENDED, NOTIFIED, Origin, Pipeline, Plan
+from mullion.bytewax._run.values import decode_one, encode_one, learn
+from mullion.bytewax._windows.keyed import Event
+from mullion.bytewax._windows.times import micros
+from mullion.errors import WrongCallError
+
+_MILLISECOND = 1000
+
+
+class KeyLogic(Protocol):
+    """What a step with state does with one key. Events are ``(number of the stream, value)``."""
+
+    def on_batch(self, values: list[Any], now_us: int) -> list[Event]:
+        """Takes values that came together."""
+
+    def on_notify(self, now_us: int) -> list[Event]:
+        """Time has come to where :meth:`due` said."""
+
+    def on_eof(self) -> list[Event]:
+        """No more values will come."""
+
+    def is_empty(self) -> bool:
+        """Whether the key may be forgotten."""
+
+    def due(self, now_us: int) -> int | None:
+        """The system time of the next :meth:`on_notify`."""
+
+    def snapshot(self) -> Any:
+        """The state, to be kept."""
+
+
+class OwnLogic:
+    """A logic that the program wrote, of ``stateful_batch``; it is made anew where it was discarded."""
+
+    def __init__(self, step_id: str, builder: Callable[[Any], Any], state: tuple[Any] | None) -> None:
+        self._step_id = step_id
+        self._builder = builder
+        self._logic = None if state is None else builder(state[0])
+
+    def on_batch(self, values: list[Any], now_us: int) -> list[Event]:
+        if self._logic is None:
+            self._logic = self._builder(None)
+        return self._events(self._logic.on_batch(values))
+
+    def on_notify(self, now_us: int) -> list[Event]:
+        return [] if self._logic is None else self._events(self._logic.on_notify())
+
+    def on_eof(self) -> list[Event]:
+        return [] if self._logic is None else self._events(self._logic.on_eof())
+
+    def _events(self, made: Any) -> list[Event]:
+        try:
+            emitted, discarded = made
+        except (TypeError, ValueError):
+            raise WrongCallError(
+                f"The step {self._step_id!r}: its logic returned {made!r} ({type(made).__name__}), and must return "
+                "(what is emitted, whether it is discarded)."
+            ) from None
+        events = [(0, value) for value in emitted]
+        if discarded:
+            self._logic = None
+        return events
+
+    def is_empty(self) -> bool:
+        return self._logic is None
+
+    def due(self, now_us: int) -> int | None:
+        at: datetime | None = None if self._logic is None else self._logic.notify_at()
+        return None if at is None else micros(at)
+
+    def snapshot(self) -> Any:
+        assert self._logic is not None
+        return (self._logic.snapshot(),)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Pushes what the log of inputs holds through the steps without state. Runs over rows ``(number, data)``."""
+
+    plan: Plan
+    classes: tuple[type, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows for stages, sinks and inspectors."""
+        learn(self.classes)
+        for batch in batches:
+            for number, data in zip(batch.column("number").to_pylist(), batch.column("data"), strict=True):
+                collector = Collector(self.plan, number)
+                pipeline = Pipeline(self.plan, collector.give)
+                entry = read_entry(data.as_buffer().to_pybytes())
+                downs = {step: self.plan.steps[step].downs[0] for step in entry.inputs}
+                for step, batch_number, items in entry.batches:
+                    pipeline.push(downs[step], items, Origin(batch_number * BATCH_BITS, "", entry.now_us))
+                if entry.ended_now != entry.ended_before:
+                    collector.end(entry.ended_before, entry.ended_now, number)
+                yield from collector.batches()
+
+
+class _Keys:
+    """The keys of a stage in one task: their logics of this batch, and their records."""
+
+    def __init__(self, make: Callable[[Any, int], KeyLogic], state: State) -> None:
+        self._make = make
+        self._state = state
+        self._live: dict[str, KeyLogic] = {}
+        self._due: dict[str, int | None] = {}
+
+    def read(self, keys: Mapping[str, int]) -> None:
+        """Makes the logics of keys, with the system time of each, as far as they have records."""
+        for (key, now_us), record in zip(keys.items(), self._state.get_many(list(map(_bytes, keys))), strict=True):
+            if record is not None:
+                self._keep(key, record, now_us)
+
+    def _keep(self, key: str, record: bytes, now_us: int) -> KeyLogic:
+        due, kept = decode_one(record)
+        logic = self._live[key] = self._make(kept, now_us)
+        self._due[key] = due
+        return logic
+
+    def of(self, key: str, now_us: int) -> KeyLogic:
+        """The logic of a key, new if it has none."""
+        logic = self._live.get(key)
+        if logic is None:
+            logic = self._live[key] = self._make(None, now_us)
+            self._due[key] = None
+        return logic
+
+    def renewed(self, key: str, now_us: int) -> KeyLogic:
+        """A new logic for a key that was forgotten."""
+        logic = self._live[key] = self._make(None, now_us)
+        return logic
+
+    def write(self, now_us: int) -> None:
+        """Writes the records and timers of all logics, and forgets those that are empty."""
+        state = self._state
+        for key, logic in self._live.items():
+            before, name = self._due[key], _bytes(key)
+            if logic.is_empty():
+                due = None
+                state.delete(name)
+            else:
+                due = logic.due(now_us)
+                state.put(name, encode_one((due, logic.snapshot())))
+            if due != before:
+                if before is not None:
+                    state.delete_timer(before, name, WALL)
+                if due is not None:
+                    state.put_timer(due, name, WALL)
+        self._live.clear()
+        self._due.clear()
+
+    def that_are_due(self, now_us: int) -> list[tuple[str, KeyLogic]]:
+        """The logics whose time has come."""
+        names = list(dict.fromkeys(name for _, name in self._state.due(now_us, WALL)))
+        found = []
+        for name, record in zip(names, self._state.get_many(names), strict=True):
+            if record is not None:
+                key = _text(name)
+                logic = self._keep(key, record, now_us)
+                # Its timer is gone: it was taken.
+                due, self._due[key] = self._due[key], None
+                if due is not None and due <= now_us:
+                    found.append((key, logic))
+        return found
+
+    def all(self, now_us: int) -> Iterator[tuple[str, KeyLogic]]:
+        """All keys that there are, each to be written before the next is asked for."""
+        for name, record in self._state.items():
+            key = _text(name)
+            yield key, self._keep(key, record, now_us)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step with state, and the steps without it that come after."""
+
+    plan: Plan
+    step: int
+    sources: frozenset[int]
+    classes: tuple[type, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
+        """The rows that are for others, and those that come of this step's."""
+        learn(self.classes)
+        chunks: list[tuple[int, int, bytes]] = []
+        ended = False
+        for batch in batches:
+            mine = pc.equal(batch.column("target"), self.step)
+            others = batch.filter(pc.invert(mine))
+            if others.num_rows:
+                ended = ended or self._ends(others)
+                yield others
+            own = batch.filter(mine)
+            columns = (own.column(name).to_pylist() for name in ("first", "part", "data"))
+            chunks += zip(*columns, strict=True)
+        collector = Collector(self.plan, state.shard)
+        run = _StageRun(self, Pipeline(self.plan, collector.give), state)
+        run.values(in_order(chunks))
+        yield from collector.batches()
+        run.time()
+        if ended:
+            run.end()
+        yield from collector.batches()
+
+    def _ends(self, rows: pa.RecordBatch) -> bool:
+        """Whether all inputs of the step have ended, and had not before."""
+        ends = rows.filter(pc.equal(rows.column("target"), END))
+        return any(
+            self.sources <= set(now) and not self.sources <= set(before)
+            for before, now in map(decode_one, ends.column("data").to_pylist())
+        )
+
+    def make(self, kept: Any, now_us: int) -> KeyLogic:
+        """The logic of a key that is new, or whose state was kept."""
+        planned = self.plan.steps[self.step]
+        if planned.kind == "window":
+            logic: KeyLogic = planned.does.of_key(kept, now_us)
+            return logic
+        return OwnLogic(planned.step_id, planned.does, kept)
+
+
+class _StageRun:
+    """A stage in one batch and one task."""
+
+    def __init__(self, stage: Stage, pipeline: Pipeline, state: State) -> None:
+        self._now = state.batch_time_us
+        self._keys = _Keys(stage.make, state)
+        self._downs = [pipeline.into(down) for down in stage.plan.steps[stage.step].downs]
+
+    def values(self, entries: list[tuple[Any, ...]]) -> None:
+        """Gives each key its values, those that came together at once."""
+        of_keys: dict[str, list[tuple[int, int, list[Any]]]] = {}
+        for place, _, now_us, key, value in entries:
+            together = of_keys.get(key)
+            if together is None:
+                of_keys[key] = [(place, now_us, [value])]
+            elif together[-1][0] == place:
+                together[-1][2].append(value)
+            else:
+                together.append((place, now_us, [value]))
+        self._keys.read({key: batches[0][1] for key, batches in of_keys.items()})
+        for key, batches in of_keys.items():
+            self._of_key(key, batches)
+        self._keys.write(self._now)
+
+    def _of_key(self, key: str, batches: list[tuple[int, int, list[Any]]]) -> None:
+        logic = self._keys.of(key, batches[0][1])
+        told = None
+        for place, now_us, values in batches:
+            if now_us != told:
+                due, told = logic.due(now_us), now_us
+                if due is not None and due < now_us:
+                    self._emit(logic.on_notify(now_us), Origin(place, key, now_us))
+                    if logic.is_empty():
+                        logic = self._keys.renewed(key, now_us)
+            events = logic.on_batch(values, now_us)
+            if events:
+                self._emit(events, Origin(place, key, now_us))
+            if logic.is_empty():
+                # As if it had been read again: its clock is forgotten too.
+                logic = self._keys.renewed(key, now_us)
+
+    def time(self) -> None:
+        """Tells keys of the time that has come to where they wait for it."""
+        for key, logic in self._keys.that_are_due(self._now):
+            self._emit(logic.on_notify(self._now), Origin(NOTIFIED, key, self._now))
+        # What is due again at once is looked at in a later batch.
+        self._keys.write(self._now + _MILLISECOND)
+
+    def end(self) -> None:
+        """Tells all keys that no more values will come."""
+        for key, logic in self._keys.all(self._now):
+            self._emit(logic.on_eof(), Origin(ENDED, key, self._now))
+            self._keys.write(self._now)
+
+    def _emit(self, events: list[Event], origin: Origin) -> None:
+        if len(events) == 1:
+            port, value = events[0]
+            self._downs[port]([(origin.key, value)], origin)
+            return
+        of_ports: dict[int, list[Any]] = {}
+        for port, value in events:
+            of_ports.setdefault(port, []).append((origin.key, value))
+        for port in sorted(of_ports):
+            self._downs[port](of_ports[port], origin)
+
+
+def _bytes(key: str) -> bytes:
+    return key.encode("utf-8", "surrogatepass")
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogatepass")

@@ -1,0 +1,137 @@
+"""The windows of one key together with its clock: values go in, events come out.
+
+::
+
+    on_batch(values)    each value is late, or waits in the queue until the watermark has come to its time
+                        then: those that are due enter their windows, windows merge, windows close
+    on_notify(now)      the same with the time that has passed, and no value
+    on_eof()            the same with the watermark of the end
+
+Values that came together (a batch of the source) are all entered before a window of theirs merges or closes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterable
+from operator import itemgetter
+from typing import Any, Final
+
+from mullion.bytewax._windows.clocks import KeyClock
+from mullion.bytewax._windows.contents import Contents, MakeContents
+from mullion.bytewax._windows.windowers import KeyWindower
+
+DOWN: Final = 0
+LATE: Final = 1
+META: Final = 2
+
+Event = tuple[int, tuple[int, Any]]
+"""Which stream it is for, and ``(window id, value)``."""
+
+_time = itemgetter(0)
+
+
+class WindowsOfKey:
+    """The windows of one key.
+
+    - ``ordered``: whether values enter their windows in order of time, each when the watermark has come there; else
+      in order of arrival, at once.
+    """
+
+    __slots__ = ("_clock", "_contents", "_make", "_ordered", "_queue", "_windower")
+
+    def __init__(
+        self,
+        clock: KeyClock,
+        windower: KeyWindower,
+        make: MakeContents,
+        ordered: bool,
+        contents: Iterable[tuple[int, Any]] = (),
+        queue: Iterable[tuple[int, Any]] = (),
+    ) -> None:
+        self._clock = clock
+        self._windower = windower
+        self._make = make
+        self._ordered = ordered
+        self._contents: dict[int, Contents] = {window: make.kept(state) for window, state in contents}
+        self._queue: list[tuple[int, Any]] = [(time, value) for time, value in queue]
+
+    def on_batch(self, values: Iterable[Any], now_us: int) -> list[Event]:
+        """Takes values that came together, at a system time."""
+        clock, queue = self._clock, self._queue
+        clock.before_batch(now_us)
+        events: list[Event] = []
+        watermark = 0
+        for value in values:
+            time, watermark = clock.on_item(value)
+            if time < watermark:
+                events += [(LATE, (window, value)) for window in self._windower.late_for(time)]
+            elif not self._ordered or not queue or queue[-1][0] <= time:
+                queue.append((time, value))
+            else:
+                insort(queue, (time, value), key=_time)
+        self._flush(watermark, events)
+        return events
+
+    def on_notify(self, now_us: int) -> list[Event]:
+        """Closes what time has brought to its end."""
+        events: list[Event] = []
+        self._flush(self._clock.on_notify(now_us), events)
+        return events
+
+    def on_eof(self) -> list[Event]:
+        """Closes what no more values can come for."""
+        events: list[Event] = []
+        self._flush(self._clock.on_eof(), events)
+        return events
+
+    def _flush(self, watermark: int, events: list[Event]) -> None:
+        contents, windower = self._contents, self._windower
+        for time, value in self._due(watermark):
+            for window in windower.open_for(time):
+                held = contents.get(window)
+                if held is None:
+                    held = contents[window] = self._make.new()
+                emitted = held.add(value, time)
+                if emitted != ():
+                    events += [(DOWN, (window, one)) for one in emitted]
+        for original, target in windower.merged():
+            if original != target:
+                emitted = contents[target].merge(contents.pop(original))
+                if emitted != ():
+                    events += [(DOWN, (target, one)) for one in emitted]
+        for window, metadata in windower.close_for(watermark):
+            events += [(DOWN, (window, one)) for one in contents.pop(window).close()]
+            events.append((META, (window, metadata)))
+
+    def _due(self, watermark: int) -> list[tuple[int, Any]]:
+        queue = self._queue
+        if not queue:
+            return queue
+        if not self._ordered or queue[-1][0] <= watermark:
+            self._queue = []
+            return queue
+        until = bisect_right(queue, watermark, key=_time)
+        self._queue = queue[until:]
+        return queue[:until]
+
+    def is_empty(self) -> bool:
+        """Whether the key may be forgotten, its clock too."""
+        return not self._contents and not self._queue and self._windower.is_empty()
+
+    def due(self, now_us: int) -> int | None:
+        """The system time at which :meth:`on_notify` has something to do."""
+        watermark = self._windower.next_close()
+        if self._ordered and self._queue:
+            first = self._queue[0][0]
+            watermark = first if watermark is None else min(first, watermark)
+        return None if watermark is None else self._clock.due(watermark, now_us)
+
+    def snapshot(self) -> tuple[Any, Any, list[tuple[int, Any]], list[tuple[int, Any]]]:
+        """The state, to be kept: of the clock, of the windower, of each window, and what waits."""
+        return (
+            self._clock.snapshot(),
+            self._windower.snapshot(),
+            [(window, held.snapshot()) for window, held in self._contents.items()],
+            self._queue,
+        )

@@ -1,0 +1,56 @@
+"""Datetimes as whole microseconds since the epoch, and back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any, Final
+
+from mullion.errors import InvalidArgumentError
+
+ZERO_TD: Final = timedelta(0)
+"""No time at all."""
+
+UTC_MIN: Final = datetime.min.replace(tzinfo=UTC)
+"""The earliest time there is."""
+
+UTC_MAX: Final = datetime.max.replace(tzinfo=UTC)
+"""The latest time there is: the watermark at the end of the input."""
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_WITHOUT_ZONE: Final = datetime(1970, 1, 1)
+MICROSECOND: Final = timedelta(microseconds=1)
+
+MIN_US: Final = (UTC_MIN - EPOCH) // MICROSECOND
+MAX_US: Final = (UTC_MAX - EPOCH) // MICROSECOND
+
+
+def micros(time: datetime) -> int:
+    """A time in microseconds since the epoch; one without a zone is UTC."""
+    try:
+        return (time - EPOCH) // MICROSECOND
+    except TypeError:
+        if isinstance(time, datetime):
+            return (time - _EPOCH_WITHOUT_ZONE) // MICROSECOND
+        raise InvalidArgumentError(
+            f"{time!r} ({type(time).__name__}) is not a datetime, which ts_getter must return. Make one with "
+            "datetime.fromisoformat(...) or datetime.fromtimestamp(seconds, timezone.utc)."
+        ) from None
+
+
+def moment(us: int, zone: tzinfo = UTC) -> datetime:
+    """The time of so many microseconds since the epoch; what no datetime can hold is the earliest or the latest."""
+    if us <= MIN_US:
+        return UTC_MIN
+    if us >= MAX_US:
+        return UTC_MAX
+    time = EPOCH + timedelta(microseconds=us)
+    return time if zone is UTC else time.astimezone(zone)
+
+
+def duration(name: str, length: Any) -> int:
+    """A ``timedelta`` in microseconds; anything else is an :class:`InvalidArgumentError`."""
+    if not isinstance(length, timedelta):
+        raise InvalidArgumentError(
+            f"{name}={length!r} ({type(length).__name__}) is not a timedelta. Write {name}=timedelta(minutes=5)."
+        )
+    return length // MICROSECOND

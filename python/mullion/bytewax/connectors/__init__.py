@@ -1,0 +1,1 @@
+"""Sources and sinks, as of ``bytewax.connectors``: ``files``, ``kafka``, ``stdio`` and ``demo``."""

@@ -1,0 +1,169 @@
+"""Kafka's operators, as of ``bytewax.connectors.kafka.operators``: what cannot be read is a stream of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from mullion.bytewax import operators as op
+from mullion.bytewax.connectors.kafka import (
+    OFFSET_BEGINNING,
+    KafkaError,
+    KafkaSink,
+    KafkaSinkMessage,
+    KafkaSource,
+    KafkaSourceMessage,
+)
+from mullion.bytewax.dataflow import Dataflow, Stream, operator
+
+__all__ = [
+    "KafkaOpOut",
+    "deserialize",
+    "deserialize_key",
+    "deserialize_value",
+    "input",
+    "output",
+    "serialize",
+    "serialize_key",
+    "serialize_value",
+]
+
+X = TypeVar("X")
+E = TypeVar("E")
+
+
+@dataclass(frozen=True)
+class KafkaOpOut(Generic[X, E]):
+    """Messages, and what could not be read or decoded as :class:`KafkaError`."""
+
+    oks: Stream[X]
+    errs: Stream[E]
+
+
+def _is_message(item: Any) -> bool:
+    return isinstance(item, KafkaSourceMessage)
+
+
+@operator
+def _split(step_id: str, up: Stream[Any]) -> KafkaOpOut[Any, Any]:
+    sides = op.branch("branch", up, _is_message)
+    return KafkaOpOut(sides.trues, sides.falses)
+
+
+def _to_sink(message: Any) -> Any:
+    return message.to_sink() if isinstance(message, KafkaSourceMessage) else message
+
+
+@operator
+def input(  # noqa: A001
+    step_id: str,
+    flow: Dataflow,
+    *,
+    brokers: list[str],
+    topics: list[str],
+    tail: bool = True,
+    starting_offset: int = OFFSET_BEGINNING,
+    add_config: dict[str, Any] | None = None,
+    batch_size: int = 1000,
+) -> KafkaOpOut[Any, Any]:
+    """Reads topics; see :class:`KafkaSource`."""
+    source = KafkaSource(brokers, topics, tail, starting_offset, add_config, batch_size, raise_on_errors=False)
+    found: KafkaOpOut[Any, Any] = _split("split_err", op.input("kafka_input", flow, source))
+    return found
+
+
+@operator
+def output(
+    step_id: str, up: Stream[Any], *, brokers: list[str], topic: str, add_config: dict[str, Any] | None = None
+) -> None:
+    """Writes messages to a topic; those that were read are written as they are."""
+    op.output("kafka_output", op.map("to_sink", up, _to_sink), KafkaSink(brokers, topic, add_config))
+
+
+def _context(message: Any, field: str) -> Any:
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    return SerializationContext(message.topic, MessageField(field))
+
+
+def _trying(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The message as ``decode`` has it, or what kept it from that."""
+
+    def tried(message: Any) -> Any:
+        try:
+            return decode(message)
+        except Exception as error:
+            return KafkaError(f"{type(error).__name__}: {error}", message)
+
+    return tried
+
+
+@operator
+def deserialize_key(step_id: str, up: Stream[Any], deserializer: Any) -> KafkaOpOut[Any, Any]:
+    """Decodes keys, with a deserializer of ``confluent_kafka``."""
+
+    def decoded(message: Any) -> Any:
+        return message._with_key(deserializer(message.key, _context(message, "key")))
+
+    found: KafkaOpOut[Any, Any] = _split("split", op.map("map", up, _trying(decoded)))
+    return found
+
+
+@operator
+def deserialize_value(step_id: str, up: Stream[Any], deserializer: Any) -> KafkaOpOut[Any, Any]:
+    """Decodes values, with a deserializer of ``confluent_kafka``."""
+
+    def decoded(message: Any) -> Any:
+        return message._with_value(deserializer(message.value, _context(message, "value")))
+
+    found: KafkaOpOut[Any, Any] = _split("split", op.map("map", up, _trying(decoded)))
+    return found
+
+
+@operator
+def deserialize(step_id: str, up: Stream[Any], *, key_deserializer: Any, val_deserializer: Any) -> KafkaOpOut[Any, Any]:
+    """Decodes keys and values, with deserializers of ``confluent_kafka``."""
+
+    def decoded(message: Any) -> Any:
+        key = key_deserializer(message.key, _context(message, "key"))
+        return message._with_key_and_value(key, val_deserializer(message.value, _context(message, "value")))
+
+    found: KafkaOpOut[Any, Any] = _split("split", op.map("map", up, _trying(decoded)))
+    return found
+
+
+@operator
+def serialize_key(step_id: str, up: Stream[Any], serializer: Any) -> Stream[KafkaSinkMessage[bytes, Any]]:
+    """Encodes keys, with a serializer of ``confluent_kafka``."""
+
+    def encoded(message: Any) -> Any:
+        sent = _to_sink(message)
+        return sent._with_key(serializer(sent.key, _context(sent, "key")))
+
+    return op.map("map", up, encoded)
+
+
+@operator
+def serialize_value(step_id: str, up: Stream[Any], serializer: Any) -> Stream[KafkaSinkMessage[Any, bytes]]:
+    """Encodes values, with a serializer of ``confluent_kafka``."""
+
+    def encoded(message: Any) -> Any:
+        sent = _to_sink(message)
+        return sent._with_value(serializer(sent.value, _context(sent, "value")))
+
+    return op.map("map", up, encoded)
+
+
+@operator
+def serialize(
+    step_id: str, up: Stream[Any], *, key_serializer: Any, val_serializer: Any
+) -> Stream[KafkaSinkMessage[bytes, bytes]]:
+    """Encodes keys and values, with serializers of ``confluent_kafka``."""
+
+    def encoded(message: Any) -> Any:
+        sent = _to_sink(message)
+        key = key_serializer(sent.key, _context(sent, "key"))
+        return sent._with_key_and_value(key, val_serializer(sent.value, _context(sent, "value")))
+
+    return op.map("map", up, encoded)

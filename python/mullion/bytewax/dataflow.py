@@ -1,0 +1,228 @@
+"""A dataflow and its streams, as of ``bytewax.dataflow``.
+
+Operators put steps into a :class:`Dataflow`. A step that is made of others, such as a window, is an operator whose own
+steps have its id before theirs::
+
+    flow.window             win.fold_window("window", ...)
+    flow.window.unwrap      a step within
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeAlias, TypeVar, overload
+
+from mullion._programs.report import caller
+from mullion.errors import InvalidArgumentError, WrongCallError
+
+__all__ = ["Dataflow", "KeyedStream", "Operator", "Stream", "operator"]
+
+X = TypeVar("X")
+V = TypeVar("V")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_HERE = str(Path(__file__).parent)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A step of a dataflow as the program wrote it, with the steps that it is made of.
+
+    - ``step_name``: as it was given; ``step_id``: with the names of what it is in before it.
+    - ``kind``: the operator's name.
+    - ``where``: the line that called it, as ``file:line``.
+    """
+
+    step_name: str
+    step_id: str
+    kind: str
+    where: str
+    substeps: list[Operator] = field(default_factory=list, compare=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A step that runs; all operators come down to these.
+
+    - ``kind``: ``input``, ``flat_map_batch``, ``branch``, ``merge``, ``redistribute``, ``inspect``, ``output``,
+      ``stateful`` or ``window``.
+    - ``ups``: the streams that go in; ``downs``: the ids of those that come out.
+    - ``does``: the source, function, sink or spec.
+    """
+
+    step_id: str
+    kind: str
+    ups: tuple[str, ...]
+    downs: tuple[str, ...]
+    does: Any
+    operator: Operator
+
+
+@dataclass(frozen=True)
+class Dataflow:
+    """A dataflow, empty at first. ``flow_id`` may have no period."""
+
+    flow_id: str
+    substeps: list[Operator] = field(default_factory=list, compare=False)
+    _steps: list[Step] = field(default_factory=list, repr=False, compare=False)
+    _open: list[Operator] = field(default_factory=list, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.flow_id, str) or not self.flow_id:
+            raise InvalidArgumentError(
+                f"flow_id={self.flow_id!r} is not the name of a dataflow. Write Dataflow('orders')."
+            )
+        if "." in self.flow_id:
+            raise InvalidArgumentError(
+                f"flow_id={self.flow_id!r} has a period, which stands between the ids of steps. "
+                f"Write Dataflow({self.flow_id.replace('.', '_')!r})."
+            )
+
+    @contextmanager
+    def _within(self, step_id: str, kind: str) -> Iterator[Operator]:
+        outer = self._open[-1] if self._open else None
+        siblings = outer.substeps if outer else self.substeps
+        full = f"{outer.step_id if outer else self.flow_id}.{step_id}"
+        if any(one.step_id == full for one in siblings):
+            raise InvalidArgumentError(
+                f"The step {full!r} already exists in this dataflow, and its state is found by its id. "
+                "Give this one another step_id."
+            )
+        one = Operator(step_id, full, kind, outer.where if outer else caller(_HERE))
+        self._open.append(one)
+        try:
+            yield one
+        finally:
+            self._open.pop()
+        siblings.append(one)
+
+    def _add(self, kind: str, ups: Iterable[Stream[Any]], downs: Iterable[str], does: Any) -> tuple[Stream[Any], ...]:
+        """Adds a step that runs to the operator that is open, and gives its streams."""
+        one = self._open[-1]
+        streams: tuple[Stream[Any], ...] = tuple(Stream(f"{one.step_id}.{name}", self) for name in downs)
+        ids = tuple(stream.stream_id for stream in streams)
+        self._steps.append(Step(one.step_id, kind, tuple(up.stream_id for up in ups), ids, does, one))
+        return streams
+
+
+@dataclass(frozen=True)
+class Stream(Generic[X]):
+    """The items that come out of a step."""
+
+    stream_id: str
+    _flow: Dataflow = field(repr=False, compare=False)
+
+    def flow(self) -> Dataflow:
+        """The dataflow that it is in."""
+        return self._flow
+
+    def then(self, op_fn: Callable[..., Any], step_id: str, *args: Any, **kwargs: Any) -> Any:
+        """The same as ``op_fn(step_id, stream, ...)``, for steps in a row."""
+        return op_fn(step_id, self, *args, **kwargs)
+
+
+KeyedStream: TypeAlias = Stream[tuple[str, V]]
+"""A stream of ``(key, value)``, with keys of text."""
+
+
+class AsStream:
+    """What may be given where a stream is wanted."""
+
+    def flow(self) -> Dataflow:
+        """The dataflow that it is in."""
+        raise NotImplementedError
+
+    def as_stream(self) -> Stream[Any]:
+        """The stream that is meant: a step of the operator that is open."""
+        raise NotImplementedError
+
+
+@overload
+def operator(builder: F) -> F: ...
+@overload
+def operator(*, _core: bool = ...) -> Callable[[F], F]: ...
+def operator(builder: Any = None, *, _core: bool = False) -> Any:
+    """Makes an operator of a function that puts steps into a dataflow.
+
+    The function has a parameter ``step_id`` and takes at least one stream, or the dataflow; the steps that it adds are
+    named within it::
+
+        @operator
+        def sizes(step_id: str, up: Stream[str]) -> Stream[int]:
+            return op.map("len", up, len)
+
+    Raises :class:`WrongCallError` for one without ``step_id``, and when it is called with what it does not take.
+    """
+    if builder is None:
+        return lambda function: operator(function)
+    signature = inspect.signature(builder)
+    if "step_id" not in signature.parameters:
+        raise WrongCallError(
+            f"{builder.__name__}{signature} has no parameter step_id, by which an operator is told apart. Write "
+            f"def {builder.__name__}(step_id: str, up: Stream, ...)."
+        )
+    streams = [
+        name
+        for name, parameter in signature.parameters.items()
+        if "Stream" in str(parameter.annotation) and "Callable" not in str(parameter.annotation)
+    ]
+
+    @functools.wraps(builder)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise WrongCallError(f"{builder.__name__}{signature} was called wrongly: {error}.") from None
+        bound.apply_defaults()
+        step_id = bound.arguments["step_id"]
+        if not isinstance(step_id, str) or not step_id or "." in step_id:
+            raise InvalidArgumentError(
+                f"step_id={step_id!r} is not the id of a step: a text without periods, as in "
+                f"{builder.__name__}('step', ...)."
+            )
+        for name in streams:
+            _require_streams(builder.__name__, name, bound.arguments[name])
+        flow = _flow_of(builder.__name__, bound.arguments)
+        with flow._within(step_id, builder.__name__) as one:
+            for name, value in bound.arguments.items():
+                if isinstance(value, AsStream):
+                    bound.arguments[name] = value.as_stream()
+                elif isinstance(value, tuple) and any(isinstance(each, AsStream) for each in value):
+                    found = (each.as_stream() if isinstance(each, AsStream) else each for each in value)
+                    bound.arguments[name] = tuple(found)
+            bound.arguments["step_id"] = one.step_id
+            return builder(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def _require_streams(operator_name: str, name: str, given: Any) -> None:
+    for one in given if isinstance(given, tuple) else (given,):
+        if not isinstance(one, (Stream, AsStream)):
+            parts = [field.name for field in dataclasses.fields(one)] if dataclasses.is_dataclass(one) else []
+            fix = f"Give one of its streams: .{', .'.join(parts)}." if parts else "Give what an operator returned."
+            raise WrongCallError(f"{operator_name}: {name}={one!r} ({type(one).__name__}) is not a Stream. {fix}")
+
+
+def _flow_of(operator_name: str, arguments: dict[str, Any]) -> Dataflow:
+    flows: list[Dataflow] = []
+    for value in arguments.values():
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, Dataflow):
+                flows.append(one)
+            elif isinstance(one, (Stream, AsStream)):
+                flows.append(one.flow())
+    if not flows:
+        raise WrongCallError(f"{operator_name} was given no stream and no Dataflow, so that it belongs to none.")
+    if any(flow is not flows[0] for flow in flows):
+        names = sorted({flow.flow_id for flow in flows})
+        raise InvalidArgumentError(
+            f"{operator_name} was given streams of several dataflows: {', '.join(names)}. Put all steps into one."
+        )
+    return flows[0]

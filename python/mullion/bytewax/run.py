@@ -1,0 +1,176 @@
+"""Runs a dataflow from a command line: ``python -m mullion.bytewax.run module:flow``, as of ``bytewax.run``.
+
+``module:flow`` is a module or a file, and in it a Dataflow or a function that makes one: ``flow`` if it is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import logging
+import os
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from mullion._programs.runner import Signals
+from mullion.bytewax._run.runner import run
+from mullion.bytewax.dataflow import Dataflow
+from mullion.bytewax.recovery import NoPartitionsError, RecoveryConfig, folder_of
+from mullion.errors import InvalidArgumentError, MullionError
+
+__all__ = ["cli_main", "main"]
+
+FAILED, REFUSED = 1, 2
+"""Exit codes: a dataflow that failed, and a command line that is wrong (which is argparse's own)."""
+
+
+def cli_main(
+    flow: Dataflow,
+    *,
+    workers_per_process: int = 1,
+    process_id: int | None = None,
+    addresses: list[str] | None = None,
+    epoch_interval: timedelta | None = None,
+    recovery_config: RecoveryConfig | None = None,
+) -> None:
+    """Runs a dataflow until its sources end, or until SIGINT or SIGTERM, which let the batch that runs come to its end.
+
+    ``workers_per_process`` and ``epoch_interval`` are taken, and not used: Spark has its own workers and batches.
+    """
+    if addresses or process_id is not None:
+        raise InvalidArgumentError(
+            f"process_id={process_id!r}, addresses={addresses!r}: processes of a dataflow do not talk to each other "
+            "here; Spark has its own workers. Leave both out, and run it with spark-submit for a cluster."
+        )
+    with Signals() as asked:
+        run(flow, folder_of(recovery_config), asked_to_stop=asked.to_stop)
+
+
+def locate(where: str) -> Dataflow:
+    """The dataflow that ``module:flow`` names; raises :class:`InvalidArgumentError` where there is none."""
+    module_name, _, attribute = where.partition(":")
+    module = _module(module_name, where)
+    name, args, kwargs = _call(attribute or "flow", where)
+    if not hasattr(module, name):
+        flows = ", ".join(f"{module_name}:{n}" for n, value in sorted(vars(module).items()) if _is_flow(value))
+        raise InvalidArgumentError(f"{where!r}: the module has no {name!r}. The dataflows in it: {flows or 'none'}.")
+    found: Any = getattr(module, name)
+    if not _is_flow(found) and callable(found):
+        try:
+            found = found(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidArgumentError(f"{where!r}: {name} cannot be called so: {error}.") from error
+    if not _is_flow(found):
+        raise InvalidArgumentError(f"{where!r} is no Dataflow, but a {type(found).__name__}.")
+    flow: Dataflow = found
+    return flow
+
+
+def _is_flow(thing: Any) -> bool:
+    return isinstance(thing, Dataflow)
+
+
+def _module(name: str, where: str) -> Any:
+    """The module of that name, or of that file; its folder comes first where modules are looked for."""
+    path = Path(name)
+    is_file = name.endswith(".py") or os.sep in name
+    folder = path.resolve().parent if is_file else Path.cwd()
+    module = path.stem if is_file else name
+    while is_file and (folder / "__init__.py").exists():
+        module, folder = f"{folder.name}.{module}", folder.parent
+    if not module:
+        raise InvalidArgumentError(
+            f"{where!r} does not name a dataflow. Write module:flow, as in examples.orders:flow."
+        )
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+        # Workers that a session of ours starts find it too.
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as missing:
+        # A module that the named one imports is its own trouble.
+        if missing.name and (module == missing.name or module.startswith(f"{missing.name}.")):
+            raise InvalidArgumentError(
+                f"There is no module {missing.name!r}, which {where!r} names, in {folder} or among installed packages."
+            ) from missing
+        raise
+
+
+def _call(attribute: str, where: str) -> tuple[str, list[Any], dict[str, Any]]:
+    wrong = InvalidArgumentError(
+        f"{where!r}: {attribute!r} is neither a name nor a call with literals. Write module:flow, or "
+        "module:get_flow('orders')."
+    )
+    try:
+        expression = ast.parse(attribute.strip(), mode="eval").body
+    except SyntaxError:
+        raise wrong from None
+    if isinstance(expression, ast.Name):
+        return expression.id, [], {}
+    if not isinstance(expression, ast.Call) or not isinstance(expression.func, ast.Name):
+        raise wrong
+    try:
+        args = [ast.literal_eval(one) for one in expression.args]
+        kwargs = {str(one.arg): ast.literal_eval(one.value) for one in expression.keywords}
+    except ValueError:
+        raise wrong from None
+    return expression.func.id, args, kwargs
+
+
+def _seconds(text: str) -> timedelta:
+    return timedelta(seconds=int(text))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m mullion.bytewax.run", description="Runs a dataflow on Spark.")
+    parser.add_argument("import_str", metavar="module:flow", help="the dataflow, as in examples.orders:flow")
+    environment = os.environ.get
+    parser.add_argument(
+        "-r",
+        "--recovery-directory",
+        type=Path,
+        default=environment("BYTEWAX_RECOVERY_DIRECTORY"),
+        help="where state is kept [env: BYTEWAX_RECOVERY_DIRECTORY]",
+    )
+    parser.add_argument("-s", "--snapshot-interval", type=_seconds, help="taken as Bytewax has it, and not used")
+    parser.add_argument("-b", "--backup-interval", type=_seconds, help="taken as Bytewax has it, and not used")
+    parser.add_argument(
+        "-w", "--workers-per-process", type=int, default=1, help="taken, and not used: Spark has its own"
+    )
+    parser.add_argument("-i", "--process-id", type=int, help="refused: Spark has its own workers")
+    parser.add_argument("-a", "--addresses", help="refused: Spark has its own workers")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a command line; gives the exit code."""
+    given = _parser().parse_args(arguments)
+    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
+    try:
+        flow = locate(given.import_str)
+        folder = given.recovery_directory
+        config = None if folder is None else RecoveryConfig(folder, given.backup_interval)
+        addresses = given.addresses.split(";") if given.addresses else None
+        cli_main(
+            flow,
+            workers_per_process=given.workers_per_process,
+            process_id=given.process_id,
+            addresses=addresses,
+            epoch_interval=given.snapshot_interval,
+            recovery_config=config,
+        )
+    except (InvalidArgumentError, NoPartitionsError) as refused:
+        print(f"mullion: {refused}", file=sys.stderr)  # noqa: T201
+        return REFUSED
+    except MullionError as failed:
+        print(f"mullion: {failed}", file=sys.stderr)  # noqa: T201
+        return FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""Sources, sinks and a run for tests, as of ``bytewax.testing``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Any, ClassVar, TypeVar
+
+from pyspark.sql import SparkSession
+
+from mullion._clock import Clock
+from mullion.bytewax._run.runner import run
+from mullion.bytewax.dataflow import Dataflow
+from mullion.bytewax.inputs import AbortExecution, FixedPartitionedSource, StatefulSourcePartition
+from mullion.bytewax.outputs import DynamicSink, StatelessSinkPartition
+from mullion.bytewax.recovery import RecoveryConfig, folder_of
+from mullion.errors import InvalidArgumentError
+
+__all__ = [
+    "TestingSink",
+    "TestingSource",
+    "TimeTestingGetter",
+    "cluster_main",
+    "ffwd_iter",
+    "poll_next_batch",
+    "run_main",
+]
+
+X = TypeVar("X")
+
+
+@dataclass
+class TimeTestingGetter:
+    """A time that a test moves, for ``now_getter``. Workers have their own, as it was when the run began."""
+
+    now: datetime
+
+    def advance(self, td: timedelta) -> None:
+        """Moves it forward."""
+        self.now += td
+
+    def get(self) -> datetime:
+        """The time."""
+        return self.now
+
+
+def ffwd_iter(it: Iterator[Any], n: int) -> None:
+    """Leaves out ``n`` items."""
+    next(islice(it, n, n), None)
+
+
+class _Items(StatefulSourcePartition[X, int]):
+    def __init__(self, items: Iterable[Any], batch_size: int, resume_state: int | None) -> None:
+        self._place = resume_state or 0
+        self._batch_size = batch_size
+        self._it = iter(items)
+        ffwd_iter(self._it, self._place)
+        self._raise: type[Exception] | None = None
+        self._awake: datetime | None = None
+
+    def next_batch(self) -> list[X]:
+        if self._raise is not None:
+            raise self._raise
+        self._awake = None
+        found: list[X] = []
+        for item in self._it:
+            self._place += 1
+            if isinstance(item, TestingSource.EOF):
+                self._raise = StopIteration
+                return found
+            if isinstance(item, TestingSource.ABORT):
+                if not item._triggered:
+                    item._triggered = True
+                    self._raise = AbortExecution
+                    return found
+                continue
+            if isinstance(item, TestingSource.PAUSE):
+                self._awake = datetime.now(UTC) + item.for_duration
+                return found
+            found.append(item)
+            if len(found) >= self._batch_size:
+                return found
+        if not found:
+            raise StopIteration
+        return found
+
+    def next_awake(self) -> datetime | None:
+        return self._awake
+
+    def snapshot(self) -> int:
+        return self._place
+
+
+class TestingSource(FixedPartitionedSource[X, int]):
+    """The items of ``ib``, so many together as ``batch_size`` says.
+
+    Among them may be :class:`EOF`, where a run ends and the next goes on, :class:`ABORT`, where one ends as if it had
+    been killed, the first time, and :class:`PAUSE`.
+    """
+
+    __test__: ClassVar[bool] = False
+
+    @dataclass
+    class EOF:
+        """The end of this run; the next goes on behind it."""
+
+    @dataclass
+    class ABORT:
+        """A crash, once."""
+
+        _triggered: bool = False
+
+    @dataclass
+    class PAUSE:
+        """No items for a time."""
+
+        for_duration: timedelta
+
+    def __init__(self, ib: Iterable[Any], batch_size: int = 1) -> None:
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+            raise InvalidArgumentError(f"batch_size={batch_size!r} is not a whole number from 1 on.")
+        self._ib = ib
+        self._batch_size = batch_size
+
+    def list_parts(self) -> list[str]:
+        """One part."""
+        return ["iterable"]
+
+    def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> _Items[X]:
+        """The part."""
+        return _Items(self._ib, self._batch_size, resume_state)
+
+
+class _Appending(StatelessSinkPartition[X]):
+    def __init__(self, items: list[X]) -> None:
+        self._items = items
+
+    def write_batch(self, items: list[X]) -> None:
+        self._items += items
+
+
+class TestingSink(DynamicSink[X]):
+    """Appends what comes to the list ``ls``."""
+
+    __test__: ClassVar[bool] = False
+
+    def __init__(self, ls: list[X]) -> None:
+        if not isinstance(ls, list):
+            raise InvalidArgumentError(f"ls={ls!r} ({type(ls).__name__}) is not a list to append to.")
+        self._ls = ls
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> _Appending[X]:
+        """The part."""
+        return _Appending(self._ls)
+
+
+def poll_next_batch(part: Any, timeout: timedelta = timedelta(seconds=5)) -> list[Any]:
+    """The next batch of a part of a source that is not empty; ``TimeoutError`` if there is none for so long."""
+    start = datetime.now(UTC)
+    while True:
+        if datetime.now(UTC) - start > timeout:
+            raise TimeoutError
+        found = list(part.next_batch())
+        if found:
+            return found
+
+
+def run_main(
+    flow: Dataflow,
+    *,
+    epoch_interval: timedelta | None = None,
+    recovery_config: RecoveryConfig | None = None,
+    clock: Clock | None = None,
+    spark: SparkSession | None = None,
+) -> None:
+    """Runs a dataflow until its sources have come to their end; then all windows close.
+
+    - ``epoch_interval``: taken, and not used: what is durable is a batch of Spark's.
+    - ``recovery_config``: where state is kept; without it, nowhere.
+    - ``clock``: the system's time, a ``mullion.testing.ManualClock`` in tests.
+    - ``spark``: the session; the active one if left out, or one that is made.
+
+    Raises the error of what failed.
+    """
+    run(flow, folder_of(recovery_config), clock, spark)
+
+
+def cluster_main(
+    flow: Dataflow,
+    addresses: list[str] | None,
+    proc_id: int,
+    *,
+    epoch_interval: timedelta | None = None,
+    recovery_config: RecoveryConfig | None = None,
+    worker_count_per_proc: int = 1,
+) -> None:
+    """The same as :func:`run_main`: Spark has its own workers. ``addresses`` of other processes are refused."""
+    if addresses:
+        raise InvalidArgumentError(
+            f"addresses={addresses!r}: processes of a dataflow do not talk to each other here; Spark has its own "
+            "workers. Leave them out, and give the session a master with more cores."
+        )
+    run_main(flow, epoch_interval=epoch_interval, recovery_config=recovery_config)

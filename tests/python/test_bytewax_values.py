@@ -1,0 +1,127 @@
+"""Python values as bytes, and back as they were."""
+
+from __future__ import annotations
+
+import random
+import typing
+from collections import Counter, OrderedDict, defaultdict, deque
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum, Flag
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mullion import InvalidArgumentError
+from mullion.bytewax._run.values import decode, encode
+
+
+@dataclass
+class Plain:
+    x: int
+    y: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    x: int
+    y: Any = None
+
+
+class Colour(Enum):
+    RED = 1
+    BLUE = ("b", 2)
+
+
+class Right(Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Pair(typing.NamedTuple):
+    a: int
+    b: str
+
+
+class Words(list[str]):
+    pass
+
+
+WORDS = Words(["a"])
+VALUES: list[Any] = [
+    *(1, -1, 2**70, -(2**63), True, 2.5, float("inf"), -0.0, None, 1j, "a", "\ud800", "", b"x", bytearray(b"z")),
+    *((), (1,), (1, "a"), ((1,), [2]), [], [1, [2]], {}, {"a": 1}, {1: 2, "1": 3}, {(1, 2): {3}}, set(), {1, 2}),
+    *(frozenset({1}), {"a": {"b": (1, None)}}, range(1, 9, 2), int, Plain),
+    *(datetime(2022, 1, 1), datetime(2022, 1, 1, tzinfo=UTC), datetime.min, datetime.max.replace(tzinfo=UTC)),
+    *(datetime(2022, 1, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=2), "X")), timezone(timedelta(0), "GMT")),
+    *(datetime(2022, 10, 30, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Paris")), timedelta(-1, 2, 3), date(2022, 1, 1)),
+    *(time(1, 2, fold=1), time(1, tzinfo=UTC), Decimal("1.20"), Decimal("NaN"), UUID(int=7), Fraction(1, 3)),
+    *(Plain(1, Plain(2)), Slotted(1, [1]), Colour.RED, Colour.BLUE, Right.READ | Right.WRITE, Pair(1, "b"), WORDS),
+    *(Counter("aab"), defaultdict(list, {"a": [1]}), deque([1, 2], 3), OrderedDict(b=1, a=2)),
+]
+
+
+def same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and repr(one) == repr(other)
+
+
+def test_values_are_read_as_they_were_written_alone_and_together() -> None:
+    assert all(map(same, decode(encode(VALUES)), VALUES))
+    for value in VALUES:
+        assert all(same(read, value) for read in decode(encode([value] * 30))), value
+        assert same(decode(encode([value]))[0], value)
+
+
+_LEAVES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.datetimes(), st.decimals()
+)
+_NESTED = st.recursive(
+    _LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner),
+        st.tuples(inner, inner),
+        st.dictionaries(st.text(), inner),
+        st.dictionaries(st.integers(), inner),
+        st.builds(Plain, st.integers(), inner),
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.lists(_NESTED, max_size=40))
+def test_any_values_are_read_as_they_were_written(values: list[Any]) -> None:
+    assert list(map(repr, decode(encode(values)))) == list(map(repr, values))
+
+
+def test_numbers_and_tables_of_other_libraries_cross() -> None:
+    np = pytest.importorskip("numpy")
+    table = pa.table({"a": [1, 2]})
+    values = [np.float32(1.5), np.arange(6).reshape(2, 3), table, table.to_batches()[0]]
+    read = decode(encode(values))
+    assert same(read[0], values[0])
+    assert (read[1] == values[1]).all()
+    assert read[2].equals(table)
+    assert isinstance(read[3], pa.RecordBatch)
+
+
+@pytest.mark.parametrize("value", [open, lambda: 1, random.Random(), iter(()), Slotted])
+def test_what_cannot_cross_is_named(value: Any) -> None:
+    if value is Slotted:
+        ring: list[Any] = []
+        ring.append(ring)
+        value = ring
+    with pytest.raises(InvalidArgumentError, match=r"sent between steps"):
+        encode([(1, value)])
+
+
+def test_a_class_that_is_gone_is_named() -> None:
+    written = encode([Plain(1)]).replace(b":Plain", b":Gone1")
+    with pytest.raises(InvalidArgumentError, match="Gone1"):
+        decode(written)
