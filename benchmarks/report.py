@@ -7,6 +7,7 @@ kept of another machine stays beside that, under its name.
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 from dataclasses import asdict
@@ -27,15 +28,18 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
+PAGE, README = ROOT / "docs" / "results.md", ROOT / "README.md"
 FROM_PAGE = "../benchmarks/results"
 BEGIN, END = "<!-- begin: as produced -->", "<!-- end: as produced -->"
 
 PARTS = ["workload", "contender", "batch", "source", "planning", "running", "logs", "updates", "removals", "commits"]
 
-SPENT = """Where the time of a warm batch goes, in milliseconds, the median of each part: finding what is new, planning,
-running the tasks, writing Spark's logs; then within the running, summed over tasks, what the operator says of its
-updates of state, its removals, and its commits."""
+RATIOS = """A ratio is Mullion's figure over the other's. Of rows a second more is better, of milliseconds and megabytes
+less. A goal is what the project set out to reach; the last column says whether this machine reached it."""
+
+SPENT = """Milliseconds of a warm batch, the median of each part. `source` finds what is new, `planning` plans the
+batch, `running` runs its tasks, `logs` writes Spark's logs. The last three are parts of `running`, summed over the
+tasks, as the stateful operator reports them: its updates of state, its removals and its commits."""
 
 Found = dict[str, dict[str, Figures]]
 # By machine, the one that measured last at the end.
@@ -46,6 +50,7 @@ Compared = list[tuple[Comparison, dict[str, Any]]]
 
 COMPARED = ["workload", "against", "unit", "ours", "theirs", "ratio", "goal", ""]
 MEASURED = ["workload", "contender", "warm batch (least - most)", "rows/s", "whole run", "processors", "peak memory"]
+AT_A_GLANCE = ["windows", "compared with", "theirs", "Mullion", "times as fast"]
 
 
 def show(found: Found, console: Console, minutes: float) -> None:
@@ -60,8 +65,7 @@ def show(found: Found, console: Console, minutes: float) -> None:
 def keep(everywhere: Everywhere) -> None:
     """Writes what was found into ``benchmarks/results``, the README and the page."""
     RESULTS.mkdir(exist_ok=True)
-    comparisons = last_compared(everywhere)
-    said = [{**said, "machine": machine} for machine, pairs in comparisons.items() for _, said in pairs]
+    said = [{**said, "machine": machine} for machine, pairs in last_compared(everywhere).items() for _, said in pairs]
     (RESULTS / "latest.json").write_text(json.dumps(said, indent=1) + "\n")
     raw = {
         machine: {name: {who: asdict(figures) for who, figures in sides.items()} for name, sides in found.items()}
@@ -73,23 +77,62 @@ def keep(everywhere: Everywhere) -> None:
         {name: sides for found in everywhere.values() for name, sides in found.items() if name not in in_curves},
         RESULTS / "latest.png",
     )
-    pictures = [f"![Rows a second of each contender, on a logarithmic scale]({FROM_PAGE}/latest.png)"]
-    drawn = [(curve, where) for curve in CURVES if (where := most_of(curve, everywhere))]
-    if drawn:
+    if drawn := drawn_curves(everywhere):
         lines(drawn, RESULTS / "curves.png")
+    write_into(README, of_readme(everywhere))
+    write_into(PAGE, of_page(everywhere))
+
+
+def of_readme(everywhere: Everywhere) -> str:
+    """Ten comparisons at most, from the greatest ratio to the least, of the last machine on which both sides ran."""
+    first: dict[str, Rows] = {}
+    for machine, pairs in last_compared(everywhere).items():
+        named = [(comparison.first, said, times_as_fast(comparison, said)) for comparison, said in pairs]
+        named.sort(key=lambda glance: glance[2], reverse=True)
+        first[machine] = [at_a_glance(theirs, said, faster) for theirs, said, faster in named if theirs]
+    return by_machine(AT_A_GLANCE, first)
+
+
+def of_page(everywhere: Everywhere) -> str:
+    """All comparisons and all figures, on each machine."""
+    pictures = [f"![Rows a second of each contender, on a logarithmic scale]({FROM_PAGE}/latest.png)"]
+    if drawn_curves(everywhere):
         pictures.append(f"![What a row or a batch costs as one thing grows]({FROM_PAGE}/curves.png)")
-    # The README has ten comparisons at most, once; the page all, on each machine.
-    first = {at: [pair for pair in pairs if pair[0].first] for at, pairs in comparisons.items()}
-    write_into(README, by_machine(COMPARED, {at: shown(pairs) for at, pairs in first.items()}))
     sections = (
-        f"Beside them: {peers(list(everywhere.values()))}.",
+        "## Ratios",
+        RATIOS,
+        f"Beside Mullion: {peers(list(everywhere.values()))}.",
         by_machine(COMPARED, {at: shown(compared(found)) for at, found in everywhere.items()}),
         *pictures,
+        "## Every figure",
         by_machine(MEASURED, {at: measured(found) for at, found in everywhere.items()}),
+        "## Where the time of a batch goes",
         SPENT,
         by_machine(PARTS, {at: spent(found) for at, found in everywhere.items()}),
     )
-    write_into(PAGE, "\n\n".join(sections))
+    return "\n\n".join(sections)
+
+
+def drawn_curves(everywhere: Everywhere) -> list[tuple[Curve, Found]]:
+    """Each curve with the machine that has most points of it."""
+    return [(curve, found) for curve in CURVES if (found := most_of(curve, everywhere))]
+
+
+def times_as_fast(comparison: Comparison, said: dict[str, Any]) -> float:
+    ratio: float = said["ratio"]
+    return ratio if comparison.more_is_better else 1 / ratio
+
+
+def at_a_glance(theirs: str, said: dict[str, Any], faster: float) -> list[str]:
+    """A comparison in a reader's words."""
+    unit = said["unit"]
+    return [said["workload"], theirs, f"{said['theirs']:,} {unit}", f"{said['ours']:,} {unit}", two_digits(faster)]
+
+
+def two_digits(ratio: float) -> str:
+    """A ratio with two digits that count: ``0.87``, ``3.7``, ``21``, ``150,000``."""
+    rounded = float(f"{ratio:.1e}")
+    return f"{rounded:,.{max(1 - math.floor(math.log10(rounded)), 0)}f}"
 
 
 def by_machine(heads: list[str], found: dict[str, Rows]) -> str:

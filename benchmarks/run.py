@@ -3,7 +3,7 @@
     run.py [--full] [--rounds N] [--keep [--again]] [--only PATTERN]... [--by CONTENDER]... [--share PART]
 
 ``--full`` takes millions of keys, the slow peers and the curves. ``--keep`` writes what is found to
-``benchmarks/results``, the README and ``docs/performance.md``, beside what is kept of other workloads, contenders and
+``benchmarks/results``, the README and ``docs/results.md``, beside what is kept of other workloads, contenders and
 machines; with ``--again`` as further rounds of what is kept of the same workloads on this machine. ``--only`` takes the
 workloads in whose names the pattern is found. The rest is for trying things out: ``--by`` takes a contender,
 ``--share`` a part of each batch's rows.

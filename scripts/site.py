@@ -18,7 +18,11 @@ ROOT = Path(__file__).parents[1]
 PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "tests/transcripts/README.md": "stories.md"}
 FOLDERS = ("tests/transcripts/*.yaml", "benchmarks/results/*.png")
 # They are read where the project is.
-IN_THE_PROJECT = ("CONTRIBUTING.md", "SECURITY.md", "LICENSE")
+IN_THE_PROJECT = ("CONTRIBUTING.md", "SECURITY.md", "LICENSE", "benchmarks/NOTES.md")
+
+# How docstrings name what they speak of, in the HTML that comes of them, and what only doctest reads.
+ROLE = re.compile(r":(?:class|func|meth|mod|attr):<code>([\w.]+)</code>")
+NOT_SHOWN = re.compile(r'\s*<span class="c1"># doctest: \+SKIP</span>')
 
 LINK = re.compile(r"(!?\[[^\]]*\]\()([^)#\s]+)(#[^)]*)?(\))")
 
@@ -57,3 +61,15 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"{before}{to}{anchor or ''}{after}"
 
     return LINK.sub(moved, markdown)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Has the names in docstrings lead to where the page describes them."""
+
+    def linked(role: re.Match[str]) -> str:
+        name = role[1].removeprefix("mullion.")
+        described = (f"mullion.{name}", f"mullion.errors.{name}")
+        where = next((anchor for anchor in described if f'id="{anchor}"' in html), None)
+        return f'<a href="#{where}"><code>{role[1]}</code></a>' if where else f"<code>{role[1]}</code>"
+
+    return NOT_SHOWN.sub("", ROLE.sub(linked, html))

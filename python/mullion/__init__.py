@@ -1,4 +1,4 @@
-"""Panes in a stream: windowing for Spark Structured Streaming that closes once, fires early and sends late rows out.
+"""Windows for Spark Structured Streaming that fire early, close once, and hand out the rows that came too late.
 
 >>> from mullion import Tumbling, configure, windowed
 >>> spark = configure(SparkSession.builder).getOrCreate()  # doctest: +SKIP

@@ -22,22 +22,22 @@ _GENERATED_CODE = "spark.sql.codegen.cache.maxEntries"
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """Adds Mullion to a session that is about to be built, and returns the builder.
 
-    The JAR that the wheel carries joins ``spark.jars``, and Mullion's extensions join ``spark.sql.extensions``; what is
-    set there already, on the builder or in Spark's defaults, stays.
+    It adds the JAR that the wheel carries to ``spark.jars``, and Mullion's extensions to ``spark.sql.extensions``.
+    Values that are set there already, on the builder or in Spark's defaults, stay.
 
-    Unless it is set, ``spark.sql.codegen.cache.maxEntries`` becomes 1000: a window has some 25 pieces of generated
-    code, of which Spark keeps 100, and where four queries or more run side by side each batch would compile its own
+    It sets ``spark.sql.codegen.cache.maxEntries`` to 1000, unless you have set it. A window has some 25 pieces of
+    generated code, and Spark keeps 100, so with four or more queries side by side each batch would compile its own
     again.
 
     >>> from pyspark.sql import SparkSession
     >>> spark = configure(SparkSession.builder.appName("panes")).getOrCreate()  # doctest: +SKIP
 
-    A JVM that runs already cannot be given a JAR. Under ``spark-submit`` or in a notebook, pass it with ``--jars`` or
-    ``--packages``, or as a library of the cluster; calling this as well does no harm, and not calling it is fine.
+    A JVM that already runs cannot take a JAR. Under ``spark-submit`` or in a notebook, pass it with ``--jars`` or
+    ``--packages``, or as a library of the cluster. You need not call this function then; it does no harm.
 
-    Raises :class:`UnsupportedError` for a Spark Connect builder, :class:`InvalidArgumentError` for what is no builder
-    or when ``PYSPARK_SUBMIT_ARGS`` has ``--jars`` without Mullion's, and :class:`VersionMismatchError` when the wheel
-    has no JAR for the installed PySpark.
+    Raises :class:`UnsupportedError` for a Spark Connect builder; :class:`InvalidArgumentError` for something that is
+    not a builder, or when ``PYSPARK_SUBMIT_ARGS`` has ``--jars`` without Mullion's JAR; and
+    :class:`VersionMismatchError` when the wheel has no JAR for the installed PySpark.
     """
     _require_classic_builder(builder)
     jars = _listed(builder, "spark.jars")

@@ -13,15 +13,15 @@ _STRUCTS = ("window", "pane", "late_row")
 
 
 def flat(panes: DataFrame) -> DataFrame:
-    """Panes with plain columns in place of structs, for pandas, CSV files and BI tools.
+    """Replaces the structs of panes by plain columns, for pandas, CSV files and BI tools.
 
-    ``window`` becomes ``window_start`` and ``window_end``, ``pane`` becomes ``pane_firing`` and ``pane_seq``, and of
-    ``late_row``, if it is there, each column comes as ``late_row_`` and its name. What they hold is as it was. A
-    window or a stateful operator over panes reads ``window``: make them flat behind it.
+    ``window`` becomes ``window_start`` and ``window_end``. ``pane`` becomes ``pane_firing`` and ``pane_seq``. If there
+    is a ``late_row``, each of its columns becomes one named ``late_row_`` and the column's name. The values stay the
+    same. A window or a stateful operator over panes needs ``window``, so call ``flat`` after it.
 
-    - ``panes``: what ``windowed(...).agg(...)``, ``.collect(...)`` or :func:`mullion.together` gave.
+    - ``panes``: the result of ``windowed(...).agg(...)``, ``.collect(...)`` or :func:`mullion.together`.
 
-    Raises :class:`InvalidArgumentError` for what has no such columns, and where a name would be twice in the result.
+    Raises :class:`InvalidArgumentError` when these columns are missing, and when a name would be twice in the result.
 
     >>> flat(windowed(events, Tumbling("1 hour"), by="carrier", time="ts").agg(n)).columns  # doctest: +SKIP
     ['carrier', 'window_start', 'window_end', 'pane_firing', 'pane_seq', 'n']

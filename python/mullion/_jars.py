@@ -29,7 +29,7 @@ def carried(line: str) -> Path:
     names = sorted(item.name for item in folder.iterdir() if item.name.endswith(".jar")) if folder.is_dir() else []
     if not names:
         raise MullionError(
-            f"This installation of mullion {__version__} carries no JAR: it is not the wheel. Install the wheel "
+            f"This installation of mullion-spark {__version__} carries no JAR: it is not the wheel. Install the wheel "
             "(in a source tree: make wheel), or add the JAR to Spark yourself and leave configure() out."
         )
     wanted = f"{_PREFIX}{line}_"
@@ -38,13 +38,14 @@ def carried(line: str) -> Path:
         if name.startswith(wanted):
             if not isinstance(jar, Path):
                 raise MullionError(
-                    f"The JAR {name} is in a zipped package, where the JVM cannot read it. Install mullion with pip."
+                    f"The JAR {name} is in a zipped package, where the JVM cannot read it. Install mullion-spark with "
+                    "pip."
                 )
             return jar
     lines = ", ".join(name.removeprefix(_PREFIX).split("_")[0] for name in names)
     raise VersionMismatchError(
-        f"mullion {__version__} carries a JAR for Spark {lines}, and this is Spark {line}. Install PySpark {lines}, or "
-        "a mullion that supports this one."
+        f"mullion-spark {__version__} carries a JAR for Spark {lines}, and this is Spark {line}. Install PySpark "
+        f"{lines}, or a version of mullion-spark that supports this one."
     )
 
 

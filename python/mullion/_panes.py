@@ -22,15 +22,18 @@ def read_panes(
     window: str | None = None,
     spark: SparkSession | None = None,
 ) -> DataFrame:
-    """The panes that a query has open, as of its last committed batch: keys, ``window``, and the aggregates so far.
+    """Gives the open panes of a query as of its last committed batch: keys, ``window``, and the aggregates so far.
 
-    - ``checkpoint``: the query's ``checkpointLocation``. The query may be running; nothing is written. Of state in
-      memory the newest snapshot is read, up to 10 batches old.
-    - ``operator``: which of the query's stateful operators, by Spark's id; ``None`` when only one is Mullion's.
-    - ``panes``: the query's own DataFrame, where its aggregates cannot be rebuilt from their SQL text (Scala UDAFs).
-    - ``window``: of windows that share an operator with functions, as those of a ``mullion.turbine`` subscription with
-      state do, which one.
-    - ``spark``: the session to read in; the active one where none is given.
+    It writes nothing, and the query may be running.
+
+    - ``checkpoint``: the query's ``checkpointLocation``. For state in memory this reads the newest snapshot, which is
+      up to 10 batches old.
+    - ``operator``: Spark's id of a stateful operator. You need it if the query has several operators of Mullion's.
+    - ``panes``: the query's own DataFrame. You need it if the aggregates cannot be rebuilt from their SQL text, as
+      Scala UDAFs cannot.
+    - ``window``: the name of a window that shares its operator with functions, as in a ``mullion.turbine`` subscription
+      with state.
+    - ``spark``: the session to read in; the active session by default.
 
     Raises :class:`InvalidArgumentError` when there is no such checkpoint, operator or session, and
     :class:`UnsupportedError` under Spark Connect or when ``panes`` is needed.
@@ -50,30 +53,32 @@ def open_panes(
     window: str | None = None,
     spark: SparkSession | None = None,
 ) -> DataFrame:
-    """Why each open pane of a query has not closed: a row for each, to be printed with ``.show(truncate=False)``.
+    """Says why each open pane of a query has not closed. Print the result with ``.show(truncate=False)``.
 
-    - ``query``: a running query, or the ``checkpointLocation`` of one. The panes are those of the last committed batch
-      (of state in memory, of the newest snapshot); of a running query the clocks are as they are now. Nothing is
-      written.
+    It writes nothing. The panes are those of the last committed batch; for state in memory, those of the newest
+    snapshot. The clocks of a running query are as they are now.
+
+    - ``query``: a running query, or the ``checkpointLocation`` of one.
     - ``operator``, ``panes``, ``window``, ``spark``: as for :func:`read_panes`.
 
-    The columns: the keys and ``window``, and before them ``window_name`` for windows of :func:`together`;
+    The result has a row for each open pane. Its columns are the keys and ``window`` (and before them ``window_name``,
+    for windows of :func:`together`), and then:
 
-    - ``closes_at``: when the clock closes the pane: its end and the allowed lateness. A session's moves on with
-      its rows. Null for windows of row numbers.
-    - ``clock``: which one that is: ``"event time"``, ``"event time of its key"``, ``"processing time"`` or
+    - ``closes_at``: when the clock closes the pane: its end plus the allowed lateness. A session's moves on with its
+      rows. Null for windows of row numbers.
+    - ``clock``: the kind of clock: ``"event time"``, ``"event time of its key"``, ``"processing time"`` or
       ``"rows of its key"``.
-    - ``clock_at``: where the clock stands: the watermark of the next batch, or the wall clock, as of the last batch
-      where the query does not run. After another window of Mullion's the clock is behind by that one's lateness, which
-      is known while the query runs.
-    - ``waits_for``: how far it has to go, in words.
-    - ``held_by``: what has the event clock stand there: the source of the rows whose times have come least far, and how
-      far that is. Spark has one watermark for each ``withWatermark``, whatever partitions a source has. Null where it
+    - ``clock_at``: where the clock stands: the watermark of the next batch, or the wall clock. If the query does not
+      run, this is as of its last batch. The clock of a window after another window of Mullion's is behind by that
+      one's lateness, which is known while the query runs.
+    - ``waits_for``: how far the clock still has to go, in words.
+    - ``held_by``: the source that holds the event clock back, because its rows are furthest behind, and how far they
+      have come. Spark has one watermark for each ``withWatermark``, whatever partitions a source has. Null where this
       is not known, as from a checkpoint.
-    - ``fired``: how often the pane has fired, and ``last_fired``: the time of the batch in which it last did, where
-      that is kept.
-    - ``rows``: how many rows it has so far, where its aggregates say so, with a ``count(*)``, or ``collect``; with
-      ``accumulate=False``, since it last fired.
+    - ``fired``: how often the pane has fired.
+    - ``last_fired``: the time of the batch in which it last fired, where state keeps that.
+    - ``rows``: how many rows the pane holds, if it has a ``count(*)`` or collects its rows. With ``accumulate=False``
+      these are the rows since it last fired.
 
     Raises what :func:`read_panes` raises.
 

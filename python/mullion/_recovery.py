@@ -12,20 +12,20 @@ from mullion._calls import explained
 
 @explained("recover('checkpoints/flights')")
 def recover(checkpoint: str | os.PathLike[str], *, spark: SparkSession | None = None) -> int:
-    """Readies a query with ``state="memory"`` to start again after it was stopped or killed.
+    """Takes the checkpoint of a query with ``state="memory"`` back to its newest snapshot.
 
-    Its checkpoint goes back to the newest snapshot. The query then reads again what came after it, so its answers are
-    right, and what it put out since comes out once more. Gives how many batches that is: 0 when the query can go on
-    as it is. The query must not be running.
+    Call it before you start a query again that was stopped or killed. The query then reads again what came after the
+    snapshot, so its answers are right, and it puts out once more what it put out since. The sources must still have
+    those rows. The query must not be running.
+
+    It gives the number of batches that the query will do again: 0 when it can go on as it is.
 
     - ``checkpoint``: the query's ``checkpointLocation``.
-    - ``spark``: the session to work in; the active one where none is given.
+    - ``spark``: the session to work in; the active session by default.
 
-    The sources must still have what came since the snapshot.
-
-    Raises :class:`StateLostError` when there is no snapshot, :class:`InvalidArgumentError` when the checkpoint is no
-    query's with state in memory or the query runs, and :class:`UnsupportedError` under Spark Connect or when
-    other operators of the query keep state in another store.
+    Raises :class:`StateLostError` when there is no snapshot; :class:`InvalidArgumentError` when the checkpoint does not
+    belong to a query with state in memory, or when the query runs; and :class:`UnsupportedError` under Spark Connect,
+    or when other operators of the query keep state in another store.
 
     >>> mullion.recover("checkpoints/flights")  # doctest: +SKIP
     7

@@ -17,31 +17,31 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 
 @explained("together(hourly=windowed(...).agg(...))")
 def together(**windows: DataFrame) -> DataFrame:
-    """Several windows in one DataFrame: each row has the name of its window, and then what that window gives.
+    """Puts several windows into one DataFrame. Each row has the name of its window, and then what that window gives.
 
-    - ``windows``: the results of ``windowed(...).agg(...)`` or ``.collect(...)``, by the names that they are to have.
+    - ``windows``: the results of ``windowed(...).agg(...)`` or ``.collect(...)``, under the names that they shall have.
 
-    The columns are ``window_name``; the keys of all windows, null where a window has not that key; ``window`` and
-    ``pane``; the aggregates of all, null in the rows of other windows; and ``late_row`` if one has it. Columns of one
-    name are one column, and must be of one type.
+    The columns are ``window_name``; the keys of all windows, null where a window does not have the key; ``window`` and
+    ``pane``; the aggregates of all windows, null in the rows of other windows; and ``late_row`` if a window has it.
+    Columns with the same name are one column, and must have the same type.
 
-    Windows of a stream share its rows: windows over the same DataFrame (of one ``withWatermark``), on the same clock
-    and in the same state store become one operator, which reads the source and shuffles its rows once. They may differ
-    in all else: in kind, keys, aggregates, lateness, firings. Where their keys agree a row is shuffled by them, else by
-    its window and all keys. Windows that take rows in order of arrival (``Count``, ``Global``, ``collect``,
-    ``running``, ``watermark="per key"``), and sliding ones with ``accumulate=False``, are operators of their own, which
-    read the source again. ``explain()`` shows which is which.
+    On a stream, windows over the same DataFrame (with one ``withWatermark``), on the same clock and in the same state
+    store become one operator, which reads the source and shuffles its rows once. They may differ in everything else:
+    kind, keys, aggregates, lateness, firings. If all have the same keys, rows are shuffled by these, otherwise by the
+    window and all keys. Windows that take rows in order of arrival (``Count``, ``Global``, ``collect``, ``running``,
+    ``watermark="per key"``), and sliding windows with ``accumulate=False``, are operators of their own and read the
+    source again. ``explain()`` shows which is which. On a batch DataFrame, the result has what each window gives.
 
-    State is kept under the names: in another order the same windows go on where they were. With another window, or
-    without one, or with one that has changed, a checkpoint is refused. :func:`read_panes` shows the open panes of all,
-    with columns in order of the windows' names.
+    State is kept under the names, so the same windows go on in another order too. A checkpoint is refused if a window
+    was added, removed or changed. :func:`read_panes` shows the open panes of all windows, with columns in the order of
+    the windows' names.
 
     The watermark of the result is that of the slowest window. Metrics in the query's progress are sums over the
-    windows: a row without time counts once for each. Of a batch DataFrame it gives what each window gives.
+    windows: a row without time counts once for each.
 
-    Raises :class:`InvalidArgumentError` for what is no such result, for a name that is no word of English letters,
-    digits and underscores, for columns that do not fit, and where ``idle_after`` differs, which moves the event clock
-    of the whole query; :class:`UnsupportedError` under Spark Connect.
+    Raises :class:`InvalidArgumentError` for something that is not such a result; for a name that is not made of English
+    letters, digits and underscores; for columns that do not fit; and if the windows differ in ``idle_after``, which
+    moves the event clock of the whole query. Raises :class:`UnsupportedError` under Spark Connect.
 
     >>> together(  # doctest: +SKIP
     ...     hourly=windowed(events, Tumbling("1 hour"), by="carrier", time="ts").agg(F.count("*").alias("n")),

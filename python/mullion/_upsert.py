@@ -31,30 +31,29 @@ CHANGE: Final = "change"
 def upsert(
     panes: DataFrame, *, into: Table, late: OnBatch | None = None, changes: OnBatch | None = None
 ) -> DataStreamWriter:
-    """Keeps a table that has one row for each pane: what it showed when it last fired.
+    """Keeps a table that has one row for each pane, as the pane was when it last fired.
 
-    - ``panes``: a stream of ``windowed(..., ids=True)``, or of several :func:`together`.
-    - ``into``: the table: :class:`DeltaTable`, :class:`JdbcTable` or :class:`ParquetTable`. It is made with the first
-      batch if it is not there. A table is one query's.
-    - ``late``: what becomes of rows that ``late="emit"`` sends out, which belong to no pane: a function that is given
-      those of each batch, in the columns of the input, and the batch's number. Panes with ``late_row`` need it.
-    - ``changes``: a function that is given what the batch changes in the table, before it does, and the batch's number.
-      See :func:`changelog` for the columns; here are the rows ``update_before`` too, and ``delete`` is a whole row.
+    - ``panes``: a stream of ``windowed(..., ids=True)``, or of several windows :func:`together`.
+    - ``into``: a :class:`DeltaTable`, :class:`JdbcTable` or :class:`ParquetTable`. The first batch makes the table if
+      it does not exist. Only one query may write a table.
+    - ``late``: a function that gets the rows of each batch that ``late="emit"`` puts out, in the columns of the input,
+      and the number of the batch. These rows belong to no pane. Panes with ``late_row`` need this function.
+    - ``changes``: a function that gets what a batch is about to change in the table, and the number of the batch. The
+      columns are those of :func:`changelog`, with rows ``update_before`` too, and with a whole row for ``delete``.
 
-    Gives a ``DataStreamWriter``: what is left is ``.option("checkpointLocation", ...)`` and ``.start()``. Its output
-    mode and ``foreachBatch`` are set.
+    It gives a ``DataStreamWriter`` whose output mode and ``foreachBatch`` are set. Call
+    ``.option("checkpointLocation", ...)`` and ``.start()`` on it.
 
     The columns are those of :func:`flat`: the keys, ``window_start``, ``window_end``, ``pane_firing``, ``pane_seq``,
-    ``pane_id``, then the aggregates. A pane's row stays when it has closed, with ``pane_firing = 'close'``. The rows of
-    panes that became part of others go. A pane that ``late="reopen"`` opened is a row of its own, beside that of the
-    pane that had closed.
+    ``pane_id``, then the aggregates. The row of a pane that has closed stays, with ``pane_firing = 'close'``. The rows
+    of panes that became part of others are deleted. A pane that ``late="reopen"`` opened has its own row, beside that
+    of the pane that had closed.
 
-    Each batch changes the table in one step, and one that runs again after a crash leaves it as it is. ``late`` and
-    ``changes`` are called again then; what a batch has changed already is no change, so that ``changes`` may be
-    called with nothing.
+    Each batch changes the table in one step. A batch that runs again after a crash leaves the table as it is. It calls
+    ``late`` and ``changes`` again; what it has changed before is no change any more, so ``changes`` may get no rows.
 
-    Raises :class:`InvalidArgumentError` where ``panes`` is no stream, has no ids, or lacks a key or ``late``, and
-    :class:`UnsupportedError` with ``accumulate=False``, whose firings do not show all of a pane.
+    Raises :class:`InvalidArgumentError` if ``panes`` is not a stream, has no ids, or lacks a key, or if ``late`` is
+    missing; and :class:`UnsupportedError` with ``accumulate=False``, whose firings do not show all of a pane.
 
     >>> query = (  # doctest: +SKIP
     ...     upsert(panes, into=DeltaTable("lake.visits")).option("checkpointLocation", "checkpoints/visits").start()
@@ -145,17 +144,17 @@ def _changes(into: Table, rows: DataFrame, touched: DataFrame, named: Sequence[s
 
 @explained("changelog(panes)")
 def changelog(panes: DataFrame) -> DataFrame:
-    """Panes as changes of a table, for sinks that take such: each firing with what it does to a table's row.
+    """Turns panes into changes of a table, for sinks that take changes.
 
-    - ``panes``: what ``windowed(..., ids=True)`` gave, or several :func:`together`.
+    - ``panes``: the result of ``windowed(..., ids=True)``, or of several windows :func:`together`.
 
     The first column, ``change``, is ``insert`` for a pane's first firing, ``update_after`` for a later one, and
-    ``delete`` for a pane that became part of another one: of that row the keys and ``pane_id`` are there, and the rest
-    is null. (Flink writes ``+I``, ``+U`` and ``-D``.) The others are those of :func:`flat`, the keys and ``pane_id``
-    being a row's key. Late rows are not among them.
+    ``delete`` for a pane that became part of another one. A ``delete`` has the keys and ``pane_id``; its other columns
+    are null. (Flink writes ``+I``, ``+U`` and ``-D``.) The other columns are those of :func:`flat`; the keys and
+    ``pane_id`` are the key of a row. Late rows do not come out.
 
-    A stream of firings does not hold what a row was before, so there is no ``update_before`` (``-U``), as in an upsert
-    changelog of Flink's. ``upsert(panes, into=..., changes=...)`` gives it, from the table.
+    As in Flink's upsert changelog there is no ``update_before`` (``-U``), because a stream of firings does not hold
+    what a row was before. ``upsert(panes, into=..., changes=...)`` gives it, from the table.
 
     Raises what :func:`upsert` raises for ``panes``.
 

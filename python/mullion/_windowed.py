@@ -93,77 +93,94 @@ def windowed(
     ids: bool = False,
     dedupe_by: ColumnOrName | Sequence[ColumnOrName] = (),
 ) -> Windowed:
-    """Puts the rows of a DataFrame into panes: one for each window and key. ``.agg(...)`` says what a pane holds.
+    """Puts the rows of a DataFrame into panes, one for each window and key. ``.agg(...)`` says what a pane holds.
 
-    - ``df``: a stream with a watermark on ``time``, or a batch; a batch gives what a stream over its rows closes with.
-    - ``window``: :class:`Tumbling`, :class:`Sliding`, :class:`Session`, :class:`Around` or :class:`Custom`; or, over
-      row numbers, :class:`Count` or :class:`Global`.
-    - ``by``: the key, a column or a list of them; nothing for one key. Nulls are a key, as in SQL.
-    - ``time``: the event time, a ``TIMESTAMP`` column, or a window column of an operator before this one. ``None`` for
-      processing time: a row's time is that of its batch, panes close by the wall clock with no row coming, and no row
-      is ever late. For windows of row numbers: these have no clock.
-    - ``allowed_lateness``: how long after its end a pane stays open, as text or ``timedelta``. This is apart from the
+    **Rows, windows and keys**
+
+    - ``df``: a stream with a watermark on ``time``, or a batch DataFrame. A batch gives what a stream over its rows
+      would close with.
+    - ``window``: :class:`Tumbling`, :class:`Sliding`, :class:`Session`, :class:`Around` or :class:`Custom` for windows
+      of time; :class:`Count` or :class:`Global` for windows of row numbers.
+    - ``by``: the key, a column or a list of columns. Without it there is one key. Nulls are a key, as in SQL.
+    - ``time``: the event time: a ``TIMESTAMP`` column, or the ``window`` column of an operator before this one. With
+      ``None``, windows of time go by processing time: a row's time is that of its batch, panes close by the wall clock
+      even when no row comes, and no row is late. Windows of row numbers have no clock and need ``None``.
+
+    **When a pane closes**
+
+    - ``allowed_lateness``: how long a pane stays open after its end, as text or ``timedelta``. It adds to the
       watermark's delay: a pane closes when the watermark reaches ``end + allowed_lateness``.
-    - ``early``: when open panes fire before they close; ``None`` for only at the close.
-    - ``on_time``: whether panes fire when the watermark reaches their end, as ``on_time``, and again in each batch that
-      has rows for them until they close, as ``update`` (Flink's firings within the allowed lateness). Interval firings
-      end there. A session that grows after that is on time again at its new end, and until then as one that was not.
-    - ``accumulate``: whether each firing shows all of a pane. With ``False`` it shows what came since the firing before
-      it, and the close what is left, perhaps nothing.
-    - ``late``: what becomes of a row whose pane has closed. ``"drop"`` counts it, ``"emit"`` sends it out in the column
-      ``late_row``, ``"reopen"`` opens a fresh pane for it. A row of windows that overlap is late when all of them have
-      closed; late for some, it enters the others, and the metric ``panesMissed`` counts those that it missed. With
-      ``"reopen each"`` it opens fresh panes for these too.
-    - ``empty``: ``"skip"`` for panes with rows alone. With ``"emit"`` windows without rows close too, for keys that are
-      known: from the first window with a row of the key on, for as long as the query lasts (and in a batch, to the last
-      window with one). For windows on a grid. A key is never forgotten then; and a clock that jumps over more than a
-      million windows fails the query, for a row's time must be wrong.
-    - ``idle_after``: when the source has been empty for so long, the event clock goes on with the wall clock, so that
-      panes of a quiet stream close, and the watermark of the query with it. Rows that then come with earlier times may
-      be late. ``None`` for never, and a checkpoint begun with one goes on with one. Counting begins when a source
-      that had rows is found empty: not while a query is down or works off a backlog.
-    - ``state``: the state store, ``"rocksdb"`` or ``"hdfs"``, whatever the session's is; or ``"memory"``, which writes
-      nothing with a batch but a snapshot every 10 batches
-      (``spark.sql.streaming.stateStore.mullion.snapshotEvery``). After a stop or a crash in between,
-      :func:`mullion.recover` takes the checkpoint back to the newest snapshot: what came since is read again, so no
-      answer is lost, and firings since then come out again. For a query that ends by itself (``availableNow``) set
-      the interval to 1, and it goes on from its end. A query that loses an executor fails, and is recovered in the
-      same way; with several executors set ``spark.locality.wait`` to more than a batch takes, so that tasks wait for
-      the one that has their state.
-    - ``running``: whether each row fires each of its panes, as ``running``, with what the pane holds just after it, and
-      the close comes nonetheless. The rows of a key are taken in order of arrival.
-    - ``watermark``: ``"stream"`` for one event clock, Spark's watermark. ``"per key"`` for one of each key: its largest
-      time so far less the delay of ``withWatermark``, to the microsecond. It moves row by row, in order of arrival: a
-      pane closes right when a row of its key moves the clock past its end and allowed lateness, and a row is late when
-      all its panes had closed by then. A key that gets no more rows closes nothing: its panes stay open. A key's clock
-      is kept as long as the query.
-    - ``ids``: whether ``pane`` has two fields more, for tables that firings are upserted into (:func:`mullion.upsert`).
-      ``id`` is a text that one pane of a key has from its opening to its close, and no other ever, also after a restart
-      and when a batch runs again. ``merged`` lists the ids of the panes that became part of this one since it opened or
-      last fired, as sessions do that touch: of those comes no more firing. The id of a window of time is its start, in
-      microseconds since 1970, and of :class:`Custom` its start and its end; that of a session is the time with which it
-      opened; of row numbers, the first one. A pane that ``late="reopen"`` opens has an id of its own. Sessions keep
-      theirs in state, so that a checkpoint goes on as it was begun, with or without; other windows may get them later.
+    - ``watermark``: whose event clock closes panes. ``"stream"`` uses Spark's watermark. ``"per key"`` gives each key
+      its own clock: its largest time so far less the delay of ``withWatermark``, to the microsecond. This clock moves
+      row by row, in order of arrival. A pane closes when a row of its key moves the clock past the pane's end and
+      allowed lateness. A row is late when all its panes had closed by then. A key that gets no more rows closes
+      nothing. The clock of a key is kept as long as the query.
+    - ``idle_after``: how long a source may be empty before the event clock moves on with the wall clock, so that panes
+      of a quiet stream close. The watermark of the query moves with it, and rows that come later with earlier times may
+      be late. ``None`` means never. Waiting begins when a source that had rows is found empty; it does not begin while
+      a query is down or works off a backlog. A checkpoint that began with ``idle_after`` needs it from then on.
+    - ``empty``: with ``"skip"`` only panes with rows exist. With ``"emit"`` windows without rows close too, for known
+      keys: from the first window that has a row of the key, for as long as the query lasts (on a batch DataFrame, up to
+      the last window with a row). This works for windows on a grid. A key is then never forgotten. A clock that jumps
+      over more than a million windows fails the query, because a row's time must be wrong.
 
-    - ``dedupe_by``: rows of a pane that agree in this column, or in these, count once in its aggregates: the first that
-      came. Nulls are values, as in ``dropDuplicates``. A pane knows its ids for as long as it is open, and no longer: a
-      copy that comes late is a late row like others, and with ``"reopen"`` opens a fresh pane. In windows that overlap
-      each window counts it once, and so does a session that others become part of. A copy does open and extend
-      sessions, and makes a pane fire again. State holds what the aggregates read of each row that counts, until the
-      pane closes, and aggregates run over these when it fires. Not for windows of row numbers, ``.collect()``,
-      ``accumulate=False`` and ``Early(count=...)``.
+    **When a pane fires before that**
 
-    ``running``, ``watermark="per key"``, windows of row numbers and ``.collect()`` take a key's rows in order of
-    arrival: by source partition, and in its order. After a shuffle upstream (a join, ``dropDuplicates``) that is the
-    order which the shuffle gave, and a batch that is tried again may see another one.
+    - ``early``: when open panes fire before they close. ``None`` means only at the close.
+    - ``on_time``: with ``True``, a pane fires as ``on_time`` when the watermark reaches its end, and as ``update`` in
+      each later batch that has rows for it until it closes, as Flink does within the allowed lateness. Interval firings
+      end with ``on_time``. A session that grows after that counts as not yet on time, and is on time again at its new
+      end.
+    - ``running``: with ``True``, each row fires each of its panes, as ``running``, with what the pane holds just after
+      the row. The close comes too. Rows of a key are taken in order of arrival.
+    - ``accumulate``: with ``True``, each firing shows all rows of its pane. With ``False`` it shows what came since the
+      firing before, and the close shows what is left, perhaps nothing.
 
-    Operators of Spark's before it that go by the watermark (``dropDuplicatesWithinWatermark``, a ``groupBy`` with the
-    event time, joins of streams) drop rows that are older, whatever ``allowed_lateness`` and ``late`` say here: a
-    :class:`DroppedRowsWarning` names the operator, and the log when the query starts. ``dedupe_by`` drops none.
+    **Late rows and duplicates**
+
+    - ``late``: what becomes of a row whose pane has closed. ``"drop"`` counts it. ``"emit"`` puts it out in the column
+      ``late_row``. ``"reopen"`` opens a fresh pane for it. Where windows overlap, a row is late when all of its windows
+      have closed. If only some have, it enters the others, and the metric ``panesMissed`` counts the panes that it
+      missed; with ``"reopen each"`` it opens fresh panes for these too.
+    - ``dedupe_by``: rows of a pane that agree in this column, or in these columns, count once in its aggregates: the
+      first one that came. Nulls are values, as in ``dropDuplicates``. A pane knows its ids only while it is open: a
+      copy that comes later is a late row like others, and with ``"reopen"`` opens a fresh pane. Each of several
+      overlapping windows counts the row once, and so does a session that others become part of. A copy opens and
+      extends sessions all the same, and makes a pane fire again. Until the pane closes, state holds what the aggregates
+      read of each row that counts, and the aggregates run over that when the pane fires. Not for windows of row
+      numbers, ``.collect()``, ``accumulate=False`` and ``Early(count=...)``.
+
+    **State and ids**
+
+    - ``state``: the state store, whatever the session's is: ``"rocksdb"``, ``"hdfs"`` or ``"memory"``. ``"memory"``
+      writes nothing with a batch, except a snapshot every 10 batches
+      (``spark.sql.streaming.stateStore.mullion.snapshotEvery``). After a stop or a crash between snapshots,
+      :func:`mullion.recover` takes the checkpoint back to the newest one. The query then reads again what came since,
+      so no answer is lost, and firings since then come out again. For a query that ends by itself (``availableNow``),
+      set the interval to 1, and it goes on from its end. A query that loses an executor fails, and is recovered in the
+      same way. With several executors, set ``spark.locality.wait`` to more than a batch takes, so that tasks wait for
+      the executor that has their state.
+    - ``ids``: with ``True``, ``pane`` has two more fields, for tables that firings are upserted into
+      (:func:`mullion.upsert`). ``id`` is a text that a pane of a key has from its opening to its close, and that no
+      other pane of the key ever has; it stays the same after a restart and when a batch runs again. ``merged`` lists
+      the ids of panes that became part of this one since it opened or last fired, as sessions that touch do; those
+      panes fire no more. The id of a window of time is its start, in microseconds since 1970; of :class:`Custom` its
+      start and end; of a session the time with which it opened; of windows of row numbers the first number. A pane that
+      ``late="reopen"`` opens has an id of its own. Sessions keep their ids in state, so their checkpoint goes on as it
+      began, with or without ids; other windows may get ids later.
+
+    **Order of rows.** ``running``, ``watermark="per key"``, windows of row numbers and ``.collect()`` take a key's rows
+    in order of arrival: by source partition, and in its order. After a shuffle upstream (a join, ``dropDuplicates``)
+    this is the order that the shuffle gave, and a batch that is tried again may see another one.
+
+    **Operators before the window.** Spark's operators that go by the watermark (``dropDuplicatesWithinWatermark``, a
+    ``groupBy`` with the event time, joins of streams) drop rows that are older, whatever ``allowed_lateness`` and
+    ``late`` say here. A :class:`DroppedRowsWarning` names the operator, and so does the log when the query starts.
+    ``dedupe_by`` drops no row.
 
     Raises :class:`UnknownColumnError` for a column that ``df`` does not have, :class:`InvalidArgumentError` for a value
-    that cannot be right and :class:`UnsupportedError` for what this version, or Spark Connect, cannot do. A missing
-    watermark is found at ``.agg(...)``, other queries' state at the start of the query.
+    that cannot be right, and :class:`UnsupportedError` for what this version, or Spark Connect, cannot do.
+    ``.agg(...)`` finds a missing watermark; the start of the query finds the state of another query.
 
     >>> windowed(events, Tumbling("1 hour"), by="carrier", time="ts").agg(F.count("*").alias("n"))  # doctest: +SKIP
     DataFrame[carrier: string, window: struct<...>, pane: struct<firing:string,seq:int>, n: bigint]
@@ -268,7 +285,7 @@ def windowed(
 
 
 class Windowed:
-    """Rows in panes, as :func:`windowed` makes it; ``.agg(...)`` says what a pane holds and gives a DataFrame."""
+    """What :func:`windowed` gives. ``.agg(...)`` or ``.collect(...)`` says what a pane holds, and gives a DataFrame."""
 
     __slots__ = ("_by", "_df", "_options", "_window")
 
@@ -279,21 +296,21 @@ class Windowed:
         self._options = options
 
     def agg(self, *aggregates: Column) -> DataFrame:
-        """A row for each firing of a pane: the keys, ``window``, ``pane``, then the aggregates by their aliases.
+        """Gives a row for each firing of a pane: the keys, ``window``, ``pane``, then the aggregates by their aliases.
 
-        Takes any of Spark's aggregates, expressions over them, and Scala UDAFs: ``F.count("*").alias("n")``. With
-        ``late="emit"`` there is ``late_row`` too.
+        It takes any of Spark's aggregates, expressions over them, and Scala UDAFs: ``F.count("*").alias("n")``. With
+        ``late="emit"`` the result has the column ``late_row`` too.
 
-        Some aggregates grow with their rows: lists, sets, exact percentiles. What a pane of a stream holds of all its
-        aggregates may have ``spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes``, 128 MB if not said; past
-        that the query fails with an error that names the pane, and can go on from its checkpoint with a higher limit.
-        Of a ``collect_list`` a batch writes what it adds (and at most 64 kB beside it); sets and percentiles are
-        written whole with each batch that has rows for them.
+        Some aggregates grow with their rows: lists, sets, exact percentiles. All aggregates of a pane of a stream
+        together may hold ``spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes`` bytes, 128 MB by default. Past
+        that the query fails with an error that names the pane, and can go on from its checkpoint with a higher limit. A
+        batch writes only what it adds to a ``collect_list`` (and at most 64 kB more). Sets and percentiles are written
+        whole with each batch that has rows for them.
 
-        Raises :class:`InvalidArgumentError` when there is none, when one is no aggregate or holds another, when a name
-        would be twice in the result, and when a stream has no watermark on its event time;
-        :class:`UnknownColumnError` for a column the input does not have; :class:`UnsupportedError` for ``DISTINCT``,
-        pandas UDAFs and aggregates that need more than one aggregation.
+        Raises :class:`InvalidArgumentError` when there is no aggregate, when one is not an aggregate or holds another
+        one, when a name would be twice in the result, and when a stream has no watermark on its event time;
+        :class:`UnknownColumnError` for a column that the input does not have; :class:`UnsupportedError` for
+        ``DISTINCT``, pandas UDAFs and aggregates that need more than one aggregation.
         """
         if not aggregates:
             raise InvalidArgumentError(
@@ -317,15 +334,17 @@ class Windowed:
 
     @explained("windowed(...).collect(order='arrival', name='rows')")
     def collect(self, order: Order = "arrival", name: str = "rows", max_rows: int = 1_000_000) -> DataFrame:
-        """A row for each pane, with its rows: the keys, ``window``, ``pane``, then an array of structs of all columns.
+        """Gives a row for each firing of a pane: the keys, ``window``, ``pane``, then the pane's rows.
 
-        - ``order``: ``"arrival"``, or ``"time"`` for order of event time, and of arrival where times are equal.
-        - ``name``: what the array is called.
-        - ``max_rows``: the most rows that a pane may have. A task holds a pane's rows in memory when it closes; one
-          with more fails the query, with an error that names the pane.
+        The rows are an array of structs with all columns of the input.
 
-        In state each batch adds its rows beside those of earlier ones, and writes none of them again. Panes that fire
-        early (``early=``) show the rows so far each time, and read all of them for that.
+        - ``order``: ``"arrival"``, or ``"time"`` for the order of event time, and of arrival where times are equal.
+        - ``name``: the name of the array column.
+        - ``max_rows``: the most rows that a pane may have. A task holds a pane's rows in memory when the pane closes. A
+          pane with more rows fails the query, with an error that names the pane.
+
+        Each batch adds its rows to state beside those of earlier batches, and writes none of these again. A pane that
+        fires early (``early=``) shows all rows so far, and reads all of them each time.
 
         Raises :class:`InvalidArgumentError` for a value that cannot be right, such as ``order="time"`` without
         ``time=``, and :class:`UnsupportedError` with ``running=True`` or ``Early(count=...)``.

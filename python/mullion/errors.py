@@ -1,7 +1,7 @@
 """Every error that Mullion raises, in Python or from the JVM.
 
-A message names the value, the cause and the fix. Its traceback is the user's own lines down to the call that is
-refused: what the JVM and the bridge to it have to say stands in ``jvm_trace``.
+A message names the value, the cause and the fix. The traceback ends at the call of yours that was refused; what the JVM
+says is in ``jvm_trace``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ class MullionError(Exception):
     """The base of Mullion's errors.
 
     - ``condition``: the kind of error in one word, the same in Scala and Python.
-    - ``jvm_trace``: the JVM's stack trace, where the error began there; else ``None``.
+    - ``jvm_trace``: the JVM's stack trace if the error began there, otherwise ``None``.
     """
 
     condition: str = "ERROR"
@@ -21,7 +21,7 @@ class MullionError(Exception):
 
 
 class InvalidArgumentError(MullionError, ValueError):
-    """A parameter that cannot be right, whatever the data."""
+    """An argument that cannot be right, whatever the data."""
 
     condition = "INVALID_ARGUMENT"
 
@@ -31,7 +31,7 @@ class WrongCallError(InvalidArgumentError, TypeError):
 
 
 class NotAggregatedError(InvalidArgumentError, AttributeError):
-    """What ``windowed(...)`` gives was used as a DataFrame, before ``.agg(...)`` said what its panes hold."""
+    """The result of ``windowed(...)`` was used as a DataFrame before ``.agg(...)`` said what its panes hold."""
 
 
 class UnknownColumnError(InvalidArgumentError):
@@ -47,75 +47,76 @@ class UnsupportedError(MullionError):
 
 
 class IncompatibleStateError(MullionError):
-    """A checkpoint whose state another query wrote: other windows, keys or aggregates. Nothing was overwritten."""
+    """A checkpoint that another query wrote, with other windows, keys or aggregates. Nothing was overwritten."""
 
     condition = "INCOMPATIBLE_STATE"
 
 
 class DamagedStateError(MullionError):
-    """Files of a checkpoint that are cut short, or gone. The message names the file; nothing was written."""
+    """Files of a checkpoint that are cut short or missing. The message names the file. Nothing was written."""
 
     condition = "DAMAGED_STATE"
 
 
 class StateLostError(MullionError):
-    """State that was in memory and is gone. :func:`mullion.recover` takes the query back to its newest snapshot."""
+    """State in memory that is gone. :func:`mullion.recover` takes the query back to its newest snapshot."""
 
     condition = "STATE_LOST"
 
 
 class QueryFailedError(MullionError):
-    """A query of a program that failed, by an error that is not Mullion's.
+    """A query of a program failed by an error that is not Mullion's.
 
-    One that was raised in this process is its ``__cause__``; the message says what one in a worker was.
+    An error that was raised in this process is its ``__cause__``. For an error in a worker, the message has its text.
     """
 
     condition = "QUERY_FAILED"
 
 
 class TaskFailedError(QueryFailedError, StreamingQueryException):
-    """A query over windows of which a task failed by an error that is not Mullion's, such as an overflow of a sum.
+    """A task of a query over windows failed by an error that is not Mullion's, such as an overflow of a sum.
 
-    The message says by what, in a line. It is also what Spark raises of queries that fail, for those who catch that.
+    The message has the error in one line. This is also a ``StreamingQueryException``, for code that catches Spark's
+    error.
     """
 
 
 class FunctionError(MullionError):
-    """A function that was passed to Mullion raised an error, or returned what it may not.
+    """A function of yours raised an error, or returned something that it may not return.
 
-    The message says file and line. Nothing of the batch was kept: the query goes on from its checkpoint once the
-    function is mended.
+    The message has the file and the line. Nothing of the batch was kept. The query goes on from its checkpoint once you
+    have mended the function.
     """
 
     condition = "FUNCTION_FAILED"
 
 
 class AgentError(MullionError):
-    """An agent of a :mod:`mullion.faust` program failed. The message names the event and the line.
+    """An agent of a :mod:`mullion.faust` program failed. The message has the event and the line.
 
-    Where the agent ran in this process the error that it raised is the ``__cause__``.
+    If the agent ran in this process, the error that it raised is the ``__cause__``.
     """
 
     condition = "AGENT_FAILED"
 
 
 class WindowInputError(MullionError):
-    """What ``process`` of a Turbine program gives a window is not of the window's types. Nothing of the batch was kept.
+    """``process`` of a Turbine program gave a window rows of other types than the window has. Nothing was kept of them.
 
-    The first rows say what the types are: a query that has committed nothing starts again by itself with these.
+    The first rows decide the types. A query that has committed nothing starts again by itself with their types.
     """
 
     condition = "WINDOW_INPUT"
 
 
 class NewWindowsError(MullionError):
-    """A program made windows from data that its query has no operator for. It starts again by itself, with one."""
+    """A program created a window that its query has no operator for. The query starts again by itself, with one."""
 
     condition = "NEW_WINDOWS"
 
 
 class WrongShardError(MullionError):
-    """A table of a program was used by an event of another shard than its key's: totals would have come in pieces.
+    """An event used a table under a key that belongs to another shard. Totals would have come out in pieces.
 
     Nothing of the batch was kept. The message names the table, the key, the agent and the fix.
     """
@@ -124,11 +125,11 @@ class WrongShardError(MullionError):
 
 
 class DroppedRowsWarning(UserWarning):
-    """An operator of Spark's before a window drops rows by the watermark, so that the window knows nothing of them."""
+    """A Spark operator before a window drops rows by the watermark, so the window never sees them."""
 
 
 class VersionMismatchError(MullionError):
-    """A JAR, a Python package and a Spark that do not belong together."""
+    """The JAR, the Python package and Spark do not belong together."""
 
     condition = "VERSION_MISMATCH"
 

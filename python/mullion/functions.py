@@ -1,16 +1,16 @@
-"""The arithmetic of windows as functions over Columns, for any query: the same as the SQL functions ``mullion_...``.
+"""Window arithmetic as functions over Columns, for any query. The SQL functions ``mullion_...`` are the same.
 
 >>> from mullion import functions as MF
 >>> events.select("ts", MF.windows("ts", "10 minutes", "5 minutes"))  # doctest: +SKIP
 
-Nothing here needs a stream. Times are ``TIMESTAMP``, microseconds in UTC; a day is 24 hours long, whatever the time
-zone; where the time is null the result is null, and at the ends of time it is clamped. In every function
+The functions need no stream. Times are ``TIMESTAMP``, microseconds in UTC. A day has 24 hours, whatever the time zone.
+If the time is null, the result is null. At the ends of time the result is clamped. In every function
 
-- ``ts`` is a column's name or a Column, of type ``TIMESTAMP``;
+- ``ts`` is a column of type ``TIMESTAMP``, by name or as a Column;
 - a length is text (``"10 minutes"``) or a :class:`datetime.timedelta`, in whole microseconds.
 
-A wrong length is an :class:`InvalidArgumentError` at once, and a column that is no ``TIMESTAMP`` one when a DataFrame
-is made with it. All need a classic session that is active: under Spark Connect they raise :class:`UnsupportedError`.
+A wrong length raises :class:`InvalidArgumentError` at once; a column of another type raises it when a DataFrame is made
+with it. The functions need an active classic session. Under Spark Connect they raise :class:`UnsupportedError`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ ColumnOrName = Column | str
 def windows(ts: ColumnOrName, size: Duration, slide: Duration | None = None, offset: Duration = "0 seconds") -> Column:
     """Every window that holds ``ts``, in order of start: ``array<struct<start: timestamp, end: timestamp>>``.
 
-    A window is the half-open interval ``[start, end)``, ``size`` long; one starts every ``slide``, which is ``size``
-    where it is not given. In a gap between windows the array is empty. ``offset`` shifts where windows start from the
+    A window is the half-open interval ``[start, end)``, ``size`` long. A window starts every ``slide``, which is
+    ``size`` by default. In a gap between windows the array is empty. ``offset`` shifts where windows start from the
     epoch; only its remainder by ``slide`` matters.
 
     In SQL: ``mullion_windows(ts, size[, slide[, offset]])``.
 
-    Raises :class:`InvalidArgumentError` when ``size`` or ``slide`` is not a duration longer than zero, ``offset`` no
-    duration, or a time could be in more than a million windows.
+    Raises :class:`InvalidArgumentError` when ``size`` or ``slide`` is not a duration longer than zero, when ``offset``
+    is not a duration, and when a time could be in more than a million windows.
     """
     size_us = _durations.positive(size, "size", "windows(ts, {})")
     slide_us = size_us if slide is None else _durations.positive(slide, "slide", "windows(ts, '1 minute', {})")
@@ -53,13 +53,13 @@ def windows(ts: ColumnOrName, size: Duration, slide: Duration | None = None, off
 def slice_of(ts: ColumnOrName, size: Duration, slide: Duration, offset: Duration = "0 seconds") -> Column:
     """The slice that holds ``ts``: ``struct<start: timestamp, end: timestamp>``, null in a gap between windows.
 
-    A slice is the largest half-open interval ``[start, end)`` that no edge cuts of windows of ``size`` that start every
-    ``slide``: rows of one slice are in the same windows.
+    A slice is the largest half-open interval ``[start, end)`` that no edge of a window cuts, where windows of ``size``
+    start every ``slide``. Rows of one slice are in the same windows.
 
     In SQL: ``mullion_slice(ts, size, slide[, offset])``.
 
-    Raises :class:`InvalidArgumentError` when ``size`` or ``slide`` is not a duration longer than zero, or ``offset`` no
-    duration.
+    Raises :class:`InvalidArgumentError` when ``size`` or ``slide`` is not a duration longer than zero, or ``offset`` is
+    not a duration.
     """
     size_us = _durations.positive(size, "size", "slice_of(ts, {}, '1 second')")
     slide_us = _durations.positive(slide, "slide", "slice_of(ts, '1 minute', {})")
@@ -67,30 +67,32 @@ def slice_of(ts: ColumnOrName, size: Duration, slide: Duration, offset: Duration
 
 
 def window_start(ts: ColumnOrName, size: Duration, offset: Duration = "0 seconds") -> Column:
-    """The start, a ``timestamp``, of the window that holds ``ts``, where windows of ``size`` follow one another.
+    """The start of the tumbling window of ``size`` that holds ``ts``, a ``timestamp``.
 
     In SQL: ``mullion_window_start(ts, size[, offset])``.
 
-    Raises :class:`InvalidArgumentError` when ``size`` is not a duration longer than zero, or ``offset`` no duration.
+    Raises :class:`InvalidArgumentError` when ``size`` is not a duration longer than zero, or ``offset`` is not a
+    duration.
     """
     return _call("mullion_window_start", ts, _durations.positive(size, "size", "window_start(ts, {})"), _offset(offset))
 
 
 def window_end(ts: ColumnOrName, size: Duration, offset: Duration = "0 seconds") -> Column:
-    """The end, a ``timestamp``, of the window that holds ``ts``: the first time that is no longer in it.
+    """The end of the tumbling window of ``size`` that holds ``ts``, a ``timestamp``: the first time after the window.
 
     In SQL: ``mullion_window_end(ts, size[, offset])``.
 
-    Raises :class:`InvalidArgumentError` when ``size`` is not a duration longer than zero, or ``offset`` no duration.
+    Raises :class:`InvalidArgumentError` when ``size`` is not a duration longer than zero, or ``offset`` is not a
+    duration.
     """
     return _call("mullion_window_end", ts, _durations.positive(size, "size", "window_end(ts, {})"), _offset(offset))
 
 
 def session(ts: ColumnOrName, gap: Duration | Column) -> Column:
-    """The session that a row at ``ts`` makes alone, ``[ts, ts + gap)``: ``struct<start: timestamp, end: timestamp>``.
+    """The session of a single row at ``ts``, ``[ts, ts + gap)``: ``struct<start: timestamp, end: timestamp>``.
 
-    ``gap`` is a duration, or a Column for rows that each have their own: of intervals, or of text that Spark reads as
-    one. Where a row's gap is null, not longer than zero or in months, the result is null.
+    ``gap`` is a duration, or a Column that gives each row its own gap: an interval, or text that Spark reads as one. If
+    a row's gap is null, in months, or not longer than zero, the result is null.
 
     In SQL: ``mullion_session(ts, gap)``.
 
@@ -100,7 +102,9 @@ def session(ts: ColumnOrName, gap: Duration | Column) -> Column:
 
 
 def session_end(last: ColumnOrName, gap: Duration | Column) -> Column:
-    """When a session ends whose last row is at ``last``: ``last + gap``, a ``timestamp``. ``gap`` is as in ``session``.
+    """When a session ends whose last row is at ``last``: ``last + gap``, a ``timestamp``.
+
+    ``gap`` is as in ``session``.
 
     In SQL: ``mullion_session_end(last, gap)``.
 

@@ -72,21 +72,20 @@ def timeline(
 ) -> Axes:
     """Draws panes over event time: a bar from a window's start to its end, in a lane for each key.
 
-    A bar has a mark for each firing in the order in which they came, a thick edge where the pane has closed, and a
-    dashed one where it is still open. Windows that overlap stand above each other. Times are shown in the session's
-    time zone.
+    A bar has a mark for each firing, in the order in which they came. It has a thick edge if the pane has closed, and a
+    dashed edge if it is still open. Windows that overlap stand above each other. Times are in the session's time zone.
 
     - ``panes``: a DataFrame of firings that is not a stream, such as the table of a memory sink, with the columns
       ``window`` and ``pane`` as ``windowed(...)`` gives them.
     - ``by``: the key columns.
-    - ``value``: a column whose value in the last firing is written into the bar.
-    - ``time``: the column of event time in ``rows``, and in ``late_row`` where there is one. Both are drawn as dots.
-    - ``rows``: the rows that came, with the columns of ``by``; not a stream either.
+    - ``value``: a column; the bar shows its value in the last firing.
+    - ``rows``: the rows that came, with the columns of ``by``; not a stream either. They are drawn as dots.
+    - ``time``: the column with the event time in ``rows``, and in ``late_row`` if there is one.
     - ``limit``: how many panes a picture may have.
-    - ``ax``: what to draw on; a new figure, as high as its lanes need, where none is given.
+    - ``ax``: the axes to draw on; by default those of a new figure, as high as its lanes need.
 
-    Raises :class:`UnsupportedError` where matplotlib is not installed, :class:`UnknownColumnError` for a column that is
-    not there, and :class:`InvalidArgumentError` for a stream, for what has no windows of time, and for more panes than
+    Raises :class:`UnsupportedError` when matplotlib is not installed, :class:`UnknownColumnError` for a missing column,
+    and :class:`InvalidArgumentError` for a stream, for panes without windows of time, and for more panes than
     ``limit``.
     """
     axes = ax if ax is not None else _axes()

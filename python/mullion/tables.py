@@ -24,7 +24,7 @@ class Table(Protocol):
         """Raises where the table cannot be written to, as far as that shows before there are rows."""
 
     def read(self, spark: SparkSession) -> DataFrame | None:
-        """What it holds; ``None`` where there is no table yet."""
+        """What the table holds; ``None`` if it does not exist yet."""
 
     def merge(self, rows: DataFrame, keys: DataFrame) -> None:
         """Puts ``rows`` in the place of those with one of ``keys``, in one step; they have keys among these."""
@@ -33,18 +33,18 @@ class Table(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class DeltaTable:
-    """A table of Delta Lake, or any other that Spark's ``MERGE INTO`` can change, as Iceberg's and Hudi's.
+    """A table of Delta Lake, or of any other format that Spark's ``MERGE INTO`` can change, such as Iceberg and Hudi.
 
-    ``name`` is that of a table of a catalog, as ``"lake.visits"``, or ``delta.`path``` for a folder. A table that is
-    not there is made, in the format ``delta``.
+    ``name`` is the name of a table in a catalog, such as ``"lake.visits"``, or ``delta.`path``` for a folder. If the
+    table does not exist, the first batch makes it in the format ``delta``.
 
-    A batch is one ``MERGE``. With Delta the session needs ``delta-spark`` and its settings, as its own documentation
+    A batch is one ``MERGE``. For Delta the session needs ``delta-spark`` and its settings, as Delta's documentation
     says.
 
     >>> DeltaTable("lake.visits")
     DeltaTable(name='lake.visits')
 
-    Raises :class:`InvalidArgumentError` when ``name`` is no text.
+    Raises :class:`InvalidArgumentError` when ``name`` is not text.
     """
 
     name: str
@@ -69,7 +69,7 @@ class DeltaTable:
             ) from None
 
     def read(self, spark: SparkSession) -> DataFrame | None:
-        """What it holds; ``None`` where there is no table yet."""
+        """What the table holds; ``None`` if it does not exist yet."""
         return spark.table(self.name) if self._exists(spark) else None
 
     def merge(self, rows: DataFrame, keys: DataFrame) -> None:
@@ -121,19 +121,20 @@ _NO_TABLE: Final = (
 class JdbcTable:
     """A table of a database that Spark reaches by JDBC.
 
-    ``url`` and ``table`` are those of Spark's JDBC source, ``options`` more of its options: ``user``, ``password``,
-    ``driver``, ``batchsize``, ``createTableColumnTypes``. The driver is to be on the class path. A table that is not
-    there is made, without a primary key; one on the keys and ``pane_id`` makes batches of a large table fast.
+    ``url`` and ``table`` are those of Spark's JDBC source. ``options`` are more of its options: ``user``,
+    ``password``, ``driver``, ``batchsize``, ``createTableColumnTypes``. The database's driver must be on the class
+    path. If the table does not exist, the first batch makes it, without a primary key. A key on the ``by`` columns and
+    ``pane_id`` makes batches of a large table fast.
 
-    A batch is one transaction: tasks write to tables beside it, named as it with ``_mullion_rows`` and
-    ``_mullion_keys`` after, and a ``DELETE`` and an ``INSERT`` move them in, which all databases have. So the user may
+    A batch is one transaction. Tasks write to two tables beside it, with its name and ``_mullion_rows`` or
+    ``_mullion_keys``. A ``DELETE`` and an ``INSERT``, which all databases have, then move the rows in. So the user may
     need the right to create tables.
 
     >>> JdbcTable("jdbc:postgresql://host/db", "visits", user="etl", password="secret")
     JdbcTable('jdbc:postgresql://host/db', 'visits', password=..., user='etl')
 
-    Raises :class:`InvalidArgumentError` when ``url`` or ``table`` is no text, ``url`` does not begin with ``jdbc:``, or
-    an option is no text.
+    Raises :class:`InvalidArgumentError` when ``url``, ``table`` or an option is not text, or ``url`` does not begin
+    with ``jdbc:``.
     """
 
     url: str
@@ -162,7 +163,7 @@ class JdbcTable:
         self.read(spark)
 
     def read(self, spark: SparkSession) -> DataFrame | None:
-        """What it holds; ``None`` where there is no table yet."""
+        """What the table holds; ``None`` if it does not exist yet."""
         return _jvm.read_jdbc(spark, self._all())
 
     def merge(self, rows: DataFrame, keys: DataFrame) -> None:
@@ -176,15 +177,16 @@ class JdbcTable:
 @final
 @dataclass(frozen=True, slots=True)
 class ParquetTable:
-    """A table in files of Parquet, which each batch writes anew: for tables that are small, and for tests.
+    """A table in Parquet files, which each batch writes anew. It is for small tables, and for tests.
 
-    ``path`` is its folder, in any file system of Spark's. It holds a folder for each of the last two versions, of which
-    one that is half written does not count: :meth:`read` gives the newest, as the folder's own files would not.
+    ``path`` is its folder, in any file system that Spark reads. It holds a folder for each of the last two versions. A
+    version that is half written does not count. :meth:`read` gives the newest version; reading the folder itself would
+    give both.
 
     >>> ParquetTable("tables/visits")
     ParquetTable(path='tables/visits')
 
-    Raises :class:`InvalidArgumentError` when ``path`` is no text and no path.
+    Raises :class:`InvalidArgumentError` when ``path`` is neither text nor a path.
     """
 
     path: str
@@ -199,7 +201,7 @@ class ParquetTable:
         _jvm.newest_version(spark, self.path)
 
     def read(self, spark: SparkSession) -> DataFrame | None:
-        """What it holds; ``None`` where there is no table yet."""
+        """What the table holds; ``None`` if it does not exist yet."""
         newest = _jvm.newest_version(spark, self.path)
         return None if newest < 0 else spark.read.parquet(self._folder(spark, newest))
 

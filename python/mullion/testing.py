@@ -1,6 +1,6 @@
-"""Streaming queries on a clock that the test moves: nothing sleeps, and every batch is the test's own.
+"""Runs streaming queries on a clock that only the test moves, so no test sleeps.
 
-A test writes rows to its source, calls :meth:`ClockedQuery.settle`, and looks at what came out::
+A test writes rows to its source, calls :meth:`ClockedQuery.settle`, and checks what came out::
 
     query = ClockedQuery(panes, checkpoint=tmp_path)
     write_rows(...)
@@ -9,7 +9,7 @@ A test writes rows to its source, calls :meth:`ClockedQuery.settle`, and looks a
     fired = query.settle()
     query.stop()
 
-:class:`ManualClock` is such a clock for programs over topics.
+:class:`ManualClock` is the same kind of clock for programs over topics.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = ["ClockedQuery", "ManualClock"]
 
 
 class ClockedQuery:
-    """A running query over ``panes``, with its output in memory.
+    """Runs a query over ``panes``, with its output in memory, on a clock that only :meth:`advance` moves.
 
-    Its clock is Spark's own trigger clock: batch timestamps, and all that is read from them, follow it. It starts at
-    ``start_ms`` milliseconds since the epoch and only :meth:`advance` moves it. Its first batch waits until it is
-    first asked for anything, so rows that come before the first :meth:`settle` are in it. With the ``checkpoint`` of a
-    query that was stopped it goes on where that one ended. Errors of the query are raised by :meth:`settle`.
+    The clock is Spark's trigger clock, so batch timestamps follow it, and everything that is read from them. It starts
+    at ``start_ms`` milliseconds since the epoch. The first batch waits until you first ask the query for something, so
+    rows that come before the first :meth:`settle` are in it. With the ``checkpoint`` of a query that was stopped, the
+    query goes on where that one ended. :meth:`settle` raises the errors of the query.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class ClockedQuery:
         self._seen = -1
 
     def settle(self) -> list[Row]:
-        """Runs every batch that the sources, the watermark and the clock ask for; the rows that they wrote."""
+        """Runs every batch that the sources, the watermark and the clock ask for, and gives the rows that came out."""
         self._query.settle()
         rows = _jvm.output_since(self._query, self._seen, self._spark).collect()
         self._seen = max(self._seen, self._query.lastBatch())
         return rows
 
     def advance(self, by: Duration) -> None:
-        """Moves the clock forward by ``by``, as text or ``timedelta``; whole milliseconds."""
+        """Moves the clock forward by ``by``, text or a ``timedelta``, in whole milliseconds."""
         us = _durations.not_negative(by, "by", "advance({})")
         self._query.advanceMs(us // 1000)
 
@@ -68,12 +68,12 @@ class ClockedQuery:
 
     @property
     def session(self) -> SparkSession:
-        """The session that it runs in."""
+        """The Spark session of the query."""
         return self._spark
 
     @property
     def java_query(self) -> Any:
-        """The JVM's side of it."""
+        """The query's object in the JVM."""
         return self._query.query()
 
     def stop(self) -> None:

@@ -1,7 +1,9 @@
-"""What gives a row its windows, and when an open pane fires. Specs are values: frozen, comparable, refused when wrong.
+"""Which windows a row falls into, and when an open pane fires.
 
-Every length is held in whole microseconds. A window is half-open, ``[start, end)``, and aligned to the epoch in UTC,
-or to the calendar of a time zone.
+Specs are values: frozen, comparable, refused when wrong.
+
+Lengths are whole microseconds. A window is half-open, ``[start, end)``. It is aligned to the epoch in UTC, or to the
+calendar of a time zone.
 """
 
 from __future__ import annotations
@@ -52,25 +54,26 @@ _NO_OFFSET = "0 seconds"
 @final
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Tumbling:
-    """Windows that follow one another without overlap or gap: a row falls into exactly one.
+    """Windows that follow one another without overlap or gap. A row falls into exactly one.
 
-    ``size`` is how long a window is. ``offset`` shifts where windows start from the epoch; only its remainder by
-    ``size`` matters, so it may be negative or longer than a window.
+    - ``size``: how long a window is.
+    - ``offset``: shifts where windows start from the epoch. Only its remainder by ``size`` matters, so it may be
+      negative or longer than a window.
+    - ``timezone``: a name of the IANA database such as ``"America/New_York"``. Windows are then whole days, weeks,
+      months, quarters or years of the calendar there, from midnight to midnight. A day on which clocks change has 23 or
+      25 hours. Weeks begin on Monday, months on their first day. Several days are counted from 1970-01-01, several
+      weeks from the Monday of that week, several months from January 1970.
 
-    Windows of a day begin at midnight in UTC, whatever the session's time zone. With ``timezone``, a name of the IANA
-    database such as ``"America/New_York"``, windows are whole days, weeks, months, quarters or years of the calendar
-    there: from midnight to midnight, so that a day on which clocks are changed has 23 or 25 hours. Weeks begin on
-    Monday, months on their first; several days are counted from 1970-01-01, several weeks from the Monday of that week,
-    several months from January 1970.
+    Without ``timezone``, windows of a day begin at midnight in UTC, whatever the session's time zone.
 
     >>> Tumbling("60 minutes", offset="75 minutes")
     Tumbling('1 hour', offset='15 minutes')
     >>> Tumbling("1 quarter", timezone="America/New_York")
     Tumbling('3 months', timezone='America/New_York')
 
-    Raises :class:`InvalidArgumentError` when ``size`` is not a duration longer than zero, or ``offset`` no duration;
-    and with ``timezone`` when it is none, ``size`` is not of whole days, weeks, months, quarters or years, or there is
-    an ``offset``.
+    Raises :class:`InvalidArgumentError` when ``size`` is not a duration longer than zero, or ``offset`` is not a
+    duration. With ``timezone`` it raises when the time zone is unknown, when ``size`` is not whole days, weeks, months,
+    quarters or years, and when there is an ``offset``.
     """
 
     size_us: int
@@ -117,16 +120,16 @@ class Tumbling:
 @final
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Sliding:
-    """Windows of one size that start every ``slide``: a row falls into each window that covers it.
+    """Windows of one size that start every ``slide``. A row falls into each window that covers it.
 
-    ``slide`` need not divide ``size``. Where it is longer than ``size`` it leaves gaps, and rows in them are in no
-    window. ``offset`` shifts where windows start from the epoch; only its remainder by ``slide`` matters.
+    ``slide`` need not divide ``size``. A slide longer than ``size`` leaves gaps, and rows in a gap are in no window.
+    ``offset`` shifts where windows start from the epoch; only its remainder by ``slide`` matters.
 
     >>> Sliding("1 minute", "1 second")
     Sliding('60 seconds', '1 second')
 
     Raises :class:`InvalidArgumentError` when ``size`` or ``slide`` is not a duration longer than zero, or ``offset``
-    no duration.
+    is not a duration.
     """
 
     size_us: int
@@ -152,16 +155,17 @@ class Sliding:
 @final
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class Session:
-    """Windows that follow the rows: a key's rows are in one session while none comes more than ``gap`` after the last.
+    """Windows that follow the rows. A key's rows are in one session while none comes more than ``gap`` after the last.
 
-    A session is ``[first, last + gap)``. A row exactly at ``last + gap`` still joins, and a row between two open
-    sessions makes them one. ``gap`` is a duration, or a Column for rows that each have their own: of intervals, or of
-    text that Spark reads as one. A row whose gap is null, not longer than zero or in months is in no session.
+    A session is ``[first, last + gap)``. A row exactly at ``last + gap`` still joins it. A row between two open
+    sessions merges them into one. ``gap`` is a duration, or a Column that gives each row its own gap: an interval, or
+    text that Spark reads as one. A row whose gap is null, in months, or not longer than zero is in no session.
 
     >>> Session("600 seconds")
     Session('10 minutes')
 
-    Sessions are equal when their gaps are as long, or are the same Column object: Columns cannot be compared.
+    Two specs are equal when their gaps are equally long, or are the same Column object, because Columns cannot be
+    compared.
 
     Raises :class:`InvalidArgumentError` when ``gap`` is neither a Column nor a duration longer than zero.
     """
@@ -194,15 +198,15 @@ class Session:
 @final
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Around:
-    """A window about each row, from ``before`` its time to ``after`` it, both counted in.
+    """A window around each row, from ``before`` its time until ``after`` it, both ends included.
 
-    A pane is there for each key and each time that a row of it has: it holds the key's rows in that window, whenever
-    they come while it is open. As an interval, half open, it is ``[t - before, t + after + 1 microsecond)``. A row is
-    late once no window that is open, or may still open, can hold it. Rows are kept no longer than that.
+    There is a pane for each key and each time that a row of the key has. It holds the key's rows in that window, as
+    long as they come while the pane is open. As a half-open interval the window is
+    ``[t - before, t + after + 1 microsecond)``. A row is late when no window that is open, or may still open, can hold
+    it. Rows are kept no longer than that.
 
-    With ``after`` left out these are the windows that end at a row, which a moving average is over. They are the
-    sliding windows of Faust; of those of Kafka Streams, which has windows that begin just after a row too, they are
-    the ones that end at a row.
+    Without ``after``, a window ends at its row, as for a moving average. Faust's sliding windows are these. Kafka
+    Streams' sliding windows are these and windows that begin just after a row.
 
     >>> Around("60 seconds")
     Around('1 minute', '0 seconds')
@@ -226,16 +230,19 @@ class Around:
 @final
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class Custom:
-    """Windows that each row brings itself: a row falls into every range of a list that is computed from it.
+    """Windows that each row brings itself. A row falls into every range of a list that is computed from the row.
 
-    ``ranges`` is a column, by name or as a Column, of type ``array<struct<start: timestamp, end: timestamp>>`` (or one
-    such struct); or a function that gets a row's time, a ``datetime`` in UTC, and returns a list of ``(start, end)``,
-    two datetimes with a time zone each. A column is computed in the JVM; a function runs in Python workers, over Arrow.
+    ``ranges`` is one of two:
 
-    A range is half-open, ``[start, end)``, of any length, and need not hold the row's time. Ranges of two rows are one
-    window when both their ends are equal; one that a row lists twice counts once. A row with an empty list, or null or
+    - a column, by name or as a Column, of type ``array<struct<start: timestamp, end: timestamp>>``, or of one such
+      struct. The JVM computes it.
+    - a function that gets a row's time, a ``datetime`` in UTC, and returns a list of ``(start, end)``, two datetimes
+      with a time zone each. It runs in Python workers, over Arrow.
+
+    A range is half-open, ``[start, end)``, may have any length, and need not hold the row's time. Equal ranges of two
+    rows are one window, and a range that a row lists twice counts once. A row with an empty list, or with null or
     ``None`` in its place, is in no window. A range that ends at or before its start, or has a null in it, fails the
-    query, which shows it.
+    query, and the error shows the range.
 
     >>> from datetime import timedelta
     >>> def whole_day(time):
@@ -246,9 +253,8 @@ class Custom:
     >>> Custom("shifts")
     Custom('shifts')
 
-    Equal are those of one name, one Column object or one function: Columns cannot be compared.
-
-    A function is told from another by its name alone: a checkpoint cannot see that its body changed.
+    Two specs are equal when they have the same name, the same Column object or the same function, because Columns
+    cannot be compared. A checkpoint knows a function by its name alone, and cannot see that its body changed.
 
     Raises :class:`InvalidArgumentError` when ``ranges`` is neither a column nor callable.
     """
@@ -269,7 +275,7 @@ class Custom:
 
     @property
     def function(self) -> str | None:
-        """What the function is called; ``None`` where the ranges are a column."""
+        """The function's name; ``None`` where the ranges are a column."""
         if isinstance(self.ranges, (Column, str)):
             return None
         return _name_of(self.ranges)
@@ -294,18 +300,18 @@ class Custom:
 class Count:
     """Windows of ``size`` rows that start every ``every`` rows, for each key in order of arrival.
 
-    The rows of a key are numbered from 0. With ``every`` left out each row is in one window; where ``every`` is less
-    than ``size`` windows overlap, and where it is more, the rows between two windows are in none. The column ``window``
-    holds row numbers, ``start`` and ``end``, in place of times. A pane closes with the row that completes it; there is
-    no clock, and nothing is late, so ``time=None`` is right and a stream needs no watermark.
+    The rows of a key are numbered from 0. Without ``every``, each row is in one window. If ``every`` is less than
+    ``size``, windows overlap; if it is more, the rows between two windows are in none. The column ``window`` holds row
+    numbers, ``start`` and ``end``, instead of times. A pane closes with the row that completes it. There is no clock
+    and no late row, so write ``time=None``; a stream needs no watermark.
 
-    What a stream has not completed does not come out, of a batch DataFrame either. How many rows a key has had is kept
-    as long as the query: a small record a key.
+    A window that is not complete does not come out, not even on a batch DataFrame. State keeps the number of rows that
+    each key has had, a small record for each key, as long as the query lasts.
 
     >>> Count(100, every=100)
     Count(100)
 
-    Raises :class:`InvalidArgumentError` when ``size`` or ``every`` is no whole number above zero.
+    Raises :class:`InvalidArgumentError` when ``size`` or ``every`` is not a whole number above zero.
     """
 
     size: int
@@ -323,14 +329,14 @@ class Count:
 @final
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class Global:
-    """One window after another over all rows of a key, each closed by a trigger: the next begins where one closes.
+    """One window after another over all rows of a key. A trigger closes each window, and the next one begins there.
 
-    Made by :meth:`every`, :meth:`when`, :meth:`changes` or, with a Python function, :meth:`split`. Rows are taken in
-    order of arrival, and the column ``window`` holds their numbers, as for :class:`Count`. A window that its trigger
-    has not closed does not come out.
+    You make it with :meth:`every`, :meth:`when`, :meth:`changes` or, with a Python function, :meth:`split`. Rows are
+    taken in order of arrival, and the column ``window`` holds their numbers, as for :class:`Count`. A window that its
+    trigger has not closed does not come out.
 
-    Two are equal when they close after as many rows, by one function over the same columns, or by the same Column
-    object: Columns cannot be compared.
+    Two specs are equal when they close after the same number of rows, by the same function over the same columns, or by
+    the same Column object, because Columns cannot be compared.
     """
 
     count: int | None
@@ -351,7 +357,7 @@ class Global:
     @classmethod
     @explained("Global.every(100)", name="Global.every")
     def every(cls, rows: int) -> Global:
-        """Closes with every so many rows.
+        """Closes a window after every ``rows`` rows.
 
         >>> Global.every(100)
         Global.every(100)
@@ -361,13 +367,13 @@ class Global:
     @classmethod
     @explained("Global.when(F.col('done'))", name="Global.when")
     def when(cls, condition: Column | str) -> Global:
-        """Closes after each row for which ``condition``, a boolean column, is true; a null is not."""
+        """Closes a window after each row for which ``condition``, a boolean column, is true. A null is not true."""
         return cls._of(condition=_of_row(condition, "Global.when(F.col('status') == 'done')"))
 
     @classmethod
     @explained("Global.changes('status')", name="Global.changes")
     def changes(cls, column: Column | str) -> Global:
-        """Closes before each row whose ``column`` has another value than in the row before it. Nulls are equal.
+        """Closes a window before each row whose ``column`` differs from the row before it. Nulls are equal.
 
         >>> Global.changes("status")
         Global.changes('status')
@@ -377,24 +383,26 @@ class Global:
     @classmethod
     @explained("Global.split(function)", name="Global.split")
     def split(cls, function: SplitOf, columns: Sequence[str] | None = None) -> Global:
-        """Closes where ``function`` says, which sees the rows of a key that are in no closed window: its buffer.
+        """Closes windows where a Python function says.
 
-        - ``function`` gets a ``pyarrow.RecordBatch`` of the buffer, in order of arrival; and if it takes a second
-          argument, the index of the first row that came in this batch. It returns the indices of the buffer at which
-          new windows start, ascending, as a list or an array: rows up to the first index are one window, and what
-          follows the last one stays buffered. ``len(buffer)`` as the last index leaves nothing; ``[]`` or ``None``
-          splits nothing. This is the trigger of ``global_window`` in the KX Stream Processor.
-        - ``columns``: the input's columns that it sees; ``None`` for all.
+        - ``function`` gets the rows of a key that are in no closed window yet, its buffer, as a ``pyarrow.RecordBatch``
+          in order of arrival. If it takes a second argument, it also gets the index of the first row that came in this
+          batch. It returns the indices of the buffer at which new windows start, ascending, as a list or an array. The
+          rows before the first index are one window, and the rows from the last index on stay buffered.
+          ``len(buffer)`` as the last index leaves nothing; ``[]`` or ``None`` splits nothing. This is the trigger of
+          ``global_window`` in the KX Stream Processor.
+        - ``columns``: the columns of the input that the function sees; ``None`` for all.
 
-        It is asked in Python workers, once a batch for each key that got rows, with the whole buffer: what a key
-        buffers is read again each time, and must fit into the memory of a task. How many bytes it may have says
-        ``spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes``. On a batch DataFrame it is asked once, with all
-        rows of a key, so that it gives the same only if it does not depend on how rows come in batches. It must give
-        the same for the same rows, for a batch may be tried again.
+        Python workers call the function once a batch for each key that got rows, with the whole buffer of the key. The
+        buffer is read again each time, and must fit into the memory of a task;
+        ``spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes`` limits its bytes. On a batch DataFrame the
+        function is called once, with all rows of a key, so the result is that of a stream only if the function does not
+        depend on how rows come in batches. It must give the same result for the same rows, because a batch may be tried
+        again.
 
-        What it raises, or returns that is no list of such indices, fails the query as a :class:`FunctionError` with
-        the key and the line; the query goes on from its checkpoint once it is mended. It is told from another by its
-        name alone: a checkpoint cannot see that its body changed.
+        If the function raises, or returns something that is not such a list of indices, the query fails with a
+        :class:`FunctionError` that has the key and the line. Once you have mended the function, the query goes on from
+        its checkpoint. A checkpoint knows a function by its name alone, and cannot see that its body changed.
 
         >>> def after_gaps(trades):
         ...     times = trades["ms"].to_pylist()
@@ -403,7 +411,7 @@ class Global:
         Global.split(after_gaps, columns=['ms'])
 
         Raises :class:`InvalidArgumentError` when ``function`` cannot be called with one argument or with two, or
-        ``columns`` is no list of names.
+        ``columns`` is not a list of names.
         """
         _takes_offset(function)
         if columns is not None:
@@ -417,12 +425,12 @@ class Global:
 
     @property
     def function(self) -> str | None:
-        """What the function is called; ``None`` where windows close by a column or a number of rows."""
+        """The function's name; ``None`` where windows close by a column or a number of rows."""
         return None if self.splitting is None else _name_of(self.splitting)
 
     @property
     def takes_offset(self) -> bool:
-        """Whether the function wants to know where the rows of the batch begin."""
+        """Whether the function takes the index at which the rows of the batch begin."""
         return self.splitting is not None and _takes_offset(self.splitting)
 
     @classmethod
@@ -466,12 +474,13 @@ Window: TypeAlias = Tumbling | Sliding | Session | Around | Custom | Count | Glo
 @final
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Early:
-    """Fires a pane that is still open: at an interval, or after so many rows, or whichever comes first.
+    """Fires a pane that is still open: at an interval, after a number of rows, or whichever comes first.
 
-    ``every``: once the pane's clock has moved so far since it opened or last fired. The clock is event time while rows
-    come and wall time when none do. With ``unchanged=True`` panes fire that got no row since they last did.
-    ``count``: once the pane has got so many rows since it opened or last fired.
-    ``wall``: in place of ``every``, an interval of the wall clock alone, rows or no rows: for a dashboard.
+    - ``every``: an interval of the pane's clock, counted from when the pane opened or last fired. The clock is event
+      time while rows come, and wall time while none come.
+    - ``wall``: instead of ``every``, an interval of the wall clock alone. It suits dashboards.
+    - ``count``: a number of rows that the pane has got since it opened or last fired.
+    - ``unchanged``: with ``True``, panes fire at the interval even if they got no row since they last fired.
 
     A pane fires early at most once a batch, when all rows of the batch are in it, and not in the batch in which it
     closes.
@@ -483,8 +492,8 @@ class Early:
     >>> Early(wall="10 seconds")
     Early(wall='10 seconds')
 
-    Raises :class:`InvalidArgumentError` when none is given, ``every`` or ``wall`` is not a duration longer than zero or
-    both are given, ``count`` no whole number above zero, or ``unchanged`` no bool.
+    Raises :class:`InvalidArgumentError` when none of them is given, ``every`` or ``wall`` is not a duration longer than
+    zero, both are given, ``count`` is not a whole number above zero, or ``unchanged`` is not a bool.
     """
 
     every_us: int | None

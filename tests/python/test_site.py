@@ -33,8 +33,8 @@ def test_the_site_builds_and_no_link_is_broken(tmp_path: Path) -> None:
     assert (tmp_path / "files/tests/transcripts/late.yaml").exists()
     # Each public name is on the page of the API.
     api = (tmp_path / "api/index.html").read_text("utf-8")
-    for name in ("mullion.windowed", "mullion.Session", "mullion.open_panes", "mullion.plot.timeline"):
-        assert f'id="{name}"' in api, name
+    for name in ("windowed", "Session", "open_panes", "upsert", "plot.timeline", "testing.ClockedQuery"):
+        assert f'id="mullion.{name}"' in api, name
 
 
 def shapes(svg: str) -> list[str]:

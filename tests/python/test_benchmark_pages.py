@@ -1,0 +1,30 @@
+"""The figures of the README and of the page of results are those that were measured, as the report writes them."""
+
+from __future__ import annotations
+
+import pytest
+
+import report
+
+
+def test_the_tables_of_the_pages_are_what_the_report_makes_of_the_kept_runs() -> None:
+    everywhere = report.kept()
+    assert everywhere
+    for page, produced in ((report.README, report.of_readme(everywhere)), (report.PAGE, report.of_page(everywhere))):
+        _, rest = page.read_text("utf-8").split(report.BEGIN)
+        assert rest.split(report.END)[0].strip() == produced, f"{page.name}: benchmarks/run.py --keep writes it"
+
+
+def test_the_readme_shows_ten_comparisons_at_most_from_the_greatest_ratio_to_the_least() -> None:
+    rows = [line.split(" | ") for line in report.of_readme(report.kept()).splitlines() if line.startswith("| ")][2:]
+    ratios = [float(row[-1].strip(" |").replace(",", "")) for row in rows]
+    assert 0 < len(ratios) <= 10
+    assert ratios == sorted(ratios, reverse=True)
+    assert min(ratios) < 1, "what bounds the speed is shown too"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "shown"), [(0.866, "0.87"), (3.736, "3.7"), (21.394, "21"), (151550.808, "150,000"), (9.99, "10")]
+)
+def test_a_ratio_is_shown_with_the_digits_that_count(ratio: float, shown: str) -> None:
+    assert report.two_digits(ratio) == shown

@@ -1,0 +1,82 @@
+"""What the project says to tools that are not here: workflows, hooks and the package's own metadata."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+TARGETS = set(" ".join(re.findall(r"^\.PHONY:(.*)$", MAKEFILE, re.MULTILINE)).split())
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def loaded(file: Path) -> Any:
+    return yaml.safe_load(file.read_text("utf-8"))
+
+
+def targets_in(commands: str) -> set[str]:
+    return set(re.findall(r"\bmake (?:--silent )?([a-z][a-z-]*)", commands))
+
+
+def commands_of(workflow: dict[str, Any]) -> list[str]:
+    return [step["run"] for job in workflow["jobs"].values() for step in job.get("steps", ()) if "run" in step]
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
+def test_a_workflow_makes_what_the_makefile_has(file: Path) -> None:
+    workflow = loaded(file)
+    # YAML reads the key ``on`` as a truth.
+    assert workflow[True]
+    for job in workflow["jobs"].values():
+        if "uses" in job:
+            assert (ROOT / job["uses"]).is_file()
+        else:
+            assert job["timeout-minutes"] > 0
+    wanted = targets_in("\n".join(commands_of(workflow)))
+    assert wanted <= TARGETS
+    assert wanted or "uses" in str(workflow)
+
+
+def test_each_command_that_contributors_are_told_of_is_in_the_makefile() -> None:
+    told = targets_in("\n".join(re.findall(r"`(make [^`]*)`", (ROOT / "CONTRIBUTING.md").read_text("utf-8"))))
+    assert {"check", "test", "wheel"} <= told <= TARGETS
+
+
+def test_what_is_tested_is_what_is_promised() -> None:
+    (jobs,) = (loaded(file)["jobs"] for file in WORKFLOWS if file.stem == "test")
+    matrix = jobs["test"]["strategy"]["matrix"]["include"]
+    promised = [entry for entry in matrix if not entry["tried"]]
+    pythons = {line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)}
+    assert {entry["python"] for entry in promised} == pythons
+    lines = set(re.findall(r'SparkLine\("([\d.]+)"', (ROOT / "project" / "SparkLine.scala").read_text("utf-8")))
+    assert {entry["spark"] for entry in matrix} <= lines
+
+
+def test_the_distribution_has_one_name_in_all_messages() -> None:
+    assert PROJECT["name"] == "mullion-spark"
+    sources = [*(ROOT / "python").rglob("*.py"), *(ROOT / "jvm" / "src" / "main").rglob("*.scala")]
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    installs = re.compile(r"pip install ['\"]?([\w.-]+)")
+    named = {name for file in (*sources, *pages) for name in installs.findall(file.read_text("utf-8"))}
+    assert not {name for name in named if name.startswith("mullion") and not name.startswith("mullion-spark")}
+    assert "mullion-spark" in {name.rstrip(".") for name in named}
+    extras = set(
+        re.findall(r"mullion-spark\[(\w+)\]", "\n".join(file.read_text("utf-8") for file in (*sources, *pages)))
+    )
+    assert extras <= PROJECT["optional-dependencies"].keys()
+
+
+def test_hooks_and_templates_can_be_read() -> None:
+    for hook in loaded(ROOT / ".pre-commit-config.yaml")["repos"][0]["hooks"]:
+        assert targets_in(hook["entry"]) <= TARGETS
+    templates = ROOT / ".github" / "ISSUE_TEMPLATE"
+    for file in templates.glob("*.yml"):
+        if file.stem != "config":
+            assert {"name", "description", "body"} <= loaded(file).keys()
