@@ -35,7 +35,7 @@ class SystemClock:
 
 @final
 class ManualClock:
-    """A clock that only :meth:`advance` moves: whole milliseconds since the epoch, from ``start_ms`` on.
+    """A clock that only :meth:`advance` moves. It starts at ``start_ms`` milliseconds since the epoch.
 
     It also drives the trigger clocks of the queries that are started with it, and so the processing time of their
     batches.
@@ -51,7 +51,7 @@ class ManualClock:
         return self._ms * 1000
 
     def advance(self, by: Duration) -> None:
-        """Moves the clock forward by ``by``, as text or ``timedelta``; whole milliseconds."""
+        """Moves the clock forward by ``by``, text or a ``timedelta``, in whole milliseconds."""
         ms = _durations.not_negative(by, "by", "advance({})") // 1000
         with self._lock:
             self._ms += ms
@@ -59,7 +59,7 @@ class ManualClock:
                 follower.advance(ms)
 
     def follow(self, follower: Any) -> None:
-        """Has another clock, which shows the same time, move with this one: an object with ``advance(ms)``."""
+        """Moves another clock with this one: an object with ``advance(ms)`` that shows the same time."""
         with self._lock:
             self._followers.append(follower)
 

@@ -50,27 +50,30 @@ def produce(
     *,
     clock: Clock | None = None,
 ) -> None:
-    """Appends rows to a topic, which is made if it is not there.
+    """Appends rows to a topic. It creates the topic if it does not exist.
 
     - ``broker``: ``"dir:PATH"`` or ``"kafka://host:port"``, or what :func:`broker` makes of it.
-    - ``data``: rows as dicts, or an Arrow RecordBatch or Table. What is no record, such as a number or a text, is a row
-      with the one column ``value``.
-    - ``timestamps``: of each row, in seconds since the epoch; all of them now if left out, by ``clock``.
-    - ``keys``: of each row, text or ``None``.
+    - ``data``: rows as dicts, or an Arrow RecordBatch or Table. A value that is not a record, such as a number or a
+      text, becomes a row with the one column ``value``.
+    - ``timestamps``: one for each row, in seconds since the epoch. By default all rows get the time of ``clock``.
+    - ``keys``: one for each row, text or ``None``.
+    - ``clock``: the clock for default timestamps; the machine's clock by default.
 
-    One call is one micro-batch of a ``dir:`` topic, whose schema is the union over all calls: ints and floats of one
-    column are floats, a column of nulls fits any type, and a column that a call does not have is null there.
+    One call is one micro-batch of a ``dir:`` topic. The schema of the topic is the union over all calls. Ints and
+    floats in one column become floats, a column of nulls fits any type, and a column that a call does not have is null
+    in its rows.
 
-    Raises :class:`InvalidArgumentError` for no rows, for keys or timestamps that are not as many, for values of a
-    column that are of two types, in the call or in the topic, and for names that are the topic's own.
+    Raises :class:`InvalidArgumentError` when there are no rows, when there are more or fewer keys or timestamps than
+    rows, when a column has values of two types, in the call or in the topic, and when a name is reserved.
     """
     _broker(broker).produce(topic, data, timestamps, keys, clock=clock)
 
 
 def read(broker: str | Broker, topic: str) -> pa.Table:
-    """All rows of a topic, in order: the fields of the values, ``_key`` (string), ``_timestamp`` (seconds, double).
+    """Reads all rows of a topic, in order, as an Arrow table.
 
-    A value that is no record is in the column ``value``. A topic that nobody wrote to is empty.
+    The columns are the fields of the values, ``_key`` (string) and ``_timestamp`` (seconds since the epoch, double). A
+    value that is not a record is in the column ``value``. A topic that nobody wrote to is empty.
     """
     return _broker(broker).read(topic)
 

@@ -117,7 +117,7 @@ class Broker(Protocol):
 
 
 def has_columns(*names: str) -> Column:
-    """Whether a row came with all of these columns, null or not: a condition on a stream's ``_columns``.
+    """A condition on the rows of a topic's stream: whether a row came with all of these columns, null or not.
 
     In a ``dir:`` topic a row has the columns of its call of ``produce``, in Kafka those of its own record.
     """
