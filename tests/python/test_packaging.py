@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trove_classifiers
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +58,11 @@ def test_what_is_tested_is_what_is_promised() -> None:
     assert {entry["python"] for entry in promised} == pythons
     lines = set(re.findall(r'SparkLine\("([\d.]+)"', (ROOT / "project" / "SparkLine.scala").read_text("utf-8")))
     assert {entry["spark"] for entry in matrix} <= lines
+
+
+def test_every_classifier_is_one_that_pypi_knows() -> None:
+    # The wheel is not built with another.
+    assert set(PROJECT["classifiers"]) <= trove_classifiers.classifiers
 
 
 def test_the_distribution_has_one_name_in_all_messages() -> None:
