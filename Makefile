@@ -41,22 +41,34 @@ demo: venv
 # The Scala suites that need no Spark, and the Python tests that have no session of it.
 PURE := 'jvm/testOnly dev.mullion.* *DueKeysSuite *KeyRunsSuite *TimerChangesSuite *KeyOrderSuite *OperatorSuite'
 
+# $(call side_by_side,SCALA,PYTEST): sbt's commands in the background and pytest before your eyes, for much of the time
+# of a small query is waiting. What sbt says comes only if it fails, and pytest's closing line comes last.
+define side_by_side
+	@$(SBT) jvm/scalafmtCheckAll $(1) > .build/scala-tests.log 2>&1 < /dev/null & scala=$$!; \
+	{ $(IN)/pytest $(2); echo $$? > .build/python-tests.exit; } | tee .build/python-tests.log; \
+	python=$$(cat .build/python-tests.exit); \
+	wait $$scala || { cat .build/scala-tests.log >&2; echo "The Scala tests failed: .build/scala-tests.log" >&2; exit 1; }; \
+	echo "Scala: $$(grep -o 'Passed: Total.*' .build/scala-tests.log)"; \
+	echo "Python: $$(tail -n 1 .build/python-tests.log)"; \
+	exit $$python
+endef
+
+# Three workers on two cores, each with a Spark session of its own.
+DURATIONS := --durations 20 --junitxml .build/python-tests.xml
+
 check: lint-python venv $(SBT_LAUNCH)
-	@$(call quietly,scala-check,$(SBT) jvm/scalafmtCheckAll $(PURE))
-	@grep -o 'Passed: Total.*' .build/scala-check.log
-	@$(IN)/pytest -n 2 -m 'not spark and not slow'
+	$(call side_by_side,$(PURE),-n 2 -m 'not spark and not slow')
 
-NOT_SLOW := 'jvm/testOnly * -- --exclude-tags=Slow'
+test: lint-python venv kafka $(SBT_LAUNCH)
+	$(call side_by_side,'jvm/testOnly * -- --exclude-tags=Slow',-n 3 --dist loadgroup $(DURATIONS) -m 'not slow')
 
-# pytest comes last, so that its closing line is the run's. Three workers on two cores, each with a Spark session of its
-# own: much of a small query's time is waiting.
-test-all: delta publish-local
-test test-all: lint-python venv kafka $(SBT_LAUNCH)
+# What is killed and counted here has the machine to itself.
+test-all: lint-python venv kafka delta publish-local $(SBT_LAUNCH)
 	@echo "Scala tests ..."
-	@$(call quietly,scala-tests,$(SBT) jvm/scalafmtCheckAll $(if $(filter test,$@),$(NOT_SLOW),jvm/test))
+	@$(call quietly,scala-tests,$(SBT) jvm/scalafmtCheckAll jvm/test)
 	@grep -o 'Passed: Total.*' .build/scala-tests.log
 	@echo "Python tests ..."
-	@$(IN)/pytest -n 3 --dist loadgroup --durations 20 --junitxml .build/python-tests.xml $(if $(filter test,$@),-m 'not slow')
+	@$(IN)/pytest -n 3 --dist loadgroup $(DURATIONS)
 
 docs: .venv/.requirements
 	@NO_MKDOCS_2_WARNING=1 $(IN)/python -m mkdocs build --quiet

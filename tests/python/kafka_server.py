@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -89,7 +91,13 @@ class KafkaServer:
 
 
 def free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("localhost", 0))
-        other.bind(("localhost", 0))
-        return one.getsockname()[1], other.getsockname()[1]
+    """Two ports that nobody listens at, below those that the system gives to whoever asks for any: these may be taken
+    by another process before the broker listens at them, and while it is down."""
+    found = []
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("localhost", port))
+            found.append(port)
+        if len(found) == 2:
+            return found[0], found[1]
+    raise AssertionError("no port is free")

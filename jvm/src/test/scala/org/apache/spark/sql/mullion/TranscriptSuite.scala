@@ -1,8 +1,11 @@
 package org.apache.spark.sql.mullion
 
 import java.nio.file.{Files, Path, Paths}
+import java.util.concurrent.Executors
 
+import scala.collection.concurrent.TrieMap
 import scala.collection.mutable
+import scala.concurrent.{ExecutionContext, Future}
 import scala.concurrent.duration.{Duration, DurationInt}
 import scala.util.Using
 
@@ -17,7 +20,11 @@ import org.apache.spark.sql.mullion.state.StateChoice
 import dev.mullion.{MullionException, MullionExtensions}
 import dev.mullion.files.LocalFiles
 
-/** Runs the stories of `tests/transcripts` through the facade. `test_transcripts.py` runs the same files in Python. */
+/** Runs the stories of `tests/transcripts` through the facade. `test_transcripts.py` runs the same files in Python.
+  *
+  * A story is small queries one after another, and much of their time is waiting. So a few stories run at a time, in
+  * one session: with each that is asked for the next ones begin.
+  */
 class TranscriptSuite extends FunSuite {
   import TranscriptSuite._
 
@@ -26,7 +33,7 @@ class TranscriptSuite extends FunSuite {
   private lazy val spark: SparkSession = Classic.session(
     SparkSession
       .builder()
-      .master("local[2]")
+      .master("local[3]")
       .appName("transcripts")
       .config("spark.ui.enabled", "false")
       .config("spark.sql.extensions", classOf[MullionExtensions].getName)
@@ -49,21 +56,46 @@ class TranscriptSuite extends FunSuite {
       .getOrCreate()
   )
 
-  override def afterAll(): Unit = spark.stop()
+  private val threads = Executors.newFixedThreadPool(
+    AtOnce,
+    { (work: Runnable) =>
+      val thread = new Thread(work, "story")
+      thread.setDaemon(true)
+      thread
+    }
+  )
+  private val pool = ExecutionContext.fromExecutorService(threads)
+
+  override def afterAll(): Unit = {
+    threads.shutdown()
+    spark.stop()
+  }
 
   // The stores in turn, and the Python suite is one ahead: every story is run in both languages, each on another store.
   // MULLION_TEST_STORE=memory has all of them run on that.
-  for ((story, number) <- Story.all(Paths.get("tests/transcripts")).zipWithIndex) {
-    val store = sys.env.getOrElse("MULLION_TEST_STORE", StateChoice.all((number + 1) % StateChoice.all.length).name)
+  private val stories = Story.all(Paths.get("tests/transcripts")).zipWithIndex.map { case (story, number) =>
+    story -> sys.env.getOrElse("MULLION_TEST_STORE", StateChoice.all((number + 1) % StateChoice.all.length).name)
+  }
+  private val begun = TrieMap.empty[Int, Future[Unit]]
+
+  for (((story, store), number) <- stories.zipWithIndex)
     test(s"${story.name} ($store)") {
-      within { folder =>
-        story.refused match {
-          case Some(why) =>
-            val refusal = intercept[MullionException](new StoryRun(spark, story, store, folder).begin())
-            assert(clue(refusal.getMessage).contains(why))
-          case None => running(story, store, folder)(play(story, store, _))
-        }
-      }
+      (number until Math.min(number + AtOnce, stories.length)).map(begin).head
+    }
+
+  private def begin(number: Int): Future[Unit] = begun.getOrElseUpdate(
+    number, {
+      val (story, store) = stories(number)
+      Future(spark.withActive(tell(story, store)))(pool)
+    }
+  )
+
+  private def tell(story: Story, store: String): Unit = within { folder =>
+    story.refused match {
+      case Some(why) =>
+        val refusal = intercept[MullionException](new StoryRun(spark, story, store, folder).begin())
+        assert(clue(refusal.getMessage).contains(why))
+      case None => running(story, store, folder)(play(story, store, _))
     }
   }
 
@@ -163,7 +195,7 @@ class TranscriptSuite extends FunSuite {
     told
   }
 
-  private val recordsOfOneRow = mutable.Map.empty[(String, PaneStory, Seq[PaneStory]), Map[String, Int]]
+  private val recordsOfOneRow = TrieMap.empty[(String, PaneStory, Seq[PaneStory]), Map[String, Int]]
 
   /** The records of a state that never saw another row than the last. */
   private def ofOneRow(of: Story, store: String): Map[String, Int] = {
@@ -200,6 +232,9 @@ class TranscriptSuite extends FunSuite {
 }
 
 object TranscriptSuite {
+
+  /** How many stories run at a time. */
+  private val AtOnce = 3
 
   /** No story but those that say `flood: false` comes near this time. */
   private val far = 1000000000L * 1000000L
