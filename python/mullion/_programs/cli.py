@@ -7,6 +7,7 @@
     mullion turbine windows module:app    its windows, and what is open in them
 
     mullion faust worker -A module:app    as Faust's own command has it; and explain, and tables
+    mullion kx run module:app             run its pipelines; and explain, and windows
 """
 
 from __future__ import annotations
@@ -59,6 +60,15 @@ def _parser() -> argparse.ArgumentParser:
     _until(worker)
     _command(faust, "explain", "show which agents run in the JVM and which in Python, and why", _explain, "-A", "--app")
     _command(faust, "tables", "list its tables and agents, and which have state", _windows, "-A", "--app")
+    kx = _api(apis, "kx")
+    run = _command(kx, "run", "run its pipelines until they end or are stopped, by SIGINT or SIGTERM", _run)
+    run.add_argument(
+        "--until",
+        choices=["drained", "end"],
+        help="process what is there and end, closing only what the clock closes, or all windows",
+    )
+    _command(kx, "explain", "show which operators run in the JVM and which in Python, and why", _explain)
+    _command(kx, "windows", "list its windows and writers, and which have state", _windows)
     return parser
 
 

@@ -1,0 +1,165 @@
+"""A whole pipeline, checked: every operator has a name, and every end is a writer that a reader stands before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, final
+
+from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.kx._operators import Merge, Node, Operator, Pipeline, Reader, Reduce, Union, Writer, all_nodes, line_of
+from mullion.kx._window_spec import Window
+
+
+@final
+class Graph:
+    """The nodes of pipelines that run together, by their names."""
+
+    def __init__(self, pipelines: Sequence[Pipeline | Operator]) -> None:
+        self._places: Final[dict[tuple[int, Node | None], Node]] = {}
+        given = [Pipeline(map(self.place, _pipeline(each).ends)) for each in pipelines]
+        if not given:
+            raise InvalidArgumentError(
+                "There is no pipeline to run. Write sp.run(source | ... | sp.write.to_console())."
+            )
+        self.nodes: Final = list(dict.fromkeys(map(self.place, all_nodes(given))))
+        ends = dict.fromkeys(end for pipeline in given for end in pipeline.ends)
+        self._names = _named(self.nodes)
+        for end in ends:
+            _require_whole(end, writer=True)
+        for node in self.nodes:
+            operator = node.operator
+            if isinstance(operator, (Merge, Union)):
+                for end in operator.other.ends:
+                    _require_whole(end, writer=False)
+                if len(operator.other.ends) != 1:
+                    raise InvalidArgumentError(
+                        f"{operator.id} takes in one other stream, and {operator.other!r} has "
+                        f"{len(operator.other.ends)} ends. Give one of them."
+                    )
+            if isinstance(operator, Reduce) and not any(isinstance(each, Window) for each in self.line(node)):
+                raise InvalidArgumentError(
+                    f"{operator.id} ({operator.where}) folds the batches of a window, and no window is before it. "
+                    "Put one there, as in sp.window.tumbling(timedelta(seconds=10), 'time') | sp.reduce(...), or write "
+                    "sp.accumulate(...) for a fold over the whole stream."
+                )
+            _require_one_event_clock(node)
+        self.writers: Final = tuple(ends)
+
+    def place(self, node: Node) -> Node:
+        """The node that stands for all in which one operator comes after the same ones: it is there once."""
+        before = None if node.before is None else self.place(node.before)
+        return self._places.setdefault((id(node.operator), before), Node(node.operator, before))
+
+    def name(self, node: Node) -> str:
+        """By what it is called."""
+        return self._names[self.place(node)]
+
+    def line(self, node: Node) -> list[Operator]:
+        """The operators from the beginning to this one."""
+        return [each.operator for each in line_of(node)]
+
+    def readers(self) -> list[Node]:
+        """The nodes that begin."""
+        return [node for node in self.nodes if isinstance(node.operator, Reader)]
+
+    def reads(self, end: Node, reader: Node) -> bool:
+        """Whether what a reader reads comes to an end."""
+        return any(self.place(each) is self.place(reader) for each in all_nodes([Pipeline([end])]))
+
+    def is_mixed(self, reader: Node) -> bool:
+        """Whether a window of mixed schemas takes in what this one reads, before any other window does."""
+        return any(
+            isinstance(node.operator, Window)
+            and node.operator.mixed_schemas
+            and self.place(reader) in map(self.place, _unwindowed(node.before))
+            for node in self.nodes
+        )
+
+
+def _unwindowed(node: Node | None) -> set[Node]:
+    """The nodes from this one back to the windows and readers before it."""
+    found: set[Node] = set()
+    while node is not None and not isinstance(node.operator, Window):
+        found.add(node)
+        if isinstance(node.operator, (Merge, Union)):
+            found |= _unwindowed(node.operator.other.ends[0])
+        node = node.before
+    return found
+
+
+def _pipeline(given: Any) -> Pipeline:
+    if isinstance(given, (Pipeline, Operator)):
+        return given.as_pipeline
+    raise InvalidArgumentError(
+        f"{given!r} ({type(given).__name__}) is no pipeline. Write sp.run(source | ... | sp.write.to_console()), and "
+        "several as sp.run(first, second)."
+    )
+
+
+def _named(nodes: Iterable[Node]) -> dict[Node, str]:
+    kinds: Counter[str] = Counter()
+    names: dict[Node, str] = {}
+    taken: dict[str, Operator] = {}
+    for node in nodes:
+        operator = node.operator
+        kinds[operator.kind] += 1
+        name = operator.name or f"{operator.kind}_{kinds[operator.kind]}"
+        other = taken.get(name)
+        if other is not None:
+            raise InvalidArgumentError(
+                f"Two operators have the name {name!r}: {other.kind} at {other.where or '?'} and {operator.kind} at "
+                f"{operator.where or '?'}. State is kept under the name: give each its own with name=."
+            )
+        taken[name] = operator
+        names[node] = name
+    return names
+
+
+def _require_whole(end: Node, *, writer: bool) -> None:
+    first, last = line_of(end)[0].operator, end.operator
+    shown = repr(Pipeline((end,)))
+    if not isinstance(first, Reader):
+        raise InvalidArgumentError(
+            f"The pipeline {shown} reads nothing: it begins with {first.id} ({first.where}). Begin it with a reader, "
+            "as in sp.read.from_file('trades.csv') | ..."
+        )
+    if writer and not isinstance(last, Writer):
+        raise InvalidArgumentError(
+            f"The pipeline {shown} writes nowhere: it ends with {last.id} ({last.where}). End it with a writer, as in "
+            "... | sp.write.to_console()."
+        )
+    if not writer and isinstance(last, Writer):
+        raise InvalidArgumentError(
+            f"The pipeline {shown} ends with a writer, and another one is to take it in. Leave {last.id} out there."
+        )
+
+
+def _require_one_event_clock(node: Node) -> None:
+    """Refuses windows by event time after others: Spark has one event clock for a query."""
+    if not isinstance(node.operator, Window) or not node.operator.on_event_time:
+        return
+    found = _before(node)
+    if found is not None:
+        raise UnsupportedError(
+            f"{node.operator.id} ({node.operator.where}) is by event time, and so is {found.id} ({found.where}) before "
+            "it: a query has one event clock. Write what the first one gives to a topic, ... | "
+            "sp.write.to_topic('mid'), and read it in a second pipeline of the same run, sp.read.from_topic('mid', "
+            "schema=...) | ...; windows of records and sp.window.timer may follow as they are."
+        )
+
+
+def _before(node: Node) -> Window | None:
+    """The nearest window by event time before a node, on any side."""
+    each = node.before
+    while each is not None:
+        operator = each.operator
+        if isinstance(operator, Window) and operator.on_event_time:
+            return operator
+        if isinstance(operator, (Merge, Union)):
+            end = operator.other.ends[0]
+            side = end.operator if isinstance(end.operator, Window) and end.operator.on_event_time else _before(end)
+            if side is not None:
+                return side
+        each = each.before
+    return None

@@ -1,0 +1,206 @@
+"""From a writer back to its readers: one query of Spark, with a checkpoint under the writer's name.
+
+::
+
+    reader -> window -> map -> filter -> window -> writer
+    rows      panes     [one stage]      panes
+
+What stands between two windows is one stage in a worker, with a shuffle before it only where it keeps state. A window
+after a function of Python has to know its columns before the query starts; see :mod:`mullion.kx._schemas`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from mullion import _jvm
+from mullion._stateful.api import stateful_map
+from mullion.kx._batches import AT, MIXED, TABLES, Form
+from mullion.kx._graph import Graph
+from mullion.kx._operators import Function, Merge, Node, Reader, Split, Union, Writer
+from mullion.kx._schemas import Schemas
+from mullion.kx._sinks import Arrived, ToTopic
+from mullion.kx._sources import FromCallback, FromExpr, Spool
+from mullion.kx._window_spec import Window
+from mullion.kx._windows import panes_of
+from mullion.kx._worker import Stage, Step
+from mullion.topics import Publisher
+
+if TYPE_CHECKING:
+    from mullion.kx.app import App
+
+_SETTINGS: Final = {
+    # All records are one buffer.
+    "spark.sql.shuffle.partitions": "1",
+    # Times without a zone are of UTC.
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+_FORGOTTEN_EACH: Final = 20
+"""With every so many batches, files are deleted that have been processed."""
+
+
+@final
+@dataclass(frozen=True)
+class Stream:
+    """A stream on its way to its writer, and the steps that wait for their stage.
+
+    - ``ends_with``: the node whose batches these are.
+    """
+
+    df: DataFrame
+    form: Form
+    ends_with: Node
+    steps: tuple[Step, ...] = ()
+    mixed: bool = False
+
+    @property
+    def stateful(self) -> bool:
+        """Whether a step keeps something between batches."""
+        return any(isinstance(step.operator, Function) and step.operator.stateful for step in self.steps)
+
+
+@final
+class Plan:
+    """The query of one writer."""
+
+    def __init__(self, app: App, graph: Graph, node: Node) -> None:
+        assert isinstance(node.operator, Writer)
+        self.name = graph.name(node)
+        self.writer = node.operator
+        self._app = app
+        self._graph = graph
+        self.node = node
+        self._form: Form = "rows"
+        self._mixed = False
+        self._publisher: Publisher | None = None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The topics that its readers read."""
+        readers = (self._app.topic_read_by(node) for node in self._graph.readers())
+        return tuple(topic for topic in readers if topic is not None)
+
+    @property
+    def publishes(self) -> tuple[str, ...]:
+        """The topics that it writes to."""
+        return (self.writer.topic,) if isinstance(self.writer, ToTopic) else ()
+
+    def build(self, spark: SparkSession) -> DataFrame:
+        """What the query streams."""
+        session = _jvm.session_with(spark, _SETTINGS)
+        assert self.node.before is not None
+        with _jvm.active(session):
+            stream = self._of(self.node.before, session)
+            stream = self._staged(stream) if stream.steps else stream
+        self._form, self._mixed = stream.form, stream.mixed
+        return stream.df
+
+    def publish(self, publisher: Publisher, df: DataFrame, number: int) -> None:
+        """Writes a batch of what :meth:`build` made."""
+        arrived = Arrived(df, self._form, self._mixed, number)
+        self.writer.write(self._app, self._own(publisher), arrived, self.name)  # type: ignore[attr-defined]
+        if number % _FORGOTTEN_EACH == 0:
+            self._app.forget()
+
+    def close(self) -> None:
+        """Ends its work, once its query has stopped."""
+        if self._publisher is not None:
+            self._publisher.close()
+            self._publisher = None
+
+    def _own(self, publisher: Publisher) -> Publisher:
+        broker = self.writer.broker if isinstance(self.writer, ToTopic) else None
+        if broker is None or broker == self._app.broker:
+            return publisher
+        if self._publisher is None:
+            self._publisher = broker.publisher(self._app.clock)
+        return self._publisher
+
+    @property
+    def _folder(self) -> Path:
+        return self._app.folder_of(self.name)
+
+    def _of(self, node: Node, spark: SparkSession) -> Stream:
+        operator, name = node.operator, self._graph.name(node)
+        if isinstance(operator, Reader):
+            return self._read(node, operator, name, spark)
+        assert node.before is not None
+        before = self._of(node.before, spark)
+        if isinstance(operator, Window):
+            return self._windowed(before, node, operator, name)
+        if isinstance(operator, Split):
+            return before
+        if isinstance(operator, Union):
+            return self._united(before, self._of(operator.other.ends[0], spark), node)
+        assert isinstance(operator, Function)
+        step = Step(operator, name)
+        if isinstance(operator, Merge):
+            left = self._staged(before)
+            right = self._staged(self._of(operator.other.ends[0], spark), right=True)
+            return Stream(left.df.unionByName(right.df), "tables", node, (step,))
+        return replace(before, steps=(*before.steps, step), ends_with=node)
+
+    def _read(self, node: Node, reader: Reader, name: str, spark: SparkSession) -> Stream:
+        if isinstance(reader, (FromExpr, FromCallback)):
+            whole = self._graph.is_mixed(node)
+            schema = reader.schema if isinstance(reader, FromCallback) else None
+            rows = Spool(self._app, name, whole=whole).stream(spark, schema, self._folder / f"{name}.schema.json")
+            return Stream(rows, "tables" if whole else "rows", node)
+        rows = reader.stream(self._app, spark, self._folder, name)  # type: ignore[attr-defined]
+        return Stream(rows, "rows", node)
+
+    def _windowed(self, before: Stream, node: Node, window: Window, name: str) -> Stream:
+        if window.time_assigner is not None:
+            before = replace(before, steps=(*before.steps, Step(window, name)))
+        records = self._mixed_records(before) if window.mixed_schemas else self._records(before, node)
+        panes = panes_of(records, window, name, closes=self._app.closes)
+        return Stream(panes, "panes", node, mixed=window.mixed_schemas)
+
+    def _united(self, left: Stream, right: Stream, node: Node) -> Stream:
+        plain = not left.steps and not right.steps and left.form == right.form == "rows"
+        if plain and sorted(left.df.dtypes) == sorted(right.df.dtypes):
+            return Stream(left.df.unionByName(right.df), "rows", node)
+        # Each side's batches stay what they are.
+        return Stream(self._staged(left).df.unionByName(self._staged(right).df), "tables", node)
+
+    def _records(self, stream: Stream, window: Node) -> DataFrame:
+        """The records of a stream in columns."""
+        if not stream.steps and stream.form == "rows":
+            return stream.df
+        if not stream.steps and stream.form == "panes" and not stream.mixed:
+            return stream.df.select(sf.inline("rows"))
+        schema = self._schemas.of(window)
+        stage = Stage(stream.form, stream.steps, "rows", stream.mixed, to_arrow_schema(schema, timezone="UTC"))
+        return self._run(stream, stage, schema)
+
+    def _mixed_records(self, stream: Stream) -> DataFrame:
+        stage = Stage(stream.form, stream.steps, "mixed", stream.mixed)
+        return self._run(stream, stage, MIXED)
+
+    def _staged(self, stream: Stream, *, right: bool = False) -> Stream:
+        """The stream after its steps."""
+        if not stream.steps and stream.form == "tables" and not right:
+            return stream
+        stage = Stage(stream.form, stream.steps, "tables", stream.mixed, right=right)
+        return Stream(self._run(stream, stage, TABLES), "tables", stream.ends_with)
+
+    def _run(self, stream: Stream, stage: Stage, schema: StructType | str) -> DataFrame:
+        if not stream.stateful:
+            return stream.df.mapInArrow(stage, schema)
+        df = stream.df
+        if stream.form == "rows":
+            df = df.withColumn(AT, _jvm.row_in_batch(df.sparkSession))
+        return stateful_map(df, stage.with_state, schema)
+
+    @property
+    def _schemas(self) -> Schemas:
+        return Schemas(self._app, self._graph, self._folder)

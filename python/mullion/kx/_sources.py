@@ -1,0 +1,257 @@
+"""The readers of a pipeline, as streams of Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from mullion import _jvm, topics
+from mullion._codec.arrow import encoded, table_in
+from mullion._programs.names import folder_name
+from mullion.errors import InvalidArgumentError
+from mullion.kx._operators import Reader
+from mullion.kx._worker import as_data
+from mullion.topics._broker import Broker, SchemaLike
+from mullion.topics._folder.topic import DirTopic
+from mullion.topics._records import COLUMNS, KEY, TIMESTAMP
+from mullion.topics._schemas import remember, remembered_schema, spark_schema
+
+if TYPE_CHECKING:
+    from mullion.kx.app import App
+
+SAMPLED: Final = 1000
+"""How many records of a reader are looked at, to learn what functions give."""
+
+
+@final
+@dataclass(frozen=True)
+class FromTopic(Reader):
+    """Reads a topic, of a folder or of Kafka."""
+
+    kind: ClassVar[str] = "from_topic"
+
+    topic: str
+    broker: Broker | None = None
+    schema: Any = None
+    envelope: bool = False
+
+    def stream(self, app: App, spark: SparkSession, folder: Path, name: str) -> DataFrame:
+        """Its records."""
+        broker = self.broker or app.broker
+        remembered = folder / f"{folder_name(name)}.schema.json"
+        rows = broker.stream(spark, self.topic, self.schema, remembered)
+        return rows.drop(COLUMNS) if self.envelope else rows.drop(COLUMNS, KEY, TIMESTAMP)
+
+    def sample(self, app: App, spark: SparkSession, name: str) -> pa.Table | None:
+        """Some records, if there are any."""
+        return topics.read(self.broker or app.broker, self.topic).slice(0, SAMPLED)
+
+
+@final
+@dataclass(frozen=True)
+class FromFile(Reader):
+    """Reads files of a format that Spark reads."""
+
+    kind: ClassVar[str] = "from_file"
+
+    path: str
+    format: str
+    schema: Any = None
+    watch: bool = False
+    files_per_batch: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def finite(self) -> bool:  # type: ignore[override]
+        """Whether it ends with the files that are there."""
+        return not self.watch
+
+    def stream(self, app: App, spark: SparkSession, folder: Path, name: str) -> DataFrame:
+        """Its records."""
+        remembered = folder / f"{folder_name(name)}.schema.json"
+        schema = spark_schema(self.schema) if self.schema is not None else remembered_schema(remembered)
+        if schema is None:
+            schema = self._batch(spark, None).schema
+            remember(remembered, schema)
+        return (
+            spark.readStream.format(self.format)
+            .schema(schema)
+            .options(**self.options)
+            .option("maxFilesPerTrigger", self.files_per_batch)
+            .load(self._pattern)
+        )
+
+    def sample(self, app: App, spark: SparkSession, name: str) -> pa.Table | None:
+        """Some records, if there are any."""
+        schema = None if self.schema is None else spark_schema(self.schema)
+        return self._batch(spark, schema).limit(SAMPLED).toArrow()
+
+    @property
+    def _pattern(self) -> str:
+        """The path; of a single file a pattern that is its name, for a stream reads folders and patterns alone."""
+        if not Path(self.path).is_file():
+            return self.path
+        quoted = re.sub(r"([][{}*?\\])", r"\\\1", self.path)
+        return f"{quoted[:-1]}[{quoted[-1]}]"
+
+    def _batch(self, spark: SparkSession, schema: StructType | None) -> DataFrame:
+        reader = spark.read.format(self.format).options(**self.options)
+        if schema is not None:
+            reader = reader.schema(schema)
+        elif self.format == "csv":
+            reader = reader.option("inferSchema", "true")
+        try:
+            return reader.load(self.path)
+        except Exception as theirs:
+            raise InvalidArgumentError(
+                f"sp.read.from_file({self.path!r}) cannot say what columns there are: "
+                f"{str(theirs).splitlines()[0]} Give the path of files that are there, or say which columns with "
+                "schema='time timestamp, price double'."
+            ) from theirs
+
+
+@final
+@dataclass(frozen=True)
+class FromDataFrame(Reader):
+    """Reads a DataFrame of Spark: a stream, or a batch, which is one batch of the pipeline."""
+
+    kind: ClassVar[str] = "from_dataframe"
+
+    df: DataFrame = field(compare=False)
+
+    @property
+    def finite(self) -> bool:  # type: ignore[override]
+        """Whether it is a batch."""
+        return not self.df.isStreaming
+
+    def stream(self, app: App, spark: SparkSession, folder: Path, name: str) -> DataFrame:
+        """Its records."""
+        if self.df.isStreaming:
+            return self.df
+        kept = folder / f"{folder_name(name)}.rows"
+        if not (kept / "_SUCCESS").exists():
+            # What is read again after a restart has to be what was read.
+            self.df.write.mode("overwrite").parquet(str(kept.absolute()))
+        return spark.readStream.schema(self.df.schema).parquet(str(kept.absolute()))
+
+    def sample(self, app: App, spark: SparkSession, name: str) -> pa.Table | None:
+        """Some records, if it is a batch."""
+        return None if self.df.isStreaming else self.df.limit(SAMPLED).toArrow()
+
+
+@final
+@dataclass(frozen=True)
+class FromExpr(Reader):
+    """Reads what a function gives, or data that is there."""
+
+    kind: ClassVar[str] = "from_expr"
+    finite: ClassVar[bool] = True
+
+    expr: Any = field(compare=False)
+
+    def batches(self, what: str) -> Iterator[pa.Table]:
+        """The batches, one after the other."""
+        made = self.expr() if callable(self.expr) else self.expr
+        several = isinstance(made, Iterator) or (
+            isinstance(made, (list, tuple)) and len(made) > 0 and not all(isinstance(each, dict) for each in made)
+        )
+        for each in made if several else [made]:
+            data = as_data(each, what)
+            for table in data if isinstance(data, list) else [data]:
+                if table is not None and table.num_rows:
+                    yield table
+
+
+@final
+@dataclass(frozen=True)
+class FromCallback(Reader):
+    """Reads what the program publishes under a name, with ``App.publish``."""
+
+    kind: ClassVar[str] = "from_callback"
+
+    callback: str
+    schema: Any = None
+
+
+@final
+class Spool:
+    """Batches of Python's that wait to be read: files, one a batch, which a restart finds again.
+
+    A topic of a folder in the checkpoint. ``whole``: whether each batch is one record, an Arrow stream, so that the
+    next one may have other columns.
+    """
+
+    def __init__(self, app: App, name: str, *, whole: bool) -> None:
+        self._broker = topics.DirBroker(app.checkpoint / "_input")
+        self._name = name
+        self._whole = whole
+
+    def fill(self, batches: Iterable[pa.Table], what: str) -> None:
+        """Appends those batches that are not there yet: all are given anew with each start."""
+        there = self.count()
+        for index, table in enumerate(batches):
+            if index >= there:
+                self.append(table, what)
+
+    def append(self, table: pa.Table, what: str) -> None:
+        """Appends a batch."""
+        if self._whole:
+            self._broker.produce(self._name, pa.table({_WHOLE: [encoded(table)]}))
+            return
+        known = self._columns()
+        if known and set(known) != set(table.column_names):
+            raise InvalidArgumentError(
+                f"{what} has a batch with the columns {', '.join(map(repr, table.column_names))}, and those before it "
+                f"had {', '.join(map(repr, known))}. Batches of mixed schemas are for "
+                "sp.window.global_window(trigger, mixed_schemas=True); give all batches the same columns otherwise."
+            )
+        self._broker.produce(self._name, table)
+
+    def count(self) -> int:
+        """How many batches there are."""
+        return len(DirTopic(self._broker.path, self._name).files())
+
+    @property
+    def source(self) -> str:
+        """How Spark's description of a stream over these batches ends."""
+        return f"{self._broker.path / self._name}]"
+
+    def forget(self, batches: int) -> None:
+        """Deletes the first batches, which no query will read again."""
+        for file in DirTopic(self._broker.path, self._name).files()[:batches]:
+            file.unlink(missing_ok=True)
+
+    def stream(self, spark: SparkSession, schema: SchemaLike | None, remembered: Path) -> DataFrame:
+        """The batches as a stream of their records; whole ones are rows of :data:`TABLES`."""
+        rows = self._broker.stream(spark, self._name, "data binary" if self._whole else schema, remembered)
+        if not self._whole:
+            return rows.drop(COLUMNS, KEY, TIMESTAMP)
+        number = _jvm.batch_number(spark).cast("string")
+        meta = sf.concat(sf.lit("["), number, sf.lit(", null, false, false, false, false]"))
+        place, whole = _jvm.row_in_batch(spark).cast("bigint"), sf.array(_WHOLE)
+        return rows.select(place.alias("at"), meta.alias("meta"), whole.alias("data"), sf.lit(False).alias("many"))
+
+    def sample(self) -> list[pa.Table]:
+        """Some of the batches."""
+        try:
+            table = self._broker.read(self._name).slice(0, SAMPLED).drop_columns([KEY, TIMESTAMP])
+        except FileNotFoundError:
+            # Some have been processed and are gone.
+            return []
+        if not self._whole:
+            return [table] if table.num_rows else []
+        return [table_in(data) for data in table[_WHOLE].to_pylist()]
+
+    def _columns(self) -> list[str]:
+        return list(DirTopic(self._broker.path, self._name).about().schema.names)
+
+
+_WHOLE: Final = "data"

@@ -1,0 +1,236 @@
+"""The Stream Processor's pipelines: readers, windows, functions over batches, and writers, joined with ``|``.
+
+::
+
+    sp.run(
+        sp.read.from_file("trades.csv", header=True)
+        | sp.window.tumbling(timedelta(minutes=5), time_column="time")
+        | sp.map(lambda data: {"rows": data.num_rows})
+        | sp.write.to_console()
+    )
+
+Functions get a batch as a ``pyarrow.Table``, or with ``pandas=True`` as a ``pandas.DataFrame``: of a window its
+records, and elsewhere what a micro-batch has of them. They give a table, a DataFrame, a dict (a record), a list of
+dicts, or plain values (the column ``value``); ``None`` gives nothing. They run in Spark's workers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from mullion._calls import explained
+from mullion._checks import did_you_mean, require_bool, require_one_of
+from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.kx._arguments import OperatorParams, function_of, params_of
+from mullion.kx._operators import Accumulate, Filter, Map, Merge, Operator, Pipeline, Reduce, Split, Union
+from mullion.kx.app import App, explain, run
+from mullion.kx.sp import read, window, write
+from mullion.topics._broker import SchemaLike
+from mullion.topics._schemas import spark_schema
+
+__all__ = [
+    "App",
+    "Operator",
+    "OperatorParams",
+    "Pipeline",
+    "accumulate",
+    "explain",
+    "filter",
+    "map",
+    "merge",
+    "read",
+    "reduce",
+    "run",
+    "split",
+    "union",
+    "window",
+    "write",
+]
+
+_ELSEWHERE: Final = {
+    "apply": "sp.map(function): what is to go on later is kept with sp.accumulate",
+    "parallel": "sp.map(function), which runs in Spark's tasks",
+    "rolling": "sp.window.sliding(...) | sp.map(function)",
+    "sql": "sp.map(function), or F.expr on a DataFrame and sp.read.from_dataframe(df)",
+    "udf": "sp.map(function)",
+    "decode": "schema= of the reader, or sp.map(function)",
+    "encode": "sp.map(function)",
+    "transform": "sp.map(function)",
+    "ml": "sp.map(function)",
+    "push": "App.publish(callback, batch), for sp.read.from_callback(callback)",
+    "teardown": "run(until='end')",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ELSEWHERE:
+        raise UnsupportedError(f"sp.{name} is not there. Write {_ELSEWHERE[name]}.")
+    raise AttributeError(f"sp has no {name!r}.{did_you_mean(name, __all__)} It has {', '.join(__all__)}.")
+
+
+@explained("sp.map(lambda data: data.select(['price']))", name="sp.map")
+def map(  # noqa: A001 - as KX calls it
+    function: str | Callable[..., Any],
+    *,
+    params: Sequence[str] = ("data",),
+    pandas: bool = False,
+    schema: SchemaLike | None = None,
+    name: str | None = None,
+) -> Map:
+    """Gives what a function makes of each batch.
+
+    - ``function``: a function, or the name of one.
+    - ``params``: what it is called with, of ``"operator"``, ``"metadata"`` and ``"data"``; see :class:`Operator`.
+    - ``pandas``: whether it gets a ``pandas.DataFrame``.
+    - ``schema``: the columns of what it gives, where a window comes after it: DDL, a ``StructType`` or an Arrow schema.
+      Left out, they are learnt from the first records.
+    - ``name``: by default ``map_1`` and so on.
+
+    Raises :class:`mullion.errors.InvalidArgumentError` for a value that cannot be right.
+    """
+    found, asked = _function(function, params, pandas, "sp.map")
+    return Map(found, asked, pandas, _schema(schema), name=name)
+
+
+@explained("sp.filter(lambda data: pc.greater(data['price'], 0))", name="sp.filter")
+def filter(  # noqa: A001 - as KX calls it
+    function: str | Callable[..., Any],
+    *,
+    params: Sequence[str] = ("data",),
+    pandas: bool = False,
+    name: str | None = None,
+) -> Filter:
+    """Keeps batches, or rows of them.
+
+    ``function`` gives True or False for a batch, or a list or array of them for its rows. The other parameters are
+    those of :func:`map`.
+    """
+    found, asked = _function(function, params, pandas, "sp.filter")
+    return Filter(found, asked, pandas, name=name)
+
+
+@explained("sp.accumulate(lambda data, total: total + data.num_rows, 0)", name="sp.accumulate")
+def accumulate(
+    function: str | Callable[..., Any],
+    initial: Any = None,
+    output: Callable[..., Any] | None = None,
+    *,
+    params: Sequence[str] | None = None,
+    pandas: bool = False,
+    schema: SchemaLike | None = None,
+    name: str | None = None,
+) -> Accumulate:
+    """Folds all batches into an accumulator, which is given with each of them.
+
+    - ``function``: is called with the metadata, the data and the accumulator, or if it takes two arguments with the
+      data and the accumulator, and gives the new one.
+    - ``initial``: the first accumulator: an Arrow table, or what JSON has (numbers, texts, lists, dicts).
+    - ``output``: is called with the accumulator, and gives the batch; without it the accumulator is the batch.
+    - ``params``: what ``function`` is called with before the accumulator.
+
+    The other parameters are those of :func:`map`. All batches are in one task.
+    """
+    found, asked = _function(function, _folded(function, params), pandas, "sp.accumulate")
+    shown = None if output is None else function_of(output, "output", "output=lambda total: {'total': total}")
+    return Accumulate(found, asked, pandas, _schema(schema), initial, shown, name=name)
+
+
+@explained("sp.reduce(lambda data, total: total + data.num_rows, 0)", name="sp.reduce")
+def reduce(
+    function: str | Callable[..., Any],
+    initial: Any = None,
+    output: Callable[..., Any] | None = None,
+    *,
+    params: Sequence[str] | None = None,
+    pandas: bool = False,
+    schema: SchemaLike | None = None,
+    name: str | None = None,
+) -> Reduce:
+    """Folds the batches of each window into an accumulator, which is given once the window is complete.
+
+    A window with ``count_trigger`` gives its records in several batches: they need not all be in memory at once. The
+    parameters are those of :func:`accumulate`; each window begins with ``initial``.
+    """
+    found, asked = _function(function, _folded(function, params), pandas, "sp.reduce")
+    shown = None if output is None else function_of(output, "output", "output=lambda total: {'total': total}")
+    return Reduce(found, asked, pandas, _schema(schema), initial, shown, name=name)
+
+
+@explained("sp.merge(quotes, lambda trades, quotes: trades.join(quotes, 'sym'))", name="sp.merge")
+def merge(
+    stream: Pipeline | Operator,
+    function: str | Callable[..., Any],
+    flush: str = "left",
+    trigger: str = "both",
+    *,
+    pandas: bool = False,
+    schema: SchemaLike | None = None,
+    name: str | None = None,
+) -> Merge:
+    """Gives what a function makes of this stream, the left one, and of another, the right one.
+
+    Both are buffered, and the function is called with the two buffers, each a table of all records in it, or ``None``
+    where a stream has had none. Of one micro-batch the right stream's batches come first.
+
+    - ``stream``: the right one.
+    - ``flush``: which buffer is emptied then: ``"left"``, ``"right"``, ``"both"`` or ``"none"``. One that is not
+      emptied grows with its stream.
+    - ``trigger``: when the function is called: with a batch of the ``"left"`` or the ``"right"`` stream, of
+      ``"either"``, or once ``"both"`` buffers have records.
+
+    The other parameters are those of :func:`map`. All batches are in one task.
+    """
+    if not isinstance(stream, (Operator, Pipeline)):
+        raise InvalidArgumentError(
+            f"stream={stream!r} ({type(stream).__name__}) is no pipeline. Write source | sp.merge(other, function)."
+        )
+    require_one_of("flush", flush, ("left", "right", "both", "none"))
+    require_one_of("trigger", trigger, ("both", "left", "right", "either"))
+    found, _ = _function(function, ("data",), pandas, "sp.merge")
+    return Merge(
+        found, ("data",), pandas, _schema(schema), other=stream.as_pipeline, flush=flush, trigger=trigger, name=name
+    )
+
+
+@explained("sp.union(other)", name="sp.union")
+def union(stream: Pipeline | Operator, *, name: str | None = None) -> Union:
+    """Gives the batches of this stream and of another."""
+    if not isinstance(stream, (Operator, Pipeline)):
+        raise InvalidArgumentError(
+            f"stream={stream!r} ({type(stream).__name__}) is no pipeline. Write source | sp.union(other)."
+        )
+    return Union(other=stream.as_pipeline, name=name)
+
+
+@explained("sp.split()", name="sp.split")
+def split(*, name: str | None = None) -> Split:
+    """Gives what comes to each pipeline that is joined to it: ``source | sp.split() | [first, second]``.
+
+    Each end is a query of its own, which reads the source for itself.
+    """
+    return Split(name=name)
+
+
+def _function(
+    function: object, params: Sequence[str], pandas: bool, kind: str
+) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    require_bool("pandas", pandas)
+    return function_of(function, "function", f"{kind}(lambda data: ...)"), params_of(params, kind)
+
+
+def _folded(function: object, params: Sequence[str] | None) -> Sequence[str]:
+    """What a fold is called with before the accumulator: the data, and the metadata if it takes three."""
+    if params is not None:
+        return params
+    try:
+        signature = inspect.signature(function_of(function, "function", "lambda data, total: ..."))
+        signature.bind(*range(3))
+    except (TypeError, ValueError):
+        return ("data",)
+    return ("metadata", "data")
+
+
+def _schema(schema: SchemaLike | None) -> SchemaLike | None:
+    return None if schema is None else spark_schema(schema)

@@ -1,0 +1,191 @@
+"""Readers: what pipelines begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+
+from mullion import topics
+from mullion._calls import explained
+from mullion._checks import did_you_mean, require_bool
+from mullion._columns import require_dataframe
+from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.kx._arguments import column_name, require_count
+from mullion.kx._operators import Reader
+from mullion.kx._sources import FromCallback, FromDataFrame, FromExpr, FromFile, FromTopic
+from mullion.topics import Broker, KafkaBroker
+from mullion.topics._broker import SchemaLike
+from mullion.topics._schemas import spark_schema
+
+__all__ = [
+    "Reader",
+    "from_callback",
+    "from_csv",
+    "from_dataframe",
+    "from_expr",
+    "from_file",
+    "from_json",
+    "from_kafka",
+    "from_parquet",
+    "from_topic",
+]
+
+_FORMATS: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
+_ELSEWHERE: Final = {
+    "from_stream": "sp.read.from_topic(topic) or sp.read.from_kafka(topic)",
+    "from_amazon_s3": "sp.read.from_file('s3a://...')",
+    "from_azure_storage": "sp.read.from_file('abfss://...')",
+    "from_google_storage": "sp.read.from_file('gs://...')",
+    "from_database": "sp.read.from_dataframe(spark.read.jdbc(...))",
+    "from_postgres": "sp.read.from_dataframe(spark.read.jdbc(...))",
+    "from_sqlserver": "sp.read.from_dataframe(spark.read.jdbc(...))",
+    "from_http": "sp.read.from_expr(lambda: requests.get(url).json())",
+    "from_upload": "sp.read.from_file(path)",
+    "from_mqtt": "sp.read.from_kafka(topic), behind a bridge from MQTT",
+    "from_pulsar": "sp.read.from_kafka(topic), behind Pulsar's protocol handler for Kafka",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ELSEWHERE:
+        raise UnsupportedError(f"sp.read.{name} is not there. Write {_ELSEWHERE[name]}.")
+    raise AttributeError(f"sp.read has no {name!r}.{did_you_mean(name, __all__)} It has {', '.join(__all__)}.")
+
+
+@explained("sp.read.from_expr(lambda: table)", name="sp.read.from_expr")
+def from_expr(expr: Callable[[], Any] | Any, *, name: str | None = None) -> FromExpr:
+    """Reads what a function gives: a batch, or batches one after the other from a generator or a list.
+
+    - ``expr``: a function without arguments, or the data itself. A batch is an Arrow table, a ``pandas.DataFrame``, a
+      dict or a list of dicts. It is called when the pipeline is run, and read to its end before the first batch is
+      processed; in a pipeline with a checkpoint, batches that an earlier run had are passed over.
+    - ``name``: by default ``from_expr_1`` and so on.
+
+    A pipeline all of whose readers are of this kind ends by itself.
+    """
+    if isinstance(expr, str):
+        raise InvalidArgumentError(
+            f"expr={expr!r} is a text, and there is no q here to run it. Give a function, as in "
+            "sp.read.from_expr(lambda: table)."
+        )
+    return FromExpr(expr, name=name)
+
+
+@explained("sp.read.from_callback('publish')", name="sp.read.from_callback")
+def from_callback(callback: str, *, schema: SchemaLike | None = None, name: str | None = None) -> FromCallback:
+    """Reads what the program publishes: ``App.publish(callback, batch)``, before it runs or while it does.
+
+    - ``callback``: what it is called, as text or as a symbol.
+    - ``schema``: the columns, where the first batch comes after the start: DDL, a ``StructType`` or an Arrow schema.
+    - ``name``: by default ``from_callback_1`` and so on.
+    """
+    called = column_name(callback, "callback", "sp.read.from_callback('publish')")
+    return FromCallback(called, _schema(schema), name=name)
+
+
+@explained("sp.read.from_file('trades.csv')", name="sp.read.from_file")
+def from_file(
+    path: str | Path,
+    format: str | None = None,  # noqa: A002 - as Spark calls it
+    *,
+    schema: SchemaLike | None = None,
+    watch: bool = False,
+    files_per_batch: int = 1,
+    name: str | None = None,
+    **options: Any,
+) -> FromFile:
+    """Reads files: a file, a folder of them, or a pattern such as ``trades/*.csv``. Each file is a batch.
+
+    - ``format``: ``"csv"``, ``"json"`` or ``"parquet"``; by the path's ending if left out.
+    - ``schema``: the columns. Left out, they are inferred from the files that are there at the first start.
+    - ``watch``: whether files that come later are read too. The pipeline ends with those that are there otherwise.
+    - ``files_per_batch``: how many files are one batch.
+    - ``options``: of Spark's reader of that format, such as ``header=True``.
+    - ``name``: by default ``from_file_1`` and so on.
+    """
+    where = str(path)
+    found = format if format is not None else _FORMATS.get(Path(where).suffix.lower())
+    if found is None or found not in _FORMATS.values():
+        raise InvalidArgumentError(
+            f"path={where!r}, format={format!r}: the format is none of 'csv', 'json' and 'parquet'. Write, for "
+            f"instance, sp.read.from_file({where!r}, 'csv', header=True); for other formats of Spark's "
+            "sp.read.from_dataframe(spark.readStream.format(...).load(...))."
+        )
+    require_bool("watch", watch)
+    each = require_count(files_per_batch, "files_per_batch", "files_per_batch=1")
+    return FromFile(where, found, _schema(schema), watch, each, options, name=name)
+
+
+@explained("sp.read.from_csv('trades.csv')", name="sp.read.from_csv")
+def from_csv(path: str | Path, *, header: bool = True, name: str | None = None, **options: Any) -> FromFile:
+    """Reads CSV files, with a line of names first unless ``header=False``; otherwise as :func:`from_file`."""
+    require_bool("header", header)
+    return from_file(path, "csv", name=name, header=header, **options)
+
+
+@explained("sp.read.from_json('trades.json')", name="sp.read.from_json")
+def from_json(path: str | Path, *, name: str | None = None, **options: Any) -> FromFile:
+    """Reads files of JSON, a record each line; otherwise as :func:`from_file`."""
+    return from_file(path, "json", name=name, **options)
+
+
+@explained("sp.read.from_parquet('trades.parquet')", name="sp.read.from_parquet")
+def from_parquet(path: str | Path, *, name: str | None = None, **options: Any) -> FromFile:
+    """Reads Parquet files; otherwise as :func:`from_file`."""
+    return from_file(path, "parquet", name=name, **options)
+
+
+@explained("sp.read.from_topic('trades')", name="sp.read.from_topic")
+def from_topic(
+    topic: str,
+    *,
+    broker: str | Broker | None = None,
+    schema: SchemaLike | None = None,
+    envelope: bool = False,
+    name: str | None = None,
+) -> FromTopic:
+    """Reads a topic; see :mod:`mullion.topics`.
+
+    - ``broker``: ``"dir:PATH"`` or ``"kafka://host:port"``; that of the App if left out.
+    - ``schema``: the columns of its values. Left out, they are those that it has at the first start.
+    - ``envelope``: whether there are the columns ``_key`` and ``_timestamp`` beside those of the values.
+    - ``name``: by default ``from_topic_1`` and so on.
+    """
+    if not isinstance(topic, str) or not topic:
+        raise InvalidArgumentError(f"topic={topic!r} is not the name of a topic. Write sp.read.from_topic('trades').")
+    require_bool("envelope", envelope)
+    return FromTopic(topic, None if broker is None else topics.broker(broker), _schema(schema), envelope, name=name)
+
+
+@explained("sp.read.from_kafka('trades', 'localhost:9092')", name="sp.read.from_kafka")
+def from_kafka(
+    topic: str,
+    brokers: str = "localhost:9092",
+    *,
+    schema: SchemaLike | None = None,
+    envelope: bool = False,
+    name: str | None = None,
+) -> FromTopic:
+    """Reads a topic of Kafka with values of JSON, from its first record on; otherwise as :func:`from_topic`.
+
+    - ``brokers``: ``host:port``, several with commas between.
+    """
+    if not isinstance(brokers, str) or not brokers:
+        raise InvalidArgumentError(
+            f"brokers={brokers!r} is no address of Kafka. Write, for instance, 'localhost:9092'."
+        )
+    return from_topic(topic, broker=KafkaBroker(brokers), schema=schema, envelope=envelope, name=name)
+
+
+@explained("sp.read.from_dataframe(spark.readStream.format('rate').load())", name="sp.read.from_dataframe")
+def from_dataframe(df: DataFrame, *, name: str | None = None) -> FromDataFrame:
+    """Reads a DataFrame of Spark: a stream, or a batch, which is one batch of the pipeline and its end."""
+    require_dataframe(df, "sp.read.from_dataframe() was given")
+    return FromDataFrame(df, name=name)
+
+
+def _schema(schema: SchemaLike | None) -> SchemaLike | None:
+    return None if schema is None else spark_schema(schema)

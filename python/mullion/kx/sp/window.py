@@ -1,0 +1,293 @@
+"""Windows: what gathers the records of a stream into the batches that the next operator gets, one for each window.
+
+A window's batch is a ``pyarrow.Table`` of its records, in order of arrival or, with ``sort=True``, of their times.
+Windows of time are those of :func:`mullion.windowed`: half-open, in step with the epoch, and closed when the clock
+reaches their end and the lateness after it.
+
+::
+
+    time      0         10         20         30
+    records   a  b           c            d e
+    tumbling (10 s)
+              [a b]     [c]        [d e]
+    sliding (10 s, 20 s)
+              [a b c              ]
+                        [c  d e              ]
+    count(2)  [a b]     [c d]            e waits
+
+Where a lifetime ends, what is buffered comes out: see :func:`mullion.kx.sp.run`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mullion._calls import explained
+from mullion._checks import require_bool
+from mullion.errors import InvalidArgumentError
+from mullion.kx._arguments import (
+    Timedelta,
+    column_name,
+    duration_us,
+    function_of,
+    params_of,
+    require_count,
+)
+from mullion.kx._window_spec import ANY_COUNT, Window
+
+__all__ = ["Window", "sliding", "timer", "tumbling", "count", "global_window"]  # noqa: RUF022 - in the order of KX's
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+@explained(
+    "sp.window.timer(timedelta(seconds=1))",
+    {"period": "Say how often windows fire, as in timedelta(seconds=1) or (1, 's')."},
+    "sp.window.timer",
+)
+def timer(
+    period: Timedelta,
+    count_trigger: int = ANY_COUNT,
+    skip_empty_windows: bool = False,
+    *,
+    name: str | None = None,
+) -> Window:
+    """Aggregates the stream into windows by processing time.
+
+    - ``period``: how often windows fire: a ``timedelta``, a ``numpy.timedelta64``, or ``(number, unit)``.
+    - ``count_trigger``: with how many buffered records a window's buffer is flushed before its end.
+    - ``skip_empty_windows``: whether windows without records are left out. From the first record on there is one each
+      period.
+    - ``name``: by which its state is found again; by default ``timer_1`` and so on.
+
+    A record is in the window of the time at which its micro-batch began, by the clock of the App. No record is late.
+
+    Raises :class:`mullion.errors.InvalidArgumentError` for a value that cannot be right.
+    """
+    size = duration_us(period, "period", "sp.window.timer({})")
+    triggered = require_count(count_trigger, "count_trigger", "count_trigger=1000")
+    require_bool("skip_empty_windows", skip_empty_windows)
+    return Window("timer", size, size, count_trigger=triggered, skip_empty_windows=skip_empty_windows, name=name)
+
+
+@explained(
+    "sp.window.sliding(timedelta(seconds=1), timedelta(seconds=10), time_column='time')",
+    {
+        "period": "Say how often windows fire, as in timedelta(seconds=1).",
+        "duration": "Say how long a window is, as in timedelta(seconds=10); windows without overlap are "
+        "sp.window.tumbling(period, ...).",
+    },
+    "sp.window.sliding",
+)
+def sliding(
+    period: Timedelta,
+    duration: Timedelta,
+    time_column: Any = None,
+    lateness: Timedelta = (0, "s"),
+    passthrough: bool = False,
+    sort: bool = False,
+    count_trigger: int = ANY_COUNT,
+    time_assigner: str | Callable[..., Any] | None = None,
+    skip_empty_windows: bool = False,
+    *,
+    params: Sequence[str] = ("data",),
+    pandas: bool = False,
+    name: str | None = None,
+) -> Window:
+    """Aggregates the stream into windows by event time that may overlap.
+
+    - ``period``: how often windows fire, and how far their starts are apart.
+    - ``duration``: how long a window is. Where it is longer than ``period`` windows overlap; where it is shorter the
+      records between two windows are in none.
+    - ``time_column``: the column of timestamps, as text or a symbol. Or else ``time_assigner``.
+    - ``lateness``: how long after its end a window waits for records that come late.
+    - ``passthrough``: whether records whose windows have all fired go on to the next operator, as a batch of their own
+      (``late`` in its metadata), or are dropped and counted.
+    - ``sort``: whether a window's records are in order of their times; they are in order of arrival otherwise.
+    - ``count_trigger``: with how many buffered records a window's buffer is flushed before its end: the batch is
+      ``partial`` in its metadata, and the window's last batch has what came since.
+    - ``time_assigner``: a function, or the name of one, that gives a time for each record, as a list or an Arrow array
+      of timestamps. It is called with the batch, or with what ``params`` names.
+    - ``skip_empty_windows``: whether windows without records are left out. From the first record on there is one each
+      period.
+    - ``params``: what ``time_assigner`` is called with, of ``"operator"``, ``"metadata"`` and ``"data"``.
+    - ``pandas``: whether ``time_assigner`` gets a ``pandas.DataFrame`` in place of a ``pyarrow.Table``.
+    - ``name``: by which its state is found again; by default ``sliding_1`` and so on.
+
+    Raises :class:`mullion.errors.InvalidArgumentError` for a value that cannot be right, and where of ``time_column``
+    and ``time_assigner`` there is not exactly one.
+    """
+    call = "sp.window.sliding({}, timedelta(seconds=60), time_column='time')"
+    slide = duration_us(period, "period", call)
+    size = duration_us(duration, "duration", "sp.window.sliding(timedelta(seconds=1), {}, time_column='time')")
+    return _on_event_time("sliding", size, slide, **_given(locals()))
+
+
+@explained(
+    "sp.window.tumbling(timedelta(seconds=10), time_column='time')",
+    {"period": "Say how long a window is, as in timedelta(seconds=10) or (10, 's')."},
+    "sp.window.tumbling",
+)
+def tumbling(
+    period: Timedelta,
+    time_column: Any = None,
+    lateness: Timedelta = (0, "s"),
+    passthrough: bool = False,
+    sort: bool = False,
+    count_trigger: int = ANY_COUNT,
+    time_assigner: str | Callable[..., Any] | None = None,
+    skip_empty_windows: bool = False,
+    *,
+    params: Sequence[str] = ("data",),
+    pandas: bool = False,
+    name: str | None = None,
+) -> Window:
+    """Aggregates the stream into windows by event time that do not overlap.
+
+    - ``period``: how long a window is, and how often windows fire.
+
+    The other parameters are those of :func:`sliding`.
+
+    Raises :class:`mullion.errors.InvalidArgumentError` for a value that cannot be right, and where of ``time_column``
+    and ``time_assigner`` there is not exactly one.
+    """
+    size = duration_us(period, "period", "sp.window.tumbling({}, time_column='time')")
+    return _on_event_time("tumbling", size, size, **_given(locals()))
+
+
+@explained(
+    "sp.window.count(100)",
+    {"size": "Say how many records a window has, as in sp.window.count(100)."},
+    "sp.window.count",
+)
+def count(size: int, frequency: int | None = None, *, name: str | None = None) -> Window:
+    """Splits the stream into windows of the same number of records.
+
+    - ``size``: exactly how many records a window has.
+    - ``frequency``: how many records lie between the starts of two windows: less than ``size`` for windows that
+      overlap, more for gaps whose records are in no window. ``None`` for ``size``.
+    - ``name``: by which its state is found again; by default ``count_1`` and so on.
+
+    Raises :class:`mullion.errors.InvalidArgumentError` for what is no whole number above zero.
+    """
+    records = require_count(size, "size", "sp.window.count(100)")
+    every = (
+        records if frequency is None else require_count(frequency, "frequency", "sp.window.count(100, frequency=10)")
+    )
+    return Window("count", size=records, frequency=every, name=name)
+
+
+@explained(
+    "sp.window.global_window(trigger)",
+    {"trigger": "Give the function that splits the stream: def trigger(id, buffer, offset, metadata, data)."},
+    "sp.window.global_window",
+)
+def global_window(
+    trigger: str | Callable[..., Any],
+    mixed_schemas: bool = False,
+    *,
+    name: str | None = None,
+) -> Window:
+    """Aggregates the stream by a trigger of one's own.
+
+    The name is KX's: ``global`` is a word of Python itself.
+
+    - ``trigger``: a function, or the name of one, that is called once for each batch with
+
+      - the operator's id,
+      - the buffered records, those of this batch included: a ``pyarrow.Table``, which cannot be changed,
+      - the offset at which this batch begins in the buffer,
+      - the batch's metadata, a dict,
+      - the batch's data, a ``pyarrow.Table``.
+
+      It returns the indices of the buffer at which new windows start, ascending: the records before each are a window,
+      and what follows the last one stays in the buffer. The length of the buffer as the last index leaves nothing
+      there; ``None`` or ``[]`` leaves all. An index in the batch becomes one of the buffer by adding the offset.
+    - ``mixed_schemas``: whether batches may have other columns than those before them. The buffer, the data and the
+      windows are lists of tables then, one for each batch; the indices count their records as though it were one.
+    - ``name``: by which its state is found again; by default ``global_window_1`` and so on.
+
+    Raises :class:`mullion.errors.InvalidArgumentError` for a trigger that cannot be called so.
+    """
+    example = "sp.window.global_window(lambda id, buffer, offset, metadata, data: [len(buffer)])"
+    function = function_of(trigger, "trigger", example)
+    _require_five(function, example)
+    require_bool("mixed_schemas", mixed_schemas)
+    return Window("global_window", trigger=function, mixed_schemas=mixed_schemas, name=name)
+
+
+def _given(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that the windows by event time share."""
+    shared = ("time_column", "lateness", "passthrough", "sort", "count_trigger", "time_assigner")
+    return {each: arguments[each] for each in (*shared, "skip_empty_windows", "params", "pandas", "name")}
+
+
+def _on_event_time(
+    kind: str,
+    size: int,
+    slide: int,
+    *,
+    time_column: Any,
+    lateness: Any,
+    passthrough: bool,
+    sort: bool,
+    count_trigger: int,
+    time_assigner: Any,
+    skip_empty_windows: bool,
+    params: Sequence[str],
+    pandas: bool,
+    name: str | None,
+) -> Window:
+    example = "time_column='time'"
+    if (time_column is None) == (time_assigner is None):
+        what = "both are given" if time_column is not None else "neither is given"
+        raise InvalidArgumentError(
+            f"sp.window.{kind}: time_column={time_column!r} and time_assigner={time_assigner!r} are mutually "
+            f"exclusive, one of them says when a record happened, and {what}. Write {example} for a column of "
+            "timestamps, or time_assigner=function for a function that makes them of a batch."
+        )
+    for flag, value in (("passthrough", passthrough), ("sort", sort), ("pandas", pandas)):
+        require_bool(flag, value)
+    require_bool("skip_empty_windows", skip_empty_windows)
+    asked = params_of(params, f"sp.window.{kind}")
+    if time_assigner is None and (asked != ("data",) or pandas):
+        raise InvalidArgumentError(
+            f"params={params!r} and pandas={pandas!r} say what time_assigner is called with, and sp.window.{kind} has "
+            f"time_column={time_column!r}. Leave them out, or give time_assigner= in place of time_column."
+        )
+    assign = "time_assigner=lambda data: data['time']"
+    return Window(
+        kind,
+        size,
+        slide,
+        time_column=None if time_column is None else column_name(time_column, "time_column", example),
+        time_assigner=None if time_assigner is None else function_of(time_assigner, "time_assigner", assign),
+        params=asked,
+        pandas=pandas,
+        lateness_us=duration_us(lateness, "lateness", "lateness={}", zero=True),
+        passthrough=passthrough,
+        sort=sort,
+        count_trigger=require_count(count_trigger, "count_trigger", "count_trigger=1000"),
+        skip_empty_windows=skip_empty_windows,
+        name=name,
+    )
+
+
+def _require_five(function: Callable[..., Any], example: str) -> None:
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        # What is written in C may not say.
+        return
+    try:
+        signature.bind(*range(5))
+    except TypeError:
+        named = getattr(function, "__name__", repr(function))
+        raise InvalidArgumentError(
+            f"trigger={named}{signature} cannot be called with the five that a trigger gets: id, buffer, offset, "
+            f"metadata, data. Write, for instance, {example}."
+        ) from None
