@@ -87,7 +87,7 @@ def test_a_fold_without_a_merger_folds_the_values_of_merged_sessions_again_in_or
     from mullion.bytewax._windows.contents import FoldAgain
 
     fold = FoldAgain(str, lambda text, value: f"{text}{value[1]}")
-    clock = win.EventClock(lambda value: at(value[0]), timedelta(seconds=100))
+    clock: Any = win.EventClock(lambda value: at(value[0]), timedelta(seconds=100))
     windows = win.WindowSpec(clock, win.SessionWindower(timedelta(seconds=3)), fold, False).of_key(None, 0)
     for value in [(10, "c"), (4, "a"), (7, "b")]:
         windows.on_batch([value], 0)
