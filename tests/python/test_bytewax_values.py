@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, Flag
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -64,7 +65,7 @@ VALUES: list[Any] = [
     *(datetime(2022, 10, 30, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Paris")), timedelta(-1, 2, 3), date(2022, 1, 1)),
     *(time(1, 2, fold=1), time(1, tzinfo=UTC), Decimal("1.20"), Decimal("NaN"), UUID(int=7), Fraction(1, 3)),
     *(Plain(1, Plain(2)), Slotted(1, [1]), Colour.RED, Colour.BLUE, Right.READ | Right.WRITE, Pair(1, "b"), WORDS),
-    *(Counter("aab"), defaultdict(list, {"a": [1]}), deque([1, 2], 3), OrderedDict(b=1, a=2)),
+    *(Counter("aab"), defaultdict(list, {"a": [1]}), deque([1, 2], 3), OrderedDict(b=1, a=2), SimpleNamespace(a=1)),
 ]
 
 

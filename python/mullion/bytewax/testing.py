@@ -118,7 +118,9 @@ class TestingSource(FixedPartitionedSource[X, int]):
 
         for_duration: timedelta
 
-    def __init__(self, ib: Iterable[Any], batch_size: int = 1) -> None:
+    def __init__(
+        self, ib: Iterable[X | TestingSource.EOF | TestingSource.ABORT | TestingSource.PAUSE], batch_size: int = 1
+    ) -> None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
             raise InvalidArgumentError(f"batch_size={batch_size!r} is not a whole number from 1 on.")
         self._ib = ib

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from mullion.bytewax._run.values import importable
+from mullion.bytewax._run.values import importable, named
 from mullion.bytewax.dataflow import Dataflow
 
 
-def classes_of(flow: Dataflow) -> tuple[type, ...]:
-    """The classes that the functions of a dataflow can reach, and the script's, as far as none can import them."""
+def classes_of(flow: Dataflow) -> dict[str, type]:
+    """By name, the classes that a dataflow's functions can reach, and the script's, as far as none can import them."""
     found: dict[type, None] = {}
     seen: set[int] = set()
     script = sys.modules.get("__main__")
@@ -33,7 +33,7 @@ def classes_of(flow: Dataflow) -> tuple[type, ...]:
                 found[thing] = None
             continue
         things += _reached(thing)
-    return tuple(kind for kind in found if _sendable(kind))
+    return named(found)
 
 
 def _reached(thing: Any) -> Iterable[Any]:
@@ -61,8 +61,3 @@ def _of_function(function: types.FunctionType) -> Iterator[Any]:
         for name in code.co_names:
             if name in function.__globals__:
                 yield function.__globals__[name]
-
-
-def _sendable(kind: type) -> bool:
-    """Whether a class is the program's own: those of an interactive shell are not."""
-    return kind.__module__ == "__main__" or "<locals>" in kind.__qualname__

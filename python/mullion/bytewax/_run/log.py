@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from mullion.bytewax._run.values import decode_one, encode_one, importable, known_classes, learn
+from mullion.bytewax._run.values import decode_one, encode_one, learn, own_classes
 
 NAME: Final = "mullion_bytewax_inputs"
 """What Spark calls the log as a source."""
@@ -73,7 +73,7 @@ def _written(entry: LogEntry) -> bytes:
     steps = [step for step, _, _ in entry.batches]
     numbers = [(number, len(batch)) for _, number, batch in entry.batches]
     body = encode_one((entry.now_us, steps, numbers, items, entry.snapshots, entry.ended_before, entry.ended_now))
-    classes = [kind for kind in known_classes().values() if not importable(kind)]
+    classes = own_classes()
     head: bytes = cloudpickle.dumps(classes) if classes else b""  # type: ignore[no-untyped-call]
     return b"".join((len(head).to_bytes(4, "big"), head, body))
 

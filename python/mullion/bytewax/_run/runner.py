@@ -130,7 +130,7 @@ class _Run:
                 feed.close()
             outputs.close()
 
-    def _start(self, name: str, classes: tuple[type, ...], outputs: Outputs) -> StreamingQuery:
+    def _start(self, name: str, classes: dict[str, type], outputs: Outputs) -> StreamingQuery:
         rows = self._rows(classes)
         checkpoint = str(self._folder / "query")
 
@@ -147,7 +147,7 @@ class _Run:
         writer = rows.writeStream.queryName(name).option("checkpointLocation", checkpoint)
         return writer.foreachBatch(write).start()
 
-    def _rows(self, classes: tuple[type, ...]) -> DataFrame:
+    def _rows(self, classes: dict[str, type]) -> DataFrame:
         self._spark.dataSource.register(LogSource)
         entries = self._spark.readStream.format(NAME).option("path", str(self._folder / "inputs")).load()
         rows = entries.mapInArrow(Inputs(self._plan, classes), CHUNKS)

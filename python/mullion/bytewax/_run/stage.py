@@ -93,7 +93,7 @@ class Inputs:
     """Pushes what the log of inputs holds through the steps without state. Runs over rows ``(number, data)``."""
 
     plan: Plan
-    classes: tuple[type, ...]
+    classes: Mapping[str, type]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows for stages, sinks and inspectors."""
@@ -192,7 +192,7 @@ class Stage:
     plan: Plan
     step: int
     sources: frozenset[int]
-    classes: tuple[type, ...]
+    classes: Mapping[str, type]
 
     def __call__(self, batches: Iterable[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
         """The rows that are for others, and those that come of this step's."""

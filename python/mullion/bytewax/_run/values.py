@@ -6,7 +6,7 @@ its class. Values of one type stand together, so that numbers are written as num
     [("a", 1.5), ("b", 2.5)]     ->    tuple of 2: [str "a", "b"], [float 1.5, 2.5]
 
 Never pickle: it would run what it reads. Classes are named; one that cannot be imported by its name, of a script or of
-a function, is looked up among those that this program is known to have (:func:`known_classes`).
+a function, is looked up among those that this program is known to have (:func:`learn`).
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ import json
 import sys
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any, Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+from pyspark import cloudpickle
 
 from mullion.errors import InvalidArgumentError
 
@@ -36,7 +38,7 @@ _EPOCH_WITHOUT_ZONE: Final = datetime(1970, 1, 1)
 _FEW: Final = 16
 """So many numbers stand in the header, more of them in a buffer of their own."""
 
-_MADE_BY_THEIR_CLASS: Final = (OrderedDict, Counter, defaultdict, deque, Fraction)
+_MADE_BY_THEIR_CLASS: Final = (OrderedDict, Counter, defaultdict, deque, Fraction, SimpleNamespace)
 
 Node = Any
 
@@ -77,26 +79,52 @@ def decode_one(written: bytes) -> Any:
 
 
 _known: dict[str, type] = {}
+_names: dict[type, str] = {}
 
 
-def known_classes() -> dict[str, type]:
-    """The classes that values were seen to have, or that :func:`learn` was told of, by their names."""
-    return _known
+def own_classes() -> dict[str, type]:
+    """The classes that values were seen to have, or that were learned, and that nobody can import, by their names."""
+    return {name: kind for name, kind in _known.items() if not importable(kind)}
 
 
-def learn(classes: Iterable[type]) -> None:
-    """Classes by whose names values are read, for they cannot be imported."""
-    for kind in classes:
-        _known[_name(kind)] = kind
+def learn(classes: Mapping[str, type]) -> None:
+    """Classes by whose names values are read, for they cannot be imported.
+
+    A class that came from another process may have forgotten what it was defined in: here it is called as it was there.
+    """
+    for name, kind in classes.items():
+        _known[name] = kind
+        _names[kind] = name
+
+
+def named(classes: Iterable[type]) -> dict[str, type]:
+    """Classes by their names."""
+    return {_name(kind): kind for kind in classes}
+
+
+def _seen(kind: type) -> str:
+    name = _name(kind)
+    _known[name] = kind
+    return name
+
+
+def _by_value() -> set[str]:
+    found: set[str] = cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
+    return found
 
 
 def importable(kind: type) -> bool:
     """Whether a class is found under its name by who imports its module."""
-    return kind.__module__ != "__main__" and "<locals>" not in kind.__qualname__
+    module: Any = sys.modules.get(kind.__module__)
+    if module is None or kind.__module__ == "__main__" or kind.__module__ in _by_value():
+        return False
+    for part in kind.__qualname__.split("."):
+        module = getattr(module, part, None)
+    return module is kind
 
 
 def _name(kind: type) -> str:
-    return f"{kind.__module__}:{kind.__qualname__}"
+    return _names.get(kind) or f"{kind.__module__}:{kind.__qualname__}"
 
 
 def _class(name: str) -> Any:
@@ -238,15 +266,13 @@ class _Writer:
         return ["o", [[value.utcoffset(None) // _MICROSECOND, _zone_name(value)] for value in values]]
 
     def classes(self, values: Sequence[type]) -> Node:
-        learn(values)
-        return ["g", [_name(value) for value in values]]
+        return ["g", list(map(_seen, values))]
 
     def _others(self, kind: type, values: Sequence[Any]) -> Node:
         if issubclass(kind, type):
             return self.classes(values)
         if issubclass(kind, Enum):
-            learn([kind])
-            return ["e", _name(kind), self.column([value.value for value in values])]
+            return ["e", _seen(kind), self.column([value.value for value in values])]
         if issubclass(kind, ZoneInfo):
             return ["n", [_zone_key(value) for value in values]]
         if kind.__module__ == "numpy":
@@ -275,8 +301,7 @@ class _Writer:
         import copyreg
 
         if _is_plain(kind):
-            learn([kind])
-            return ["O", _name(kind), self.dicts([value.__dict__ for value in values])]
+            return ["O", _seen(kind), self.dicts([value.__dict__ for value in values])]
         parts = []
         for value in values:
             try:
@@ -286,9 +311,8 @@ class _Writer:
             if not isinstance(part, tuple) or part[0] is not copyreg.__newobj__ or len(part) > 5:  # type: ignore[attr-defined]
                 raise _cannot_cross(value)
             parts.append(part)
-        learn([kind])
         arguments = [part[1][1:] for part in parts]
-        return ["P", _name(kind), self.column(arguments), *self._contents(parts)]
+        return ["P", _seen(kind), self.column(arguments), *self._contents(parts)]
 
     def _contents(self, parts: Sequence[tuple[Any, ...]]) -> list[Node]:
         padded = [(*part, None, None, None)[2:5] for part in parts]

@@ -665,7 +665,15 @@ class _Reduced(StatefulLogic[V, V, Any]):
 def reduce_final(step_id: str, up: KeyedStream[V], reducer: Callable[[V, V], V]) -> KeyedStream[V]:
     """Reduces the values of a key to one; emits at the end of the input."""
     _require_callable(step_id, "reducer", reducer)
-    return stateful("stateful", up, partial(_Reduced, reducer))
+
+    def of_batch(pairs: list[tuple[str, V]]) -> list[tuple[str, V]]:
+        reduced: dict[str, V] = {}
+        for item in pairs:
+            key, value = _pair(step_id, item)
+            reduced[key] = reducer(reduced[key], value) if key in reduced else value
+        return list(reduced.items())
+
+    return stateful("stateful", flat_map_batch("of_batch", up, of_batch), partial(_Reduced, reducer))
 
 
 class _FlatMapped(StatefulLogic[V, W, Any]):
