@@ -9,5 +9,9 @@
 
 Its modules have the names of Bytewax's: ``dataflow``, ``operators``, ``operators.windowing``, ``inputs``, ``outputs``,
 ``connectors``, ``testing``, ``recovery`` and ``run``. ``seed.windowing`` is the API of another document, where the two
-cannot both be had.
+cannot both be had. :func:`explain` says where each step of a dataflow runs.
 """
+
+from mullion.bytewax._run.explain import explain
+
+__all__ = ["explain"]

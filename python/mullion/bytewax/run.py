@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mullion._programs.runner import Signals
+from mullion.bytewax._run.explain import explain
 from mullion.bytewax._run.runner import run
 from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.recovery import NoPartitionsError, RecoveryConfig, folder_of
@@ -128,6 +129,7 @@ def _seconds(text: str) -> timedelta:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m mullion.bytewax.run", description="Runs a dataflow on Spark.")
     parser.add_argument("import_str", metavar="module:flow", help="the dataflow, as in examples.orders:flow")
+    parser.add_argument("--explain", action="store_true", help="say where each step runs, and run nothing")
     environment = os.environ.get
     parser.add_argument(
         "-r",
@@ -152,6 +154,9 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     try:
         flow = locate(given.import_str)
+        if given.explain:
+            print(explain(flow))  # noqa: T201
+            return 0
         folder = given.recovery_directory
         config = None if folder is None else RecoveryConfig(folder, given.backup_interval)
         addresses = given.addresses.split(";") if given.addresses else None

@@ -1,0 +1,84 @@
+"""A dataflow whose process and JVM are killed somewhere in a batch, again and again."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import mullion
+from killing import files, kill_after
+from mullion.bytewax import operators as op
+from mullion.bytewax.connectors.files import FileSink, FileSource
+from mullion.bytewax.dataflow import Dataflow
+from mullion.bytewax.operators import windowing as win
+from mullion.bytewax.recovery import RecoveryConfig
+from mullion.bytewax.testing import run_main
+
+SEED = int(os.environ.get("MULLION_TEST_SEED", str(random.randrange(10**9))))
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+class Slowly(FileSource):
+    """A file, a few lines at a time, so that there are many batches."""
+
+    def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> Any:
+        part = super().build_part(step_id, for_part, resume_state)
+        part.next_awake = lambda: datetime.now(UTC) + timedelta(milliseconds=5)  # type: ignore[method-assign]
+        return part
+
+
+def second_of(line: str) -> datetime:
+    return START + timedelta(seconds=int(line.split()[1]))
+
+
+def flow_of(source: FileSource, sink: Path) -> Dataflow:
+    flow = Dataflow("lines")
+    keyed = op.key_on("key", op.input("in", flow, source), lambda line: line.split()[0])
+    clock: Any = win.EventClock(second_of, timedelta(seconds=20), now_getter=lambda: START)
+    windows = win.collect_window("sessions", keyed, clock, win.SessionWindower(timedelta(seconds=5)))
+    texts = op.map_value("text", windows.down, lambda pair: f"{pair[0]}: {' '.join(pair[1])}")
+    op.output("out", texts, FileSink(sink))
+    return flow
+
+
+def somewhere(folder: Path, rng: random.Random) -> Iterator[float]:
+    """Ends some files after the first batch."""
+    while not list((folder / "state" / "lines" / "query" / "commits").glob("[0-9]*")):
+        yield 0.05
+    more = files(folder / "state") + rng.randrange(60)
+    while files(folder / "state") < more:
+        yield 0.005
+
+
+@pytest.mark.slow
+def test_a_dataflow_that_is_killed_again_and_again_writes_each_line_once(spark: SparkSession, tmp_path: Path) -> None:
+    rng = random.Random(SEED)
+    lines = [f"k{rng.randrange(8)} {index // 4 + rng.randrange(20)}" for index in range(3000)]
+    source = tmp_path / "in.txt"
+    source.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    (tmp_path / "state").mkdir()
+    for _ in range(3):
+        kill_after(tmp_path, somewhere(tmp_path, rng), __file__)
+    config = RecoveryConfig(tmp_path / "state")
+    run_main(flow_of(FileSource(source, 10), tmp_path / "killed.txt"), recovery_config=config, spark=spark)
+    run_main(flow_of(FileSource(source, 10), tmp_path / "undisturbed.txt"), spark=spark)
+    killed = sorted((tmp_path / "killed.txt").read_text("utf-8").splitlines())
+    expected = sorted((tmp_path / "undisturbed.txt").read_text("utf-8").splitlines())
+    assert killed == expected, f"MULLION_TEST_SEED={SEED}"
+    assert len(expected) > 10
+
+
+if __name__ == "__main__":
+    home = Path(sys.argv[1])
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC")
+    mullion.configure(builder).getOrCreate()
+    run_main(flow_of(Slowly(home / "in.txt", 10), home / "killed.txt"), recovery_config=RecoveryConfig(home / "state"))
