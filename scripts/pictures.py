@@ -47,6 +47,9 @@ PICTURES = {
         delay="0 minutes",
         options={"allowed_lateness": "15 minutes", "on_time": True, "late": "emit"},
     ),
+    "clocks": Picture(
+        ("10:05 AA", "10:35 UA", "11:30 AA", "11:50 AA"), Tumbling("1 hour"), options={"watermark": "per key"}
+    ),
     "sliding": Picture(("10:05 AA", "10:25 AA", "10:50 AA", "12:00 AA"), Sliding("1 hour", "20 minutes")),
     "sessions": Picture(
         ("10:00 AA", "10:15 AA", "11:10 AA", "10:05 UA", "10:50 UA", "12:30 AA"), Session("30 minutes")
