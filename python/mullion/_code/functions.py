@@ -17,7 +17,9 @@ from __future__ import annotations
 import ast
 import builtins
 import dis
+import functools
 import inspect
+import linecache
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType
@@ -44,6 +46,16 @@ class Source:
     def at(self, node: ast.AST) -> str:
         """A node's ``file:line``."""
         return f"{self.file}:{getattr(node, 'lineno', self.line)}"
+
+
+@final
+@dataclass(frozen=True)
+class LambdaSource:
+    """The definition of a lambda; lines are those of its ``file``."""
+
+    definition: ast.Lambda
+    file: str
+    line: int
 
 
 def plain(function: Any) -> FunctionType | None:
@@ -73,6 +85,60 @@ def source_of(function: Any) -> Source | None:
         return None
     ast.increment_lineno(found, line - 1 - nested)
     return Source(found, code.co_filename, line)
+
+
+def lambda_source_of(function: Any) -> LambdaSource | None:
+    """The source of a lambda; ``None`` for any other function, and where it is not surely found.
+
+    Several may be on a line, and a file may have changed since it was imported: it is the one whose place is that of
+    the code, in a file that gives this very code.
+    """
+    whole = plain(function)
+    if whole is None or whole.__code__.co_name != "<lambda>":
+        return None
+    code = whole.__code__
+    tree, codes = _compiled("".join(linecache.getlines(code.co_filename, whole.__globals__)))
+    if tree is None or code not in codes:
+        return None
+    found = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno and _span(node.body) == _span_of(code)
+    ]
+    if len(found) != 1 or parameters_of(found[0]) != list(code.co_varnames[: len(parameters_of(found[0]))]):
+        return None
+    return LambdaSource(found[0], code.co_filename, code.co_firstlineno)
+
+
+@functools.lru_cache(maxsize=32)
+def _compiled(text: str) -> tuple[ast.Module | None, frozenset[CodeType]]:
+    """A file's tree, and the code of all lambdas in it."""
+    try:
+        tree, whole = ast.parse(text), compile(text, "<source>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return None, frozenset()
+    found, left = [], [whole]
+    while left:
+        code = left.pop()
+        left += [held for held in code.co_consts if isinstance(held, CodeType)]
+        found += [code] if code.co_name == "<lambda>" else []
+    return tree, frozenset(found)
+
+
+def _span(node: ast.expr) -> tuple[int | None, ...]:
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
+
+
+def _span_of(code: CodeType) -> tuple[int | None, ...] | None:
+    """Where the value is that a lambda returns: all of its body."""
+    places = {place for place in code.co_positions() if place[0] is not None and place[2] != place[3]}
+    if any(None in place for place in places) or not places:
+        return None
+    start, end = (
+        min((line, column) for line, _, column, _ in places),
+        max((line, column) for _, line, _, column in places),
+    )
+    return start[0], end[0], start[1], end[1]
 
 
 def parameters_of(definition: Definition | ast.Lambda) -> list[str]:
@@ -154,9 +220,10 @@ def _bound_by(node: ast.AST) -> Iterator[str]:
         yield from node.names
 
 
-def taken(source: Source) -> Iterator[ast.Name]:
+def taken(source: Source | LambdaSource) -> Iterator[ast.Name]:
     """The names in a function's body, functions within it included, that are taken from around it, where they stand."""
-    yield from _taken(source.definition.body, _own(source.definition))
+    body = source.definition.body
+    yield from _taken(body if isinstance(body, list) else [body], _own(source.definition))
 
 
 def _own(node: ast.AST) -> set[str]:
@@ -220,11 +287,13 @@ def called(call: ast.Call) -> str:
 
 __all__ = [
     "Definition",
+    "LambdaSource",
     "Source",
     "bound_in",
     "called",
     "constant_of",
     "defaults_of",
+    "lambda_source_of",
     "names_in",
     "names_of",
     "parameters_of",

@@ -16,7 +16,6 @@ of another kind. Then Python gets all events that the agent has in that batch an
 from __future__ import annotations
 
 import json
-import math
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,30 +25,12 @@ from typing import Any, Final, final
 
 from pyspark.sql import types as T  # noqa: N812
 
+from mullion._code.jvm import PYTHONS, JvmWriter, Refused, constant
+from mullion._code.reader import parts_of
+from mullion._code.syntax import Call, Const, Dict, Expression, Field, If, Item, Let, Local, Operation, Statement, Text
 from mullion.faust import _parser
 from mullion.faust._seconds import length_us
-from mullion.faust._syntax import (
-    About,
-    Call,
-    Const,
-    Edge,
-    Emit,
-    Expression,
-    Field,
-    If,
-    Item,
-    Let,
-    Local,
-    Operation,
-    Print,
-    Read,
-    Reading,
-    Statement,
-    Text,
-    Update,
-    Value,
-)
-from mullion.faust._syntax import Record as Made
+from mullion.faust._syntax import About, Edge, Emit, Print, Read, Reading, Update, Value
 from mullion.faust.agents import Agent, Channel
 from mullion.faust.models import FieldDescriptor, Record
 from mullion.faust.tables.table import Table
@@ -67,8 +48,6 @@ _PLAIN: Final = (
     T.NullType,
 )
 _KINDS: Final[dict[Any, str]] = {int: "int", float: "float", str: "str", bool: "bool"}
-_PYTHONS: Final = frozenset(("**", "<<", ">>"))
-"""Operators whose results Python alone knows to the last digit, or can be too large."""
 _FORKS: Final = frozenset(("and", "or", "if"))
 _LONGEST_US: Final = 2**52
 
@@ -85,15 +64,6 @@ class Decided:
     tells: tuple[Print | Emit, ...] = ()
     group: Any = None
     tables: tuple[str, ...] = ()
-
-
-class _Refused(Exception):  # noqa: N818
-    """Something that only Python can run, and the line, where it is not the body's."""
-
-    def __init__(self, why: str, line: int | None = None) -> None:
-        super().__init__(why)
-        self.why = why
-        self.line = line
 
 
 def decide(
@@ -116,7 +86,7 @@ def decide(
         _require_own(agent, agents, reading.tables, reached)
         teller = _Teller(agent, reading, tables, columns)
         said = teller.said()
-    except _Refused as refused:
+    except Refused as refused:
         where = reading.where
         if refused.line is not None:
             where = f"{where.rpartition(':')[0]}:{refused.line}"
@@ -170,9 +140,9 @@ def _known(of: Expression, given: Iterator[Any]) -> Expression:
         return Call(of.name, tuple(_known(one, given) for one in of.arguments))
     if isinstance(of, Item):
         return Item(_known(of.of, given), _known(of.key, given))
-    if isinstance(of, Made):
+    if isinstance(of, Dict):
         keys = tuple(_known(one, given) for one in of.keys)
-        return Made(keys, tuple(_known(one, given) for one in of.values))
+        return Dict(keys, tuple(_known(one, given) for one in of.values))
     if isinstance(of, Text):
         return Text(tuple(_known(one, given) for one in of.parts), of.formats)
     return replace(of, of=_known(of.of, given)) if isinstance(of, Field) else of
@@ -182,12 +152,9 @@ def _unknown(of: Expression) -> Iterator[Expression]:
     """What only the operator knows of an expression, in the order of :func:`filled`."""
     if isinstance(of, (Read, Local, Edge)):
         yield of
-    elif is_dataclass(of):
-        for field in fields(of):
-            held = getattr(of, field.name)
-            for one in held if isinstance(held, tuple) else (held,):
-                if isinstance(one, typing.get_args(Expression)):
-                    yield from _unknown(one)
+    else:
+        for one in parts_of(of):
+            yield from _unknown(one)
 
 
 def _parts(of: Any) -> Iterator[Any]:
@@ -206,7 +173,7 @@ def _may_read(of: Print | Emit) -> bool:
     forks = any(
         part.sign in _FORKS
         if isinstance(part, Operation)
-        else isinstance(part, Made) and not all(isinstance(key, Const) for key in part.keys)
+        else isinstance(part, Dict) and not all(isinstance(key, Const) for key in part.keys)
         for part in parts
     )
     return forks and any(isinstance(part, Read) for part in parts)
@@ -220,7 +187,7 @@ def _require_own(
         shared = () if other is agent else reached(other)
         for name in tables:
             if shared is None or name in shared:
-                raise _Refused(f"the agent {other.name!r} may use the table {name!r} too")
+                raise Refused(f"the agent {other.name!r} may use the table {name!r} too")
 
 
 def _table(table: Table) -> dict[str, Any]:
@@ -231,7 +198,7 @@ def _table(table: Table) -> dict[str, Any]:
         "size": window._size_us,
         "step": window._step_us,
         "expires": window._expires_us,
-        "default": _constant(_parser.default_of(table)),
+        "default": constant(_parser.default_of(table)),
         "indexed": table.key_index,
         "tells": table.on_window_close is not None,
     }
@@ -252,40 +219,17 @@ class _Name(str):
     __slots__ = ()
 
 
-def _constant(value: Any) -> list[Any]:
-    if value is None:
-        return ["none"]
-    if isinstance(value, bool):
-        return ["bool", value]
-    if type(value) is int and -(2**63) <= value < 2**63:
-        return ["int", str(value)]
-    if type(value) is float and math.isfinite(value):
-        return ["float", repr(value)]
-    if type(value) is str and _is_text(value):
-        return ["text", value]
-    raise _Refused(f"the constant {value!r}")
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-class _Teller:
+class _Teller(JvmWriter):
     """Tells one body."""
 
     def __init__(
         self, agent: Agent, reading: Reading, tables: Mapping[str, Table], columns: T.StructType | None
     ) -> None:
+        super().__init__()
         self._agent = agent
         self._reading = reading
         self._tables = tables
         self._columns = columns
-        self._locals: list[str] = []
-        self._line: int | None = None
         self._asks = any(isinstance(part, Edge) for one in reading.statements for part in _parts(one))
         self.tells: list[Print | Emit] = []
         self._kind = agent.channel.value_type
@@ -293,21 +237,21 @@ class _Teller:
     def said(self) -> dict[str, Any]:
         """What the operator is told of the agent."""
         if self._agent.channel.key_type not in (None, str):
-            raise _Refused(f"keys of the topic {self._agent.channel.name!r} are read as {self._agent.channel.key_type}")
+            raise Refused(f"keys of the topic {self._agent.channel.name!r} are read as {self._agent.channel.key_type}")
         model = self._model()
         for name in self._reading.tables:
             self._require_short(name)
-        return {"model": model, "steps": self._block(self._reading.statements), "locals": len(self._locals)}
+        return {"model": model, "steps": self._block(self._reading.statements), "locals": len(self.locals)}
 
     def _require_short(self, name: str) -> None:
         window = self._tables[name].window
         assert isinstance(window, _Grid)
         if max(window._size_us, window._step_us, window._expires_us or 0) > _LONGEST_US:
-            raise _Refused(f"the table {name!r} has ranges of {window!r}, of more than a hundred years")
+            raise Refused(f"the table {name!r} has ranges of {window!r}, of more than a hundred years")
         try:
-            _constant(_parser.default_of(self._tables[name]))
-        except _Refused as refused:
-            raise _Refused(f"the default of the table {name!r} is {refused.why}") from None
+            constant(_parser.default_of(self._tables[name]))
+        except Refused as refused:
+            raise Refused(f"the default of the table {name!r} is {refused.why}") from None
 
     # -- the topic's values
 
@@ -319,25 +263,25 @@ class _Teller:
             return [{"name": "value", "kind": _KINDS[kind], "strict": True, "default": None}]
         if isinstance(kind, type) and issubclass(kind, Record):
             return [self._field(kind, name, one) for name, one in kind._fields.items()]
-        raise _Refused(f"values of the topic {self._agent.channel.name!r} are read as {kind}")
+        raise Refused(f"values of the topic {self._agent.channel.name!r} are read as {kind}")
 
     def _field(self, model: type[Record], name: str, field: FieldDescriptor) -> dict[str, Any]:
         own = ("__init__", "__post_init__", "__getattribute__", "_set")
         changed = [one for one in own if getattr(model, one) is not getattr(Record, one)]
         reading = model._options.reading
         if changed or reading.coercions or hasattr(model, "__getattr__"):
-            raise _Refused(f"{model.__name__} makes its values in its own way")
+            raise Refused(f"{model.__name__} makes its values in its own way")
         arms = [field.type]
         if typing.get_origin(field.type) in (typing.Union, types.UnionType):
             arms = [arm for arm in typing.get_args(field.type) if arm is not type(None)]
         if len(arms) != 1 or arms[0] not in _KINDS:
-            raise _Refused(f"{field.ident} is read as {getattr(field.type, '__name__', field.type)}")
+            raise Refused(f"{field.ident} is read as {getattr(field.type, '__name__', field.type)}")
         default = None
         if not field.required:
             try:
-                default = _constant(field.default)
-            except _Refused:
-                raise _Refused(f"the default of {field.ident} is {field.default!r}") from None
+                default = constant(field.default)
+            except Refused:
+                raise Refused(f"the default of {field.ident} is {field.default!r}") from None
         strict = reading.validation or reading.coerce
         return {"name": name, "kind": _KINDS[arms[0]], "strict": strict, "default": default}
 
@@ -345,7 +289,7 @@ class _Teller:
         if self._columns is not None:
             known = {field.name: field.dataType for field in self._columns}
             if name in known and not isinstance(known[name], _PLAIN):
-                raise _Refused(f"the field {name!r} is {known[name].simpleString()}", self._line)
+                raise Refused(f"the field {name!r} is {known[name].simpleString()}", self.line)
         return ["field", name]
 
     # -- statements
@@ -355,61 +299,49 @@ class _Teller:
 
     def _step(self, of: Statement) -> list[Any]:
         if isinstance(of, Update):
-            self._line = of.line
-            if of.sign in _PYTHONS:
-                raise _Refused(f"the operator '{of.sign}='", of.line)
-            return ["update", _Name(of.table), self._expression(of.key), of.sign, self._expression(of.value)]
+            self.line = of.line
+            if of.sign in PYTHONS:
+                raise Refused(f"the operator '{of.sign}='", of.line)
+            return ["update", _Name(of.table), self.expression(of.key), of.sign, self.expression(of.value)]
         if isinstance(of, If):
-            return ["if", self._expression(of.test), self._block(of.then), self._block(of.otherwise)]
+            return ["if", self.expression(of.test), self._block(of.then), self._block(of.otherwise)]
         if isinstance(of, Let):
-            value = self._expression(of.value)
-            if of.name not in self._locals:
-                self._locals.append(of.name)
-            return ["let", self._locals.index(of.name), value]
-        self._line = of.line
+            value = self.expression(of.value)
+            if of.name not in self.locals:
+                self.locals.append(of.name)
+            return ["let", self.locals.index(of.name), value]
+        self.line = of.line
         if self._agent.on_error != "stop":
-            raise _Refused("what it prints and yields is not undone where an event is put aside", of.line)
+            raise Refused("what it prints and yields is not undone where an event is put aside", of.line)
         if isinstance(of, Emit) and not all(isinstance(sink, (Channel, Agent)) for sink in self._agent.sinks):
-            raise _Refused("a sink is a function", of.line)
+            raise Refused("a sink is a function", of.line)
         if self._asks and _may_read(of):
-            raise _Refused("which table it was last in depends on what is printed or yielded here", of.line)
+            raise Refused("which table it was last in depends on what is printed or yielded here", of.line)
         self.tells.append(of)
         values = (of.value,) if isinstance(of, Emit) else of.values
-        return ["tell", len(self.tells) - 1, [self._expression(one) for value in values for one in _unknown(value)]]
+        return ["tell", len(self.tells) - 1, [self.expression(one) for value in values for one in _unknown(value)]]
 
     # -- expressions
 
-    def _expression(self, of: Expression) -> list[Any]:
-        if isinstance(of, Const):
-            try:
-                return _constant(of.value)
-            except _Refused as refused:
-                raise _Refused(refused.why, self._line) from None
+    def other(self, of: Expression) -> list[Any]:
+        """What is of the event or of a table."""
         if isinstance(of, Value):
             if self._kind in _KINDS or (self._kind is None and self._is_scalar()):
                 return ["value"]
-            raise _Refused("it uses the event's value as a whole", self._line)
+            raise Refused("it uses the event's value as a whole", self.line)
         if isinstance(of, Item):
             if isinstance(of.of, Value) and isinstance(of.key, Const) and type(of.key.value) is str and self._is_dict():
                 return self._item(of.key.value)
-            raise _Refused("it uses an item of something other than the event", self._line)
+            raise Refused("it uses an item of something other than the event", self.line)
         if isinstance(of, Field):
             return self._attribute(of)
         if isinstance(of, About):
             return self._about(of)
-        if isinstance(of, Local):
-            return ["local", self._locals.index(of.name)]
-        if isinstance(of, Call):
-            return ["call", of.name, *(self._expression(one) for one in of.arguments)]
         if isinstance(of, Read):
             return self._read(of)
         if isinstance(of, Edge):
             return ["range", of.which]
-        if isinstance(of, (Made, Text)):
-            raise _Refused("it computes with a dict or a text that it makes", self._line)
-        if of.sign in _PYTHONS:
-            raise _Refused(f"the operator {of.sign!r}", self._line)
-        return [of.sign, *(self._expression(one) for one in of.operands)]
+        return super().other(of)
 
     def _is_dict(self) -> bool:
         return self._kind is dict or self._kind == dict[str, Any] or (self._kind is None and not self._is_scalar())
@@ -421,7 +353,7 @@ class _Teller:
         kind = self._kind
         if isinstance(of.of, Value) and isinstance(kind, type) and issubclass(kind, Record) and of.name in kind._fields:
             return self._item(of.name)
-        raise _Refused(f"it uses an attribute of something other than a record: {of.name}", self._line)
+        raise Refused(f"it uses an attribute of something other than a record: {of.name}", self.line)
 
     def _about(self, of: About) -> list[Any]:
         group = self._reading.group
@@ -431,15 +363,15 @@ class _Teller:
             return ["key"]
         name = group.key.field if isinstance(group.key, FieldDescriptor) else group.key
         if not isinstance(name, str):
-            raise _Refused("the key is what a function makes of an event", self._line)
+            raise Refused("the key is what a function makes of an event", self.line)
         return self._item(name)
 
     def _read(self, of: Read) -> list[Any]:
         ago = 0
         if of.ago is not None:
             if not isinstance(of.ago, Const) or not isinstance(of.ago.value, (int, float, timedelta)):
-                raise _Refused("how long ago a table is read is not known when the program starts", self._line)
+                raise Refused("how long ago a table is read is not known when the program starts", self.line)
             ago = length_us(of.ago.value, "d")
         if abs(ago) > _LONGEST_US:
-            raise _Refused("a table is read more than a hundred years ago", self._line)
-        return ["read", _Name(of.table), self._expression(of.key), "now" if of.how == "now" else "event", ago]
+            raise Refused("a table is read more than a hundred years ago", self.line)
+        return ["read", _Name(of.table), self.expression(of.key), "now" if of.how == "now" else "event", ago]

@@ -1,20 +1,10 @@
 """The operators of ``table[key] += value`` and its like, by the names that are kept in state."""
 
-import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-NAMED: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
-    "&": operator.and_,
-    "^": operator.xor,
-    "|": operator.or_,
+from mullion._code.evaluate import SIGNS
+
+NAMED: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    sign: SIGNS[sign] for sign in ("+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "^", "|")
 }

@@ -1,0 +1,82 @@
+"""Expressions as JSON for the JVM: lists that begin with what is to be done, which it does without Python.
+
+::
+
+    e["n"] + 1        ["+", ["field", "n"], ["int", "1"]]
+
+What the JVM gives is exact or refused. So what only Python knows to the last digit is :class:`Refused` here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from mullion._code.syntax import Call, Const, Dict, Expression, Local, Operation, Text
+
+PYTHONS: Final = frozenset(("**", "<<", ">>"))
+"""Operators whose results Python alone knows to the last digit, or can be too large."""
+
+
+class Refused(Exception):  # noqa: N818
+    """Something that only Python can run, and the line, where it is not the body's."""
+
+    def __init__(self, why: str, line: int | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.line = line
+
+
+def constant(value: Any) -> list[Any]:
+    """A value that is known; :class:`Refused` where the JVM has none that is the same."""
+    if value is None:
+        return ["none"]
+    if isinstance(value, bool):
+        return ["bool", value]
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return ["int", str(value)]
+    if type(value) is float and math.isfinite(value):
+        return ["float", repr(value)]
+    if type(value) is str and _is_text(value):
+        return ["text", value]
+    raise Refused(f"the constant {value!r}")
+
+
+class JvmWriter:
+    """Writes expressions; a door adds those that it has of its own, and where the values come from."""
+
+    def __init__(self) -> None:
+        self.locals: list[str] = []
+        self.line: int | None = None
+
+    def expression(self, of: Expression) -> list[Any]:
+        """An expression as the JVM is told of it."""
+        match of:
+            case Const():
+                try:
+                    return constant(of.value)
+                except Refused as refused:
+                    raise Refused(refused.why, self.line) from None
+            case Local():
+                return ["local", self.locals.index(of.name)]
+            case Call():
+                return ["call", of.name, *(self.expression(one) for one in of.arguments)]
+            case Dict() | Text():
+                raise Refused("it computes with a dict or a text that it makes", self.line)
+            case Operation():
+                if of.sign in PYTHONS:
+                    raise Refused(f"the operator {of.sign!r}", self.line)
+                return [of.sign, *(self.expression(one) for one in of.operands)]
+        return self.other(of)
+
+    def other(self, of: Expression) -> list[Any]:
+        """An expression that is not known here."""
+        raise Refused(f"a {type(of).__name__}", self.line)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,201 @@
+"""What a function of a user's says, once it is read: expressions over what it is given, and the statements around them.
+
+::
+
+    lambda acc, x: (acc[0] + x["n"], acc[1] + 1)
+
+    Tuple((Operation("+", (Item(Argument("acc"), Const(0)), Item(Argument("x"), Const("n")))),
+           Operation("+", (Item(Argument("acc"), Const(1)), Const(1)))))
+
+A door may have expressions and statements of its own beside these, as the tables of ``mullion.faust._syntax``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+# The functions that an expression may call, by name.
+CALLS: Final[dict[str, Callable[..., Any]]] = {
+    "abs": abs,
+    "len": len,
+    "min": min,
+    "max": max,
+    "int": int,
+    "float": float,
+    "str": str,
+    "bool": bool,
+    "round": round,
+}
+
+
+class Expression:
+    """A value, by what it is computed from. Computing it changes nothing."""
+
+
+class Statement:
+    """Something that is done."""
+
+
+# -- expressions
+
+
+@final
+@dataclass(frozen=True)
+class Argument(Expression):
+    """What a parameter is given."""
+
+    name: str
+
+
+@final
+@dataclass(frozen=True)
+class Const(Expression):
+    """What is known when the program starts."""
+
+    value: Any
+
+
+@final
+@dataclass(frozen=True)
+class Local(Expression):
+    """A variable of the body."""
+
+    name: str
+
+
+@final
+@dataclass(frozen=True)
+class Field(Expression):
+    """An attribute, such as a record's field."""
+
+    of: Expression
+    name: str
+
+
+@final
+@dataclass(frozen=True)
+class Item(Expression):
+    """An item of a dict, a tuple or a list."""
+
+    of: Expression
+    key: Expression
+
+
+@final
+@dataclass(frozen=True)
+class Get(Expression):
+    """``of.get(key, default)`` of a dict."""
+
+    of: Expression
+    key: Expression
+    default: Expression
+
+
+@final
+@dataclass(frozen=True)
+class Operation(Expression):
+    """An operator over operands, by its sign: arithmetic, comparison, ``not``, ``and``, ``or``, ``if``."""
+
+    sign: str
+    operands: tuple[Expression, ...]
+
+
+@final
+@dataclass(frozen=True)
+class Call(Expression):
+    """A function that is known, one of :data:`CALLS`."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+
+
+@final
+@dataclass(frozen=True)
+class Tuple(Expression):
+    """A tuple that is made: ``(a, b)``."""
+
+    items: tuple[Expression, ...]
+
+
+@final
+@dataclass(frozen=True)
+class List(Expression):
+    """A list that is made: ``[a, b]``."""
+
+    items: tuple[Expression, ...]
+
+
+@final
+@dataclass(frozen=True)
+class Dict(Expression):
+    """A dict that is made: ``{"page": page}``."""
+
+    keys: tuple[Expression, ...]
+    values: tuple[Expression, ...]
+
+
+@final
+@dataclass(frozen=True)
+class Text(Expression):
+    """A text that is made: ``f"{page}: {n:.1f}"``, each part with its format."""
+
+    parts: tuple[Expression, ...]
+    formats: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True)
+class Where(Expression):
+    """``of``, where the variable ``name`` is ``value``, which is computed first."""
+
+    name: str
+    value: Expression
+    of: Expression
+
+
+@final
+@dataclass(frozen=True)
+class Replaced(Expression):
+    """A dict or a list with another item: what is left of ``of`` after ``of[key] = value``."""
+
+    of: Expression
+    key: Expression
+    value: Expression
+
+
+@final
+@dataclass(frozen=True)
+class Function:
+    """A function that only computes: its parameters, and what it returns.
+
+    ``changes``: the parameters whose dicts or lists it changes; what is left of each, if it is returned, is what
+    :class:`Replaced` says.
+    """
+
+    parameters: tuple[str, ...]
+    result: Expression
+    changes: frozenset[str] = frozenset()
+
+
+# -- statements
+
+
+@final
+@dataclass(frozen=True)
+class If(Statement):
+    """One way or the other."""
+
+    test: Expression
+    then: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...]
+
+
+@final
+@dataclass(frozen=True)
+class Let(Statement):
+    """Sets a variable, which is known until the call is over."""
+
+    name: str
+    value: Expression
