@@ -136,7 +136,7 @@ def test_what_is_read_is_a_small_tree() -> None:
         (
             Let("k", Item(Value(), Const("k"))),
             If(
-                found.statements[1].test,  # type: ignore[union-attr]
+                found.statements[1].test,  # type: ignore[attr-defined]
                 (
                     Update("views", Local("k"), "+", Const(2), 6),
                     Update("hops", Local("k"), "", Const(0), 7),

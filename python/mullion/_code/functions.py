@@ -13,6 +13,7 @@ what is within them runs at all.
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import builtins
@@ -20,6 +21,7 @@ import dis
 import functools
 import inspect
 import linecache
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType
@@ -97,7 +99,8 @@ def lambda_source_of(function: Any) -> LambdaSource | None:
     if whole is None or whole.__code__.co_name != "<lambda>":
         return None
     code = whole.__code__
-    tree, codes = _compiled("".join(linecache.getlines(code.co_filename, whole.__globals__)))
+    text = "".join(linecache.getlines(code.co_filename, whole.__globals__))
+    tree, codes = _compiled(text, code.co_flags & _FUTURE)
     if tree is None or code not in codes:
         return None
     found = [
@@ -110,11 +113,16 @@ def lambda_source_of(function: Any) -> LambdaSource | None:
     return LambdaSource(found[0], code.co_filename, code.co_firstlineno)
 
 
+_FUTURE: Final = functools.reduce(
+    operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+)
+
+
 @functools.lru_cache(maxsize=32)
-def _compiled(text: str) -> tuple[ast.Module | None, frozenset[CodeType]]:
+def _compiled(text: str, future: int) -> tuple[ast.Module | None, frozenset[CodeType]]:
     """A file's tree, and the code of all lambdas in it."""
     try:
-        tree, whole = ast.parse(text), compile(text, "<source>", "exec", dont_inherit=True)
+        tree, whole = ast.parse(text), compile(text, "<source>", "exec", future, dont_inherit=True)
     except (SyntaxError, ValueError):
         return None, frozenset()
     found, left = [], [whole]

@@ -12,19 +12,10 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from mullion._code.syntax import Call, Const, Dict, Expression, Local, Operation, Text
+from mullion._code.syntax import Call, Const, Dict, Expression, Local, Operation, Refused, Text, is_text
 
 PYTHONS: Final = frozenset(("**", "<<", ">>"))
 """Operators whose results Python alone knows to the last digit, or can be too large."""
-
-
-class Refused(Exception):  # noqa: N818
-    """Something that only Python can run, and the line, where it is not the body's."""
-
-    def __init__(self, why: str, line: int | None = None) -> None:
-        super().__init__(why)
-        self.why = why
-        self.line = line
 
 
 def constant(value: Any) -> list[Any]:
@@ -37,7 +28,7 @@ def constant(value: Any) -> list[Any]:
         return ["int", str(value)]
     if type(value) is float and math.isfinite(value):
         return ["float", repr(value)]
-    if type(value) is str and _is_text(value):
+    if type(value) is str and is_text(value):
         return ["text", value]
     raise Refused(f"the constant {value!r}")
 
@@ -72,11 +63,3 @@ class JvmWriter:
     def other(self, of: Expression) -> list[Any]:
         """An expression that is not known here."""
         raise Refused(f"a {type(of).__name__}", self.line)
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

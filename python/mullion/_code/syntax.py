@@ -38,6 +38,24 @@ class Statement:
     """Something that is done."""
 
 
+class Refused(Exception):  # noqa: N818
+    """An expression that only Python can compute: why, and the line, where that is known."""
+
+    def __init__(self, why: str, line: int | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.line = line
+
+
+def is_text(value: str) -> bool:
+    """Whether UTF-8 has a text: half of a surrogate pair it has not."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 # -- expressions
 
 

@@ -25,9 +25,23 @@ from typing import Any, Final, final
 
 from pyspark.sql import types as T  # noqa: N812
 
-from mullion._code.jvm import PYTHONS, JvmWriter, Refused, constant
+from mullion._code.jvm import PYTHONS, JvmWriter, constant
 from mullion._code.reader import parts_of
-from mullion._code.syntax import Call, Const, Dict, Expression, Field, If, Item, Let, Local, Operation, Statement, Text
+from mullion._code.syntax import (
+    Call,
+    Const,
+    Dict,
+    Expression,
+    Field,
+    If,
+    Item,
+    Let,
+    Local,
+    Operation,
+    Refused,
+    Statement,
+    Text,
+)
 from mullion.faust import _parser
 from mullion.faust._seconds import length_us
 from mullion.faust._syntax import About, Edge, Emit, Print, Read, Reading, Update, Value
@@ -310,6 +324,7 @@ class _Teller(JvmWriter):
             if of.name not in self.locals:
                 self.locals.append(of.name)
             return ["let", self.locals.index(of.name), value]
+        assert isinstance(of, (Print, Emit))
         self.line = of.line
         if self._agent.on_error != "stop":
             raise Refused("what it prints and yields is not undone where an event is put aside", of.line)
