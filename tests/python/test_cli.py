@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.cloudpickle import register_pickle_by_value
 
+import mullion
 from mullion import topics
 from mullion._programs import cli as _cli
 from mullion._programs.report import where_of
@@ -87,6 +88,39 @@ def test_a_command_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[st
             _cli.main(line.split())
         assert refused.value.code == _cli.REFUSED
     assert "usage: mullion" in capsys.readouterr().err
+
+
+def test_a_door_says_itself_which_commands_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = tmp_path / "trial"
+    door.mkdir()
+    (door / "__init__.py").touch()
+    (door / "_commands.py").write_text(
+        """
+from mullion._programs.commands import Command
+from mullion.errors import InvalidArgumentError, QueryFailedError
+
+def prepare(options):
+    if options.count > 3:
+        raise InvalidArgumentError("too many")
+    def run():
+        if options.count == 3:
+            raise QueryFailedError("it failed")
+        print("ran", options.count)
+    return run
+
+COMMANDS = [Command("go", "go so many times", lambda parser: parser.add_argument("count", type=int), prepare)]
+"""
+    )
+    monkeypatch.setattr(mullion, "__path__", [*mullion.__path__, str(tmp_path)])
+    assert _cli.doors() == [*_cli.doors()[:-1], "trial"]
+    assert {"faust", "turbine"} < set(_cli.doors())
+    assert [_cli.main(["trial", "go", count]) for count in "234"] == [0, _cli.FAILED, _cli.REFUSED]
+    assert capsys.readouterr() == ("ran 2\n", "mullion: it failed\nmullion: too many\n")
+    with pytest.raises(SystemExit):
+        _cli.main(["--help"])
+    assert "programs written with mullion.trial" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("spark")

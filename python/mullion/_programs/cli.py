@@ -8,18 +8,22 @@
 
     mullion faust worker -A module:app    as Faust's own command has it; and explain, and tables
     mullion kx run module:app             run its pipelines; and explain, and windows
+
+Which doors there are, and which commands they have, the doors say: see :mod:`mullion._programs.commands`.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
+import pkgutil
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Sequence
+from importlib.util import find_spec
 
-from mullion._programs.app import App
-from mullion._programs.loading import load
+import mullion
+from mullion._programs.commands import Command
 from mullion._version import __version__
 from mullion.errors import MullionError
 
@@ -29,87 +33,49 @@ FAILED, REFUSED = 1, 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; gives the exit code."""
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    options = _parser(given).parse_args(given)
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    command: Command = options.chosen
     try:
-        app = load(options.app, options.api)
+        run = command.prepare(options)
     except MullionError as refused:
         print(f"mullion: {refused}", file=sys.stderr)  # noqa: T201
         return REFUSED
     try:
-        options.action(app, options.until)
+        run()
     except MullionError as failed:
         print(f"mullion: {failed}", file=sys.stderr)  # noqa: T201
         return FAILED
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def doors() -> list[str]:
+    """The packages of Mullion that have commands."""
+    packages = [one.name for one in pkgutil.iter_modules(mullion.__path__) if one.ispkg and one.name[0] != "_"]
+    return [name for name in packages if _has_commands(name)]
+
+
+def _has_commands(door: str) -> bool:
+    # Of a package within mullion, which is imported already; the door itself is not.
+    spec = find_spec(f"mullion.{door}")
+    folders = [] if spec is None else spec.submodule_search_locations or []
+    return any(one.name == "_commands" for one in pkgutil.iter_modules(folders))
+
+
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mullion", description="Runs and explains programs over topics.")
     parser.add_argument("--version", action="version", version=f"mullion {__version__}")
     apis = parser.add_subparsers(dest="api", metavar="API", required=True)
-    turbine = _api(apis, "turbine")
-    _until(_command(turbine, "run", "run it until it is stopped, by SIGINT or SIGTERM", _run))
-    _command(turbine, "explain", "show which parts run in the JVM and which in Python, and why", _explain)
-    _command(turbine, "windows", "list its windows, and what is open in them", _windows)
-    faust = _api(apis, "faust")
-    worker = _command(faust, "worker", "run it until it is stopped, by SIGINT or SIGTERM", _run, "-A", "--app")
-    worker.add_argument(
-        "-l", "--loglevel", help="as Faust's own command takes it; Spark's own settings say what is logged"
-    )
-    _until(worker)
-    _command(faust, "explain", "show which agents run in the JVM and which in Python, and why", _explain, "-A", "--app")
-    _command(faust, "tables", "list its tables and agents, and which have state", _windows, "-A", "--app")
-    kx = _api(apis, "kx")
-    run = _command(kx, "run", "run its pipelines until they end or are stopped, by SIGINT or SIGTERM", _run)
-    run.add_argument(
-        "--until",
-        choices=["drained", "end"],
-        help="process what is there and end, closing only what the clock closes, or all windows",
-    )
-    _command(kx, "explain", "show which operators run in the JVM and which in Python, and why", _explain)
-    _command(kx, "windows", "list its windows and writers, and which have state", _windows)
+    asked = next((one for one in arguments if not one.startswith("-")), None)
+    for door in doors():
+        api = apis.add_parser(door, help=f"programs written with mullion.{door}")
+        if door == asked:
+            commands = api.add_subparsers(dest="command", metavar="COMMAND", required=True)
+            for command in importlib.import_module(f"mullion.{door}._commands").COMMANDS:
+                of_command = commands.add_parser(
+                    command.name, help=command.text, description=f"{command.text[0].upper()}{command.text[1:]}."
+                )
+                command.arguments(of_command)
+                of_command.set_defaults(chosen=command)
     return parser
-
-
-_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
-
-def _api(apis: _Commands, name: str) -> _Commands:
-    api = apis.add_parser(name, help=f"programs written with mullion.{name}")
-    return api.add_subparsers(dest="command", metavar="COMMAND", required=True)
-
-
-def _command(
-    commands: _Commands,
-    name: str,
-    text: str,
-    action: Callable[[App, Literal["drained"] | None], None],
-    *flags: str,
-) -> argparse.ArgumentParser:
-    """A command on an App, which is its argument, or where there are ``flags``, the value of these."""
-    command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-    required: dict[str, Any] = {"required": True} if flags else {}
-    command.add_argument(
-        *(flags or ("app",)), metavar="module:app", help="the App, as in examples.revenue:app", **required
-    )
-    command.set_defaults(action=action, until=None)
-    return command
-
-
-def _until(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--until", choices=["drained"], help="process what is there and end, closing only what the clock closes"
-    )
-
-
-def _run(app: App, until: Literal["drained"] | None) -> None:
-    app.run(until)
-
-
-def _explain(app: App, _until: object) -> None:
-    print(app.explain())  # noqa: T201
-
-
-def _windows(app: App, _until: object) -> None:
-    print(app.windows())  # noqa: T201
