@@ -1,4 +1,4 @@
-"""A program over topics: where they are, where its state is, its clock and its session."""
+"""A program: where its topics are, where its state is, its clock and its session."""
 
 from __future__ import annotations
 

@@ -1,24 +1,29 @@
-"""What a program asks the run loop to run: one streaming query each."""
+"""What a program asks the run loop to run: one streaming query each, from sources to a sink."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
+
+from mullion._programs.sinks import Sink, TopicSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from mullion._programs.app import App
+    from mullion._programs.sources import Source
     from mullion.topics import Publisher
 
 
 @final
 @dataclass(frozen=True)
 class Job:
-    """A query that reads topics and publishes to topics, with a checkpoint under its name.
+    """A query with a checkpoint under its name.
 
-    ``build`` makes the stream of what is to be published: rows :data:`mullion.topics.OUTPUTS`. It is called at each
-    start of the query, and asks the App for its topics (``App.stream``). ``reads`` and ``publishes`` are topics.
+    ``build`` makes the stream of what the sink takes: of topics, rows :data:`mullion.topics.OUTPUTS`. It is called at
+    each start of the query, and asks the App for its topics (``App.stream``). ``reads`` and ``publishes`` are the
+    topics by which jobs of one program wake each other up; one that has other sources and sinks leaves them empty.
     """
 
     name: str
@@ -34,3 +39,13 @@ class Job:
 
     in_memory: bool = False
     """Whether its state is in memory: it is written down where the query ends, and made again where it is lost."""
+
+    sink: Sink = field(default_factory=TopicSink)
+    """What takes its batches."""
+
+
+def job_of(
+    app: App, name: str, source: Source, sink: Sink, rows: Callable[[DataFrame], DataFrame] = lambda rows: rows
+) -> Job:
+    """The job that gives what ``rows`` makes of a source's rows to a sink."""
+    return Job(name, source.reads, sink.publishes, lambda spark: rows(source.stream(app, name, spark)), sink=sink)

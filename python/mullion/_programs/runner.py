@@ -53,7 +53,7 @@ class Query:
     def __init__(self, app: App, job: Job, *, drain: bool) -> None:
         self.job = job
         self.error: BaseException | None = None
-        self._publisher = app.broker.publisher(app.clock)
+        self._publisher = job.sink.publisher(app)
         self._app = app
         self._drain = drain
         self._lease = app.checkpoint.absolute() / "_running" / f"{folder_name(job.name)}.lock"
