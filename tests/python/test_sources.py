@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -17,6 +19,9 @@ from mullion._programs.jobs import Job, job_of
 from mullion._programs.report import Part
 from mullion._programs.sinks import CallbackSink, Sink, TopicSink
 from mullion._programs.sources import FrameSource, RowsSource, Source, TopicSource
+
+# Workers do not have the folder of the tests on their path.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 
 class Piped(App):
@@ -60,8 +65,8 @@ def test_rows_of_an_iterable_go_through_once_and_on_after_a_restart(spark: Spark
         app.pipe(RowsSource("numbers", lambda rows=rows: rows, batch=2), CallbackSink(collected))  # type: ignore[misc]
         app.run(until="drained")
         assert collected.rows == numbers
+    app.pipe(RowsSource("none", list), CallbackSink(collected))
     with pytest.raises(InvalidArgumentError, match="The source 'none' of the job 'pipe' has no rows"):
-        app.pipe(RowsSource("none", list), CallbackSink(collected))
         app.run(until="drained")
 
 

@@ -49,8 +49,8 @@ from mullion._code.syntax import (
     Text,
     Tuple,
     Where,
-    is_text,
 )
+from mullion._codec.json import is_text
 
 Kind: TypeAlias = Literal["int", "float", "bool", "str", "time", "length", "none"]
 

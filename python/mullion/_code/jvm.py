@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from mullion._code.syntax import Call, Const, Dict, Expression, Local, Operation, Refused, Text, is_text
+from mullion._code.syntax import Call, Const, Dict, Expression, Local, Operation, Refused, Text
+from mullion._codec.json import is_text
 
 PYTHONS: Final = frozenset(("**", "<<", ">>"))
 """Operators whose results Python alone knows to the last digit, or can be too large."""

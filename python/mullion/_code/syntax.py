@@ -47,15 +47,6 @@ class Refused(Exception):  # noqa: N818
         self.line = line
 
 
-def is_text(value: str) -> bool:
-    """Whether UTF-8 has a text: half of a surrogate pair it has not."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 # -- expressions
 
 

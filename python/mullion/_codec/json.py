@@ -1,19 +1,36 @@
-"""What Python values are in JSON: records, dates, decimals and their like in, plain values out."""
+"""Plain values and their texts, in JSON.
+
+Out go any values of a program's (:func:`plain`: records, dates, decimals and their like), or plain values as they are
+(:func:`text_of`). In comes what others wrote, be it what it may.
+
+Two readers have one idea of what JSON is: :func:`read` here, and ``JsonText`` in the JVM for streams. A text is one
+value of RFC 8259 in UTF-8, with nothing before or after it but space; floats may also be ``NaN``, ``Infinity`` and
+``-Infinity``. Of two fields of one name the last counts.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
 import math
+import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from mullion.errors import InvalidArgumentError
+
+MOST_DIGITS: Final = 1000
+"""How many characters a number may have."""
+
+MOST_DEPTH: Final = 100
+"""How many lists and records may be in one another: more of them there is no room for on the stack."""
+
+NESTED: Final = (dict, list, tuple, set, frozenset)
 
 
 def plain(value: Any, path: str = "value") -> Any:
@@ -71,3 +88,81 @@ def _name(key: Any, path: str) -> str:
     raise InvalidArgumentError(
         f"{path} has the key {key!r} ({type(key).__name__}), and JSON's keys are text. Use text for it."
     )
+
+
+# -- texts
+
+
+def text_of(value: Any) -> str:
+    """A value as JSON, in text that UTF-8 has. Raises :class:`ValueError` for what nobody could read again."""
+    if is_deep(value, MOST_DEPTH):
+        raise ValueError(f"it has more than {MOST_DEPTH} lists and records in one another")
+    text = json.dumps(value, ensure_ascii=False)
+    # Half of a surrogate pair has a place in escapes alone.
+    return text if is_text(text) else json.dumps(value)
+
+
+def read(value: bytes | None, *, exact: bool = False) -> Any:
+    """What a value holds; raises :class:`ValueError` where that is no JSON.
+
+    With ``exact``, ints beyond 64 bits are decimals.
+    """
+    if value is None:
+        return None
+    text = value.decode("utf-8")
+    try:
+        large = exact and _LARGE.search(text)
+        found = (_EXACT if large else _PLAIN if len(text) <= MOST_DIGITS else _CHECKED).decode(text)
+    except RecursionError:
+        raise ValueError(f"it is nested more than {MOST_DEPTH} deep") from None
+    if text.count("[") + text.count("{") > MOST_DEPTH and is_deep(found, MOST_DEPTH):
+        raise ValueError(f"it is nested more than {MOST_DEPTH} deep")
+    if "\\u" in text:
+        # Half of a surrogate pair is no text.
+        json.dumps(found, ensure_ascii=False).encode("utf-8")
+    return found
+
+
+def _int(digits: str) -> int:
+    return int(_number(digits))
+
+
+def _exact_int(digits: str) -> int | Decimal:
+    number = _int(digits)
+    return number if -(2**63) <= number < 2**63 else Decimal(number)
+
+
+def _number(digits: str) -> str:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"it has a number of more than {MOST_DIGITS} digits")
+    return digits
+
+
+_LARGE = re.compile(r"\d{19}")
+_PLAIN = json.JSONDecoder()
+_CHECKED = json.JSONDecoder(parse_int=_int, parse_float=lambda digits: float(_number(digits)))
+_EXACT = json.JSONDecoder(parse_int=_exact_int, parse_float=lambda digits: float(_number(digits)))
+
+
+def is_deep(value: Any, most: int) -> bool:
+    """Whether a value has more than so many lists and records in one another."""
+    level = [value] if isinstance(value, NESTED) else []
+    for _ in range(most):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, NESTED)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def is_text(value: str) -> bool:
+    """Whether UTF-8 has a text: half of a surrogate pair it has not."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

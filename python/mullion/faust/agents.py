@@ -7,14 +7,13 @@ from collections.abc import Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, final
 
-from mullion._codec.json import plain
+from mullion._codec.json import plain, text_of
 from mullion.errors import InvalidArgumentError
 from mullion.faust._context import Sent, context, current_event
 from mullion.faust._fields import Reading, ValidationError, reader_of
 from mullion.faust._seconds import seconds, time_us
 from mullion.faust._unsupported import reply
 from mullion.faust.streams import Stream
-from mullion.topics._json_rows import text_of
 
 OnError: TypeAlias = Literal["stop", "dead_letter"]
 

@@ -1,9 +1,4 @@
-"""Values as JSON and back: how topics of Kafka hold them.
-
-Two readers have one idea of what JSON is: :func:`read` here, and ``JsonText`` in the JVM for streams. A text is one
-value of RFC 8259 in UTF-8, with nothing before or after it but space; floats may also be ``NaN``, ``Infinity`` and
-``-Infinity``. Of two fields of one name the last counts.
-"""
+"""Rows as JSON: how topics of Kafka hold them. What reads it is :func:`mullion._codec.json.read`."""
 
 from __future__ import annotations
 
@@ -11,17 +6,13 @@ import base64
 import datetime
 import decimal
 import json
-import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from mullion.errors import InvalidArgumentError
-from mullion.topics._records import MOST_DEPTH, VALUE, is_deep
-
-MOST_DIGITS = 1000
-"""How many characters a number may have."""
+from mullion.topics._records import VALUE
 
 _Convert: TypeAlias = Callable[[Any], Any]
 
@@ -42,48 +33,6 @@ def written(values: pa.Table) -> list[bytes]:
         rows = [row[VALUE] for row in rows]
     text = _text if _has_decimals(pa.struct(list(values.schema))) else _dumps
     return [text(row).encode() for row in rows]
-
-
-def read(value: bytes | None, *, exact: bool = False) -> Any:
-    """What a value holds; raises :class:`ValueError` where that is no JSON.
-
-    With ``exact``, ints beyond 64 bits are decimals.
-    """
-    if value is None:
-        return None
-    text = value.decode("utf-8")
-    try:
-        large = exact and _LARGE.search(text)
-        found = (_EXACT if large else _PLAIN if len(text) <= MOST_DIGITS else _CHECKED).decode(text)
-    except RecursionError:
-        raise ValueError(f"it is nested more than {MOST_DEPTH} deep") from None
-    if text.count("[") + text.count("{") > MOST_DEPTH and is_deep(found, MOST_DEPTH):
-        raise ValueError(f"it is nested more than {MOST_DEPTH} deep")
-    if "\\u" in text:
-        # Half of a surrogate pair is no text.
-        _dumps(found).encode("utf-8")
-    return found
-
-
-def _int(digits: str) -> int:
-    return int(_number(digits))
-
-
-def _exact_int(digits: str) -> int | decimal.Decimal:
-    number = _int(digits)
-    return number if -(2**63) <= number < 2**63 else decimal.Decimal(number)
-
-
-def _number(digits: str) -> str:
-    if len(digits) > MOST_DIGITS:
-        raise ValueError(f"it has a number of more than {MOST_DIGITS} digits")
-    return digits
-
-
-_LARGE = re.compile(r"\d{19}")
-_PLAIN = json.JSONDecoder()
-_CHECKED = json.JSONDecoder(parse_int=_int, parse_float=lambda digits: float(_number(digits)))
-_EXACT = json.JSONDecoder(parse_int=_exact_int, parse_float=lambda digits: float(_number(digits)))
 
 
 def _dumps(value: Any) -> str:

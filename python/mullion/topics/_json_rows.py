@@ -21,8 +21,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyspark.sql.types as T
 
+from mullion._codec.json import is_deep, is_text, text_of
 from mullion.topics import _types
-from mullion.topics._records import DEEPEST, MOST_DEPTH, RESERVED, TEXT, VALUE, is_deep
+from mullion.topics._records import DEEPEST, RESERVED, TEXT, VALUE
 
 _MARK: Final = b"mullion.json"
 _RECORDS, _VALUES, _TEXTS = b"records", b"values", b"texts"
@@ -31,19 +32,6 @@ _NESTED: Final = (list, dict)
 
 class InexactError(Exception):
     """Values of which no column holds each as it is."""
-
-
-def text_of(value: Any) -> str:
-    """A value as JSON, in text that UTF-8 has. Raises :class:`ValueError` for what nobody could read again."""
-    if is_deep(value, MOST_DEPTH):
-        raise ValueError(f"it has more than {MOST_DEPTH} lists and records in one another")
-    text = json.dumps(value, ensure_ascii=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        # Half of a surrogate pair has a place in escapes alone.
-        return json.dumps(value)
-    return text
 
 
 def texts(values: Sequence[Any]) -> pa.RecordBatch:
@@ -92,7 +80,7 @@ def texts_in(batch: pa.RecordBatch) -> list[str]:
 def is_column(name: str) -> bool:
     """Whether a field may have a column of its name."""
     # A zero character at the beginning is a mark of the topics' own.
-    return bool(name) and "\n" not in name and name[0] != "\0" and name not in RESERVED and _is_text(name)
+    return bool(name) and "\n" not in name and name[0] != "\0" and name not in RESERVED and is_text(name)
 
 
 def exact_kind(values: Sequence[Any]) -> T.DataType:
@@ -110,7 +98,7 @@ def exact_kind(values: Sequence[Any]) -> T.DataType:
         return _exact_struct([value for value in values if value is not None])
     if kind is int and any(value is not None and not -(2**63) <= value < 2**63 for value in values):
         raise InexactError
-    if kind is str and not all(value is None or value.isascii() or _is_text(value) for value in values):
+    if kind is str and not all(value is None or value.isascii() or is_text(value) for value in values):
         raise InexactError
     return _SCALARS[kind]
 
@@ -128,14 +116,6 @@ def _exact_struct(records: Sequence[dict[str, Any]]) -> T.DataType:
     if not names or any(record.keys() != records[0].keys() for record in records) or not all(map(is_column, names)):
         raise InexactError
     return T.StructType([T.StructField(n, exact_kind([record[n] for record in records])) for n in names])
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _in_columns(names: list[str] | None, rows: list[Any]) -> pa.RecordBatch:

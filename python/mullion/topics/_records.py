@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyspark.sql.types as T
 
 from mullion._clock import Clock, system
+from mullion._codec.json import MOST_DEPTH, NESTED, is_deep
 from mullion.errors import InvalidArgumentError
 from mullion.topics import _types
 
@@ -160,7 +161,7 @@ def table_of_values(topic: str, rows: list[Any], join: _types.Join = _types.exac
 
 
 def _array(topic: str, name: str, values: list[Any], join: _types.Join) -> pa.Array:
-    if any(isinstance(value, _NESTED) and is_deep(value, MOST_DEPTH) for value in values):
+    if any(isinstance(value, NESTED) and is_deep(value, MOST_DEPTH) for value in values):
         raise _too_deep(topic, name)
     try:
         kind = _types.of_values(name, values, join)
@@ -221,26 +222,6 @@ def require_name(topic: str, name: object, taken: Iterable[str]) -> None:
 
 DEEPEST = 49
 """How many lists and records may be in one another in a column: readers of Parquet take 100 levels, a list has two."""
-
-MOST_DEPTH = 100
-"""How many may be in one another in a value on its way to a column: more of them there is no room for on the stack."""
-
-_NESTED = (dict, list, tuple, set, frozenset)
-
-
-def is_deep(value: Any, most: int = DEEPEST) -> bool:
-    """Whether a value has more than so many lists and records in one another."""
-    level = [value] if isinstance(value, _NESTED) else []
-    for _ in range(most):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, _NESTED)
-        ]
-        if not level:
-            return False
-    return True
 
 
 def _is_deep_type(kind: pa.DataType) -> bool:

@@ -18,10 +18,11 @@ from pyspark.sql import functions as F
 
 from mullion import _jvm
 from mullion._clock import Clock
+from mullion._codec.json import read as read_json
+from mullion._codec.json import text_of
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.topics import _json, _types
 from mullion.topics._broker import NOT_TEXT, UNFIT, Publisher, SchemaLike, column_mark
-from mullion.topics._json_rows import text_of
 from mullion.topics._kafka import client as _kafka_client
 from mullion.topics._kafka.inferred import schema_of_most
 from mullion.topics._records import (
@@ -375,7 +376,7 @@ def _fit(records: Sequence[_kafka_client.Record]) -> list[Any]:
     others: list[Any] = []
     for record in records:
         try:
-            value = _json.read(record.value)
+            value = read_json(record.value)
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
@@ -389,7 +390,7 @@ def _table(topic: str, records: Sequence[_kafka_client.Record], *, exact: bool =
     values = []
     for record in records:
         try:
-            values.append(_json.read(record.value, exact=exact))
+            values.append(read_json(record.value, exact=exact))
         except ValueError as no_json:
             raise InvalidArgumentError(
                 f"Topic {topic!r}: the value at offset {record.offset} of partition {record.partition} is no JSON: "

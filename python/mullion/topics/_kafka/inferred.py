@@ -16,9 +16,10 @@ from typing import Any
 import pyarrow as pa
 import pyspark.sql.types as T
 
+from mullion._codec.json import is_deep
 from mullion.topics import _types
 from mullion.topics._broker import UNFIT
-from mullion.topics._records import RESERVED, is_deep
+from mullion.topics._records import DEEPEST, RESERVED
 
 
 def schema_of_most(records: Iterable[Mapping[str, Any]]) -> T.StructType:
@@ -51,7 +52,7 @@ def _is_name(name: str) -> bool:
 
 def _kind_of(value: Any) -> T.DataType | None:
     """The type of a value as a column would have it; ``None`` where it has none."""
-    if is_deep(value) or (isinstance(value, float) and not math.isfinite(value)):
+    if is_deep(value, DEEPEST) or (isinstance(value, float) and not math.isfinite(value)):
         return None
     try:
         return _plain(_types.of_arrow(pa.array([value]).type))
