@@ -4,6 +4,7 @@
 
     functions    a function's tree, its names, its scopes, its parameters; a lambda by its place and its code
     reach        what can be got at from a function, through names, cells and objects
+    methods      which lines read a parameter, and which change what is in self
     syntax       what a function says: expressions, and the statements around them
     reader       from the tree to that; a door whose functions say more reads it in a Reader of its own
     evaluate     what an expression is, in Python: the model of the others

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, final
 
+from mullion._code import methods
+from mullion._code.methods import Place
 from mullion._programs.report import shown
 from mullion.errors import InvalidArgumentError
 from mullion.turbine import _process_source
 from mullion.turbine._callbacks import CLOSE, EARLY, PROCESS
-from mullion.turbine._process_source import Place, Process
+from mullion.turbine._process_source import Process
 from mullion.turbine.windowing import BUILDING, TurbineWindow, called
 
 ON_ERROR: Final = ("stop", "skip")
@@ -85,7 +87,7 @@ class Subscription:
 
     def changes_of(self, function: Any) -> str:
         """What a ``process`` or callback changes of ``self``, and what to do, in words; empty for nothing."""
-        places = _process_source.changes(function, makes_windows=self.makes_windows)
+        places = methods.changes(function, makes_windows=self.makes_windows)
         if not places:
             return ""
         lines = ", ".join(dict.fromkeys(f"{place.says} ({shown(place.file)}:{place.line})" for place in places))

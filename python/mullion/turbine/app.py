@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 
 from mullion._clock import Clock
+from mullion._code.methods import Place
 from mullion._panes import read_panes
 from mullion._programs.app import DEFAULT_BROKER, log
 from mullion._programs.app import App as _App
@@ -30,7 +31,6 @@ from mullion.turbine._plans.sessions import session_of
 from mullion.turbine._plans.shard import ShardPlan, panes_of_made
 from mullion.turbine._plans.together import TogetherPlan, shared_by, shared_with, why_alone_or_not
 from mullion.turbine._plans.window import WindowPlan
-from mullion.turbine._process_source import Place
 from mullion.turbine._subscription import Subscription, named_topics, options_of
 from mullion.turbine._window_spec import WindowSpec, specs_of
 

@@ -27,6 +27,7 @@ from typing import Any, Final, Protocol, TypedDict, Unpack, final
 import pyarrow as pa
 
 from mullion import windows as native
+from mullion._code.methods import name_of
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.turbine.aggregates import Aggregate, Multi, require_aggregate
 
@@ -434,8 +435,7 @@ def called(function: Callable[..., Any]) -> str:
     """What a callback is called in messages."""
     if isinstance(function, _Elsewhere):
         return function.name
-    named = str(getattr(function, "__qualname__", type(function).__qualname__))
-    return named.rsplit("<locals>.", 1)[-1]
+    return name_of(function)
 
 
 def _told(spec: Spec, field: str) -> bool:
