@@ -80,7 +80,7 @@ class Programs:
                 lambda: f"({self.of('str', deep)} + {self.of('str', deep)})",
                 lambda: f"str({self.of(choose(['int', 'bool', 'str']), deep)})",
                 lambda: (
-                    'f"{' + self.of("int", deep).replace('"', "'") + ")}-{" + self.leaf("str").replace('"', "'") + '}"'
+                    'f"{(' + self.leaf("int").replace('"', "'") + ")}-{" + self.leaf("str").replace('"', "'") + '}"'
                 ),
             ],
             "bool": [

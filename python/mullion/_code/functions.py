@@ -92,8 +92,8 @@ def source_of(function: Any) -> Source | None:
 def lambda_source_of(function: Any) -> LambdaSource | None:
     """The source of a lambda; ``None`` for any other function, and where it is not surely found.
 
-    Several may be on a line, and a file may have changed since it was imported: it is the one whose place is that of
-    the code, in a file that gives this very code.
+    A file may have changed since it was imported, so it has to give this very code; of several on a line it is the one
+    whose place is that of the code.
     """
     whole = plain(function)
     if whole is None or whole.__code__.co_name != "<lambda>":
@@ -103,11 +103,9 @@ def lambda_source_of(function: Any) -> LambdaSource | None:
     tree, codes = _compiled(text, code.co_flags & _FUTURE)
     if tree is None or code not in codes:
         return None
-    found = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno and _span(node.body) == _span_of(code)
-    ]
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno]
+    if len(found) > 1:
+        found = [node for node in found if _span(node.body) == _span_of(code)]
     if len(found) != 1 or parameters_of(found[0]) != list(code.co_varnames[: len(parameters_of(found[0]))]):
         return None
     return LambdaSource(found[0], code.co_filename, code.co_firstlineno)
