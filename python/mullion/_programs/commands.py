@@ -52,7 +52,7 @@ def on_app(
     text: str,
     action: Callable[[App, Until], None],
     *flags: str,
-    until: Mapping[str, str] = {},
+    until: Mapping[str, str] | None = None,
     more: Callable[[argparse.ArgumentParser], None] = lambda parser: None,
 ) -> Command:
     """A command on an App of the door ``api``.

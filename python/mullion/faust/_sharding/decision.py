@@ -1,0 +1,119 @@
+"""By what an agent's events are in shards: what follows from its body, its stream and its topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+from pyspark.sql.types import StructType
+
+from mullion._code.functions import (
+    source_of,
+)
+from mullion.errors import InvalidArgumentError
+from mullion.faust._sharding.body import Body, Keyed, field_of
+from mullion.faust._sharding.spoils import leave_alone
+from mullion.faust._sharding.values import Values
+from mullion.faust.agents import Agent
+from mullion.faust.models import Record
+from mullion.faust.streams import GroupBy, Step
+
+
+@final
+@dataclass(frozen=True)
+class Sharding:
+    """By what an agent's events are in shards: a field, ``""`` for their keys, ``None`` for one shard.
+
+    ``default`` is the shard of an event that lacks the field.
+    """
+
+    field: str | None
+    words: str
+    default: str = ""
+
+    def key_of(self, key: Any, value: Any) -> Any:
+        """What an event is in shards by."""
+        if not self.field:
+            return key
+        if isinstance(value, Mapping):
+            return value.get(self.field)
+        return getattr(value, self.field) if isinstance(value, Record) else value
+
+
+def sharding_of(agent: Agent, steps: tuple[Step, ...], group: GroupBy | None, columns: StructType | None) -> Sharding:
+    """By what an agent's events are in shards.
+
+    - ``steps``, ``group``: what it does to its stream.
+    - ``columns``: of its topic's values, ``None`` where nobody knows them yet.
+
+    Raises :class:`InvalidArgumentError` where its tables are known to have different keys.
+    """
+    values = Values(agent.channel)
+    if group is not None:
+        grouped = field_of(group)
+        if grouped is None or not (values.has(grouped, columns) and leave_alone(steps, values)):
+            return Sharding(None, f"one shard, grouped by {group}")
+        check(agent, group)
+        return Sharding(grouped, f"shards by {grouped}", values.default(grouped))
+    out_of_sight = hidden(agent)
+    if out_of_sight is not None:
+        return Sharding(None, f"one shard, for it may use tables through {out_of_sight}")
+    keys = keys_of(agent)
+    if not keys:
+        return Sharding("", "shards by their keys")
+    for one in keys:
+        if one.field is None or not (one.field == "" or values.has(one.field, columns)):
+            return Sharding(None, f"one shard, for its tables are of {_named(one.key)}")
+    check(agent, None)
+    name = next(iter({one.field for one in keys}))
+    assert name is not None
+    if not leave_alone(steps, values) and name:
+        return Sharding(None, "one shard, for its stream is filtered by what may change events")
+    return Sharding(name, f"shards by {name}" if name else "shards by their keys", values.default(name))
+
+
+def keys_of(agent: Agent, group: GroupBy | None = None) -> list[Keyed]:
+    """The keys by which an agent's body uses tables, in order of lines."""
+    source = source_of(agent.function)
+    return [] if source is None else Body(agent, source, group).keys()
+
+
+def hidden(agent: Agent) -> str | None:
+    """Where a body may use a table by a key that its code does not show; ``None`` where all keys are shown.
+
+    That is a table that is not used as ``table[key]`` or gone through, and anything that leads to a table: a function
+    that uses one, a list of them, a sink.
+    """
+    source = source_of(agent.function)
+    if source is None:
+        return "its source, which is not to be found"
+    return Body(agent, source, None).hidden()
+
+
+def check(agent: Agent, group: GroupBy | None) -> None:
+    """Refuses an agent whose tables are known to have other keys than its stream, or keys that differ.
+
+    Raises :class:`InvalidArgumentError` with each table, its key and the line, and the agents to write in its place.
+    """
+    keys = [one for one in keys_of(agent, group) if one.field is not None]
+    shown = ", ".join(f"{one.table}[{_named(one.key)}] ({one.where})" for one in keys)
+    if group is not None:
+        name = field_of(group)
+        if name is not None and any(one.field != name for one in keys):
+            raise InvalidArgumentError(
+                f"The agent {agent.name!r} goes through a stream grouped by {group}, and uses tables by another key: "
+                f"{shown}. What is of one key would be in several shards. Write an agent for each key, that groups the "
+                "stream by it."
+            )
+        return
+    if len({one.field for one in keys}) > 1:
+        raise InvalidArgumentError(
+            f"The agent {agent.name!r} uses tables by different keys: {shown}. Its events can only be in shards by "
+            "one of them, and the totals of the others would come in pieces. Write an agent for each key, that goes "
+            "through stream.group_by(...) of it."
+        )
+
+
+def _named(key: str) -> str:
+    return key.replace("_.", "event.").replace("_[", "event[") if key != "_" else "event"

@@ -1,0 +1,46 @@
+"""Which tables can be got at from an agent, its sinks and its models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from mullion._code.reach import Reached
+from mullion._code.reach import reached as all_reached
+from mullion.faust._program import Program
+from mullion.faust.agents import Agent, Channel
+from mullion.faust.models import FieldDescriptor
+from mullion.faust.tables.table import Table
+from mullion.faust.tables.windowed import WindowedTable
+
+TABLES: Final = (Table, WindowedTable)
+
+
+def reached(agent: Agent) -> set[str] | None:
+    """The names of the tables that an agent may use, itself or through what it names; ``None``: unknown."""
+    sinks = [sink for sink in agent.sinks if not isinstance(sink, (Agent, Channel))]
+    return tables_in([agent.function, agent.channel.value_type, *sinks])
+
+
+def leads_to_table(function: Callable[..., Any]) -> bool:
+    """Whether a function is known to lead to a table; one may still be found in a way that is not looked into."""
+    return any(isinstance(one, TABLES) for one in _found_in([function]).found)
+
+
+def tables_in(values: Iterable[Any]) -> set[str] | None:
+    """The names of the tables that values lead to; ``None`` where that is not known for sure."""
+    found = _found_in(values)
+    if not found.certain or any(isinstance(one, Program) for one in found.found):
+        return None
+    return {one.name for one in found.found}
+
+
+def _found_in(values: Iterable[Any]) -> Reached:
+    return all_reached(values, lambda one: isinstance(one, (*TABLES, Program)), _leads_nowhere)
+
+
+def _leads_nowhere(value: Any) -> bool:
+    return isinstance(value, (Agent, Channel, FieldDescriptor))
+
+
+# -- what values of a topic are
