@@ -48,7 +48,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "int": lambda digits: int(digits, 16),
     "record": lambda held: _record(*held),
     "dataclass": lambda held: _dataclass(*held),
-    "enum": lambda held: _class(held[0])(_unmarked(held[1])),
+    "enum": lambda held: _enum(*held),
 }
 
 
@@ -142,7 +142,7 @@ def _unmarked(held: Any) -> Any:
     return held
 
 
-_known: dict[str, type] = {}
+_known: dict[str, Any] = {}
 
 
 def _name(kind: type) -> str:
@@ -152,14 +152,12 @@ def _name(kind: type) -> str:
 
 
 def _record(name: str, held: dict[str, Any]) -> Any:
-    kind = _class(name)
+    kind = _class(name, lambda kind: hasattr(kind, "of_kept"), "a record")
     return kind.of_kept({field: _unmarked(one) for field, one in held.items()})
 
 
 def _dataclass(name: str, held: dict[str, Any]) -> Any:
-    kind = _class(name)
-    assert isinstance(kind, type)
-    assert dataclasses.is_dataclass(kind)
+    kind = _class(name, dataclasses.is_dataclass, "a dataclass")
     made: Any = object.__new__(kind)
     for field in dataclasses.fields(kind):
         if field.name in held:
@@ -172,7 +170,19 @@ def _dataclass(name: str, held: dict[str, Any]) -> Any:
     return made
 
 
-def _class(name: str) -> Any:
+def _enum(name: str, held: Any) -> Any:
+    return _class(name, lambda kind: issubclass(kind, Enum), "an enumeration")(_unmarked(held))
+
+
+def _class(name: str, is_wanted: Callable[[type], bool], what: str) -> Any:
+    """The class of a name; one of another kind is refused, for what is read must not call what it names."""
+    found = _named(name)
+    if not isinstance(found, type) or not is_wanted(found):
+        raise InvalidArgumentError(f"A value of {name!r} is kept as {what}, and is none. The state is damaged.")
+    return found
+
+
+def _named(name: str) -> Any:
     if name not in _known:
         module, _, path = name.partition(":")
         try:

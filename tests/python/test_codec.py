@@ -1,0 +1,174 @@
+"""Values as bytes and back: what is read is what was written, and what was written before is still read."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import uuid
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mullion import InvalidArgumentError
+from mullion._codec import arrow, json, values
+from mullion.faust import Record
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Page(Record):
+    name: str
+    views: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    x: Any
+    y: Any = 0
+
+
+@dataclasses.dataclass
+class Counter:
+    n: int
+    seen: list[Any] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.n += 1
+
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(-(10**5000), 10**5000)
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
+    | st.decimals(allow_nan=False)
+    | st.uuids()
+    | st.dates()
+    | st.times()
+    | st.datetimes()
+    | st.datetimes(timezones=st.just(UTC))
+    | st.timedeltas()
+    | st.just(Colour.RED)
+)
+keys = st.recursive(scalars, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=3), max_leaves=4)
+anything = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(keys, inner, max_size=3)
+        | st.sets(keys, max_size=3)
+        | st.builds(Point, inner, inner)
+        | st.builds(lambda name, views: Page(name=name, views=views), st.text(), st.integers())
+    ),
+    max_leaves=12,
+)
+
+
+@given(anything)
+def test_any_value_is_again_what_it_was(value: Any) -> None:
+    again = values.decode(values.encode(value, "a test"))
+    assert again == value
+    assert type(again) is type(value)
+    assert values.encode(again, "a test") == values.encode(value, "a test")
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (None, b"null"),
+        (2**64, b"18446744073709551616"),
+        ([1, 2.5, "\u00e9"], '[1,2.5,"\u00e9"]'.encode()),
+        ((1, "a"), b'{"!":"tuple","v":[1,"a"]}'),
+        ({"!": 1}, b'{"!":"dict","v":[["!",1]]}'),
+        ({1: "a"}, b'{"!":"dict","v":[[1,"a"]]}'),
+        ({2, 1}, b'{"!":"set","v":[1,2]}'),
+        (frozenset("a"), b'{"!":"frozenset","v":["a"]}'),
+        (b"\0", b'{"!":"bytes","v":"AA=="}'),
+        (float("inf"), b'{"!":"float","v":"inf"}'),
+        (Decimal("1.50"), b'{"!":"decimal","v":"1.50"}'),
+        (uuid.UUID(int=1), b'{"!":"uuid","v":"00000000-0000-0000-0000-000000000001"}'),
+        (datetime(2026, 1, 2, 3, 4, tzinfo=UTC), b'{"!":"datetime","v":"2026-01-02T03:04:00+00:00"}'),
+        (date(2026, 1, 2), b'{"!":"date","v":"2026-01-02"}'),
+        (time(3, 4), b'{"!":"time","v":"03:04:00"}'),
+        (timedelta(seconds=1), b'{"!":"timedelta","v":1000000}'),
+    ],
+)
+def test_what_is_in_checkpoints_is_written_and_read_as_ever(value: Any, written: bytes) -> None:
+    assert values.encode(value, "a test") == written
+    assert values.decode(written) == value
+
+
+def test_a_record_and_a_dataclass_are_kept_by_the_names_of_their_classes_and_fields() -> None:
+    assert values.encode(Page(name="a", views=2), "a test") == (
+        b'{"!":"record","v":["%s:Page",{"name":"a","views":2}]}' % __name__.encode()
+    )
+    written = values.encode(Point((1, 2)), "a test")
+    assert written == (b'{"!":"dataclass","v":["%s:Point",{"x":{"!":"tuple","v":[1,2]},"y":0}]}' % __name__.encode())
+    # A field that is gone is left out, and one that is new has its default.
+    assert values.decode(written.replace(b'"y":0', b'"z":0')) == Point((1, 2), 0)
+
+
+def test_a_dataclass_comes_back_without_its_constructor() -> None:
+    counter = Counter(1, [2])
+    again = values.decode(values.encode(counter, "a test"))
+    assert again == counter
+    assert again.n == 2
+    assert values.decode(values.encode(counter, "a test").replace(b',"seen":[2]', b"")).seen == []
+
+
+def test_what_cannot_be_kept_and_what_is_not_there_any_more_is_refused() -> None:
+    class Own(int):
+        pass
+
+    for value in (object(), Own(1), {"a": [lambda: 0]}, range(3)):
+        with pytest.raises(InvalidArgumentError, match=r"^a test: .* cannot be kept"):
+            values.encode(value, "a test")
+    for name in (f"{__name__}:Gone", "no_such_module:Point"):
+        with pytest.raises(InvalidArgumentError, match=f"the class '{name}', which is not to be found"):
+            values.decode(b'{"!":"record","v":["%s",{}]}' % name.encode())
+
+
+def test_of_a_class_that_is_no_record_nothing_is_made() -> None:
+    with pytest.raises(InvalidArgumentError, match="'builtins:list' is kept as a dataclass, and is none"):
+        values.decode(b'{"!":"dataclass","v":["builtins:list",{}]}')
+    with pytest.raises(InvalidArgumentError, match="'os:PathLike' is kept as a record, and is none"):
+        values.decode(b'{"!":"record","v":["os:PathLike",{}]}')
+    with pytest.raises(InvalidArgumentError, match="'builtins:print' is kept as an enumeration, and is none"):
+        values.decode(b'{"!":"enum","v":["builtins:print","a"]}')
+
+
+def test_plain_json_says_where_something_has_no_place_in_it() -> None:
+    assert json.dumps({"at": date(2026, 1, 2), "p": (Page(name="a"), {2, 1})}) == (
+        b'{"at":"2026-01-02","p":[{"name":"a","views":0},[1,2]]}'
+    )
+    with pytest.raises(InvalidArgumentError, match=r"value\['a'\]\[1\]=nan has no place in JSON"):
+        json.dumps({"a": [1, float("nan")]})
+
+
+def test_texts_are_read_up_to_a_depth_and_a_length() -> None:
+    assert json.read(b'{"a": 1, "a": 2}') == {"a": 2}
+    assert json.read(None) is None
+    assert json.text_of("\ud800") == '"\\ud800"'
+    for text in (b'"\\ud800"', b"[" * 101 + b"]" * 101, b"1" * 1001, b"{} {}", b""):
+        with pytest.raises(ValueError):  # noqa: PT011
+            json.read(text)
+
+
+def test_batches_tables_and_schemas_come_back() -> None:
+    batch = pa.RecordBatch.from_pydict({"n": [1, None], "s": ["a", "b"]})
+    assert arrow.decoded(arrow.encoded(batch)).equals(batch)
+    table = pa.Table.from_batches([batch, batch.slice(1)])
+    assert arrow.table_in(arrow.encoded(table)).equals(table)
+    assert [one.num_rows for one in arrow.batches_in(arrow.buffer_of(table))] == [2, 1]
+    assert arrow.schema_of_text(arrow.text_of_schema(batch.schema)).equals(batch.schema)
