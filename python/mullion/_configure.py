@@ -47,7 +47,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     if EXTENSIONS not in extensions:
         extensions.append(EXTENSIONS)
     # A session that is there cannot be told, and would warn of it.
-    if not _jvm.is_running() and _said(builder, _GENERATED_CODE) is None:
+    if not _jvm.is_running() and _setting(builder, _GENERATED_CODE) is None:
         builder = builder.config(_GENERATED_CODE, "1000")
     return builder.config("spark.jars", ",".join(jars)).config("spark.sql.extensions", ",".join(extensions))
 
@@ -80,10 +80,10 @@ def _require_classic_builder(builder: object) -> None:
 
 def _listed(builder: SparkSession.Builder, key: str) -> list[str]:
     """The values under a key whose value is a list: the builder's, or else those that the builder's would hide."""
-    return [item.strip() for item in (_said(builder, key) or "").split(",") if item.strip()]
+    return [item.strip() for item in (_setting(builder, key) or "").split(",") if item.strip()]
 
 
-def _said(builder: SparkSession.Builder, key: str) -> str | None:
+def _setting(builder: SparkSession.Builder, key: str) -> str | None:
     """What the builder says of a key, or else what it would hide."""
     value: str | None = builder._options.get(key)
     if value is not None:

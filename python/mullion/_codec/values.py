@@ -5,7 +5,7 @@ its class. ``{"!": kind, "v": ...}`` marks such a value::
 
     (1, "a")          {"!": "tuple", "v": [1, "a"]}
     {1: "a"}          {"!": "dict", "v": [[1, "a"]]}
-    View(page="a")    {"!": "record", "v": ["shop:View", {"page": "a"}]}      a class that has to_kept and of_kept
+    View(page="a")    {"!": "record", "v": ["shop:View", {"page": "a"}]}      a class that has to_fields and of_fields
     Point(1, 2)       {"!": "dataclass", "v": ["shop:Point", {"x": 1, "y": 2}]}
 
 Never pickle: it would run what it reads. Of a class only its fields are kept, and its constructor is not called.
@@ -52,14 +52,14 @@ _READ: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class Kept(Protocol):
+class Structured(Protocol):
     """What a class has whose values are kept as their fields, under its name."""
 
-    def to_kept(self) -> dict[str, Any]:
+    def to_fields(self) -> dict[str, Any]:
         """The fields, by name."""
 
     @classmethod
-    def of_kept(cls, fields: dict[str, Any]) -> Self:
+    def of_fields(cls, fields: dict[str, Any]) -> Self:
         """A value of fields that were kept; some may be gone from the class, and some be new to it."""
 
 
@@ -107,8 +107,8 @@ def _marked(value: Any, what: str) -> Any:
         return _mark("timedelta", value // _MICROSECOND)
     if kind is bytes:
         return _mark("bytes", base64.b64encode(value).decode())
-    if hasattr(kind, "to_kept"):
-        return _mark("record", [_name(kind), _marked_fields(value.to_kept(), what)])
+    if hasattr(kind, "to_fields"):
+        return _mark("record", [_name(kind), _marked_fields(value.to_fields(), what)])
     if isinstance(value, Enum):
         return _mark("enum", [_name(kind), _marked(value.value, what)])
     if dataclasses.is_dataclass(value):
@@ -152,8 +152,8 @@ def _name(kind: type) -> str:
 
 
 def _record(name: str, held: dict[str, Any]) -> Any:
-    kind = _class(name, lambda kind: hasattr(kind, "of_kept"), "a record")
-    return kind.of_kept({field: _unmarked(one) for field, one in held.items()})
+    kind = _class(name, lambda kind: hasattr(kind, "of_fields"), "a record")
+    return kind.of_fields({field: _unmarked(one) for field, one in held.items()})
 
 
 def _dataclass(name: str, held: dict[str, Any]) -> Any:

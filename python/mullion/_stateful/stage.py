@@ -64,7 +64,7 @@ class Stage:
                 if made is not None:
                     yield from self._wired(made)
             except Exception as error:
-                condition, message = _told(error, self.role)
+                condition, message = _described(error, self.role)
                 state._failed(condition, message)
                 raise
             state._end()
@@ -159,7 +159,7 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.Record
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _told(error: Exception, role: str) -> tuple[str, str]:
+def _described(error: Exception, role: str) -> tuple[str, str]:
     """An error as a condition and a message: our own as they are, others with where they were raised."""
     if isinstance(error, MullionError):
         return error.condition, str(error)

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, NoReturn, final
 from mullion._stateful.journal import Journal
 from mullion.errors import AgentError
 from mullion.faust._context import Context, Event, enter
-from mullion.faust._dead_letters import said, shown
+from mullion.faust._dead_letters import message_of, shown
 from mullion.faust._parser import read
 from mullion.faust._shard import Shard
 from mullion.faust._syntax import Emit, Print
@@ -202,7 +202,7 @@ async def _run(agent: Agent, shard: Shard, journal: Journal, events: _Events) ->
     return aside
 
 
-class Told(NamedTuple):
+class Effect(NamedTuple):
     """A statement that prints or yields, with what the JVM knows of it, for an event that an agent had there."""
 
     statement: Print | Emit
@@ -210,21 +210,21 @@ class Told(NamedTuple):
     event: Event
 
 
-def run_told(agent: Agent, shard: Shard, group: GroupBy | None, told: Iterable[Told]) -> None:
+def run_effects(agent: Agent, shard: Shard, group: GroupBy | None, effects: Iterable[Effect]) -> None:
     """Prints and yields what an agent in the JVM does, in order. Raises :class:`AgentError`."""
-    told = iter(told)
-    first = next(told, None)
+    effects = iter(effects)
+    first = next(effects, None)
     if first is not None:
         with asyncio.Runner() as runner:
-            runner.run(_tell(agent, shard, group, itertools.chain([first], told)))
+            runner.run(_run_effects(agent, shard, group, itertools.chain([first], effects)))
 
 
-async def _tell(agent: Agent, shard: Shard, group: GroupBy | None, told: Iterable[Told]) -> None:
+async def _run_effects(agent: Agent, shard: Shard, group: GroupBy | None, effects: Iterable[Effect]) -> None:
     from mullion.faust._folds import filled
     from mullion.faust._interpreter import Interpreter
 
     interpreter, begun = Interpreter({}, shard.clock), Begun()
-    for statement, values, event in told:
+    for statement, values, event in effects:
         try:
             if group is not None:
                 event = replace(event, key=group.of(event.value))
@@ -253,7 +253,7 @@ async def _body(agent: Agent, batch: _Batch) -> None:
 
 def _letter(agent: Agent, event: Event, error: BaseException) -> DeadLetter:
     message = event.message
-    reason = f"{said(error)} ({_line(agent, error)})"
+    reason = f"{message_of(error)} ({_line(agent, error)})"
     return DeadLetter(message.topic, agent.name, reason, message.key, message.value, message.timestamp, message.headers)
 
 
@@ -268,7 +268,7 @@ def _fail(
         )
         where = f"on {last}" if len(events) == 1 else f"on a list of {len(events)} events, the last of which is {last}"
     raise AgentError(
-        f"The agent {agent.name!r} failed {where}, at {line or _line(agent, error)}: {said(error)}. "
+        f"The agent {agent.name!r} failed {where}, at {line or _line(agent, error)}: {message_of(error)}. "
         "To put such events aside and go on, write on_error='dead_letter'."
     ) from error
 

@@ -42,7 +42,7 @@ def shown(value: Any) -> str:
     return _first(lambda: clean(repr(value)), lambda: f"<{type(value).__name__} that cannot be shown>")
 
 
-def said(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """An error as its type and its text."""
     return f"{type(error).__name__}: {_first(lambda: clean(str(error)), lambda: 'it cannot be shown')}"
 

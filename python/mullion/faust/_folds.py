@@ -69,13 +69,13 @@ _LONGEST_US: Final = 2**52
 @final
 @dataclass(frozen=True)
 class Decided:
-    """Where an agent runs, why, and the line that decided it as ``file:line``; ``said`` only of one in the JVM."""
+    """Where an agent runs, why, and the line that decided it as ``file:line``; ``steps`` only of one in the JVM."""
 
     jvm: bool
     why: str
     where: str
-    said: Mapping[str, Any] | None = None
-    tells: tuple[Print | Emit, ...] = ()
+    steps: Mapping[str, Any] | None = None
+    effects: tuple[Print | Emit, ...] = ()
     group: Any = None
     tables: tuple[str, ...] = ()
 
@@ -98,14 +98,14 @@ def decide(
         return Decided(False, reading.why, reading.where)
     try:
         _require_own(agent, agents, reading.tables, reached)
-        teller = _Teller(agent, reading, tables, columns)
-        said = teller.said()
+        writer = _BodyWriter(agent, reading, tables, columns)
+        steps = writer.program()
     except Refused as refused:
         where = reading.where
         if refused.line is not None:
             where = f"{where.rpartition(':')[0]}:{refused.line}"
         return Decided(False, refused.why, where)
-    return Decided(True, reading.why, reading.where, said, tuple(teller.tells), reading.group, reading.tables)
+    return Decided(True, reading.why, reading.where, steps, tuple(writer.effects), reading.group, reading.tables)
 
 
 def program(
@@ -124,9 +124,11 @@ def program(
     names = list(dict.fromkeys(name for _, _, one in decided.values() for name in one.tables))
     agents = []
     for number, (column, scalar, one) in decided.items():
-        assert one.said is not None
+        assert one.steps is not None
         own = [names.index(name) for name in one.tables]
-        agents.append({"number": number, "column": column, "scalar": scalar, **_placed(one.said, names), "tables": own})
+        agents.append(
+            {"number": number, "column": column, "scalar": scalar, **_placed(one.steps, names), "tables": own}
+        )
     return json.dumps(
         {
             "tables": [_table(tables[name]) for name in names],
@@ -233,7 +235,7 @@ class _Name(str):
     __slots__ = ()
 
 
-class _Teller(JvmWriter):
+class _BodyWriter(JvmWriter):
     """Tells one body."""
 
     def __init__(
@@ -245,10 +247,10 @@ class _Teller(JvmWriter):
         self._tables = tables
         self._columns = columns
         self._asks = any(isinstance(part, Edge) for one in reading.statements for part in _parts(one))
-        self.tells: list[Print | Emit] = []
+        self.effects: list[Print | Emit] = []
         self._kind = agent.channel.value_type
 
-    def said(self) -> dict[str, Any]:
+    def program(self) -> dict[str, Any]:
         """What the operator is told of the agent."""
         if self._agent.channel.key_type not in (None, str):
             raise Refused(f"keys of the topic {self._agent.channel.name!r} are read as {self._agent.channel.key_type}")
@@ -332,9 +334,9 @@ class _Teller(JvmWriter):
             raise Refused("a sink is a function", of.line)
         if self._asks and _may_read(of):
             raise Refused("which table it was last in depends on what is printed or yielded here", of.line)
-        self.tells.append(of)
+        self.effects.append(of)
         values = (of.value,) if isinstance(of, Emit) else of.values
-        return ["tell", len(self.tells) - 1, [self.expression(one) for value in values for one in _unknown(value)]]
+        return ["tell", len(self.effects) - 1, [self.expression(one) for value in values for one in _unknown(value)]]
 
     # -- expressions
 

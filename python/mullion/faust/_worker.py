@@ -23,9 +23,9 @@ import pyarrow as pa
 
 from mullion._stateful.journal import Journal
 from mullion.errors import MullionError, WrongShardError
-from mullion.faust._agent_loop import Told, run_batch, run_told
+from mullion.faust._agent_loop import Effect, run_batch, run_effects
 from mullion.faust._context import Context, Event, Message, Sent, enter
-from mullion.faust._dead_letters import NotJson, clean, record_of, said
+from mullion.faust._dead_letters import NotJson, clean, message_of, record_of
 from mullion.faust._fields import ValidationError
 from mullion.faust._row_order import InOrder
 from mullion.faust._shard import Shard
@@ -51,7 +51,7 @@ _COLUMN = "\n{}\n"
 class Reads:
     """An agent, and the column of the rows that holds its topic's values; whether a value is the one field of it.
 
-    ``tells`` are the statements of one that runs in the JVM that print or yield; ``sharding`` is what its events are
+    ``effects`` are the statements of one that runs in the JVM that print or yield; ``sharding`` is what its events are
     in shards by, ``None`` where all are in one. ``rows`` are those of a topic whose files have what its columns do not.
     """
 
@@ -59,7 +59,7 @@ class Reads:
     column: str
     scalar: bool
     group: GroupBy | None = None
-    tells: tuple[Print | Emit, ...] = ()
+    effects: tuple[Print | Emit, ...] = ()
     sharding: Sharding | None = None
     rows: DirRows | None = None
 
@@ -117,8 +117,10 @@ class Worker:
         for number, reads in enumerate(self._reads):
             with shard.of_agent(reads.agent.name):
                 aside += run_batch(reads.agent, shard, journal, _Coming(self, reads, rows.of(number), aside))
-                if reads.tells:
-                    run_told(reads.agent, shard, reads.group, self._told(reads, rows.of(number, told=True), aside))
+                if reads.effects:
+                    run_effects(
+                        reads.agent, shard, reads.group, self._effects(reads, rows.of(number, told=True), aside)
+                    )
         if self._timers:
             self._run_timers(shard, state)
         shard.expire()
@@ -126,11 +128,11 @@ class Worker:
             state.count_late(table, events)
         return shard, aside
 
-    def _told(self, reads: Reads, rows: Iterator[dict[str, Any]], aside: list[DeadLetter]) -> Iterator[Told]:
+    def _effects(self, reads: Reads, rows: Iterator[dict[str, Any]], aside: list[DeadLetter]) -> Iterator[Effect]:
         for row in rows:
             event = self._event(reads, row, aside)
             if event is not None:
-                yield Told(reads.tells[row["_statement"]], json.loads(row["_values"]), event)
+                yield Effect(reads.effects[row["_statement"]], json.loads(row["_values"]), event)
 
     def _event(self, reads: Reads, row: dict[str, Any], aside: list[DeadLetter]) -> Event | None:
         channel, timestamp = reads.agent.channel, row["_timestamp"] / 1_000_000
@@ -164,7 +166,7 @@ class Worker:
             # Not the message's fault: a model whose types are not known.
             raise
         except Exception as error:
-            reason = f"value of {channel.name}: {said(error)}"
+            reason = f"value of {channel.name}: {message_of(error)}"
         aside.append(DeadLetter(channel.name, reads.agent.name, reason, key, value, timestamp))
         return None
 
@@ -261,7 +263,9 @@ def _of_json(text: str, topic: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as no_json:
-        raise ValidationError(f"value of {topic}", f"{clean(text, 1000)!r} is no JSON: {said(no_json)}") from no_json
+        raise ValidationError(
+            f"value of {topic}", f"{clean(text, 1000)!r} is no JSON: {message_of(no_json)}"
+        ) from no_json
 
 
 def call(shard: Shard, timer: Timer) -> None:

@@ -219,7 +219,7 @@ class App(Program, SharedApp):
                     if decided.jvm:
                         folds[number] = (column, scalar, decided)
                     files = DirRows(self.broker.path, name) if isinstance(self.broker, DirBroker) else None
-                    reads[number] = Reads(agent, column, scalar, decided.group, decided.tells, sharding, files)
+                    reads[number] = Reads(agent, column, scalar, decided.group, decided.effects, sharding, files)
             place = places[0] if len(places) == 1 else F.explode(F.array(*places))
             mine = of_topic.withColumn("_place", place).select("*", "_place.*").drop("_place")
             rows = mine if rows is None else rows.unionByName(mine, allowMissingColumns=True)

@@ -245,12 +245,12 @@ class Record:
         """The fields by name; records within stay records."""
         return {name: getattr(self, name) for name in self._fields}
 
-    def to_kept(self) -> dict[str, Any]:
+    def to_fields(self) -> dict[str, Any]:
         """The fields by name, as tables keep them."""
         return self.asdict()
 
     @classmethod
-    def of_kept(cls, fields: dict[str, Any]) -> Self:
+    def of_fields(cls, fields: dict[str, Any]) -> Self:
         """A record of fields that a table kept; those that the model no longer has are left out."""
         made = cls.__new__(cls)
         made._set({name: value for name, value in fields.items() if name in cls._fields})

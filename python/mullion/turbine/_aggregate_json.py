@@ -76,7 +76,7 @@ def of_text(text: str) -> Any:
 def from_json(node: Any) -> Aggregate | Multi:
     """The aggregate that :func:`to_json` wrote; raises :class:`InvalidArgumentError` for what is none."""
     try:
-        made = _made(node)
+        made = _value_of(node)
     except (InvalidArgumentError, RecursionError, TypeError, ValueError, ArithmeticError, KeyError):
         raise _not_one(node) from None
     if not isinstance(made, (Aggregate, Multi)):
@@ -114,19 +114,19 @@ def _sign(sign: ast.AST) -> str:
     return _OPERATORS[type(sign)][0]
 
 
-def _made(node: Any) -> Any:
+def _value_of(node: Any) -> Any:
     match node:
         case bool() | int() | float() | str() | None:
             return node
         case list():
-            return [_made(each) for each in node]
+            return [_value_of(each) for each in node]
         case {"bytes": str(data)}:
             return bytes.fromhex(data)
         case {"name": str(name)}:
             return _NAMES[name]
         case {"call": str(name), "args": list(given)}:
-            args = [_made(each) for each in given]
-            named = {key: _made(value) for key, value in node.get("named", {}).items()}
+            args = [_value_of(each) for each in given]
+            named = {key: _value_of(value) for key, value in node.get("named", {}).items()}
             if name == _OTHERWISE:
                 when, value = args
                 if not isinstance(when, functions.When):

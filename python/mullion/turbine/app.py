@@ -135,7 +135,7 @@ class App(_App):
             if name in subscription.windows:
                 window = subscription.windows[name]
                 return WindowHandle(self, subscription, name, WindowSpec.of(window.spec), repr(window))
-        made = {spec.name: (each, spec) for each in self.subscriptions for spec in self._made(each)}
+        made = {spec.name: (each, spec) for each in self.subscriptions for spec in self._dynamic_specs(each)}
         if name in made:
             return WindowHandle(self, *made[name][:1], name, made[name][1], repr(made[name][1]), made=True)
         known = ", ".join(sorted(map(repr, [*(w for s in self.subscriptions for w in s.windows), *made]))) or "none"
@@ -211,10 +211,10 @@ class App(_App):
         found = []
         for subscription in self.subscriptions:
             where = where_of(subscription.function)
-            found += [Named("window", spec.name, where) for spec in self._made(subscription)]
+            found += [Named("window", spec.name, where) for spec in self._dynamic_specs(subscription)]
         return found
 
-    def _made(self, subscription: Subscription) -> list[WindowSpec]:
+    def _dynamic_specs(self, subscription: Subscription) -> list[WindowSpec]:
         """The windows that ``process`` of a subscription made, by their names."""
         checkpoint = self.checkpoint_of(subscription.job)
         if not subscription.makes_windows or not has_run(checkpoint):

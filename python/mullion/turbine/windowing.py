@@ -301,7 +301,7 @@ class TurbineWindow:
 
     def __repr__(self) -> str:
         spec = self._spec
-        shown = [f"{each.name}={getattr(spec, each.name)!r}" for each in fields(Spec) if _told(spec, each.name)]
+        shown = [f"{each.name}={getattr(spec, each.name)!r}" for each in fields(Spec) if _is_given(spec, each.name)]
         callbacks = spec.callbacks
         suffix = "_each" if callbacks.each else ""
         shown.append(f"on_close{suffix}={called(callbacks.close)}")
@@ -438,7 +438,7 @@ def called(function: Callable[..., Any]) -> str:
     return name_of(function)
 
 
-def _told(spec: Spec, field: str) -> bool:
+def _is_given(spec: Spec, field: str) -> bool:
     value = getattr(spec, field)
     if field in ("kind", "callbacks"):
         return False

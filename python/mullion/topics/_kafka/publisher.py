@@ -102,21 +102,21 @@ class KafkaPublisher:
         if not self._waits:
             # Most have no more tasks than this.
             tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-            told = rows.mapInArrow(_Made(make, _AT_ONCE // tasks), _MADE).collect()
+            told = rows.mapInArrow(_Pieces(make, _AT_ONCE // tasks), _MADE).collect()
             self._waits = any(row.left for row in told)
             if not self._waits:
                 pieces = [row.rows for row in told if row.rows is not None]
-                self._publish_told(rows, batch_id, query, told, _InHand(pieces) if pieces else None, tell)
+                self._publish_pieces(rows, batch_id, query, told, _InHand(pieces) if pieces else None, tell)
                 return
-        made = rows.mapInArrow(_Made(make, 0), _MADE).persist()
+        made = rows.mapInArrow(_Pieces(make, 0), _MADE).persist()
         try:
             told = made.drop("rows").collect()
             left = sum(row.left or 0 for row in told)
-            self._publish_told(rows, batch_id, query, told, _Waiting(made, left) if left else None, tell)
+            self._publish_pieces(rows, batch_id, query, told, _Waiting(made, left) if left else None, tell)
         finally:
             made.unpersist()
 
-    def _publish_told(
+    def _publish_pieces(
         self,
         rows: DataFrame,
         batch: int,
@@ -189,7 +189,7 @@ def _rows_in(piece: bytes) -> Iterator[Row]:
     return map(Row, *(batch[name].to_pylist() for name in _ROWS_SCHEMA.names))
 
 
-class _Made:
+class _Pieces:
     """What a task makes, for the driver. It runs in a Python worker.
 
     ``most``: how many bytes of rows may come with a task's result; where there are more it says how many. 0: all of
@@ -210,9 +210,9 @@ class _Made:
             nonlocal piece, size, total
             total += size
             if piece and not self._most:
-                yield _told([{"partition": partition, "rows": _encoded(piece), "left": size}])
+                yield _answer([{"partition": partition, "rows": _encoded(piece), "left": size}])
             elif piece and total <= self._most:
-                yield _told([{"partition": partition, "rows": _encoded(piece)}])
+                yield _answer([{"partition": partition, "rows": _encoded(piece)}])
             piece, size = [], 0
 
         for topic, key, batch, note in self._make(batches):
@@ -220,7 +220,7 @@ class _Made:
                 notes[note] = None
             if topic == PRINTED:
                 texts = batch["value"].to_pylist()
-                yield _told([{"partition": partition, "printed": text} for text in texts])
+                yield _answer([{"partition": partition, "printed": text} for text in texts])
                 continue
             _kafka_client.require_topic(topic)
             key_bytes = None if key is None else key.encode()
@@ -234,7 +234,7 @@ class _Made:
         if 0 < self._most < total:
             told.append({"partition": partition, "left": total})
         if told:
-            yield _told(told)
+            yield _answer(told)
 
 
 def _values(topic: str, batch: pa.RecordBatch) -> list[bytes]:
@@ -243,7 +243,7 @@ def _values(topic: str, batch: pa.RecordBatch) -> list[bytes]:
     return _json.written(normal(topic, pa.Table.from_batches([batch])))
 
 
-def _told(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+def _answer(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=_MADE_SCHEMA)
 
 
