@@ -118,6 +118,40 @@ def _one(of: object, name: str) -> tuple[str, Expression]:
     return (repr(of) if isinstance(of, str) else repr(expression)), expression
 
 
+class _OfOne(Aggregate):
+    """An aggregate of one column or expression."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression) -> None:
+        name = type(self).__name__
+        text, expression = _one(of, name)
+        super().__init__(f"{name}({text})", expression)
+
+
+class _OfTwo(Aggregate):
+    """An aggregate of one column or expression by another."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression, by: str | Expression) -> None:
+        name = type(self).__name__
+        text, expression = _one(of, name)
+        by_text, by_expression = _one(by, name)
+        super().__init__(f"{name}({text}, {by_text})", expression, by_expression)
+
+
+class _OfSample(Aggregate):
+    """An aggregate of all rows, or of rows that are a sample of more."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression, *, sample: bool = False) -> None:
+        name = type(self).__name__
+        text, expression = _one(of, name)
+        super().__init__(f"{name}({text}{', sample=True' if sample else ''})", expression, given=(sample,))
+
+
 @final
 class Count(Aggregate):
     """How many rows, an int; of a column or expression, how many that are not null."""
@@ -153,7 +187,7 @@ class CountIf(Aggregate):
 
 
 @final
-class Sum(Aggregate):
+class Sum(_OfOne):
     """The sum; nulls do not count, and of nothing but nulls it is 0. Of a bool it is how often it is true.
 
     Of whole numbers it is exact, however large, and an int. Of decimals it is a decimal, with all its digits after the
@@ -161,10 +195,6 @@ class Sum(Aggregate):
     """
 
     __slots__ = ()
-
-    def __init__(self, of: str | Expression) -> None:
-        text, expression = _one(of, "Sum")
-        super().__init__(f"Sum({text})", expression)
 
     def _column(self, type_of: TypeOf) -> Column:
         column, kind = _numeric(self, type_of)
@@ -180,14 +210,10 @@ class Sum(Aggregate):
 
 
 @final
-class Mean(Aggregate):
+class Mean(_OfOne):
     """The mean, a float; nulls do not count, and of nothing but nulls it is ``None``."""
 
     __slots__ = ()
-
-    def __init__(self, of: str | Expression) -> None:
-        text, expression = _one(of, "Mean")
-        super().__init__(f"Mean({text})", expression)
 
     def _column(self, type_of: TypeOf) -> Column:
         column, kind = _numeric(self, type_of)
@@ -195,104 +221,74 @@ class Mean(Aggregate):
 
 
 @final
-class Max(Aggregate):
+class Max(_OfOne):
     """The greatest value, of numbers, texts or times; nulls do not count. NaN is greater than any number."""
 
     __slots__ = ()
-
-    def __init__(self, of: str | Expression) -> None:
-        text, expression = _one(of, "Max")
-        super().__init__(f"Max({text})", expression)
 
     def _column(self, type_of: TypeOf) -> Column:
         return sf.max(self.inputs[0].to_column())
 
 
 @final
-class Min(Aggregate):
+class Min(_OfOne):
     """The least value, of numbers, texts or times; nulls do not count."""
 
     __slots__ = ()
-
-    def __init__(self, of: str | Expression) -> None:
-        text, expression = _one(of, "Min")
-        super().__init__(f"Min({text})", expression)
 
     def _column(self, type_of: TypeOf) -> Column:
         return sf.min(self.inputs[0].to_column())
 
 
 @final
-class First(Aggregate):
+class First(_OfOne):
     """The value of the row that came first, null or not."""
 
     __slots__ = ()
 
     by_arrival = True
 
-    def __init__(self, of: str | Expression) -> None:
-        text, expression = _one(of, "First")
-        super().__init__(f"First({text})", expression)
-
     def _column(self, type_of: TypeOf) -> Column:
         return sf.min_by(self.inputs[0].to_column(), sf.col(ARRIVAL))
 
 
 @final
-class Last(Aggregate):
+class Last(_OfOne):
     """The value of the row that came last, null or not."""
 
     __slots__ = ()
 
     by_arrival = True
 
-    def __init__(self, of: str | Expression) -> None:
-        text, expression = _one(of, "Last")
-        super().__init__(f"Last({text})", expression)
-
     def _column(self, type_of: TypeOf) -> Column:
         return sf.max_by(self.inputs[0].to_column(), sf.col(ARRIVAL))
 
 
 @final
-class MaxBy(Aggregate):
+class MaxBy(_OfTwo):
     """The value of the row in which another column is greatest: ``agg.MaxBy("price", "event_ts_ms")``."""
 
     __slots__ = ()
-
-    def __init__(self, of: str | Expression, by: str | Expression) -> None:
-        text, expression = _one(of, "MaxBy")
-        by_text, by_expression = _one(by, "MaxBy")
-        super().__init__(f"MaxBy({text}, {by_text})", expression, by_expression)
 
     def _column(self, type_of: TypeOf) -> Column:
         return sf.max_by(self.inputs[0].to_column(), self.inputs[1].to_column())
 
 
 @final
-class MinBy(Aggregate):
+class MinBy(_OfTwo):
     """The value of the row in which another column is least: ``agg.MinBy("price", "event_ts_ms")``."""
 
     __slots__ = ()
-
-    def __init__(self, of: str | Expression, by: str | Expression) -> None:
-        text, expression = _one(of, "MinBy")
-        by_text, by_expression = _one(by, "MinBy")
-        super().__init__(f"MinBy({text}, {by_text})", expression, by_expression)
 
     def _column(self, type_of: TypeOf) -> Column:
         return sf.min_by(self.inputs[0].to_column(), self.inputs[1].to_column())
 
 
 @final
-class StdDev(Aggregate):
+class StdDev(_OfSample):
     """The standard deviation of the rows, dividing by ``n``; with ``sample=True`` by ``n - 1``."""
 
     __slots__ = ()
-
-    def __init__(self, of: str | Expression, *, sample: bool = False) -> None:
-        text, expression = _one(of, "StdDev")
-        super().__init__(f"StdDev({text}{', sample=True' if sample else ''})", expression, given=(sample,))
 
     def _column(self, type_of: TypeOf) -> Column:
         column, _ = _numeric(self, type_of)
@@ -300,14 +296,10 @@ class StdDev(Aggregate):
 
 
 @final
-class Variance(Aggregate):
+class Variance(_OfSample):
     """The variance of the rows, dividing by ``n``; with ``sample=True`` by ``n - 1``."""
 
     __slots__ = ()
-
-    def __init__(self, of: str | Expression, *, sample: bool = False) -> None:
-        text, expression = _one(of, "Variance")
-        super().__init__(f"Variance({text}{', sample=True' if sample else ''})", expression, given=(sample,))
 
     def _column(self, type_of: TypeOf) -> Column:
         column, _ = _numeric(self, type_of)
@@ -356,14 +348,10 @@ class Percentiles(Aggregate):
 
 
 @final
-class Median(Aggregate):
+class Median(_OfOne):
     """The middle value by a mergeable sketch: ``agg.Percentile(of, 0.5)``."""
 
     __slots__ = ()
-
-    def __init__(self, of: str | Expression) -> None:
-        text, expression = _one(of, "Median")
-        super().__init__(f"Median({text})", expression)
 
     def _column(self, type_of: TypeOf) -> Column:
         return sf.percentile_approx(_numeric(self, type_of)[0], 0.5, 10_000)
@@ -406,28 +394,20 @@ class ApproxTop(Aggregate):
 
 
 @final
-class Collect(Aggregate):
+class Collect(_OfOne):
     """All values that are not null, as a list in no order: for panes that are small."""
 
     __slots__ = ()
-
-    def __init__(self, of: str | Expression) -> None:
-        text, expression = _one(of, "Collect")
-        super().__init__(f"Collect({text})", expression)
 
     def _column(self, type_of: TypeOf) -> Column:
         return sf.collect_list(self.inputs[0].to_column())
 
 
 @final
-class CollectSet(Aggregate):
+class CollectSet(_OfOne):
     """The different values that are not null, as a list in no order: for panes that are small."""
 
     __slots__ = ()
-
-    def __init__(self, of: str | Expression) -> None:
-        text, expression = _one(of, "CollectSet")
-        super().__init__(f"CollectSet({text})", expression)
 
     def _column(self, type_of: TypeOf) -> Column:
         return sf.collect_set(self.inputs[0].to_column())
