@@ -47,6 +47,7 @@ def _messages(servers: str, topic: str) -> list[tuple[bytes, bytes]]:
         "group.id": "test",
         "auto.offset.reset": "earliest",
         "enable.partition.eof": True,
+        "enable.auto.commit": False,
     }
     consumer = Consumer(settings)
     consumer.subscribe([topic])

@@ -23,6 +23,9 @@ SHARDS: Final = 64
 END: Final = -1
 """The target of a row that says which inputs have ended; every stage reads it, and passes it on."""
 
+READ: Final = -2
+"""The target of a row that says which entry of the log was read, ``first``; it is passed on to the end."""
+
 CHUNKS: Final = "target int, shard int, first bigint, part int, data binary"
 """The rows between tasks, as DDL."""
 
@@ -121,6 +124,10 @@ class Collector:
         """Says to all shards which inputs have ended."""
         data = encode_one((sorted(before), sorted(now)))
         self._rows += [(END, shard, number, 0, data) for shard in range(SHARDS)]
+
+    def read(self, number: int) -> None:
+        """Says that an entry of the log was read."""
+        self._rows.append((READ, self._task_shard, number, 0, b""))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows so far."""

@@ -110,6 +110,9 @@ class _Run:
         def going() -> None:
             if query is not None and not query.isActive:
                 self._raise(query)
+            if query is not None and isinstance(self._clock, ManualClock):
+                # Its batches are those that are asked for.
+                self._process(query)
             if asked_to_stop():
                 raise _Stopped
 
@@ -117,12 +120,12 @@ class _Run:
             query = self._start(name, classes, outputs)
             feed = Feed(self._flow, inputs, self._clock, going)
             feed.run()
-            self._settle(query, inputs)
+            self._settle(query, inputs, outputs)
         except AbortExecution:
             log.warning("%s was aborted by a source.", name)
         except _Stopped:
             assert query is not None
-            self._settle(query, inputs)
+            self._settle(query, inputs, outputs)
         finally:
             if query is not None:
                 query.stop()
@@ -157,8 +160,16 @@ class _Run:
             rows = stateful_map(rows, stage, CHUNKS, shard_by="shard", state=self._store, wall_timers=True)
         return rows
 
-    def _settle(self, query: StreamingQuery, inputs: InputLog) -> None:
-        """Waits until all entries have been through."""
+    def _settle(self, query: StreamingQuery, inputs: InputLog, outputs: Outputs) -> None:
+        """Waits until all entries have been through, and once more for what time has brought."""
+        self._process(query)
+        # A batch that was being planned when the last entry was written has not seen it.
+        while outputs.entry < inputs.next_number - 1 and query.isActive:
+            self._process(query)
+        if not query.isActive:
+            self._raise(query)
+
+    def _process(self, query: StreamingQuery) -> None:
         try:
             query.processAllAvailable()
         except Exception:

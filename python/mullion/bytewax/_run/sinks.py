@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from mullion._files import replace_text
-from mullion.bytewax._run.chunks import END
+from mullion.bytewax._run.chunks import END, READ
 from mullion.bytewax._run.values import decode, decode_one, encode_one
 from mullion.bytewax.dataflow import Dataflow, Step
 from mullion.bytewax.outputs import DynamicSink, FixedPartitionedSink
@@ -84,15 +84,18 @@ class _Partitioned:
 
 
 class Outputs:
-    """The sinks and inspectors of a dataflow, from where they were; ``note`` is the file of the note."""
+    """The sinks and inspectors of a dataflow, from where they were; ``note`` is the file of the note.
+
+    ``entry`` is the newest entry of the log whose items have come here.
+    """
 
     def __init__(self, flow: Dataflow, note: Path) -> None:
         self._note = note
-        self._batch = -1
+        self._batch = self.entry = -1
         places: dict[str, Any] = {}
         if note.exists():
             said = json.loads(note.read_text("utf-8"))
-            self._batch = said["batch"]
+            self._batch, self.entry = said["batch"], said["entry"]
             places = decode_one(base64.b64decode(said["places"]))
         self._ends = {
             number: (step, self._made(step, places.get(step.step_id)))
@@ -120,6 +123,9 @@ class Outputs:
             return
         entries: list[tuple[int, int, str, Any]] = []
         for row in sorted(found, key=lambda row: (row["first"], row["part"])):
+            if row["target"] == READ:
+                self.entry = max(self.entry, row["first"])
+                continue
             entries += [(place, row["target"], of, value) for place, of, _, _, value in decode(bytes(row["data"]))]
         entries.sort(key=itemgetter(0, 1, 2))
         start = 0
@@ -132,7 +138,7 @@ class Outputs:
         self._batch = batch
         places = {step.step_id: end.place() for step, end in self._ends.values()}
         kept = base64.b64encode(encode_one(places)).decode()
-        replace_text(self._note, json.dumps({"batch": batch, "places": kept}))
+        replace_text(self._note, json.dumps({"batch": batch, "entry": self.entry, "places": kept}))
 
     def _write(self, target: int, items: list[Any], batch: int) -> None:
         step, end = self._ends[target]

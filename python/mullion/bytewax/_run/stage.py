@@ -108,6 +108,7 @@ class Inputs:
                     pipeline.push(downs[step], items, Origin(batch_number * BATCH_BITS, "", entry.now_us))
                 if entry.ended_now != entry.ended_before:
                     collector.end(entry.ended_before, entry.ended_now, number)
+                collector.read(number)
                 yield from collector.batches()
 
 
