@@ -236,8 +236,9 @@ def test_a_dict_that_is_changed_is_a_column(spark: SparkSession) -> None:
         (lambda x: min(x["i"], x["u"]), "min of float, int"),
         (lambda x: round(x["u"], 2), "round with 2 arguments"),
         (lambda x: (x["i"],) < (1,), "as a whole"),
-        (lambda x: 2**70 + x["i"], "the operator"),
+        (lambda x: 2**70 + x["i"], "the constant 1180591620717411303424"),
         (lambda x: x["i"] + 1180591620717411303424, "the constant 1180591620717411303424"),
+        (lambda x: x["u"] if x["b"] else -0.0, r"the constant -0\.0"),
     ],
 )
 def test_what_no_column_computes_as_python_does_is_refused(

@@ -32,6 +32,7 @@ import pyspark.sql.types as T  # noqa: N812
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
+from mullion._code.evaluate import Evaluator
 from mullion._code.syntax import (
     Argument,
     Call,
@@ -195,14 +196,54 @@ def _of_column(column: Column, kind: Kind, nullable: bool, known: Column | None)
     return Value(column if known is None else F.when(known, column), kind)
 
 
+class _NotConstant(Exception):  # noqa: N818
+    """An expression that depends on a row, or has no value that a column has."""
+
+
+class _Constants(Evaluator[None]):
+    """Computes what depends on nothing."""
+
+    def value(self, of: Expression, given: None) -> Any:
+        """What an expression always is."""
+        try:
+            return super().value(of, given)
+        except _NotConstant:
+            raise
+        except Exception as error:
+            raise _NotConstant from error
+
+    def other(self, of: Expression, given: None) -> Any:
+        """An argument."""
+        raise _NotConstant
+
+    def set(self, name: str, of: Expression) -> None:
+        """Notes a variable, if it always is the same."""
+        self.locals.pop(name, None)
+        try:
+            self.locals[name] = self.value(of, None)
+        except _NotConstant:
+            return
+
+
 class _Columns:
     """Makes columns of one expression."""
 
     def __init__(self, row: Mapping[str, Shape]) -> None:
         self._row = row
         self._locals: dict[str, Shape] = {}
+        self._constants = _Constants()
 
     def shape(self, of: Expression) -> Shape:
+        """What an expression gives."""
+        if isinstance(of, (Operation, Call, Item)):
+            try:
+                # What is constant is Python's, once and for all.
+                return _constant(self._constants.value(of, None))
+            except _NotConstant:
+                pass
+        return self._shape(of)
+
+    def _shape(self, of: Expression) -> Shape:
         match of:
             case Argument(name=name):
                 if name not in self._row:
@@ -224,6 +265,7 @@ class _Columns:
                 return Fields(dict(zip(map(_key, keys), map(self.shape, values), strict=True)), made=True)
             case Where(name=name, value=value, of=then):
                 before = self._locals[name] = self.shape(value)
+                self._constants.set(name, value)
                 return _where_known(before, self.shape(then))
             case Replaced():
                 return self._replaced(of)
@@ -474,7 +516,8 @@ def _constant(value: Any) -> Value:
         return Value(F.lit(value), "bool")
     if type(value) is int and _LEAST <= value < -_LEAST:
         return Value(F.lit(value).cast("bigint"), "int")
-    if type(value) is float:
+    # Spark takes -0.0 and 0.0 for one constant.
+    if type(value) is float and (value or math.copysign(1.0, value) > 0):
         return Value(F.lit(value), "float")
     if type(value) is str and is_text(value):
         return Value(F.lit(value), "str")
@@ -629,7 +672,8 @@ def _arithmetic(sign: str, left: Value, right: Value) -> Value:
         return Value(_PLAINLY[sign](one, other), "float")
     if sign == "%":
         left_over = one % F.when(other != F.lit(0.0), other)
-        nothing = F.when(other < F.lit(0.0), F.lit(-0.0)).otherwise(F.lit(0.0))
+        # Of two constants, 0.0 and -0.0, Spark's optimizer makes one.
+        nothing = F.signum(other) * F.lit(0.0)
         return Value(
             F.when(left_over == F.lit(0.0), nothing)
             .when((left_over < F.lit(0.0)) != (other < F.lit(0.0)), left_over + other)
