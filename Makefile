@@ -4,8 +4,10 @@
 # make test-all   those that take long too: kills, executors, Kafka, millions of rows
 # make docs   the documentation as a site, in .build/site
 # make bench  against Spark's own windows and other engines; make bench-full also with millions of keys
+# make wheel  the package, with a JAR for each line of Spark
 #
 # Each sets up what it needs in this folder (.venv, .build, dist, target) and starts at once when that is there.
+# LINE=4.3 tests another line of Spark than the default, in an environment of its own (.venv-4.3).
 
 PYTHON ?= python3
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
@@ -13,14 +15,25 @@ JAVAC := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/javac,javac)
 
 # Each version is read from the one place that has it.
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' python/mullion/_version.py)
-LINE := $(shell sed -n 's/.*SparkLine."\([0-9.]*\)", spark.*/\1/p' project/SparkLine.scala | tail -n 1)
+LINES := $(shell sed -n 's/.*SparkLine."\([0-9.]*\)", spark.*/\1/p' project/SparkLine.scala)
+DEFAULT_LINE := $(shell sed -n 's/.*val default = "\([0-9.]*\)"/\1/p' project/SparkLine.scala)
+LINE ?= $(DEFAULT_LINE)
 SBT_VERSION := $(shell sed -n 's/^sbt.version=//p' project/build.properties)
 
-IN := .venv/bin
+# What another line than the default has for itself is under its name.
+OTHER := $(filter-out $(DEFAULT_LINE),$(LINE))
+ENV := .venv$(addprefix -,$(OTHER))
+IN := $(ENV)/bin
 SBT_LAUNCH := .build/sbt-launch-$(SBT_VERSION).jar
-SBT := $(JAVA) -Xmx2g -Dsbt.color=false -Dsbt.supershell=false -Dsbt.server.autostart=false -jar $(SBT_LAUNCH)
-JAR := jvm/target/scala-2.13/mullion-spark-$(LINE)_2.13-$(VERSION).jar
-WHEEL := dist/mullion_spark-$(VERSION)-py3-none-any.whl
+SBT = $(JAVA) -Xmx2g -Dsbt.color=false -Dsbt.supershell=false -Dsbt.server.autostart=false $(SBT_LINE) -jar $(SBT_LAUNCH)
+# Another line is compiled against the JARs of its PySpark: Maven Central may not have them.
+SBT_LINE = $(if $(OTHER),-Dspark.line=$(OTHER) -Dspark.jars=$(CURDIR)/$(shell echo $(ENV)/lib/python3*/site-packages/pyspark/jars))
+# $(call jar_of,LINE)
+jar_of = jvm/target/$(patsubst %,spark-%/,$(filter-out $(DEFAULT_LINE),$(1)))scala-2.13/mullion-spark-$(1)_2.13-$(VERSION).jar
+JAR := $(call jar_of,$(LINE))
+WHEEL_NAME := mullion_spark-$(VERSION)-py3-none-any.whl
+# With the JAR of one line: what is tested.
+WHEEL := .build/wheel-$(LINE)/$(WHEEL_NAME)
 
 SCALA := build.sbt LICENSE NOTICE $(wildcard project/*.sbt project/*.scala project/*.properties) $(shell find jvm/src/main -type f)
 PACKAGE := pyproject.toml README.md LICENSE $(shell find python/mullion -name '*.py' -o -name py.typed)
@@ -70,7 +83,7 @@ test-all: lint-python venv kafka delta publish-local $(SBT_LAUNCH)
 	@echo "Python tests ..."
 	@$(IN)/pytest -n 3 --dist loadgroup $(DURATIONS)
 
-docs: .venv/.requirements
+docs: $(ENV)/.requirements
 	@NO_MKDOCS_2_WARNING=1 $(IN)/python -m mkdocs build --quiet
 	@echo "The site is in .build/site: $(IN)/python -m http.server --directory .build/site"
 
@@ -82,14 +95,14 @@ version:
 	@echo $(VERSION)
 
 # On a machine with nothing else to do. KEEP=1 writes what is found to benchmarks/results.
-bench: venv kafka .venv/.bench
+bench: venv kafka $(ENV)/.bench
 	@$(IN)/python benchmarks/run.py $(if $(KEEP),--keep)
 
-bench-full: venv kafka .venv/.bench .build/flink/.got
+bench-full: venv kafka $(ENV)/.bench .build/flink/.got
 	@$(IN)/python benchmarks/run.py --full $(if $(KEEP),--keep)
 
 # The environment, with the wheel in it as a user would have it.
-venv: .venv/.installed
+venv: $(ENV)/.installed
 
 jar: $(JAR)
 
@@ -97,14 +110,17 @@ jar: $(JAR)
 kafka: .build/kafka/.got
 
 # The JAR, with its sources and documentation, in a Maven repository in .build/maven.
-publish-local: .build/maven/.got
+publish-local: .build/maven/.got-$(LINE)
 
 # What a test of tables in Delta Lake needs.
 delta: .build/delta/.got
 
-wheel: $(WHEEL)
+# The package as it is published, with a JAR for each line.
+wheel: $(PACKAGE)
+	@for line in $(LINES); do $(MAKE) --no-print-directory jar LINE=$$line || exit 1; done
+	$(call wheel_of,dist,$(foreach line,$(LINES),$(call jar_of,$(line))))
 
-lint-python: .venv/.requirements
+lint-python: $(ENV)/.requirements
 	@$(IN)/ruff check --quiet $(CHECKED)
 	@$(IN)/ruff format --quiet --check $(CHECKED)
 	@$(IN)/mypy --no-error-summary $(TYPED)
@@ -113,7 +129,7 @@ lint-python: .venv/.requirements
 lint: lint-python $(SBT_LAUNCH)
 	@$(SBT) --warn jvm/scalafmtCheckAll < /dev/null
 
-fmt: .venv/.requirements $(SBT_LAUNCH)
+fmt: $(ENV)/.requirements $(SBT_LAUNCH)
 	@$(IN)/ruff check --quiet --fix $(CHECKED)
 	@$(IN)/ruff format --quiet $(CHECKED)
 	@$(SBT) --warn jvm/scalafmtAll < /dev/null
@@ -125,28 +141,28 @@ clean:
 .build:
 	@mkdir -p $@
 
-.venv/.requirements: pyproject.toml scripts/requirements.py | .build
+$(ENV)/.requirements: pyproject.toml scripts/requirements.py | .build
 	@$(CHECK_TOOLS)
-	@echo "Setting up .venv (the first time this downloads PySpark, some 400 MB) ..."
-	@test -x $(IN)/python || $(PYTHON) -m venv .venv
-	@$(IN)/python scripts/requirements.py dev demo docs > .build/requirements.txt
+	@echo "Setting up $(ENV) (the first time this downloads PySpark, some 400 MB) ..."
+	@test -x $(IN)/python || $(PYTHON) -m venv $(ENV)
+	@$(IN)/python scripts/requirements.py dev demo docs spark-$(LINE) > .build/requirements.txt
 	@$(call quietly,pip,$(IN)/python -m pip install --disable-pip-version-check -r .build/requirements.txt)
 	@touch $@
 
-.venv/.bench: pyproject.toml .venv/.requirements
+$(ENV)/.bench: pyproject.toml $(ENV)/.requirements
 	@$(IN)/python scripts/requirements.py bench > .build/bench-requirements.txt
 	@$(call quietly,pip-bench,$(IN)/python -m pip install --disable-pip-version-check -r .build/bench-requirements.txt)
 	@touch $@
 
 # PySpark's JARs hold an Ivy, which gets the launcher from Maven Central; the launcher gets everything else.
-$(SBT_LAUNCH): project/build.properties | .venv/.requirements .build
+$(SBT_LAUNCH): project/build.properties | $(ENV)/.requirements .build
 	@echo "Getting sbt $(SBT_VERSION) ..."
 	@$(call quietly,ivy,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
 		org.apache.ivy.Main -dependency org.scala-sbt sbt-launch $(SBT_VERSION) -types jar \
 		-retrieve '.build/[artifact]-[revision](-[classifier]).[ext]')
 	@touch $@
 
-.build/kafka/.got: scripts/kafka.ivy.xml | .venv/.requirements .build
+.build/kafka/.got: scripts/kafka.ivy.xml | $(ENV)/.requirements .build
 	@echo "Getting Kafka ..."
 	@rm -rf .build/kafka
 	@$(call quietly,ivy-kafka,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
@@ -154,7 +170,7 @@ $(SBT_LAUNCH): project/build.properties | .venv/.requirements .build
 		-retrieve '.build/kafka/[conf]/[artifact]-[revision](-[classifier]).[ext]')
 	@touch $@
 
-.build/delta/.got: scripts/delta.ivy.xml | .venv/.requirements .build
+.build/delta/.got: scripts/delta.ivy.xml | $(ENV)/.requirements .build
 	@echo "Getting Delta Lake ..."
 	@rm -rf .build/delta
 	@$(call quietly,ivy-delta,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
@@ -163,31 +179,36 @@ $(SBT_LAUNCH): project/build.properties | .venv/.requirements .build
 	@touch $@
 
 # What PyFlink reads Parquet with.
-.build/flink/.got: scripts/flink.ivy.xml | .venv/.requirements .build
+.build/flink/.got: scripts/flink.ivy.xml | $(ENV)/.requirements .build
 	@echo "Getting Flink's Parquet ..."
 	@rm -rf .build/flink
 	@$(call quietly,ivy-flink,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
 		org.apache.ivy.Main -ivy scripts/flink.ivy.xml -types jar bundle -retrieve '.build/flink/[artifact]-[revision].[ext]')
 	@touch $@
 
-$(JAR): $(SCALA) python/mullion/_version.py | $(SBT_LAUNCH)
+$(JAR): $(SCALA) python/mullion/_version.py | $(SBT_LAUNCH) $(ENV)/.requirements
 	@$(CHECK_TOOLS)
 	@echo "Building the JAR ..."
 	@$(call quietly,assembly,$(SBT) jvm/assembly)
 	@touch $@
 
-.build/maven/.got: $(JAR)
+.build/maven/.got-$(LINE): $(JAR)
 	@echo "Publishing to .build/maven ..."
-	@rm -rf .build/maven
+	@rm -rf .build/maven/dev/mullion/mullion-spark-$(LINE)_2.13
 	@$(call quietly,publish,$(SBT) jvm/publish)
 	@touch $@
 
-$(WHEEL): $(JAR) $(PACKAGE) | .venv/.requirements
+# $(call wheel_of,FOLDER,JARS)
+define wheel_of
 	@echo "Building the wheel ..."
-	@rm -rf python/mullion/jars && mkdir python/mullion/jars && cp $(JAR) python/mullion/jars
-	@$(call quietly,wheel,$(IN)/python -m hatchling build -t wheel -d dist)
+	@rm -rf python/mullion/jars && mkdir python/mullion/jars && cp $(2) python/mullion/jars
+	@$(call quietly,wheel,$(IN)/python -m hatchling build -t wheel -d $(1))
+endef
+
+$(WHEEL): $(JAR) $(PACKAGE) | $(ENV)/.requirements
+	$(call wheel_of,$(@D),$(JAR))
 	@touch $@
 
-.venv/.installed: $(WHEEL) .venv/.requirements
+$(ENV)/.installed: $(WHEEL) $(ENV)/.requirements
 	@$(call quietly,install,$(IN)/python -m pip install --disable-pip-version-check --no-deps --force-reinstall $(WHEEL))
 	@touch $@

@@ -31,14 +31,21 @@ lazy val jvm = (project in file("jvm"))
         out
       }
     }.taskValue,
-    Compile / unmanagedSourceDirectories += baseDirectory.value / "src" / "main" / s"spark-${line.name}",
+    // Each line has classes of its own.
+    target := {
+      if (line.name == SparkLine.default) target.value else baseDirectory.value / "target" / s"spark-${line.name}"
+    },
+    Compile / unmanagedJars ++= line.jars.toSeq.flatMap(folder => Attributed.blankSeq((file(folder) ** "*.jar").get())),
+    Compile / unmanagedSourceDirectories ++= line.folders.map(baseDirectory.value / "src" / "main" / _),
     scalacOptions ++= Seq("-deprecation", "-feature", "-unchecked", "-Xlint:_,-byname-implicit", "-Werror", "-release:17"),
     libraryDependencies ++= Seq(
       "org.scala-lang" % "scala-library" % line.scala % Provided,
-      "org.apache.spark" %% "spark-sql" % line.spark % Provided,
       "org.scalameta" %% "munit" % "1.2.1" % Test,
       "org.scalameta" %% "munit-scalacheck" % "1.2.0" % Test
     ),
+    libraryDependencies ++= {
+      if (line.jars.isEmpty) Seq("org.apache.spark" %% "spark-sql" % line.spark % Provided) else Nil
+    },
     Compile / resourceGenerators += Def.task {
       val out = (Compile / resourceManaged).value / "dev" / "mullion" / "build.properties"
       IO.write(out, s"version=${version.value}\nspark=${line.name}\n")
@@ -55,5 +62,6 @@ lazy val jvm = (project in file("jvm"))
         // Settings of tests, as in sbt -Dmullion.heap.many=500 "jvm/testOnly *HeapSuite".
         sys.props.toSeq.collect { case (name, value) if name.startsWith("mullion.") => s"-D$name=$value" },
     assembly / assemblyOption ~= (_.withIncludeScala(false)),
+    assembly / assemblyExcludedJars := (Compile / unmanagedJars).value,
     assembly / assemblyJarName := s"mullion-spark-${line.name}_2.13-${version.value}.jar"
   )

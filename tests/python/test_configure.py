@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from fakes import of_connect
 from mullion import InvalidArgumentError, UnsupportedError, VersionMismatchError, __version__, _jars, _jvm, configure
+from mullion._jars import running_line
 from mullion._jvm import entry
 
 OURS = "dev.mullion.MullionExtensions"
@@ -34,7 +35,7 @@ def test_the_jar_of_the_wheel_and_the_extension_are_added() -> None:
     (jar,) = configured(builder(), "spark.jars")
     path = Path(unquote(urlparse(jar).path))
     assert path.is_file()
-    assert path.name == f"mullion-spark-4.2_2.13-{__version__}.jar"
+    assert path.name == f"mullion-spark-{running_line()}_2.13-{__version__}.jar"
     assert configured(builder(), "spark.sql.extensions") == [OURS]
 
 

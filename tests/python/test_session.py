@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from mullion import IncompatibleStateError, MullionError, Tumbling, UnsupportedError, _jvm, together, windowed
 from mullion._configure import EXTENSIONS
+from mullion._jars import running_line
 
 
 def panes(spark: SparkSession, folder: Path, window: Tumbling) -> DataFrame:
@@ -49,7 +50,7 @@ def test_without_the_jar_both_ways_to_add_it_are_named(spark: SparkSession, monk
     with pytest.raises(MullionError, match=r"mullion\.configure\(SparkSession\.builder\)") as refused:
         _jvm.facade(spark.newSession())
     assert "--jars" in str(refused.value)
-    assert "--packages dev.mullion:mullion-spark-4.2_2.13:" in str(refused.value)
+    assert f"--packages dev.mullion:mullion-spark-{running_line()}_2.13:" in str(refused.value)
 
 
 def test_an_error_of_ours_in_a_query_is_raised_where_the_query_is_waited_for(query_over_another_state: Any) -> None:

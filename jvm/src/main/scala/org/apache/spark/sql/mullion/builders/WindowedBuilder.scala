@@ -3,11 +3,7 @@ package org.apache.spark.sql.mullion.builders
 import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.optimizer.{
-  InsertMapSortInGroupingExpressions,
-  NormalizeFloatingNumbers,
-  ReplaceExpressions
-}
+import org.apache.spark.sql.catalyst.optimizer.{NormalizeFloatingNumbers, ReplaceExpressions}
 import org.apache.spark.sql.catalyst.planning.PhysicalAggregation
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
@@ -25,6 +21,7 @@ import org.apache.spark.sql.mullion.expressions.{
 import org.apache.spark.sql.mullion.plan.{Shown, WindowedAggregate, Windows}
 import org.apache.spark.sql.mullion.python.ProcessedRows
 import org.apache.spark.sql.mullion.query.Tick
+import org.apache.spark.sql.mullion.shim.MapSorting
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
@@ -390,7 +387,7 @@ object WindowedBuilder {
   private[mullion] def normalised(
       key: Expression,
       input: LogicalPlan,
-      inSpark: LogicalPlan => LogicalPlan = InsertMapSortInGroupingExpressions(_)
+      inSpark: LogicalPlan => LogicalPlan = MapSorting.inGroups(_)
   ): Expression = {
     def sorted: Option[Expression] = inSpark(Aggregate(Seq(key), Seq(Alias(key, "key")()), input)) match {
       case Aggregate(Seq(group: Attribute), _, Project(columns, _), _) =>

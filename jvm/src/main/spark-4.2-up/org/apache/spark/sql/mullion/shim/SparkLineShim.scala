@@ -19,7 +19,7 @@ import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
-/** What differs between the lines of Spark: this is 4.2. */
+/** What differs between the lines of Spark: this is 4.2 and later. */
 object SparkLineShim {
 
   /** The only operator that Spark's planning of state and watermarks lets us extend; its package moved after 4.0. */

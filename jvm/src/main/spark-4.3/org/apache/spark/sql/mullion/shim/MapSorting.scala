@@ -1,0 +1,9 @@
+package org.apache.spark.sql.mullion.shim
+
+import org.apache.spark.sql.catalyst.optimizer.InsertMapSortInAggregate
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+
+/** Spark's own rule that puts the maps of grouping expressions in order; its name has changed. */
+object MapSorting {
+  def inGroups(plan: LogicalPlan): LogicalPlan = InsertMapSortInAggregate(plan)
+}
