@@ -22,6 +22,7 @@ from model import SECOND, Row
 from mullion import Count, Early, Global, MullionError, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import Store, Window
+from sampled import sample
 from streams import Feed
 
 KEYS = 240
@@ -158,10 +159,16 @@ def batch_of(rules: Arrival, chance: random.Random, number: int, first_id: int) 
 
 
 def on_a_store() -> list[Any]:
-    """Every case on one of the stores, and with the next seed on another."""
+    """Every case on one of the stores, and with the next seed on another; half of them are slow, others each time."""
     stores = ("rocksdb", "hdfs", "memory")
+    chosen = sample(len(CASES), len(CASES) // 2)
     return [
-        pytest.param(name, stores[(SEED + i) % 3], id=f"{name} ({stores[(SEED + i) % 3]})")
+        pytest.param(
+            name,
+            stores[(SEED + i) % 3],
+            id=f"{name} ({stores[(SEED + i) % 3]})",
+            marks=() if i in chosen else pytest.mark.slow,
+        )
         for i, name in enumerate(CASES)
     ]
 

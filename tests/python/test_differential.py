@@ -476,7 +476,7 @@ def _time_of_session(rng: random.Random, rules: SessionRules, front: int, seen: 
 
 def some_of(cases: list[Case]) -> list[Any]:
     """All of them, those that this run leaves out marked as slow."""
-    chosen = sample(len(cases), 18)
+    chosen = sample(len(cases), 12)
     return [
         pytest.param(case, id=case.name, marks=() if number in chosen else pytest.mark.slow)
         for number, case in enumerate(cases)
