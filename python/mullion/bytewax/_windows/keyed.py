@@ -13,7 +13,7 @@ Values that came together (a batch of the source) are all entered before a windo
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
@@ -56,11 +56,23 @@ class WindowsOfKey:
         self._contents: dict[int, Contents] = {window: make.kept(state) for window, state in contents}
         self._queue: list[tuple[int, Any]] = [(time, value) for time, value in queue]
 
-    def on_batch(self, values: Iterable[Any], now_us: int) -> list[Event]:
+    def on_batch(self, values: Sequence[Any], now_us: int) -> list[Event]:
         """Takes values that came together, at a system time."""
         clock, queue = self._clock, self._queue
         clock.before_batch(now_us)
         events: list[Event] = []
+        if len(values) == 1 and not queue:
+            # What most batches are: a value that need not wait, and none that does.
+            time, watermark = clock.on_item(values[0])
+            if watermark <= time and (time <= watermark or not self._ordered):
+                self._enter(((time, values[0]),), watermark, events)
+            elif time < watermark:
+                events += [(LATE, (window, values[0])) for window in self._windower.late_for(time)]
+                self._enter((), watermark, events)
+            else:
+                queue.append((time, values[0]))
+                self._enter((), watermark, events)
+            return events
         watermark = 0
         for value in values:
             time, watermark = clock.on_item(value)
@@ -70,24 +82,26 @@ class WindowsOfKey:
                 queue.append((time, value))
             else:
                 insort(queue, (time, value), key=_time)
-        self._flush(watermark, events)
+        self._enter(self._due(watermark), watermark, events)
         return events
 
     def on_notify(self, now_us: int) -> list[Event]:
         """Closes what time has brought to its end."""
         events: list[Event] = []
-        self._flush(self._clock.on_notify(now_us), events)
+        watermark = self._clock.on_notify(now_us)
+        self._enter(self._due(watermark), watermark, events)
         return events
 
     def on_eof(self) -> list[Event]:
         """Closes what no more values can come for."""
         events: list[Event] = []
-        self._flush(self._clock.on_eof(), events)
+        watermark = self._clock.on_eof()
+        self._enter(self._due(watermark), watermark, events)
         return events
 
-    def _flush(self, watermark: int, events: list[Event]) -> None:
+    def _enter(self, due: Iterable[tuple[int, Any]], watermark: int, events: list[Event]) -> None:
         contents, windower = self._contents, self._windower
-        for time, value in self._due(watermark):
+        for time, value in due:
             for window in windower.open_for(time):
                 held = contents.get(window)
                 if held is None:
