@@ -4,20 +4,23 @@
 
 Thirty million panes and 2 GB unless said otherwise. Each contender has a process of its own, and both the same files.
 A batch of a million new keys opens a million panes, until all are open; then come batches of a million rows of keys
-that are open, at random. What is shown is the median of a batch's time where few panes are open and where all are, how
-long a restart takes until its first batch is done, and the size of the checkpoint. Each says how many panes are open
-and how many rows these have, which must be the same.
+that are open, at random. What is shown is the median of a batch's time where few panes are open and where all are, and
+what of the processors' time a batch takes of the JVM then, which other work on the machine changes less; how long a
+restart takes until its first batch is done, and the size of the checkpoint. Each says how many panes are open, which
+must be the same.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +65,16 @@ def took(query: StreamingQuery) -> list[int]:
     return [report["durationMs"]["triggerExecution"] for report in query.recentProgress if report["numInputRows"]]
 
 
+def processor_ms(spark: SparkSession) -> int:
+    """The processors' time that the JVM has had."""
+    jvm: Any = spark._jvm
+    fields = (
+        Path("/proc", str(jvm.java.lang.ProcessHandle.current().pid()), "stat").read_text().rpartition(")")[2].split()
+    )
+    # User and system time.
+    return (int(fields[11]) + int(fields[12])) * 1000 // os.sysconf("SC_CLK_TCK")
+
+
 def run(contender: str, millions: int, heap: int) -> None:
     spark = session(heap=heap)
     rng = np.random.default_rng(7)
@@ -71,19 +84,25 @@ def run(contender: str, millions: int, heap: int) -> None:
         frame = panes(spark, source, contender)
         query = start(frame, checkpoint)
         few: list[int] = []
+        began_few = processors_few = 0
         for batch in range(millions):
             write(source, batch, np.arange(batch * BATCH, (batch + 1) * BATCH))
             query.processAllAvailable()
             if batch == 0:
                 # The first batches of a JVM pay for what all of them use.
                 for more in range(2 * UPDATES):
+                    if more == UPDATES:
+                        began_few = processor_ms(spark)
                     write(source, 900_000 + more, rng.integers(0, BATCH, BATCH))
                     query.processAllAvailable()
                 few = took(query)[-UPDATES:]
+                processors_few = processor_ms(spark) - began_few
+        began_many = processor_ms(spark)
         for more in range(UPDATES):
             write(source, 950_000 + more, rng.integers(0, millions * BATCH, BATCH))
             query.processAllAvailable()
         many = took(query)[-UPDATES:]
+        processors_many = processor_ms(spark) - began_many
         query.stop()
         write(source, 990_000, rng.integers(0, millions * BATCH, BATCH))
         began = time.monotonic()
@@ -99,6 +118,8 @@ def run(contender: str, millions: int, heap: int) -> None:
             "contender": contender,
             "few ms": statistics.median(few),
             "many ms": statistics.median(many),
+            "few processor ms": processors_few // UPDATES,
+            "many processor ms": processors_many // UPDATES,
             "restart s": round(restart, 1),
             "checkpoint MB": size >> 20,
             "open": state["customMetrics"].get("panesOpen", state["numRowsTotal"]),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -19,15 +20,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import mullion
-from mullion import Session, Tumbling, windowed
-from mullion.windows import Window
+from mullion import Session, Tumbling, together, windowed
 
-OOM = "-XX:+ExitOnOutOfMemoryError -XX:TieredStopAtLevel=1"
+OOM = "-XX:+ExitOnOutOfMemoryError"
+# What the compiler makes of code is not worth its time in a process of a minute.
+BRIEF = "-XX:TieredStopAtLevel=1"
 
 
-def session(folder: Path, heap: str, cores: int, **conf: Any) -> SparkSession:
+def session(folder: Path, heap: str, cores: int, brief: bool = True, **conf: Any) -> SparkSession:
     builder = SparkSession.builder.master(f"local[{cores}]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.memory", heap).config("spark.driver.extraJavaOptions", OOM)
+    builder = builder.config("spark.driver.memory", heap).config(
+        "spark.driver.extraJavaOptions", f"{OOM} {BRIEF if brief else ''}".strip()
+    )
     builder = builder.config("spark.sql.shuffle.partitions", cores).config("spark.sql.session.timeZone", "UTC")
     for name, value in conf.items():
         builder = builder.config(name.replace("_", "."), value)
@@ -75,6 +79,20 @@ def small_batches_of_large_keys(folder: Path) -> dict[str, Any]:
     return {"open": reports[-1]["customMetrics"]["panesOpen"]}
 
 
+def keys_of_any_size(folder: Path) -> dict[str, Any]:
+    """New keys of 1 KB, 100 KB, 1 MB and 10 MB in each batch, 175 MB of them; all of them come once more."""
+    spark = session(folder, "1g", 2)
+    write(spark, folder, 6, 5_000, at(F.lit(1)))
+    at_place = F.col("n") % 5_000
+    kilobytes = F.when(at_place < 10, 10_000).when(at_place < 60, 1_000).when(at_place < 260, 100).otherwise(1)
+    rows = read(spark, folder).withColumn("k", F.repeat(F.sha2(F.col("n").cast("string"), 256), kilobytes * 16))
+    panes = windowed(rows.withWatermark("ts", "0 seconds"), Tumbling("1 hour"), by="k", time="ts").agg(F.count("*"))
+    run(panes, folder)
+    write(spark, folder, 1, 30_000, at(F.lit(2)))
+    reports = run(panes, folder)
+    return {"open": reports[-1]["customMetrics"]["panesOpen"]}
+
+
 def large_values(folder: Path) -> dict[str, Any]:
     """Accumulators of 1 MB, 20 new ones a batch."""
     spark = session(folder, "512m", 2)
@@ -108,8 +126,12 @@ def a_large_batch_of_late_rows(folder: Path) -> dict[str, Any]:
 
 
 def many_small_batches(folder: Path) -> dict[str, Any]:
-    """What is on the heap after a fifth of the batches and after all of them, of windows that open and close."""
+    """What is on the heap before a query begins, as its batches go by, and after it has ended.
+
+    ``MULLION_TEST_BATCHES`` says how many batches there are, ``MULLION_TEST_HEAP`` in how large a heap.
+    """
     batches = int(os.environ.get("MULLION_TEST_BATCHES", "500"))
+    heap = os.environ.get("MULLION_TEST_HEAP", "256m")
     # Spark's own least is 450 MB, of which it keeps 300 to itself.
     # What Spark remembers of jobs, for pages that nobody looks at, grows for a thousand of them.
     remembered = {
@@ -119,42 +141,68 @@ def many_small_batches(folder: Path) -> dict[str, Any]:
         "spark_sql_ui_retainedExecutions": 10,
         "spark_sql_streaming_numRecentProgressUpdates": 10,
         "spark_sql_streaming_ui_retainedProgressUpdates": 10,
+        # What a query has of state is free with the next round after it has ended.
+        "spark_sql_streaming_stateStore_maintenanceInterval": "10s",
     }
-    spark = session(folder, "256m", 2, spark_testing_reservedMemory=str(64 << 20), **remembered)
+    spark = session(folder, heap, 2, batches <= 1000, spark_testing_reservedMemory=str(64 << 20), **remembered)
     spark.sparkContext.setLogLevel("ERROR")
     rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).option("numPartitions", 1)
     rows = rate.option("advanceMillisPerBatch", 10_000).load().withWatermark("timestamp", "0 seconds")
     keyed = rows.withColumn("k", F.col("value") % 20)
-    windows: dict[str, Window] = {"tumbling": Tumbling("1 minute"), "sessions": Session("5 seconds")}
-    running = [
-        windowed(keyed, window, by="k", time="timestamp")
-        .agg(F.count("*").alias("n"))
-        .writeStream.format("noop")
-        .option("checkpointLocation", str(folder / name))
-        .start()
-        for name, window in windows.items()
-    ]
-    held = []
-    for until in (batches // 5, batches):
-        for query in running:
+    panes = together(
+        tumbling=windowed(keyed, Tumbling("1 minute"), by="k", time="timestamp").agg(F.count("*").alias("n")),
+        sessions=windowed(keyed, Session("5 seconds"), by="k", time="timestamp").agg(F.count("*").alias("n")),
+    )
+    began = time.monotonic()
+
+    def note(when: str) -> int:
+        held = heap_after_collection(spark)
+        print(f"{time.monotonic() - began:.0f} s: {held} KB of heap {when}", file=sys.stderr, flush=True)
+        return held
+
+    def run(marks: list[int], checkpoint: Path) -> list[int]:
+        query = panes.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
+        held = []
+        for until in marks:
             while (query.lastProgress or {"batchId": -1})["batchId"] < until:
                 assert query.isActive, query.exception()
                 time.sleep(0.1)
-        held.append(heap_after_collection(spark))
-    for query in running:
+            held.append(note(f"after {until} batches"))
         query.stop()
-    print(f"heap in KB after {batches // 5} and {batches} batches: {held}", file=sys.stderr)
-    return {"grew by MB": max(0, held[1] - held[0]) // (5 << 10) * 5}
+        return held
+
+    # Classes, compiled code and pools are the JVM's from its first query on.
+    run([min(100, batches // 10)], folder / "first")
+    before = at_rest(note)
+    held = run([batches // 40, batches // 4, batches // 2, batches], folder / "second")
+    after = at_rest(note, before + (5 << 10))
+    return {
+        "grew by MB": max(0, held[-1] - held[0]) // (5 << 10) * 5,
+        "left behind MB": max(0, after - before) // (5 << 10) * 5,
+    }
+
+
+def at_rest(note: Callable[[str], int], until: int = 0) -> int:
+    """The least of the heap while no query runs, once rounds of maintenance have unloaded what the last one had."""
+    held = note("while no query runs")
+    for _ in range(8):
+        if held <= until:
+            break
+        time.sleep(2)
+        held = min(held, note("while no query runs"))
+    return held
 
 
 def heap_after_collection(spark: SparkSession) -> int:
-    """Kilobytes in use once all that nobody refers to is gone; the least of a few, for batches go on meanwhile."""
+    """Kilobytes of objects that the JVM can reach; the least of a few looks, for batches go on meanwhile."""
     jvm: Any = spark._jvm
-    memory = jvm.java.lang.management.ManagementFactory.getMemoryMXBean()
+    jcmd = Path(jvm.java.lang.System.getProperty("java.home"), "bin", "jcmd")
+    command = [str(jcmd), str(jvm.java.lang.ProcessHandle.current().pid()), "GC.class_histogram"]
     found = []
-    for _ in range(5):
-        jvm.java.lang.System.gc()
-        found.append(int(memory.getHeapMemoryUsage().getUsed()) >> 10)
+    for _ in range(3):
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        # Total, how many, their bytes.
+        found.append(int(said.splitlines()[-1].split()[2]) >> 10)
     return min(found)
 
 
@@ -172,6 +220,7 @@ CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
     case.__name__: case
     for case in (
         small_batches_of_large_keys,
+        keys_of_any_size,
         large_values,
         a_restart_of_many_tasks,
         a_large_batch_of_late_rows,

@@ -64,7 +64,7 @@ final class PartitionOpener(
       case rocks: RocksDbPartition if SparkEnv.get.conf.get(SPECULATION_ENABLED) =>
         hot(rocks, VersionNames.None)
       case rocks: RocksDbPartition =>
-        val (sound, from) = soundVersion(partition, hadoopConf, rocks)
+        val (sound, from) = soundVersion(partition, hadoopConf, rocks, rocks.isFromCheckpoint)
         val names = new VersionNames.InState(
           sound.versionIds,
           version,
@@ -121,7 +121,7 @@ final class PartitionOpener(
       partition: Int,
       hadoopConf: Configuration,
       opened: RocksDbPartition,
-      isRead: Boolean = false,
+      isRead: Boolean,
       deleted: Set[Long] = Set.empty
   ): (RocksDbPartition, Long) = {
     val here = opened.versionIds.of(version)

@@ -116,6 +116,9 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
   /** Called with a key once the batch's rows are applied to it, before anything of it closes. */
   protected def onApplied(active: K): Unit = ()
 
+  override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
+    super.process(new RowsAhead(input, keys)(keyOf(_)))
+
   override def add(row: InternalRow): Iterator[InternalRow] = {
     val now = atOnce(row)
     if (now.isDefined) now.iterator

@@ -56,6 +56,9 @@ private[exec] final class TumblingPanes(
   private val onTimeAt = firedAt + 5
   private val rowsInPartialAt = program.rowsAt.getOrElse(-1)
 
+  override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
+    super.process(new RowsAhead(input, panes)(paneKey(_)))
+
   /** What comes out meanwhile are panes that fire for their rows, of which there is one partial row a pane, and
     * reopened panes, which need no state: they are due at once.
     */

@@ -42,8 +42,7 @@ private[state] final class SortedRecords(
   private var sharedForGood = from.sharedAt
   private var scans = 0
   private val finger = new Finger
-  private var places = Places.none
-  private var overwrites = false
+  private var writeBack = WriteBack.none
 
   def size: Long = records
 
@@ -53,9 +52,8 @@ private[state] final class SortedRecords(
   def footprint: Long = allocated + inVersions + inScans
 
   /** Says where records are written from now on, and that no scan goes on. */
-  def writesTo(places: Places): Unit = {
-    this.places = places
-    overwrites = places.overwrites
+  def writesTo(places: WriteBack.Places): Unit = {
+    writeBack = new WriteBack(places)
     scans = 0
     endScans()
   }
@@ -124,6 +122,10 @@ private[state] final class SortedRecords(
     )
   }
 
+  /** The places of all records. */
+  private[state] def places: Iterator[Place] =
+    (0 until leaves.count).iterator.flatMap(l => (0 until leaves(l).size).iterator.map(leaves(l).place(_)))
+
   private def share(): Unit = {
     shared = now
     now += 1
@@ -151,13 +153,7 @@ private[state] final class SortedRecords(
       val had = leaf.footprint
       leaf.setValue(at, value)
       allocated += leaf.footprint - had
-      if (hasPlaces) {
-        if (overwrites && leaf.place(at).isAlone) leaf.place(at, Place.Changed)
-        else {
-          leave(leaf, at)
-          leaf.place(at, Place.Unwritten)
-        }
-      }
+      if (hasPlaces) writeBack.changes(leaf, at)
     } else insert(a, b, c, key, value, Place.Unwritten)
 
   /** Puts a record that is not there. */
@@ -176,7 +172,7 @@ private[state] final class SortedRecords(
     val at = finger.at
     taken -= leaf.lengthOf(at)
     records -= 1
-    if (hasPlaces) leave(leaf, at)
+    if (hasPlaces) writeBack.goes(leaf, at)
     allocated -= leaf.footprint
     leaf.removeAt(at)
     allocated += leaf.footprint
@@ -206,58 +202,13 @@ private[state] final class SortedRecords(
   }
 
   /** Whether any record is not written. */
-  def hasUnwritten: Boolean = {
-    var l = 0
-    while (l < leaves.count && !leaves(l).isDirty) l += 1
-    l < leaves.count
-  }
+  def hasUnwritten: Boolean = writeBack.isDue(leaves)
 
   /** Writes what is not written, in order. */
-  def write(): Unit = {
-    var l = 0
-    while (l < leaves.count) {
-      val leaf = leaves(l)
-      if (leaf.isDirty) {
-        var i = 0
-        while (i < leaf.size) {
-          if (leaf.place(i).isToWrite) leaf.written(i, write(leaf, i, places))
-          i += 1
-        }
-        leaf.isDirty = false
-      }
-      l += 1
-    }
-  }
+  def write(): Unit = writeBack.drain(leaves, leaving = false)
 
-  /** Writes all that does not lie alone to `others`, and leaves its own places as they are. */
-  def writeNotAlone(others: Places): Unit = {
-    var l = 0
-    while (l < leaves.count) {
-      val leaf = leaves(l)
-      var i = 0
-      while (i < leaf.size) {
-        if (leaf.place(i) != Place.Alone) write(leaf, i, others)
-        i += 1
-      }
-      l += 1
-    }
-  }
-
-  private def write(leaf: Leaf, i: Int, to: Places): Place = {
-    leaf.keyTo(i, to.key)
-    leaf.valueTo(i, to.value)
-    to.write()
-  }
-
-  /** Says of a record that is changed or removed that it is not in its place any more. */
-  private def leave(leaf: Leaf, at: Int): Unit = {
-    val place = leaf.place(at)
-    if (place.isInSegment) places.remove(place)
-    else if (place.isAlone) {
-      leaf.keyTo(at, places.key)
-      places.removeAlone()
-    }
-  }
+  /** Writes all that does not lie alone to other places, and leaves its own as they are: it leaves memory. */
+  def leaveFor(places: WriteBack.Places): Unit = new WriteBack(places).drain(leaves, leaving = true)
 
   /** Finds the record of `key`; if there is none, where it belongs. */
   private def find(a: Long, b: Long, c: Long, key: UnsafeRow): Boolean =
@@ -368,39 +319,6 @@ private[state] final class SortedRecords(
 private[state] object SortedRecords {
   // When a leaf was made that is part of no version: before all.
   private final val NeverShared = 0L
-
-  /** Where the records of one kind are written. */
-  trait Places {
-
-    /** Whether a record that lies alone and changes is written over. */
-    def overwrites: Boolean
-
-    /** Notes that a record is removed from its place, or is to be written anew. */
-    def remove(place: Place): Unit
-
-    /** Removes the record under its own key on which `key` stands: it is gone, or is to be written elsewhere. */
-    def removeAlone(): Unit
-
-    /** The rows that stand on the record that is to be written. */
-    def key: UnsafeRow
-    def value: UnsafeRow
-
-    /** Writes the record; its place. */
-    def write(): Place
-  }
-
-  private object Places {
-    val none: Places = new Places {
-      override def overwrites: Boolean = false
-      override val key: UnsafeRow = new UnsafeRow(0)
-      override val value: UnsafeRow = new UnsafeRow(0)
-      override def remove(place: Place): Unit = nowhere
-      override def removeAlone(): Unit = nowhere
-      override def write(): Place = nowhere
-
-      private def nowhere = throw new IllegalStateException("records are written nowhere")
-    }
-  }
 
   /** Records as they were, for ever.
     *

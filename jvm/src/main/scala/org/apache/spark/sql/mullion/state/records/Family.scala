@@ -59,6 +59,12 @@ trait Family {
   /** The same, not to be changed. */
   def look(key: UnsafeRow): UnsafeRow = get(key)
 
+  /** Whether many keys are found faster at once than one by one: they are in a store, and not in memory. */
+  def findsManyAtOnce: Boolean = false
+
+  /** Says which keys will be looked up next, where that is so. */
+  def expect(keys: Array[UnsafeRow]): Unit = ()
+
   /** Puts a record that was not there. */
   def insert(key: UnsafeRow, value: UnsafeRow): Unit
 
@@ -100,6 +106,9 @@ trait StatePartition {
 
   /** Gives back the memory that only this batch has. Comes when the task is done, whether it has committed or not. */
   def abort(): Unit = ()
+
+  /** Fails if what it counts is not what there is: for tests. */
+  def checkInvariants(): Unit = ()
 
   /** What its records take in memory from this batch to the next beside the store, once committed; none if they do not
     * stay there.

@@ -6,7 +6,7 @@ import scala.util.Using
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.{NoPrefixKeyStateEncoderSpec, StateStore}
-import org.apache.spark.sql.mullion.state.memory.{Place, SortedRecords}
+import org.apache.spark.sql.mullion.state.memory.{Place, WriteBack}
 import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordBytes, RecordCounts}
 import org.apache.spark.sql.types.{BinaryType, LongType, StructType}
 import org.apache.spark.unsafe.Platform
@@ -42,7 +42,7 @@ private[state] final class Segments(
     from: Segments.Version,
     alone: Family,
     counts: RecordCounts
-) extends SortedRecords.Places {
+) extends WriteBack.Places {
   import Segments._
 
   private val bodies = s"${spec.name}-segments"
@@ -142,6 +142,24 @@ private[state] final class Segments(
     end = Header
     // One large record is no reason to hold on to its room.
     if (buffer.length > 2 * Full) buffer = new Array[Byte](Header + Full)
+  }
+
+  /** Fails if records do not lie where they say, by the places of all records in memory. */
+  def checkInvariants(places: Iterator[Place]): Unit = {
+    def require(holds: Boolean, what: => String): Unit =
+      if (!holds) throw new IllegalStateException(s"${spec.name}: $what")
+    val slots = places.filter(_.isInSegment).map(place => place.segment -> place.slot).toSeq.groupMap(_._1)(_._2)
+    val known = List.newBuilder[Long]
+    alive.foreach { segment =>
+      known += segment.id
+      val here = slots.getOrElse(segment.id, Nil)
+      require(here.distinct.size == here.size, s"records in one place of segment ${segment.id}")
+      require(here.size == segment.left, s"${here.size} records of ${segment.left} in segment ${segment.id}")
+      require(here.forall(slot => slot < segment.count && !segment.isGone(slot)), s"gone from segment ${segment.id}")
+    }
+    val ids = known.result()
+    require(slots.keySet.subsetOf(ids.toSet), "records in a segment that is gone")
+    require(ids == ids.sorted && ids.forall(_ < next), s"segments $ids")
   }
 
   /** Removes all segments. */

@@ -7,7 +7,8 @@ import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreCon
 import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan, FamilySpec, RecordBytes, StatePartition}
 
 /** A partition whose rows are made unreadable once they stand no more, for tests: who keeps a row that it was handed
-  * reads nonsense, in whatever store, and not by chance what it was.
+  * reads nonsense, in whatever store, and not by chance what it was. What the partition counts is looked at before each
+  * commit, too.
   *
   * {{{
   *   get, look     the row stands until the next call of its family has returned
@@ -20,8 +21,14 @@ private[state] final class ExpiringPartition(under: StatePartition) extends Stat
   override def family(spec: FamilySpec): Family = new ExpiringFamily(spec, under.family(spec))
   override def rowsRead: Long = under.rowsRead
   override def rowsAdded: Long = under.rowsAdded
-  override def commit(): Unit = under.commit()
+  override def checkInvariants(): Unit = under.checkInvariants()
   override def abort(): Unit = under.abort()
+
+  override def commit(): Unit = {
+    checkInvariants()
+    under.commit()
+  }
+
   override def bytesInMemory: Option[Long] = under.bytesInMemory
   override def stores: Seq[StateStore] = under.stores
 }
@@ -63,6 +70,10 @@ private[state] object ExpiringPartition {
     override def get(key: UnsafeRow): UnsafeRow = lend(after(under.get(key)))
 
     override def look(key: UnsafeRow): UnsafeRow = lend(after(under.look(key)))
+
+    override def findsManyAtOnce: Boolean = under.findsManyAtOnce
+
+    override def expect(keys: Array[UnsafeRow]): Unit = after(under.expect(keys))
 
     override def insert(key: UnsafeRow, value: UnsafeRow): Unit = after(under.insert(key, value))
 

@@ -32,10 +32,14 @@ private[state] object HotMemory {
   /** What all partitions of this executor take together, in bytes. */
   def inUse: Long = taken.get
 
-  /** What they may take together, in bytes: what is said, or a fifth of the heap, but then no more than three quarters
-    * of what Spark keeps for storage whatever else runs.
+  /** What they may take together, in bytes: what is said, but no more than what Spark keeps for storage whatever else
+    * runs, for a task that works holds it fast; if nothing is said a fifth of the heap, or three quarters of that.
     */
-  def limit(conf: StateStoreConf): Long = conf.sqlConfs.get(Setting).fold(unlessSaid)(said => bytesOf(said))
+  def limit(conf: StateStoreConf): Long = {
+    val kept = Option(SparkEnv.get).fold(Long.MaxValue)(keptForStorage)
+    val said = conf.sqlConfs.get(Setting).map(bytesOf)
+    Math.min(kept, said.getOrElse(Math.min(Runtime.getRuntime.maxMemory / 5, kept / 4 * 3)))
+  }
 
   /** The bytes that a setting says. */
   def bytesOf(said: String): Long = {
@@ -48,11 +52,6 @@ private[state] object HotMemory {
       catch { case _: IllegalArgumentException => throw refused }
     if (bytes < 0) throw refused
     bytes
-  }
-
-  private def unlessSaid: Long = {
-    val fifth = Runtime.getRuntime.maxMemory / 5
-    Option(SparkEnv.get).fold(fifth)(env => Math.min(fifth, keptForStorage(env) / 4 * 3))
   }
 
   private def keptForStorage(env: SparkEnv): Long = {

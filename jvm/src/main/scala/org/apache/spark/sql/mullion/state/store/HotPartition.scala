@@ -4,7 +4,7 @@ import scala.util.Using
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.StateStore
-import org.apache.spark.sql.mullion.state.memory.{Place, RecordsFamily, SortedRecords}
+import org.apache.spark.sql.mullion.state.memory.{Place, RecordsFamily, SortedRecords, WriteBack}
 import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan, FamilySpec, RecordCounts, StatePartition}
 import org.apache.spark.sql.mullion.state.segments.Segments
 import org.apache.spark.sql.mullion.state.versions.VersionNames
@@ -50,7 +50,8 @@ private[state] final class HotPartition(
   )
   private var isHot = true
   // What all records take in memory.
-  private var footprint = opened.valuesIterator.map(_.records.footprint).sum
+  private var footprint = 0L
+  opened.valuesIterator.foreach(_.recount())
   // Once memory is let go: how many records there were and had been added, less what RocksDB had been told.
   private var addedThen = 0L
   private var large = Option.empty[HotRecords.TooLarge]
@@ -80,6 +81,15 @@ private[state] final class HotPartition(
 
   override def stores: Seq[StateStore] = under.stores
 
+  override def checkInvariants(): Unit = if (isHot) {
+    opened.valuesIterator.foreach(_.recount())
+    val taken = opened.valuesIterator.map(_.records.footprint).sum
+    def failed(what: String) = throw new IllegalStateException(what)
+    if (footprint != taken) failed(s"records are said to take $footprint bytes, and take $taken")
+    if (footprint > share.bytes) failed(s"records take $footprint bytes, of which ${share.bytes} are acquired")
+    opened.valuesIterator.foreach(_.checkInvariants())
+  }
+
   private def contents = HotRecords.Contents(
     opened.map { case (name, family) => name -> family.records },
     opened.collect { case (name, family) if inSegments => name -> family.segments.version }
@@ -90,8 +100,10 @@ private[state] final class HotPartition(
     before.isDefined && {
       // What the batch started from goes first.
       before = None
-      opened.valuesIterator.foreach(_.records.forgetVersions())
-      footprint = opened.valuesIterator.map(_.records.footprint).sum
+      opened.valuesIterator.foreach { family =>
+        family.records.forgetVersions()
+        family.recount()
+      }
       share.covers(footprint + more)
     }
   }
@@ -111,6 +123,7 @@ private[state] final class HotPartition(
     val records: SortedRecords = start.contents.recordsOf(spec)
     records.writesTo(if (inSegments) segments else new HotPartition.OneByOne(spec, inStore))
     private val inMemory = new RecordsFamily(spec, records, counts)
+    private var counted = 0L
 
     private def read: Family = if (isHot) inMemory else inStore
 
@@ -118,41 +131,60 @@ private[state] final class HotPartition(
 
     override def look(key: UnsafeRow): UnsafeRow = read.look(key)
 
+    override def findsManyAtOnce: Boolean = read.findsManyAtOnce
+
+    override def expect(keys: Array[UnsafeRow]): Unit = read.expect(keys)
+
     override def insert(key: UnsafeRow, value: UnsafeRow): Unit = {
       if (isHot && !hasRoomFor(SortedRecords.leastOf(key, value))) cool()
       if (isHot) {
-        val had = records.footprint
         inMemory.insert(key, value)
-        grew(had)
+        grew()
       } else inStore.insert(key, value)
     }
 
     override def update(key: UnsafeRow, value: UnsafeRow): Unit = {
       if (isHot && !hasRoomFor(SortedRecords.leastOf(key, value))) cool()
       if (isHot) {
-        val had = records.footprint
         inMemory.update(key, value)
-        grew(had)
+        grew()
       } else inStore.update(key, value)
     }
 
     override def remove(key: UnsafeRow): Unit =
       if (isHot) {
-        val had = records.footprint
         inMemory.remove(key)
-        grew(had)
+        grew()
       } else inStore.remove(key)
 
-    private def grew(had: Long): Unit = {
-      footprint += records.footprint - had
+    /** Counts what records take since this was done last: scans that have ended meanwhile take nothing any more. */
+    def recount(): Unit = {
+      val taken = records.footprint
+      footprint += taken - counted
+      counted = taken
+    }
+
+    private def grew(): Unit = {
+      recount()
       if (footprint > share.bytes && !hasRoomFor(0L)) cool()
     }
 
-    override def scan(from: Long): FamilyScan = read.scan(from)
+    override def scan(from: Long): FamilyScan = scanned(read.scan(from))
 
-    override def all(): FamilyScan = read.all()
+    override def all(): FamilyScan = scanned(read.all())
+
+    /** What a scan goes through stays until its end. */
+    private def scanned(scan: FamilyScan): FamilyScan = {
+      if (isHot) grew()
+      scan
+    }
 
     override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = read.range(from, until)
+
+    def checkInvariants(): Unit = {
+      records.checkInvariants()
+      if (inSegments) segments.checkInvariants(records.places)
+    }
 
     /** Writes what has changed. */
     def write(): Unit = {
@@ -163,7 +195,7 @@ private[state] final class HotPartition(
 
     /** Writes all under keys of their own. */
     def spread(): Unit = {
-      records.writeNotAlone(new HotPartition.OneByOne(spec, inStore))
+      records.leaveFor(new HotPartition.OneByOne(spec, inStore))
       if (inSegments) segments.clear()
     }
   }
@@ -266,7 +298,7 @@ private[state] object HotPartition {
   }
 
   /** Each record under its own key. */
-  private final class OneByOne(spec: FamilySpec, inStore: Family) extends SortedRecords.Places {
+  private final class OneByOne(spec: FamilySpec, inStore: Family) extends WriteBack.Places {
     override val key: UnsafeRow = new UnsafeRow(spec.key.length)
     override val value: UnsafeRow = new UnsafeRow(spec.value.length)
 

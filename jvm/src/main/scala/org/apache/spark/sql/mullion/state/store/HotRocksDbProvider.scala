@@ -1,5 +1,7 @@
 package org.apache.spark.sql.mullion.state.store
 
+import java.util.concurrent.atomic.AtomicBoolean
+
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
@@ -9,14 +11,17 @@ import org.apache.spark.sql.types.StructType
   */
 final class HotRocksDbProvider extends RocksDBStateStoreProvider {
   private val hot = new HotRecords
+  private val isUsed = new AtomicBoolean
 
   override def getStore(
       version: Long,
       stateStoreCkptId: Option[String],
       forceSnapshotOnCommit: Boolean,
       loadEmpty: Boolean
-  ): StateStore =
-    new HotRocksDbStore(super.getStore(version, stateStoreCkptId, forceSnapshotOnCommit, loadEmpty), hot)
+  ): StateStore = {
+    val store = super.getStore(version, stateStoreCkptId, forceSnapshotOnCommit, loadEmpty)
+    new HotRocksDbStore(store, hot, isFromCheckpoint = !isUsed.getAndSet(true))
+  }
 
   override def close(): Unit = {
     hot.close()
@@ -24,8 +29,13 @@ final class HotRocksDbProvider extends RocksDBStateStoreProvider {
   }
 }
 
-/** A store of Spark's in RocksDB, and what its provider has of it in memory. */
-private[state] final class HotRocksDbStore(under: StateStore, val hot: HotRecords) extends StateStore {
+/** A store of Spark's in RocksDB, and what its provider has of it in memory.
+  *
+  * @param isFromCheckpoint
+  *   whether it was certainly read from the checkpoint, for its provider had nothing of its own yet
+  */
+private[state] final class HotRocksDbStore(under: StateStore, val hot: HotRecords, val isFromCheckpoint: Boolean)
+    extends StateStore {
   override def id: StateStoreId = under.id
   override def version: Long = under.version
   override def get(key: UnsafeRow, family: String): UnsafeRow = under.get(key, family)

@@ -19,6 +19,9 @@ final class MemoryPartition(store: MemoryStateStore, families: Seq[FamilySpec]) 
 
   override def rowsAdded: Long = counts.added
 
+  override def checkInvariants(): Unit =
+    families.foreach(spec => store.records(spec.name, RecordsFamily.isExact(spec)).checkInvariants())
+
   override def commit(): Unit = { store.commit(); () }
 
   override def stores: Seq[StateStore] = Seq(store)

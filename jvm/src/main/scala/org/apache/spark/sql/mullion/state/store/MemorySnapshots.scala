@@ -118,7 +118,7 @@ private[mullion] final class MemorySnapshots(folder: Path, hadoopConf: Configura
 }
 
 private[mullion] object MemorySnapshots {
-  private val Format = 3
+  private val Format = 4
   private val Name = """(\d+)(_[^.]+)?\.memory""".r
   private val End = -1
 

@@ -31,11 +31,16 @@ final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[Fa
   private[state] def segments(spec: FamilySpec, from: Segments.Version): Segments =
     new Segments(store, spec, from, family(spec), counts)
 
-  /** What is in memory too. */
-  private[state] val hot: HotRecords = store match {
-    case owned: HotRocksDbStore => owned.hot
+  private val owned = store match {
+    case owned: HotRocksDbStore => owned
     case other                  => throw new IllegalStateException(s"${other.id} has no records in memory")
   }
+
+  /** What is in memory too. */
+  private[state] val hot: HotRecords = owned.hot
+
+  /** Whether it was read from the checkpoint, and not left here by whatever attempt of a task. */
+  private[state] def isFromCheckpoint: Boolean = owned.isFromCheckpoint
 
   /** How many records there are, where that is counted and lies under a key of its own. */
   private[state] def recordsIn(families: Seq[FamilySpec]): Option[Long] = for {
@@ -60,21 +65,42 @@ final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[Fa
   private final class RocksDbFamily(spec: FamilySpec, name: String) extends Family {
     private lazy val from = new KeyFrom(spec)
     private val time = spec.times.headOption.getOrElse(0)
+    // What was looked up at once, until it is asked for or changes; null where there is none.
+    private val expected = new java.util.HashMap[UnsafeRow, UnsafeRow]
 
     override def get(key: UnsafeRow): UnsafeRow = {
-      val value = store.get(key, name)
+      val value =
+        if (!expected.isEmpty && expected.containsKey(key)) expected.remove(key) else store.get(key, name)
       if (value ne null) counts.read += 1
       value
     }
 
+    override def findsManyAtOnce: Boolean = true
+
+    override def expect(keys: Array[UnsafeRow]): Unit = {
+      expected.clear()
+      val found = store.multiGet(keys, name)
+      keys.foreach { key =>
+        val value = found.next()
+        expected.put(key, if (value eq null) value else value.copy())
+      }
+    }
+
+    private def changes(key: UnsafeRow): Unit = if (!expected.isEmpty) { expected.remove(key); () }
+
     override def insert(key: UnsafeRow, value: UnsafeRow): Unit = {
+      changes(key)
       store.put(key, value, name)
       counts.added += 1
     }
 
-    override def update(key: UnsafeRow, value: UnsafeRow): Unit = store.put(key, value, name)
+    override def update(key: UnsafeRow, value: UnsafeRow): Unit = {
+      changes(key)
+      store.put(key, value, name)
+    }
 
     override def remove(key: UnsafeRow): Unit = {
+      changes(key)
       store.remove(key, name)
       counts.added -= 1
     }

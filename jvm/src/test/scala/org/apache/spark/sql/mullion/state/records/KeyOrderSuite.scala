@@ -1,5 +1,7 @@
 package org.apache.spark.sql.mullion.state.records
 
+import scala.util.Random
+
 import munit.FunSuite
 
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, GenericInternalRow, UnsafeProjection, UnsafeRow}
@@ -11,6 +13,14 @@ class KeyOrderSuite extends FunSuite {
 
   Seq[(String, Seq[DataType], Seq[Any])](
     ("a number", Seq(LongType), Seq(-7L)),
+    ("an integer", Seq(IntegerType), Seq(-7)),
+    ("a short", Seq(ShortType), Seq((-7).toShort)),
+    ("a byte", Seq(ByteType), Seq((-7).toByte)),
+    ("a flag", Seq(BooleanType), Seq(true)),
+    ("a float", Seq(FloatType), Seq(-0.5f)),
+    ("a double", Seq(DoubleType), Seq(Double.NaN)),
+    ("a date", Seq(DateType), Seq(20000)),
+    ("a decimal", Seq(DecimalType(9, 2)), Seq(Decimal("-12.25"))),
     ("a text", Seq(StringType), Seq(UTF8String.fromString("LGA-ORD"))),
     ("a text that is null", Seq(StringType), Seq(None.orNull)),
     ("a long decimal", Seq(DecimalType(30, 2)), Seq(Decimal("12345678901234567890.12"))),
@@ -19,9 +29,23 @@ class KeyOrderSuite extends FunSuite {
     test(s"rows are sorted by the number that $name has in memory, wherever a record has its times") {
       val inRow = KeyOrder.ordering(references(types, 0)).map(_.child.eval(row(types, key)))
       assertEquals(inRow, Seq[Any](new KeyOrder(types, 0)(row(types, key))))
+      val generated = UnsafeProjection.create(KeyOrder.ordering(references(types, 0)).map(_.child))
+      assertEquals(Seq[Any](generated(row(types, key)).getLong(0)), inRow)
       val timed = row(LongType +: types, 99L +: key)
       assertEquals(inRow, Seq[Any](new KeyOrder(types, 1)(timed)))
     }
+  }
+
+  test("numbers are in the order in which RocksDB has the keys that they stand for") {
+    val seed = System.nanoTime()
+    val random = new Random(seed)
+    val numbers = Seq.fill(2000)(random.nextLong() >> random.nextInt(64))
+    val order = new KeyOrder(Seq(LongType), 0)
+    val byNumber = numbers.sortBy(n => order(row(Seq(LongType), Seq(n))))
+    val byBytes = numbers.map(n => row(Seq(LongType), Seq(n))).sortWith { (one, other) =>
+      java.util.Arrays.compareUnsigned(one.getBytes, other.getBytes) < 0
+    }
+    assertEquals(byNumber, byBytes.map(_.getLong(0)), s"seed $seed")
   }
 
   test("where there is no key there is nothing to sort by") {

@@ -70,7 +70,9 @@ class HotPartitionSuite extends FunSuite {
       batches.run(room) { opened =>
         val records = opened.family(Main)
         val before = batches.model.size
-        (1 to changes).foreach { _ =>
+        (1 to changes).foreach { step =>
+          if (random.nextInt(100) == 0 && records.findsManyAtOnce)
+            records.expect(Array.fill(300)(random.nextInt(2000).toLong).map(key => row(key % 7, key)))
           val key = random.nextInt(2000).toLong
           val was = batches.model.get(key)
           assertEquals(Option(records.get(row(key % 7, key))).map(_.getLong(0)), was, clue)
@@ -83,7 +85,10 @@ class HotPartitionSuite extends FunSuite {
             else records.update(row(key % 7, key), row(value))
             batches.model += key -> value
           }
+          // Looks at all there is: after each change of a few, now and then of many.
+          if (changes < 50 || step % 100 == 0) opened.checkInvariants()
         }
+        opened.checkInvariants()
         assertEquals(opened.rowsAdded, batches.model.size.toLong - before, clue)
         val from = random.nextInt(8).toLong
         val expected = batches.model.filter(_._1 % 7 >= from).toSeq.sortBy(_._1)
@@ -108,6 +113,36 @@ class HotPartitionSuite extends FunSuite {
       assertEquals(sum(opened), 4950L)
       assertEquals((opened.rowsRead, batches.readInStore), (200L, 100L))
     }
+  }
+
+  partition.test("what a provider is first asked for comes from the checkpoint, what it is later may be its own") {
+    batches =>
+      batches.run()(_.family(Main).insert(row(0, 1), row(1)))
+      batches.restart()
+      batches.run()(_.family(Main).update(row(0, 1), row(2)))
+      assert(batches.isFromCheckpoint)
+      batches.run()(_ => ())
+      assert(!batches.isFromCheckpoint)
+  }
+
+  partition.test("keys that are looked up at once are found as they are when they are asked for") { batches =>
+    batches.run(0L)(opened => (0L until 100L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
+    batches.run(0L) { opened =>
+      val records = opened.family(Main)
+      def get(k: Long) = Option(records.get(row(0, k))).map(_.getLong(0))
+      assert(records.findsManyAtOnce)
+      records.expect(Array.tabulate(200)(k => row(0, k.toLong)))
+      records.update(row(0, 1), row(-1))
+      records.remove(row(0, 2))
+      records.insert(row(0, 150), row(-150))
+      assertEquals(
+        Seq(0L, 1L, 2L, 3L, 150L, 151L).map(get),
+        Seq(Some(0L), Some(-1L), None, Some(3L), Some(-150L), None)
+      )
+      records.update(row(0, 3), row(-3))
+      assertEquals(get(3), Some(-3L))
+    }
+    batches.run()(opened => assert(!opened.family(Main).findsManyAtOnce))
   }
 
   each("a batch that runs again starts from its own version, not from what it wrote") { batches =>
@@ -354,6 +389,20 @@ class HotPartitionSuite extends FunSuite {
     batches.run()(opened => assertEquals(opened.family(Main).all().map(_.key.getLong(1)).toSet, (0L until 1000L).toSet))
   }
 
+  test("what is said is not more than Spark keeps for storage, and what it keeps for that is not taken from tasks") {
+    val manager = SparkEnv.get.memoryManager
+    val shared = manager.maxOnHeapStorageMemory
+    def limit(said: String) = {
+      val conf = new SQLConf
+      conf.setConfString(HotMemory.Setting, said)
+      HotMemory.limit(new StateStoreConf(conf))
+    }
+    assertEquals(limit("1m"), 1L << 20)
+    assertEquals(limit("900g"), shared / 2)
+    val unsaid = HotMemory.limit(new StateStoreConf(new SQLConf))
+    assertEquals(unsaid, Math.min(Runtime.getRuntime.maxMemory / 5, shared / 2 / 4 * 3))
+  }
+
   test("a setting that is no number of bytes is refused, with what to say") {
     val conf = new SQLConf
     conf.setConfString(HotMemory.Setting, "much")
@@ -400,11 +449,15 @@ object HotPartitionSuite {
     /** How many records this batch has read from RocksDB. */
     def readInStore: Long = under.get.rowsRead
 
+    def isFromCheckpoint: Boolean = under.get.isFromCheckpoint
+
     def run(room: Long = 1L << 30)(work: StatePartition => Unit): Unit = {
       val opened = open(room)
       modelBefore = model
-      try work(opened)
-      catch { case e: Throwable => opened.abort(); opened.stores.foreach(_.abort()); throw e }
+      try {
+        work(opened)
+        opened.checkInvariants()
+      } catch { case e: Throwable => opened.abort(); opened.stores.foreach(_.abort()); throw e }
       opened.commit()
       version += 1
     }

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.mullion.state.store
 
+import java.io.DataOutputStream
 import java.nio.file.{Files, Path}
 
 import scala.util.Using
@@ -7,6 +8,8 @@ import scala.util.Using
 import munit.FunSuite
 import org.apache.hadoop.conf.Configuration
 
+import org.apache.spark.SparkEnv
+import org.apache.spark.io.LZ4CompressionCodec
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
@@ -166,6 +169,19 @@ class MemoryStateStoreSuite extends FunSuite {
     assertEquals(read(family.name).size, 300L)
     val taken = store.getStore(12).metrics.memoryUsedBytes
     assert(clue(taken) >= 300 * 44 + read(family.name).bytes && taken <= 4 * (300 * 44 + read(family.name).bytes))
+  }
+
+  folder.test("a snapshot of another format is refused, with the file's name") { folder =>
+    val store = provider(folder)
+    commit(store, 0, adds = 1)
+    val file = Using.resource(Files.walk(folder))(_.filter(_.getFileName.toString == "1.memory").findFirst().get)
+    val codec = new LZ4CompressionCodec(SparkEnv.get.conf)
+    Using.resource(new DataOutputStream(codec.compressedOutputStream(Files.newOutputStream(file))))(_.writeInt(3))
+    // Its sum is of what it was.
+    Files.deleteIfExists(file.resolveSibling(".1.memory.crc"))
+    val refused = intercept[MullionException](provider(folder).getStore(1))
+    assertEquals(refused.condition, "INCOMPATIBLE_STATE")
+    assert(clue(refused.getMessage).contains("1.memory is a snapshot of format 3"))
   }
 
   folder.test("a store that was unloaded while a task worked commits no more") { folder =>
