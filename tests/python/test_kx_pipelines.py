@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from mullion import topics
 from mullion._programs.cli import main
-from mullion.errors import FunctionError, InvalidArgumentError, MullionError, UnknownColumnError
+from mullion.errors import FunctionError, InvalidArgumentError, MullionError, UnknownColumnError, UnsupportedError
 from mullion.kx import sp
 from mullion.testing import ManualClock
 
@@ -129,16 +129,24 @@ def test_a_full_buffer_is_flushed_before_its_window_ends(spark: SparkSession) ->
     def shown(data: pa.Table, metadata: dict[str, Any]) -> Any:
         return {"v": data["v"].to_pylist(), "partial": metadata["partial"]}
 
-    window = sp.window.tumbling(TEN, "time", count_trigger=2, skip_empty_windows=True)
-    out: list[pa.Table] = []
-    line = sp.read.from_expr(several) | window | sp.map(shown, params=["data", "metadata"]) | sp.write.to_variable(out)
-    sp.run(line, spark=spark, until="drained")
-    came = [(row["v"], row["partial"]) for batch in out for row in batch.to_pylist()]
-    assert sorted(v for values, _ in came for v in values) == [1, 2, 3, 12, 45, 46]
-    assert any(partial for _, partial in came)
-    # What is complete comes after what is partial.
-    first = [partial for values, partial in came if (set(values) <= {1, 2, 3} and values) or not values]
-    assert first.index(False) > first.index(True)
+    for skips, closes in ((True, []), (False, [([], False)])):
+        window = sp.window.tumbling(TEN, "time", count_trigger=3, skip_empty_windows=skips)
+        out: list[pa.Table] = []
+        seen = sp.map(shown, params=["data", "metadata"])
+        line = sp.read.from_expr(several) | window | seen | sp.write.to_variable(out)
+        sp.run(line, spark=spark, until="drained")
+        came = [(row["v"], row["partial"]) for batch in out for row in batch.to_pylist()]
+        # The first window has shown all when it ends.
+        assert came[:1] == [([1, 3, 2], True)]
+        assert [each for each in came[1:] if each[0]] == [([12], False), ([45, 46], False)]
+        assert came[1 : 1 + len(closes)] == closes
+
+
+def test_a_flush_of_windows_that_overlap_needs_empty_ones_to_be_skipped(spark: SparkSession) -> None:
+    with pytest.raises(UnsupportedError, match=r"count_trigger=2.*skip_empty_windows=True"):
+        sp.window.sliding(TEN, (20, "s"), "time", count_trigger=2)
+    window = sp.window.sliding(TEN, (20, "s"), "time", count_trigger=3, skip_empty_windows=True)
+    assert drained(spark, window) == [[1, 3, 2], [1, 3, 2], [12], [12], [45, 46], [45, 46]]
 
 
 def test_reduce_puts_the_partial_batches_of_a_window_together(spark: SparkSession) -> None:
@@ -661,3 +669,11 @@ def test_windows_of_records_follow_windows_with_partial_batches_and_late_records
         came = out_of(spark, ended(line), until="drained")
         assert [len(values) for values in came] == [2, 2, 2]
         assert {value for values in came for value in values} <= expected | {46, 70}
+
+
+def test_what_is_buffered_comes_out_where_the_pipeline_ends(spark: SparkSession) -> None:
+    late = sp.window.tumbling(TEN, "time", skip_empty_windows=True)
+    assert of_windows(spark, late) == [[1, 3, 2], [12], [45, 46], [70]]
+    assert of_windows(spark, sp.window.count(3)) == [[1, 3, 2], [12, 45, 46], [8, 70]]
+    assert of_windows(spark, sp.window.global_window(lambda *_: None)) == [[1, 3, 2, 12, 45, 46, 8, 70]]
+    assert of_windows(spark, sp.window.timer((1, "D"))) == [[1, 3, 2, 12, 45, 46, 8, 70]]

@@ -42,6 +42,9 @@ _TABLES: Final = pa.schema(
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LATE: Final = "late"
 
+CLOSING: Final = "closing"
+"""The firing of a window that has shown all of its records, where empty windows are skipped."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -60,7 +63,8 @@ class Batch:
 class Meta:
     """What is known of a batch. ``window`` is in microseconds if ``clocked``, else in numbers of records.
 
-    ``right``: whether it came from the right stream of a ``merge``.
+    ``right``: whether it came from the right stream of a ``merge``. ``closing``: whether it has no records and only
+    says that its window is complete, of which all records came before.
     """
 
     batch: int
@@ -69,6 +73,7 @@ class Meta:
     partial: bool = False
     late: bool = False
     right: bool = False
+    closing: bool = False
 
     def shown(self) -> dict[str, Any]:
         """As functions get it."""
@@ -82,7 +87,7 @@ class Meta:
 
     def text(self) -> str:
         """As it crosses Spark."""
-        return json.dumps([self.batch, self.window, self.clocked, self.partial, self.late, self.right])
+        return json.dumps([self.batch, self.window, self.clocked, self.partial, self.late, self.right, self.closing])
 
     @classmethod
     def read(cls, text: str) -> Meta:
@@ -136,7 +141,7 @@ def _in_panes(found: Iterable[pa.RecordBatch], number: int, mixed: bool) -> Iter
                 late.append(table)
                 continue
             yield from _late_in(late, number)
-            meta = Meta(number, (start, end), clocked, partial=firing != "close")
+            meta = Meta(number, (start, end), clocked, firing not in ("close", CLOSING), closing=firing == CLOSING)
             yield Batch(list(unmixed(table)) if mixed else table, meta)
     yield from _late_in(late, number)
 

@@ -37,7 +37,8 @@ class Arrived:
 
     def batches(self) -> Iterator[Batch]:
         """Its batches, on the driver."""
-        return batches_in(self.form, self.df.toArrow().to_batches(), self.number, mixed=self.mixed)
+        found = batches_in(self.form, self.df.toArrow().to_batches(), self.number, mixed=self.mixed)
+        return (batch for batch in found if not batch.meta.closing)
 
     def records(self) -> DataFrame | None:
         """Its records in columns; ``None`` where there are none."""

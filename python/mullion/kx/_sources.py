@@ -235,7 +235,7 @@ class Spool:
         if not self._whole:
             return rows.drop(COLUMNS, KEY, TIMESTAMP)
         number = _jvm.batch_number(spark).cast("string")
-        meta = sf.concat(sf.lit("["), number, sf.lit(", null, false, false, false, false]"))
+        meta = sf.concat(sf.lit("["), number, sf.lit(", null, false, false, false, false, false]"))
         place, whole = _jvm.row_in_batch(spark).cast("bigint"), sf.array(_WHOLE)
         return rows.select(place.alias("at"), meta.alias("meta"), whole.alias("data"), sf.lit(False).alias("many"))
 

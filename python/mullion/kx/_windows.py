@@ -20,7 +20,7 @@ from mullion import _durations, _jvm
 from mullion._columns import field_of
 from mullion._windowed import windowed
 from mullion.errors import InvalidArgumentError
-from mullion.kx._batches import unmixed
+from mullion.kx._batches import CLOSING, unmixed
 from mullion.kx._window_spec import ANY_COUNT, Window
 from mullion.kx._worker import TIME
 from mullion.windows import Count, Early, Global, Sliding, SplitOf, Tumbling
@@ -57,17 +57,38 @@ def panes_of(records: DataFrame, window: Window, name: str, *, closes: bool) -> 
     size = _durations.written(window.size_us)
     kind = Tumbling(size) if window.size_us == window.slide_us else Sliding(size, _durations.written(window.slide_us))
     place = [sf.col(_CLOCK)] if window.sort else []
-    record = sf.struct(*columns)
-    held = sf.collect_list(sf.struct(*place, sf.col(_BATCH), sf.col(_ROW), record.alias("record")))
-    rows = sf.transform(sf.array_sort(held), lambda each: each["record"])
-    found = windowed(ordered, kind, **asked).agg(rows.alias("rows"))
-    shown = sf.col("rows")
+    held = sf.collect_list(
+        sf.struct(sf.struct(*place, sf.col(_BATCH), sf.col(_ROW)).alias("place"), sf.struct(*columns).alias("record"))
+    )
+    # No two places are equal, so records are not compared; Spark would refuse those with maps all the same.
+    in_order = sf.array_sort(held) if _has_order(records.schema) else sf.array_sort(held, _by_place)
+    found = windowed(ordered, kind, **asked).agg(sf.transform(in_order, lambda each: each["record"]).alias("rows"))
+    shown, pane = sf.col("rows"), sf.col("pane")
+    if window.count_trigger != ANY_COUNT and window.skip_empty_windows:
+        # One that had none does not come, and one that has shown all is no empty window.
+        complete = (sf.col("pane.firing") == "close") & (sf.size("rows") == 0)
+        firing = sf.when(complete, sf.lit(CLOSING)).otherwise(sf.col("pane.firing"))
+        pane = sf.struct(firing.alias("firing"), sf.col("pane.seq").alias("seq")).alias("pane")
     if window.passthrough:
         late = sf.struct(*(sf.col("late_row").getField(each).alias(each) for each in records.columns if each != TIME))
         shown = sf.when(sf.col("pane.firing") == "late", sf.array(late)).otherwise(shown)
     return found.select(
-        "window", "pane", sf.coalesce(shown, sf.array().cast(found.schema["rows"].dataType)).alias("rows")
+        "window", pane, sf.coalesce(shown, sf.array().cast(found.schema["rows"].dataType)).alias("rows")
     )
+
+
+def _by_place(left: Column, right: Column) -> Column:
+    before, after = left["place"] < right["place"], left["place"] > right["place"]
+    return sf.when(before, sf.lit(-1)).when(after, sf.lit(1)).otherwise(sf.lit(0))
+
+
+def _has_order(kind: T.DataType) -> bool:
+    """Whether Spark can sort values of a type."""
+    if isinstance(kind, T.StructType):
+        return all(_has_order(each.dataType) for each in kind)
+    if isinstance(kind, T.ArrayType):
+        return _has_order(kind.elementType)
+    return not isinstance(kind, (T.MapType, T.VariantType, T.CalendarIntervalType))
 
 
 def _at_end(closes: bool) -> dict[str, Any]:

@@ -47,6 +47,8 @@ class Step:
     def run(self, batches: Iterator[Batch], records: Records) -> Iterator[Batch]:
         """What it makes of batches."""
         operator = self.operator
+        if isinstance(operator, (Accumulate, Merge)):
+            batches = (batch for batch in batches if not batch.meta.closing)
         match operator:
             case Window():
                 return self._timed(batches, operator)
@@ -74,20 +76,20 @@ class Step:
         return called(self.what, function, operator.params, self.id, batch, operator.pandas, *more)
 
     def _timed(self, batches: Iterator[Batch], window: Window) -> Iterator[Batch]:
-        for batch in batches:
+        for batch in (each for each in batches if not each.meta.closing):
             assert isinstance(batch.data, pa.Table)
             times = _times(self._ask(batch), batch.rows, f"the time_assigner of {self.what}")
             yield replace(batch, data=batch.data.append_column(TIME, times))
 
     def _mapped(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         for batch in batches:
-            made = as_data(self._ask(batch), self.what)
+            made = batch.data if batch.meta.closing else as_data(self._ask(batch), self.what)
             if made is not None:
                 yield replace(batch, data=made)
 
     def _filtered(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         for batch in batches:
-            kept = _kept(batch.data, self._ask(batch), self.what)
+            kept = batch.data if batch.meta.closing else _kept(batch.data, self._ask(batch), self.what)
             if kept is not None:
                 yield replace(batch, data=kept)
 
@@ -112,13 +114,15 @@ class Step:
         for batch in batches:
             key = f"{self.id}\0{batch.meta.window}".encode()
             own = batch.meta.window is not None
-            accumulator = self._ask(batch, self._read(records if own else None, key, operator.initial))
+            accumulator = self._read(records if own else None, key, operator.initial)
+            if not batch.meta.closing:
+                accumulator = self._ask(batch, accumulator)
             if batch.meta.partial:
                 records.put(key, encoded_value(accumulator, f"the accumulator of {self.what}"))
                 continue
             if own:
                 records.delete(key)
-            yield from self._shown(operator, accumulator, batch.meta)
+            yield from self._shown(operator, accumulator, replace(batch.meta, closing=False))
 
     def _read(self, records: Records | None, key: bytes, initial: Any) -> Any:
         written = None if records is None else records.get(key)
@@ -203,7 +207,7 @@ class Stage:
             yield from mixed_records(batches, partition)
         else:
             what = self.steps[-1].what if self.steps else "what was read"
-            for batch in batches:
+            for batch in (each for each in batches if not each.meta.closing):
                 for table in batch.data if isinstance(batch.data, list) else [batch.data]:
                     assert self.schema is not None
                     yield from conformed(table, self.schema, what).to_batches()

@@ -1,0 +1,159 @@
+"""Batches as they cross Spark, and stages over them, without Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from mullion._stateful.memory import MemoryStore
+from mullion.errors import FunctionError, InvalidArgumentError
+from mullion.kx import sp
+from mullion.kx._batches import CLOSING, Batch, Meta, as_tables, batches_in, mixed_records, unmixed
+from mullion.kx._operators import Function
+from mullion.kx._state_values import decoded_value, encoded_value
+from mullion.kx._worker import Stage, Step, as_data, conformed
+
+TIMES = pa.struct([("start", pa.timestamp("us", "UTC")), ("end", pa.timestamp("us", "UTC"))])
+
+
+def panes(*firings: tuple[int, int, str, list[int]], kind: pa.DataType = TIMES) -> pa.RecordBatch:
+    """What the engine gives: windows with their firing and the values ``v`` of their records."""
+    return pa.RecordBatch.from_pydict(
+        {
+            "window": pa.array([{"start": start, "end": end} for start, end, _, _ in firings], kind),
+            "pane": [{"firing": firing, "seq": 0} for _, _, firing, _ in firings],
+            "rows": pa.array(
+                [[{"v": v} for v in rows] for *_, rows in firings], pa.list_(pa.struct([("v", pa.int64())]))
+            ),
+        }
+    )
+
+
+def values(batch: Batch) -> Any:
+    return batch.data["v"].to_pylist() if isinstance(batch.data, pa.Table) else batch.data
+
+
+def test_panes_are_a_batch_each_and_late_records_are_one() -> None:
+    found = panes(
+        (0, 0, "late", [7]), (0, 0, "late", [8]), (0, 10, "early", [1, 2]), (0, 10, "close", []), (10, 20, "close", [3])
+    )
+    batches = list(batches_in("panes", [found.slice(0, 1), found.slice(1)], 5))
+    assert [(values(batch), batch.meta) for batch in batches] == [
+        ([7, 8], Meta(5, late=True)),
+        ([1, 2], Meta(5, (0, 10), clocked=True, partial=True)),
+        ([], Meta(5, (0, 10), clocked=True)),
+        ([3], Meta(5, (10, 20), clocked=True)),
+    ]
+    assert batches[1].meta.shown() == {
+        "batch": 5,
+        "window": (datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 1, microsecond=10, tzinfo=UTC)),
+        "partial": True,
+    }
+    assert batches[0].meta.shown() == {"batch": 5, "late": True}
+    numbered = panes((2, 4, "close", [1, 2]), kind=pa.struct([("start", pa.int64()), ("end", pa.int64())]))
+    (batch,) = batches_in("panes", [numbered], 0)
+    assert batch.meta.shown()["window"] == (2, 4)
+
+
+def test_batches_are_read_as_they_were_written_in_their_order() -> None:
+    one, other = pa.table({"v": [1]}), pa.table({"w": ["a", "b"]})
+    batches = [
+        Batch(one, Meta(3, (0, 10), True, True)),
+        Batch([one, other], Meta(3)),
+        Batch(other.slice(0, 0), Meta(3)),
+    ]
+    written = list(as_tables(batches, 1))
+    read = list(batches_in("tables", written[::-1], 9))
+    assert [batch.meta for batch in read] == [batch.meta for batch in batches]
+    assert read[0].data.equals(one)
+    assert [table.to_pylist() for table in read[1].data] == [one.to_pylist(), other.to_pylist()]
+    assert read[2].data.schema == other.schema
+
+
+def test_records_of_mixed_schemas_come_back_as_their_batches() -> None:
+    first, second = pa.table({"v": [1, 2]}), pa.table({"w": [1.5]})
+    given = [Batch(first, Meta(0)), Batch([second, second], Meta(0)), Batch(first, Meta(2**40))]
+    records = pa.concat_tables(pa.Table.from_batches([each]) for each in mixed_records(given, 3))
+    assert [table.to_pylist() for table in unmixed(records)] == [
+        first.to_pylist(),
+        second.to_pylist(),
+        second.to_pylist(),
+        first.to_pylist(),
+    ]
+
+
+def made_by(*operators: Function, found: pa.RecordBatch, store: MemoryStore | None = None) -> list[Any]:
+    steps = tuple(Step(operator, f"{operator.kind}_1") for operator in operators)
+    return [values(batch) for batch in Stage("panes", steps).batches([found], 0, MemoryStore() if store is None else store)]
+
+
+def test_a_window_that_has_shown_all_is_no_batch_but_the_end_of_its_fold() -> None:
+    found = panes((0, 10, "early", [1, 2]), (0, 10, CLOSING, []), (10, 20, "close", [3]))
+    called: list[int] = []
+
+    def total(data: pa.Table, so_far: int) -> int:
+        called.append(len(data))
+        return so_far + len(data)
+
+    folded = sp.reduce(total, 0, lambda so_far: {"v": so_far})
+    assert made_by(sp.map(lambda data: data), sp.filter(lambda data: len(data) > 0), folded, found=found) == [[2], [1]]
+    assert called == [2, 1]
+    summed = sp.accumulate(total, 0, lambda so_far: {"v": so_far})
+    assert made_by(summed, found=found) == [[2], [3]]
+
+
+def test_a_fold_goes_on_in_the_next_batch_and_begins_anew_with_each_window() -> None:
+    store = MemoryStore()
+    noted = sp.reduce(lambda data, so_far: [*so_far, *data["v"].to_pylist()], [], lambda so_far: {"v": so_far})
+    assert made_by(noted, found=panes((0, 10, "early", [1]), (10, 20, "early", [2])), store=store) == []
+    assert len(list(store.scan(b""))) == 2
+    ended = made_by(
+        noted, found=panes((0, 10, "close", [3]), (10, 20, "close", []), (20, 30, "close", [4])), store=store
+    )
+    assert ended == [[[1, 3]], [[2]], [[4]]]
+    assert list(store.scan(b"")) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "rows"),
+    [
+        (pa.table({"x": [1]}), [{"x": 1}]),
+        (pa.RecordBatch.from_pydict({"x": [1]}), [{"x": 1}]),
+        ({"x": 1}, [{"x": 1}]),
+        ([{"x": 1}, {"x": 2}], [{"x": 1}, {"x": 2}]),
+        (5, [{"value": 5}]),
+        ("text", [{"value": "text"}]),
+        ([1, 2], [{"value": 1}, {"value": 2}]),
+        (pa.array([1.5]), [{"value": 1.5}]),
+        ([], []),
+    ],
+)
+def test_what_functions_give_is_a_table(made: Any, rows: list[dict[str, Any]]) -> None:
+    table = as_data(made, "f")
+    assert isinstance(table, pa.Table)
+    assert table.to_pylist() == rows
+    assert as_data(None, "f") is None
+
+
+def test_what_is_kept_is_read_as_it_was() -> None:
+    for value in (5, None, (1, 2), {"a": [1.5, float("inf")]}, {1: {2, 3}}, datetime(2026, 1, 1, tzinfo=UTC), "x"):
+        assert decoded_value(encoded_value(value, "it")) == value
+    table = pa.table({"x": [1, 2]})
+    assert decoded_value(encoded_value(table, "it")).equals(table)
+    with pytest.raises(InvalidArgumentError, match=r"the accumulator of m .*cannot be kept.*\.item\(\)"):
+        encoded_value({"x": object()}, "the accumulator of m")
+
+
+def test_columns_are_cast_only_where_values_stay_what_they_are() -> None:
+    schema = pa.schema([("n", pa.int64()), ("x", pa.float64()), ("s", pa.string())])
+    table = pa.table({"s": pa.array(["a"], pa.large_string()), "n": pa.array([1], pa.int32()), "x": pa.nulls(1)})
+    assert conformed(table, schema, "f").to_pylist() == [{"n": 1, "x": None, "s": "a"}]
+    for column, wrong in (("n", pa.array([1.0])), ("n", pa.array(["1"])), ("x", pa.array([1])), ("s", pa.array([1]))):
+        at = table.column_names.index(column)
+        with pytest.raises(FunctionError, match=rf"f gave the column '{column}' as .*schema="):
+            conformed(table.set_column(at, column, wrong), schema, "f")
+    with pytest.raises(FunctionError, match=r"f gave the columns 's', 'n', and.*schema="):
+        conformed(table.select(["s", "n"]), schema, "f")
