@@ -288,6 +288,18 @@ def test_windows_by_event_time_are_not_joined_in_one_query() -> None:
     with pytest.raises(UnsupportedError, match=r"one event clock.*sp\.write\.to_topic.*sp\.read\.from_topic"):
         sp.App("program", pipeline | sp.window.sliding(TEN, TEN, "time") | sp.write.to_console())
     sp.App("program", pipeline | sp.window.count(5) | sp.write.to_console())
+    joined = sp.read.from_callback("other") | sp.union(pipeline) | sp.window.tumbling(TEN, "time")
+    with pytest.raises(UnsupportedError, match="one event clock"):
+        sp.App("program", joined | sp.write.to_console())
+
+
+@pytest.mark.parametrize("asked", [{"passthrough": True}, {"count_trigger": 5}])
+def test_windows_after_late_records_or_partial_batches_are_a_second_pipeline(asked: dict[str, Any]) -> None:
+    window = sp.window.tumbling(TEN, "time", skip_empty_windows=True, **asked)
+    pipeline = sp.read.from_callback("publish") | window
+    with pytest.raises(UnsupportedError, match=rf"count.*tumbling.*{next(iter(asked))}.*sp\.write\.to_topic"):
+        sp.App("program", pipeline | sp.map(times) | sp.window.count(5) | sp.write.to_console())
+    sp.App("program", pipeline | sp.accumulate(times, 0) | sp.write.to_console())
 
 
 def test_what_is_not_there_is_refused_by_name_with_what_to_write() -> None:

@@ -66,7 +66,7 @@ def test_batches_are_read_as_they_were_written_in_their_order() -> None:
         Batch(other.slice(0, 0), Meta(3)),
     ]
     written = list(as_tables(batches, 1))
-    read = list(batches_in("tables", written[::-1], 9))
+    read: list[Any] = list(batches_in("tables", written[::-1], 9))
     assert [batch.meta for batch in read] == [batch.meta for batch in batches]
     assert read[0].data.equals(one)
     assert [table.to_pylist() for table in read[1].data] == [one.to_pylist(), other.to_pylist()]
@@ -87,7 +87,9 @@ def test_records_of_mixed_schemas_come_back_as_their_batches() -> None:
 
 def made_by(*operators: Function, found: pa.RecordBatch, store: MemoryStore | None = None) -> list[Any]:
     steps = tuple(Step(operator, f"{operator.kind}_1") for operator in operators)
-    return [values(batch) for batch in Stage("panes", steps).batches([found], 0, MemoryStore() if store is None else store)]
+    return [
+        values(batch) for batch in Stage("panes", steps).batches([found], 0, MemoryStore() if store is None else store)
+    ]
 
 
 def test_a_window_that_has_shown_all_is_no_batch_but_the_end_of_its_fold() -> None:

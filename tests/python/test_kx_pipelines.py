@@ -129,7 +129,8 @@ def test_a_full_buffer_is_flushed_before_its_window_ends(spark: SparkSession) ->
     def shown(data: pa.Table, metadata: dict[str, Any]) -> Any:
         return {"v": data["v"].to_pylist(), "partial": metadata["partial"]}
 
-    for skips, closes in ((True, []), (False, [([], False)])):
+    nothing: list[tuple[list[int], bool]] = []
+    for skips, closes in ((True, nothing), (False, [([], False)])):
         window = sp.window.tumbling(TEN, "time", count_trigger=3, skip_empty_windows=skips)
         out: list[pa.Table] = []
         seen = sp.map(shown, params=["data", "metadata"])
@@ -658,17 +659,6 @@ def test_files_of_published_batches_go_once_every_query_has_processed_them(spark
     app.run(until="drained")
     assert [value for batch in out for value in batch["v"].to_pylist()] == list(range(26))
     assert app.variables["threes"]["v"].to_pylist() == list(range(24))
-
-
-def test_windows_of_records_follow_windows_with_partial_batches_and_late_records(spark: SparkSession) -> None:
-    source = sp.read.from_expr(several)
-    late = sp.window.tumbling(TEN, "time", passthrough=True, skip_empty_windows=True)
-    partial = sp.window.tumbling(TEN, "time", count_trigger=2, skip_empty_windows=True)
-    for window, expected in ((late, {1, 2, 3, 8, 12, 45}), (partial, {1, 2, 3, 12, 45, 46})):
-        line = source | window | sp.window.count(2)
-        came = out_of(spark, ended(line), until="drained")
-        assert [len(values) for values in came] == [2, 2, 2]
-        assert {value for values in came for value in values} <= expected | {46, 70}
 
 
 def test_what_is_buffered_comes_out_where_the_pipeline_ends(spark: SparkSession) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, final
 
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.kx._operators import Merge, Node, Operator, Pipeline, Reader, Reduce, Union, Writer, all_nodes, line_of
-from mullion.kx._window_spec import Window
+from mullion.kx._window_spec import ANY_COUNT, Window
 
 
 @final
@@ -43,7 +43,7 @@ class Graph:
                     "Put one there, as in sp.window.tumbling(timedelta(seconds=10), 'time') | sp.reduce(...), or write "
                     "sp.accumulate(...) for a fold over the whole stream."
                 )
-            _require_one_event_clock(node)
+            _require_one_query(node)
         self.writers: Final = tuple(ends)
 
     def place(self, node: Node) -> Node:
@@ -135,31 +135,28 @@ def _require_whole(end: Node, *, writer: bool) -> None:
         )
 
 
-def _require_one_event_clock(node: Node) -> None:
-    """Refuses windows by event time after others: Spark has one event clock for a query."""
-    if not isinstance(node.operator, Window) or not node.operator.on_event_time:
+def _require_one_query(node: Node) -> None:
+    """Refuses windows that cannot be in one query of Spark: there is one event clock, and firings have to be final."""
+    if not isinstance(node.operator, Window):
         return
-    found = _before(node)
-    if found is not None:
+    what = f"{node.operator.id} ({node.operator.where})"
+    for found in _windows_before(node):
+        before = f"{found.id} ({found.where})"
+        if node.operator.on_event_time and found.on_event_time:
+            why = f"{what} is by event time, and so is {before} before it: a query has one event clock."
+        elif found.passthrough or found.count_trigger != ANY_COUNT:
+            asked = "passthrough" if found.passthrough else "count_trigger"
+            why = f"{what} comes after {before}, whose {asked} gives batches that are not a window's last."
+        else:
+            continue
         raise UnsupportedError(
-            f"{node.operator.id} ({node.operator.where}) is by event time, and so is {found.id} ({found.where}) before "
-            "it: a query has one event clock. Write what the first one gives to a topic, ... | "
-            "sp.write.to_topic('mid'), and read it in a second pipeline of the same run, sp.read.from_topic('mid', "
-            "schema=...) | ...; windows of records and sp.window.timer may follow as they are."
+            f"{why} Write what the first one gives to a topic, ... | sp.write.to_topic('mid'), and read it in a second "
+            "pipeline of the same run, sp.read.from_topic('mid', schema=...) | ..."
         )
 
 
-def _before(node: Node) -> Window | None:
-    """The nearest window by event time before a node, on any side."""
-    each = node.before
-    while each is not None:
-        operator = each.operator
-        if isinstance(operator, Window) and operator.on_event_time:
-            return operator
-        if isinstance(operator, (Merge, Union)):
-            end = operator.other.ends[0]
-            side = end.operator if isinstance(end.operator, Window) and end.operator.on_event_time else _before(end)
-            if side is not None:
-                return side
-        each = each.before
-    return None
+def _windows_before(node: Node) -> Iterator[Window]:
+    """All windows before a node, on any side."""
+    for each in all_nodes([Pipeline([node])]):
+        if each is not node and isinstance(each.operator, Window):
+            yield each.operator

@@ -21,6 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from mullion import _jvm
+from mullion._programs import app as programs
 from mullion._stateful.api import stateful_map
 from mullion.kx._batches import AT, MIXED, TABLES, Form
 from mullion.kx._graph import Graph
@@ -81,7 +82,6 @@ class Plan:
         self.node = node
         self._form: Form = "rows"
         self._mixed = False
-        self._publisher: Publisher | None = None
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -91,8 +91,9 @@ class Plan:
 
     @property
     def publishes(self) -> tuple[str, ...]:
-        """The topics that it writes to."""
-        return (self.writer.topic,) if isinstance(self.writer, ToTopic) else ()
+        """The topics of the App that it writes to."""
+        own = isinstance(self.writer, ToTopic) and self.writer.broker in (None, self._app.broker)
+        return (self.writer.topic,) if own and isinstance(self.writer, ToTopic) else ()
 
     def build(self, spark: SparkSession) -> DataFrame:
         """What the query streams."""
@@ -107,23 +108,14 @@ class Plan:
     def publish(self, publisher: Publisher, df: DataFrame, number: int) -> None:
         """Writes a batch of what :meth:`build` made."""
         arrived = Arrived(df, self._form, self._mixed, number)
-        self.writer.write(self._app, self._own(publisher), arrived, self.name)  # type: ignore[attr-defined]
+        self.writer.write(self._app, publisher, arrived, self.name)  # type: ignore[attr-defined]
         if number % _FORGOTTEN_EACH == 0:
             self._app.forget()
 
-    def close(self) -> None:
-        """Ends its work, once its query has stopped."""
-        if self._publisher is not None:
-            self._publisher.close()
-            self._publisher = None
-
-    def _own(self, publisher: Publisher) -> Publisher:
+    def publisher(self, app: programs.App) -> Publisher:
+        """What the query publishes with: to the topics of the writer's broker, or of the App's."""
         broker = self.writer.broker if isinstance(self.writer, ToTopic) else None
-        if broker is None or broker == self._app.broker:
-            return publisher
-        if self._publisher is None:
-            self._publisher = broker.publisher(self._app.clock)
-        return self._publisher
+        return (broker or app.broker).publisher(app.clock)
 
     @property
     def _folder(self) -> Path:

@@ -112,10 +112,7 @@ class App(programs.App):
                 "what is there, run(until='end') to close all windows after it, or run() for none."
             )
         self._ends = until == "end" or (until is None and self.finite)
-        try:
-            super().run("drained" if self._ends or until is not None else None)
-        finally:
-            self._close()
+        super().run("drained" if self._ends or until is not None else None)
 
     def start(self) -> Running:
         """Starts all queries and returns: for tests and notebooks, which say when to go on and when to stop."""
@@ -184,13 +181,8 @@ class App(programs.App):
         return super()._checked_jobs()
 
     def _jobs(self) -> Sequence[Job]:
-        self._close()
         self._plans = [Plan(self, self._graph, node) for node in self._graph.writers]
-        return [Job(plan.name, plan.reads, plan.publishes, plan.build, plan.publish) for plan in self._plans]
-
-    def _close(self) -> None:
-        for plan in self._plans:
-            plan.close()
+        return [Job(plan.name, plan.reads, plan.publishes, plan.build, plan.publish, sink=plan) for plan in self._plans]
 
     def _parts(self) -> Sequence[Part]:
         return [
