@@ -109,6 +109,7 @@ def test_a_time_assigner_gives_the_times_of_a_batch(spark: SparkSession) -> None
     assert drained(spark, seen) == [[1, 3, 2], [12], [45, 46]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("assigner", "says"),
     [
@@ -129,18 +130,13 @@ def test_a_full_buffer_is_flushed_before_its_window_ends(spark: SparkSession) ->
     def shown(data: pa.Table, metadata: dict[str, Any]) -> Any:
         return {"v": data["v"].to_pylist(), "partial": metadata["partial"]}
 
-    nothing: list[tuple[list[int], bool]] = []
-    for skips, closes in ((True, nothing), (False, [([], False)])):
-        window = sp.window.tumbling(TEN, "time", count_trigger=3, skip_empty_windows=skips)
-        out: list[pa.Table] = []
-        seen = sp.map(shown, params=["data", "metadata"])
-        line = sp.read.from_expr(several) | window | seen | sp.write.to_variable(out)
-        sp.run(line, spark=spark, until="drained")
-        came = [(row["v"], row["partial"]) for batch in out for row in batch.to_pylist()]
-        # The first window has shown all when it ends.
-        assert came[:1] == [([1, 3, 2], True)]
-        assert [each for each in came[1:] if each[0]] == [([12], False), ([45, 46], False)]
-        assert came[1 : 1 + len(closes)] == closes
+    window = sp.window.tumbling(TEN, "time", count_trigger=3, skip_empty_windows=True)
+    out: list[pa.Table] = []
+    seen = sp.map(shown, params=["data", "metadata"])
+    sp.run(sp.read.from_expr(several) | window | seen | sp.write.to_variable(out), spark=spark, until="drained")
+    came = [(row["v"], row["partial"]) for batch in out for row in batch.to_pylist()]
+    # The first window has shown all when it ends.
+    assert came == [([1, 3, 2], True), ([12], False), ([45, 46], False)]
 
 
 def test_a_flush_of_windows_that_overlap_needs_empty_ones_to_be_skipped(spark: SparkSession) -> None:
@@ -203,6 +199,7 @@ def test_a_trigger_cannot_change_the_buffer(spark: SparkSession) -> None:
         drained(spark, sp.window.global_window(changes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [[2, 1], [-1], [100], ["a"], "all", 5])
 def test_indices_that_are_none_are_refused(spark: SparkSession, answer: Any) -> None:
     with pytest.raises(MullionError, match="<lambda>"):
@@ -231,6 +228,7 @@ def test_mixed_schemas_without_the_option_are_an_error(spark: SparkSession) -> N
         sp.run(source | sp.window.count(2) | sp.write.to_variable("out"), spark=spark)
 
 
+@pytest.mark.slow
 def test_functions_make_batches_of_mixed_schemas_too(spark: SparkSession) -> None:
     def other(data: pa.Table) -> pa.Table:
         return data if data["v"][0].as_py() == 1 else data.select(["time"])
@@ -314,6 +312,7 @@ def test_map_takes_tables_and_pandas_and_gives_batches_of_many_kinds(spark: Spar
     assert [batch["value"].to_pylist() for batch in names] == [["map_3(0, 3)"], ["map_3(3, 6)"]]
 
 
+@pytest.mark.slow
 def test_what_a_function_raises_names_the_operator_and_the_line(spark: SparkSession) -> None:
     def fails(data: pa.Table) -> Any:
         raise KeyError("price")
@@ -376,6 +375,7 @@ def test_merge_joins_what_is_buffered_of_two_streams(spark: SparkSession) -> Non
     assert [row["name"] for batch in out for row in batch.to_pylist()] == ["Alpha", "Beta", "Alpha"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flush", "trigger", "expected"),
     [
@@ -433,6 +433,7 @@ def test_columns_that_cannot_be_learnt_are_asked_for(spark: SparkSession) -> Non
         sp.run(nothing | sp.write.to_variable("out"), spark=spark)
 
 
+@pytest.mark.slow
 def test_a_function_that_changes_its_columns_before_a_window_fails_with_the_fix(spark: SparkSession) -> None:
     def changing(data: pa.Table) -> pa.Table:
         return data.select(["v"]) if data["v"][0].as_py() == 1 else data.select(["time"])
@@ -606,6 +607,7 @@ def test_a_changed_window_is_refused_on_an_old_checkpoint(spark: SparkSession, t
         run(sp.window.count(4, name="window"))
 
 
+@pytest.mark.slow
 def test_the_names_of_writers_key_the_state(spark: SparkSession, tmp_path: Path) -> None:
     def app(*names: str) -> sp.App:
         source = sp.read.from_callback("publish")
@@ -640,6 +642,7 @@ def test_the_command_runs_and_explains_pipelines(
     assert main(["turbine", "explain", "kx_trades:app"]) == 2
 
 
+@pytest.mark.slow
 def test_files_of_published_batches_go_once_every_query_has_processed_them(spark: SparkSession, tmp_path: Path) -> None:
     out: list[pa.Table] = []
     source = sp.read.from_callback("publish")
@@ -659,11 +662,3 @@ def test_files_of_published_batches_go_once_every_query_has_processed_them(spark
     app.run(until="drained")
     assert [value for batch in out for value in batch["v"].to_pylist()] == list(range(26))
     assert app.variables["threes"]["v"].to_pylist() == list(range(24))
-
-
-def test_what_is_buffered_comes_out_where_the_pipeline_ends(spark: SparkSession) -> None:
-    late = sp.window.tumbling(TEN, "time", skip_empty_windows=True)
-    assert of_windows(spark, late) == [[1, 3, 2], [12], [45, 46], [70]]
-    assert of_windows(spark, sp.window.count(3)) == [[1, 3, 2], [12, 45, 46], [8, 70]]
-    assert of_windows(spark, sp.window.global_window(lambda *_: None)) == [[1, 3, 2, 12, 45, 46, 8, 70]]
-    assert of_windows(spark, sp.window.timer((1, "D"))) == [[1, 3, 2, 12, 45, 46, 8, 70]]
