@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from markdown import Extension, Markdown
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -20,11 +21,41 @@ FOLDERS = ("tests/transcripts/*.yaml", "benchmarks/results/*.png")
 # They are read where the project is.
 IN_THE_PROJECT = ("CONTRIBUTING.md", "SECURITY.md", "LICENSE", "benchmarks/NOTES.md")
 
-# How docstrings name what they speak of, in the HTML that comes of them, and what only doctest reads.
+# How docstrings name what they speak of, in the HTML that comes of them.
 ROLE = re.compile(r":(?:class|func|meth|mod|attr):<code>([\w.]+)</code>")
-NOT_SHOWN = re.compile(r'\s*<span class="c1"># doctest: \+SKIP</span>')
 
 LINK = re.compile(r"(!?\[[^\]]*\]\()([^)#\s]+)(#[^)]*)?(\))")
+
+
+class Examples:
+    """Has the examples of docstrings shown as code, without what only doctest reads."""
+
+    def run(self, lines: list[str]) -> list[str]:
+        shown: list[str] = []
+        is_open = False
+        for line in lines:
+            if line.startswith(">>> ") and not is_open:
+                shown.append("```pycon")
+                is_open = True
+            elif is_open and not line.strip():
+                shown.append("```")
+                is_open = False
+            text = line.partition("  # doctest:")[0]
+            # A docstring has two colons before a block of code.
+            shown.append(text.removesuffix(":") if text.endswith("::") else text)
+        return [*shown, "```"] if is_open else shown
+
+
+class ExamplesExtension(Extension):  # type: ignore[misc]
+    def extendMarkdown(self, md: Markdown) -> None:
+        # Before fences are looked for (25).
+        md.preprocessors.register(Examples(), "examples", 28)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Has the Markdown of docstrings understand examples."""
+    config.markdown_extensions.append(ExamplesExtension())
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -72,4 +103,4 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
         where = next((anchor for anchor in described if f'id="{anchor}"' in html), None)
         return f'<a href="#{where}"><code>{role[1]}</code></a>' if where else f"<code>{role[1]}</code>"
 
-    return NOT_SHOWN.sub("", ROLE.sub(linked, html))
+    return ROLE.sub(linked, html)

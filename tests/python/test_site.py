@@ -35,6 +35,10 @@ def test_the_site_builds_and_no_link_is_broken(tmp_path: Path) -> None:
     api = (tmp_path / "api/index.html").read_text("utf-8")
     for name in ("windowed", "Session", "open_panes", "upsert", "plot.timeline", "testing.ClockedQuery"):
         assert f'id="mullion.{name}"' in api, name
+    # What docstrings name leads to where it is described.
+    assert '<a href="#mullion.errors.InvalidArgumentError"><code>InvalidArgumentError</code></a>' in api
+    # ... and its examples are code.
+    assert not re.findall(r":(?:class|func|meth):<code>|doctest: |<blockquote>", api)
 
 
 def shapes(svg: str) -> list[str]:
