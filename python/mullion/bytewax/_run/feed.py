@@ -37,7 +37,7 @@ class _Part:
 class Feed:
     """The sources, from where they were.
 
-    - ``more``: asked while it waits; raises what ends the run, such as the failure of the query.
+    - ``more``: asked again and again; raises what ends the run, such as the failure of the query.
     """
 
     def __init__(self, flow: Dataflow, log: InputLog, clock: Clock, more: Callable[[], None]) -> None:
@@ -81,6 +81,7 @@ class Feed:
         """Reads until all sources have come to their end, or one aborts."""
         spell_until, now_us = 0.0, 0
         while True:
+            self._more()
             if time.monotonic() >= spell_until:
                 # Whole milliseconds, as the batches of Spark have it.
                 now_us = self._clock.time_us() // 1000 * 1000
@@ -96,7 +97,7 @@ class Feed:
             if all(part.ended for part in self._parts):
                 return
             if not batches:
-                self._pause()
+                time.sleep(_POLL_SECONDS)
                 spell_until = 0.0
 
     def close(self) -> None:
@@ -161,7 +162,3 @@ class Feed:
         while self._log.waiting() > _ENTRIES_WAITING:
             self._more()
             time.sleep(_POLL_SECONDS)
-
-    def _pause(self) -> None:
-        self._more()
-        time.sleep(_POLL_SECONDS)
