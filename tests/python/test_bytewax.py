@@ -26,7 +26,7 @@ import mullion.bytewax.operators as op
 import mullion.bytewax.operators.windowing as win
 from mullion import InvalidArgumentError
 from mullion.bytewax import run as command
-from mullion.bytewax._run import log
+from mullion.bytewax._run import log, runner
 from mullion.bytewax._run.plan import Plan
 from mullion.bytewax._run.stage import Inputs
 from mullion.bytewax.connectors.demo import RandomMetricSource
@@ -363,6 +363,32 @@ class _Waiting(StatelessSourcePartition[Any]):
             self._seen.append(list(self._out))
             return [("a", 25)]
         raise StopIteration
+
+
+class _Endless(DynamicSource[Any]):
+    """Items without an end or a pause."""
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> StatelessSourcePartition[Any]:
+        return _EndlessPart()
+
+
+class _EndlessPart(StatelessSourcePartition[Any]):
+    def next_batch(self) -> list[Any]:
+        return [("a", 1)] * 999 + [("a", 0)]
+
+
+def test_a_run_that_is_asked_to_stop_stops_and_its_windows_stay_open(spark: SparkSession) -> None:
+    seen: list[Any] = []
+    out: list[Any] = []
+    flow = Dataflow("endless")
+    keyed = op.input("in", flow, _Endless())
+    op.inspect("seen", op.filter_value("zeros", keyed, lambda value: value == 0), lambda step, item: seen.append(item))
+    clock: Any = win.EventClock(at, now_getter=lambda: START)
+    windows = win.count_window("n", op.key_rm("rm", keyed), clock, win.SessionWindower(seconds(5)), str)
+    op.output("out", windows.down, TestingSink(out))
+    runner.run(flow, None, spark=spark, asked_to_stop=lambda: bool(seen))
+    assert seen
+    assert out == []
 
 
 def test_a_class_of_a_function_crosses(spark: SparkSession) -> None:
