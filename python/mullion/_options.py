@@ -27,6 +27,9 @@ class Options:
     per_key: bool = False
     ids: bool = False
     dedupe_by: tuple[Column | str, ...] = ()
+    at_end: str = "keep"
+    follows_wall: bool = False
+    late_by: str = "panes"
 
     def written(self) -> list[str]:
         """As arguments of the call, but those that say what is so anyway."""
@@ -46,9 +49,13 @@ class Options:
         if self.running:
             parts.append("running=True")
         if self.per_key:
-            parts.append("watermark='per key'")
+            parts.append(f"watermark={'per key with wall time' if self.follows_wall else 'per key'!r}")
+        if self.late_by != "panes":
+            parts.append(f"late_by={self.late_by!r}")
         if self.ids:
             parts.append("ids=True")
         if self.dedupe_by:
             parts.append(f"dedupe_by={list(self.dedupe_by)!r}")
+        if self.at_end != "keep":
+            parts.append(f"at_end={self.at_end!r}")
         return [*parts, f"late={self.late!r}", f"state={self.state!r}"]

@@ -43,12 +43,14 @@ from mullion.errors import (
 )
 from mullion.windows import (
     Around,
+    AtEnd,
     Count,
     Custom,
     Early,
     Empty,
     Global,
     Late,
+    LateBy,
     Order,
     Session,
     Sliding,
@@ -59,7 +61,9 @@ from mullion.windows import (
 )
 
 LATE: Final[tuple[str, ...]] = get_args(Late)
+LATE_BY: Final[tuple[str, ...]] = get_args(LateBy)
 EMPTY: Final[tuple[str, ...]] = get_args(Empty)
+AT_END: Final[tuple[str, ...]] = get_args(AtEnd)
 STATE: Final[tuple[str, ...]] = get_args(Store)
 WATERMARK: Final[tuple[str, ...]] = get_args(Watermark)
 ORDER: Final[tuple[str, ...]] = get_args(Order)
@@ -92,6 +96,8 @@ def windowed(
     watermark: Watermark = "stream",
     ids: bool = False,
     dedupe_by: ColumnOrName | Sequence[ColumnOrName] = (),
+    at_end: AtEnd = "keep",
+    late_by: LateBy = "panes",
 ) -> Windowed:
     """Puts the rows of a DataFrame into panes, one for each window and key. ``.agg(...)`` says what a pane holds.
 
@@ -114,15 +120,28 @@ def windowed(
       its own clock: its largest time so far less the delay of ``withWatermark``, to the microsecond. This clock moves
       row by row, in order of arrival. A pane closes when a row of its key moves the clock past the pane's end and
       allowed lateness. A row is late when all its panes had closed by then. A key that gets no more rows closes
-      nothing. The clock of a key is kept as long as the query.
+      nothing. The clock of a key is kept as long as the query. With ``"per key with wall time"`` a key's clock also
+      goes on with the wall time that passes after the row that moved it last, by the timestamps of batches, so that
+      panes of a quiet key close in a batch without rows. A key without open panes is then forgotten with its clock,
+      and its next row begins a new one; with :class:`Session` it is kept as long as the query. This is the
+      ``EventClock`` of Bytewax. It does not take ``early=``.
     - ``idle_after``: how long a source may be empty before the event clock moves on with the wall clock, so that panes
       of a quiet stream close. The watermark of the query moves with it, and rows that come later with earlier times may
       be late. ``None`` means never. Waiting begins when a source that had rows is found empty; it does not begin while
       a query is down or works off a backlog. A checkpoint that began with ``idle_after`` needs it from then on.
     - ``empty``: with ``"skip"`` only panes with rows exist. With ``"emit"`` windows without rows close too, for known
       keys: from the first window that has a row of the key, for as long as the query lasts (on a batch DataFrame, up to
-      the last window with a row). This works for windows on a grid. A key is then never forgotten. A clock that jumps
-      over more than a million windows fails the query, because a row's time must be wrong.
+      the last window with a row). This works for windows on a grid, and with ``accumulate=False`` for those that do not
+      overlap. A key is then never forgotten. A clock that jumps over more than a million windows fails the query,
+      because a row's time must be wrong.
+    - ``at_end``: what becomes of open panes when the input ends. It ends for a stream with
+      ``trigger(availableNow=True)``, once the query has read what was there when it started. With ``"keep"`` panes stay
+      open in the checkpoint, and the next run goes on with them. With ``"close"`` all close, in a last batch of their
+      own, which is done again after a crash as others are. Nothing is kept then, neither row numbers nor clocks of
+      keys: the next run begins with fresh panes, for rows that are not late by the stream's watermark. Windows of row
+      numbers close with the rows that they have, on a batch DataFrame too. A query with another trigger has no end, and
+      keeps its panes open either way. A checkpoint that began with ``"close"`` needs it from then on. Not with
+      ``ids=True``, nor for windows between Python functions.
 
     **When a pane fires before that**
 
@@ -142,6 +161,9 @@ def windowed(
       ``late_row``. ``"reopen"`` opens a fresh pane for it. Where windows overlap, a row is late when all of its windows
       have closed. If only some have, it enters the others, and the metric ``panesMissed`` counts the panes that it
       missed; with ``"reopen each"`` it opens fresh panes for these too.
+    - ``late_by``: with a clock of each key, what makes a row late. ``"panes"``: all its panes have closed.
+      ``"watermark"``: its time is before its key's clock as it stood just before the row, whatever is open; a row of
+      exactly that time is not late. ``late`` is then ``"drop"`` or ``"emit"``.
     - ``dedupe_by``: rows of a pane that agree in this column, or in these columns, count once in its aggregates: the
       first one that came. Nulls are values, as in ``dropDuplicates``. A pane knows its ids only while it is open: a
       copy that comes later is a late row like others, and with ``"reopen"`` opens a fresh pane. Each of several
@@ -218,15 +240,23 @@ def windowed(
         )
     require_one_of("late", late, LATE)
     require_one_of("empty", empty, EMPTY)
+    require_one_of("at_end", at_end, AT_END)
+    require_one_of("late_by", late_by, LATE_BY)
+    _require_late_by(late_by, late, watermark)
+    if at_end == "close" and ids:
+        raise UnsupportedError(
+            "ids=True and at_end='close' do not go together: an id is one pane's and no other's ever, and a window "
+            "that has closed at the end of one run opens again when another run has rows for it. Leave one of them out."
+        )
     if empty == "emit" and not isinstance(window, (Tumbling, Sliding)):
         raise UnsupportedError(
             f"empty='emit' is for windows that there are without rows, and {window!r} is made by them. Use Tumbling or "
             "Sliding, or leave empty out."
         )
-    if empty == "emit" and not accumulate:
+    if empty == "emit" and not accumulate and isinstance(window, Sliding) and window.slide_us < window.size_us:
         raise UnsupportedError(
-            "accumulate=False and empty='emit' do not go together: a close without rows would not tell a window that "
-            "had none from one that has shown them all. Leave one of them out."
+            f"accumulate=False and empty='emit' do not go together for {window!r}: windows that overlap share their "
+            "rows, and what one has shown others have not. Use Tumbling, or leave one of them out."
         )
     idle_after_us = None
     if idle_after is not None:
@@ -265,7 +295,7 @@ def windowed(
             )
         for column in window.columns or ():
             field_of(df, f"columns={list(window.columns or ())!r}", _jvm.quoted(column))
-    per_key = watermark == "per key"
+    per_key = watermark != "stream"
     options = Options(
         time,
         allowed_lateness_us,
@@ -280,6 +310,9 @@ def windowed(
         per_key,
         ids,
         once,
+        at_end,
+        watermark == "per key with wall time",
+        late_by,
     )
     return Windowed(df, window, keys, options)
 
@@ -397,6 +430,22 @@ def _warn_of_dropped_rows(df: DataFrame, calls: int = 3) -> None:
     """
     for text in _jvm.dropped_before(df):
         warnings.warn(text, DroppedRowsWarning, stacklevel=calls)
+
+
+def _require_late_by(late_by: str, late: str, watermark: str) -> None:
+    if late_by == "panes":
+        return
+    if watermark == "stream":
+        raise UnsupportedError(
+            "late_by='watermark' is for clocks of keys: by the stream's watermark a row is late when its pane has "
+            "closed, and allowed_lateness says when that is. Add watermark='per key' or 'per key with wall time', or "
+            "leave late_by out."
+        )
+    if late not in ("drop", "emit"):
+        raise UnsupportedError(
+            f"late_by='watermark' and late={late!r} do not go together: the pane of a late row may be open yet, and "
+            "would be there twice. Use late='emit' or late='drop'."
+        )
 
 
 def _require_window(window: object) -> None:

@@ -34,7 +34,9 @@ class ClockedQuery:
     The clock is Spark's trigger clock, so batch timestamps follow it, and everything that is read from them. It starts
     at ``start_ms`` milliseconds since the epoch. The first batch waits until you first ask the query for something, so
     rows that come before the first :meth:`settle` are in it. With the ``checkpoint`` of a query that was stopped, the
-    query goes on where that one ended. :meth:`settle` raises the errors of the query.
+    query goes on where that one ended. With ``drain`` it is a query with ``trigger(availableNow=True)``, which
+    :meth:`settle` runs to its end: once it has read what was there when it began. :meth:`settle` raises the errors of
+    the query.
     """
 
     def __init__(
@@ -44,9 +46,10 @@ class ClockedQuery:
         checkpoint: str | os.PathLike[str],
         output_mode: str = "append",
         start_ms: int = 0,
+        drain: bool = False,
     ) -> None:
         self._spark = panes.sparkSession
-        self._query: Any = _jvm.start_clocked(panes, os.fspath(checkpoint), output_mode, start_ms)
+        self._query: Any = _jvm.start_clocked(panes, os.fspath(checkpoint), output_mode, start_ms, drain)
         self._seen = -1
 
     def settle(self) -> list[Row]:

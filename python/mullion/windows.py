@@ -36,13 +36,19 @@ SplitOf: TypeAlias = (
 Late: TypeAlias = Literal["drop", "emit", "reopen", "reopen each"]
 """What becomes of a row whose pane has closed."""
 
+LateBy: TypeAlias = Literal["panes", "watermark"]
+"""What makes a row late."""
+
 Empty: TypeAlias = Literal["skip", "emit"]
 """What becomes of windows without rows."""
+
+AtEnd: TypeAlias = Literal["keep", "close"]
+"""What becomes of panes that are open when the input ends."""
 
 Store: TypeAlias = Literal["rocksdb", "hdfs", "memory"]
 """Where state is kept."""
 
-Watermark: TypeAlias = Literal["stream", "per key"]
+Watermark: TypeAlias = Literal["stream", "per key", "per key with wall time"]
 """Whose event clock closes panes."""
 
 Order: TypeAlias = Literal["arrival", "time"]

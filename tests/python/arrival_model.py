@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from model import Row
-from mullion.windows import Late, Order
+from mullion.windows import Late, LateBy, Order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +28,9 @@ class Arrival:
     late: Late = "drop"
     running: bool = False
     per_key: bool = False
+    # Whether a key's clock goes on with the wall clock, and whether rows behind it are late.
+    goes_on: bool = False
+    late_by: LateBy = "panes"
     collect: Order | None = None
 
     @property
@@ -67,6 +70,8 @@ class KeyPanes:
         self.began = 0
         self.panes: list[Pane] = []
         self.clock: int | None = None
+        # When that was its reading.
+        self.wall = 0
         # What the clock reads by which panes fire early.
         self.now: int | None = None
         self.late = 0
@@ -98,6 +103,18 @@ class KeyPanes:
     def due(self, clock: int | None) -> list[Pane]:
         ordered = sorted(self.panes, key=lambda pane: (pane.end, pane.start))
         return [pane for pane in ordered if clock is not None and pane.end + self.rules.lateness <= clock]
+
+    def passing(self, wall: int) -> Iterator[Shown]:
+        """Time passes, up to a reading of the wall clock."""
+        if self.clock is not None:
+            self.clock += wall - self.wall
+        self.wall = wall
+        yield from self.close(self.clock)
+
+    def forget(self) -> None:
+        """At the end of a batch: of windows on a grid nothing is known any more, where none is open."""
+        if self.rules.goes_on and self.rules.kind == "aligned" and not self.panes:
+            self.clock = None
 
     def _numbered(self, row: Row) -> Iterator[Shown]:
         rules, number = self.rules, len(self.rows)
@@ -143,7 +160,9 @@ class KeyPanes:
             self.clock = self.now = seen if self.clock is None else max(self.clock, seen)
             bounds = [(pane.start, pane.end) for pane in self.panes]
         alone = self._alone(row.time)
-        if rules.kind == "session":
+        if rules.late_by == "watermark" and clock is not None and row.time < clock:
+            panes = []
+        elif rules.kind == "session":
             (own,) = alone
             touches = any(start <= own.end and own.start <= end for start, end in bounds)
             panes = [] if self._closed(own, clock) and not touches else [self._joined(own)]
@@ -253,14 +272,21 @@ class ArrivalModel:
         self.before: int | None = None
         self.clock = 0
 
-    def settle(self, rows: Sequence[Row]) -> list[Shown]:
+    def settle(self, rows: Sequence[Row], wall: int = 0) -> list[Shown]:
         """A batch with rows, and the batch without rows after it where something closes."""
         firings: list[Shown] = []
+        if self.rules.goes_on:
+            for panes in self.keys.values():
+                firings += panes.passing(wall)
         of: dict[str | None, list[Row]] = {}
         for row in rows:
             of.setdefault(row.key, []).append(row)
         for key, its in of.items():
-            firings += self.keys.setdefault(key, KeyPanes(self.rules, key)).batch(its, self.before, self.clock)
+            panes = self.keys.setdefault(key, KeyPanes(self.rules, key))
+            panes.wall = wall
+            firings += panes.batch(its, self.before, self.clock)
+        for panes in self.keys.values():
+            panes.forget()
         timed = not (self.rules.is_numbered or self.rules.per_key)
         if timed:
             firings += self._close()

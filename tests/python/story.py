@@ -26,7 +26,7 @@ from mullion import (
     together,
     windowed,
 )
-from mullion.windows import Empty, Late, SplitOf, Store, Window
+from mullion.windows import AtEnd, Empty, Late, LateBy, SplitOf, Store, Window
 
 FOLDER = Path(__file__).parents[1] / "transcripts"
 STORES = ("rocksdb", "hdfs", "memory")
@@ -51,12 +51,13 @@ class Step:
     without_time: int = 0
     in_no_window: int = 0
     open: int | None = None
+    drain: bool = False
 
     @staticmethod
     def read(step: Any) -> Step:
         read: Step = checked(Step, {step: True} if isinstance(step, str) else step)
         assert read.fires is None or read.batches is None, f"{step}: either fires or batches"
-        alone = read.rows is None or not read.advance or read.restart or read.crash
+        alone = read.rows is None or not read.advance or read.restart or read.crash or read.drain
         assert alone, f"{step}: time may pass before rows come only while the query is down"
         return read
 
@@ -77,10 +78,12 @@ class Spec:
     time: str = "event"
     idle_after: Decimal | int | None = None
     running: bool = False
-    per_key: bool = False
+    per_key: bool | str = False
+    late_by: LateBy = "panes"
     collect: dict[str, Any] | None = None
     ids: bool = False
     dedupe_by: list[str] = field(default_factory=list)
+    at_end: AtEnd = "keep"
 
     @property
     def kind(self) -> str:
@@ -141,9 +144,15 @@ class Spec:
             idle_after=None if self.idle_after is None else length(micros(self.idle_after)),
             state=store,
             running=self.running,
-            watermark="per key" if self.per_key else "stream",
+            watermark="stream"
+            if not self.per_key
+            else "per key with wall time"
+            if self.per_key == "wall"
+            else "per key",
+            late_by=self.late_by,
             ids=self.ids,
             dedupe_by=[F.expr(column) for column in self.dedupe_by],
+            at_end=self.at_end,
         )
         if self.collect is not None:
             return panes.collect(
@@ -197,12 +206,13 @@ class Then:
     window: dict[str, Any]
     by: list[str] = field(default_factory=list)
     aggs: dict[str, str] = field(default_factory=lambda: {"total": "sum(v)"})
+    at_end: AtEnd = "keep"
     engine: str = "mullion"
     open: list[Firing] = field(default_factory=list)
 
     @property
     def spec(self) -> Spec:
-        return Spec(self.window, self.by, self.aggs)
+        return Spec(self.window, self.by, self.aggs, at_end=self.at_end)
 
     def over(self, panes: DataFrame, store: Store) -> DataFrame:
         if self.engine == "mullion":
@@ -236,10 +246,12 @@ class Story:
     time: str = "event"
     idle_after: Decimal | int | None = None
     running: bool = False
-    per_key: bool = False
+    per_key: bool | str = False
+    late_by: LateBy = "panes"
     collect: dict[str, Any] | None = None
     ids: bool = False
     dedupe_by: list[str] = field(default_factory=list)
+    at_end: AtEnd = "keep"
     records: int | None = None
     then: dict[str, Any] | None = None
     mode: str = "append"
@@ -276,9 +288,11 @@ class Story:
             spec,
             running=self.running,
             per_key=self.per_key,
+            late_by=self.late_by,
             collect=self.collect,
             ids=self.ids,
             dedupe_by=self.dedupe_by,
+            at_end=self.at_end,
         )
 
     def over(self, rows: DataFrame, store: Store) -> DataFrame:

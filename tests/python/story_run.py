@@ -34,6 +34,7 @@ class Run:
         self.files = 0
         self.reports = 0
         self.open = 0
+        self.ended = False
         self.panes = self.over(spark.readStream.schema(story.schema).json(str(self.rows)))
 
     @cached_property
@@ -61,30 +62,36 @@ class Run:
             panes = self.story.chained.over(panes, self.store)
         return panes
 
-    def start(self) -> ClockedQuery:
+    def start(self, *, drain: bool = False) -> ClockedQuery:
         self.reports = 0
         return ClockedQuery(
             shown(self.panes, self.story.last),
             checkpoint=self.checkpoint,
             output_mode=self.story.mode,
             start_ms=self.now_ms,
+            drain=drain,
         )
 
     def step(self, step: Step) -> list[list[Firing]]:
         """What the batches of a step fired, batch by batch."""
-        if step.restart or step.crash:
+        # A query that drained its input has ended, and what comes next starts it again.
+        down = step.restart or step.crash or step.drain or self.ended
+        if down and "query" in vars(self):
             self.query.stop()
         if step.crash:
             self.forget_last_commit()
         if step.rows is not None:
             self.write(step.rows)
-        query = self.query
+        if not down:
+            _ = self.query
         if step.advance:
             self.now_ms += micros(step.advance) // 1000
-        if step.restart or step.crash:
-            query = self.query = self.start()
+        if down:
+            self.query = self.start(drain=step.drain)
         elif step.advance:
-            query.advance(length(micros(step.advance)))
+            self.query.advance(length(micros(step.advance)))
+        self.ended = step.drain
+        query = self.query
         fired = said_by(query.settle(), self.story.names)
 
         # Spark reports now and then that nothing happened, with the numbers of the batch before.
@@ -202,7 +209,9 @@ def play(run: Run) -> None:
     closes = [{**firing, "close": 0} for firing in fired + last if "close" in firing]
     # What a firing has taken away a batch still has, on processing time its rows have one time, and it ends elsewhere
     # than a clock that closes windows without rows.
-    if late == 0 and story.spec.accumulate and story.spec.time == "event" and story.spec.empty == "skip":
+    alike = story.spec.accumulate and story.spec.time == "event" and story.spec.empty == "skip"
+    # Of a run after the end of another one a batch knows nothing.
+    if late == 0 and alike and not any(Step.read(step).drain for step in story.steps[:-1]):
         files = run.files - 1 if story.flood else run.files
         still_open = [] if story.flood or story.spec.is_numbered else [{"close": 0, **pane} for pane in story.open]
         closed = [*map(without_id, run.as_batch(files))]

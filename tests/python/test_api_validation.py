@@ -123,8 +123,24 @@ def test_windows_without_rows_are_refused_where_rows_make_the_windows(make: Make
     for window in (Session("1 hour"), Around("1 hour")):
         with pytest.raises(UnsupportedError, match=r"empty='emit' .* made by them"):
             make(window=window, empty="emit")
-    with pytest.raises(UnsupportedError, match=r"accumulate=False and empty='emit'"):
-        make(empty="emit", accumulate=False, early=Early(count=5))
+    with pytest.raises(UnsupportedError, match=r"accumulate=False and empty='emit'.*overlap"):
+        make(window=Sliding("1 hour", "20 minutes"), empty="emit", accumulate=False, early=Early(count=5))
+
+
+def test_what_becomes_of_open_panes_at_the_end_is_keep_or_close(make: Make) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"at_end='closed'.*'keep'.*'close'"):
+        make(at_end="closed")
+    with pytest.raises(UnsupportedError, match=r"ids=True and at_end='close' do not go together"):
+        make(at_end="close", ids=True)
+
+
+def test_rows_are_late_by_the_watermark_of_their_key_alone_and_open_no_pane(make: Make) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"late_by='clock'"):
+        make(late_by="clock")
+    with pytest.raises(UnsupportedError, match=r"late_by='watermark' is for clocks of keys"):
+        make(late_by="watermark")
+    with pytest.raises(UnsupportedError, match=r"late_by='watermark' and late='reopen' do not go together"):
+        make(late_by="watermark", late="reopen", watermark="per key")
 
 
 def test_discarding_windows_about_rows_is_refused(make: Make) -> None:

@@ -80,6 +80,23 @@ CASES = {
     "sessions, per key, emit": Arrival(
         kind="session", size=3 * SECOND, delay=2 * SECOND, lateness=SECOND, late="emit", per_key=True
     ),
+    "tumbling, per key with wall time, emit": Arrival(
+        kind="aligned", size=TEN, slide=TEN, delay=2 * SECOND, late="emit", per_key=True, goes_on=True
+    ),
+    "sliding, per key with wall time, late by watermark, collect": Arrival(
+        kind="aligned",
+        size=TEN,
+        slide=4 * SECOND,
+        lateness=SECOND,
+        delay=3 * SECOND,
+        per_key=True,
+        goes_on=True,
+        late_by="watermark",
+        collect="time",
+    ),
+    "sessions, per key with wall time, late by watermark, emit": Arrival(
+        kind="session", size=6 * SECOND, delay=4 * SECOND, late="emit", per_key=True, goes_on=True, late_by="watermark"
+    ),
     "sessions, per key, collect": Arrival(
         kind="session", size=3 * SECOND, delay=4 * SECOND, collect="arrival", per_key=True
     ),
@@ -114,7 +131,8 @@ def panes_of(rules: Arrival, rows: DataFrame, state: Store) -> DataFrame:
         early=None if rules.early is None else Early(length(rules.early)),
         late=rules.late,
         running=rules.running,
-        watermark="per key" if rules.per_key else "stream",
+        watermark="stream" if not rules.per_key else "per key with wall time" if rules.goes_on else "per key",
+        late_by=rules.late_by,
         state=state,
     )
     if rules.collect is None:
@@ -185,8 +203,9 @@ def test_rows_fire_and_close_as_the_model_says(name: str, state: Store, spark: S
         stream = spark.readStream.schema(feed.ddl).option("maxFilesPerTrigger", 1).parquet(str(feed.folder))
         timed = stream.withColumn("ts", F.timestamp_micros("t"))
         rows = timed if delay is None else timed.withWatermark("ts", delay)
-        return ClockedQuery(panes_of(rules, rows, state), checkpoint=tmp_path / "checkpoint", start_ms=0)
+        return ClockedQuery(panes_of(rules, rows, state), checkpoint=tmp_path / "checkpoint", start_ms=wall // 1000)
 
+    wall = 0
     query = started()
     ids = 0
     closes: Counter[Shown] = Counter()
@@ -194,11 +213,19 @@ def test_rows_fire_and_close_as_the_model_says(name: str, state: Store, spark: S
         for number in range(BATCHES):
             rows = batch_of(rules, chance, number, ids)
             ids += len(rows)
+            passes = chance.choice([0, 1, 2, 4, 9]) * SECOND if rules.goes_on else 0
+            wall += passes
+            if passes and number not in (3, 6):
+                query.advance(length(passes))
+                got, wanted = told(query.settle()), Counter(model.settle([], wall))
+                assert got == wanted, f"{name}, before batch {number}: {difference(got, wanted)}"
+                closes += Counter({firing: n for firing, n in got.items() if firing.firing == "close"})
             feed.write([(row.time, row.key, row.id) for row in rows])
+            # While a query is down time may pass and rows come at once.
             if number in (3, 6):
                 query.stop()
                 query = started()
-            got, wanted = told(query.settle()), Counter(model.settle(rows))
+            got, wanted = told(query.settle()), Counter(model.settle(rows, wall))
             assert got == wanted, f"{name}, batch {number}: {difference(got, wanted)}"
             closes += Counter({firing: n for firing, n in got.items() if firing.firing == "close"})
         assert closes, "a case in which nothing closes"

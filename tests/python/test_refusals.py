@@ -81,8 +81,16 @@ def test_a_watermark_on_another_column_is_refused_with_its_name(stream: DataFram
     assert "df.withWatermark('ts', '10 minutes')" in str(refused.value)
 
 
-@pytest.mark.parametrize("clock", [{"time": None}, {"time": "ts", "idle_after": "1 minute"}])
-def test_panes_that_close_by_the_wall_clock_need_batches_without_rows(
+@pytest.mark.parametrize(
+    "clock",
+    [
+        {"time": None},
+        {"time": "ts", "idle_after": "1 minute"},
+        {"time": "ts", "at_end": "close"},
+        {"time": "ts", "watermark": "per key with wall time"},
+    ],
+)
+def test_panes_that_close_by_the_wall_clock_or_at_the_end_need_batches_without_rows(
     spark: SparkSession, rows: DataFrame, tmp_path: Path, clock: dict[str, Any]
 ) -> None:
     with settings(spark, {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}):

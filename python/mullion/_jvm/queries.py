@@ -78,9 +78,9 @@ def next_redo(spark: SparkSession, checkpoint: str) -> bool:
     return bool(facade(spark).nextRedo(internal(spark, "_jsparkSession"), checkpoint))
 
 
-def start_clocked(panes: DataFrame, checkpoint: str, output_mode: str, start_ms: int) -> Any:
+def start_clocked(panes: DataFrame, checkpoint: str, output_mode: str, start_ms: int, drain: bool) -> Any:
     """A query on a clock that a test moves, which starts at ``start_ms`` milliseconds since the epoch."""
-    return facade(panes.sparkSession).startClocked(internal(panes, "_jdf"), checkpoint, output_mode, start_ms)
+    return facade(panes.sparkSession).startClocked(internal(panes, "_jdf"), checkpoint, output_mode, start_ms, drain)
 
 
 def start_on_clock(

@@ -52,10 +52,14 @@ def windowed(
         asked = asked.withEarlyCount(options.early.count)
     if options.dedupe_by:
         asked = asked.withDedupeBy(java_columns(spark, options.dedupe_by))
+    if options.at_end == "close":
+        asked = asked.withCloseAtEnd()
     if options.running:
         asked = asked.withRunning()
     if options.per_key:
-        asked = asked.withClockPerKey()
+        asked = asked.withClockPerKey(options.follows_wall)
+    if options.late_by == "watermark":
+        asked = asked.withLateBehindClock()
     if collect is not None:
         asked = asked.withCollect(*collect)
     match window:

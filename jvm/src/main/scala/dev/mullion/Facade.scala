@@ -225,8 +225,13 @@ object Facade {
   def nextRedo(spark: SparkSession, checkpoint: String): Boolean = LostState.next(Classic.session(spark), checkpoint)
 
   /** Starts a query whose clock a test moves; see `ClockedQuery`. */
-  def startClocked(panes: DataFrame, checkpoint: String, outputMode: String, startMs: Long): ClockedQuery =
-    ClockedQuery.start(Classic.frame(panes), checkpoint, outputMode, startMs)
+  def startClocked(
+      panes: DataFrame,
+      checkpoint: String,
+      outputMode: String,
+      startMs: Long,
+      drain: Boolean
+  ): ClockedQuery = ClockedQuery.start(Classic.frame(panes), checkpoint, outputMode, startMs, drain)
 
   /** The number of a row in its micro-batch, in the order in which the source is read. */
   def rowInBatch: Column = RowInBatch.column

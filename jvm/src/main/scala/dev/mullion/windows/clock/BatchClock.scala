@@ -18,8 +18,20 @@ package dev.mullion.windows.clock
   *   whether a source had rows for this batch
   * @param number
   *   of the batch; a retried one has the same
+  * @param wallBefore
+  *   the timestamp of the batch before this one, where anything goes by the wall clock alone
+  * @param inputEnds
+  *   whether the input ends with it, so that all that is open closes in it whatever the clock says
   */
-final case class BatchClock(before: Long, now: Long, wall: Long, rowsCame: Boolean, number: Long = 0L) {
+final case class BatchClock(
+    before: Long,
+    now: Long,
+    wall: Long,
+    rowsCame: Boolean,
+    number: Long = 0L,
+    wallBefore: Long = BatchClock.BeforeAllTime,
+    inputEnds: Boolean = false
+) {
 
   /** Whether a pane that closes at `due` had closed before this batch, so that its rows are late. Before the first
     * batch none had, not even one that ends before time begins.
@@ -28,6 +40,9 @@ final case class BatchClock(before: Long, now: Long, wall: Long, rowsCame: Boole
 
   /** Whether a pane that closes at `due` closes in this batch. */
   def closes(due: Long): Boolean = now >= due
+
+  /** The same batch for what goes by the wall clock alone. */
+  def byWall: BatchClock = copy(before = wallBefore, now = wall)
 }
 
 object BatchClock {

@@ -33,17 +33,23 @@ final class AlignedPanesOfKey(
   private var first = 0L
   private var last = 0L
   private var ordinal = 0L
-  private var firstOpen = if (clock.started) Math.max(openFrom, rules.firstOpen(clock.now)) else openFrom
+  // Of a key's own clock what it has come to closes yet.
+  private var firstOpen =
+    if (clock.started && !clock.isOwn) Math.max(openFrom, rules.firstOpen(clock.now)) else openFrom
 
   override def number: Long = rows
 
+  override def closesBefore(row: Arriving): Iterator[ArrivalPane] =
+    if (clock.followsWall) advance(clock.now) else Iterator.empty
+
   override def take(row: Arriving): Fate = {
     val ts = row.time
+    val isLate = clock.isAhead(ts)
     ordinal = grid.ordinalOf(ts)
     last = grid.lastWindow(ordinal)
     clock.see(ts)
     if (!rules.inWindow(ts)) Fate.InNoWindow
-    else if (last < firstOpen) Fate.Late
+    else if (isLate || last < firstOpen) Fate.Late
     else {
       first = Math.max(firstOpen, grid.firstWindow(ordinal))
       rows += 1
@@ -114,13 +120,14 @@ final class AlignedPanesOfKey(
   override def countOpen: Long =
     if (!byPane) filled.countWindows(grid, firstOpen) else open.size.toLong
 
-  override def isEmpty: Boolean = !clock.isOwn && nextWindow(firstOpen) == SliceSet.None
+  // A clock that goes on with the wall clock would be kept for ever, for keys that have come to their end.
+  override def isEmpty: Boolean = (!clock.isOwn || clock.followsWall) && nextWindow(firstOpen) == SliceSet.None
 
-  override def nextClose: Long = rules.windowCloseDue(nextWindow(firstOpen))
+  override def nextClose: Long = clock.whenDue(rules.windowCloseDue(nextWindow(firstOpen)))
 
   override def toBytes: Array[Byte] = {
     val (slots, counts) = (filled.toBytes, firings.toBytes)
-    val buffer = ByteBuffer.allocate(8 + 8 + 8 + 4 + slots.length + counts.length)
+    val buffer = ByteBuffer.allocate(16 + 8 + 8 + 4 + slots.length + counts.length)
     clock.put(buffer)
     buffer.putLong(firstOpen).putLong(rows).putInt(slots.length).put(slots).put(counts)
     java.util.Arrays.copyOf(buffer.array, buffer.position())
@@ -165,7 +172,7 @@ object AlignedPanesOfKey {
       bytes: Array[Byte]
   ): AlignedPanesOfKey = {
     val buffer = ByteBuffer.wrap(bytes)
-    if (clock.isOwn) clock.now = buffer.getLong
+    clock.take(buffer)
     val openFrom = buffer.getLong
     val rows = buffer.getLong
     val slots = new Array[Byte](buffer.getInt)

@@ -56,7 +56,7 @@ abstract class PanesOfKey {
   /** How many rows of the key came before the next one, as far as is known. */
   def number: Long
 
-  /** The panes that close before `row` is taken. */
+  /** The panes that close before `row` is taken: by the row, or by wall time that has passed. */
   def closesBefore(row: Arriving): Iterator[ArrivalPane] = Iterator.empty
 
   /** Takes the key's next row. */
@@ -121,7 +121,7 @@ abstract class PanesOfKey {
   /** Whether nothing of the key need be known. */
   def isEmpty: Boolean
 
-  /** When the next pane closes, if the batch's clock closes panes. */
+  /** When the next pane closes: by the batch's clock, or by the wall clock where the key's own goes on with that. */
   def nextClose: Long = Long.MaxValue
 
   def toBytes: Array[Byte]
@@ -138,14 +138,32 @@ object PanesOfKey {
   *   of the key      the largest time of the rows so far, less a delay: each row may move it, and close panes at once
   * }}}
   *
+  * A key's own clock may go on with the wall clock, so that panes of a key without rows close:
+  *
+  * {{{
+  *   rows            x  x     x
+  *   wall clock      |  |  |  |  |  |  |  |
+  *   the key's       --------/~~~~~~~~~~~~~     from its reading at the row that moved it last, as much as time has passed
+  * }}}
+  *
   * @param delay
   *   how far a key's own clock is behind its largest time
   * @param now
   *   microseconds; before any row, before all time
   * @param batch
   *   where it is the stream's: that of the batch
+  * @param wall
+  *   what the wall clock reads in the batch, if it goes on with that
+  * @param lateBehind
+  *   whether a row that is behind it is late, though a pane of the row is open
   */
-final class KeyClock private (delay: Option[Long], var now: Long, batch: Option[BatchClock]) {
+final class KeyClock private (
+    delay: Option[Long],
+    var now: Long,
+    batch: Option[BatchClock],
+    wall: Option[Long],
+    lateBehind: Boolean
+) {
 
   /** What panes that fire early go by: its own clock has no wall clock beside it. */
   def reading: BatchClock = batch.getOrElse(BatchClock(now, now, wall = 0L, rowsCame = true))
@@ -155,6 +173,17 @@ final class KeyClock private (delay: Option[Long], var now: Long, batch: Option[
 
   def started: Boolean = now != BatchClock.BeforeAllTime
 
+  def followsWall: Boolean = wall.isDefined
+
+  /** Whether a row of time `ts` is late by its time alone: one as late as the clock is not. */
+  def isAhead(ts: Long): Boolean = lateBehind && started && ts < now
+
+  /** When something falls due that is due at `due` by this clock: by the wall clock, if it goes on with that. What is
+    * due at the end of time never is.
+    */
+  def whenDue(due: Long): Long =
+    if (due == Long.MaxValue) due else wall.fold(due)(TimeMath.plus(_, TimeMath.minus(due, now)))
+
   /** Takes the time of a row; whether that moved it. */
   def see(ts: Long): Boolean = delay.exists { behind =>
     val clock = Math.max(TimeMath.minus(ts, behind), BatchClock.BeforeAllTime + 1)
@@ -163,13 +192,29 @@ final class KeyClock private (delay: Option[Long], var now: Long, batch: Option[
     moved
   }
 
-  private[windows] def put(buffer: ByteBuffer): Unit = { if (isOwn) buffer.putLong(now); () }
+  private[windows] def put(buffer: ByteBuffer): Unit = if (isOwn) {
+    buffer.putLong(now)
+    wall.foreach(buffer.putLong)
+  }
+
+  /** What `put` has written, and the time that has passed since. */
+  private[windows] def take(buffer: ByteBuffer): Unit = if (isOwn) {
+    now = buffer.getLong
+    wall.foreach { reads =>
+      val passed = Math.max(0L, TimeMath.minus(reads, buffer.getLong))
+      if (started) now = TimeMath.plus(now, passed)
+    }
+  }
 }
 
 object KeyClock {
 
   /** The clock of the stream: as it was before this batch. */
-  def ofStream(batch: BatchClock): KeyClock = new KeyClock(None, batch.before, Some(batch))
+  def ofStream(batch: BatchClock): KeyClock = new KeyClock(None, batch.before, Some(batch), None, lateBehind = false)
 
-  def ofKey(delay: Long, now: Long): KeyClock = new KeyClock(Some(delay), now, None)
+  /** @param wall
+    *   what the wall clock reads, if it goes on with that
+    */
+  def ofKey(delay: Long, now: Long, wall: Option[Long] = None, lateBehind: Boolean = false): KeyClock =
+    new KeyClock(Some(delay), now, None, wall, lateBehind)
 }

@@ -36,8 +36,12 @@ final class SessionsOfKey(
 
   override def number: Long = rows
 
+  override def closesBefore(row: Arriving): Iterator[ArrivalPane] =
+    if (clock.followsWall) advance(clock.now) else Iterator.empty
+
   override def take(row: Arriving): Fate = {
     val ts = row.time
+    val isLate = clock.isAhead(ts)
     val gap = rules.window.gap.getOrElse(row.gap)
     val was = clock.now
     val hadStarted = clock.started
@@ -47,7 +51,7 @@ final class SessionsOfKey(
       val end = TimeMath.plus(ts, gap)
       // By the clock of the stream sessions of this batch do not keep a row from being late; any order is the same.
       val open = if (clock.isOwn) sessions else before
-      if (hadStarted && rules.mayBeLate(ts, gap, was) && !open.touches(ts, end)) Fate.Late
+      if (isLate || hadStarted && rules.mayBeLate(ts, gap, was) && !open.touches(ts, end)) Fate.Late
       else { add(ts, end); Fate.InPanes }
     }
   }
@@ -123,13 +127,14 @@ final class SessionsOfKey(
 
   override def isEmpty: Boolean = !clock.isOwn && sessions.isEmpty
 
-  override def nextClose: Long = rules.closeDue(sessions(0).end)
+  override def nextClose: Long =
+    if (sessions.isEmpty) Long.MaxValue else clock.whenDue(rules.closeDue(sessions(0).end))
 
   override def toBytes: Array[Byte] = {
     if (ids.kept) sessions.foreach(_.name(originOf(0L)))
     val open = sessions.toBytes(counted, ids.kept)
     val slots = all.map(s => kept.get(s.first)).toVector
-    val buffer = ByteBuffer.allocate(20 + open.length + slots.map(s => 10 * (s.length + 1)).sum)
+    val buffer = ByteBuffer.allocate(28 + open.length + slots.map(s => 10 * (s.length + 1)).sum)
     clock.put(buffer)
     buffer.putLong(rows).putInt(open.length).put(open)
     slots.foreach { of =>
@@ -186,7 +191,7 @@ object SessionsOfKey {
       bytes: Array[Byte]
   ): SessionsOfKey = {
     val buffer = ByteBuffer.wrap(bytes)
-    if (clock.isOwn) clock.now = buffer.getLong
+    clock.take(buffer)
     val rows = buffer.getLong
     val open = new Array[Byte](buffer.getInt)
     buffer.get(open)

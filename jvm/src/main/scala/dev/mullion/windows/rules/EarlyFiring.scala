@@ -26,9 +26,9 @@ final case class EarlyFiring(every: Long, unchanged: Boolean, byWall: Boolean = 
     )
 
   /** Whether a pane with these readings fires in the batch of `clock`. */
-  def isDue(eventReading: Long, wallReading: Long, clock: BatchClock): Boolean =
-    (!byWall && clock.now >= eventDue(eventReading)) ||
-      ((byWall || !clock.rowsCame) && clock.wall >= wallDue(wallReading))
+  def isDue(eventReading: Long, wallReading: Long, clock: BatchClock): Boolean = !clock.inputEnds &&
+    ((!byWall && clock.now >= eventDue(eventReading)) ||
+      ((byWall || !clock.rowsCame) && clock.wall >= wallDue(wallReading)))
 
   /** When a pane falls due by event time; at the end of time where that does not count. */
   def eventDue(eventReading: Long): Long = if (byWall) Long.MaxValue else TimeMath.plus(eventReading, every)

@@ -56,6 +56,17 @@ sealed trait PaneRules extends Product with Serializable {
         "Sliding, or leave empty out."
     )
 
+  private def overlaps = window match {
+    case grid: GridWindow => grid.overlaps
+    case _                => false
+  }
+
+  if (refinements.empty && !refinements.accumulate && overlaps)
+    throw MullionException.unsupported(
+      s"accumulate=False and empty='emit' do not go together for a ${window.describe}: windows that overlap share their rows, " +
+        "and what one has shown others have not. Use Tumbling, or leave one of them out."
+    )
+
   if (allowedLateness < 0)
     throw MullionException.invalid(
       s"allowed_lateness is ${Duration.describe(allowedLateness)}: a pane cannot close before its end. " +
@@ -76,14 +87,14 @@ sealed trait PaneRules extends Product with Serializable {
     *   whether it has fired `on_time`
     */
   def afterRows(end: Long, rows: Long, wasOnTime: Boolean, batch: BatchClock): Option[FiringKind] =
-    if (rows == 0 || batch.closes(closeDue(end))) None
+    if (rows == 0 || batch.inputEnds || batch.closes(closeDue(end))) None
     else if (wasOnTime) PaneRules.update
     else if (isOnTime(end, batch)) PaneRules.onTime
     else if (refinements.count.exists(rows >= _)) PaneRules.early
     else None
 
   /** Whether a pane that ends at `end`, does not close and has not fired `on_time` does so in the batch of `batch`. */
-  def isOnTime(end: Long, batch: BatchClock): Boolean = refinements.onTime && batch.now >= end
+  def isOnTime(end: Long, batch: BatchClock): Boolean = refinements.onTime && !batch.inputEnds && batch.now >= end
 
   /** When something happens to a pane by the clock alone, but for interval firings. */
   def nextDue(end: Long, wasOnTime: Boolean): Long = if (refinements.onTime && !wasOnTime) end else closeDue(end)
@@ -136,7 +147,7 @@ object PaneRules {
       case around: AroundWindow     => AroundRules(around, allowedLateness, early, late, refinements, clock)
       case numbers: RowNumberWindow =>
         NumberedRules.refuse(numbers, allowedLateness, early, late, refinements)
-        NumberedRules(numbers, refinements.ids)
+        NumberedRules(numbers, refinements.ids, refinements.atEnd)
       case _: CustomWindow if clock == PaneClock.ProcessingTime =>
         throw MullionException.unsupported(
           "Custom windows need event time: on processing time (time=None) no row is late, and a row may bring ranges that " +
@@ -196,10 +207,10 @@ final case class AlignedRules(
 ) extends SlicedRules {
   val grid: SliceGrid = window.grid
 
-  /** Whether a row is kept once for all the windows that hold it. Not where a firing takes away what it shows, for they
-    * fire at other times.
+  /** Whether a row is kept once for all the windows that hold it. Not where these overlap and a firing takes away what
+    * it shows, for they fire at other times. Windows that close without rows are kept so too, each in its one slice.
     */
-  def sharesSlices: Boolean = (window.overlaps || refinements.empty) && refinements.accumulate
+  def sharesSlices: Boolean = if (window.overlaps) refinements.accumulate else refinements.empty
 
   /** Whether slices and windows are numbered as `SliceGrid` has them; else either is the start of a window. Where
     * windows overlap, several begin before time, and their starts are one.
@@ -343,15 +354,16 @@ final case class CustomRules(
 ) extends PaneRules
 
 /** The rules for windows of row numbers: their panes close with the row that completes them, and no row is late. */
-final case class NumberedRules(window: RowNumberWindow, ids: Boolean = false) extends PaneRules {
+final case class NumberedRules(window: RowNumberWindow, ids: Boolean = false, atEnd: Boolean = false)
+    extends PaneRules {
   override def allowedLateness: Long = 0L
   override def early: Option[EarlyFiring] = None
   override def late: LatePolicy = LatePolicy.Drop
-  override def refinements: Refinements = Refinements.none.copy(ids = ids)
+  override def refinements: Refinements = Refinements.none.copy(ids = ids, atEnd = atEnd)
   override def clock: PaneClock = PaneClock.EventTime
   override def on(time: String): String = "in order of arrival"
 
-  override def describe: String = window.describe
+  override def describe: String = (window.describe +: refinements.describe).mkString(", ")
 }
 
 object NumberedRules {

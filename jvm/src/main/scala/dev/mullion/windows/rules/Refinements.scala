@@ -23,13 +23,16 @@ import dev.mullion.MullionException
   *   whether windows without rows close too, for keys that are known: from the first window that held a row on
   * @param ids
   *   whether firings tell the ids of their panes; see [[PaneId]]
+  * @param atEnd
+  *   whether all that is open closes when the input of the query ends, and nothing is kept for another run
   */
 final case class Refinements(
     count: Option[Long],
     onTime: Boolean,
     accumulate: Boolean,
     empty: Boolean = false,
-    ids: Boolean = false
+    ids: Boolean = false,
+    atEnd: Boolean = false
 ) {
   count.filter(_ <= 0).foreach { n =>
     throw MullionException.invalid(
@@ -38,10 +41,10 @@ final case class Refinements(
     )
   }
 
-  if (empty && !accumulate)
+  if (ids && atEnd)
     throw MullionException.unsupported(
-      "accumulate=False and empty='emit' do not go together: a close without rows would not tell a window that had none " +
-        "from one that has shown them all. Leave one of them out."
+      "ids=True and at_end='close' do not go together: an id is one pane's and no other's ever, and a window that has closed " +
+        "at the end of one run opens again when another run has rows for it. Leave one of them out."
     )
 
   def fires: Boolean = onTime || count.isDefined
@@ -50,7 +53,8 @@ final case class Refinements(
     count.map(n => s"fires early after every $n rows").toSeq ++
       Option.when(onTime)("fires at its end and when changed after it") ++
       Option.unless(accumulate)("each firing shows what came since the one before") ++
-      Option.when(empty)("windows without rows close too")
+      Option.when(empty)("windows without rows close too") ++
+      Option.when(atEnd)("all close at the end of the input")
 }
 
 object Refinements {

@@ -11,10 +11,22 @@ import dev.mullion.windows.spec.Duration
   *   where each key has an event clock of its own: how far it is behind the key's largest time, in microseconds
   * @param collect
   *   where panes hold their rows
+  * @param keysFollowWall
+  *   whether the clock of a key goes on with the wall clock while the key has no rows
+  * @param lateBehindClock
+  *   whether a row is late that is behind its key's clock, though its pane is open
   */
-final case class RowByRow(running: Boolean, delayByKey: Option[Long], collect: Option[Collected]) {
+final case class RowByRow(
+    running: Boolean,
+    delayByKey: Option[Long],
+    collect: Option[Collected],
+    keysFollowWall: Boolean = false,
+    lateBehindClock: Boolean = false
+) {
   def describe: String = (
     delayByKey.map(delay => s"each key's own clock, ${Duration.describe(delay)} behind its largest time") ++
+      Option.when(keysFollowWall)("and on with the wall clock since") ++
+      Option.when(lateBehindClock)("rows behind it late") ++
       Option.when(running)("each row fires its panes") ++ collect.map(_.describe)
   ).mkString(", ")
 }

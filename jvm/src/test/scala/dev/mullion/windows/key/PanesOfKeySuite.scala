@@ -100,6 +100,72 @@ class PanesOfKeySuite extends ScalaCheckSuite {
     }
   }
 
+  property("a key's clock that goes on with the wall clock closes panes by the time that passes, and makes rows late") {
+    val batches = Gen.listOf(Gen.zip(Gen.choose(0L, 9L), Gen.listOf(Gen.choose(-40L, 40L))))
+    forAll(Gen.choose(1L, 9L), Gen.choose(0L, 5L), Gen.choose(0L, 5L), Gen.oneOf(true, false), batches) {
+      (size: Long, delay: Long, lateness: Long, lateBehind: Boolean, batches: List[(Long, List[Long])]) =>
+        val rules = AlignedRules(AlignedWindow.sliding(size, 4L), lateness, None, LatePolicy.Drop)
+        def clockAt(wall: Long) = KeyClock.ofKey(delay, BatchClock.BeforeAllTime, Some(wall), lateBehind)
+        var wall = 0L
+        var state = Option.empty[Array[Byte]]
+        // What the clock read at which wall time, of a key that is known.
+        var reading = Option.empty[(Long, Long)]
+        var open = Set.empty[Long]
+        batches.foreach { case (passes, rows) =>
+          wall += passes
+          def now = reading.map { case (clock, at) => clock + wall - at }
+          val panes = state.fold(AlignedPanesOfKey.empty(rules, byPane = false, counted = false, clockAt(wall))) {
+            AlignedPanesOfKey.fromBytes(rules, byPane = false, counted = false, clockAt(wall), _)
+          }
+          def dueNow() = {
+            val (due, left) = open.partition(start => now.exists(start + size + lateness <= _))
+            open = left
+            due.toList.sorted
+          }
+          def closed(of: Iterator[ArrivalPane]) = of.map { p => panes.forget(p); p.start }.toList
+          if (rows.isEmpty) panes.ownClock.foreach(clock => assertEquals(closed(panes.advance(clock)), dueNow()))
+          rows.foreach { ts =>
+            val row = new Arriving(time = ts)
+            assertEquals(closed(panes.closesBefore(row)), dueNow())
+            val starts = startsOf(size, 4L, ts).toSet
+            val wanted = starts.filterNot(start => now.exists(start + size + lateness <= _))
+            val isLate = wanted.isEmpty || (lateBehind && now.exists(ts < _))
+            val fate = panes.take(row)
+            assertEquals(fate, if (starts.isEmpty) Fate.InNoWindow else if (isLate) Fate.Late else Fate.InPanes)
+            if (!now.exists(_ >= ts - delay)) reading = Some((ts - delay, wall))
+            if (fate == Fate.InPanes) open ++= wanted
+            assertEquals(closed(panes.closes()), dueNow())
+          }
+          assertEquals(panes.open.map(_.start).toList, open.toList.sorted)
+          open.minOption.foreach { first =>
+            assertEquals(panes.nextClose, wall + first + size + lateness - now.get)
+          }
+          assertEquals(panes.isEmpty, open.isEmpty)
+          if (open.isEmpty) reading = None
+          state = Option.unless(panes.isEmpty)(panes.toBytes)
+        }
+    }
+  }
+
+  test("sessions close by the time that passes, and keep their key's clock") {
+    val rules = SessionRules(SessionWindow(Some(10L)), 0L, None, LatePolicy.Drop)
+    def at(wall: Long) = KeyClock.ofKey(0L, BatchClock.BeforeAllTime, Some(wall))
+    val first = SessionsOfKey.empty(rules, joins = true, counted = false, SessionIds.none, at(100L))
+    assertEquals(first.take(new Arriving(time = 5L)), Fate.InPanes)
+    assertEquals(first.nextClose, 110L)
+
+    def later(wall: Long, of: SessionsOfKey) =
+      SessionsOfKey.fromBytes(rules, joins = true, counted = false, SessionIds.none, at(wall), of.toBytes)
+    assert(later(109L, first).advance(14L).isEmpty)
+    val second = later(110L, first)
+    assertEquals(second.ownClock, Some(15L))
+    assertEquals(second.advance(15L).map { p => second.forget(p); p.end }.toList, List(15L))
+    assert(!second.isEmpty)
+    assertEquals(second.nextClose, Long.MaxValue)
+    assertEquals(later(111L, second).take(new Arriving(time = 6L)), Fate.Late)
+    assertEquals(later(111L, second).take(new Arriving(time = 7L)), Fate.InPanes)
+  }
+
   test("a key's clock is before all time until it saw a row, and never goes back") {
     val clock = KeyClock.ofKey(5L, BatchClock.BeforeAllTime)
     assert(!clock.started)

@@ -44,6 +44,11 @@ class EarlyFiringSuite extends ScalaCheckSuite {
     assert(early.isDue(eventReading = 100, wallReading = 50, withoutRows(now = 110, wall = 50)))
   }
 
+  test("in the batch with which the input ends nothing fires early, for all closes") {
+    assert(!early.isDue(eventReading = 100, wallReading = 0, withRows(now = 110, wall = 0).copy(inputEnds = true)))
+    assert(!early.isDue(eventReading = 0, wallReading = 50, withoutRows(now = 0, wall = 60).copy(inputEnds = true)))
+  }
+
   property("an interval from any reading, at the end of time too, is due when the clock has moved by it") {
     forAll(Naive.anyTime, Gen.choose(1L, Long.MaxValue), Naive.anyTime.suchThat(_ < Long.MaxValue)) {
       (reading, every, now) =>

@@ -38,6 +38,19 @@ class RefinementsSuite extends FunSuite {
     assertEquals(counting.afterRows(end = 100, rows = 3, wasOnTime = false, at(700)), None)
   }
 
+  test("in the batch with which the input ends a pane only closes") {
+    val counting = rules(Refinements(Some(3), onTime = true, accumulate = true))
+    val end = at(150).copy(inputEnds = true)
+    assertEquals(counting.afterRows(end = 200, rows = 3, wasOnTime = false, end), None)
+    assertEquals(counting.afterRows(end = 100, rows = 3, wasOnTime = true, end), None)
+    assert(!counting.isOnTime(end = 100, end))
+  }
+
+  test("an id is of one pane for ever, and so is refused where a window may open again after the end") {
+    val refused = intercept[MullionException](Refinements.none.copy(ids = true, atEnd = true)).getMessage
+    assert(refused.contains("ids=True and at_end='close'"), refused)
+  }
+
   test("the clock next does something to a pane at its end, and once that is over at its close") {
     assertEquals(onTime.nextDue(end = 100, wasOnTime = false), 100L)
     assertEquals(onTime.nextDue(end = 100, wasOnTime = true), 700L)

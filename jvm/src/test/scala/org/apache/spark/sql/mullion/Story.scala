@@ -68,7 +68,10 @@ final case class PaneStory(
     perKey: Boolean = false,
     collect: Option[CollectStory] = None,
     ids: Boolean = false,
-    dedupeBy: Seq[String] = Nil
+    dedupeBy: Seq[String] = Nil,
+    atEnd: Boolean = false,
+    keysFollowWall: Boolean = false,
+    lateBehindClock: Boolean = false
 ) {
 
   /** Whether windows are of row numbers. */
@@ -119,7 +122,8 @@ final case class Step(
     late: Long,
     withoutTime: Long,
     inNoWindow: Long,
-    open: Option[Long]
+    open: Option[Long],
+    drain: Boolean = false
 )
 
 /** A firing, or an open pane, as text for each of its fields: `{close: 0, k: "a", window: [0, 10000000], n: 1}`. Equal
@@ -303,7 +307,7 @@ object Story {
       .map(_.asText),
     said.get("window").map(_.path("global").path("split")).filter(_.isTextual).map(_.asText),
     said.flag("running", otherwise = false),
-    said.flag("per_key", otherwise = false),
+    said.get("per_key").exists(_.asText != "false"),
     said.get("collect").map { node =>
       val collect = new Said(node)
       val rule = CollectStory(collect.text("order").contains("time"), collect.number("max_rows").getOrElse(1000000L))
@@ -311,7 +315,10 @@ object Story {
       rule
     },
     said.flag("ids", otherwise = false),
-    said.list("dedupe_by").fold(Seq.empty[String])(_.map(_.asText))
+    said.list("dedupe_by").fold(Seq.empty[String])(_.map(_.asText)),
+    said.text("at_end").contains("close"),
+    said.get("per_key").exists(_.asText == "wall"),
+    said.text("late_by").contains("watermark")
   )
 
   private def window(node: JsonNode): WindowSpec = {
@@ -361,11 +368,12 @@ object Story {
       said.number("late").getOrElse(0L),
       said.number("without_time").getOrElse(0L),
       said.number("in_no_window").getOrElse(0L),
-      said.number("open")
+      said.number("open"),
+      said.flag("drain", otherwise = false)
     )
     require(node.isTextual || !(node.has("fires") && node.has("batches")), s"either fires or batches: $node")
     require(
-      step.rows.isEmpty || step.advance == 0 || step.restart || step.crash,
+      step.rows.isEmpty || step.advance == 0 || step.restart || step.crash || step.drain,
       s"time may pass before rows come only while the query is down: $node"
     )
     said.finish()

@@ -32,6 +32,7 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
   private var reported = -1L
   // Started with the first rows there: one with early firings runs a batch at its start.
   private var running = Option.empty[ClockedQuery]
+  private var ended = false
 
   private def query: ClockedQuery = running.getOrElse(throw new IllegalStateException("the story has not begun"))
 
@@ -45,15 +46,17 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
 
   /** What the batches of a step fired, batch by batch, and what they counted. */
   def run(step: Step): Ran = {
-    val down = step.restart || step.crash
-    if (down) query.stop()
+    // A query that drained its input has ended, and what comes next starts it again.
+    val down = step.restart || step.crash || step.drain || ended
+    if (down) running.foreach(_.stop())
     if (step.crash) forgetLastCommit()
     step.rows.foreach(write)
     val starts = down || running.isEmpty
-    begin()
+    if (!down) begin()
     nowMs += step.advance / 1000
-    if (down) running = Some(start())
+    if (down) running = Some(start(step.drain))
     else query.advanceMs(step.advance / 1000)
+    ended = step.drain
     val before = if (starts) -1L else query.lastBatch
     query.settle()
 
@@ -103,9 +106,9 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
     RecordsInState.of(spark, PanesReader.programsOf(Classic.frame(panes)), checkpoint)
   }
 
-  private def start(): ClockedQuery = {
+  private def start(drain: Boolean = false): ClockedQuery = {
     reported = -1L
-    Facade.startClocked(shown(panes), checkpoint.toString, story.mode, nowMs)
+    Facade.startClocked(shown(panes), checkpoint.toString, story.mode, nowMs, drain)
   }
 
   /** The panes of the story over its rows, whose time stands in them as microseconds. */
@@ -139,7 +142,8 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
     val triggered = panes.trigger.fold(rules)(sql => rules.withTrigger(expr(sql)))
     val split = panes.split.fold(triggered)(column => triggered.copy(split = Some(StorySplit(column))))
     val running = if (panes.running) split.withRunning else split
-    val clocked = if (panes.perKey) running.withClockPerKey else running
+    val perKey = if (panes.perKey) running.withClockPerKey(panes.keysFollowWall) else running
+    val clocked = if (panes.lateBehindClock) perKey.withLateBehindClock else perKey
     val plain = panes.collect.fold(clocked)(c => clocked.withCollect(c.byTime, Firing.rows, c.maxRows))
     val withGap = panes.gapByRow.fold(plain)(gap => plain.withGap(expr(gap)))
     val withRanges = panes.ranges.fold(withGap)(ranges => withGap.withRanges(expr(ranges)))
@@ -147,7 +151,8 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
       if (panes.dedupeBy.isEmpty) withRanges else withRanges.withDedupeBy(panes.dedupeBy.map(expr).toArray)
     val refined =
       once.withOnTime(panes.onTime).withAccumulate(panes.accumulate).withEmpty(panes.empty).withIds(panes.ids)
-    val counting = panes.early.flatMap(_.count).fold(refined)(refined.withEarlyCount)
+    val ending = if (panes.atEnd) refined.withCloseAtEnd else refined
+    val counting = panes.early.flatMap(_.count).fold(ending)(ending.withEarlyCount)
     val options =
       panes.early.fold(counting) { e =>
         val byWall = e.wall.fold(counting)(wall => counting.withEarlyByWall(wall, e.unchanged))

@@ -24,7 +24,13 @@ object RowByRowBuilder {
     check(window, options)
     val isNumbered = window.isInstanceOf[RowNumberWindow]
     Option.when(isNumbered || options.running || options.perKey || options.collect.isDefined)(
-      RowByRow(options.running, Option.when(options.perKey)(delay), options.collect)
+      RowByRow(
+        options.running,
+        Option.when(options.perKey)(delay),
+        options.collect,
+        options.keysFollowWall,
+        options.lateBehindClock
+      )
     )
   }
 
@@ -62,7 +68,25 @@ object RowByRowBuilder {
     if (options.perKey && options.idleAfter.isDefined)
       refuse(
         "idle_after with watermark='per key'",
-        "a key's clock moves with the key's rows, and does not follow the wall clock. Leave one of them out."
+        "idle_after moves the clock of the stream, and here each key has its own. Leave idle_after out; with " +
+          "watermark='per key with wall time' keys' clocks go on with the wall clock."
+      )
+    if (options.keysFollowWall && options.early.isDefined)
+      refuse(
+        "early= with watermark='per key with wall time'",
+        "a key's panes would fire early only with its rows, and not by the time that passes. Use watermark='per key', or " +
+          "leave early out."
+      )
+    if (options.lateBehindClock && !options.perKey)
+      refuse(
+        "late_by='watermark'",
+        "by the stream's watermark a row is late when its pane has closed, and allowed_lateness says when that is. Use it " +
+          "with watermark='per key' or 'per key with wall time', or leave it out."
+      )
+    if (options.lateBehindClock && options.late.reopens)
+      refuse(
+        s"late_by='watermark' with late='${options.late.name}'",
+        "the pane of a late row may be open yet, and would be there twice. Use late='emit' or late='drop'."
       )
     window match {
       case GlobalWindow(split: GlobalTrigger.Split) if options.running =>

@@ -206,7 +206,8 @@ object TogetherBuilder {
 
   private def canFuse(a: Part, b: Part): Boolean =
     Seq(a, b).forall(whyAlone(_).isEmpty) && a.node.state == b.node.state &&
-      a.node.rules.onProcessingTime == b.node.rules.onProcessingTime && sameRows(a.source, b.source)
+      a.node.rules.onProcessingTime == b.node.rules.onProcessingTime &&
+      a.node.rules.refinements.atEnd == b.node.rules.refinements.atEnd && sameRows(a.source, b.source)
 
   /** Why a window cannot share an operator, if it cannot. */
   private def whyAlone(part: Part): Option[String] = part.node.rules match {

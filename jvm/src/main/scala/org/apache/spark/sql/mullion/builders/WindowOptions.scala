@@ -28,6 +28,10 @@ import dev.mullion.windows.spec.{Duration, RowNumberWindow, WindowSpec}
   *   whether each row fires its panes
   * @param perKey
   *   whether each key has an event clock of its own
+  * @param keysFollowWall
+  *   whether that goes on with the wall clock
+  * @param lateBehindClock
+  *   whether a row is late that is behind it, though its pane is open
   * @param collect
   *   where panes hold their rows, and no aggregates
   * @param split
@@ -51,6 +55,8 @@ final case class WindowOptions(
     trigger: Option[Column] = None,
     running: Boolean = false,
     perKey: Boolean = false,
+    keysFollowWall: Boolean = false,
+    lateBehindClock: Boolean = false,
     collect: Option[Collected] = None,
     split: Option[SplitBy] = None,
     splitColumns: Seq[Column] = Nil,
@@ -86,6 +92,8 @@ final case class WindowOptions(
 
   def withIds(ids: Boolean): WindowOptions = copy(refinements = refinements.copy(ids = ids))
 
+  def withCloseAtEnd: WindowOptions = copy(refinements = refinements.copy(atEnd = true))
+
   def withTrigger(column: Column): WindowOptions = copy(trigger = Some(column))
 
   /** @param function
@@ -100,7 +108,9 @@ final case class WindowOptions(
 
   def withRunning: WindowOptions = copy(running = true)
 
-  def withClockPerKey: WindowOptions = copy(perKey = true)
+  def withClockPerKey(followsWall: Boolean): WindowOptions = copy(perKey = true, keysFollowWall = followsWall)
+
+  def withLateBehindClock: WindowOptions = copy(lateBehindClock = true)
 
   def withCollect(byTime: Boolean, name: String, maxRows: Long): WindowOptions =
     copy(collect = Some(Collected(byTime, name, maxRows)))

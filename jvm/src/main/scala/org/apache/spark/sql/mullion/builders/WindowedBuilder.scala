@@ -118,10 +118,16 @@ object WindowedBuilder {
       ),
       child
     )
-    // By the wall clock panes close, or fire early while no rows come.
-    val byWallClock = df.isStreaming && (rules.onProcessingTime || options.idleAfter.isDefined || rules.early.isDefined)
+    // By the wall clock panes close, or fire early while no rows come; and at the end there are no rows.
+    val withoutRows = df.isStreaming &&
+      (rules.onProcessingTime || options.idleAfter.isDefined || options.keysFollowWall || rules.early.isDefined || rules.refinements.atEnd)
+    if (rules.refinements.atEnd && ProcessedRows.areIn(rows))
+      throw MullionException.unsupported(
+        "at_end='close' is not for windows between functions of Python: these see only the rows of their batch, and not that " +
+          "the input has ended. Leave it out, and close the panes in the function, or window the stream that it gives."
+      )
     // Between stages, the first of them has the ticks.
-    val input = if (byWallClock && !ProcessedRows.areIn(rows)) Tick.beside(spark, rows) else rows
+    val input = if (withoutRows && !ProcessedRows.areIn(rows)) Tick.beside(spark, rows) else rows
 
     val replaced = valueOf ++ keyOf
     val values = results.map(unalias(_).transform { case a: Attribute => replaced.getOrElse(a.exprId, a) })

@@ -32,7 +32,7 @@ import org.apache.spark.util.SerializableConfiguration
 
 import dev.mullion.MullionException
 import dev.mullion.windows.clock.BatchClock
-import dev.mullion.windows.rules.{NumberedRules, PaneRules}
+import dev.mullion.windows.rules.{NumberedRules, PaneRules, RowByRow}
 import dev.mullion.windows.spec.{CountWindow, Duration, GlobalTrigger, GlobalWindow, TimeMath}
 
 /** Says of each open pane why it has not closed: when it closes and by which clock, where that clock stands, and what
@@ -118,7 +118,7 @@ object OpenPanes {
     val windowAt = counted.keys.length
     val hasRows = counted.results.nonEmpty
     val paneWidth = PaneColumns.paneType(window.rules.refinements.ids).length
-    val why = new Why(window.rules, window.rows.flatMap(_.byRow.delayByKey), clocks)
+    val why = new Why(window.rules, window.rows.map(_.byRow), clocks)
     val opener = state.opener(spark, program.state, program.families)
     val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
     val rows = spark.sparkContext.parallelize(0 until state.partitions, state.partitions).mapPartitions { partitions =>
@@ -237,13 +237,13 @@ object OpenPanes {
   )
 
   /** Why a pane is open, in words. */
-  private final class Why(rules: PaneRules, delayByKey: Option[Long], clocks: Clocks) extends Serializable {
+  private final class Why(rules: PaneRules, byRow: Option[RowByRow], clocks: Clocks) extends Serializable {
 
     def apply(end: Long, pane: OpenPane): Reason = rules match {
       case numbered: NumberedRules     => Reason(None, "rows of its key", None, rowsFor(numbered, end, pane), rowsOfKey)
       case _ if rules.onProcessingTime => byWallClock(rules.closeDue(end))
-      case _ if delayByKey.isDefined   => byKeysClock(rules.closeDue(end), pane.clock)
-      case _                           => byEventClock(rules.closeDue(end))
+      case _ if byRow.exists(_.delayByKey.isDefined) => byKeysClock(rules.closeDue(end), pane.clock)
+      case _                                         => byEventClock(rules.closeDue(end))
     }
 
     private val rowsOfKey = Some("the rows of its key")
@@ -269,8 +269,10 @@ object OpenPanes {
 
     private def byKeysClock(due: Long, own: Option[Long]): Reason = {
       val at = own.filter(_ != BatchClock.BeforeAllTime)
-      val waits =
-        at.fold("a row of its key")(now => s"${Duration.describe(due - now)} of event time, in rows of its key")
+      val passing = if (byRow.exists(_.keysFollowWall)) " or in time since the last of them" else ""
+      val waits = at.fold("a row of its key") { now =>
+        s"${Duration.describe(due - now)} of event time, in rows of its key$passing"
+      }
       Reason(Some(due), "event time of its key", at, waits, rowsOfKey)
     }
 

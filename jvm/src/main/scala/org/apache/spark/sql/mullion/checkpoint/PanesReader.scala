@@ -110,6 +110,7 @@ object PanesReader {
       trigger = header.window.trigger.map(expr),
       running = header.rows.exists(_.running),
       perKey = header.rows.exists(_.delayByKey.isDefined),
+      keysFollowWall = header.rows.exists(_.asked.keysFollowWall),
       collect = header.rows.flatMap(_.asked.collect),
       // Open panes have been split as far as they are.
       split = header.rows.flatMap(_.splitOver).map(_ => UnknownSplit),

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.mullion.exec
 
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan, StreamSourceAwareSparkPlan}
+import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.apache.spark.sql.mullion.query.TickStream
 
@@ -17,5 +18,12 @@ private[mullion] object Sources {
     case between: RowsOfStage               => between.rowsCame
     case reused: ReusedExchangeExec         => gaveRows(reused.child)
     case _                                  => false
+  }
+
+  /** Whether the input ends with this batch: see `Tick`. */
+  def end(plan: SparkPlan): Boolean = plan.collectLeaves().exists {
+    case scan: MicroBatchScanExec   => TickStream.endsBetween(scan.start, scan.end)
+    case reused: ReusedExchangeExec => end(reused.child)
+    case _                          => false
   }
 }

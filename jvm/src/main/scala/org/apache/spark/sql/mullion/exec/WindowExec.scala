@@ -18,9 +18,16 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
 import org.apache.spark.sql.mullion.exec.assign.{AssignsPanes, ByKey, PutAsideLateRowsExec, StampTimeExec}
 import org.apache.spark.sql.mullion.exec.batch.SlicesToOpenWindowsExec
 import org.apache.spark.sql.mullion.exec.metrics.{MinAccumulator, WindowMetrics}
-import org.apache.spark.sql.mullion.exec.panes.{LateRows, OperatorProgram, PaneCounts, PartitionTotals, RowProgram}
+import org.apache.spark.sql.mullion.exec.panes.{
+  EndOfInput,
+  LateRows,
+  OperatorProgram,
+  PaneCounts,
+  PartitionTotals,
+  RowProgram
+}
 import org.apache.spark.sql.mullion.expressions.{BatchNumber, InShard}
-import org.apache.spark.sql.mullion.query.{DriverClock, RunningQuery}
+import org.apache.spark.sql.mullion.query.{ClosesAtEnd, DriverClock, RunningQuery}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.{OwnStateExec, PartitionOpener, SettingsOfRun, StateChoice, StateRDD}
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
@@ -97,7 +104,8 @@ final class WindowExec(
       skipEmittingInitialStateKeys,
       child
     )
-    with OwnStateExec {
+    with OwnStateExec
+    with ClosesAtEnd {
   override protected def otherCopyArgs: Seq[AnyRef] = Seq(program, since)
 
   /** Called by Spark's planning with what it knows of the batch. */
@@ -224,7 +232,7 @@ final class WindowExec(
 
   @transient private lazy val nextClose = MinAccumulator.register(sparkContext, "nextClose")
   @transient private lazy val nextEarlyEvent = MinAccumulator.register(sparkContext, "nextEarlyEvent")
-  @transient private lazy val nextEarlyWall = MinAccumulator.register(sparkContext, "nextEarlyWall")
+  @transient private lazy val nextByWall = MinAccumulator.register(sparkContext, "nextByWall")
 
   private def driverClock(info: SparkLineShim.StateInfo): DriverClock =
     DriverClock(session, info.queryRunId, info.operatorId)
@@ -235,10 +243,11 @@ final class WindowExec(
   override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
     def wallMs = RunningQuery.timeMs(session, getStateInfo.queryRunId)
     def dueBy(clockMs: Long) = Math.min(nextClose.value, nextEarlyEvent.value) <= TimeMath.fromMillis(clockMs)
-    def dueEarly(nowMs: Long) =
-      nextEarlyWall.value != PaneCounts.Never && nextEarlyWall.value <= TimeMath.fromMillis(nowMs)
+    def dueByWall(nowMs: Long) =
+      nextByWall.value != PaneCounts.Never && nextByWall.value <= TimeMath.fromMillis(nowMs)
 
-    if (program.onProcessingTime) wallMs.exists(now => dueBy(now) || dueEarly(now))
+    if (mayHaveEnded) true
+    else if (program.onProcessingTime) wallMs.exists(now => dueBy(now) || dueByWall(now))
     else
       dueBy(newInputWatermark) || wallMs.exists { now =>
         // Always asked: it counts from when it is first asked.
@@ -246,9 +255,18 @@ final class WindowExec(
         val idle = program.idleAfter.map { after =>
           clock.whenIdle(now, newInputWatermark, TimeMath.toMillis(after), askedMs = now)
         }
-        idle.exists(dueBy) && !clock.isHeld(newInputWatermark) || dueEarly(now)
+        idle.exists(dueBy) && !clock.isHeld(newInputWatermark) || dueByWall(now)
       }
   }
+
+  override def awaitsEnd: Boolean =
+    program.closesAtEnd && !Sources.end(child) && longMetric("numTotalStateRows").value > 0
+
+  override def hadRows: Boolean = Sources.gaveRows(child)
+
+  /** Whether a batch without rows is to show that the input has ended: see `InputEnd`. */
+  private def mayHaveEnded: Boolean = awaitsEnd && hadRows &&
+    RunningQuery.find(session, getStateInfo.queryRunId).exists(RunningQuery.isDraining)
 
   /** Puts Spark's own watermark where the wall clock has come to, for the batches after this one: as if a row of that
     * time had come. So it is logged as every watermark is, and downstream nothing knows another.
@@ -301,24 +319,35 @@ final class WindowExec(
     }
   }
 
+  /** Processing time before this batch and in it. */
+  private def processingTime: (Long, Long) =
+    driverClock(getStateInfo).processingTime(batch(getStateInfo), batchTimestampMs.get)
+
   override protected def doExecute(): RDD[InternalRow] = {
     val rowsCame = Sources.gaveRows(child)
+    val inputEnds = program.closesAtEnd && Sources.end(child)
     val clock =
       if (program.onProcessingTime) {
-        val (before, now) = driverClock(getStateInfo).processingTime(batch(getStateInfo), batchTimestampMs.get)
-        BatchClock(before, now, wall = now, rowsCame, batch(getStateInfo))
-      } else
+        val (before, now) = processingTime
+        BatchClock(before, now, wall = now, rowsCame, batch(getStateInfo), inputEnds = inputEnds)
+      } else {
+        val (wallBefore, wall) =
+          if (program.keysFollowWall) processingTime
+          else (BatchClock.BeforeAllTime, TimeMath.fromMillis(batchTimestampMs.get))
         BatchClock(
           before = WindowExec.clockBefore(stateInfo, eventTimeWatermarkForLateEvents.get),
           now = TimeMath.fromMillis(eventTimeWatermarkForEviction.get),
-          wall = TimeMath.fromMillis(batchTimestampMs.get),
+          wall,
           rowsCame,
-          batch(getStateInfo)
+          batch(getStateInfo),
+          wallBefore,
+          inputEnds
         )
+      }
     followWallClock(rowsCame, child)
     followRecovery(batch(getStateInfo))
     metrics // made on the driver, used in the tasks
-    val due = (nextClose, nextEarlyEvent, nextEarlyWall)
+    val due = (nextClose, nextEarlyEvent, nextByWall)
     val late = lateRows
     val ready = program.asking(splitMetrics)
     val (count, sessionsLate) = (counter, lateHere)
@@ -333,14 +362,17 @@ final class WindowExec(
         var inputEnded = started
         val rows = CompletionIterator[InternalRow, Iterator[InternalRow]](input, { inputEnded = System.nanoTime() })
         val engine = ready.engine(clock, partition, counts)
-        val firings = engine.process(rows) ++ late.fold(Iterator.empty[InternalRow])(_.rows(index, engine))
+        val end = Option.when(inputEnds)(new EndOfInput(engine, partition, program.families.init, counts))
+        val firings = engine.process(rows) ++ end.fold(Iterator.empty[InternalRow])(_.closes()) ++ late.fold(
+          Iterator.empty[InternalRow]
+        )(_.rows(index, engine))
         val numOutputRows = longMetric("numOutputRows")
         val counted = firings.map { row => numOutputRows += 1; row }
         CompletionIterator[InternalRow, Iterator[InternalRow]](
           counted, {
             val fired = System.nanoTime()
             count(index) {
-              commit(partition, counts)
+              commit(partition, counts, inputEnds)
               sessionsLate.foreach(_ += counts.rowsLate)
               // Spark's own name for them: what alerts and its page of a query look at.
               longMetric("numRowsDroppedByWatermark") += counts.rowsDropped
@@ -351,7 +383,7 @@ final class WindowExec(
             }
             due._1.add(counts.nextClose)
             due._2.add(counts.nextEarlyEvent)
-            due._3.add(counts.nextEarlyWall)
+            due._3.add(counts.nextByWall)
           }
         )
       }
@@ -372,10 +404,12 @@ final class WindowExec(
     new LateRows(program.late, aside.get.operator, aside.get.child.output, SparkLineShim.spillLimits(conf))
   }
 
-  private def commit(partition: StatePartition, counts: PaneCounts): Unit = {
+  private def commit(partition: StatePartition, counts: PaneCounts, inputEnds: Boolean): Unit = {
     val records = partition.rowsAdded
     val read = partition.rowsRead
-    val (panes, total) = new PartitionTotals(partition).add(counts.panesOpened - counts.panesClosed, records)
+    val totals = new PartitionTotals(partition)
+    val (panes, total) =
+      if (inputEnds) totals.clear() else totals.add(counts.panesOpened - counts.panesClosed, records)
     partition.commit()
     longMetric("panesOpen") += panes
     longMetric("stateRowsRead") += read

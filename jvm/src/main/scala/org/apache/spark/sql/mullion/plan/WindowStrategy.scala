@@ -164,12 +164,13 @@ object WindowStrategy extends SparkStrategy {
           "rows that are not late could not be told from those that are. Set it to true, its default."
       )
     if (
-      (node.rules.onProcessingTime || node.idleAfter.isDefined) &&
+      (node.rules.onProcessingTime || node.idleAfter.isDefined || node.rules.refinements.atEnd ||
+        node.rows.exists(_.keysFollowWall)) &&
       !SQLConf.get.getConf(SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED)
     )
       throw MullionException.unsupported(
         s"${SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED.key} is false: then no batch runs without rows, and panes that close " +
-          "by the wall clock would wait for the next row. Set it to true, its default."
+          "by the wall clock, or at the end of the input, would wait for the next row. Set it to true, its default."
       )
   }
 

@@ -15,7 +15,13 @@ import org.apache.spark.util.{ManualClock, UninterruptibleThread}
   * Its first batch waits until it is asked for anything, so that rows written after the start are always in it: a query
   * with a tick source would otherwise run a batch without rows, or not, by which of the two came first.
   */
-final class ClockedQuery private (started: StreamingQuery, sink: MemorySink, clock: HeldClock, panes: DataFrame) {
+final class ClockedQuery private (
+    started: StreamingQuery,
+    drains: Boolean,
+    sink: MemorySink,
+    clock: HeldClock,
+    panes: DataFrame
+) {
 
   /** Spark's own query. */
   def query: StreamingQuery = {
@@ -32,8 +38,10 @@ final class ClockedQuery private (started: StreamingQuery, sink: MemorySink, clo
     clock.advance(ms)
   }
 
-  /** Runs all batches that the sources, the watermark and the clock ask for. */
-  def settle(): Unit = query.processAllAvailable()
+  /** Runs all batches that the sources, the watermark and the clock ask for; those of a query that drains its input up
+    * to its end.
+    */
+  def settle(): Unit = if (drains) query.awaitTermination() else query.processAllAvailable()
 
   /** The last batch that wrote output, or -1. */
   def lastBatch: Long = sink.latestBatchId.getOrElse(-1L)
@@ -69,8 +77,16 @@ final private class HeldClock(startMs: Long) extends ManualClock(startMs) {
 
 object ClockedQuery {
 
-  /** Starts a query over `panes` with its clock at `startMs` (milliseconds since the epoch). */
-  def start(panes: Dataset[_], checkpoint: String, outputMode: String, startMs: Long): ClockedQuery = {
+  /** Starts a query over `panes` with its clock at `startMs` (milliseconds since the epoch). With `drain` it ends once
+    * all rows that are there now have been read.
+    */
+  def start(
+      panes: Dataset[_],
+      checkpoint: String,
+      outputMode: String,
+      startMs: Long,
+      drain: Boolean
+  ): ClockedQuery = {
     val sink = new MemorySink
     val clock = new HeldClock(startMs)
     val query = panes.sparkSession.streams.startQuery(
@@ -80,9 +96,9 @@ object ClockedQuery {
       extraOptions = Map.empty,
       sink = sink,
       outputMode = InternalOutputModes(outputMode),
-      trigger = Trigger.ProcessingTime(0),
+      trigger = if (drain) Trigger.AvailableNow() else Trigger.ProcessingTime(0),
       triggerClock = clock
     )
-    new ClockedQuery(query, sink, clock, panes.toDF())
+    new ClockedQuery(query, drain, sink, clock, panes.toDF())
   }
 }

@@ -54,6 +54,9 @@ object RunningQuery {
   private def ofId(session: SparkSession, queryId: String): Option[StreamExecution] =
     session.sharedState.activeStreamingQueries.values.asScala.find(_.id.toString == queryId)
 
+  /** Whether the query ends once all is read that there was when it started, and runs as many batches as that takes. */
+  def isDraining(query: StreamExecution): Boolean = query.trigger == AvailableNowTrigger
+
   private def ends(trigger: Trigger): Boolean = trigger match {
     case AvailableNowTrigger | OneTimeTrigger => true
     case _                                    => false

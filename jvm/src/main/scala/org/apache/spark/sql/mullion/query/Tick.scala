@@ -14,9 +14,21 @@ import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.types.{LongType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** A source without rows, which asks for one batch when a query starts again. Panes that close by the wall clock may
-  * have fallen due while the query was down, and Spark runs no batch of its own accord until it has run one: so a
-  * stream that then stays quiet would keep them for good.
+/** A source without rows, which asks for batches that Spark would not run of its own accord, and tells in Spark's log
+  * of offsets what they are for.
+  *
+  *   - One when a query starts again. Panes that close by the wall clock may have fallen due while the query was down,
+  *     and Spark runs no batch without rows until it has run one: so a stream that then stays quiet would keep them for
+  *     good.
+  *   - One when the input of a query has ended, if it has windows that close then. Its input has ended when the query
+  *     is to end once all is read, and a batch has found nothing more to read.
+  *
+  * {{{
+  *   batch    7: rows   8: rows   9: none   10: the end
+  *   ticks    1, 0      1, 0      1, 0      1, 1            starts of the query, ends of its input
+  * }}}
+  *
+  * A batch that is done again has the offsets that it had.
   */
 final class TickProvider extends TableProvider {
   override def inferSchema(options: CaseInsensitiveStringMap): StructType = TickTable.schema
@@ -58,35 +70,34 @@ private object TickTable extends Table with SupportsRead {
     }
 }
 
-/** Its offset is how often the query has started again. */
+/** Its offset is how often the query has started again, and how often its input has ended. */
 private[mullion] final class TickStream
     extends MicroBatchStream
     with SupportsAdmissionControl
     with SupportsTriggerAvailableNow {
-  import TickStream.Starts
+  import TickStream._
 
-  // A query that starts for the first time has nothing to catch up with.
-  private var offset = Option.empty[Starts]
+  // How often the query has started again, now that it has; one that starts for the first time has nothing to catch up
+  // with.
+  private var starts = Option.empty[Long]
 
   override def initialOffset(): Offset = {
-    offset = Some(Starts(0))
-    Starts(0)
+    starts = Some(0)
+    Ticks(0, 0)
   }
 
-  override def latestOffset(start: Offset, limit: ReadLimit): Offset = offset.getOrElse {
-    val next = start match {
-      case Starts(n) => Starts(n + 1)
-      case other     => throw new IllegalArgumentException(s"$other is no offset of ${TickTable.name()}")
-    }
-    offset = Some(next)
-    next
+  override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
+    val from = ticksOf(start)
+    val started = starts.getOrElse(from.starts + 1)
+    starts = Some(started)
+    Ticks(started, from.ends + (if (RunningQuery.current.exists(InputEnd.isNext)) 1 else 0))
   }
 
   override def latestOffset(): Offset = throw new UnsupportedOperationException("asked with a start only")
 
   override def prepareForTriggerAvailableNow(): Unit = ()
 
-  override def deserializeOffset(json: String): Offset = Starts(json.toLong)
+  override def deserializeOffset(json: String): Offset = Ticks.of(json)
 
   override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = Array.empty
 
@@ -105,7 +116,29 @@ private[mullion] final class TickStream
 }
 
 private[mullion] object TickStream {
-  final case class Starts(n: Long) extends Offset {
-    override def json(): String = n.toString
+  private[query] final case class Ticks(starts: Long, ends: Long) extends Offset {
+    override def json(): String = if (ends == 0) starts.toString else s"[$starts,$ends]"
+  }
+
+  private[query] object Ticks {
+    private val OfStarts = "(\\d+)".r
+    private val OfBoth = "\\[(\\d+),(\\d+)\\]".r
+
+    def of(json: String): Ticks = json match {
+      case OfStarts(starts)     => Ticks(starts.toLong, 0)
+      case OfBoth(starts, ends) => Ticks(starts.toLong, ends.toLong)
+      case other                => throw new IllegalArgumentException(s"$other is no offset of ${TickTable.name()}")
+    }
+  }
+
+  private def ticksOf(offset: Offset): Ticks = offset match {
+    case ticks: Ticks => ticks
+    case other        => Ticks.of(other.json())
+  }
+
+  /** Whether the input of a query ends with the batch from one offset to another. */
+  private[mullion] def endsBetween(start: Offset, end: Offset): Boolean = (start, end) match {
+    case (from: Ticks, to: Ticks) => to.ends > from.ends
+    case _                        => false
   }
 }

@@ -11,7 +11,7 @@ import org.apache.spark.sql.mullion.exec.panes.{ArrivalPanes, PaneCounts, PaneEn
 import dev.mullion.windows.clock.BatchClock
 
 /** Windows of row numbers on a batch DataFrame: the same engine, with no state. Panes that no row completes do not come
-  * out, as they would not of a stream.
+  * out, as they would not of a stream, unless they close at the end of the input.
   */
 case class ArrivalBatchExec(program: WindowProgram, child: SparkPlan) extends UnaryExecNode {
 

@@ -79,6 +79,8 @@ private[exec] final class ArrivalPanes(
   private val running = rows.byRow.running
   private val early = program.rules.early
   private val closesByBatch = onTime && rows.byRow.delayByKey.isEmpty
+  private val keysFollowWall = rows.byRow.keysFollowWall
+  private val hasTimers = closesByBatch || keysFollowWall
 
   private val keyTypes = program.keys.map(_.dataType)
   private val timer = new KeyedPanes.TimedKey(keyTypes, program.timeOrder)
@@ -86,7 +88,7 @@ private[exec] final class ArrivalPanes(
   private lazy val keyValue = UnsafeProjection.create(keysFamily(program).value)
   private val dueAt = timersFamily(program).times.head
   private val keys = partition.map(_.family(keysFamily(program)))
-  private val timers = partition.filter(_ => closesByBatch).map(_.family(timersFamily(program)))
+  private val timers = partition.filter(_ => hasTimers).map(_.family(timersFamily(program)))
   private val queue = for { of <- partition if closesByBatch; interval <- early } yield {
     new EarlyKeys[ArrivalKey](interval, EarlyKeys.of(program, of), keyTypes, clock, counts) {
       override protected def load(key: UnsafeRow): ArrivalKey = ArrivalPanes.this.load(key)
@@ -236,15 +238,21 @@ private[exec] final class ArrivalPanes(
 
   /** What comes out of keys that have all their rows; they are written back then. */
   private def leave(complete: Iterator[ArrivalKey]): Iterator[InternalRow] = complete.flatMap { active =>
-    byOwnClock(active) ++ active.reopened.panes.iterator.map { case (pane, late) => reopen(active, pane, late) } ++ {
-      store(active)
-      Iterator.empty
-    }
+    byOwnClock(active) ++ active.reopened.panes.iterator.map { case (pane, late) => reopen(active, pane, late) } ++
+      atEndOfBatch(active) ++ {
+        store(active)
+        Iterator.empty
+      }
   }
+
+  /** Of a batch DataFrame this is all of a key. */
+  private def atEndOfBatch(active: ArrivalKey): Iterator[InternalRow] =
+    if (partition.isEmpty && program.closesAtEnd) active.panes.open.map(fire(active, _, Firing.Close))
+    else Iterator.empty
 
   /** What fires early of a key whose own clock moves with its rows alone, so that none waits for it. */
   private def byOwnClock(active: ArrivalKey): Iterator[InternalRow] =
-    early.filterNot(_ => closesByBatch).fold(Iterator.empty[InternalRow])(firedEarly(active, _))
+    early.filterNot(_ => closesByBatch || clock.inputEnds).fold(Iterator.empty[InternalRow])(firedEarly(active, _))
 
   private def firedEarly(active: ArrivalKey, firing: EarlyFiring): Iterator[InternalRow] =
     active.panes.early(firing).iterator.map { pane =>
@@ -255,14 +263,21 @@ private[exec] final class ArrivalPanes(
     }
 
   private def closing(): Iterator[InternalRow] = timers.fold(Iterator.empty[InternalRow]) { family =>
-    new DueKeys[ArrivalKey](family, dueAt, clock, counts, keyTypes)(timerToKey(_)) {
+    val due = if (keysFollowWall) clock.byWall else clock
+    new DueKeys[ArrivalKey](family, dueAt, due, counts, keyTypes)(timerToKey(_)) {
       override protected def load(key: UnsafeRow): ArrivalKey = ArrivalPanes.this.load(key)
       override protected def fire(active: ArrivalKey): Iterator[InternalRow] =
-        closed(active, active.panes.advance(clock.now))
+        closed(active, active.panes.advance(active.panes.ownClock.getOrElse(clock.now)))
       override protected def store(active: ArrivalKey): Long = {
         ArrivalPanes.this.store(active, hasTimer = false)
         if (active.panes.isEmpty) PaneCounts.Never else active.panes.nextClose
       }
+    } ++ {
+      if (keysFollowWall) {
+        counts.nextByWall = Math.min(counts.nextByWall, counts.nextClose)
+        counts.nextClose = PaneCounts.Never
+      }
+      Iterator.empty
     }
   }
 
@@ -284,7 +299,7 @@ private[exec] final class ArrivalPanes(
     active.write()
     // What ends at the end of time never closes, and has no timer.
     val next = Option
-      .when(closesByBatch && !active.panes.isEmpty)(active.panes.nextClose)
+      .when(hasTimers && !active.panes.isEmpty)(active.panes.nextClose)
       .filter(_ != PaneCounts.Never)
     val timed = if (hasTimer) active.due else None
     timers.filter(_ => next != timed).foreach { all =>
@@ -482,8 +497,11 @@ private[exec] object ArrivalPanes {
 
   def families(program: WindowProgram, rows: RowProgram): Seq[FamilySpec] =
     Seq(contentFamily(program, rows), keysFamily(program)) ++
-      Option.when(rows.byRow.delayByKey.isEmpty && !program.rules.isInstanceOf[NumberedRules])(timersFamily(program)) ++
+      Option.when(hasTimers(program, rows))(timersFamily(program)) ++
       program.rules.early.filter(_ => rows.byRow.delayByKey.isEmpty).map(_ => EarlyKeys.family(program))
+
+  private def hasTimers(program: WindowProgram, rows: RowProgram): Boolean =
+    (rows.byRow.delayByKey.isEmpty || rows.byRow.keysFollowWall) && !program.rules.isInstanceOf[NumberedRules]
 
   private def contentFamily(program: WindowProgram, rows: RowProgram): FamilySpec =
     if (!rows.keepsRows) KeyedPanes.accumulatorsFamily(program, "slots", "slot", Nil)
@@ -537,16 +555,17 @@ private[exec] object ArrivalPanes {
     }
 
     def empty: PanesOfKey = program.rules match {
-      case NumberedRules(count: CountWindow, _)    => new CountPanesOfKey(count, grid.get, rows.byRow.running, 0L)
-      case NumberedRules(GlobalWindow(trigger), _) => GlobalPaneOfKey.empty(trigger)
+      case NumberedRules(count: CountWindow, _, _)    => new CountPanesOfKey(count, grid.get, rows.byRow.running, 0L)
+      case NumberedRules(GlobalWindow(trigger), _, _) => GlobalPaneOfKey.empty(trigger)
       case aligned: AlignedRules  => AlignedPanesOfKey.empty(aligned, rows.byRow.running, counted, keyClock)
       case sessions: SessionRules => SessionsOfKey.empty(sessions, !rows.keepsRows, counted, ids, keyClock)
       case other                  => refused(other)
     }
 
     def fromBytes(bytes: Array[Byte]): PanesOfKey = program.rules match {
-      case NumberedRules(count: CountWindow, _) => CountPanesOfKey.fromBytes(count, grid.get, rows.byRow.running, bytes)
-      case NumberedRules(GlobalWindow(trigger), _) => GlobalPaneOfKey.fromBytes(trigger, bytes)
+      case NumberedRules(count: CountWindow, _, _) =>
+        CountPanesOfKey.fromBytes(count, grid.get, rows.byRow.running, bytes)
+      case NumberedRules(GlobalWindow(trigger), _, _) => GlobalPaneOfKey.fromBytes(trigger, bytes)
       case aligned: AlignedRules  => AlignedPanesOfKey.fromBytes(aligned, rows.byRow.running, counted, keyClock, bytes)
       case sessions: SessionRules => SessionsOfKey.fromBytes(sessions, !rows.keepsRows, counted, ids, keyClock, bytes)
       case other                  => refused(other)
@@ -557,6 +576,9 @@ private[exec] object ArrivalPanes {
       else SessionIds(kept = true, rows.byRow.running || rows.byRow.delayByKey.isDefined, clock.number)
 
     private def keyClock: KeyClock =
-      rows.byRow.delayByKey.fold(KeyClock.ofStream(clock))(KeyClock.ofKey(_, BatchClock.BeforeAllTime))
+      rows.byRow.delayByKey.fold(KeyClock.ofStream(clock)) { delay =>
+        val wall = Option.when(rows.byRow.keysFollowWall)(clock.wall)
+        KeyClock.ofKey(delay, BatchClock.BeforeAllTime, wall, rows.byRow.lateBehindClock)
+      }
   }
 }

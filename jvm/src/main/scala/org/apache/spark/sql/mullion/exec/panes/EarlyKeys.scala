@@ -79,7 +79,7 @@ private[exec] abstract class EarlyKeys[K <: WaitingKey](
     private def waitsFrom(readings: Option[(Long, Long)]): Unit =
       (readings ++ waiting).reduceOption(first).foreach { case (event, wall) =>
         counts.nextEarlyEvent = early.eventDue(event)
-        counts.nextEarlyWall = early.wallDue(wall)
+        counts.nextByWall = early.wallDue(wall)
       }
 
     private def first(a: (Long, Long), b: (Long, Long)): (Long, Long) = (Math.min(a._1, b._1), Math.min(a._2, b._2))

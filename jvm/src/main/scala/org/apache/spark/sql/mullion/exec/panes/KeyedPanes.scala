@@ -135,8 +135,15 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
       Iterator.empty
     }
 
-  override def openPanes(): Iterator[OpenPane] =
-    timers.scan(Long.MinValue).flatMap(timer => look(load(timerToKey(timer.key).copy()), timer.key.getLong(dueAt)))
+  /** What closes of a key at the end of the input. */
+  protected def lookAtEnd(active: K, due: Long): Iterator[OpenPane] = look(active, due)
+
+  override def remaining(): Iterator[InternalRow] = looked(lookAtEnd).map(_.row)
+
+  override def openPanes(): Iterator[OpenPane] = looked(look)
+
+  private def looked(at: (K, Long) => Iterator[OpenPane]): Iterator[OpenPane] =
+    timers.scan(Long.MinValue).flatMap(timer => at(load(timerToKey(timer.key).copy()), timer.key.getLong(dueAt)))
 
   /** Takes leave of a key that has all its rows. */
   private def leave(active: K): Iterator[InternalRow] = {

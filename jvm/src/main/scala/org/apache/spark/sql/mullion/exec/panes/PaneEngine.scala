@@ -23,6 +23,9 @@ trait PaneEngine {
 
   /** Every open pane with its aggregates so far: for a look from outside. */
   def openPanes(): Iterator[OpenPane]
+
+  /** The closes of all that is open once the batch is worked on: see [[EndOfInput]]. */
+  def remaining(): Iterator[InternalRow] = openPanes().map(_.row)
 }
 
 /** An open pane, for a look from outside.
@@ -79,7 +82,16 @@ final class PaneCounts {
   /** When the clock next closes a pane, or makes one fire `on_time`. */
   var nextClose: Long = PaneCounts.Never
   var nextEarlyEvent: Long = PaneCounts.Never
-  var nextEarlyWall: Long = PaneCounts.Never
+
+  /** When a pane next fires early by the wall clock, or closes by it where keys' own clocks go on with that. */
+  var nextByWall: Long = PaneCounts.Never
+
+  /** Nothing falls due any more. */
+  def nothingDue(): Unit = {
+    nextClose = PaneCounts.Never
+    nextEarlyEvent = PaneCounts.Never
+    nextByWall = PaneCounts.Never
+  }
 
   def rowsLate: Long = late
 
@@ -107,7 +119,7 @@ final class PaneCounts {
     firedClose += part.firedClose
     nextClose = Math.min(nextClose, part.nextClose)
     nextEarlyEvent = Math.min(nextEarlyEvent, part.nextEarlyEvent)
-    nextEarlyWall = Math.min(nextEarlyWall, part.nextEarlyWall)
+    nextByWall = Math.min(nextByWall, part.nextByWall)
   }
 
   def fired(kind: FiringKind, panes: Long = 1): Unit = kind match {
@@ -128,6 +140,9 @@ final class PartitionTotals(partition: StatePartition) {
   private val stored = family.get(PartitionTotals.key)
   private val was = if (stored eq null) (0L, 0L) else (stored.getLong(0), stored.getLong(1))
   private val existed = stored ne null
+
+  /** Notes that no pane is open and no record left, and gives these totals. */
+  def clear(): (Long, Long) = add(-was._1, -was._2)
 
   /** Adds what this batch did, and gives the new totals: panes open, records in state. */
   def add(panes: Long, records: Long): (Long, Long) = {

@@ -179,7 +179,20 @@ private[exec] final class SlidingPanes(
     counts.fired(kind, windows.length.toLong)
     fire(active, windows, Firing.of(kind)) ++ {
       windows.foreach(active.firings.fire(_, kind, clock))
+      if (!rules.refinements.accumulate) windows.foreach(clear(active, _))
       Iterator.empty
+    }
+  }
+
+  /** Takes away what a window has shown that shares its slices with no other. */
+  private def clear(active: SlidingKey, window: Long): Unit = {
+    var ordinal = active.slices.atOrAfter(rules.firstSlice(window))
+    while (ordinal <= rules.lastSlice(window) && ordinal != SliceSet.None) {
+      val key = timed(ordinal, active.key)
+      val work = accumulators.load(slices.get(key))
+      sums.clear(key, work)
+      slices.update(key, toState(active, key, ordinal, work))
+      ordinal = active.slices.atOrAfter(ordinal + 1)
     }
   }
 
@@ -195,6 +208,16 @@ private[exec] final class SlidingPanes(
       OpenPane(row, active.firings.firedAt(window))
     }
   }
+
+  /** Windows without rows close as far as there is one with rows. */
+  override protected def lookAtEnd(active: SlidingKey, due: Long): Iterator[OpenPane] =
+    if (!emitsEmpty) look(active, due)
+    else if (active.slices.isEmpty) Iterator.empty
+    else {
+      var last = active.known - 1
+      rules.foreachWindow(active.slices, active.slices.last, active.known)(window => last = window)
+      fire(active, active.allFrom(active.known, last + 1), Firing.Close).map(OpenPane(_))
+    }
 
   override protected def onApplied(active: SlidingKey): Unit =
     counts.panesOpened += rules.countWindows(active.slices, active.openFrom) - active.open

@@ -99,11 +99,16 @@ private[exec] final class SplitPanes(
       counts.panesClosed += 1
       counts.panesOpened += 1
       fire(buffer, pane)
-    } ++ {
+    } ++ atEndOfBatch(buffer, indices) ++ {
       buffer.leave(indices)
       Iterator.empty
     }
   }
+
+  /** Of a batch DataFrame this is all of a key. */
+  private def atEndOfBatch(buffer: Buffer, indices: Array[Long]): Iterator[InternalRow] =
+    if (partition.isEmpty && program.closesAtEnd) buffer.unsplit.after(indices).open.iterator.map(fire(buffer, _))
+    else Iterator.empty
 
   private def fire(buffer: Buffer, pane: ArrivalPane): InternalRow = {
     checkRows(buffer, pane)

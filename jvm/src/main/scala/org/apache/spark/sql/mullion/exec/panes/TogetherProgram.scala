@@ -52,6 +52,8 @@ final case class TogetherProgram(
 
   override def idleAfter: Option[Long] = first.idleAfter
 
+  override def closesAtEnd: Boolean = first.closesAtEnd
+
   override def keepsWatermark: Boolean = windows.forall(_.program.keepsWatermark)
 
   override def outputWatermark(clock: Long): Long = windows.map(_.program.outputWatermark(clock)).min
@@ -112,6 +114,8 @@ private[exec] final class TogetherPanes(
 
   override def openPanes(): Iterator[OpenPane] = windows.iterator.flatMap(_.openPanes())
 
+  override def remaining(): Iterator[InternalRow] = windows.iterator.flatMap(_.remaining())
+
   /** One window, with counts of its own: engines set in them what falls due next. */
   private final class Part(window: TogetherWindow) {
     private val ownCounts = new PaneCounts
@@ -134,6 +138,8 @@ private[exec] final class TogetherPanes(
       counts.add(ownCounts)
       Iterator.empty
     }
+
+    def remaining(): Iterator[InternalRow] = panes.remaining().map(widen)
 
     def openPanes(): Iterator[OpenPane] = panes.openPanes().map(open => open.copy(row = widen(open.row)))
   }

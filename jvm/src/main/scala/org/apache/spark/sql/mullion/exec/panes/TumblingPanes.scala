@@ -241,7 +241,7 @@ private[exec] final class TumblingPanes(
 
     private def waitsFrom(event: Long, wall: Long): Unit = {
       counts.nextEarlyEvent = early.eventDue(event)
-      counts.nextEarlyWall = early.wallDue(wall)
+      counts.nextByWall = early.wallDue(wall)
     }
 
     private def keyOf(key: UnsafeRow, work: InternalRow): UnsafeRow = {

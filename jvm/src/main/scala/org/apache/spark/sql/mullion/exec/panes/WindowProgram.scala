@@ -130,6 +130,8 @@ final case class WindowProgram(
 
   def onProcessingTime: Boolean = rules.onProcessingTime
 
+  def closesAtEnd: Boolean = rules.refinements.atEnd
+
   def outputWatermark(clock: Long): Long = rules.outputWatermark(clock)
 
   def keepsWatermark: Boolean = rules match {

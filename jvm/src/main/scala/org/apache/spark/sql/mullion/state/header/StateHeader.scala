@@ -194,18 +194,21 @@ object StateHeader {
       collectName: Option[String],
       collectMax: Option[Long],
       splitOver: Option[List[String]] = None,
-      buffered: Option[List[String]] = None
+      buffered: Option[List[String]] = None,
+      keysFollowWall: Option[Boolean] = None
   ) {
     def asked: RowByRow = RowByRow(
       running,
       delayByKey,
-      for (byTime <- collectByTime; name <- collectName; max <- collectMax) yield Collected(byTime, name, max)
+      for (byTime <- collectByTime; name <- collectName; max <- collectMax) yield Collected(byTime, name, max),
+      keysFollowWall.contains(true)
     )
 
     def describe: String = Seq(
       Some("in order of arrival"),
       Option.when(running)("each fires its panes"),
       delayByKey.map(_ => "each key has its own clock"),
+      keysFollowWall.filter(identity).map(_ => "which goes on with the wall clock"),
       collectByTime.map(byTime => s"collected by ${if (byTime) "time" else "arrival"}"),
       splitOver.map(columns => s"split over ${columns.mkString(", ")}"),
       buffered.map(columns => s"buffered with ${columns.mkString(", ")}")
@@ -218,7 +221,8 @@ object StateHeader {
       asked.delayByKey,
       asked.collect.map(_.byTime),
       asked.collect.map(_.name),
-      asked.collect.map(_.maxRows)
+      asked.collect.map(_.maxRows),
+      keysFollowWall = Option.when(asked.keysFollowWall)(true)
     )
   }
 
