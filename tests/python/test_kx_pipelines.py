@@ -130,13 +130,18 @@ def test_a_full_buffer_is_flushed_before_its_window_ends(spark: SparkSession) ->
     def shown(data: pa.Table, metadata: dict[str, Any]) -> Any:
         return {"v": data["v"].to_pylist(), "partial": metadata["partial"]}
 
-    window = sp.window.tumbling(TEN, "time", count_trigger=3, skip_empty_windows=True)
-    out: list[pa.Table] = []
-    seen = sp.map(shown, params=["data", "metadata"])
-    sp.run(sp.read.from_expr(several) | window | seen | sp.write.to_variable(out), spark=spark, until="drained")
-    came = [(row["v"], row["partial"]) for batch in out for row in batch.to_pylist()]
-    # The first window has shown all when it ends.
-    assert came == [([1, 3, 2], True), ([12], False), ([45, 46], False)]
+    nothing: list[tuple[list[int], bool]] = []
+    for skips, closes in ((True, nothing), (False, [([], False)])):
+        window = sp.window.tumbling(TEN, "time", count_trigger=3, skip_empty_windows=skips)
+        out: list[pa.Table] = []
+        seen = sp.map(shown, params=["data", "metadata"])
+        line = sp.read.from_expr(several) | window | seen | sp.write.to_variable(out)
+        sp.run(line, spark=spark, until="drained")
+        came = [(row["v"], row["partial"]) for batch in out for row in batch.to_pylist()]
+        # The first window has shown all when it ends.
+        assert came[:1] == [([1, 3, 2], True)]
+        assert [each for each in came[1:] if each[0]] == [([12], False), ([45, 46], False)]
+        assert came[1 : 1 + len(closes)] == closes
 
 
 def test_a_flush_of_windows_that_overlap_needs_empty_ones_to_be_skipped(spark: SparkSession) -> None:
@@ -662,3 +667,11 @@ def test_files_of_published_batches_go_once_every_query_has_processed_them(spark
     app.run(until="drained")
     assert [value for batch in out for value in batch["v"].to_pylist()] == list(range(26))
     assert app.variables["threes"]["v"].to_pylist() == list(range(24))
+
+
+def test_what_is_buffered_comes_out_where_the_pipeline_ends(spark: SparkSession) -> None:
+    late = sp.window.tumbling(TEN, "time", skip_empty_windows=True)
+    assert of_windows(spark, late) == [[1, 3, 2], [12], [45, 46], [70]]
+    assert of_windows(spark, sp.window.count(3)) == [[1, 3, 2], [12, 45, 46], [8, 70]]
+    assert of_windows(spark, sp.window.global_window(lambda *_: None)) == [[1, 3, 2, 12, 45, 46, 8, 70]]
+    assert of_windows(spark, sp.window.timer((1, "D"))) == [[1, 3, 2, 12, 45, 46, 8, 70]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import random
 from collections.abc import Callable
@@ -13,14 +12,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import kx_model
-from mullion import windowed
 from mullion.kx import sp
 
 CASES = 12
 """How many pipelines run together, each a query of its own."""
-
-ENDS = "at_end" in inspect.signature(windowed).parameters
-"""Whether the engine closes windows where the input ends, and empty ones that show what came since."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000
@@ -92,7 +87,7 @@ def some_window(chance: random.Random) -> tuple[sp.window.Window, Model]:
         "sort": chance.random() < 0.5,
     }
     flush = chance.choice([None, None, None, 1, 2, 4])
-    skip = chance.random() < 0.5 or (flush is not None and (length > slide or not ENDS))
+    skip = chance.random() < 0.5 or (flush is not None and length > slide)
     given = {**asked, "lateness": (asked["lateness"], "us"), "time_column": "time", "skip_empty_windows": skip}
     if flush is not None:
         given["count_trigger"] = flush
@@ -151,7 +146,7 @@ def test_random_windows_give_what_the_model_gives(spark: SparkSession) -> None:
     for round_number in range(int(os.environ.get("MULLION_TEST_ROUNDS", 1))):
         chance = random.Random(seed + round_number)
         cases = [case(chance, number) for number in range(CASES)]
-        end = ENDS and chance.random() < 0.5
+        end = chance.random() < 0.5
         sp.run(*(line for line, *_ in cases), spark=spark, until="end" if end else "drained")
         for line, out, model, batches in cases:
             expected = model.run(batches, end=end)

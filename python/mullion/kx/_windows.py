@@ -7,7 +7,6 @@ came.
 
 from __future__ import annotations
 
-import inspect
 from typing import Any, Final
 
 import pyarrow as pa
@@ -36,15 +35,14 @@ def panes_of(records: DataFrame, window: Window, name: str, *, closes: bool) -> 
     Late records that pass through are rows too, with the firing ``late``. ``closes``: whether all windows close where
     the input ends.
     """
-    ends = _at_end(closes)
+    asked: dict[str, Any] = {"time": None, "at_end": "close" if closes else "keep"}
     columns = [sf.col(_jvm.quoted(each)) for each in records.columns if each != TIME]
     if not window.clocked:
-        found = windowed(records, _of_records(window, name), time=None, **ends).collect()
+        found = windowed(records, _of_records(window, name), **asked).collect()
         return found.select("window", "pane", "rows")
     ordered = records.withColumns(
         {_BATCH: _jvm.batch_number(records.sparkSession), _ROW: _jvm.row_in_batch(records.sparkSession)}
     )
-    asked: dict[str, Any] = {"time": None, **ends}
     if window.on_event_time:
         ordered = ordered.withColumn(_CLOCK, _clock(records, window, name)).withWatermark(_CLOCK, "0 seconds")
         asked["time"] = _CLOCK
@@ -89,11 +87,6 @@ def _has_order(kind: T.DataType) -> bool:
     if isinstance(kind, T.ArrayType):
         return _has_order(kind.elementType)
     return not isinstance(kind, (T.MapType, T.VariantType, T.CalendarIntervalType))
-
-
-def _at_end(closes: bool) -> dict[str, Any]:
-    known = inspect.signature(windowed).parameters
-    return {"at_end": "close" if closes else "keep"} if "at_end" in known else {}
 
 
 def _of_records(window: Window, name: str) -> Count | Global:
