@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import os
 import random
 from datetime import UTC, datetime, timedelta, timezone
@@ -119,3 +121,25 @@ def test_a_window_of_bytewax_before_0_20_is_named_by_what_it_is_now() -> None:
     with pytest.raises(Exception, match="Use TumblingWindower"):
         _ = win.TumblingWindow
     assert issubclass(WrongCallError, TypeError)
+
+
+MODULES = [
+    *("operators", "operators.windowing", "operators.helpers", "dataflow", "inputs", "outputs", "testing", "recovery"),
+    *("connectors.files", "connectors.stdio", "connectors.demo"),
+]
+NOT_THERE = {"Port", "SinglePort", "MultiPort", "DataflowId"}
+"""What only Bytewax's own pictures of dataflows are made of."""
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_has_the_functions_and_classes_of_the_released_package_with_their_parameters(name: str) -> None:
+    theirs, ours = importlib.import_module(f"bytewax.{name}"), importlib.import_module(f"mullion.bytewax.{name}")
+    for member, value in vars(theirs).items():
+        defined = inspect.isfunction(value) or inspect.isclass(value)
+        if member.startswith("_") or not defined or value.__module__ != theirs.__name__ or member in NOT_THERE:
+            continue
+        assert hasattr(ours, member), member
+        # It takes its sides before and behind the clock.
+        if inspect.isfunction(value) and member != "join_window":
+            parameters = inspect.signature(getattr(ours, member)).parameters
+            assert list(parameters) == list(inspect.signature(value).parameters), member

@@ -18,16 +18,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
-from mullion._programs.report import caller
+from mullion._programs.report import caller, where_of
 from mullion.errors import InvalidArgumentError, WrongCallError
 
-__all__ = ["Dataflow", "KeyedStream", "Operator", "Stream", "operator"]
+__all__ = ["Dataflow", "KeyedStream", "Operator", "Stream", "f_repr", "operator"]
 
 X = TypeVar("X")
 V = TypeVar("V")
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HERE = str(Path(__file__).parent)
+
+
+def f_repr(f: Callable[..., Any]) -> str:
+    """A function as messages name it: its name, and its line where that is known."""
+    where = where_of(f)
+    return f"{getattr(f, '__name__', repr(f))}{f' at {where}' if where else ''}"
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ __all__ = [
 
 X = TypeVar("X")
 S = TypeVar("S")
+Sn = TypeVar("Sn")
 
 
 class AbortExecution(RuntimeError):  # noqa: N818

@@ -14,8 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
-from mullion._programs.report import where_of
-from mullion.bytewax.dataflow import Dataflow, KeyedStream, Stream, operator
+from mullion.bytewax.dataflow import Dataflow, KeyedStream, Stream, f_repr, operator
 from mullion.bytewax.inputs import Source
 from mullion.bytewax.outputs import DynamicSink, Sink, StatelessSinkPartition
 from mullion.errors import InvalidArgumentError, UnsupportedError, WrongCallError
@@ -89,11 +88,6 @@ def _none() -> Any:
 
 def _get_system_utc() -> datetime:
     return datetime.now(tz=UTC)
-
-
-def _shown(function: Any) -> str:
-    where = where_of(function)
-    return f"{getattr(function, '__name__', repr(function))}{f' at {where}' if where else ''}"
 
 
 def _require_callable(step_id: str, name: str, given: Any) -> None:
@@ -421,7 +415,7 @@ def _checked(step_id: str, predicate: Callable[[X], bool], item: X) -> bool:
     keep = predicate(item)
     if not isinstance(keep, bool):
         raise WrongCallError(
-            f"The step {step_id!r}: the predicate {_shown(predicate)} returned {keep!r} ({type(keep).__name__}), and "
+            f"The step {step_id!r}: the predicate {f_repr(predicate)} returned {keep!r} ({type(keep).__name__}), and "
             "must return a bool. Write bool(...) round it."
         )
     return keep
@@ -575,7 +569,7 @@ def key_on(step_id: str, up: Stream[X], key: Callable[[X], str]) -> KeyedStream[
         for found, x in made:
             if not isinstance(found, str):
                 raise WrongCallError(
-                    f"The step {step_id!r}: the key {_shown(key)} of {x!r} is {found!r} ({type(found).__name__}), and "
+                    f"The step {step_id!r}: the key {f_repr(key)} of {x!r} is {found!r} ({type(found).__name__}), and "
                     "must be a str. Write str(...) round it."
                 )
         return made
@@ -688,7 +682,7 @@ class _FlatMapped(StatefulLogic[V, W, Any]):
             self._state, emitted = made
         except (TypeError, ValueError):
             raise WrongCallError(
-                f"The step {self._step_id!r}: the mapper {_shown(self._mapper)} returned {made!r} "
+                f"The step {self._step_id!r}: the mapper {f_repr(self._mapper)} returned {made!r} "
                 f"({type(made).__name__}), and must return (state, what is emitted)."
             ) from None
         return emitted, self.DISCARD if self._state is None else self.RETAIN
@@ -717,7 +711,7 @@ def stateful_map(step_id: str, up: KeyedStream[V], mapper: Callable[[Any, V], tu
             state, mapped = made
         except (TypeError, ValueError):
             raise WrongCallError(
-                f"The step {step_id!r}: the mapper {_shown(mapper)} returned {made!r} ({type(made).__name__}), and "
+                f"The step {step_id!r}: the mapper {f_repr(mapper)} returned {made!r} ({type(made).__name__}), and "
                 "must return (state, value)."
             ) from None
         return state, (mapped,)
