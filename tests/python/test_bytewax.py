@@ -130,7 +130,7 @@ def test_every_operator_gives_what_the_released_package_gives(spark: SparkSessio
     their_flow = TheirDataflow("operators")
     their_source = TheirSource(items, 2)
     _all_operators(their_op, their_flow, their_source, lambda name: TheirSink(theirs.setdefault(name, [])))
-    their_run(their_flow)  # type: ignore[no-untyped-call]
+    their_run(their_flow)
     for name, expected in theirs.items():
         assert _sorted_by_key(ours[name]) == _sorted_by_key(expected), name
 
