@@ -705,13 +705,12 @@ def test_a_timer_that_is_called_once_may_not_see_a_part_of_a_table() -> None:
 @pytest.mark.parametrize(
     ("use", "why"),
     [
-        (lambda app, agent, stream: agent.ask(1), "agent.ask is not served. An answer .*cast"),
-        (lambda app, agent, stream: agent.map([1]), "agent.map is not served"),
+        (lambda app, agent, stream: agent.map([1], reply_to="x"), "reply_to='x' .*not served. Give the agent a sink"),
         (lambda app, agent, stream: stream.join(Order.account), "stream.join is not served. Keep .*in a table"),
         (lambda app, agent, stream: stream & stream, "stream.'&' is not served"),
-        (lambda app, agent, stream: app.page("/"), "app.page is not served"),
-        (lambda app, agent, stream: app.SetTable("seen"), r"app.SetTable is not served. .*default=set"),
-        (lambda app, agent, stream: app.GlobalTable("all"), r"app.GlobalTable is not served"),
+        (lambda app, agent, stream: app.topic(pattern="x.*"), "topic.pattern='x..'. is not served"),
+        (lambda app, agent, stream: app.service(int), "app.service.'int'. is not served. .*@app.timer"),
+        (lambda app, agent, stream: app.SetTable("s").tumbling(10), "Keep the sets in a windowed table: .*default=set"),
     ],
 )
 def test_what_faust_has_and_is_not_here_is_refused_by_name(use: Callable[..., Any], why: str) -> None:
@@ -729,15 +728,15 @@ def test_what_a_program_is_made_of_is_checked_when_it_is_made() -> None:
     program.Table("t")
     with pytest.raises(InvalidArgumentError, match="Two tables of the program 'app' are called 't'"):
         program.Table("t", window=TumblingWindow(10))
-    with pytest.raises(InvalidArgumentError, match=r"topic\('a', 'b'\) is not one name"):
-        program.topic("a", "b")
+    with pytest.raises(InvalidArgumentError, match=r"topic\('a', ''\) is not the name of a topic"):
+        program.topic("a", "")
     with pytest.raises(InvalidArgumentError, match="serializer='pickle' of the topic 'a' is not served"):
         program.topic("a", value_serializer="pickle")
     assert program.topic("in") is program.topic("in", value_type=str) is program.topic("in")
     with pytest.raises(InvalidArgumentError, match="'in' has value_type=<class 'str'>, and is given <class 'int'>"):
         program.topic("in", value_type=int)
-    with pytest.raises(InvalidArgumentError, match=r"agent\('in'\) is not given a topic"):
-        program.agent("in")  # type: ignore[call-overload]
+    with pytest.raises(InvalidArgumentError, match=r"agent\(5\) is not given a topic"):
+        program.agent(5)  # type: ignore[call-overload]
     with pytest.raises(InvalidArgumentError, match=r"The agent 'plain' is not a coroutine function"):
 
         @program.agent

@@ -284,12 +284,18 @@ def test_the_command_of_faust_runs_an_app(
 ) -> None:
     (tmp_path / "shop_of_the_command.py").write_text(
         "import mullion.faust as faust\n"
+        "from mullion.faust.cli import argument, option\n"
         f"app = faust.App('shop', broker='dir:{tmp_path}/topics')\n"
         "views = app.Table('views', default=int).tumbling(10)\n"
         "@app.agent(app.topic('in', value_type=str))\n"
         "async def count(stream):\n"
         "    async for value in stream:\n"
         "        views[value] += 1\n"
+        "@app.command(option('--n', type=int, default=1), argument('page'))\n"
+        "async def fill(self, n: int, page: str):\n"
+        "    for _ in range(n):\n"
+        "        await count.send(value=page)\n"
+        "    self.say(f'sent {n}')\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -297,8 +303,14 @@ def test_the_command_of_faust_runs_an_app(
     monkeypatch.setattr(faust.App, "run", lambda self, until=None: ran.append((self.name, until)))
     assert _cli.main(["faust", "worker", "-A", "shop_of_the_command:app", "-l", "info"]) == 0
     assert _cli.main(["faust", "worker", "-A", "shop_of_the_command:app", "--until", "drained"]) == 0
-    sys.modules["shop_of_the_command"].app.main()
-    assert ran == [("shop", None), ("shop", "drained"), ("shop", None)]
+    for arguments in ([], ["worker", "-l", "info", "--without-web"]):
+        monkeypatch.setattr(sys, "argv", ["shop_of_the_command.py", *arguments])
+        sys.modules["shop_of_the_command"].app.main()
+    assert _cli.main(["faust", "-A", "shop_of_the_command", "worker", "-l", "info"]) == 0
+    assert ran == [("shop", None), ("shop", "drained"), *[("shop", None)] * 3]
+    assert _cli.main(["faust", "-A", "shop_of_the_command", "fill", "--n", "2", "page"]) == 0
+    assert topics.read(f"dir:{tmp_path}/topics", "in").to_pylist()[-1]["value"] == "page"
+    assert _cli.main(["faust", "-A", "shop_of_the_command", "sell"]) == _cli.REFUSED
     assert _cli.main(["faust", "explain", "-A", "shop_of_the_command:app"]) == 0
     assert _cli.main(["faust", "tables", "-A", "shop_of_the_command:app"]) == 0
     told = capsys.readouterr().out

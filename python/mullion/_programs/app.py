@@ -8,9 +8,10 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from mullion._clock import Clock, system
 from mullion._programs.jobs import Job
@@ -60,7 +61,7 @@ class App(abc.ABC):
             )
         self.name = name
         self.broker = broker_of(broker)
-        self.checkpoint = Path(checkpoint) if checkpoint is not None else _beside(self.broker, name)
+        self.checkpoint = Path(checkpoint) if checkpoint is not None else beside(self.broker, name)
         self.clock = clock or system()
         self.names = Names()
         self.queries: dict[str, Query] = {}
@@ -137,10 +138,13 @@ class App(abc.ABC):
         *,
         unfit: bool = False,
         records: bool = False,
+        raw: bool = False,
+        fresh: StructType | None = None,
     ) -> DataFrame:
         """A topic as a stream for a job, which remembers its schema beside its checkpoint."""
         remembered = self.folder_of(job) / f"{folder_name(topic)}.schema.json"
-        return self.broker.stream(spark or self.spark, topic, schema, remembered, unfit=unfit, records=records)
+        about: dict[str, Any] = {"unfit": unfit, "records": records, "raw": raw, "fresh": fresh}
+        return self.broker.stream(spark or self.spark, topic, schema, remembered, **about)
 
     def folder_of(self, job: str) -> Path:
         """Where a job keeps what is its own; the checkpoint of its query is in ``query`` in there."""
@@ -173,5 +177,6 @@ class App(abc.ABC):
         return f"{type(self).__name__}({self.name!r}, broker={self.broker.url!r})"
 
 
-def _beside(broker: Broker, name: str) -> Path:
+def beside(broker: Broker, name: str) -> Path:
+    """Where the state of a program is that says no other place."""
     return broker.path / "_apps" / name if isinstance(broker, DirBroker) else Path(".mullion") / name

@@ -34,6 +34,10 @@ FAILED, REFUSED = 1, 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; gives the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    asked = next((one for one in given if not one.startswith("-")), None)
+    if asked in doors():
+        # A door may know other forms of its command line.
+        given = getattr(importlib.import_module(f"mullion.{asked}._commands"), "rewritten", list)(given)
     options = _parser(given).parse_args(given)
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
     command: Command = options.chosen

@@ -33,11 +33,13 @@ class Report:
     """
 
     parts: tuple[Part, ...]
+    notes: tuple[str, ...] = ()
+    """What the program says and nothing here is decided by, in words."""
 
     def __str__(self) -> str:
         lines = [("part", "runs", "why", "decided at")]
         lines += [(part.name, part.runs, part.why, part.where) for part in self.parts]
-        return table(lines)
+        return "\n".join([table(lines), *(f"Taken, and not used: {note}." for note in self.notes)])
 
 
 def table(lines: Iterable[tuple[str, ...]]) -> str:

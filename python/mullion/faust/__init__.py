@@ -5,6 +5,9 @@
 [WindowRange(start=0.0, end=10.0), WindowRange(start=5.0, end=15.0)]
 """
 
+import uuid as _uuid
+from typing import NoReturn
+
 from mullion.errors import AgentError, InvalidArgumentError, MullionError, UnsupportedError, WrongShardError
 from mullion.faust._context import (
     Event,
@@ -15,14 +18,19 @@ from mullion.faust._context import (
     current_window,
 )
 from mullion.faust._seconds import Seconds
-from mullion.faust.agents import Agent, Topic
+from mullion.faust._settings import Settings
+from mullion.faust._unsupported import refuse_name
+from mullion.faust.agents import TP, Agent, Channel, Topic
 from mullion.faust.app import App
 from mullion.faust.models import FieldDescriptor, Record, ValidationError
+from mullion.faust.schemas import Schema
 from mullion.faust.streams import Stream
+from mullion.faust.tables.sets import SetTable
 from mullion.faust.tables.table import Table
 from mullion.faust.tables.totals import windowed_average, windowed_count, windowed_sum
 from mullion.faust.tables.window_set import WindowSet
 from mullion.faust.tables.windowed import WindowedTable
+from mullion.faust.types import ChannelT, EventT, StreamT, TableT, TopicT
 from mullion.faust.windows import (
     HoppingWindow,
     HoppingWindowT,
@@ -35,13 +43,32 @@ from mullion.faust.windows import (
     WindowT,
 )
 
+
+def uuid() -> str:
+    """A new identifier, as text."""
+    return str(_uuid.uuid4())
+
+
+def __getattr__(name: str) -> NoReturn:
+    # Faust's, and not here: refused by its name.
+    refuse_name(name)
+
+
+GlobalTable = Table
+SetGlobalTable = SetTable
+
 __all__ = [
+    "TP",
     "Agent",
     "AgentError",
     "App",
+    "Channel",
+    "ChannelT",
     "Event",
+    "EventT",
     "FieldDescriptor",
     "ForgottenChangeWarning",
+    "GlobalTable",
     "HoppingWindow",
     "HoppingWindowT",
     "InvalidArgumentError",
@@ -49,12 +76,19 @@ __all__ = [
     "MullionError",
     "OutsideStreamError",
     "Record",
+    "Schema",
     "Seconds",
+    "SetGlobalTable",
+    "SetTable",
+    "Settings",
     "SlidingWindow",
     "SlidingWindowT",
     "Stream",
+    "StreamT",
     "Table",
+    "TableT",
     "Topic",
+    "TopicT",
     "TumblingWindow",
     "TumblingWindowT",
     "UnsupportedError",
@@ -67,6 +101,7 @@ __all__ = [
     "WrongShardError",
     "current_event",
     "current_window",
+    "uuid",
     "windowed_average",
     "windowed_count",
     "windowed_sum",

@@ -1,17 +1,60 @@
 """The commands of ``mullion faust``, which are called as those of Faust's own command are."""
 
 import argparse
+from collections.abc import Callable
 from typing import Final
 
 from mullion._programs.commands import DRAINED, Command, explain, on_app, run, windows
+from mullion._programs.loading import load
+from mullion.errors import InvalidArgumentError
 
 _APP: Final = ("-A", "--app")
 
 
-def _loglevel(parser: argparse.ArgumentParser) -> None:
+def _of_worker(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-l", "--loglevel", help="as Faust's own command takes it; Spark's own settings say what is logged"
     )
+    for names in (("-f", "--logfile"), ("-p", "--web-port"), ("-b", "--web-bind")):
+        parser.add_argument(*names, help="as Faust's own command takes it; it means nothing here")
+    parser.add_argument("--without-web", action="store_true", help="as Faust's own command takes it; so it is")
+
+
+def _of_program(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(*_APP, metavar="module:app", help="the App, as in examples.site:app", required=True)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the command's name, and what it takes")
+
+
+def _own(options: argparse.Namespace) -> Callable[[], None]:
+    from mullion.faust.app import App
+
+    app = load(_named(options.app), "faust")
+    assert isinstance(app, App)
+    given: list[str] = options.arguments
+    known = sorted(app.commands)
+    if not given or given[0] not in known:
+        raise InvalidArgumentError(
+            f"{app.name}: there is no command {' '.join(given[:1])!r}. There are: worker, explain, tables"
+            f"{', ' * bool(known)}{', '.join(known)}."
+        )
+    return lambda: app.call(app.commands[given[0]].calling(app, given[1:]))
+
+
+def _named(app: str) -> str:
+    """An App by its name: of a module alone it is ``app``, as for Faust's own command."""
+    return app if ":" in app else f"{app}:app"
+
+
+def rewritten(arguments: list[str]) -> list[str]:
+    """A command line as the parser takes it: Faust's own has ``-A`` before the command, and a program's commands."""
+    at = next((i for i, one in enumerate(arguments) if one in _APP), None)
+    if at is None or at + 1 >= len(arguments):
+        return arguments
+    door, *rest = [*arguments[:at], *arguments[at + 2 :]]
+    app = [_APP[0], _named(arguments[at + 1])]
+    if rest and not rest[0].startswith("-") and rest[0] not in {one.name for one in COMMANDS}:
+        return [door, "command", *app, *rest]
+    return [door, *rest[:1], *app, *rest[1:]]
 
 
 COMMANDS: Final[tuple[Command, ...]] = (
@@ -22,8 +65,9 @@ COMMANDS: Final[tuple[Command, ...]] = (
         run,
         *_APP,
         until=DRAINED,
-        more=_loglevel,
+        more=_of_worker,
     ),
     on_app("faust", "explain", "show which agents run in the JVM and which in Python, and why", explain, *_APP),
     on_app("faust", "tables", "list its tables and agents, and which have state", windows, *_APP),
+    Command("command", "run a command of the program itself, by its name", _of_program, _own),
 )

@@ -11,7 +11,8 @@ from collections.abc import Awaitable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from mullion.errors import MullionError, UnsupportedError
 
@@ -55,6 +56,11 @@ class Message:
     headers: dict[str, bytes] = field(default_factory=dict)
     shard: str | None = field(default=None, repr=False, compare=False)
 
+    @property
+    def tp(self) -> tuple[str, int]:
+        """The topic and the partition."""
+        return self.topic, self.partition
+
 
 @dataclass(frozen=True)
 class Event:
@@ -63,6 +69,20 @@ class Event:
     key: Any
     value: Any
     message: Message
+
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
+
+    def ack(self) -> bool:
+        """Faust's: an event is over when the body asks for the next one."""
+        return True
+
+    def forward(self, channel: Any, key: Any = None, value: Any = None, **given: Any) -> Any:
+        """Sends the event's key and value on to a channel, or others in their place; to be awaited."""
+        return channel.send(key=self.key if key is None else key, value=self.value if value is None else value, **given)
+
+    def send(self, channel: Any, key: Any = None, value: Any = None, **given: Any) -> Any:
+        """Sends a value to a channel, under the event's key where none is given; to be awaited."""
+        return channel.send(key=self.key if key is None else key, value=value, **given)
 
     @property
     def timestamp(self) -> float:
@@ -82,13 +102,14 @@ class Event:
 
 @dataclass(frozen=True)
 class Sent:
-    """A message on its way to a topic or an agent's channel."""
+    """A message on its way to a topic or an agent's channel; ``is_raw``: whether its value is text as it is."""
 
     to: str
     key: Any
     value: Any
     timestamp: float
     headers: dict[str, bytes] = field(default_factory=dict)
+    is_raw: bool = False
 
 
 @dataclass

@@ -46,7 +46,7 @@ from mullion.faust import _parser
 from mullion.faust._seconds import length_us
 from mullion.faust._syntax import About, Edge, Emit, Print, Read, Reading, Update, Value
 from mullion.faust.agents import Agent, Channel
-from mullion.faust.models import FieldDescriptor, Record
+from mullion.faust.models import METADATA, FieldDescriptor, Record
 from mullion.faust.tables.table import Table
 from mullion.faust.windows import _Grid
 
@@ -96,6 +96,11 @@ def decide(
     reading = _parser.read(agent)
     if reading.kind == "python":
         return Decided(False, reading.why, reading.where)
+    channel = agent.channel
+    if channel.is_raw or channel.has_json_keys:
+        return Decided(False, "its topic's values, or keys, are written in another way", reading.where)
+    if channel.value_type is None and columns is not None and METADATA in columns.names:
+        return Decided(False, "its topic's messages name their models", reading.where)
     try:
         _require_own(agent, agents, reading.tables, reached)
         writer = _BodyWriter(agent, reading, tables, columns)

@@ -19,6 +19,7 @@ from mullion._stateful.journal import Journal
 from mullion._stateful.memory import MemoryStore
 from mullion.faust._agent_loop import AgentError, grouped_by, run_batch, steps_of, type_by_groups
 from mullion.faust._context import Clock, Context, Event, Message, Sent, enter
+from mullion.faust._crontab import Crontab
 from mullion.faust._fields import ValidationError
 from mullion.faust._program import Program
 from mullion.faust._shard import Shard
@@ -48,7 +49,7 @@ class LocalRun:
         self.dead_letters: list[DeadLetter] = []
         self._offsets: dict[str, int] = {}
         self._timers = placed(program.timers)
-        self._due = [clock.time_us() + timer.interval_us for timer in self._timers]
+        self._due = [timer.next_us(clock.time_us()) for timer in self._timers]
         self._groups: dict[str, GroupBy | None] = {}
         self._places: list[_Place] = []
         for _ in range(shards):
@@ -92,7 +93,10 @@ class LocalRun:
                 finally:
                     place.shard.apart = None
             # Intervals that have gone by meanwhile are not made up for.
-            self._due[at] += ((now - self._due[at]) // timer.interval_us + 1) * timer.interval_us
+            due = timer.next_us(self._due[at])
+            if not isinstance(timer.every, Crontab):
+                due += max(0, now - due + timer.every) // timer.every * timer.every
+            self._due[at] = due if due > now else timer.next_us(now)
             self._deliver()
 
     def read(self, function: Callable[[], Any]) -> list[Any]:

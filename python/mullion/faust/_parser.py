@@ -105,7 +105,7 @@ class _BodyReader(Reader):
             return node.value
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             found = getattr(self.lookup(node.value), node.attr, None)
-            if isinstance(found, FieldDescriptor):
+            if isinstance(found, FieldDescriptor) and found.parent is None:
                 return found
         raise Unknown(f"the stream is grouped by {ast.unparse(node)}", node)
 

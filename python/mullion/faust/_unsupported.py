@@ -19,15 +19,6 @@ def absent(name: str, instead: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-def reply(name: str) -> Callable[..., NoReturn]:
-    """A method of agents that would wait for an answer."""
-    return absent(
-        f"agent.{name}",
-        "An answer is published once its micro-batch is done, so none can be waited for within one. Send with cast(), "
-        "and have the agent yield its answer to a sink: a topic, or an agent that goes on with it.",
-    )
-
-
 def join(name: str) -> Callable[..., NoReturn]:
     """A method of streams that would join another stream."""
     return absent(
@@ -35,3 +26,31 @@ def join(name: str) -> Callable[..., NoReturn]:
         "Keep what comes of one topic in a table, by the key of both, and read it in the agent of the other: agents "
         "that are in shards by the same key see the same records.",
     )
+
+
+NAMES = {
+    "Service": "What a service does when it starts can be an @app.task, and what it does every so often an @app.timer.",
+    "ServiceT": "What a service does when it starts can be an @app.task.",
+    "Worker": "Run a program with app.main(), app.run(), or mullion faust worker -A module:app.",
+    "LiveCheck": "Test a program over a folder of topics: faust.App('site', broker='dir:...').run(until='drained').",
+    "Codec": "Read the topic with value_serializer='raw', and make in the agent what is to be made of the bytes.",
+    "Monitor": "Spark's progress reports tell of batches: app.queries['agents'].progress.",
+    "Sensor": "Spark's progress reports tell of batches: app.queries['agents'].progress.",
+    "SASLCredentials": "The connection to Kafka is Spark's, without credentials.",
+    "SSLCredentials": "The connection to Kafka is Spark's, without credentials.",
+    "GSSAPICredentials": "The connection to Kafka is Spark's, without credentials.",
+    "OAuthCredentials": "The connection to Kafka is Spark's, without credentials.",
+    "web": "Pages are not served: app.table(name).read() reads what a table holds, from any process.",
+    "livecheck": "Test a program over a folder of topics: faust.App('site', broker='dir:...').run(until='drained').",
+    "sensors": "Spark's progress reports tell of batches: app.queries['agents'].progress.",
+    "serializers": "Read the topic with value_serializer='raw', and make in the agent what is to be made of the bytes.",
+    "ModelOptions": "The options of a record stand in the line of its class: class Order(faust.Record, coerce=True).",
+}
+"""What the package of Faust has and this one has not, with what to write in its place."""
+
+
+def refuse_name(name: str) -> NoReturn:
+    """Raises :class:`UnsupportedError` for a name of Faust's, and :class:`AttributeError` for any other."""
+    if name in NAMES:
+        raise UnsupportedError(f"faust.{name} is not served. {NAMES[name]}")
+    raise AttributeError(f"module 'mullion.faust' has no attribute {name!r}")

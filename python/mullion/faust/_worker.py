@@ -21,6 +21,7 @@ from typing import Any, final
 
 import pyarrow as pa
 
+from mullion._code.functions import plain
 from mullion._stateful.journal import Journal
 from mullion.errors import MullionError, WrongShardError
 from mullion.faust._agent_loop import Effect, run_batch, run_effects
@@ -34,7 +35,7 @@ from mullion.faust._shards import shard_of
 from mullion.faust._syntax import Emit, Print
 from mullion.faust._tasks import to_its_end
 from mullion.faust.agents import Agent, DeadLetter, Timer
-from mullion.faust.models import Record
+from mullion.faust.models import Record, know, models_in
 from mullion.faust.streams import GroupBy
 from mullion.faust.tables.table import Table
 from mullion.topics import OUTPUTS, _json_rows, encoded
@@ -94,9 +95,14 @@ class Worker:
         self._timers = tuple(timers)
         self._dead_letters = dead_letters
         self._as_text = as_text
+        # A message may name its model, and this process may not have made it yet.
+        self._models: dict[str, type[Record]] = {}
+        for one in self._reads:
+            self._models.update(models_in(getattr(plain(one.agent.function), "__globals__", {})))
 
     def __call__(self, batches: Iterator[pa.RecordBatch], state: Any) -> Iterator[pa.RecordBatch]:
         """The messages that a micro-batch of a shard partition sends, and what it prints, for the driver."""
+        know(self._models)
         printed = io.StringIO()
         try:
             with contextlib.redirect_stdout(printed):
@@ -198,7 +204,7 @@ class Worker:
                 call(shard, timer)
             if begins or number in due:
                 state.put(key, b"")
-                state.put_timer(now + timer.interval_us, key, clock="wall")
+                state.put_timer(timer.next_us(now), key, clock="wall")
 
 
 @final
@@ -291,16 +297,16 @@ def outputs(
 
     What was ``printed`` goes with them, for the driver to print. ``as_text``: whether the broker takes JSON as it is.
     """
-    records = [(one.to, _text(one.key), one.value) for one in sent]
+    records = [(one.to, _text(one.key), one.is_raw, one.value) for one in sent]
     for letter in aside:
         key, fields = record_of(letter)
-        records.append((dead_letters, key, fields))
+        records.append((dead_letters, key, False, fields))
     rows: list[tuple[str, str | None, bytes]] = []
     if printed:
         rows.append((PRINTED, None, encoded(pa.RecordBatch.from_pylist([{"value": printed}]))))
-    for (to, key), alike in itertools.groupby(records, lambda one: one[:2]):
-        values = [value for _, _, value in alike]
-        made = [_json_rows.texts(values)] if as_text else _json_rows.batches(values)
+    for (to, key, is_raw), alike in itertools.groupby(records, lambda one: one[:3]):
+        values = [value for *_, value in alike]
+        made = [_json_rows.texts(values, raw=is_raw)] if as_text else _json_rows.batches(values)
         rows += [(to, key, encoded(batch)) for batch in made]
     if rows:
         names = [name.split()[0] for name in OUTPUTS.split(",")]

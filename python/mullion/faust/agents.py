@@ -2,71 +2,249 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Awaitable, Callable, Generator, Iterable
+import json
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, final
+from types import GenericAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, final
 
 from mullion._codec.json import plain, text_of
 from mullion.errors import InvalidArgumentError
+from mullion.faust._ask import ReplyPromise, answer, answers, keyed_answers, refuse_reply_to
 from mullion.faust._context import Sent, context, current_event
+from mullion.faust._crontab import Crontab
 from mullion.faust._fields import Reading, ValidationError, reader_of
 from mullion.faust._seconds import seconds, time_us
-from mullion.faust._unsupported import reply
+from mullion.faust._settings import Settings
+from mullion.faust.models import METADATA, Record, marked, unmarked
+from mullion.faust.schemas import Schema
 from mullion.faust.streams import Stream
+from mullion.topics._broker import NOT_TEXT
 
 OnError: TypeAlias = Literal["stop", "dead_letter"]
 
 
-class _Done:
-    """Awaited, it is there at once: sending only notes what is sent. It need not be awaited."""
+class TP(NamedTuple):
+    """A topic and a partition of it."""
 
-    def __await__(self) -> Generator[None, None, None]:
-        return
-        yield
+    topic: str
+    partition: int
+
+
+@final
+@dataclass(frozen=True)
+class RecordMetadata:
+    """Where a message was put, as far as it is known when it is sent: its batch is yet to be published.
+
+    It may be awaited, as what Faust gives for a message may be; it is there at once.
+    """
+
+    topic: str
+    timestamp: float
+    partition: int = 0
+    offset: int = -1
+
+    @property
+    def topic_partition(self) -> TP:
+        """The topic and the partition."""
+        return TP(self.topic, self.partition)
+
+    def __await__(self) -> Generator[None, None, RecordMetadata]:
+        yield from ()
+        return self
+
+
+@final
+class FutureMessage:
+    """A message that was sent. Awaited, it is there at once: sending only notes it. It need not be awaited."""
+
+    def __init__(self, sent: Sent) -> None:
+        self.message = sent
+
+    def done(self) -> bool:
+        """Whether it is noted: always."""
+        return True
+
+    def result(self) -> RecordMetadata:
+        """Where it was put."""
+        return RecordMetadata(self.message.to, self.message.timestamp)
+
+    def __await__(self) -> Generator[None, None, RecordMetadata]:
+        yield from ()
+        return self.result()
 
 
 class Channel:
-    """What messages can be sent to, by name."""
+    """What messages can be sent to, by name.
 
-    def __init__(self, name: str, *, key_type: Any = None, value_type: Any = None) -> None:
+    ``schema`` says of which types keys and values are, and how they are written; what it leaves open, the settings say.
+    """
+
+    is_own = False
+    """Whether only the program knows it. Records that are sent to it are read as what they were."""
+
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        key_type: Any = None,
+        value_type: Any = None,
+        schema: Schema | None = None,
+        conf: Settings | None = None,
+    ) -> None:
         self.name = name
-        self.typed(key_type, value_type)
+        self.schema = Schema()
+        self._conf = conf
+        self.described((schema or Schema()).over(name, key_type, value_type, None, None))
+
+    def described(self, schema: Schema) -> None:
+        """Takes what is said of it beside what is known already."""
+        self.schema = self.schema.joined(schema)
+        # A broker's keys are text.
+        self._keys = _reader(self.key_type, Reading(coerce=True))
+        self._values = _reader(self.value_type, Reading(validation=True))
 
     def typed(self, key_type: Any, value_type: Any) -> None:
         """Says of which types keys and values are."""
-        self.key_type = key_type
-        self.value_type = value_type
-        # A broker's keys are text.
-        self._keys = _reader(key_type, Reading(coerce=True))
-        self._values = _reader(value_type, Reading(validation=True))
+        self.described(Schema(key_type=key_type, value_type=value_type))
+
+    @property
+    def key_type(self) -> Any:
+        """The type of keys, where one is said."""
+        return self.schema.key_type
+
+    @property
+    def value_type(self) -> Any:
+        """The type of values, where one is said."""
+        return self.schema.value_type
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether values are text or bytes as they are, and no JSON."""
+        said = self.schema.value_serializer or getattr(_options_of(self.value_type), "serializer", None)
+        return (said or (self._conf.value_serializer if self._conf is not None else "json")) == "raw"
+
+    @property
+    def has_json_keys(self) -> bool:
+        """Whether keys are JSON, and not text as it is."""
+        said = self.schema.key_serializer or getattr(_options_of(self.key_type), "serializer", None)
+        return (said or (self._conf.key_serializer if self._conf is not None else "raw")) == "json"
+
+    def get_topic_name(self) -> str:
+        """The name."""
+        return self.name
+
+    async def declare(self) -> None:
+        """Faust makes the topic; here it is made when a message comes."""
+
+    async def maybe_declare(self) -> None:
+        """Faust makes the topic; here it is made when a message comes."""
 
     def send(
         self,
         *,
         key: Any = None,
         value: Any = None,
+        partition: int | None = None,
         timestamp: float | None = None,
-        headers: dict[str, bytes] | None = None,
-    ) -> Awaitable[None]:
+        headers: Mapping[str, bytes] | Iterable[tuple[str, bytes]] | None = None,
+        schema: Schema | None = None,
+        key_serializer: str | None = None,
+        value_serializer: str | None = None,
+        callback: Callable[[FutureMessage], Any] | None = None,
+        force: bool = False,
+    ) -> FutureMessage:
         """Sends a message; to be awaited, as in Faust. It carries the time of the event that is processed.
 
-        Raises :class:`InvalidArgumentError` at once for a value that cannot be written as JSON, and
+        ``value_serializer`` and its like are of this message alone. ``partition`` and ``force`` are accepted: the
+        broker says by the key where a message goes. ``callback`` is called with it at once.
+
+        Raises :class:`InvalidArgumentError` at once for a value that cannot be written, and
         :class:`OutsideStreamError` outside of a running program.
         """
         found = context(f"A message was sent to {self.name!r}")
-        event = found.event
-        if timestamp is None:
-            timestamp = seconds(found.shard.clock.time_us()) if event is None else event.timestamp
-        sent = Sent(
-            self.name,
-            plain(key, f"key for {self.name!r}"),
-            self._publishable(plain(value, f"value for {self.name!r}")),
-            seconds(time_us(timestamp)),
-            headers or {},
-        )
+        sent = self.written(key, value, timestamp, headers, schema, key_serializer, value_serializer)
         found.shard.sent.append(sent)
-        return _Done()
+        message = FutureMessage(sent)
+        if callback is not None:
+            found.shard.wait(callback(message))
+        return message
+
+    def written(
+        self,
+        key: Any,
+        value: Any,
+        timestamp: float | None = None,
+        headers: Mapping[str, bytes] | Iterable[tuple[str, bytes]] | None = None,
+        schema: Schema | None = None,
+        key_serializer: str | None = None,
+        value_serializer: str | None = None,
+    ) -> Sent:
+        """A message as it is sent: at the time of the event that is processed, where ``timestamp`` says no other."""
+        found = context(f"A message was sent to {self.name!r}")
+        if timestamp is None:
+            timestamp = seconds(found.shard.clock.time_us()) if found.event is None else found.event.timestamp
+        how = (schema or Schema()).over(self.name, None, None, key_serializer, value_serializer)
+        is_raw = self.is_raw if how.value_serializer is None else how.value_serializer == "raw"
+        has_json_keys = self.has_json_keys if how.key_serializer is None else how.key_serializer == "json"
+        is_raw = is_raw and value is not None
+        return Sent(
+            self.name,
+            self._key_written(key, has_json_keys),
+            self._raw_text(value) if is_raw else self._publishable(self._as_json(value)),
+            seconds(time_us(timestamp)),
+            dict(headers or {}),
+            is_raw,
+        )
+
+    def send_soon(self, **given: Any) -> FutureMessage:
+        """Sends a message, from code that cannot await: see :meth:`send`."""
+        given.pop("eager_partitioning", None)
+        return self.send(**given)
+
+    def _key_written(self, key: Any, as_json: bool) -> Any:
+        if isinstance(key, bytes):
+            try:
+                return key.decode()
+            except UnicodeDecodeError as theirs:
+                raise InvalidArgumentError(
+                    f"The key {key!r} for {self.name!r} is no text in UTF-8, which keys of topics are here: {theirs}. "
+                    "Write it as text, as in key=key.hex()."
+                ) from theirs
+        said = plain(key, f"key for {self.name!r}")
+        return json.dumps(said, ensure_ascii=False) if as_json and said is not None else said
+
+    def _as_json(self, value: Any) -> Any:
+        """A value as JSON has it. Bytes are a message that is written already, as in Faust."""
+        if isinstance(value, bytes):
+            try:
+                return json.loads(value)
+            except (ValueError, RecursionError) as theirs:
+                raise InvalidArgumentError(
+                    f"The bytes {value[:80]!r} for {self.name!r} are no JSON: {theirs}. Send text, or give the "
+                    "topic value_serializer='raw'."
+                ) from theirs
+        if self.is_own and self.value_type is None and isinstance(value, Record):
+            return marked(value)
+        return plain(value, f"value for {self.name!r}")
+
+    def _raw_text(self, value: Any) -> str:
+        """A value as the text that it is."""
+        if isinstance(value, str):
+            return value
+        if isinstance(value, bytes):
+            try:
+                return value.decode()
+            except UnicodeDecodeError as theirs:
+                raise InvalidArgumentError(
+                    f"The bytes {value[:80]!r} for {self.name!r} are no text in UTF-8, which messages that are sent "
+                    f"from here are: {theirs}. Send them as text, as base64.b64encode(value) is."
+                ) from theirs
+        return text_of(self._as_json(value))
 
     def _publishable(self, value: Any) -> Any:
         """A value that a topic can take; what it cannot is the fault of the event that it is sent for."""
@@ -86,11 +264,59 @@ class Channel:
 
     def key_of(self, key: Any) -> Any:
         """A key as its type says. Raises :class:`ValidationError`."""
-        return self._keys(key, f"key of {self.name}")
+        path = f"key of {self.name}"
+        if isinstance(key, str):
+            if self.key_type is bytes:
+                return key.encode("utf-8", "surrogatepass")
+            if self.has_json_keys:
+                try:
+                    key = json.loads(key)
+                except (ValueError, RecursionError) as theirs:
+                    raise ValidationError(path, f"{key!r} is no JSON: {theirs}") from theirs
+        return self._keys(key, path)
 
     def value_of(self, value: Any) -> Any:
         """A value as its type says. Raises :class:`ValidationError`."""
-        return self._values(value, f"value of {self.name}")
+        path = f"value of {self.name}"
+        if value is None:
+            return self._values(value, path)
+        if self.is_raw:
+            return self._of_raw(value, path)
+        if self.value_type is bytes:
+            return _bytes_of(value)
+        if self.value_type is None and type(value) is dict and METADATA in value:
+            return unmarked(value)
+        return self._values(value, path)
+
+    def _of_raw(self, value: Any, path: str) -> Any:
+        if self.value_type in (None, bytes):
+            return _bytes_of(value)
+        if self.value_type is str:
+            return value if isinstance(value, str) else _bytes_of(value).decode("utf-8", "surrogatepass")
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError) as theirs:
+                raise ValidationError(path, f"{value!r} is no JSON: {theirs}") from theirs
+        return self._values(value, path)
+
+
+def _bytes_of(value: Any) -> bytes:
+    """The bytes of a message: of text these, and of other JSON its text's."""
+    if isinstance(value, bytes):
+        return value
+    text = value if isinstance(value, str) else text_of(plain(value))
+    if text.startswith(NOT_TEXT):
+        try:
+            return bytes.fromhex(text.removeprefix(NOT_TEXT))
+        except ValueError:
+            # Somebody sent the very mark.
+            return text.encode("utf-8", "surrogatepass")
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _options_of(kind: Any) -> Any:
+    return kind._options if isinstance(kind, type) and issubclass(kind, Record) else None
 
 
 def _is_short(value: Any) -> bool:
@@ -109,16 +335,24 @@ def _reader(kind: Any, how: Reading) -> Callable[[Any, str], Any]:
     return lambda value, path: None if value is None else read(value, path)
 
 
-@final
 class Topic(Channel):
     """A topic by name, with the types of its keys and values."""
 
-    def stream(self) -> Stream:
+    def stream(self, **accepted: Any) -> Stream:
         """The topic's events, for an agent to go through; where none runs, what groups and filters them is noted."""
         return Stream(_Elsewhere(self.name))
 
     def __repr__(self) -> str:
         return f"<Topic: {self.name}>"
+
+
+@final
+class Topics(Topic):
+    """Several topics of one kind: an agent reads all, and messages go to the first."""
+
+    def __init__(self, first: Topic, others: Sequence[Topic]) -> None:
+        super().__init__(first.name, schema=first.schema, conf=first._conf)
+        self.others = tuple(others)
 
 
 @final
@@ -152,6 +386,8 @@ class Agent:
     Made by ``@app.agent(topic)``; bare, its messages come by :meth:`send` and :meth:`cast`.
     """
 
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
+
     def __init__(
         self,
         function: Callable[[Stream], Any],
@@ -161,7 +397,8 @@ class Agent:
         sinks: Iterable[Sink] = (),
         on_error: OnError = "stop",
     ) -> None:
-        if not inspect.iscoroutinefunction(function) and not inspect.isasyncgenfunction(function):
+        whole = function.func if isinstance(function, functools.partial) else function
+        if not inspect.iscoroutinefunction(whole) and not inspect.isasyncgenfunction(whole):
             raise InvalidArgumentError(
                 f"The agent {name!r} is not a coroutine function. Write async def {name}(stream): async for event in "
                 "stream: ..."
@@ -178,20 +415,67 @@ class Agent:
         self.on_error = on_error
         self.__doc__ = function.__doc__
 
-    def send(self, *, key: Any = None, value: Any = None, timestamp: float | None = None) -> Awaitable[None]:
-        """Sends a message to the agent; to be awaited."""
-        return self.channel.send(key=key, value=value, timestamp=timestamp)
+    def send(
+        self,
+        *,
+        key: Any = None,
+        value: Any = None,
+        reply_to: Any = None,
+        correlation_id: str | None = None,
+        **given: Any,
+    ) -> FutureMessage:
+        """Sends a message to the agent; to be awaited. See :meth:`Channel.send`."""
+        refuse_reply_to(reply_to, correlation_id)
+        return self.channel.send(key=key, value=value, **given)
 
-    def cast(self, value: Any = None, *, key: Any = None, timestamp: float | None = None) -> Awaitable[None]:
+    def send_soon(self, *, key: Any = None, value: Any = None, **given: Any) -> FutureMessage:
+        """Sends a message to the agent, from code that cannot await."""
+        return self.channel.send_soon(key=key, value=value, **given)
+
+    def cast(self, value: Any = None, *, key: Any = None, **given: Any) -> FutureMessage:
         """Sends a value to the agent; to be awaited."""
-        return self.channel.send(key=key, value=value, timestamp=timestamp)
+        return self.channel.send(key=key, value=value, **given)
 
-    ask = reply("ask")
-    ask_nowait = reply("ask_nowait")
-    join = reply("join")
-    kvjoin = reply("kvjoin")
-    map = reply("map")
-    kvmap = reply("kvmap")
+    async def ask(
+        self,
+        value: Any = None,
+        *,
+        key: Any = None,
+        timestamp: float | None = None,
+        reply_to: Any = None,
+        correlation_id: str | None = None,
+        **accepted: Any,
+    ) -> Any:
+        """The agent's answer to a value: what it yields for it, first.
+
+        Its body runs at once, over this one event, where it is asked. Raises :class:`InvalidArgumentError` where it
+        yields nothing, and :class:`UnsupportedError` for an answer that is to go elsewhere.
+        """
+        refuse_reply_to(reply_to, correlation_id)
+        return await answer(self, value, key, timestamp)
+
+    async def ask_nowait(self, value: Any = None, *, key: Any = None, **given: Any) -> ReplyPromise:
+        """The same, as what can be awaited once more."""
+        given.pop("force", None)
+        return ReplyPromise(await self.ask(value, key=key, **given))
+
+    def map(self, values: Any, key: Any = None, reply_to: Any = None) -> AsyncIterator[Any]:
+        """The answers to several values, to be gone through with ``async for``; in the order of the values."""
+        refuse_reply_to(reply_to)
+        return answers(self, values, key)
+
+    def kvmap(self, items: Any, reply_to: Any = None) -> AsyncIterator[Any]:
+        """The answers to several keys and values."""
+        refuse_reply_to(reply_to)
+        return keyed_answers(self, items)
+
+    async def join(self, values: Any, key: Any = None, reply_to: Any = None) -> list[Any]:
+        """The answers to several values, as a list."""
+        return [one async for one in self.map(values, key, reply_to)]
+
+    async def kvjoin(self, items: Any, reply_to: Any = None) -> list[Any]:
+        """The answers to several keys and values, as a list."""
+        return [one async for one in self.kvmap(items, reply_to)]
 
     def add_sink(self, sink: Sink) -> None:
         """Sends what the agent yields to another topic, agent or function."""
@@ -220,13 +504,20 @@ class Agent:
 @final
 @dataclass(frozen=True)
 class Timer:
-    """A function that is called every so often by the clock: in each shard partition, or ``once`` for the program."""
+    """A function that is called by the clock: in each shard partition, or ``once`` for the program.
+
+    ``every`` is a length in microseconds, or a crontab.
+    """
 
     function: Callable[[], Any]
-    interval_us: int
+    every: int | Crontab
     name: str
     on_leader: bool = False
     once: bool = False
+
+    def next_us(self, us: int) -> int:
+        """When it is due next after a time, both in microseconds since the epoch."""
+        return self.every.next_us(us) if isinstance(self.every, Crontab) else us + self.every
 
 
 @final
@@ -243,4 +534,7 @@ class DeadLetter:
     headers: dict[str, bytes] = field(default_factory=dict)
 
 
-__all__ = ["Agent", "Channel", "DeadLetter", "OnError", "Sink", "Timer", "Topic", "ValidationError"]
+__all__ = [
+    *("TP", "Agent", "Channel", "DeadLetter", "FutureMessage", "OnError", "RecordMetadata", "Sink", "Timer", "Topic"),
+    *("Topics", "ValidationError"),
+]

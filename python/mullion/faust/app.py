@@ -6,8 +6,11 @@ import asyncio
 import functools
 import inspect
 import json
+import logging
 import os
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, TypeAlias, get_origin
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -17,33 +20,41 @@ from pyspark.sql.types import StructType
 from mullion import _jvm
 from mullion._clock import Clock, system
 from mullion._files import replace_text
-from mullion._programs.app import DEFAULT_BROKER
+from mullion._programs.app import DEFAULT_BROKER, beside
 from mullion._programs.app import App as SharedApp
 from mullion._programs.jobs import Job
 from mullion._programs.names import Named, folder_name
-from mullion._programs.report import Part, shown, where_of
-from mullion._stateful.memory import MemoryStore
-from mullion.errors import IncompatibleStateError, InvalidArgumentError, UnsupportedError
-from mullion.faust import _folds, _parser
+from mullion._programs.report import Part, Report, shown, where_of
+from mullion._programs.runner import Running, Signals
+from mullion.errors import IncompatibleStateError, InvalidArgumentError, UnsupportedError, WrongShardError
+from mullion.faust import _folds, _parser, _signals
 from mullion.faust._agent_loop import grouped_by, steps_of, type_by_groups
-from mullion.faust._context import Context, enter
+from mullion.faust._background import Background, published, recorded
+from mullion.faust._broker_url import broker_named
+from mullion.faust._columns import columns_of
+from mullion.faust._command_line import run_command
+from mullion.faust._context import Sent
+from mullion.faust._discovery import import_all, packages_of
 from mullion.faust._folds import Decided
 from mullion.faust._program import Program
-from mullion.faust._shard import Shard
+from mullion.faust._seconds import Seconds, length_us
+from mullion.faust._settings import Settings
 from mullion.faust._sharding import Sharding, reached, sharding_of
 from mullion.faust._shards import shard_column
-from mullion.faust._tasks import to_its_end
+from mullion.faust._signals import Signal
 from mullion.faust._timer_places import placed
 from mullion.faust._worker import Reads, Worker
 from mullion.faust.agents import Agent, Channel, Topic
 from mullion.faust.models import Record
 from mullion.faust.tables.reader import TableReader
 from mullion.topics import OUTPUTS, Broker, DirBroker, KafkaBroker
-from mullion.topics._broker import UNFIT
+from mullion.topics._broker import NO_COLUMNS, UNFIT
 from mullion.topics._folder.rows import PLACE, DirRows
 from mullion.topics._folder.topic import DirTopic
 from mullion.topics._records import RESERVED, TEXT
-from mullion.topics._schemas import remembered_schema
+from mullion.topics._schemas import remembered_schema, spark_schema
+
+log = logging.getLogger("mullion")
 
 _JOB = "agents"
 _Reached: TypeAlias = Callable[[Agent], "set[str] | None"]
@@ -57,8 +68,9 @@ class App(Program, SharedApp):
     - ``checkpoint``, ``clock``, ``spark``: see :class:`mullion.turbine.App`; what is left out is found.
     - ``compiled``: whether agents that are folds over tables run in the JVM. With ``False`` all run in Python, with the
       same answers; a program may go on with the one where it was with the other.
-    - ``processing_guarantee``, ``store``, ``topic_partitions``, ``version``: Faust's, accepted; what is kept is kept
-      exactly once, in Spark's state.
+    - ``settings``: all of Faust's, by their names, as :attr:`conf` has them. ``value_serializer``, ``key_serializer``,
+      ``autodiscover``, ``origin`` and ``timezone`` decide what they decide there; what is kept is kept exactly once, in
+      Spark's state, whatever ``processing_guarantee`` and ``store`` say. :meth:`explain` names what decides nothing.
 
     All agents run in one query, with all tables in its state: in the JVM where :meth:`explain` says so, or else in
     Python workers. What an agent sends is published when
@@ -72,39 +84,52 @@ class App(Program, SharedApp):
         self,
         id: str,  # noqa: A002
         *,
-        broker: str | Broker = DEFAULT_BROKER,
+        broker: str | Broker | Sequence[str] = DEFAULT_BROKER,
         checkpoint: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
         spark: SparkSession | None = None,
         compiled: bool = True,
-        processing_guarantee: str | None = None,
-        store: str | None = None,
-        topic_partitions: int | None = None,
-        version: int | None = None,
+        **settings: Any,
     ) -> None:
-        Program.__init__(self, id)
-        if processing_guarantee not in (None, "at_least_once", "exactly_once"):
-            raise InvalidArgumentError(
-                f"processing_guarantee={processing_guarantee!r} is neither 'at_least_once' nor 'exactly_once'. Leave "
-                "it out: tables are kept exactly once either way."
-            )
-        SharedApp.__init__(self, id, broker=broker, checkpoint=checkpoint, clock=clock, spark=spark)
+        self._own_checkpoint = checkpoint is not None
+        SharedApp.__init__(self, id, broker=broker_named(broker), checkpoint=checkpoint, clock=clock, spark=spark)
         self.compiled = compiled
+        self._begun_with: dict[str, StructType | None] = {}
+        self._beside: Background | None = None
+        self._is_configured = False
+        Program.__init__(self, id, Settings(id, {**settings, "broker": self.broker.url}, self._set))
+        self._require_no_credentials()
+
+    def _set(self, setting: str, value: Any) -> None:
+        """A setting was changed after the App was made."""
+        if setting == "broker":
+            self.broker = broker_named(value)
+            if not self._own_checkpoint:
+                self.checkpoint = beside(self.broker, self.name)
+        self._require_no_credentials()
+
+    def _require_no_credentials(self) -> None:
+        if isinstance(self.broker, KafkaBroker) and (self.conf.broker_credentials or self.conf.ssl_context):
+            raise UnsupportedError(
+                f"broker_credentials= and ssl_context= of {self.name!r} are not served: the connection to Kafka is "
+                "Spark's, without credentials. Leave them out where the program reaches the brokers without."
+            )
 
     def topic(self, *names: str, **options: Any) -> Topic:
         """A topic by name. See :meth:`Program.topic`."""
-        if len(names) == 1 and isinstance(names[0], str) and names[0]:
-            self.broker.require_topic(names[0])
         return Program.topic(self, *names, **options)
+
+    def _topic(self, name: str, *about: Any) -> Topic:
+        self.broker.require_topic(name)
+        return Program._topic(self, name, *about)
 
     @property
     def dead_letters(self) -> str:
         """The topic of messages that were put aside."""
         return f"{self.name}-dead-letters"
 
-    def Table(self, name: str, **options: Any) -> Any:  # noqa: N802
-        """A :class:`Table`; with ``window=`` a :class:`WindowedTable`. See :meth:`Program.Table`."""
-        made = Program.Table(self, name, **options)
+    def _table(self, kind: type[Any], name: str, about: dict[str, Any], accepted: dict[str, Any]) -> Any:
+        made = Program._table(self, kind, name, about, accepted)
         self.names.register(Named("table", name, _called_at()))
         return made
 
@@ -128,20 +153,88 @@ class App(Program, SharedApp):
         )
 
     def run(self, until: Literal["drained"] | None = None) -> None:
-        """Runs the tasks, then the agents: see :meth:`mullion._programs.app.App.run`."""
-        self._run_tasks()
-        SharedApp.run(self, until)
+        """Runs the agents, and the tasks beside them: see :meth:`mullion._programs.app.App.run`.
+
+        With ``until="drained"`` it ends once tasks have ended or wait for time, and their messages are processed.
+        """
+        self._configured()
+        with Background(self, self._beginning()) as beside:
+            self._beside = beside
+            beside.settle()
+            if until is None:
+                self._serve(beside)
+            else:
+                self._drain(beside, until)
+        if beside.error is not None:
+            raise beside.error
+        for call in self.on_before_shutdown.calls(self):
+            self.call(call)
+
+    def _drain(self, beside: Background, until: Literal["drained"]) -> None:
+        while True:
+            before = beside.published
+            if self._jobs() or not self.tasks:
+                SharedApp.run(self, until)
+            beside.settle()
+            if beside.published == before:
+                return
+
+    def _serve(self, beside: Background) -> None:
+        if not self._jobs() and self.tasks:
+            with Signals() as asked:
+                beside.wait(asked.to_stop)
+            return
+        jobs = self._checked_jobs()
+        # Before signals are handled, for a session that starts handles SIGINT itself.
+        _ = self.spark
+        with Signals() as asked, Running(self, jobs) as running:
+            running.wait(lambda: asked.to_stop() or beside.error is not None)
+
+    def discover(self, *packages: str) -> None:
+        """Imports the modules of packages, which name agents: of those that ``autodiscover`` and ``origin`` say.
+
+        Raises :class:`InvalidArgumentError` for ``autodiscover=True`` without ``origin``.
+        """
+        import_all(packages or packages_of(self.conf))
+
+    def explain(self) -> Report:
+        """Which parts run in the JVM and which in Python, why, and what was taken and decides nothing here."""
+        self._configured()
+        return replace(SharedApp.explain(self), notes=tuple(self.notes()))
+
+    def stream(self, job: Any, topic: Any = None, *given: Any, **more: Any) -> Any:
+        """A topic's events: for an agent to go through, and nobody else; with a job, what an App of any API has."""
+        if topic is not None:
+            return SharedApp.stream(self, job, topic, *given, **more)
+        channel = self.topic(job) if isinstance(job, str) else job
+        if not isinstance(channel, Topic):
+            raise UnsupportedError(f"app.stream({channel!r}) is not served. Write an agent: @app.agent(topic).")
+        return channel.stream()
+
+    def start(self) -> Running:
+        """Starts the query and returns: see :meth:`mullion._programs.app.App.start`."""
+        self._configured()
+        return SharedApp.start(self)
 
     def main(self) -> None:
-        """Runs until it is stopped: for a module that is run itself, as in ``python site.py worker``."""
-        self.run()
+        """Runs what the command line says: for a module that is run itself, as in ``python site.py worker``.
+
+        That is ``worker``, until it is stopped, also where it says nothing, or a command of the program's own.
+        """
+        code = self.command_line(sys.argv[1:])
+        if code:
+            sys.exit(code)
+
+    def command_line(self, arguments: Sequence[str]) -> int:
+        """Runs a command of the program's, or ``worker``, by its arguments; gives the exit code."""
+        return run_command(self, arguments)
 
     def _jobs(self) -> Sequence[Job]:
         if not self.agents and not self.timers:
             return []
         type_by_groups(self.agents.values())
         read = tuple(dict.fromkeys(agent.channel.name for agent in self.agents.values()))
-        return [Job(_JOB, read, (), self._build)]
+        return [Job(_JOB, read, (), self._build, mend=self._mend)]
 
     def _parts(self) -> Sequence[Part]:
         type_by_groups(self.agents.values())
@@ -191,6 +284,7 @@ class App(Program, SharedApp):
         rows: DataFrame | None = None
         tables = functools.cache(reached)
         streams = {name: self._stream_of(self.topics[name]) for name in topics}
+        self._begun_with = {name: self._known_columns(name) for name in topics}
         shardings = {agent.name: _sharding_of(agent, streams[agent.channel.name].schema) for agent in agents}
         sharded = all(one.field is not None for one in shardings.values())
         self._require_begun_so(topics, {name: one.field if sharded else None for name, one in shardings.items()})
@@ -291,33 +385,75 @@ class App(Program, SharedApp):
         """A topic as a stream, by the columns that it has; one that nobody has written to by those of its type."""
         records = _is_record(topic.value_type)
         # Asked here in any case: what a record's types are, a worker need not know by their names.
-        otherwise = _schema_of(topic.value_type)
-        try:
-            return self.stream(_JOB, topic.name, unfit=True, records=records)
-        except InvalidArgumentError:
-            if otherwise is None:
-                raise
-            return self.stream(_JOB, topic.name, otherwise, unfit=True, records=records)
+        otherwise = columns_of(topic.value_type)
+        columns, fresh = topic.schema.columns, NO_COLUMNS
+        if columns is None and otherwise is not None and not topic.is_raw:
+            if isinstance(self.broker, DirBroker):
+                # Said to the topic's producers too, so that their files have them.
+                columns = otherwise if self._is_fresh(topic.name) else None
+            else:
+                fresh = spark_schema(otherwise)
+        about: dict[str, Any] = {"unfit": True, "records": records, "raw": topic.is_raw, "fresh": fresh}
+        return SharedApp.stream(self, _JOB, topic.name, columns, **about)
 
-    def _run_tasks(self) -> None:
-        if not self.tasks:
-            return
-        shard = Shard(MemoryStore(), self.clock)
+    def _is_fresh(self, topic: str) -> bool:
+        """Whether nobody has written to a topic of a folder, or said its columns."""
+        assert isinstance(self.broker, DirBroker)
+        folder = DirTopic(self.broker.path, topic)
+        return not folder.about().schema.fields and not folder.files()
 
-        async def run() -> None:
-            enter(Context(shard, None))
-            for task in self.tasks:
-                await to_its_end(task)
+    def _mend(self, failure: BaseException) -> bool:
+        """Whether the query may go on with columns of topics that came since it was built."""
+        known = {name: self._known_columns(name) for name in self._begun_with}
+        grown = known != self._begun_with
+        return grown and isinstance(failure, WrongShardError) and isinstance(self.broker, DirBroker)
 
-        with asyncio.Runner() as runner:
-            runner.run(run())
-        for sent in shard.sent:
-            key = None if sent.key is None else str(sent.key)
-            self.broker.produce_json(sent.to, [sent.value], [sent.timestamp], [key])
+    # -- beside the query
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether the program ends: for tasks that go on as long as it does."""
+        return self._beside is not None and self._beside.should_stop
+
+    async def sleep(self, length: Seconds) -> None:
+        """Waits for a length of time; ends at once where the program does."""
+        until = asyncio.get_running_loop().time() + length_us(length, "sleep") / 1_000_000
+        while not self.should_stop and (left := until - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(min(left, 1.0))
+
+    def call(self, function: Callable[[], Any]) -> None:
+        """Calls a function of the program here, beside its query, and publishes what it sends."""
+        Background(self, [function]).run()
+
+    def records(self) -> Iterator[tuple[bytes, bytes]]:
+        """The records of all tables, as the last batch has left them."""
+        return recorded(self, self.folder_of(_JOB).absolute() / "query")
+
+    def publish(self, sent: Sequence[Sent]) -> None:
+        """Publishes messages, in order."""
+        published(self, sent)
+
+    def _beginning(self) -> list[Callable[[], Any]]:
+        """What is called when the program begins."""
+        told: dict[str, tuple[Any, ...]] = {"on_partitions_assigned": (set(),)}
+        calls = [call for name in _signals.BEGINNING for call in getattr(self, name).calls(self, *told.get(name, ()))]
+        return [*calls, *(call for table in self.tables.values() for call in table.on_recovered), *self.tasks]
+
+    def _configured(self) -> None:
+        """Finds what is in other modules, and tells of the settings; once."""
+        self.discover()
+        if not self._is_configured:
+            self._is_configured = True
+            for name in _signals.CONFIGURING:
+                for call in getattr(self, name).calls(self, *((self.conf,) if name == "on_configured" else ())):
+                    self.call(call)
+            for note in self.notes():
+                log.info("%s: taken, and not used: %s.", self.name, note)
 
     def __getstate__(self) -> dict[str, Any]:
         # An agent that names the App takes it along to the workers, which have no session, and the clock of the batch.
-        return {**self.__dict__, "_spark": None, "clock": system()}
+        here = {name: value for name, value in self.__dict__.items() if not isinstance(value, Signal)}
+        return {**here, "_spark": None, "clock": system(), "commands": {}, "_beside": None, "queries": {}}
 
 
 def _quoted(name: str) -> str:
@@ -351,7 +487,8 @@ def _shard_column(
         return F.coalesce(F.col("_key"), F.lit(""))
     kinds = {field.name: field.dataType for field in columns}
     known = sharding.field in kinds
-    if not known and not sharding.default:
+    # Of a topic that nobody has written to nothing is known: see the rows that come, in a worker.
+    if not known and not sharding.default and columns != NO_COLUMNS:
         raise InvalidArgumentError(
             f"The events of the agent {agent.name!r} are in {sharding.words}, which its topic "
             f"{agent.channel.name!r} does not have. It has: {', '.join(kinds)}."
@@ -366,20 +503,6 @@ def _shard_column(
 def _is_record(kind: Any) -> bool:
     origin = get_origin(kind) or kind
     return isinstance(origin, type) and issubclass(origin, (Record, dict))
-
-
-_COLUMNS = {str: "string", int: "bigint", float: "double", bool: "boolean"}
-
-
-def _schema_of(kind: Any) -> str | None:
-    """The columns of a topic that nobody has written to, as far as its type says them."""
-    if kind in _COLUMNS:
-        return f"value {_COLUMNS[kind]}"
-    if isinstance(kind, type) and issubclass(kind, Record):
-        fields = kind._types()
-        if fields and all(one in _COLUMNS for one in fields.values()):
-            return ", ".join(f"`{name}` {_COLUMNS[one]}" for name, one in fields.items())
-    return None
 
 
 def _called_at() -> str:

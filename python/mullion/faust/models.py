@@ -30,7 +30,9 @@ from mullion.faust._fields import Reader, Reading, ValidationError, reader_of
 
 __all__ = ["FieldDescriptor", "Record", "ValidationError"]
 
-_METADATA = "__faust"
+METADATA = "__faust"
+"""The field that says of which model a record is."""
+_OWN = ("__init__", "__eq__", "__hash__", "__repr__")
 
 
 class _Required:
@@ -52,9 +54,10 @@ _Model: TypeAlias = "type[Record]"
 class FieldDescriptor:
     """A field as the class shows it: to name it in ``group_by(Withdrawal.country)``, and to ask what it is."""
 
-    def __init__(self, model: _Model, field: str, default: Any) -> None:
+    def __init__(self, model: _Model, field: str, default: Any, parent: FieldDescriptor | None = None) -> None:
         self.model = model
         self.field = field
+        self.parent = parent
         self._default = default
 
     @property
@@ -74,12 +77,27 @@ class FieldDescriptor:
 
     @property
     def ident(self) -> str:
-        """The field with its model, ``Withdrawal.country``."""
-        return f"{self.model.__name__}.{self.field}"
+        """The field with its model, ``Withdrawal.country``; of a record in a record ``Login.data.time``."""
+        return f"{self.model.__name__ if self.parent is None else self.parent.ident}.{self.field}"
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names of the fields that lead to it: more than one of a record in a record."""
+        return (self.field,) if self.parent is None else (*self.parent.path, self.field)
 
     def getattr(self, record: Record) -> Any:
         """The field's value in a record."""
-        return getattr(record, self.field)
+        within = record if self.parent is None else self.parent.getattr(record)
+        return getattr(within, self.field)
+
+    def __getattr__(self, name: str) -> FieldDescriptor:
+        # A field of a record in a record. Names of this class's own come before it.
+        if not name.startswith("_") and "model" in self.__dict__:
+            for kind in (self.type, *typing.get_args(self.type)):
+                fields = getattr(kind, "_fields", {}) if isinstance(kind, type) and issubclass(kind, Record) else {}
+                if name in fields:
+                    return FieldDescriptor(kind, name, fields[name]._default, self)
+        raise AttributeError(f"{self.ident if 'model' in self.__dict__ else 'a field'} has no field {name!r}")
 
     def __get__(self, record: Record | None, owner: _Model) -> Any:
         # Fields are in the record's own dict, which comes first: with a record, this is one that is not there.
@@ -99,6 +117,7 @@ class _Options:
     reading: Reading
     include_metadata: bool = False
     namespace: str | None = None
+    serializer: str | None = None
 
 
 class Record:
@@ -111,7 +130,8 @@ class Record:
     - ``coerce=True`` makes a value one of the field's type where that can be done; ``coercions={type: function}`` says
       how for types of your own.
     - ``isodates=False`` leaves dates as they came; ``date_parser=function`` reads them in another way.
-    - ``include_metadata=True`` writes the model's ``namespace`` along, as Faust does; it is never read.
+    - ``include_metadata=True`` writes the model's ``namespace`` along, as Faust does. A message of a topic that says no
+      type is a record of the model that it names, where there is one.
 
     Raises :class:`ValidationError`, which says the field and the reason, for data that does not fit, and ``TypeError``
     when a record is made in Python without a field that it must have, or with one that it has not.
@@ -135,6 +155,9 @@ class Record:
         date_parser: Callable[[Any], datetime] | None = None,
         decimals: bool | None = None,
         abstract: bool = False,
+        allow_blessed_key: bool | None = None,
+        polymorphic_fields: bool | None = None,
+        lazy_creation: bool = False,
         **unknown: Any,
     ) -> None:
         super().__init_subclass__()
@@ -144,8 +167,11 @@ class Record:
                 "serializer, namespace, include_metadata, isodates, coerce, coercions, validation, date_parser, "
                 "decimals, abstract."
             )
-        if serializer not in (None, "json"):
-            raise InvalidArgumentError(f"serializer={serializer!r} of {cls.__name__} is not served: write 'json'.")
+        if serializer not in (None, "json", "raw"):
+            raise InvalidArgumentError(
+                f"serializer={serializer!r} of {cls.__name__} is not served: write 'json', or read the topic with "
+                "value_serializer='raw' and make in the agent what is to be made of the bytes."
+            )
         above = cls._options.reading
         cls._options = _Options(
             Reading(
@@ -157,10 +183,19 @@ class Record:
             ),
             cls._options.include_metadata if include_metadata is None else include_metadata,
             namespace or (None if abstract else f"{cls.__module__}.{cls.__qualname__}"),
+            serializer or cls._options.serializer,
         )
         cls._fields = types.MappingProxyType(_fields_of(cls))
         for name, field in cls._fields.items():
             setattr(cls, name, field)
+        for name in _OWN:
+            # So that @dataclass, which many write above a record, leaves them as they are.
+            if name not in cls.__dict__:
+                setattr(cls, name, getattr(cls, name))
+        if cls._options.namespace is not None:
+            _models[cls._options.namespace] = cls
+
+    __class_getitem__: ClassVar[Any] = classmethod(types.GenericAlias)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         fields, name = self._fields, type(self).__name__
@@ -261,7 +296,7 @@ class Record:
         name = type(self).__name__
         held = {field: plain(getattr(self, field), f"{name}.{field}") for field in self._fields}
         if self._options.include_metadata:
-            held[_METADATA] = {"ns": self._options.namespace}
+            held[METADATA] = {"ns": self._options.namespace}
         return held
 
     def dumps(self) -> bytes:
@@ -304,6 +339,33 @@ class Record:
     def __repr__(self) -> str:
         held = ", ".join(f"{name}={value!r}" for name, value in self.asdict().items())
         return f"<{type(self).__name__}: {held}>" if held else f"<{type(self).__name__}>"
+
+
+_models: dict[str, type[Record]] = {}
+"""All models by their namespace."""
+
+
+def marked(record: Record) -> dict[str, Any]:
+    """A record as JSON can hold it, with its model's name."""
+    return {**record.to_representation(), METADATA: {"ns": record._options.namespace}}
+
+
+def unmarked(data: dict[str, Any]) -> Any:
+    """What a message that says its model is: a record, where the model is known here."""
+    told = data[METADATA]
+    model = _models.get(str(told.get("ns"))) if isinstance(told, dict) else None
+    return data if model is None else model.from_data(data)
+
+
+def models_in(names: Mapping[str, Any]) -> dict[str, type[Record]]:
+    """The models among what names stand for, by their namespace."""
+    found = [one for one in names.values() if isinstance(one, type) and issubclass(one, Record)]
+    return {str(one._options.namespace): one for one in found if one._options.namespace is not None}
+
+
+def know(models: Mapping[str, type[Record]]) -> None:
+    """Has models found by their namespace, in a process that has not made them."""
+    _models.update(models)
 
 
 def _fields_of(cls: type[Record]) -> dict[str, FieldDescriptor]:

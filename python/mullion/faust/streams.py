@@ -7,12 +7,13 @@ to event belongs in a table. When the events of a batch are through, the body is
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Container
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias, final
+from types import GenericAlias
+from typing import Any, ClassVar, Protocol, TypeAlias, final
 
 from mullion.errors import InvalidArgumentError
-from mullion.faust._context import Event
+from mullion.faust._context import Event, current_event
 from mullion.faust._seconds import Seconds, positive_us
 from mullion.faust._unsupported import join
 from mullion.faust.models import FieldDescriptor
@@ -66,7 +67,31 @@ class GroupBy:
         return repr(self.key) if isinstance(self.key, str) else getattr(self.key, "__qualname__", repr(self.key))
 
 
-Step: TypeAlias = Filter | GroupBy
+@final
+@dataclass(frozen=True)
+class SendOn:
+    """Sends events to other channels, on their way."""
+
+    channels: tuple[Any, ...]
+
+
+@final
+@dataclass(frozen=True)
+class Process:
+    """Makes another value of each."""
+
+    function: Callable[[Any], Any]
+
+
+Step: TypeAlias = Filter | GroupBy | SendOn | Process
+
+
+@final
+class _All(Container[Any]):
+    """Has whatever is asked for."""
+
+    def __contains__(self, partition: object) -> bool:
+        return True
 
 
 class Stream:
@@ -80,6 +105,45 @@ class Stream:
     def __init__(self, source: Source, steps: tuple[Step, ...] = ()) -> None:
         self._source = source
         self._steps = steps
+
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
+
+    @property
+    def current_event(self) -> Event | None:
+        """The event that is processed."""
+        return current_event()
+
+    @property
+    def active_partitions(self) -> Container[Any]:
+        """The partitions that are the worker's own: of any event that it gets it has the partition."""
+        return _All()
+
+    def noack(self) -> Stream:
+        """The same: an event is over when the body asks for the next one, and not before."""
+        return self
+
+    async def ack(self, event: Event) -> bool:
+        """Faust's: an event is over when the body asks for the next one."""
+        return event.ack()
+
+    def through(self, channel: Any) -> Stream:
+        """The events, once each has been sent to a channel with its key; what others send there is not among them."""
+        if not hasattr(channel, "send"):
+            raise InvalidArgumentError(f"through({channel!r}) is not a topic. Write through(app.topic('name')).")
+        return Stream(self._source, (*self._steps, SendOn((channel,))))
+
+    def echo(self, *channels: Any) -> Stream:
+        """The events, once each has been sent to some channels with its key."""
+        for channel in channels:
+            if not hasattr(channel, "send"):
+                raise InvalidArgumentError(f"echo({channel!r}) is not a topic. Write echo(app.topic('name')).")
+        return Stream(self._source, (*self._steps, SendOn(channels)))
+
+    def add_processor(self, processor: Callable[[Any], Any]) -> None:
+        """Has each value made another by a function or coroutine, before the body sees it."""
+        if not callable(processor):
+            raise InvalidArgumentError(f"add_processor({processor!r}) is not a function.")
+        self._steps = (*self._steps, Process(processor))
 
     def filter(self, passes: Callable[[Any], Any]) -> Stream:
         """The events whose value ``passes`` (a function or a coroutine) says yes to."""
@@ -132,17 +196,31 @@ class Stream:
 
         Raises :class:`InvalidArgumentError` when ``max_`` is no number above zero, or ``within`` no length of time.
         """
+        async for taken in self.take_events(max_, within):
+            yield [event.value for event in taken]
+
+    noack_take = take
+
+    async def take_events(self, max_: int, within: Seconds | None = None) -> AsyncIterator[list[Event]]:
+        """The same as :meth:`take`, of events."""
         if not isinstance(max_, int) or isinstance(max_, bool) or max_ < 1:
             raise InvalidArgumentError(f"take({max_!r}) is not a number of events above 0. Write take(100).")
         if within is not None:
             positive_us(within, "within")
         while True:
-            taken = [(await self._next()).value]
+            taken = [await self._next()]
             while len(taken) < max_ and self._source.has_next():
                 found = await self._passing(await self._source.next(self._steps, more=True))
                 if found is not None:
-                    taken.append(found.value)
+                    taken.append(found)
             yield taken
+
+    async def take_with_timestamp(
+        self, max_: int, within: Seconds | None = None, timestamp_field_name: str = "timestamp"
+    ) -> AsyncIterator[list[Any]]:
+        """The same as :meth:`take`, of values that are dicts and have the event's time under a name."""
+        async for taken in self.take_events(max_, within):
+            yield [{**event.value, timestamp_field_name: event.timestamp} for event in taken]
 
     inner_join = join("inner_join")
     left_join = join("left_join")
@@ -167,6 +245,14 @@ class Stream:
         for step in self._steps:
             if isinstance(step, GroupBy):
                 made = replace(made, key=step.of(made.value))
+                continue
+            if isinstance(step, SendOn):
+                for channel in step.channels:
+                    channel.send(key=made.key, value=made.value)
+                continue
+            if isinstance(step, Process):
+                value = step.function(made.value)
+                made = replace(made, value=await value if inspect.isawaitable(value) else value)
                 continue
             passes = step.passes(made.value)
             if not (await passes if inspect.isawaitable(passes) else passes):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import NullType, StructField, StructType
 
 from mullion._clock import Clock
 from mullion.topics._outputs import Make, Tell
@@ -70,9 +70,15 @@ class Broker(Protocol):
         """See :func:`mullion.topics.produce`."""
 
     def produce_json(
-        self, topic: str, values: Sequence[Any], timestamps: Sequence[float], keys: Sequence[str | None]
+        self,
+        topic: str,
+        values: Sequence[Any],
+        timestamps: Sequence[float],
+        keys: Sequence[str | None],
+        *,
+        raw: bool = False,
     ) -> None:
-        """Appends values as JSON has them, whatever their shape."""
+        """Appends values as JSON has them, whatever their shape; ``raw`` ones are texts as they are."""
 
     def read(self, topic: str) -> pa.Table:
         """See :func:`mullion.topics.read`."""
@@ -86,6 +92,8 @@ class Broker(Protocol):
         *,
         unfit: bool = False,
         records: bool = False,
+        raw: bool = False,
+        fresh: StructType | None = None,
     ) -> DataFrame:
         """A topic as a stream: the columns of its values, ``_key`` string, ``_timestamp`` timestamp, ``_columns``.
 
@@ -95,6 +103,9 @@ class Broker(Protocol):
           text, or as the place where it is to be read, in :data:`UNFIT`. Ints in columns of floats are marked then, see
           :func:`whole_mark`.
         - ``records``: with ``unfit``, whether values are records even where ``value`` is their only field.
+        - ``raw``: with ``unfit``, whether values are no JSON, but text as it is, in the column ``value``; in a ``dir:``
+          topic they are what was produced.
+        - ``fresh``: with ``unfit``, the columns of a topic that nobody has written to. Left out, that is an error.
 
         ``_columns`` says which columns there were; see :func:`has_columns`. The schema is fixed when a query starts:
         columns that come later are not seen.
@@ -126,6 +137,9 @@ def has_columns(*names: str) -> Column:
         had = had & F.col("_columns").contains(column_mark(name))
     return had
 
+
+NO_COLUMNS: Final = StructType([StructField("value", NullType())])
+"""The columns of a topic of which nothing is known: each row is one that does not fit them."""
 
 UNFIT = "_unfit"
 """Holds the text of a row that does not fit the schema, whose columns may be null for it; else null."""

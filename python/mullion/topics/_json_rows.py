@@ -34,9 +34,9 @@ class InexactError(Exception):
     """Values of which no column holds each as it is."""
 
 
-def texts(values: Sequence[Any]) -> pa.RecordBatch:
-    """Values as their texts."""
-    made = pa.array([text_of(value) for value in values], pa.string())
+def texts(values: Sequence[Any], *, raw: bool = False) -> pa.RecordBatch:
+    """Values as their texts; ``raw`` ones are texts already, for a broker that takes text."""
+    made = pa.array(values if raw else [text_of(value) for value in values], pa.string())
     return pa.RecordBatch.from_arrays([made], schema=_schema([pa.field(TEXT, pa.string())], _TEXTS))
 
 

@@ -34,7 +34,7 @@ _WHOLE: Final = frozenset({"items", "keys", "values", "expire_windows", "name", 
 """What a table has that is of no key."""
 _BY_KEY: Final = frozenset({"get", "pop", "setdefault", "windows_for_key", "get_window", "set_window"})
 """Methods of tables whose first argument is the key."""
-_OF_APP: Final = frozenset({"topic", "channel", "name", "logger", "log", "clock"})
+_OF_APP: Final = frozenset({"topic", "channel", "name", "logger", "log", "clock", "conf", "rebalancing", "is_leader"})
 _FINDS: Final = frozenset(("globals", "locals", "vars", "eval", "exec", "__import__"))
 
 
@@ -168,7 +168,7 @@ class Body:
             return "" if self._values.key_is_plain else None
         if origin.kind == "value":
             # A dict is no key; what a topic that says no type has is one, where it can be.
-            return "value" if self._values.is_plain or self._values.kind is None else None
+            return "value" if self._values.is_plain or (self._values.kind is None and self._values.is_dict) else None
         return origin.name if origin.kind == "field" else None
 
     def _shown(self, origin: _Origin) -> str:
@@ -400,7 +400,7 @@ class Body:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             base = self._origin(node.func.value, known)
             if base is not None and base.kind == "stream" and not base.name:
-                if node.func.attr in ("filter", "group_by"):
+                if node.func.attr in ("filter", "group_by", "through", "echo", "noack"):
                     return base
                 if node.func.attr in ("events", "items", "enumerate"):
                     return _Origin("stream", node.func.attr)
@@ -418,5 +418,7 @@ class Body:
 
 def field_of(group: GroupBy) -> str | None:
     """The field that a stream is grouped by; ``None`` where a function says it."""
-    key = group.key.field if isinstance(group.key, FieldDescriptor) else group.key
+    key: Any = group.key
+    if isinstance(key, FieldDescriptor):
+        key = key.field if key.parent is None else None
     return key if isinstance(key, str) else None

@@ -13,6 +13,7 @@ from mullion._code.functions import (
 )
 from mullion.errors import InvalidArgumentError
 from mullion.faust._sharding.body import Body, Keyed, field_of
+from mullion.faust._sharding.reach import tables_of
 from mullion.faust._sharding.spoils import leave_alone
 from mullion.faust._sharding.values import Values
 from mullion.faust.agents import Agent
@@ -50,6 +51,8 @@ def sharding_of(agent: Agent, steps: tuple[Step, ...], group: GroupBy | None, co
     Raises :class:`InvalidArgumentError` where its tables are known to have different keys.
     """
     values = Values(agent.channel)
+    if any(one.is_global for one in tables_of(agent)):
+        return Sharding(None, "one shard, for it uses a table that is global")
     if group is not None:
         grouped = field_of(group)
         if grouped is None or not (values.has(grouped, columns) and leave_alone(steps, values)):

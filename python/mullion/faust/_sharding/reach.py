@@ -22,6 +22,13 @@ def reached(agent: Agent) -> set[str] | None:
     return tables_in([agent.function, agent.channel.value_type, *sinks])
 
 
+def tables_of(agent: Agent) -> list[Table]:
+    """The tables that an agent is known to lead to, itself or through its sinks."""
+    sinks = [sink for sink in agent.sinks if not isinstance(sink, (Agent, Channel))]
+    found = _found_in([agent.function, *sinks]).found
+    return [one.table if isinstance(one, WindowedTable) else one for one in found if isinstance(one, TABLES)]
+
+
 def leads_to_table(function: Callable[..., Any]) -> bool:
     """Whether a function is known to lead to a table; one may still be found in a way that is not looked into."""
     return any(isinstance(one, TABLES) for one in _found_in([function]).found)

@@ -21,7 +21,7 @@ from mullion.faust._sharding.reach import TABLES
 from mullion.faust._sharding.values import Values, is_of_record
 from mullion.faust.agents import Agent, Channel
 from mullion.faust.models import Record
-from mullion.faust.streams import Filter, Step
+from mullion.faust.streams import Filter, Process, Step
 
 MISSING: Final = object()
 _OF_DICT: Final = frozenset({"get", "keys", "values", "items", "copy"})
@@ -36,6 +36,8 @@ _HARMLESS: Final[tuple[Any, ...]] = (
 
 def leave_alone(steps: Iterable[Step], values: Values) -> bool:
     """Whether functions that a stream is filtered by leave its values as they are."""
+    if any(isinstance(step, Process) for step in steps):
+        return False
     filters = [step.passes for step in steps if isinstance(step, Filter)]
     return values.is_plain or all(_leaves_alone(one, 0, values) for one in filters)
 

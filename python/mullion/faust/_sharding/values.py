@@ -23,10 +23,12 @@ class Values:
     def __init__(self, channel: Channel) -> None:
         kind = channel.value_type
         self.kind = kind
-        self.key_is_plain = channel.key_type in (None, str)
-        self.is_dict = kind is None or kind is dict or typing.get_origin(kind) is dict
-        self.is_record = isinstance(kind, type) and issubclass(kind, Record)
-        self.is_plain = kind in _KINDS
+        self.key_is_plain = channel.key_type in (None, str) and not channel.has_json_keys
+        # Of a message as it is no part is known.
+        is_json = not channel.is_raw
+        self.is_dict = is_json and (kind is None or kind is dict or typing.get_origin(kind) is dict)
+        self.is_record = is_json and isinstance(kind, type) and issubclass(kind, Record)
+        self.is_plain = is_json and kind in _KINDS
 
     def has(self, name: str, columns: StructType | None) -> bool:
         """Whether a part of the value, once it is read, is in the shard of the topic's column."""

@@ -75,6 +75,7 @@ class TableData:
             if len(held) > _TIMES.size:
                 (self._expired_us,) = _TIME.unpack_from(held, _TIMES.size)
         self._handed: dict[Any, _Handed] = {}
+        self._written: dict[Any, _Handed] = {}
 
     # -- a value by key
 
@@ -92,6 +93,7 @@ class TableData:
         there = self._store.get(record) is not None
         self._store.delete(record)
         self._handed.pop(record, None)
+        self._written.pop(record, None)
         return there
 
     def items(self) -> list[tuple[Any, Any]]:
@@ -244,11 +246,17 @@ class TableData:
         """Where values were given that have changed since and were not written, and their keys; then forgets them."""
         found = [
             (one.where, one.key)
-            for one in self._handed.values()
+            for one in (*self._handed.values(), *self._written.values())
             if codec.encode(one.value, self._of_what(one.key)) != one.saved
         ]
         self._handed.clear()
+        self._written.clear()
         return found
+
+    def take_back(self, key: Any, us: int) -> None:
+        """Forgets what code was given of the ranges of a time, which took nothing."""
+        for one in self.window.ranges(seconds(us)):
+            self._handed.pop(self._of_range(key, one), None)
 
     # -- expiry
 
@@ -349,9 +357,11 @@ class TableData:
     def _put(self, record: bytes, value: Any, key: Any) -> None:
         written = codec.encode(value, self._of_what(key))
         self._store.put(record, written)
+        # What is read after a write is what was written, whatever becomes of the value that code still has.
         self._handed.pop(record, None)
+        self._written.pop(record, None)
         if codec.changeable(value):
-            self._handed[record] = _Handed(value, written, line_of_user(), key)
+            self._written[record] = _Handed(value, written, line_of_user(), key)
 
     def _default(self, record: bytes, key: Any) -> Any:
         known = self._handed.get(record)
@@ -374,6 +384,7 @@ class TableData:
     def _remove(self, key: Any, record: bytes) -> None:
         self._store.delete(record)
         self._handed.pop(record, None)
+        self._written.pop(record, None)
         if self.table.key_index:
             index = self._keys + encode_key(key, self.table.name)
             held = self._store.get(index)

@@ -8,11 +8,13 @@ back, and a :class:`ForgottenChangeWarning` says so where that was forgotten.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from types import GenericAlias
+from typing import Any, ClassVar
 
 from mullion.errors import InvalidArgumentError
 from mullion.faust._context import context, event_for
 from mullion.faust._seconds import Seconds
+from mullion.faust.tables.drawn import drawn
 from mullion.faust.tables.records import MISSING, TableData
 from mullion.faust.tables.windowed import WindowedTable
 from mullion.faust.windows import HoppingWindow, TumblingWindow, WindowT
@@ -58,6 +60,10 @@ class Table:
         self.on_window_close = on_window_close
         self.window: WindowT | None = None
         self.key_index = False
+        self.is_global = False
+        self.on_recovered: list[Callable[[], Any]] = []
+
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
 
     # -- windows
 
@@ -157,6 +163,28 @@ class Table:
         data = self._data("")
         for key, _ in data.items():
             data.delete(key)
+
+    def on_recover(self, function: Callable[[], Any]) -> Callable[[], Any]:
+        """Has a function called when the program begins, and the table is there as it was left."""
+        self.on_recovered.append(function)
+        return function
+
+    def copy(self) -> dict[Any, Any]:
+        """The keys and values of this shard, as a dict of its own."""
+        return dict(self.items())
+
+    def as_ansitable(
+        self,
+        title: str = "{table.name}",
+        *,
+        key: str = "Key",
+        value: str = "Value",
+        sort: bool = False,
+        sortkey: Callable[[Any], Any] = lambda row: row[0],
+        **_: Any,
+    ) -> str:
+        """The keys and values of this shard, drawn as a table for a terminal."""
+        return drawn(self.items(), title.format(table=self), key, value, sortkey if sort else None)
 
     def __repr__(self) -> str:
         return f"<Table: {self.name}>"

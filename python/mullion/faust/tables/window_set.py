@@ -128,12 +128,19 @@ class WindowSet:
         return self._items()[name]
 
     def __setitem__(self, name: Any, value: Any) -> None:
+        if isinstance(name, Event):
+            of = self._of
+            of._assign(of._writes(self.key), self.key, of._event_us(name), per_range.plain(value))
+            return
         if isinstance(name, WindowRange):
             self._of.set_window(self.key, name, value)
             return
         self._items()[name] = value
 
     def __delitem__(self, name: Any) -> None:
+        if isinstance(name, Event):
+            del self._of[self.key, name.timestamp]
+            return
         if isinstance(name, WindowRange):
             self._of._writes(self.key).delete_range(self.key, name)
             return

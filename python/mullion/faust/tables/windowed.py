@@ -22,6 +22,7 @@ from mullion.faust._context import Context, Event, context, current_event, event
 from mullion.faust._seconds import Seconds, length_us, seconds, time_us
 from mullion.faust.models import FieldDescriptor
 from mullion.faust.tables import per_range
+from mullion.faust.tables.drawn import drawn
 from mullion.faust.tables.operations import NAMED
 from mullion.faust.tables.records import MISSING, TableData
 from mullion.faust.tables.window_set import WindowSet
@@ -193,6 +194,23 @@ class WindowedTable:
         """The keys and values at the time that the table is read at, in this shard."""
         return WindowedView(self, lambda key, value: (key, value), "items")
 
+    def on_recover(self, function: Callable[[], Any]) -> Callable[[], Any]:
+        """See :meth:`Table.on_recover`."""
+        return self._table.on_recover(function)
+
+    def as_ansitable(
+        self,
+        title: str = "{table.name}",
+        *,
+        key: str = "Key",
+        value: str = "Value",
+        sort: bool = False,
+        sortkey: Callable[[Any], Any] = lambda row: row[0],
+        **_: Any,
+    ) -> str:
+        """The keys and values at the time that the table is read at, drawn as a table for a terminal."""
+        return drawn(list(self.items()), title.format(table=self), key, value, sortkey if sort else None)
+
     # -- ranges
 
     def get_window(self, key: Any, window_range: tuple[float, float]) -> Any:
@@ -306,6 +324,8 @@ class WindowedTable:
         self._touch(us)
         ranges = data.ranges_at(us)
         if not ranges:
+            if not isinstance(self._window, SlidingWindow):
+                data.take_back(key, us)
             # An event of no range at all is not one that came too late.
             if self._window.ranges(seconds(us)):
                 context("").shard.count_dropped(self._table)
@@ -391,13 +411,13 @@ def _field_name(field: FieldDescriptor | str) -> str:
 
 def _field_us(field: FieldDescriptor | str, event: Event, table: str) -> int:
     """The time in a field of an event."""
-    name = field.field if isinstance(field, FieldDescriptor) else field
-    value = event.value
-    held = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+    held = event.value
+    for name in field.path if isinstance(field, FieldDescriptor) else (field,):
+        held = held.get(name) if isinstance(held, Mapping) else getattr(held, name, None)
     if held is None:
         raise InvalidArgumentError(
-            f"The table {table!r} is relative to the field {_field_name(field)}, which the event {value!r} does not "
-            "have. Give every event a time there, or make the table relative_to_stream()."
+            f"The table {table!r} is relative to the field {_field_name(field)}, which the event {event.value!r} does "
+            "not have. Give every event a time there, or make the table relative_to_stream()."
         )
     if isinstance(held, str):
         try:

@@ -17,7 +17,7 @@ from mullion import _jvm
 from mullion._clock import Clock
 from mullion.errors import InvalidArgumentError
 from mullion.topics import _types
-from mullion.topics._broker import SCALAR, UNFIT, Publisher, SchemaLike, column_mark
+from mullion.topics._broker import NO_COLUMNS, SCALAR, UNFIT, Publisher, SchemaLike, column_mark
 from mullion.topics._folder.json import filed
 from mullion.topics._folder.rows import PLACE
 from mullion.topics._folder.topic import (
@@ -82,7 +82,13 @@ class DirBroker:
             folder.append([write_rows(file, values, names, times, came, folder.about().schema)])
 
     def produce_json(
-        self, topic: str, values: Sequence[Any], timestamps: Sequence[float], keys: Sequence[str | None]
+        self,
+        topic: str,
+        values: Sequence[Any],
+        timestamps: Sequence[float],
+        keys: Sequence[str | None],
+        *,
+        raw: bool = False,
     ) -> None:
         """See :meth:`mullion.topics.Broker.produce_json`."""
         folder = DirTopic(self.path, topic)
@@ -115,6 +121,8 @@ class DirBroker:
         *,
         unfit: bool = False,
         records: bool = False,
+        raw: bool = False,
+        fresh: T.StructType | None = None,
     ) -> DataFrame:
         """See :meth:`mullion.topics.Broker.stream`. A micro-batch is one file: one call of ``produce``.
 
@@ -129,7 +137,7 @@ class DirBroker:
             _require_fit(topic, about.joined(topic, wanted, rows=False), wanted, "schema= says")
             about = folder.announce(wanted)
         elif unfit:
-            wanted = _now(folder, about, remembered_schema(remembered))
+            wanted = _now(folder, about, remembered_schema(remembered), fresh)
             remember(remembered, wanted)
         else:
             wanted = remembered_schema(remembered) or about.schema
@@ -245,15 +253,17 @@ def _columns(about: About, wanted: T.StructType) -> list[Column]:
     return columns
 
 
-def _now(folder: DirTopic, about: About, began: T.StructType | None) -> T.StructType:
+def _now(folder: DirTopic, about: About, began: T.StructType | None, fresh: T.StructType | None = None) -> T.StructType:
     """The columns of a topic now, where a query may go on with other ones than it began with."""
     wanted = T.StructType([field for field in about.schema if field.name != TEXT])
     gone = [field for field in began or () if field.name not in wanted.names and field.name != VALUE]
     if gone:
         _require_fit(folder.name, about, T.StructType(gone), "the query began with")
     if not len(wanted) and not folder.files():
-        raise _no_columns(folder)
-    return wanted if len(wanted) else T.StructType([T.StructField(VALUE, T.NullType())])
+        if fresh is None:
+            raise _no_columns(folder)
+        return fresh
+    return wanted if len(wanted) else NO_COLUMNS
 
 
 def _no_columns(folder: DirTopic) -> InvalidArgumentError:

@@ -22,7 +22,7 @@ from mullion._codec.json import read as read_json
 from mullion._codec.json import text_of
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.topics import _json, _types
-from mullion.topics._broker import NOT_TEXT, UNFIT, Publisher, SchemaLike, column_mark
+from mullion.topics._broker import NO_COLUMNS, NOT_TEXT, UNFIT, Publisher, SchemaLike, column_mark
 from mullion.topics._kafka import client as _kafka_client
 from mullion.topics._kafka.inferred import schema_of_most
 from mullion.topics._records import (
@@ -92,12 +92,18 @@ class KafkaBroker:
         _kafka_client.produce(self.servers, topic, zip(names, _json.written(values), times, strict=True))
 
     def produce_json(
-        self, topic: str, values: Sequence[Any], timestamps: Sequence[float], keys: Sequence[str | None]
+        self,
+        topic: str,
+        values: Sequence[Any],
+        timestamps: Sequence[float],
+        keys: Sequence[str | None],
+        *,
+        raw: bool = False,
     ) -> None:
         """See :meth:`mullion.topics.Broker.produce_json`."""
         self.require_topic(topic)
         times = timestamps_of(timestamps, len(values), None).cast(pa.int64()).to_pylist()
-        texts = [text_of(value).encode() for value in values]
+        texts = [(value if raw else text_of(value)).encode() for value in values]
         _kafka_client.produce(
             self.servers, topic, zip(keys_of(keys, len(values)).to_pylist(), texts, times, strict=True)
         )
@@ -116,6 +122,8 @@ class KafkaBroker:
         *,
         unfit: bool = False,
         records: bool = False,
+        raw: bool = False,
+        fresh: T.StructType | None = None,
     ) -> DataFrame:
         """See :meth:`mullion.topics.Broker.stream`. It begins with the topic's first row that is still there.
 
@@ -124,13 +132,22 @@ class KafkaBroker:
         as its text, in ``_unfit``; and fields that are new in a topic have columns from the next start on.
         """
         _kafka_client.require_name(topic)
-        if schema is not None:
+        if raw:
+            wanted = NO_COLUMNS
+        elif schema is not None:
             wanted = spark_schema(schema)
         else:
             known = remembered_schema(remembered)
-            wanted = self._inferred(topic, unfit) if known is None else self._grown(topic, known) if unfit else known
+            if unfit and known == NO_COLUMNS:
+                # Nothing was known of it then.
+                known = None
+            wanted = (
+                self._inferred(topic, unfit, fresh) if known is None else self._grown(topic, known) if unfit else known
+            )
             remember(remembered, wanted)
         rows = self._source(spark, topic)
+        if raw:
+            return _as_it_is(rows)
         if unfit:
             return _as_sent(spark, topic, rows, wanted, scalar=wanted.names == [VALUE] and not records)
         return _parsed(spark, topic, rows, wanted)
@@ -154,7 +171,7 @@ class KafkaBroker:
 
         return KafkaPublisher(self.servers)
 
-    def _inferred(self, topic: str, unfit: bool) -> T.StructType:
+    def _inferred(self, topic: str, unfit: bool, fresh: T.StructType | None) -> T.StructType:
         records = _kafka_client.read(self.servers, topic, last=LOOKED_AT)
         fit = _fit(records) if unfit else []
         if fit and all(isinstance(value, dict) for value in fit):
@@ -165,7 +182,9 @@ class KafkaBroker:
             schema = _types.schema_of(_table(topic, records).drop_columns([KEY, TIMESTAMP]).schema)
         if not len(schema) and unfit and records:
             # What no column can hold comes as text.
-            return T.StructType([T.StructField(VALUE, T.NullType())])
+            return NO_COLUMNS
+        if not len(schema) and fresh is not None:
+            return fresh
         if not len(schema):
             raise InvalidArgumentError(
                 f"Topic {topic!r} of {self.url} has no rows yet, and so no columns. Say which it will have with "
@@ -288,6 +307,18 @@ def _as_sent(spark: SparkSession, topic: str, records: DataFrame, wanted: T.Stru
     odd = no_json | (shape == "!") | F.col(f"_parsed.{UNFIT}").isNotNull() | F.col(KEY).startswith(NOT_TEXT)
     told = F.when(~F.is_valid_utf8("_text"), F.col("_bytes")).when(odd, F.coalesce("_text", F.lit("null")))
     return rows.select(*_columns_of("_parsed", wanted), told.alias(UNFIT), KEY, TIMESTAMP, COLUMNS)
+
+
+def _as_it_is(records: DataFrame) -> DataFrame:
+    """Kafka's records with the text of their values, whatever it is; what is no text comes as its bytes."""
+    text, key = F.col("value").cast("string"), F.col("key").cast("string")
+    return records.select(
+        F.when(F.is_valid_utf8(text), text).when(text.isNotNull(), _bytes_of("value")).alias(VALUE),
+        F.lit(None).cast("string").alias(UNFIT),
+        F.when(F.is_valid_utf8(key), key).when(key.isNotNull(), _bytes_of("key")).alias(KEY),
+        F.col("timestamp").alias(TIMESTAMP),
+        F.when(text.isNotNull(), F.lit(column_mark(VALUE))).alias(COLUMNS),
+    )
 
 
 def _marks(shape: Column) -> Column:

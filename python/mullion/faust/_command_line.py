@@ -1,0 +1,52 @@
+"""The command line of a program that is run itself: ``python site.py worker -l info``."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mullion.errors import MullionError
+
+if TYPE_CHECKING:
+    from mullion.faust.app import App
+
+FAILED, REFUSED = 1, 2
+_WORKER = ("-l", "--loglevel"), ("-f", "--logfile"), ("-p", "--web-port"), ("-h", "--web-host"), ("-b", "--web-bind")
+_ALONE = "--without-web", "--quiet", "--debug", "--no-color"
+
+
+def run_command(app: App, arguments: Sequence[str]) -> int:
+    """Runs ``worker``, which is meant where nothing is said, or a command of the program; gives the exit code."""
+    name, *rest = arguments or ["worker"]
+    app.discover()
+    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    try:
+        if name == "worker":
+            _worker_options(rest)
+            app.run()
+        elif name in app.commands:
+            app.call(app.commands[name].calling(app, rest))
+        else:
+            print(f"{app.name}: there is no command {name!r}. There are: {_known(app)}.", file=sys.stderr)  # noqa: T201
+            return REFUSED
+    except MullionError as failed:
+        print(f"{app.name}: {failed}", file=sys.stderr)  # noqa: T201
+        return FAILED
+    return 0
+
+
+def _known(app: App) -> str:
+    return ", ".join(["worker", *sorted(app.commands)])
+
+
+def _worker_options(arguments: Sequence[str]) -> None:
+    """Takes the options of Faust's own worker."""
+    parser = argparse.ArgumentParser(prog="worker", add_help=False)
+    for names in _WORKER:
+        parser.add_argument(*names)
+    for name in _ALONE:
+        parser.add_argument(name, action="store_true")
+    parser.parse_args(list(arguments))

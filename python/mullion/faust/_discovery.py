@@ -1,0 +1,38 @@
+"""Finds the agents of a program that are in other modules: ``App(autodiscover=True, origin="site")``."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from mullion.errors import InvalidArgumentError
+from mullion.faust._settings import Settings
+
+_LEFT_OUT: Final = re.compile(r"(^|\.)(__main__|conftest|tests?|test_[^.]*|setup)(\.|$)")
+
+
+def packages_of(conf: Settings) -> list[str]:
+    """The packages that settings name."""
+    told = conf.autodiscover() if callable(conf.autodiscover) else conf.autodiscover
+    if not told:
+        return []
+    if told is not True:
+        return [told] if isinstance(told, str) else list(told)
+    if not conf.origin:
+        raise InvalidArgumentError(
+            f"autodiscover=True of the App {conf.id!r} needs to know where its modules are. Write origin='package', or "
+            "autodiscover=['package.agents']."
+        )
+    return [conf.origin]
+
+
+def import_all(packages: Iterable[str]) -> None:
+    """Imports packages with all that is in them, but tests. An error that a module raises comes as it is."""
+    for name in packages:
+        package = importlib.import_module(name)
+        for found in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{name}."):
+            if not _LEFT_OUT.search(found.name):
+                importlib.import_module(found.name)

@@ -1,0 +1,211 @@
+"""The settings of Faust's ``App``, by name: all are taken, and those that decide nothing here are noted.
+
+::
+
+    faust.App("site", value_serializer="raw", stream_buffer_maxsize=16_368)
+                      decides how values are read
+                                              decides nothing: explain() says so, once
+
+``app.conf`` has each under its name, with Faust's own default, and may be changed until the program runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, tzinfo
+from typing import Any, Final, final
+
+from mullion._checks import did_you_mean
+from mullion.errors import InvalidArgumentError
+
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "autodiscover": False,
+    "datadir": None,
+    "tabledir": "tables",
+    "debug": False,
+    "env_prefix": None,
+    "id_format": "{id}-v{self.version}",
+    "origin": None,
+    "timezone": UTC,
+    "version": 1,
+    "agent_supervisor": None,
+    "cython_optimizations": False,
+    "blocking_timeout": None,
+    "broker": None,
+    "broker_consumer": None,
+    "broker_producer": None,
+    "broker_api_version": "auto",
+    "broker_check_crcs": True,
+    "broker_client_id": "faust",
+    "broker_commit_every": 10_000,
+    "broker_commit_interval": 2.8,
+    "broker_commit_livelock_soft_timeout": 300.0,
+    "broker_credentials": None,
+    "broker_heartbeat_interval": 3.0,
+    "broker_max_poll_interval": 1000.0,
+    "broker_max_poll_records": None,
+    "broker_rebalance_timeout": 60.0,
+    "broker_request_timeout": 90.0,
+    "broker_session_timeout": 60.0,
+    "ssl_context": None,
+    "consumer_api_version": None,
+    "consumer_max_fetch_size": 1_048_576,
+    "consumer_auto_offset_reset": "earliest",
+    "consumer_group_instance_id": None,
+    "consumer_metadata_max_age_ms": 300_000,
+    "consumer_connections_max_idle_ms": 540_000,
+    "key_serializer": "raw",
+    "value_serializer": "json",
+    "logging_config": None,
+    "loghandlers": None,
+    "producer_acks": -1,
+    "producer_api_version": None,
+    "producer_compression_type": None,
+    "producer_linger": None,
+    "producer_linger_ms": 0,
+    "producer_max_batch_size": 16_384,
+    "producer_max_request_size": 1_000_000,
+    "producer_partitioner": None,
+    "producer_request_timeout": 1200.0,
+    "producer_threaded": False,
+    "producer_metadata_max_age_ms": 300_000,
+    "producer_connections_max_idle_ms": 540_000,
+    "recovery_consistency_check": True,
+    "store_check_exists": True,
+    "crash_app_on_aerospike_exception": True,
+    "aerospike_retries_on_exception": 60,
+    "aerospike_sleep_seconds_between_retries_on_exception": 1,
+    "reply_create_topic": False,
+    "reply_expires": 86_400.0,
+    "reply_to": None,
+    "reply_to_prefix": "f-reply-",
+    "processing_guarantee": "at_least_once",
+    "stream_ack_cancelled_tasks": True,
+    "stream_ack_exceptions": True,
+    "stream_buffer_maxsize": 4096,
+    "stream_processing_timeout": 300.0,
+    "stream_publish_on_commit": False,
+    "stream_recovery_delay": 0.0,
+    "stream_wait_empty": True,
+    "store": "memory://",
+    "table_cleanup_interval": 30.0,
+    "table_key_index_size": 1000,
+    "table_standby_replicas": 1,
+    "topic_allow_declare": True,
+    "topic_disable_leader": False,
+    "topic_partitions": 8,
+    "topic_replication_factor": 1,
+    "cache": "memory://",
+    "web": "aiohttp://",
+    "web_bind": None,
+    "web_application_options": None,
+    "web_cors_options": None,
+    "web_enabled": True,
+    "web_stats_enabled": None,
+    "web_graph_enabled": None,
+    "web_router_enabled": True,
+    "web_tables_enabled": True,
+    "web_metrics_enabled": False,
+    "web_host": None,
+    "web_in_thread": False,
+    "web_port": 6066,
+    "web_ssl_context": None,
+    "web_transport": "tcp:",
+    "canonical_url": None,
+    "worker_redirect_stdouts": True,
+    "worker_redirect_stdouts_level": "WARN",
+    "url": None,
+    **dict.fromkeys(
+        (
+            *("Agent", "ConsumerScheduler", "Event", "Schema", "Stream", "Table", "SetTable", "GlobalTable"),
+            *("SetGlobalTable", "TableManager", "Serializers", "Worker", "PartitionAssignor", "LeaderAssignor"),
+            *("Router", "Topic", "HttpClient", "Monitor"),
+            # What the constructor of Faust's App takes beside its settings.
+            *("monitor", "config_source", "loop", "beacon"),
+        )
+    ),
+}
+"""All settings, and Faust's defaults; ``None`` where the default is a class of its own."""
+
+DECIDING: Final = frozenset(
+    (
+        *("autodiscover", "broker", "broker_credentials", "key_serializer", "origin", "processing_guarantee"),
+        *("ssl_context", "timezone", "value_serializer"),
+    )
+)
+"""Those that decide something here."""
+
+READABLE: Final = frozenset(("debug", "store", "topic_partitions", "version"))
+"""Those that programs ask for, or that are kept for them in another way: nothing is to be said of them."""
+
+
+@final
+class Settings:
+    """``app.conf``: each setting under its name.
+
+    Raises :class:`InvalidArgumentError` for a name that Faust's settings have not, or a value that cannot be.
+    """
+
+    def __init__(self, name: str, given: Mapping[str, Any], changed: Callable[[str, Any], None]) -> None:
+        held = self.__dict__
+        held["id"] = held["name"] = name
+        held["_changed"] = changed
+        held["_given"] = {}
+        held.update(DEFAULTS)
+        for setting, value in given.items():
+            self._require(setting, value)
+            held[setting] = value
+            held["_given"][setting] = value
+
+    def __setattr__(self, setting: str, value: Any) -> None:
+        self._require(setting, value)
+        self.__dict__[setting] = value
+        self.__dict__["_given"][setting] = value
+        self.__dict__["_changed"](setting, value)
+
+    @property
+    def without_meaning(self) -> list[str]:
+        """Those that the program sets and that decide nothing here, in order of their names."""
+        given: Mapping[str, Any] = self.__dict__["_given"]
+        return sorted(name for name in given if name not in DECIDING | READABLE)
+
+    def _require(self, setting: str, value: Any) -> None:
+        if setting not in DEFAULTS:
+            raise InvalidArgumentError(
+                f"{setting!r} is no setting of an App.{did_you_mean(setting, list(DEFAULTS))} All settings of "
+                "faust-streaming are taken: app.conf has them."
+            )
+        if setting == "processing_guarantee":
+            guarantee = getattr(value, "value", value)
+            if guarantee not in (None, "at_least_once", "exactly_once"):
+                raise InvalidArgumentError(
+                    f"processing_guarantee={value!r} is neither 'at_least_once' nor 'exactly_once'. Leave it out: "
+                    "tables are kept exactly once either way."
+                )
+        if setting == "timezone" and not isinstance(value, tzinfo):
+            raise InvalidArgumentError(
+                f"timezone={value!r} ({type(value).__name__}) is no timezone. Write zoneinfo.ZoneInfo('Europe/Vienna')."
+            )
+
+    def __getattr__(self, setting: str) -> Any:
+        raise AttributeError(f"{setting!r} is no setting of an App.{did_you_mean(setting, list(DEFAULTS))}")
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.__dict__["_given"].items())
+        return f"<Settings: {self.__dict__['id']}{', ' * bool(given)}{given}>"
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        self.__dict__.update(held)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Credentials and classes of somebody's own stay where the program was started.
+        kept = {name: self.__dict__[name] for name in ("id", "name", *DEFAULTS) if _is_plain(self.__dict__[name])}
+        return {**DEFAULTS, **kept, "_given": {}, "_changed": _unchanged}
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (str, int, float, bool, tzinfo))
+
+
+def _unchanged(setting: str, value: Any) -> None:
+    """In a worker a setting decides nothing any more."""

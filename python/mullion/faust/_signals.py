@@ -1,0 +1,82 @@
+"""Signals: functions of a program that are called at points of its life, such as ``app.on_rebalance_complete``.
+
+::
+
+    on_before_configured, on_configured(app, conf), on_after_configured     before a program is run or explained
+    on_worker_init, on_partitions_assigned, on_rebalance_complete           when it is run, beside its tasks
+    on_before_shutdown                                                      once it has stopped
+    on_partitions_revoked, on_produce_message                               never: nothing here is revoked, or watched
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar, final, overload
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+CONFIGURING: Final = ("on_before_configured", "on_configured", "on_after_configured")
+BEGINNING: Final = ("on_worker_init", "on_partitions_assigned", "on_rebalance_complete")
+ENDING: Final = ("on_before_shutdown",)
+NEVER: Final = ("on_partitions_revoked", "on_produce_message")
+
+
+@final
+class Signal:
+    """A point of a program's life, to which functions are connected."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._handlers: list[Callable[..., Any]] = []
+
+    @overload
+    def connect(self, function: F) -> F: ...
+
+    @overload
+    def connect(self, function: None = None, **given: Any) -> Callable[[F], F]: ...
+
+    def connect(self, function: Any = None, **given: Any) -> Any:
+        """Has a function called, plain or a coroutine's: ``@app.on_rebalance_complete.connect``, with or without ()."""
+        if function is None:
+            return self.connect
+        self._handlers.append(function)
+        return function
+
+    def disconnect(self, function: Callable[..., Any]) -> None:
+        """Has it called no more."""
+        if function in self._handlers:
+            self._handlers.remove(function)
+
+    def calls(self, *given: Any) -> Iterator[Callable[[], Any]]:
+        """What is to be called, each with the App and what the signal tells."""
+        for handler in self._handlers:
+            yield _Call(handler, given, self)
+
+    def __bool__(self) -> bool:
+        """Whether anything is connected."""
+        return bool(self._handlers)
+
+    def __repr__(self) -> str:
+        return f"<Signal: {self.name}>"
+
+
+@final
+class _Call:
+    """A handler with what it is told: those parameters that it has places for."""
+
+    def __init__(self, handler: Callable[..., Any], given: tuple[Any, ...], signal: Signal) -> None:
+        self._handler = handler
+        self._given = given
+        self._signal = signal
+        self.__name__ = getattr(handler, "__name__", repr(handler))
+
+    def __call__(self) -> Any:
+        parameters = inspect.signature(self._handler).parameters.values()
+        named = {one.name for one in parameters}
+        takes_more = any(one.kind is one.VAR_KEYWORD for one in parameters)
+        takes_all = any(one.kind is one.VAR_POSITIONAL for one in parameters)
+        places = sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in parameters)
+        given = self._given if takes_all else self._given[:places]
+        more = {"signal": self._signal} if takes_more or "signal" in named else {}
+        return self._handler(*given, **more)

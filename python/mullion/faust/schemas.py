@@ -1,0 +1,95 @@
+"""``faust.Schema``: of which types a topic's keys and values are, and how they are written."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from pyspark.sql.types import StructType
+
+from mullion.errors import InvalidArgumentError, UnsupportedError
+
+SERIALIZERS: Final = ("json", "raw")
+_OWN: Final = ("loads_key", "loads_value", "dumps_key", "dumps_value")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Of which types a topic's keys and values are, and how they are written: ``"json"`` or ``"raw"``.
+
+    ``columns`` are those of the topic, as Spark has them, where they are said.
+
+    Raises :class:`UnsupportedError` for another serializer.
+    """
+
+    key_type: Any = None
+    value_type: Any = None
+    key_serializer: str | None = None
+    value_serializer: str | None = None
+    allow_empty: bool | None = None
+    columns: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("key_serializer", "value_serializer"):
+            require_serializer(getattr(self, name), name, "a Schema")
+        for name in _OWN:
+            if hasattr(type(self), name):
+                raise UnsupportedError(
+                    f"{type(self).__name__} has a {name} of its own, which is not served. Read the topic with "
+                    "value_serializer='raw', and make in the agent what is to be made of the bytes."
+                )
+
+    def over(self, topic: str, key_type: Any, value_type: Any, key_serializer: Any, value_serializer: Any) -> Schema:
+        """The same with what a topic says of its own."""
+        for name, given in (("key_serializer", key_serializer), ("value_serializer", value_serializer)):
+            require_serializer(given, name, f"the topic {topic!r}")
+        return replace(
+            Schema(**{name: getattr(self, name) for name in (*_NAMES, "columns")}),
+            key_type=key_type or self.key_type,
+            value_type=value_type or self.value_type,
+            key_serializer=key_serializer or self.key_serializer,
+            value_serializer=value_serializer or self.value_serializer,
+        )
+
+    def differences(self, other: Schema) -> Iterator[tuple[str, Any, Any]]:
+        """What two say in different ways: its name, and both."""
+        for name in (*_NAMES, "columns"):
+            there, given = getattr(self, name), getattr(other, name)
+            if there is not None and given is not None and there != given:
+                yield name, there, given
+
+    def joined(self, other: Schema) -> Schema:
+        """What either says."""
+        told = {name: getattr(other, name) for name in (*_NAMES, "columns") if getattr(other, name) is not None}
+        return replace(self, **told)
+
+
+_NAMES: Final = ("key_type", "value_type", "key_serializer", "value_serializer", "allow_empty")
+
+
+def schema_of(given: Any) -> Schema:
+    """The schema that a topic is given: one of Faust's kind, or its columns. Raises :class:`InvalidArgumentError`."""
+    if given is None:
+        return Schema()
+    if isinstance(given, Schema):
+        return given
+    if inspect.isclass(given) and issubclass(given, Schema):
+        return given()
+    if isinstance(given, (str, StructType)) or hasattr(given, "field"):
+        return Schema(columns=given)
+    raise InvalidArgumentError(
+        f"schema={given!r} ({type(given).__name__}) is no schema. Give a faust.Schema, or the columns, as in "
+        "schema='region string, amount double'."
+    )
+
+
+def require_serializer(given: Any, name: str, of: str) -> None:
+    """Refuses a serializer that is not served."""
+    if given is None or given in SERIALIZERS:
+        return
+    raise InvalidArgumentError(
+        f"{name}={given!r} of {of} is not served: write 'json', or 'raw' for text and bytes as they are, and make in "
+        "the agent what is to be made of them."
+    )

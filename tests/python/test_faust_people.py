@@ -1,0 +1,441 @@
+# mypy: disable-error-code="untyped-decorator, import-untyped, attr-defined, arg-type"
+"""Programs as people write them for Faust: each gives the answers that follow by hand, in this process."""
+
+from __future__ import annotations
+
+import random
+import zoneinfo
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import pytz
+from croniter import croniter
+
+import faust_people as people
+import mullion.faust as faust
+from mullion import InvalidArgumentError, UnsupportedError
+from mullion.faust._columns import columns_of
+from mullion.faust._crontab import Crontab
+from mullion.faust._discovery import packages_of
+from mullion.faust._local_run import LocalRun
+from mullion.faust._settings import DEFAULTS
+from mullion.faust.streams import GroupBy
+from mullion.topics import KafkaBroker
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+class Clock:
+    us = 0
+
+    def time_us(self) -> int:
+        return self.us
+
+
+def run_of(part: Callable[[Any], None], **given: Any) -> tuple[faust.App, LocalRun]:
+    app = faust.App("people", broker="dir:/nowhere", **given)
+    part(app)
+    return app, LocalRun(app, Clock())
+
+
+def produced(run: LocalRun, topic: str, *values: Any, key: Any = None) -> None:
+    run.produce(topic, [(key, value, float(at)) for at, value in enumerate(values)])
+
+
+def told(run: LocalRun, topic: str) -> list[Any]:
+    return [message.value for message in run.published.get(topic, [])]
+
+
+def items(app: faust.App, run: LocalRun, table: str) -> dict[Any, Any]:
+    return dict(run.read(app.tables[table].items)[0])
+
+
+def test_settings_pages_and_options_are_taken_and_noted_once(capsys: pytest.CaptureFixture[str]) -> None:
+    app, run = run_of(
+        people.settings, origin="site", broker_max_poll_records=1, stream_buffer_maxsize=16_368, version=2
+    )
+    run.produce("n", [("a", 2, 0.0), ("b", 3, 0.0), ("a", 4, 1.0)])
+    assert items(app, run, "tally") == {"a": 6, "b": 3}
+    run.clock.us = 10_000_000
+    run.tick()
+    assert "| a   | 6     |\n| b   | 3     |" in capsys.readouterr().out
+    notes = "\n".join(app.notes())
+    assert "broker_max_poll_records, stream_buffer_maxsize, table_cleanup_interval" in notes
+    assert "retention= of the topic 'n'" in notes
+    assert "recovery_buffer_size= of the table 'tally'" in notes
+    assert notes.count("app.page('/count/{key}/')") == 1
+    assert "origin" not in notes
+    assert "version" not in notes
+
+
+def test_every_setting_of_faust_streaming_is_taken() -> None:
+    from faust.types.settings import Settings as Theirs
+
+    theirs = {name for name in Theirs.SETTINGS if name != "id"}
+    assert theirs - set(DEFAULTS) == set()
+    given = {name: DEFAULTS[name] for name in theirs - {"broker"}}
+    app = faust.App("all", broker="dir:/nowhere", **given, monitor=None, loop=None)
+    assert (app.conf.topic_partitions, app.conf.id, app.conf.web_port) == (8, "all", 6066)
+    with pytest.raises(
+        InvalidArgumentError, match=r"'topic_partition' is no setting .*Did you mean 'topic_partitions'"
+    ):
+        faust.App("wrong", topic_partition=3)
+    with pytest.raises(AttributeError, match="'topic_partition' is no setting"):
+        _ = app.conf.topic_partition
+    with pytest.raises(InvalidArgumentError, match=r"timezone='UTC' \(str\) is no timezone"):
+        app.conf.timezone = "UTC"
+    app.conf.broker = "kafka://here"
+    assert app.broker == KafkaBroker("here:9092")
+    with pytest.raises(UnsupportedError, match=r"broker_credentials= .* are not served"):
+        app.conf.broker_credentials = "x"
+
+
+@pytest.mark.parametrize(
+    ("url", "servers"),
+    [
+        ("localhost:9092", "localhost:9092"),
+        ("kafka://localhost", "localhost:9092"),
+        ("aiokafka://", "localhost:9092"),
+        ("kafka://a:1;kafka://b:2", "a:1,b:2"),
+        (["kafka://a", "b:2"], "a:9092,b:2"),
+    ],
+)
+def test_brokers_are_named_as_faust_names_them(url: Any, servers: str) -> None:
+    assert faust.App("site", broker=url).broker == KafkaBroker(servers)
+
+
+def test_agents_send_to_agents_that_have_types_of_their_own() -> None:
+    app, run = run_of(people.words)
+    produced(run, "posts", "the fox", "the dog")
+    assert items(app, run, "counts") == {"the": 2, "fox": 1, "dog": 1}
+
+
+def test_sets_keep_what_is_added_and_discarded() -> None:
+    app, run = run_of(people.people)
+    produced(run, "joining", "ann", "bob", "ann", key="here")
+    produced(run, "leaving", "bob", "eve", key="here")
+    assert items(app, run, "people") == {"here": {"ann"}}
+
+
+def test_a_table_of_sets_has_what_sets_have() -> None:
+    app = faust.App("sets", broker="dir:/nowhere")
+    table = app.SetTable("s")
+
+    @app.agent(app.topic("in"))
+    async def change(stream: Any) -> None:
+        async for how, values in stream:
+            found = table["k"]
+            if how == "|":
+                table["k"] |= set(values)
+            else:
+                getattr(found, how)(values)
+            print(sorted(found), len(found), 1 in found, sorted(found | {9}))
+
+    run = LocalRun(app, Clock())
+    ours: set[int] = set()
+    for how, values in [
+        ("update", [1, 2, 3, 4]),
+        ("difference_update", [4]),
+        ("intersection_update", [1, 2, 9]),
+        ("symmetric_difference_update", [2, 5]),
+        ("|", [7]),
+    ]:
+        produced(run, "in", [how, values])
+        ours = ours | set(values) if how == "|" else ours
+        if how != "|":
+            getattr(ours, how)(values)
+        assert items(app, run, "s") == {"k": ours}
+    assert run.read(lambda: table.get("none", 0)) == [0]
+
+
+def test_agents_answer_what_they_are_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    _, run = run_of(people.questions)
+    run.clock.us = 10_000_000
+    run.tick()
+    assert capsys.readouterr().out == "[400.0, 900.0] [1600.0]\n[2500.0] 3600.0\n"
+    produced(run, "squares", 1.0)
+
+
+def test_an_agent_that_has_no_answer_says_so_and_an_answer_that_is_to_go_elsewhere_is_refused() -> None:
+    app = faust.App("asks", broker="dir:/nowhere")
+    kept = app.Table("kept", default=int)
+
+    @app.agent()
+    async def silent(stream: Any) -> None:
+        async for value in stream:
+            kept[value] += 1
+
+    @app.agent(app.topic("in"), on_error="dead_letter")
+    async def ask(stream: Any) -> None:
+        async for value in stream:
+            await silent.ask(value)
+
+    run = LocalRun(app, Clock())
+    produced(run, "in", "a")
+    assert "was asked for an answer to 'a' and yielded none" in run.dead_letters[0].reason
+    # What the one that was asked did belongs to the event that asked, and is undone with it.
+    assert items(app, run, "kept") == {}
+    with pytest.raises(UnsupportedError, match=r"reply_to='x' .*Give the agent a sink"):
+        silent.send(value=1, reply_to="x")
+
+
+def test_channels_need_no_names_and_agents_may_be_bound() -> None:
+    _, run = run_of(people.stages)
+    produced(run, "adding", {"x": 2, "y": 1}, {"x": 0, "y": 7})
+    assert told(run, "told") == ["first: 7"]
+    assert told(run, "people-channel-2") == [{"x": 5, "y": 1}]
+
+
+def test_a_bare_agent_gets_the_records_that_it_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    _, run = run_of(people.untyped)
+    run.clock.us = 1_000_000
+    run.tick()
+    assert capsys.readouterr().out == "5\n"
+
+
+def test_events_may_be_made_others_and_go_through_a_topic() -> None:
+    _, run = run_of(people.scores)
+    produced(run, "clicks", {"page": "/", "at": 3})
+    assert told(run, "scored") == [{"page": "/", "at": 3, "score": 6}] == told(run, "seen")
+    assert run.published["scored"][0].key == "/"
+    with pytest.raises(TypeError, match="lacks the field 'at'"):
+        people.Click("a")  # type: ignore[call-arg]
+    assert repr(people.Click("a", 1)) == "<Click: page='a', at=1, score=0>"
+
+
+def test_raw_values_are_bytes_or_text_as_they_are() -> None:
+    _, run = run_of(people.raw)
+    produced(run, "bytes", '{"a": 1}', {"b": 2})
+    produced(run, "text", "hello", '"quoted"', key='{"k": [1]}')
+    assert told(run, "made") == [
+        '{"got": {"a": 1}}',
+        '{"got": {"b": 2}}',
+        "{'k': [1]}: hello",
+        "{'k': [1]}: \"quoted\"",
+    ]
+    assert run.published["made"][0].key == "k"
+    produced(run, "text", "hello", key="{no json")
+    assert "is no JSON" in run.dead_letters[0].reason
+
+
+def test_lists_of_records_are_made_one_when_their_window_closes() -> None:
+    _, run = run_of(people.means)
+    produced(run, "readings", *({"date": at, "value": at / 2} for at in (1, 2, 9, 12)))
+    assert told(run, "means") == [{"count": 3, "mean": 2.0, "since": 0.0}]
+    # One that is too late for its range is not among those that are kept, nor seen after it was written.
+    produced(run, "readings", {"date": 25, "value": 0.0}, {"date": 3, "value": 100.0}, {"date": 45, "value": 1.0})
+    assert told(run, "means") == [
+        {"count": 3, "mean": 2.0, "since": 0.0},
+        {"count": 1, "mean": 6.0, "since": 10.0},
+        {"count": 1, "mean": 0.0, "since": 20.0},
+    ]
+
+
+def test_what_is_appended_after_a_write_or_too_late_is_not_seen() -> None:
+    app = faust.App("late", broker="dir:/nowhere")
+    plain = app.Table("plain", default=list)
+    late = app.Table("late", default=list).tumbling(10, expires=10)
+
+    @app.agent(app.topic("in"))
+    async def keep(stream: Any) -> None:
+        async for value in stream:
+            held = plain["k"]
+            held.append(value)
+            plain["k"] = held
+            held.append("unseen")
+            print(plain["k"])
+            there = late["k"].value()
+            there.append(value)
+            late["k"] = there
+            there.append("unseen")
+            print(late["k"].value())
+
+    run = LocalRun(app, Clock())
+    with pytest.warns(faust.ForgottenChangeWarning):
+        run.produce("in", [(None, 1, 100.0)])
+    assert items(app, run, "plain") == {"k": [1]}
+    # Of a line it is warned once.
+    run.produce("in", [(None, 2, 5.0)])
+    assert items(app, run, "plain") == {"k": [1, 2]}
+    assert run.read(lambda: late["k", 5.0]) == [[]]
+
+
+def test_what_is_late_is_not_shown_after_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    app = faust.App("late", broker="dir:/nowhere")
+    late = app.Table("late", default=list).tumbling(10, expires=10)
+
+    @app.agent(app.topic("in"))
+    async def keep(stream: Any) -> None:
+        async for value in stream:
+            there = late["k"].value()
+            there.append(value)
+            late["k"] = there
+            print(late["k"].value())
+
+    run = LocalRun(app, Clock())
+    run.produce("in", [(None, 1, 100.0), (None, 2, 5.0), (None, 3, 101.0)])
+    assert capsys.readouterr().out == "[1]\n[]\n[1, 3]\n"
+
+
+def test_a_table_may_be_relative_to_a_field_of_a_record_in_a_record(capsys: pytest.CaptureFixture[str]) -> None:
+    _, run = run_of(people.logins)
+    produced(run, "logins", *({"id": "x", "data": {"time": at, "who": 1}} for at in (1.0, 29.0, 31.0)))
+    assert capsys.readouterr().out == "user:1 1\nuser:1 2\nuser:1 1\n"
+    nested = people.Login.data.time
+    assert (nested.ident, nested.path, nested.type) == ("Login.data.time", ("data", "time"), float)
+    assert GroupBy(nested).of(people.Login("x", people.Place(5.0, 1))) == 5.0
+    with pytest.raises(AttributeError, match=r"Login.data has no field 'nowhere'"):
+        _ = people.Login.data.nowhere
+
+
+def test_tables_with_other_constant_keys_are_in_one_shard() -> None:
+    app, run = run_of(people.sales)
+    produced(run, "sales", {"x": 2, "y": 5}, {"x": 1, "y": 3})
+    assert run.read(lambda: (app.tables["amount"].window, len(list(run.program.tables)))) != []
+    assert "one shard, for its tables are of 'amount_1min'" in str(app.explain())
+
+
+def test_an_agent_may_read_several_topics() -> None:
+    app, run = run_of(people.rides)
+    produced(run, "yellow", {"page": "a", "at": 1}, {"page": "b", "at": 1})
+    produced(run, "green", {"page": "a", "at": 1})
+    assert items(app, run, "rides") == {"a": 2, "b": 1}
+
+
+def test_a_global_table_is_seen_whole_for_its_program_is_in_one_shard(capsys: pytest.CaptureFixture[str]) -> None:
+    app, run = run_of(people.everywhere)
+    produced(run, "naming", {"x": 1, "y": 5})
+    produced(run, "asking", 1, 2)
+    assert capsys.readouterr().out == "1 n5\n2 \n"
+    assert str(app.explain()).count("one shard, for it uses a table that is global") == 2
+
+
+def test_a_crontab_is_called_at_its_times(capsys: pytest.CaptureFixture[str]) -> None:
+    _, run = run_of(people.morning)
+    for hours in (8, 9, 10, 32, 33):
+        run.clock.us = hours * 3_600_000_000
+        run.tick()
+    assert capsys.readouterr().out == "good morning\n" * 2
+
+
+def test_random_crontabs_are_due_when_croniter_says() -> None:
+    rng = random.Random(7)
+
+    def field(low: int, high: int) -> str:
+        kind = rng.random()
+        if kind < 0.35:
+            return "*"
+        if kind < 0.45:
+            return f"*/{rng.randint(2, (high - low) // 2)}"
+        if kind < 0.6:
+            first = rng.randint(low, high - 1)
+            return f"{first}-{rng.randint(first + 1, high)}" + rng.choice(["", f"/{rng.randint(1, 5)}"])
+        return ",".join(str(rng.randint(low, high)) for _ in range(rng.randint(1, 3)))
+
+    for _ in range(500):
+        text = " ".join(field(*limits) for limits in ((0, 59), (0, 23), (1, 28), (1, 12), (0, 6)))
+        after = rng.randint(0, 2_000_000_000)
+        theirs = croniter(text, datetime.fromtimestamp(after, UTC)).get_next(float)
+        assert Crontab.of(text).next_us(after * 1_000_000) == round(theirs * 1_000_000), (text, after)
+
+
+@pytest.mark.parametrize("zone", [zoneinfo.ZoneInfo("America/Los_Angeles"), pytz.timezone("US/Pacific")])
+def test_a_crontab_goes_by_the_clocks_of_its_zone(zone: Any) -> None:
+    def next_at(text: str, month: int, day: int, hour: int) -> datetime:
+        us = Crontab.of(text, zone).next_us(int(datetime(2026, month, day, hour, tzinfo=UTC).timestamp()) * 1_000_000)
+        return datetime.fromtimestamp(us / 1e6, zoneinfo.ZoneInfo("America/Los_Angeles")).replace(tzinfo=None)
+
+    assert next_at("16 20 * * *", 3, 7, 12) == datetime(2026, 3, 7, 20, 16)
+    # Of 8 March there is no half past two.
+    assert next_at("30 2 * * *", 3, 8, 9) == datetime(2026, 3, 9, 2, 30)
+    assert next_at("@daily", 3, 8, 12) == datetime(2026, 3, 9)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("* * * *", "has 4 fields of 5"),
+        ("60 * * * *", "has '60' for its minute, which is from 0 to 59"),
+        ("* * 31 feb *", "names a day that does not exist"),
+        ("*/0 * * * *", "has the step '0'"),
+        ("5-2 * * * *", "has the range '5-2' in its minute, which ends before it begins"),
+    ],
+)
+def test_text_that_is_no_crontab_is_refused(text: str, why: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"Write minute, hour"):
+        faust.App("cron", broker="dir:/nowhere").crontab(text)
+    with pytest.raises(InvalidArgumentError) as refused:
+        Crontab.of(text)
+    assert why in str(refused.value)
+
+
+def test_columns_of_a_topic_that_nobody_has_written_to_follow_from_its_type() -> None:
+    assert columns_of(people.Adding) == "`x` bigint, `y` bigint"
+    assert columns_of(people.Login) == "`id` string"
+    assert columns_of(people.Reading) == "`value` double"
+    assert columns_of(dict) is None
+    assert columns_of(bool) == "value boolean"
+
+
+@pytest.mark.parametrize("name", ["Service", "LiveCheck", "Codec", "web", "SASLCredentials"])
+def test_names_of_faust_that_are_not_here_are_refused_with_what_to_write(name: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"faust.{name} is not served. .*"):
+        getattr(faust, name)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = faust.nonsense
+
+
+def test_a_program_is_found_in_its_modules() -> None:
+    app = faust.App("found", broker="dir:/nowhere", autodiscover=True)
+    with pytest.raises(InvalidArgumentError, match="Write origin='package'"):
+        packages_of(app.conf)
+    app.conf.origin = "faust_people"
+    assert packages_of(app.conf) == ["faust_people"]
+    app.discover()
+
+
+def test_signals_are_told_the_app_and_what_they_tell() -> None:
+    app = faust.App("told", broker="dir:/nowhere")
+    found: list[Any] = []
+
+    @app.on_configured.connect
+    def configure(app: Any, conf: Any, **kwargs: Any) -> None:
+        conf.topic_partitions = 3
+        found.append((app.name, sorted(kwargs)))
+
+    @app.on_partitions_assigned.connect()
+    async def assigned(app: Any, assigned: Any) -> None: ...
+
+    app.on_produce_message.connect(lambda: None)
+    with pytest.raises(UnsupportedError, match=r"app\.on_first_start is not served"):
+        _ = app.on_first_start
+
+    @app.timer(1)
+    def tick() -> None: ...
+
+    app.explain()
+    app.explain()
+    assert found == [("told", ["signal"])]
+    assert app.conf.topic_partitions == 3
+    assert any("app.on_produce_message: it never is" in note for note in app.notes())
+
+
+def test_sends_of_what_cannot_be_sent_are_refused() -> None:
+    app = faust.App("sends", broker="dir:/nowhere")
+    made = app.topic("made", value_serializer="raw")
+
+    @app.agent(app.topic("in"), on_error="dead_letter")
+    async def send(stream: Any) -> None:
+        async for value in stream:
+            if value == 1:
+                await made.send(value=b"\xff")
+            await app.topic("json").send(value=b"{no json", key=b"\xff" if value == 2 else None)
+
+    run = LocalRun(app, Clock())
+    produced(run, "in", 1, 2, 3)
+    reasons = " ".join(letter.reason for letter in run.dead_letters)
+    assert "are no text in UTF-8" in reasons
+    assert "is no text in UTF-8, which keys of topics are" in reasons
+    assert "are no JSON" in reasons

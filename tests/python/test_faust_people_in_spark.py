@@ -1,0 +1,94 @@
+"""Programs as people write them for Faust, run by Spark: begun before anybody has produced, with tasks beside them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+import faust_people as people
+import mullion.faust as faust
+from mullion import topics
+from mullion._clock import ManualClock
+
+for module in (sys.modules[__name__], people):
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def values(app: faust.App, topic: str) -> list[Any]:
+    return list(topics.read(app.broker, topic).to_pylist())
+
+
+def test_a_program_starts_before_its_producers_and_reads_what_they_send_whatever_it_is(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = faust.App("early", broker=f"dir:{tmp_path}/topics", spark=spark, clock=ManualClock())
+    people.people(app)
+    people.means(app)
+    people.raw(app)
+    people.stages(app)
+    seen = app.Table("seen", default=int)
+
+    @app.agent(app.topic("anything"))
+    async def note(stream: Any) -> None:
+        async for value in stream:
+            seen[value["kind"]] += 1
+
+    with app.start() as running:
+        running.settle()
+        topics.produce(app.broker, "joining", ["ann", "bob"], keys=["here", "here"], timestamps=[0.0, 0.0])
+        topics.produce(app.broker, "leaving", ["bob"], keys=["here"], timestamps=[0.0])
+        topics.produce(app.broker, "readings", [{"date": at, "value": at / 2} for at in (1, 2, 30)], [0.0] * 3)
+        topics.produce(app.broker, "readings", [{"date": "1970-01-01T00:01:00+00:00", "value": 1.0}], [0.0])
+        topics.produce(app.broker, "bytes", ['{"a": 1}'], timestamps=[0.0])
+        topics.produce(app.broker, "adding", [{"x": 2, "y": 1}, {"x": 0, "y": 7}], timestamps=[0.0, 0.0])
+        topics.produce(app.broker, "anything", [{"kind": "a"}, {"kind": "b"}, {"kind": "a"}], timestamps=[0.0] * 3)
+        running.settle()
+    assert [json.loads(row.value) for row in app.table("people").read().collect()] == [["ann"]]
+    assert {row.key: row.value for row in app.table("seen").read().collect()} == {'"a"': "2", '"b"': "1"}
+    assert [(one["count"], one["mean"], one["since"]) for one in values(app, "means")] == [
+        (2, 0.75, 0.0),
+        (1, 15.0, 30.0),
+    ]
+    assert [one["value"] for one in values(app, "told")] == ["first: 7"]
+    assert [one["value"] for one in values(app, "made")] == ['{"got": {"a": 1}}']
+
+
+def test_tasks_run_beside_the_query_and_read_tables_as_the_last_batch_left_them(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def made(words: list[str]) -> faust.App:
+        app = faust.App("beside", broker=f"dir:{tmp_path}/topics", spark=spark)
+        people.words(app)
+
+        @app.on_rebalance_complete.connect
+        async def begun(sender: Any, **kwargs: Any) -> None:
+            print("begun", sorted(app.tables["counts"].items()))
+
+        @app.task
+        async def feed(app: Any) -> None:
+            for word in words:
+                await app.send("posts", value=word)
+            while not app.should_stop:
+                await app.sleep(60)
+
+        @app.command()
+        async def tally() -> None:
+            print(sorted(app.tables["counts"].items()), app.tables["counts"]["fox"])
+
+        return app
+
+    made(["the fox", "the dog"]).run(until="drained")
+    app = made(["fox"])
+    app.run(until="drained")
+    assert app.command_line(["tally"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "begun []",
+        "begun [('dog', 1), ('fox', 1), ('the', 2)]",
+        "[('dog', 1), ('fox', 2), ('the', 2)] 2",
+    ]
