@@ -267,6 +267,16 @@ def everywhere(app: Any) -> None:
             print(one, names[one])
 
 
+def stations(app: Any) -> None:
+    """A table whose changes another program reads."""
+    table = app.Table("stations", default=Click, partitions=1, changelog_topic=app.topic("changes", partitions=1))
+
+    @app.agent(app.topic("raw-stations", value_type=Adding))
+    async def transform(stream: Any) -> None:
+        async for one in stream:
+            table[one.x] = Click(page="red" if one.y else "blue", at=one.y)
+
+
 def morning(app: Any) -> None:
     """A crontab, and commands."""
     greetings = app.topic("greetings", value_type=str)

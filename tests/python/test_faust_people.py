@@ -312,6 +312,16 @@ def test_a_global_table_is_seen_whole_for_its_program_is_in_one_shard(capsys: py
     assert str(app.explain()).count("one shard, for it uses a table that is global") == 2
 
 
+def test_a_changelog_topic_is_sent_what_a_table_is_given() -> None:
+    app, run = run_of(people.stations)
+    produced(run, "raw-stations", {"x": 1, "y": 0}, {"x": 1, "y": 2})
+    assert [(one.key, one.value["page"]) for one in run.published["changes"]] == [(1, "blue"), (1, "red")]
+    assert items(app, run, "stations") == {1: people.Click("red", 2)}
+    table = app.Table("windowed", default=int, changelog_topic=app.topic("changes"))
+    with pytest.raises(UnsupportedError, match="changelog_topic= of the windowed table 'windowed' is not served"):
+        table.tumbling(10)
+
+
 def test_a_crontab_is_called_at_its_times(capsys: pytest.CaptureFixture[str]) -> None:
     _, run = run_of(people.morning)
     for hours in (8, 9, 10, 32, 33):

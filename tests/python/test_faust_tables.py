@@ -920,3 +920,21 @@ def test_a_windowed_table_is_a_dict_by_key_and_range(
     if window.expires is not None:
         assert len(shards.store) <= 1, "the clock alone is left"
         assert shards.store.timers == []
+
+
+def test_a_set_of_windows_is_read_set_and_deleted_at_another_event() -> None:
+    table = faust.Table("views", default=int).tumbling(10)
+    shards = Shards(table.table)
+    with shards.at(5.0) as early:
+        table["k"] += 1
+    with shards.at(15.0):
+        table["k"] += 5
+        assert table["k"][early].value() == 1
+        table["k"][early] = 7
+        assert (table["k"][early].current(), table["k"].current()) == (7, 5)
+        assert table["k"].current(early) == table["k"].value(early) == 7
+        assert table["k"].delta(10.0) == 7
+        del table["k"][early]
+        assert table["k"][early].value() == 0
+        with pytest.raises(KeyError):
+            del table["k"][early]

@@ -95,12 +95,14 @@ class Program:
     ) -> Any:
         """A :class:`Table`; with ``window`` a :class:`WindowedTable` that keeps a key index.
 
-        ``partitions``, ``help`` and what Faust's tables take besides is accepted: shards are the program's, not a
-        table's, and there is no changelog.
+        ``changelog_topic`` is sent what a table without a window is given, key by key. ``partitions``, ``help`` and
+        what Faust's tables take besides is accepted: shards are the program's, not a table's.
         """
+        changelog = accepted.pop("changelog_topic", None)
         about = {"default": default, "key_type": key_type, "value_type": value_type, "on_window_close": on_window_close}
         table = self._table(Table, name, about, accepted)
         table.key_index = bool(key_index)
+        table.changelog = changelog
         return table if window is None else WindowedTable(table, window)
 
     def SetTable(  # noqa: N802

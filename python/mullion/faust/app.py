@@ -356,7 +356,8 @@ class App(Program, SharedApp):
         """The topics that agents are known to publish to."""
         sinks = [sink for agent in self.agents.values() for sink in agent.sinks]
         channels = [sink.channel if isinstance(sink, Agent) else sink for sink in sinks]
-        return {channel.name for channel in channels if isinstance(channel, Channel)}
+        changes = [table.changelog for table in self.tables.values()]
+        return {channel.name for channel in (*channels, *changes) if isinstance(channel, Channel)}
 
     def _require_begun_so(self, topics: list[str], shards: dict[str, str | None]) -> None:
         """Refuses what the query did not begin with: other topics, and other shards than those of tables' records."""

@@ -30,7 +30,7 @@ class SetTable(Table):
         return KeptSet(self, key)
 
     def __setitem__(self, key: Any, value: Iterable[Any]) -> None:
-        self._writes(key).put(key, set(value))
+        self._put(self._writes(key), key, set(value))
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The set of a key, or ``default``."""
@@ -125,4 +125,4 @@ class KeptSet(MutableSet[Any]):
         return set() if found is MISSING else set(found)
 
     def _keep(self, members: set[Any]) -> None:
-        self._table._writes(self._key).put(self._key, members)
+        self._table._put(self._table._writes(self._key), self._key, members)

@@ -30,6 +30,7 @@ class Table:
       such a read is a ``KeyError``.
     - ``key_type``: of the keys. Say ``tuple`` where they are pairs whose second part is a number, which a windowed
       table would else take for ``(key, timestamp)``.
+    - ``changelog``: a topic that is sent each value that a key is given, and ``None`` where it is removed.
     - ``on_window_close(key, value)``: called once for each range that goes, with ``key`` as ``(k, (start, end))``.
 
     Raises :class:`InvalidArgumentError` for a name or a default that cannot be right.
@@ -61,6 +62,7 @@ class Table:
         self.window: WindowT | None = None
         self.key_index = False
         self.is_global = False
+        self.changelog: Any = None
         self.on_recovered: list[Callable[[], Any]] = []
 
     __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
@@ -96,10 +98,10 @@ class Table:
         return found
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._writes(key).put(key, value)
+        self._put(self._writes(key), key, value)
 
     def __delitem__(self, key: Any) -> None:
-        if not self._writes(key).delete(key):
+        if not self._delete(self._writes(key), key):
             raise KeyError(key)
 
     def __contains__(self, key: Any) -> bool:
@@ -137,7 +139,7 @@ class Table:
         data = self._writes(key)
         found = data.get(key)
         if found is not MISSING:
-            data.delete(key)
+            self._delete(data, key)
             return found
         if default is MISSING:
             raise KeyError(key)
@@ -148,7 +150,7 @@ class Table:
         data = self._writes(key)
         found = data.get(key)
         if found is MISSING:
-            data.put(key, default)
+            self._put(data, key, default)
             found = default
         return found
 
@@ -162,7 +164,7 @@ class Table:
         event_for(f"{self.name} was cleared")
         data = self._data("")
         for key, _ in data.items():
-            data.delete(key)
+            self._delete(data, key)
 
     def on_recover(self, function: Callable[[], Any]) -> Callable[[], Any]:
         """Has a function called when the program begins, and the table is there as it was left."""
@@ -188,6 +190,17 @@ class Table:
 
     def __repr__(self) -> str:
         return f"<Table: {self.name}>"
+
+    def _put(self, data: TableData, key: Any, value: Any) -> None:
+        data.put(key, value)
+        if self.changelog is not None:
+            self.changelog.send(key=key, value=value)
+
+    def _delete(self, data: TableData, key: Any) -> bool:
+        there = data.delete(key)
+        if there and self.changelog is not None:
+            self.changelog.send(key=key, value=None)
+        return there
 
     def _data(self, doing: str) -> TableData:
         return context(doing).shard.data(self)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, final
 
-from mullion.errors import InvalidArgumentError
+from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.faust._context import Context, Event, context, current_event, event_for
 from mullion.faust._seconds import Seconds, length_us, seconds, time_us
 from mullion.faust.models import FieldDescriptor
@@ -72,6 +72,11 @@ class WindowedTable:
             raise InvalidArgumentError(
                 f"The table {table.name!r} has the window {table.window!r}, and cannot have {window!r} too. Make "
                 "another table for it, under another name."
+            )
+        if table.changelog is not None:
+            raise UnsupportedError(
+                f"changelog_topic= of the windowed table {table.name!r} is not served. Yield what is to be told of it "
+                "to a sink: @app.agent(topic, sink=[changes])."
             )
         table.window = window
         table.key_index = table.key_index or _key_index
