@@ -321,6 +321,12 @@ class Stream:
     def group_by(self, key: Any, **_: Any) -> Stream:
         return Stream(self._run, self._events, (*self._steps, ("group", key)))
 
+    def noack(self) -> Stream:
+        return self
+
+    def echo(self) -> Stream:
+        return self
+
     async def events(self) -> Any:
         while True:
             yield await self._next()

@@ -290,6 +290,8 @@ class Writer:
             stream += self._filter()
         if 0.1 < kind < 0.3 and not self._scalar:
             stream += self._group()
+        if one.random() < 0.1:
+            stream += one.choice([".noack()", ".echo()"])
         kind = one.random()
         if self._simple and kind > 0.3:
             kind = 0.9

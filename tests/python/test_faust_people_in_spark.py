@@ -32,6 +32,7 @@ def test_a_program_starts_before_its_producers_and_reads_what_they_send_whatever
     people.means(app)
     people.raw(app)
     people.stages(app)
+    people.settings(app)
     seen = app.Table("seen", default=int)
 
     @app.agent(app.topic("anything"))
@@ -48,7 +49,11 @@ def test_a_program_starts_before_its_producers_and_reads_what_they_send_whatever
         topics.produce(app.broker, "bytes", ['{"a": 1}'], timestamps=[0.0])
         topics.produce(app.broker, "adding", [{"x": 2, "y": 1}, {"x": 0, "y": 7}], timestamps=[0.0, 0.0])
         topics.produce(app.broker, "anything", [{"kind": "a"}, {"kind": "b"}, {"kind": "a"}], timestamps=[0.0] * 3)
+        topics.produce(app.broker, "n", [2, 3], keys=["a", "a"], timestamps=[0.0, 0.0])
         running.settle()
+        running.advance("10 seconds")
+        running.settle()
+    assert "| a   | 5     |" in capsys.readouterr().out
     assert [json.loads(row.value) for row in app.table("people").read().collect()] == [["ann"]]
     assert {row.key: row.value for row in app.table("seen").read().collect()} == {'"a"': "2", '"b"': "1"}
     assert [(one["count"], one["mean"], one["since"]) for one in values(app, "means")] == [
@@ -57,6 +62,26 @@ def test_a_program_starts_before_its_producers_and_reads_what_they_send_whatever
     ]
     assert [one["value"] for one in values(app, "told")] == ["first: 7"]
     assert [one["value"] for one in values(app, "made")] == ['{"got": {"a": 1}}']
+
+
+def test_a_program_whose_shards_are_by_a_field_that_nobody_knew_goes_on_by_itself_once_it_is_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    app = faust.App("fresh", broker=f"dir:{tmp_path}/topics", spark=spark, clock=ManualClock())
+    seen = app.Table("seen", default=int)
+
+    @app.agent(app.topic("anything"))
+    async def note(stream: Any) -> None:
+        async for value in stream:
+            seen[value["kind"]] += 1
+
+    with app.start() as running:
+        running.settle()
+        for _ in range(2):
+            topics.produce(app.broker, "anything", [{"kind": "a"}, {"kind": "b"}, {"kind": "a"}], timestamps=[0.0] * 3)
+            running.settle()
+    assert {row.key: row.value for row in app.table("seen").read().collect()} == {'"a"': "4", '"b"': "2"}
+    assert "its events are in shards by kind" in str(app.explain())
 
 
 def test_tasks_run_beside_the_query_and_read_tables_as_the_last_batch_left_them(
