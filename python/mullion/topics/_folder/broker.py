@@ -262,6 +262,8 @@ def _now(folder: DirTopic, about: About, began: T.StructType | None, fresh: T.St
     if not len(wanted) and not folder.files():
         if fresh is None:
             raise _no_columns(folder)
+        # Spark looks for files in a folder that is there.
+        folder.folder.mkdir(parents=True, exist_ok=True)
         return fresh
     return wanted if len(wanted) else NO_COLUMNS
 
