@@ -177,6 +177,15 @@ def test_an_agent_that_has_no_answer_says_so_and_an_answer_that_is_to_go_elsewhe
     assert "was asked for an answer to 'a' and yielded none" in run.dead_letters[0].reason
     # What the one that was asked did belongs to the event that asked, and is undone with it.
     assert items(app, run, "kept") == {}
+
+    @app.timer(1)
+    async def tick() -> None:
+        print(len(kept), await silent.ask("a"))
+
+    other = LocalRun(app, Clock())
+    other.clock.us = 1_000_000
+    with pytest.raises(UnsupportedError, match="was asked where the records of one shard are"):
+        other.tick()
     with pytest.raises(UnsupportedError, match=r"reply_to='x' .*Give the agent a sink"):
         silent.send(value=1, reply_to="x")
 

@@ -64,6 +64,12 @@ async def answer(agent: Agent, value: Any, key: Any = None, timestamp: float | N
     """What an agent yields for a value. Raises :class:`InvalidArgumentError` where it yields nothing."""
     found = context(f"The agent {agent.name!r} was asked")
     asking = found.event
+    if asking is None and found.shard.is_one_of_several and found.shard.apart is None:
+        raise UnsupportedError(
+            f"The agent {agent.name!r} was asked where the records of one shard are, and by no event of it: in a timer "
+            "that works on tables, or once a window closes. Send it the value with cast(), and have it yield its "
+            "answer to a sink."
+        )
     if timestamp is None:
         timestamp = seconds(found.shard.clock.time_us()) if asking is None else asking.timestamp
     channel = agent.channel

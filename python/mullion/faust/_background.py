@@ -131,6 +131,8 @@ class _Outbox(list[Sent]):
 class _Beside(Shard):
     """What code beside the query has in the place of a shard: tables that it can read."""
 
+    is_one_of_several = False
+
     def __init__(self, app: App) -> None:
         self.snapshot = Snapshot(app.records)
         super().__init__(self.snapshot, app.clock)

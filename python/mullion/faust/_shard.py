@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 class Shard:
     """The records of all tables for some of the keys, and the clock; one thread at a time is in it."""
 
+    is_one_of_several = True
+    """Whether there may be others, with the records of other keys."""
+
     def __init__(self, store: Store, clock: Clock, tables: Iterable[Table] = ()) -> None:
         self.store = store
         self.clock = clock
