@@ -45,7 +45,7 @@ def test_a_program_starts_before_its_producers_and_reads_what_they_send_whatever
         topics.produce(app.broker, "joining", ["ann", "bob"], keys=["here", "here"], timestamps=[0.0, 0.0])
         topics.produce(app.broker, "leaving", ["bob"], keys=["here"], timestamps=[0.0])
         topics.produce(app.broker, "readings", [{"date": at, "value": at / 2} for at in (1, 2, 30)], [0.0] * 3)
-        topics.produce(app.broker, "readings", [{"date": "1970-01-01T00:01:00+00:00", "value": 1.0}], [0.0])
+        app.broker.produce_json("readings", [{"date": "1970-01-01T00:01:00+00:00", "value": 1.0}], [0.0], [None])
         topics.produce(app.broker, "bytes", ['{"a": 1}'], timestamps=[0.0])
         topics.produce(app.broker, "adding", [{"x": 2, "y": 1}, {"x": 0, "y": 7}], timestamps=[0.0, 0.0])
         topics.produce(app.broker, "anything", [{"kind": "a"}, {"kind": "b"}, {"kind": "a"}], timestamps=[0.0] * 3)
