@@ -189,11 +189,15 @@ def _as_sent(spark: SparkSession, folder: DirTopic, about: About, wanted: T.Stru
     That is for what the query's columns have in another type, or have no columns for: these are fixed when it starts.
     """
     rows = _files(spark, folder, about, wanted)
-    if scalar:
+    # A column that the topic did not have yet may come in any type.
+    known = {column.name for column in about.columns}
+    if scalar and VALUE not in known:
+        more = F.lit(True)
+    elif scalar:
         more = ~F.col(COLUMNS).isin(column_mark(VALUE), column_mark(VALUE) + SCALAR)
     else:
         left = F.col(COLUMNS)
-        for name in wanted.names:
+        for name in known.intersection(wanted.names):
             left = F.replace(left, F.lit(column_mark(name)), F.lit(""))
         more = left != ""
     elsewhere = _jvm.per_text(spark, F.col(_FILE), _is_later(about)) | _jvm.per_text(spark, F.col(COLUMNS), more)
