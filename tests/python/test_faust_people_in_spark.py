@@ -15,6 +15,7 @@ import faust_people as people
 import mullion.faust as faust
 from mullion import topics
 from mullion._clock import ManualClock
+from mullion.topics._kafka import client
 
 for module in (sys.modules[__name__], people):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
@@ -117,3 +118,15 @@ def test_tasks_run_beside_the_query_and_read_tables_as_the_last_batch_left_them(
         "begun [('dog', 1), ('fox', 1), ('the', 2)]",
         "[('dog', 1), ('fox', 2), ('the', 2)] 2",
     ]
+
+
+@pytest.mark.xdist_group("kafka")
+def test_raw_values_of_kafka_are_bytes_and_text_as_they_are(spark: SparkSession, tmp_path: Path, kafka: Any) -> None:
+    broker = topics.KafkaBroker(kafka.servers)
+    app = faust.App("raw", broker=broker, checkpoint=tmp_path / "raw", spark=spark)
+    people.raw(app)
+    broker.produce_json("bytes", ['{"a":  1}', "12"], [1.0, 2.0], [None, None], raw=True)
+    broker.produce_json("text", ["hello", '"quoted"'], [1.0, 2.0], ['"k"', '"k"'], raw=True)
+    app.run(until="drained")
+    made = [record.value for record in client.read(kafka.servers, "made")]
+    assert sorted(made) == [b'k: "quoted"', b"k: hello", b'{"got": 12}', b'{"got": {"a": 1}}']
