@@ -104,7 +104,7 @@ def _in_memory(spark: SparkSession, store: Path, version: int) -> Counter[str]:
     codec = io.LZ4CompressionCodec(spark._jsc.sc().conf())
     (snapshot,) = [file for file in store.iterdir() if re.fullmatch(rf"{version}(_.*)?\.memory", file.name)]
     data = java.DataInputStream(codec.compressedInputStream(java.FileInputStream(str(snapshot))))
-    assert data.readInt() == 3, "the format"
+    assert data.readInt() == 4, "the format"
     for _ in range(data.readInt()):
         family = data.readUTF()
         while (length := data.readInt()) >= 0:
