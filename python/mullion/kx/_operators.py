@@ -104,38 +104,35 @@ class Filter(Function):
     kind: ClassVar[str] = "filter"
 
 
+@dataclass(frozen=True)
+class _Fold(Function):
+    """Folds batches into an accumulator, which ``output`` makes a batch of."""
+
+    stateful: ClassVar[bool] = True
+
+    initial: Any = None
+    output: Callable[..., Any] | None = None
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """All functions that it was given."""
+        return (self.function,) if self.output is None else (self.function, self.output)
+
+
 @final
 @dataclass(frozen=True)
-class Accumulate(Function):
+class Accumulate(_Fold):
     """Folds batches into an accumulator and gives it with each of them."""
 
     kind: ClassVar[str] = "accumulate"
-    stateful: ClassVar[bool] = True
-
-    initial: Any = None
-    output: Callable[..., Any] | None = None
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """All functions that it was given."""
-        return (self.function,) if self.output is None else (self.function, self.output)
 
 
 @final
 @dataclass(frozen=True)
-class Reduce(Function):
+class Reduce(_Fold):
     """Folds the partial batches of a window into an accumulator and gives it when the window is complete."""
 
     kind: ClassVar[str] = "reduce"
-    stateful: ClassVar[bool] = True
-
-    initial: Any = None
-    output: Callable[..., Any] | None = None
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """All functions that it was given."""
-        return (self.function,) if self.output is None else (self.function, self.output)
 
 
 @final
