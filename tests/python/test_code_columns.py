@@ -193,6 +193,16 @@ def test_what_a_column_knows_is_what_python_gives(spark: SparkSession, schema: T
     assert small > plain * 0.9
 
 
+@pytest.mark.parametrize("sign", ["==", "!=", "<", ">="])
+def test_what_is_not_known_is_not_compared_with_what_is_no_number(spark: SparkSession, sign: str) -> None:
+    (compared,) = lambdas([f"x['i'] {sign} x['u']"], f"not a number {sign}")
+    df = spark.createDataFrame([(2**53 + 1, math.nan), (1, math.nan)], T.StructType([SURE["i"], SURE["u"]]))
+    shape = column_of(reader.read(compared).result, {"x": row_of(df.schema)})
+    beyond, within = df.select(known(shape).alias("known"), struct_of(shape).alias("value")).collect()
+    assert not beyond.known
+    assert within.known and within.value is (sign == "!=")
+
+
 def test_a_fold_over_an_accumulator_is_a_column(spark: SparkSession) -> None:
     folded = reader.read(lambda acc, x: (acc[0] + x["n"], acc[1] + 1, x["s"] if x["n"] > acc[2] else None))
     df = spark.sql("SELECT 5L AS sum, 2L AS count, 3L AS last, 7L AS n, 'a' AS s")

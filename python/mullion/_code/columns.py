@@ -608,7 +608,7 @@ def _same(left: Value, right: Value) -> Column:
     one, other, kind = _pair(left, right)
     same = one == other
     if kind == "float":
-        same = F.when(F.isnan(one) | F.isnan(other), F.lit(False)).otherwise(same)
+        same = _numbers(one, other, same)
     if not left.optional and not right.optional:
         return same
     nothing = [value.column.isNull() if value.optional else F.lit(False) for value in (left, right)]
@@ -621,11 +621,13 @@ def _ordered(order: Callable[[Any, Any], Any], left: Value, right: Value) -> Col
     if kind == "none":
         raise Refused("it compares None")
     ordered: Column = order(one, other)
-    if kind != "float":
-        return ordered
-    return F.when(F.isnan(one) | F.isnan(other), F.when(one.isNotNull() & other.isNotNull(), F.lit(False))).otherwise(
-        ordered
-    )
+    return _numbers(one, other, ordered) if kind == "float" else ordered
+
+
+def _numbers(one: Column, other: Column, compared: Column) -> Column:
+    """A comparison of floats: false with one that is not a number, and null where either is not known."""
+    both = F.when(one.isNotNull() & other.isNotNull(), F.lit(False))
+    return F.when(F.isnan(one) | F.isnan(other), both).otherwise(compared)
 
 
 def _and(left: Column, right: Column) -> Column:
