@@ -14,6 +14,7 @@ import pytest
 import bytewax_random as given
 from mullion import InvalidArgumentError
 from mullion.bytewax._windows.contents import Fold
+from mullion.bytewax._windows.specs import WindowSpec
 from mullion.bytewax.operators import windowing as win
 from mullion.errors import WrongCallError
 
@@ -35,11 +36,9 @@ def test_down_late_and_meta_are_those_of_the_released_package() -> None:
         assert not difference, f"MULLION_TEST_SEED={SEED}, round {round_}: {difference}"
 
 
-def spec(
-    windower: win.Windower[Any], clock: win.Clock[Any, Any] | None = None, ordered: bool = False
-) -> win.WindowSpec:
+def spec(windower: win.Windower[Any], clock: win.Clock[Any, Any] | None = None, ordered: bool = False) -> WindowSpec:
     fold = Fold(list, lambda values, value: [*values, value], list.__add__)
-    return win.WindowSpec(clock or win.EventClock(at), windower, fold, ordered)
+    return WindowSpec(clock or win.EventClock(at), windower, fold, ordered)
 
 
 def test_the_watermark_of_a_key_goes_on_with_the_system_s_time() -> None:
@@ -90,7 +89,7 @@ def test_a_fold_without_a_merger_folds_the_values_of_merged_sessions_again_in_or
 
     fold = FoldAgain(str, lambda text, value: f"{text}{value[1]}")
     clock: Any = win.EventClock(lambda value: at(value[0]), timedelta(seconds=100))
-    windows = win.WindowSpec(clock, win.SessionWindower(timedelta(seconds=3)), fold, False).of_key(None, 0)
+    windows = WindowSpec(clock, win.SessionWindower(timedelta(seconds=3)), fold, False).of_key(None, 0)
     for value in [(10, "c"), (4, "a"), (7, "b")]:
         windows.on_batch([value], 0)
     assert windows.on_eof()[0] == (0, (1, "abc"))

@@ -8,7 +8,7 @@
     syntax       what a function says: expressions, and the statements around them
     reader       from the tree to that; a door whose functions say more reads it in a Reader of its own
     evaluate     what an expression is, in Python: the model of the others
-    columns      the same as columns of Spark, null where only Python knows
+    columns      the same as columns of Spark, null where only Python knows: shapes of them, and the arithmetic
     jvm          the same as JSON, for the JVM
 
 One rule holds for all of them: certain, or not at all. What is not known in every detail is ``Unknown`` (of a tree) or

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from mullion.bytewax import operators as op
@@ -81,78 +81,63 @@ def output(
     op.output("kafka_output", op.map("to_sink", up, _to_sink), KafkaSink(brokers, topic, add_config))
 
 
-def _context(message: Any, field: str) -> Any:
+def _coded(message: Any, coders: Mapping[str, Any]) -> Any:
+    """A message with what each coder of ``confluent_kafka`` makes of its field, ``key`` or ``value``."""
     from confluent_kafka.serialization import MessageField, SerializationContext
 
-    return SerializationContext(message.topic, MessageField(field))
+    fields = {
+        name: coder(getattr(message, name), SerializationContext(message.topic, MessageField(name)))
+        for name, coder in coders.items()
+    }
+    return replace(message, **fields)
 
 
-def _trying(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The message as ``decode`` has it, or what kept it from that."""
+def _deserialized(up: Stream[Any], **deserializers: Any) -> KafkaOpOut[Any, Any]:
+    """Messages with other fields, beside what kept them from being decoded."""
 
-    def tried(message: Any) -> Any:
+    def decoded(message: Any) -> Any:
         try:
-            return decode(message)
+            return _coded(message, deserializers)
         except Exception as error:
             return KafkaError(f"{type(error).__name__}: {error}", message)
 
-    return tried
+    found: KafkaOpOut[Any, Any] = _split("split", op.map("map", up, decoded))
+    return found
+
+
+def _serialized(up: Stream[Any], **serializers: Any) -> Stream[Any]:
+    made: Stream[Any] = op.map("map", up, lambda message: _coded(_to_sink(message), serializers))
+    return made
 
 
 @operator
 def deserialize_key(step_id: str, up: Stream[Any], deserializer: Any) -> KafkaOpOut[Any, Any]:
     """Decodes keys, with a deserializer of ``confluent_kafka``."""
-
-    def decoded(message: Any) -> Any:
-        return message._with_key(deserializer(message.key, _context(message, "key")))
-
-    found: KafkaOpOut[Any, Any] = _split("split", op.map("map", up, _trying(decoded)))
-    return found
+    return _deserialized(up, key=deserializer)
 
 
 @operator
 def deserialize_value(step_id: str, up: Stream[Any], deserializer: Any) -> KafkaOpOut[Any, Any]:
     """Decodes values, with a deserializer of ``confluent_kafka``."""
-
-    def decoded(message: Any) -> Any:
-        return message._with_value(deserializer(message.value, _context(message, "value")))
-
-    found: KafkaOpOut[Any, Any] = _split("split", op.map("map", up, _trying(decoded)))
-    return found
+    return _deserialized(up, value=deserializer)
 
 
 @operator
 def deserialize(step_id: str, up: Stream[Any], *, key_deserializer: Any, val_deserializer: Any) -> KafkaOpOut[Any, Any]:
     """Decodes keys and values, with deserializers of ``confluent_kafka``."""
-
-    def decoded(message: Any) -> Any:
-        key = key_deserializer(message.key, _context(message, "key"))
-        return message._with_key_and_value(key, val_deserializer(message.value, _context(message, "value")))
-
-    found: KafkaOpOut[Any, Any] = _split("split", op.map("map", up, _trying(decoded)))
-    return found
+    return _deserialized(up, key=key_deserializer, value=val_deserializer)
 
 
 @operator
 def serialize_key(step_id: str, up: Stream[Any], serializer: Any) -> Stream[KafkaSinkMessage[bytes, Any]]:
     """Encodes keys, with a serializer of ``confluent_kafka``."""
-
-    def encoded(message: Any) -> Any:
-        sent = _to_sink(message)
-        return sent._with_key(serializer(sent.key, _context(sent, "key")))
-
-    return op.map("map", up, encoded)
+    return _serialized(up, key=serializer)
 
 
 @operator
 def serialize_value(step_id: str, up: Stream[Any], serializer: Any) -> Stream[KafkaSinkMessage[Any, bytes]]:
     """Encodes values, with a serializer of ``confluent_kafka``."""
-
-    def encoded(message: Any) -> Any:
-        sent = _to_sink(message)
-        return sent._with_value(serializer(sent.value, _context(sent, "value")))
-
-    return op.map("map", up, encoded)
+    return _serialized(up, value=serializer)
 
 
 @operator
@@ -160,10 +145,4 @@ def serialize(
     step_id: str, up: Stream[Any], *, key_serializer: Any, val_serializer: Any
 ) -> Stream[KafkaSinkMessage[bytes, bytes]]:
     """Encodes keys and values, with serializers of ``confluent_kafka``."""
-
-    def encoded(message: Any) -> Any:
-        sent = _to_sink(message)
-        key = key_serializer(sent.key, _context(sent, "key"))
-        return sent._with_key_and_value(key, val_serializer(sent.value, _context(sent, "value")))
-
-    return op.map("map", up, encoded)
+    return _serialized(up, key=key_serializer, value=val_serializer)

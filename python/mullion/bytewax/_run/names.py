@@ -1,0 +1,76 @@
+"""Classes by their names, as values have them. One that cannot be imported is looked up among those that are known."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyspark import cloudpickle
+
+from mullion.errors import InvalidArgumentError
+
+_known: dict[str, type] = {}
+_names: dict[type, str] = {}
+
+
+def own_classes() -> dict[str, type]:
+    """The classes that values were seen to have, or that were learned, and that nobody can import, by their names."""
+    return {name: kind for name, kind in _known.items() if not importable(kind)}
+
+
+def learn(classes: Mapping[str, type]) -> None:
+    """Classes by whose names values are read, for they cannot be imported.
+
+    A class that came from another process may have forgotten what it was defined in: here it is called as it was there.
+    """
+    for name, kind in classes.items():
+        _known[name] = kind
+        _names[kind] = name
+
+
+def named(classes: Iterable[type]) -> dict[str, type]:
+    """Classes by their names."""
+    return {name_of(kind): kind for kind in classes}
+
+
+def seen(kind: type) -> str:
+    name = name_of(kind)
+    _known[name] = kind
+    return name
+
+
+def _by_value() -> set[str]:
+    found: set[str] = cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
+    return found
+
+
+def importable(kind: type) -> bool:
+    """Whether a class is found under its name by who imports its module."""
+    module: Any = sys.modules.get(kind.__module__)
+    if module is None or kind.__module__ == "__main__" or kind.__module__ in _by_value():
+        return False
+    for part in kind.__qualname__.split("."):
+        module = getattr(module, part, None)
+    return module is kind
+
+
+def name_of(kind: type) -> str:
+    return _names.get(kind) or f"{kind.__module__}:{kind.__qualname__}"
+
+
+def class_of(name: str) -> Any:
+    if name not in _known:
+        module, _, path = name.partition(":")
+        try:
+            found: Any = sys.modules.get(module) or importlib.import_module(module)
+            for part in path.split("."):
+                found = getattr(found, part)
+        except (ImportError, AttributeError) as missing:
+            raise InvalidArgumentError(
+                f"A value is of the class {name!r}, which is not to be found where it is read: {missing}. Define it in "
+                "a module that the workers can import, outside of functions, under the name that it had."
+            ) from missing
+        _known[name] = found
+    return _known[name]

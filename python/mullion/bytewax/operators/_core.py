@@ -1,0 +1,224 @@
+"""What all operators are made of: steps that run, as ``dataflow.Step`` has them, and the checks that they share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, ClassVar, Generic, TypeVar
+
+from mullion.bytewax.dataflow import Dataflow, KeyedStream, Stream, operator
+from mullion.bytewax.inputs import Source
+from mullion.bytewax.outputs import Sink
+from mullion.errors import WrongCallError
+
+X = TypeVar("X")
+Y = TypeVar("Y")
+V = TypeVar("V")
+W = TypeVar("W")
+S = TypeVar("S")
+
+NOTHING: tuple[()] = ()
+
+
+def require_callable(step_id: str, name: str, given: Any) -> None:
+    if not callable(given):
+        raise WrongCallError(
+            f"The step {step_id!r}: {name}={given!r} ({type(given).__name__}) is not a function. "
+            f"Write {name}=lambda item: ..."
+        )
+
+
+def pair_of(step_id: str, item: Any) -> tuple[Any, Any]:
+    try:
+        key, value = item
+    except (TypeError, ValueError):
+        raise WrongCallError(
+            f"The step {step_id!r} takes (key, value) pairs, and got {item!r} ({type(item).__name__}). Put "
+            "key_on(...) before it."
+        ) from None
+    return key, value
+
+
+@dataclass(frozen=True)
+class BranchOut(Generic[X, Y]):
+    """The streams of :func:`branch`."""
+
+    trues: Stream[X]
+    falses: Stream[Y]
+
+
+@operator(_core=True)
+def branch(step_id: str, up: Stream[X], predicate: Callable[[X], bool]) -> BranchOut[X, X]:
+    """Divides a stream in two by what ``predicate`` says, which must be a ``bool``."""
+    require_callable(step_id, "predicate", predicate)
+    trues, falses = up.flow()._add("branch", [up], ["trues", "falses"], predicate)
+    return BranchOut(trues, falses)
+
+
+@operator(_core=True)
+def flat_map_batch(step_id: str, up: Stream[X], mapper: Callable[[list[X]], Iterable[Y]]) -> Stream[Y]:
+    """Gives ``mapper`` the items that came together, and passes on what it returns."""
+    require_callable(step_id, "mapper", mapper)
+    (down,) = up.flow()._add("flat_map_batch", [up], ["down"], mapper)
+    return down
+
+
+@operator(_core=True)
+def input(step_id: str, flow: Dataflow, source: Source[X]) -> Stream[X]:  # noqa: A001
+    """Reads a source."""
+    if not isinstance(source, Source):
+        raise WrongCallError(
+            f"The step {step_id!r}: source={source!r} ({type(source).__name__}) is not a Source. Use "
+            "TestingSource([...]), a source of mullion.bytewax.connectors, or a subclass of FixedPartitionedSource or "
+            "DynamicSource."
+        )
+    (down,) = flow._add("input", [], ["down"], source)
+    return down
+
+
+def _print_debug(step_id: str, item: Any, epoch: int, worker: int) -> None:
+    print(f"{step_id} W{worker} @{epoch}: {item!r}", flush=True)  # noqa: T201
+
+
+@operator(_core=True)
+def inspect_debug(
+    step_id: str, up: Stream[X], inspector: Callable[[str, X, int, int], Any] = _print_debug
+) -> Stream[X]:
+    """Shows items to ``inspector(step_id, item, batch, worker)``, in the program itself, and passes them on."""
+    require_callable(step_id, "inspector", inspector)
+    (down,) = up.flow()._add("inspect", [up], ["down"], partial(inspector, step_id))
+    return down
+
+
+@operator(_core=True)
+def merge(step_id: str, *ups: Stream[Any]) -> Stream[Any]:
+    """Puts streams together; the items of each keep their order."""
+    if not ups:
+        raise WrongCallError(f"The step {step_id!r} merges no streams. Write merge('all', one, other).")
+    (down,) = ups[0].flow()._add("merge", ups, ["down"], None)
+    return down
+
+
+@operator(_core=True)
+def output(step_id: str, up: Stream[X], sink: Sink[X]) -> None:
+    """Writes a stream to a sink."""
+    if not isinstance(sink, Sink):
+        raise WrongCallError(
+            f"The step {step_id!r}: sink={sink!r} ({type(sink).__name__}) is not a Sink. Use TestingSink([]), "
+            "StdOutSink(), a sink of mullion.bytewax.connectors, or a subclass of FixedPartitionedSink or DynamicSink."
+        )
+    up.flow()._add("output", [up], [], sink)
+
+
+@operator(_core=True)
+def redistribute(step_id: str, up: Stream[X]) -> Stream[X]:
+    """Passes items on: Spark distributes them as it is."""
+    (down,) = up.flow()._add("redistribute", [up], ["down"], None)
+    return down
+
+
+class StatefulBatchLogic(ABC, Generic[V, W, S]):
+    """What a key of :func:`stateful_batch` does. Its methods return what is emitted, and whether it is discarded."""
+
+    RETAIN: ClassVar[bool] = False
+    DISCARD: ClassVar[bool] = True
+
+    @abstractmethod
+    def on_batch(self, values: list[V]) -> tuple[Iterable[W], bool]:
+        """Called with the values that came together."""
+
+    def on_notify(self) -> tuple[Iterable[W], bool]:
+        """Called when the time of :meth:`notify_at` has come."""
+        return NOTHING, self.RETAIN
+
+    def on_eof(self) -> tuple[Iterable[W], bool]:
+        """Called when no more values will come."""
+        return NOTHING, self.RETAIN
+
+    def notify_at(self) -> datetime | None:
+        """The system time, in UTC, at which :meth:`on_notify` is to be called."""
+        return None
+
+    @abstractmethod
+    def snapshot(self) -> S:
+        """The state, which the builder is given again."""
+
+
+class StatefulLogic(ABC, Generic[V, W, S]):
+    """What a key of :func:`stateful` does: the same, value by value."""
+
+    RETAIN: ClassVar[bool] = False
+    DISCARD: ClassVar[bool] = True
+
+    @abstractmethod
+    def on_item(self, value: V) -> tuple[Iterable[W], bool]:
+        """Called with each value."""
+
+    def on_notify(self) -> tuple[Iterable[W], bool]:
+        """Called when the time of :meth:`notify_at` has come."""
+        return NOTHING, self.RETAIN
+
+    def on_eof(self) -> tuple[Iterable[W], bool]:
+        """Called when no more values will come."""
+        return NOTHING, self.RETAIN
+
+    def notify_at(self) -> datetime | None:
+        """The system time, in UTC, at which :meth:`on_notify` is to be called."""
+        return None
+
+    @abstractmethod
+    def snapshot(self) -> S:
+        """The state, which the builder is given again."""
+
+
+@operator(_core=True)
+def stateful_batch(
+    step_id: str, up: KeyedStream[V], builder: Callable[[Any], StatefulBatchLogic[V, W, S]]
+) -> KeyedStream[W]:
+    """Runs a logic of its own for each key; ``builder`` is given the state that was kept, or ``None``."""
+    require_callable(step_id, "builder", builder)
+    (down,) = up.flow()._add("stateful", [up], ["down"], builder)
+    return down
+
+
+class _ByItem(StatefulBatchLogic[V, W, S]):
+    def __init__(self, logic: StatefulLogic[V, W, S] | None, builder: Callable[[Any], StatefulLogic[V, W, S]]) -> None:
+        self._logic = logic
+        self._builder = builder
+
+    def _of(self) -> StatefulLogic[V, W, S]:
+        assert self._logic is not None
+        return self._logic
+
+    def on_batch(self, values: list[V]) -> tuple[Iterable[W], bool]:
+        emitted: list[W] = []
+        for value in values:
+            if self._logic is None:
+                self._logic = self._builder(None)
+            more, discarded = self._logic.on_item(value)
+            emitted.extend(more)
+            if discarded:
+                self._logic = None
+        return emitted, self._logic is None
+
+    def on_notify(self) -> tuple[Iterable[W], bool]:
+        return self._of().on_notify()
+
+    def on_eof(self) -> tuple[Iterable[W], bool]:
+        return self._of().on_eof()
+
+    def notify_at(self) -> datetime | None:
+        return self._of().notify_at()
+
+    def snapshot(self) -> S:
+        return self._of().snapshot()
+
+
+@operator
+def stateful(step_id: str, up: KeyedStream[V], builder: Callable[[Any], StatefulLogic[V, W, S]]) -> KeyedStream[W]:
+    """Runs a logic of its own for each key, value by value."""
+    require_callable(step_id, "builder", builder)
+    return stateful_batch("stateful_batch", up, lambda state: _ByItem(builder(state), builder))

@@ -1,0 +1,268 @@
+"""The operators that keep a state for each key, but for windows."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from mullion.bytewax._windows.specs import identity, system_utc
+from mullion.bytewax.dataflow import KeyedStream, Stream, f_repr, operator
+from mullion.bytewax.operators._core import (
+    NOTHING,
+    StatefulLogic,
+    flat_map_batch,
+    merge,
+    pair_of,
+    require_callable,
+    stateful,
+)
+from mullion.bytewax.operators._stateless import map as map_items
+from mullion.bytewax.operators._stateless import map_value
+from mullion.errors import InvalidArgumentError, WrongCallError
+
+X = TypeVar("X")
+V = TypeVar("V")
+W = TypeVar("W")
+S = TypeVar("S")
+
+JoinInsertMode: TypeAlias = Literal["first", "last", "product"]
+"""What a join keeps of the values of a side: the first, the last, or all."""
+JoinEmitMode: TypeAlias = Literal["complete", "final", "running"]
+"""When a join emits: once all sides have a value, at the end, or with each value."""
+
+
+class _Collect(StatefulLogic[V, list[V], Any]):
+    def __init__(self, timeout: timedelta, max_size: int, state: Any) -> None:
+        self._timeout = timeout
+        self._max_size = max_size
+        self._held: list[V] = state[0] if state else []
+        self._until: datetime | None = state[1] if state else None
+
+    def on_item(self, value: V) -> tuple[Iterable[list[V]], bool]:
+        self._until = system_utc() + self._timeout
+        self._held.append(value)
+        if len(self._held) >= self._max_size:
+            return (self._held,), self.DISCARD
+        return NOTHING, self.RETAIN
+
+    def on_notify(self) -> tuple[Iterable[list[V]], bool]:
+        return (self._held,), self.DISCARD
+
+    def on_eof(self) -> tuple[Iterable[list[V]], bool]:
+        return (self._held,), self.DISCARD
+
+    def notify_at(self) -> datetime | None:
+        return self._until
+
+    def snapshot(self) -> Any:
+        return self._held, self._until
+
+
+@operator
+def collect(step_id: str, up: KeyedStream[V], timeout: timedelta, max_size: int) -> KeyedStream[list[V]]:
+    """Collects values into lists of ``max_size``, or of what there is when none came for ``timeout``."""
+    if not isinstance(timeout, timedelta):
+        raise InvalidArgumentError(
+            f"The step {step_id!r}: timeout={timeout!r} is not a timedelta. Write timeout=timedelta(seconds=10)."
+        )
+    if isinstance(max_size, bool) or not isinstance(max_size, int) or max_size < 1:
+        raise InvalidArgumentError(
+            f"The step {step_id!r}: max_size={max_size!r} is not the size of a list, a whole number from 1 on."
+        )
+    return stateful("stateful", up, partial(_Collect, timeout, max_size))
+
+
+@operator
+def count_final(step_id: str, up: Stream[X], key: Callable[[X], str]) -> KeyedStream[int]:
+    """Counts items by key; emits at the end of the input."""
+    require_callable(step_id, "key", key)
+    down = map_items("init_count", up, lambda x: (key(x), 1))
+    return reduce_final("sum", down, lambda total, n: total + n)
+
+
+class _FoldFinal(StatefulLogic[V, S, Any]):
+    def __init__(self, builder: Callable[[], S], folder: Callable[[S, V], S], state: Any) -> None:
+        self._folder = folder
+        self._state = builder() if state is None else state[0]
+
+    def on_item(self, value: V) -> tuple[Iterable[S], bool]:
+        self._state = self._folder(self._state, value)
+        return NOTHING, self.RETAIN
+
+    def on_eof(self) -> tuple[Iterable[S], bool]:
+        return (self._state,), self.DISCARD
+
+    def snapshot(self) -> Any:
+        return (self._state,)
+
+
+@operator
+def fold_final(
+    step_id: str, up: KeyedStream[V], builder: Callable[[], S], folder: Callable[[S, V], S]
+) -> KeyedStream[S]:
+    """Folds the values of a key; emits at the end of the input."""
+    require_callable(step_id, "builder", builder)
+    require_callable(step_id, "folder", folder)
+    return stateful("stateful", up, partial(_FoldFinal, builder, folder))
+
+
+class _Join(StatefulLogic[tuple[int, Any], tuple[Any, ...], Any]):
+    def __init__(self, sides: int, insert: JoinInsertMode, emit: JoinEmitMode, state: Any) -> None:
+        self._insert = insert
+        self._emit = emit
+        self._sides: list[list[Any]] = [[] for _ in range(sides)] if state is None else state
+
+    def _rows(self) -> list[tuple[Any, ...]]:
+        return list(itertools.product(*(side or [None] for side in self._sides)))
+
+    def on_item(self, value: tuple[int, Any]) -> tuple[Iterable[tuple[Any, ...]], bool]:
+        side, one = value
+        if self._insert == "product":
+            self._sides[side].append(one)
+        elif self._insert == "last" or not self._sides[side]:
+            self._sides[side] = [one]
+        if self._emit == "complete" and all(self._sides):
+            return self._rows(), self.DISCARD
+        return (self._rows() if self._emit == "running" else NOTHING), self.RETAIN
+
+    def on_eof(self) -> tuple[Iterable[tuple[Any, ...]], bool]:
+        if self._emit == "final":
+            return self._rows(), self.DISCARD
+        return NOTHING, self.RETAIN
+
+    def snapshot(self) -> Any:
+        return self._sides
+
+
+def require_join_modes(step_id: str, sides: tuple[Any, ...], insert_mode: Any, emit_mode: Any) -> None:
+    """Refuses what is no mode of a join, and a join of nothing."""
+    if not sides:
+        raise WrongCallError(f"The step {step_id!r} joins no streams. Give it two or more.")
+    for name, mode, modes in (
+        ("insert_mode", insert_mode, ("first", "last", "product")),
+        ("emit_mode", emit_mode, ("complete", "final", "running")),
+    ):
+        if mode not in modes:
+            known = " or ".join(f"{name}={one!r}" for one in modes)
+            raise InvalidArgumentError(f"The step {step_id!r}: unknown join mode {name}={mode!r}. Write {known}.")
+
+
+@operator
+def join_label_merge(step_id: str, *ups: KeyedStream[Any]) -> KeyedStream[tuple[int, Any]]:
+    """Merges the sides of a join, each value with the number of its side."""
+    sides = [
+        map_value(f"label_{number}", up, partial(lambda side, value: (side, value), number))
+        for number, up in enumerate(ups)
+    ]
+    return merge("merge", *sides)
+
+
+@operator
+def join(
+    step_id: str,
+    *sides: KeyedStream[Any],
+    insert_mode: JoinInsertMode = "last",
+    emit_mode: JoinEmitMode = "complete",
+) -> KeyedStream[tuple[Any, ...]]:
+    """Joins streams by key, into tuples with ``None`` for a side that has no value yet."""
+    require_join_modes(step_id, sides, insert_mode, emit_mode)
+    merged = join_label_merge("add_names", *sides)
+    return stateful("join", merged, partial(_Join, len(sides), insert_mode, emit_mode))
+
+
+@operator
+def max_final(step_id: str, up: KeyedStream[V], by: Callable[[V], Any] = identity) -> KeyedStream[V]:
+    """The largest value of a key; emits at the end of the input."""
+    require_callable(step_id, "by", by)
+    return reduce_final("reduce_final", up, partial(max, key=by))
+
+
+@operator
+def min_final(step_id: str, up: KeyedStream[V], by: Callable[[V], Any] = identity) -> KeyedStream[V]:
+    """The smallest value of a key; emits at the end of the input."""
+    require_callable(step_id, "by", by)
+    return reduce_final("reduce_final", up, partial(min, key=by))
+
+
+class _Reduced(StatefulLogic[V, V, Any]):
+    def __init__(self, reducer: Callable[[V, V], V], state: Any) -> None:
+        self._reducer = reducer
+        self._state = None if state is None else state[0]
+
+    def on_item(self, value: V) -> tuple[Iterable[V], bool]:
+        self._state = value if self._state is None else self._reducer(self._state, value)
+        return NOTHING, self.RETAIN
+
+    def on_eof(self) -> tuple[Iterable[V], bool]:
+        return (self._state,), self.DISCARD  # type: ignore[return-value]
+
+    def snapshot(self) -> Any:
+        return (self._state,)
+
+
+@operator
+def reduce_final(step_id: str, up: KeyedStream[V], reducer: Callable[[V, V], V]) -> KeyedStream[V]:
+    """Reduces the values of a key to one; emits at the end of the input."""
+    require_callable(step_id, "reducer", reducer)
+
+    def of_batch(pairs: list[tuple[str, V]]) -> list[tuple[str, V]]:
+        reduced: dict[str, V] = {}
+        for item in pairs:
+            key, value = pair_of(step_id, item)
+            reduced[key] = reducer(reduced[key], value) if key in reduced else value
+        return list(reduced.items())
+
+    return stateful("stateful", flat_map_batch("of_batch", up, of_batch), partial(_Reduced, reducer))
+
+
+class _FlatMapped(StatefulLogic[V, W, Any]):
+    def __init__(self, step_id: str, mapper: Callable[[Any, V], tuple[Any, Iterable[W]]], state: Any) -> None:
+        self._step_id = step_id
+        self._mapper = mapper
+        self._state = state
+
+    def on_item(self, value: V) -> tuple[Iterable[W], bool]:
+        made = self._mapper(self._state, value)
+        try:
+            self._state, emitted = made
+        except (TypeError, ValueError):
+            raise WrongCallError(
+                f"The step {self._step_id!r}: the mapper {f_repr(self._mapper)} returned {made!r} "
+                f"({type(made).__name__}), and must return (state, what is emitted)."
+            ) from None
+        return emitted, self.DISCARD if self._state is None else self.RETAIN
+
+    def snapshot(self) -> Any:
+        return copy.deepcopy(self._state)
+
+
+@operator
+def stateful_flat_map(
+    step_id: str, up: KeyedStream[V], mapper: Callable[[Any, V], tuple[Any, Iterable[W]]]
+) -> KeyedStream[W]:
+    """Maps values to any number of them, with a state for each key: ``mapper(state, value)`` gives both."""
+    require_callable(step_id, "mapper", mapper)
+    return stateful("stateful", up, partial(_FlatMapped, step_id, mapper))
+
+
+@operator
+def stateful_map(step_id: str, up: KeyedStream[V], mapper: Callable[[Any, V], tuple[Any, W]]) -> KeyedStream[W]:
+    """Maps values, with a state for each key: ``mapper(state, value)`` gives both; a state of ``None`` is forgotten."""
+    require_callable(step_id, "mapper", mapper)
+
+    def flat(state: Any, value: V) -> tuple[Any, tuple[W]]:
+        made = mapper(state, value)
+        try:
+            state, mapped = made
+        except (TypeError, ValueError):
+            raise WrongCallError(
+                f"The step {step_id!r}: the mapper {f_repr(mapper)} returned {made!r} ({type(made).__name__}), and "
+                "must return (state, value)."
+            ) from None
+        return state, (mapped,)
+
+    return stateful_flat_map("stateful_flat_map", up, flat)

@@ -1,0 +1,224 @@
+"""The operators that treat each item by itself, on batches of items."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+from mullion.bytewax._windows.specs import system_utc
+from mullion.bytewax.dataflow import KeyedStream, Stream, f_repr, operator
+from mullion.bytewax.operators._core import (
+    NOTHING,
+    flat_map_batch,
+    inspect_debug,
+    output,
+    pair_of,
+    require_callable,
+)
+from mullion.bytewax.outputs import DynamicSink, StatelessSinkPartition
+from mullion.errors import WrongCallError
+
+X = TypeVar("X")
+Y = TypeVar("Y")
+V = TypeVar("V")
+W = TypeVar("W")
+DK = TypeVar("DK")
+DV = TypeVar("DV")
+
+
+@dataclass
+class TTLCache(Generic[DK, DV]):
+    """What ``getter`` gave for a key, for as long as ``ttl``."""
+
+    v_getter: Callable[[DK], DV]
+    now_getter: Callable[[], datetime]
+    ttl: timedelta
+    _cache: dict[DK, tuple[datetime, DV]] = field(default_factory=dict)
+
+    def get(self, k: DK) -> DV:
+        """The value of a key, read again where it is too old."""
+        now = self.now_getter()
+        found = self._cache.get(k)
+        if found is None or now - found[0] > self.ttl:
+            found = self._cache[k] = (now, self.v_getter(k))
+        return found[1]
+
+    def remove(self, k: DK) -> None:
+        """Forgets a key."""
+        del self._cache[k]
+
+
+@operator
+def enrich_cached(
+    step_id: str,
+    up: Stream[X],
+    getter: Callable[[DK], DV],
+    mapper: Callable[[TTLCache[DK, DV], X], Y],
+    ttl: timedelta = timedelta.max,
+    _now_getter: Callable[[], datetime] = system_utc,
+) -> Stream[Y]:
+    """Maps items with a cache of what ``getter`` gives; each worker has its own."""
+    require_callable(step_id, "getter", getter)
+    require_callable(step_id, "mapper", mapper)
+    cache: TTLCache[DK, DV] = TTLCache(getter, _now_getter, ttl)
+    return flat_map_batch("flat_map_batch", up, lambda xs: [mapper(cache, x) for x in xs])
+
+
+@operator
+def flat_map(step_id: str, up: Stream[X], mapper: Callable[[X], Iterable[Y]]) -> Stream[Y]:
+    """Maps an item to any number of them."""
+    require_callable(step_id, "mapper", mapper)
+    return flat_map_batch("flat_map_batch", up, lambda xs: itertools.chain.from_iterable([mapper(x) for x in xs]))
+
+
+@operator
+def flat_map_value(step_id: str, up: KeyedStream[V], mapper: Callable[[V], Iterable[W]]) -> KeyedStream[W]:
+    """Maps a value to any number of them, under its key."""
+    require_callable(step_id, "mapper", mapper)
+
+    def pairs(item: tuple[str, V]) -> list[tuple[str, W]]:
+        key, value = pair_of(step_id, item)
+        return [(key, one) for one in mapper(value)]
+
+    return flat_map("flat_map", up, pairs)
+
+
+@operator
+def flatten(step_id: str, up: Stream[Iterable[X]]) -> Stream[X]:
+    """Passes on what is in the items."""
+
+    def parts(item: Iterable[X]) -> Iterable[X]:
+        if not isinstance(item, Iterable):
+            raise WrongCallError(
+                f"The step {step_id!r} takes items that can be iterated over, and got {item!r} ({type(item).__name__})."
+            )
+        return item
+
+    return flat_map("flat_map", up, parts)
+
+
+def _checked(step_id: str, predicate: Callable[[X], bool], item: X) -> bool:
+    keep = predicate(item)
+    if not isinstance(keep, bool):
+        raise WrongCallError(
+            f"The step {step_id!r}: the predicate {f_repr(predicate)} returned {keep!r} ({type(keep).__name__}), and "
+            "must return a bool. Write bool(...) round it."
+        )
+    return keep
+
+
+@operator
+def filter(step_id: str, up: Stream[X], predicate: Callable[[X], bool]) -> Stream[X]:  # noqa: A001
+    """Passes on the items that ``predicate`` is ``True`` for."""
+    require_callable(step_id, "predicate", predicate)
+    return flat_map_batch("flat_map_batch", up, lambda xs: [x for x in xs if _checked(step_id, predicate, x)])
+
+
+@operator
+def filter_value(step_id: str, up: KeyedStream[V], predicate: Callable[[V], bool]) -> KeyedStream[V]:
+    """Passes on the pairs whose values ``predicate`` is ``True`` for."""
+    require_callable(step_id, "predicate", predicate)
+    return filter("filter", up, lambda item: _checked(step_id, predicate, pair_of(step_id, item)[1]))
+
+
+@operator
+def filter_map(step_id: str, up: Stream[X], mapper: Callable[[X], Y | None]) -> Stream[Y]:
+    """Maps items, and leaves out those that become ``None``."""
+    require_callable(step_id, "mapper", mapper)
+
+    def kept(xs: list[X]) -> list[Y]:
+        return [y for x in xs if (y := mapper(x)) is not None]
+
+    return flat_map_batch("flat_map_batch", up, kept)
+
+
+@operator
+def filter_map_value(step_id: str, up: KeyedStream[V], mapper: Callable[[V], W | None]) -> KeyedStream[W]:
+    """Maps values, and leaves out those that become ``None``."""
+    require_callable(step_id, "mapper", mapper)
+
+    def kept(value: V) -> Iterable[W]:
+        mapped = mapper(value)
+        return NOTHING if mapped is None else (mapped,)
+
+    return flat_map_value("flat_map_value", up, kept)
+
+
+def _print(step_id: str, item: Any) -> None:
+    print(f"{step_id}: {item!r}", flush=True)  # noqa: T201
+
+
+@operator
+def inspect(step_id: str, up: Stream[X], inspector: Callable[[str, X], Any] = _print) -> Stream[X]:
+    """Shows items to ``inspector(step_id, item)``, in the program itself, and passes them on."""
+    require_callable(step_id, "inspector", inspector)
+    return inspect_debug("inspect_debug", up, lambda _step, item, _batch, _worker: inspector(step_id, item))
+
+
+@operator
+def key_on(step_id: str, up: Stream[X], key: Callable[[X], str]) -> KeyedStream[X]:
+    """Puts a key before each item, which must be a text."""
+    require_callable(step_id, "key", key)
+
+    def pairs(xs: list[X]) -> list[tuple[str, X]]:
+        made = [(key(x), x) for x in xs]
+        for found, x in made:
+            if not isinstance(found, str):
+                raise WrongCallError(
+                    f"The step {step_id!r}: the key {f_repr(key)} of {x!r} is {found!r} ({type(found).__name__}), and "
+                    "must be a str. Write str(...) round it."
+                )
+        return made
+
+    return flat_map_batch("map", up, pairs)
+
+
+@operator
+def key_rm(step_id: str, up: KeyedStream[X]) -> Stream[X]:
+    """Takes the keys away."""
+    return map("map", up, lambda item: pair_of(step_id, item)[1])
+
+
+@operator
+def map(step_id: str, up: Stream[X], mapper: Callable[[X], Y]) -> Stream[Y]:  # noqa: A001
+    """Maps each item to another."""
+    require_callable(step_id, "mapper", mapper)
+    return flat_map_batch("flat_map_batch", up, lambda xs: [mapper(x) for x in xs])
+
+
+@operator
+def map_value(step_id: str, up: KeyedStream[V], mapper: Callable[[V], W]) -> KeyedStream[W]:
+    """Maps each value to another, under its key."""
+    require_callable(step_id, "mapper", mapper)
+
+    def pair(item: tuple[str, V]) -> tuple[str, W]:
+        key, value = pair_of(step_id, item)
+        return key, mapper(value)
+
+    return map("map", up, pair)
+
+
+class _RaisePartition(StatelessSinkPartition[Any]):
+    def __init__(self, step_id: str) -> None:
+        self._step_id = step_id
+
+    def write_batch(self, items: list[Any]) -> None:
+        for item in items:
+            raise RuntimeError(f"The step {self._step_id!r} is to get no items, and got {item!r}.")
+
+
+class _RaiseSink(DynamicSink[Any]):
+    def __init__(self, step_id: str) -> None:
+        self._step_id = step_id
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> _RaisePartition:
+        return _RaisePartition(self._step_id)
+
+
+@operator
+def raises(step_id: str, up: Stream[Any]) -> None:
+    """Fails the dataflow on the first item."""
+    output("output", up, _RaiseSink(step_id))
