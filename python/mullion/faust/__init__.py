@@ -20,8 +20,9 @@ from mullion.faust._context import (
 from mullion.faust._seconds import Seconds
 from mullion.faust._settings import Settings
 from mullion.faust._unsupported import refuse_name
-from mullion.faust.agents import TP, Agent, Channel, Topic
+from mullion.faust.agents import Agent
 from mullion.faust.app import App
+from mullion.faust.channels import TP, Channel, Topic
 from mullion.faust.models import FieldDescriptor, Record, ValidationError
 from mullion.faust.schemas import Schema
 from mullion.faust.streams import Stream

@@ -45,7 +45,8 @@ from mullion._code.syntax import (
 from mullion.faust import _parser
 from mullion.faust._seconds import length_us
 from mullion.faust._syntax import About, Edge, Emit, Print, Read, Reading, Update, Value
-from mullion.faust.agents import Agent, Channel
+from mullion.faust.agents import Agent
+from mullion.faust.channels import Channel
 from mullion.faust.models import METADATA, FieldDescriptor, Record
 from mullion.faust.tables.table import Table
 from mullion.faust.windows import _Grid

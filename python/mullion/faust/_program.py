@@ -16,7 +16,8 @@ from mullion.faust._own_commands import Command, Option
 from mullion.faust._seconds import Seconds, positive_us
 from mullion.faust._settings import Settings
 from mullion.faust._unsupported import absent
-from mullion.faust.agents import Agent, Channel, OnError, Sink, Timer, Topic, Topics
+from mullion.faust.agents import Agent, OnError, Sink, Timer
+from mullion.faust.channels import Channel, Topic, Topics
 from mullion.faust.schemas import Schema, schema_of
 from mullion.faust.tables import sets
 from mullion.faust.tables.table import Table

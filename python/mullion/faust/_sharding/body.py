@@ -24,7 +24,8 @@ from mullion.faust._program import Program
 from mullion.faust._sharding.reach import TABLES, tables_in
 from mullion.faust._sharding.spoils import MISSING, Spoils
 from mullion.faust._sharding.values import Values
-from mullion.faust.agents import Agent, Channel
+from mullion.faust.agents import Agent
+from mullion.faust.channels import Channel
 from mullion.faust.models import FieldDescriptor
 from mullion.faust.streams import GroupBy
 from mullion.faust.tables.table import Table

@@ -19,7 +19,8 @@ from mullion._code.functions import (
 )
 from mullion.faust._sharding.reach import TABLES
 from mullion.faust._sharding.values import Values, is_of_record
-from mullion.faust.agents import Agent, Channel
+from mullion.faust.agents import Agent
+from mullion.faust.channels import Channel
 from mullion.faust.models import Record
 from mullion.faust.streams import Filter, Process, Step
 

@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql.types import StructType
 
 from mullion.faust._shards import is_exact, shard_of
-from mullion.faust.agents import Channel
+from mullion.faust.channels import Channel
 from mullion.faust.models import FieldDescriptor, Record
 
 _KINDS: Final = (str, int, bool)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from mullion.faust._context import Event, Message
-from mullion.faust.agents import TP, Agent, Channel, RecordMetadata, Topic
+from mullion.faust.agents import Agent
 from mullion.faust.app import App
+from mullion.faust.channels import TP, Channel, RecordMetadata, Topic
 from mullion.faust.models import FieldDescriptor, Record
 from mullion.faust.schemas import Schema
 from mullion.faust.streams import Stream

@@ -1,0 +1,288 @@
+"""The query of an App: all agents and timers, with all tables in its state."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final, get_origin
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
+
+from mullion import _jvm
+from mullion._files import replace_text
+from mullion._programs.app import App as SharedApp
+from mullion._programs.jobs import Job
+from mullion._programs.names import folder_name
+from mullion._programs.report import Part, shown, where_of
+from mullion.errors import IncompatibleStateError, InvalidArgumentError, WrongShardError
+from mullion.faust import _folds, _parser
+from mullion.faust._agent_loop import grouped_by, steps_of, type_by_groups
+from mullion.faust._columns import columns_of
+from mullion.faust._folds import Decided
+from mullion.faust._sharding import Sharding, reached, sharding_of
+from mullion.faust._shards import shard_column
+from mullion.faust._timer_places import placed
+from mullion.faust._worker import Reads, Worker
+from mullion.faust.agents import Agent
+from mullion.faust.channels import Channel
+from mullion.faust.models import Record
+from mullion.topics import OUTPUTS, DirBroker, KafkaBroker
+from mullion.topics._broker import NO_COLUMNS, UNFIT
+from mullion.topics._folder.rows import PLACE, DirRows
+from mullion.topics._folder.topic import DirTopic
+from mullion.topics._records import RESERVED, TEXT
+from mullion.topics._schemas import remembered_schema, spark_schema
+
+if TYPE_CHECKING:
+    from mullion.faust.app import App
+
+JOB: Final = "agents"
+"""What it is called."""
+
+_Reached: TypeAlias = Callable[[Agent], "set[str] | None"]
+
+
+@final
+class AgentsQuery:
+    """What an App asks the run loop to run. Each topic is a source, whichever agents read it.
+
+    ::
+
+    topics -> the agents of each event -> [by shard] -> JVM: folds; Python: other bodies -> what is sent
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._begun_with: dict[str, StructType | None] = {}
+
+    def jobs(self) -> Sequence[Job]:
+        """The one query of all agents and timers, if there are any."""
+        if not self._app.agents and not self._app.timers:
+            return []
+        type_by_groups(self._app.agents.values())
+        read = tuple(dict.fromkeys(agent.channel.name for agent in self._app.agents.values()))
+        return [Job(JOB, read, (), self._build, mend=self._mend)]
+
+    def parts(self) -> Sequence[Part]:
+        """Which agents run in the JVM and which in Python, and in which shards."""
+        type_by_groups(self._app.agents.values())
+        parts = []
+        # What an agent may use is asked for each of the others.
+        tables = functools.cache(reached)
+        columns = {agent.name: self._known_columns(agent.channel.name) for agent in self._app.agents.values()}
+        shards = {agent.name: _sharding_of(agent, columns[agent.name]) for agent in self._app.agents.values()}
+        alone = next((name for name, one in shards.items() if one.field is None), None)
+        for agent in self._app.agents.values():
+            decided = self._decided(agent, columns[agent.name], tables)
+            file, _, line = decided.where.rpartition(":")
+            where = f"{shown(file)}:{line}" if file else where_of(agent.function)
+            field, words = shards[agent.name].field, shards[agent.name].words
+            if field is not None and alone is not None:
+                words = f"one shard, as those of {alone!r} are"
+            why = f"its events are in {words}; {decided.why}"
+            parts.append(Part(f"agent {agent.name}", "JVM" if decided.jvm else "Python", why, where))
+        return parts
+
+    def _decided(self, agent: Agent, columns: StructType | None, tables: _Reached) -> Decided:
+        if not self._app.compiled:
+            return Decided(False, "compiled=False", where_of(agent.function))
+        return _folds.decide(agent, list(self._app.agents.values()), self._app.tables, columns, tables)
+
+    def _known_columns(self, topic: str) -> StructType | None:
+        """The columns of a topic's values, where they are known without Spark."""
+        if not isinstance(self._app.broker, DirBroker):
+            return remembered_schema(self._app.folder_of(JOB) / f"{folder_name(topic)}.schema.json")
+        about = DirTopic(self._app.broker.path, topic).about()
+        return StructType([field for field in about.schema if field.name != TEXT]) or None
+
+    def _build(self, spark: SparkSession) -> DataFrame:
+        from mullion._stateful.api import stateful_map
+
+        agents = list(self._app.agents.values())
+        # Spark knows sources by their number: there is one for each topic, whichever agents there are.
+        topics = sorted({agent.channel.name for agent in agents})
+        if isinstance(self._app.broker, KafkaBroker):
+            # A cluster need not make topics by itself when the first message comes.
+            for name in (*self._sinks(), self._app.dead_letters):
+                self._app.broker.make(name)
+        reads: dict[int, Reads] = {}
+        folds: dict[int, tuple[str, bool, Decided]] = {}
+        rows: DataFrame | None = None
+        tables = functools.cache(reached)
+        streams = {name: self._stream_of(self._app.topics[name]) for name in topics}
+        self._begun_with = {name: self._known_columns(name) for name in topics}
+        shardings = {agent.name: _sharding_of(agent, streams[agent.channel.name].schema) for agent in agents}
+        sharded = all(one.field is not None for one in shardings.values())
+        self._require_begun_so(topics, {name: one.field if sharded else None for name, one in shardings.items()})
+        for column, name in ((f"v{number}", name) for number, name in enumerate(topics)):
+            channel, stream = self._app.topics[name], streams[name]
+            values = [field for field in stream.schema.fieldNames() if field not in (*RESERVED, UNFIT)]
+            scalar = values == ["value"] and not _is_record(channel.value_type)
+            of_topic = stream.select(
+                F.struct(*(F.col(_quoted(value)) for value in values)).alias(column),
+                "_key",
+                "_timestamp",
+                "_columns",
+                *(field for field in stream.schema.fieldNames() if field == UNFIT),
+            )
+            places = []
+            value, unfit = F.col(column), UNFIT in of_topic.columns
+            columns = of_topic.select(f"{column}.*").schema
+            for number, agent in enumerate(agents):
+                if agent.channel.name == name:
+                    sharding = shardings[agent.name] if sharded else None
+                    shard = (
+                        F.lit("") if sharding is None else _shard_column(spark, agent, sharding, value, columns, unfit)
+                    )
+                    places.append(F.struct(F.lit(number).cast("int").alias("_agent"), shard.alias("_shard")))
+                    decided = self._decided(agent, columns, tables)
+                    if decided.jvm:
+                        folds[number] = (column, scalar, decided)
+                    files = DirRows(self._app.broker.path, name) if isinstance(self._app.broker, DirBroker) else None
+                    reads[number] = Reads(agent, column, scalar, decided.group, decided.effects, sharding, files)
+            place = places[0] if len(places) == 1 else F.explode(F.array(*places))
+            mine = of_topic.withColumn("_place", place).select("*", "_place.*").drop("_place")
+            rows = mine if rows is None else rows.unionByName(mine, allowMissingColumns=True)
+        if rows is None:
+            rows = self._nothing(spark)
+        # In order of arrival, before a shuffle mixes them.
+        numbered = rows.withColumn("_position", _jvm.row_in_batch(spark))
+        if folds:
+            nothing = {"_statement": F.lit(None).cast("int"), "_values": F.lit(None).cast("string")}
+            numbered = numbered.withColumns(nothing)
+        # There is no watermark: a table goes by the largest time of its own shard, wherever other topics are. A task
+        # takes times as microseconds, whole.
+        timed = numbered.withColumn("_timestamp", F.unix_micros("_timestamp"))
+        worker = Worker(
+            [reads[number] for number in sorted(reads)],
+            self._app.tables.values(),
+            placed(self._app.timers),
+            self._app.dead_letters,
+            as_text=isinstance(self._app.broker, KafkaBroker),
+        )
+        told = _folds.program(folds, self._app.tables, worker.begins(), sharded) if folds else None
+        made: DataFrame = stateful_map(
+            timed,
+            worker,
+            OUTPUTS,
+            shard_by="_shard",
+            wall_timers=bool(self._app.timers),
+            begins=bool(self._app.timers),
+            folds=told,
+        )
+        return made
+
+    def _nothing(self, spark: SparkSession) -> DataFrame:
+        """A source that never has rows, for timers alone: the clock has batches run, and a query reads something."""
+        stream = DirBroker(self._app.folder_of(JOB) / "nothing").stream(spark, "nothing", "value string")
+        place = {"_agent": F.lit(None).cast("int"), "_shard": F.lit("")}
+        return stream.drop("value").withColumns(place)
+
+    def _sinks(self) -> set[str]:
+        """The topics that agents are known to publish to."""
+        sinks = [sink for agent in self._app.agents.values() for sink in agent.sinks]
+        channels = [sink.channel if isinstance(sink, Agent) else sink for sink in sinks]
+        changes = [table.changelog for table in self._app.tables.values()]
+        return {channel.name for channel in (*channels, *changes) if isinstance(channel, Channel)}
+
+    def _require_begun_so(self, topics: list[str], shards: dict[str, str | None]) -> None:
+        """Refuses what the query did not begin with: other topics, and other shards than those of tables' records."""
+        file = self._app.folder_of(JOB) / "began.json"
+        began = any((self._app.folder_of(JOB) / "query" / "offsets").glob("[0-9]*")) and file.exists()
+        known: dict[str, Any] = json.loads(file.read_text("utf-8")) if began else {"topics": topics, "shards": {}}
+        anew = f"begin anew with another checkpoint than {self._app.checkpoint}"
+        if known["topics"] != topics:
+            raise IncompatibleStateError(
+                f"The agents of {self._app.name!r} read the topics {', '.join(topics) or 'of nobody'}, and when it "
+                f"began they were {', '.join(known['topics']) or 'none'}. Its query cannot go on with others. Make "
+                f"another App, with an id of its own, for what is new, or {anew}."
+            )
+        for agent, field in shards.items():
+            before = known["shards"].get(agent, field)
+            if before != field:
+                raise IncompatibleStateError(
+                    f"The events of the agent {agent!r} are in {_in_words(field)}, and were in {_in_words(before)} "
+                    f"when {self._app.name!r} began: the records of its tables are in those. explain() says why. Leave "
+                    f"them as they were, or {anew}."
+                )
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(file, json.dumps({"topics": topics, "shards": {**known["shards"], **shards}}))
+
+    def _stream_of(self, topic: Channel) -> DataFrame:
+        """A topic as a stream, by the columns that it has; one that nobody has written to by those of its type."""
+        records = _is_record(topic.value_type)
+        # Asked here in any case: what a record's types are, a worker need not know by their names.
+        otherwise = columns_of(topic.value_type)
+        columns, fresh = topic.schema.columns, NO_COLUMNS
+        if columns is None and otherwise is not None and not topic.is_raw:
+            if isinstance(self._app.broker, DirBroker):
+                # Said to the topic's producers too, so that their files have them.
+                columns = otherwise if self._is_fresh(topic.name) else None
+            else:
+                fresh = spark_schema(otherwise)
+        about: dict[str, Any] = {"unfit": True, "records": records, "raw": topic.is_raw, "fresh": fresh}
+        return SharedApp.stream(self._app, JOB, topic.name, columns, **about)
+
+    def _is_fresh(self, topic: str) -> bool:
+        """Whether nobody has written to a topic of a folder, or said its columns."""
+        assert isinstance(self._app.broker, DirBroker)
+        folder = DirTopic(self._app.broker.path, topic)
+        return not folder.about().schema.fields and not folder.files()
+
+    def _mend(self, failure: BaseException) -> bool:
+        """Whether the query may go on with columns of topics that came since it was built."""
+        known = {name: self._known_columns(name) for name in self._begun_with}
+        grown = known != self._begun_with
+        return grown and isinstance(failure, WrongShardError) and isinstance(self._app.broker, DirBroker)
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _group_of(agent: Agent) -> Any:
+    found = _parser.read(agent).group
+    return found if found is not None else grouped_by(steps_of(agent))
+
+
+def _in_words(field: str | None) -> str:
+    """The shards of a :class:`Sharding`."""
+    if field is None:
+        return "one shard"
+    return f"shards by {field}" if field else "shards by their keys"
+
+
+def _sharding_of(agent: Agent, columns: StructType | None) -> Sharding:
+    return sharding_of(agent, steps_of(agent), _group_of(agent), columns)
+
+
+def _shard_column(
+    spark: SparkSession, agent: Agent, sharding: Sharding, value: Column, columns: StructType, unfit: bool
+) -> Column:
+    """The shard of each row of a topic, by the rule of the keys of tables.
+
+    ``columns`` are those of its ``value``; ``unfit`` says whether there are rows that do not fit them.
+    """
+    if not sharding.field:
+        return F.coalesce(F.col("_key"), F.lit(""))
+    kinds = {field.name: field.dataType for field in columns}
+    known = sharding.field in kinds
+    # Of a topic that nobody has written to nothing is known: see the rows that come, in a worker.
+    if not known and not sharding.default and columns != NO_COLUMNS:
+        raise InvalidArgumentError(
+            f"The events of the agent {agent.name!r} are in {sharding.words}, which its topic "
+            f"{agent.channel.name!r} does not have. It has: {', '.join(kinds)}."
+        )
+    shard = shard_column(value[sharding.field], kinds[sharding.field]) if known else F.lit(None).cast("string")
+    if unfit:
+        is_text = F.col(UNFIT).isNotNull() & ~F.col(UNFIT).startswith(PLACE)
+        shard = F.when(is_text, _jvm.json_shard(spark, F.col(UNFIT), sharding.field)).otherwise(shard)
+    return F.coalesce(shard, F.lit(sharding.default))
+
+
+def _is_record(kind: Any) -> bool:
+    origin = get_origin(kind) or kind
+    return isinstance(origin, type) and issubclass(origin, (Record, dict))

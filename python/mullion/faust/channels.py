@@ -1,0 +1,374 @@
+"""Topics and channels: what a program sends messages to, how these are written, and how they are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import GenericAlias
+from typing import Any, ClassVar, NamedTuple, final
+
+from mullion._codec.json import plain, text_of
+from mullion.errors import InvalidArgumentError
+from mullion.faust._context import Sent, context
+from mullion.faust._fields import Reading, ValidationError, reader_of
+from mullion.faust._seconds import seconds, time_us
+from mullion.faust._settings import Settings
+from mullion.faust.models import METADATA, Record, marked, unmarked
+from mullion.faust.schemas import Schema
+from mullion.faust.streams import Stream
+from mullion.topics._broker import NOT_TEXT
+
+
+class TP(NamedTuple):
+    """A topic and a partition of it."""
+
+    topic: str
+    partition: int
+
+
+@final
+@dataclass(frozen=True)
+class RecordMetadata:
+    """Where a message was put, as far as it is known when it is sent: its batch is yet to be published.
+
+    It may be awaited, as what Faust gives for a message may be; it is there at once.
+    """
+
+    topic: str
+    timestamp: float
+    partition: int = 0
+    offset: int = -1
+
+    @property
+    def topic_partition(self) -> TP:
+        """The topic and the partition."""
+        return TP(self.topic, self.partition)
+
+    def __await__(self) -> Generator[None, None, RecordMetadata]:
+        yield from ()
+        return self
+
+
+@final
+class FutureMessage:
+    """A message that was sent. Awaited, it is there at once: sending only notes it. It need not be awaited."""
+
+    def __init__(self, sent: Sent) -> None:
+        self.message = sent
+
+    def done(self) -> bool:
+        """Whether it is noted: always."""
+        return True
+
+    def result(self) -> RecordMetadata:
+        """Where it was put."""
+        return RecordMetadata(self.message.to, self.message.timestamp)
+
+    def __await__(self) -> Generator[None, None, RecordMetadata]:
+        yield from ()
+        return self.result()
+
+
+class Channel:
+    """What messages can be sent to, by name.
+
+    ``schema`` says of which types keys and values are, and how they are written; what it leaves open, the settings say.
+    """
+
+    is_own = False
+    """Whether only the program knows it. Records that are sent to it are read as what they were."""
+
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        key_type: Any = None,
+        value_type: Any = None,
+        schema: Schema | None = None,
+        conf: Settings | None = None,
+    ) -> None:
+        self.name = name
+        self.schema = Schema()
+        self._conf = conf
+        self.described((schema or Schema()).over(name, key_type, value_type, None, None))
+
+    def described(self, schema: Schema) -> None:
+        """Takes what is said of it beside what is known already."""
+        self.schema = self.schema.joined(schema)
+        # A broker's keys are text.
+        self._keys = _reader(self.key_type, Reading(coerce=True))
+        self._values = _reader(self.value_type, Reading(validation=True))
+
+    def typed(self, key_type: Any, value_type: Any) -> None:
+        """Says of which types keys and values are."""
+        self.described(Schema(key_type=key_type, value_type=value_type))
+
+    @property
+    def key_type(self) -> Any:
+        """The type of keys, where one is said."""
+        return self.schema.key_type
+
+    @property
+    def value_type(self) -> Any:
+        """The type of values, where one is said."""
+        return self.schema.value_type
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether values are text or bytes as they are, and no JSON."""
+        said = self.schema.value_serializer or getattr(_options_of(self.value_type), "serializer", None)
+        return (said or (self._conf.value_serializer if self._conf is not None else "json")) == "raw"
+
+    @property
+    def has_json_keys(self) -> bool:
+        """Whether keys are JSON, and not text as it is."""
+        said = self.schema.key_serializer or getattr(_options_of(self.key_type), "serializer", None)
+        return (said or (self._conf.key_serializer if self._conf is not None else "raw")) == "json"
+
+    def get_topic_name(self) -> str:
+        """The name."""
+        return self.name
+
+    async def declare(self) -> None:
+        """Faust makes the topic; here it is made when a message comes."""
+
+    async def maybe_declare(self) -> None:
+        """Faust makes the topic; here it is made when a message comes."""
+
+    def send(
+        self,
+        *,
+        key: Any = None,
+        value: Any = None,
+        partition: int | None = None,
+        timestamp: float | None = None,
+        headers: Mapping[str, bytes] | Iterable[tuple[str, bytes]] | None = None,
+        schema: Schema | None = None,
+        key_serializer: str | None = None,
+        value_serializer: str | None = None,
+        callback: Callable[[FutureMessage], Any] | None = None,
+        force: bool = False,
+    ) -> FutureMessage:
+        """Sends a message; to be awaited, as in Faust. It carries the time of the event that is processed.
+
+        ``value_serializer`` and its like are of this message alone. ``partition`` and ``force`` are accepted: the
+        broker says by the key where a message goes. ``callback`` is called with it at once.
+
+        Raises :class:`InvalidArgumentError` at once for a value that cannot be written, and
+        :class:`OutsideStreamError` outside of a running program.
+        """
+        found = context(f"A message was sent to {self.name!r}")
+        sent = self.written(key, value, timestamp, headers, schema, key_serializer, value_serializer)
+        found.shard.sent.append(sent)
+        message = FutureMessage(sent)
+        if callback is not None:
+            found.shard.wait(callback(message))
+        return message
+
+    def written(
+        self,
+        key: Any,
+        value: Any,
+        timestamp: float | None = None,
+        headers: Mapping[str, bytes] | Iterable[tuple[str, bytes]] | None = None,
+        schema: Schema | None = None,
+        key_serializer: str | None = None,
+        value_serializer: str | None = None,
+    ) -> Sent:
+        """A message as it is sent: at the time of the event that is processed, where ``timestamp`` says no other."""
+        found = context(f"A message was sent to {self.name!r}")
+        if timestamp is None:
+            timestamp = seconds(found.shard.clock.time_us()) if found.event is None else found.event.timestamp
+        how = (schema or Schema()).over(self.name, None, None, key_serializer, value_serializer)
+        is_raw = self.is_raw if how.value_serializer is None else how.value_serializer == "raw"
+        has_json_keys = self.has_json_keys if how.key_serializer is None else how.key_serializer == "json"
+        is_raw = is_raw and value is not None
+        return Sent(
+            self.name,
+            self._key_written(key, has_json_keys),
+            self._raw_text(value) if is_raw else self._publishable(self._as_json(value)),
+            seconds(time_us(timestamp)),
+            dict(headers or {}),
+            is_raw,
+        )
+
+    def send_soon(self, **given: Any) -> FutureMessage:
+        """Sends a message, from code that cannot await: see :meth:`send`."""
+        given.pop("eager_partitioning", None)
+        return self.send(**given)
+
+    def _key_written(self, key: Any, as_json: bool) -> Any:
+        if isinstance(key, bytes):
+            try:
+                return key.decode()
+            except UnicodeDecodeError as theirs:
+                raise InvalidArgumentError(
+                    f"The key {key!r} for {self.name!r} is no text in UTF-8, which keys of topics are here: {theirs}. "
+                    "Write it as text, as in key=key.hex()."
+                ) from theirs
+        said = plain(key, f"key for {self.name!r}")
+        return json.dumps(said, ensure_ascii=False) if as_json and said is not None else said
+
+    def _as_json(self, value: Any) -> Any:
+        """A value as JSON has it. Bytes are a message that is written already, as in Faust."""
+        if isinstance(value, bytes):
+            try:
+                return json.loads(value)
+            except (ValueError, RecursionError) as theirs:
+                raise InvalidArgumentError(
+                    f"The bytes {value[:80]!r} for {self.name!r} are no JSON: {theirs}. Send text, or give the "
+                    "topic value_serializer='raw'."
+                ) from theirs
+        if self.is_own and self.value_type is None and isinstance(value, Record):
+            return marked(value)
+        return plain(value, f"value for {self.name!r}")
+
+    def _raw_text(self, value: Any) -> str:
+        """A value as the text that it is."""
+        if isinstance(value, str):
+            return value
+        if isinstance(value, bytes):
+            try:
+                return value.decode()
+            except UnicodeDecodeError as theirs:
+                raise InvalidArgumentError(
+                    f"The bytes {value[:80]!r} for {self.name!r} are no text in UTF-8, which messages that are sent "
+                    f"from here are: {theirs}. Send them as text, as base64.b64encode(value) is."
+                ) from theirs
+        return text_of(self._as_json(value))
+
+    def _publishable(self, value: Any) -> Any:
+        """A value that a topic can take; what it cannot is the fault of the event that it is sent for."""
+        if isinstance(value, dict):
+            if all(map(_is_short, value)) and all(map(_is_short, value.values())):
+                return value
+        elif _is_short(value):
+            return value
+        try:
+            text_of(value)
+        except (ValueError, RecursionError) as theirs:
+            raise InvalidArgumentError(
+                f"The value for {self.name!r} has no place in a topic: {theirs}. Send what is too large or too deep as "
+                "text: str(value)."
+            ) from theirs
+        return value
+
+    def key_of(self, key: Any) -> Any:
+        """A key as its type says. Raises :class:`ValidationError`."""
+        path = f"key of {self.name}"
+        if isinstance(key, str):
+            if self.key_type is bytes:
+                return key.encode("utf-8", "surrogatepass")
+            if self.has_json_keys:
+                try:
+                    key = json.loads(key)
+                except (ValueError, RecursionError) as theirs:
+                    raise ValidationError(path, f"{key!r} is no JSON: {theirs}") from theirs
+        return self._keys(key, path)
+
+    def value_of(self, value: Any) -> Any:
+        """A value as its type says. Raises :class:`ValidationError`."""
+        path = f"value of {self.name}"
+        if value is None:
+            return self._values(value, path)
+        if self.is_raw:
+            return self._of_raw(value, path)
+        if self.value_type is bytes:
+            return _bytes_of(value)
+        if self.value_type is None and type(value) is dict and METADATA in value:
+            return unmarked(value)
+        return self._values(value, path)
+
+    def _of_raw(self, value: Any, path: str) -> Any:
+        if self.value_type in (None, bytes):
+            return _bytes_of(value)
+        if self.value_type is str:
+            return value if isinstance(value, str) else _bytes_of(value).decode("utf-8", "surrogatepass")
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError) as theirs:
+                raise ValidationError(path, f"{value!r} is no JSON: {theirs}") from theirs
+        return self._values(value, path)
+
+
+def _bytes_of(value: Any) -> bytes:
+    """The bytes of a message: of text these, and of other JSON its text's."""
+    if isinstance(value, bytes):
+        return value
+    text = value if isinstance(value, str) else text_of(plain(value))
+    if text.startswith(NOT_TEXT):
+        try:
+            return bytes.fromhex(text.removeprefix(NOT_TEXT))
+        except ValueError:
+            # Somebody sent the very mark.
+            return text.encode("utf-8", "surrogatepass")
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _options_of(kind: Any) -> Any:
+    return kind._options if isinstance(kind, type) and issubclass(kind, Record) else None
+
+
+def _is_short(value: Any) -> bool:
+    """Whether a plain value is known to have a place in JSON."""
+    kind = type(value)
+    if kind is int:
+        return -(2**63) <= value < 2**63  # type: ignore[no-any-return]
+    return value is None or kind is str or kind is float or kind is bool
+
+
+def _reader(kind: Any, how: Reading) -> Callable[[Any, str], Any]:
+    """How a topic reads what JSON gave: what is not of the declared type is refused, but not ``None``, a tombstone."""
+    if kind is None:
+        return lambda value, path: value
+    read = reader_of(kind, how)
+    return lambda value, path: None if value is None else read(value, path)
+
+
+class Topic(Channel):
+    """A topic by name, with the types of its keys and values."""
+
+    def stream(self, **accepted: Any) -> Stream:
+        """The topic's events, for an agent to go through; where none runs, what groups and filters them is noted."""
+        return Stream(_Elsewhere(self.name))
+
+    def __repr__(self) -> str:
+        return f"<Topic: {self.name}>"
+
+
+@final
+class Topics(Topic):
+    """Several topics of one kind: an agent reads all, and messages go to the first."""
+
+    def __init__(self, first: Topic, others: Sequence[Topic]) -> None:
+        super().__init__(first.name, schema=first.schema, conf=first._conf)
+        self.others = tuple(others)
+
+
+@final
+class _Elsewhere:
+    """The source of a stream that is not an agent's."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    async def next(self, steps: Any, more: bool = False) -> Any:
+        """There is none."""
+        raise InvalidArgumentError(
+            f"The stream of {self._topic!r} is gone through outside of an agent, where no events come. Write an agent: "
+            f"@app.agent({self._topic})."
+        )
+
+    def has_next(self) -> bool:
+        """There is none."""
+        return False
+
+    def becomes(self, event: Any) -> None:
+        """Nothing is processed."""
+
+
+__all__ = ["TP", "Channel", "FutureMessage", "RecordMetadata", "Topic", "Topics", "ValidationError"]
