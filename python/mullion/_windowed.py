@@ -377,10 +377,16 @@ class Windowed:
           pane with more rows fails the query, with an error that names the pane.
 
         Each batch adds its rows to state beside those of earlier batches, and writes none of these again. A pane that
-        fires early (``early=``) shows all rows so far, and reads all of them each time.
+        fires early (``early=``) shows all rows so far, and reads all of them each time. With ``accumulate=False`` it
+        shows those that came since, and these are no longer in state.
+
+        With ``Early(count=n)`` a pane of tumbling and sliding windows fires with the row that makes ``n`` since it
+        opened or last fired, several times in a batch if there are so many, and in the batch in which it closes too.
+        With ``accumulate=False`` each of these firings has exactly ``n`` rows, and the close has the rest.
 
         Raises :class:`InvalidArgumentError` for a value that cannot be right, such as ``order="time"`` without
-        ``time=``, and :class:`UnsupportedError` with ``running=True`` or ``Early(count=...)``.
+        ``time=``, and :class:`UnsupportedError` with ``running=True``, and for other windows and with a watermark per
+        key with ``Early(count=...)``, ``accumulate=False`` or ``empty="emit"``.
         """
         require_one_of("order", order, ORDER)
         if not isinstance(name, str) or not name:

@@ -489,7 +489,8 @@ class Early:
     - ``unchanged``: with ``True``, panes fire at the interval even if they got no row since they last fired.
 
     A pane fires early at most once a batch, when all rows of the batch are in it, and not in the batch in which it
-    closes.
+    closes. Panes that hold their rows (``.collect()``) fire with the very row that makes ``count``, as often as there
+    is one in a batch.
 
     >>> Early(every="60 seconds")
     Early('1 minute')

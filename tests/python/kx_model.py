@@ -23,7 +23,7 @@ Out = tuple[Any, ...]
 class Timed:
     """Tumbling and sliding windows, all in microseconds.
 
-    ``flush``: with how many rows an open window gives what it has, at the end of a batch in which it does not close.
+    ``flush``: with how many rows a window gives what it has, before it closes.
     """
 
     slide: int
@@ -46,7 +46,11 @@ class Timed:
 
     def run(self, batches: Sequence[Sequence[Row]], *, end: bool) -> list[Out]:
         """What comes out of all batches, and where the input ends there, of what is open then."""
-        out: list[Out] = []
+        return [(*said, [value for _, value in rows]) for out in self.rounds(batches, end=end) for *said, rows in out]
+
+    def rounds(self, batches: Sequence[Sequence[Row]], *, end: bool) -> list[list[Out]]:
+        """The same with what each batch gives, with whole rows; the last ones are of no rows and of the end."""
+        found: list[list[Out]] = []
         panes: dict[int, list[Row]] = {}
         before, clock, latest = -math.inf, -math.inf, 0
         first: int | None = None
@@ -54,12 +58,17 @@ class Timed:
         for batch in [*batches, []]:
             before, clock = clock, latest // 1000 * 1000
             late = []
+            out: list[Out] = []
+            found.append(out)
             for time, value in batch:
                 open_ones = [s for s in self.starts(time) if s + self.length + self.lateness > before]
                 if not open_ones and self.starts(time):
-                    late.append(value)
+                    late.append((time, value))
                 for start in open_ones:
                     panes.setdefault(start, []).append((time, value))
+                    if self.flush is not None and len(panes[start]) == self.flush:
+                        out.append(self._shown(start, panes[start], partial=True))
+                        panes[start] = []
                     first = start if first is None else min(first, start)
                 latest = max(latest, time)
             if late and self.passthrough:
@@ -70,23 +79,20 @@ class Timed:
                 while start + self.length + self.lateness <= clock:
                     due.append(start)
                     start += self.slide
-            for start in sorted(panes):
-                if self.flush is not None and start not in due and len(panes[start]) >= self.flush:
-                    out.append(self._shown(start, panes[start], partial=True))
-                    panes[start] = []
             for start in sorted(set(due)):
                 rows = panes.pop(start, [])
                 if rows or not self.skip_empty:
                     out.append(self._shown(start, rows))
                 closed = start if closed is None else max(closed, start)
         if end:
-            out += [self._shown(start, panes[start]) for start in sorted(panes) if panes[start] or not self.skip_empty]
-        return out
+            open_ones = [start for start in sorted(panes) if panes[start] or not self.skip_empty]
+            found.append([self._shown(start, panes[start]) for start in open_ones])
+        return found
 
     def _shown(self, start: int, rows: list[Row], *, partial: bool = False) -> Out:
         if self.sort:
             rows = sorted(rows, key=lambda row: row[0])
-        return (start, start + self.length), partial, [value for _, value in rows]
+        return (start, start + self.length), partial, rows
 
 
 @dataclass

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,6 +13,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from heap import live
 from mullion import Global, windowed
 from mullion._stateful.api import State, stateful_map
 from mullion.testing import ClockedQuery
@@ -42,20 +40,6 @@ def totals(batches: Iterator[pa.RecordBatch], state: State) -> Iterator[pa.Recor
 
 def first_three(rows: pa.Table) -> list[int]:
     return [3] if rows.num_rows >= 3 else []
-
-
-def live(spark: SparkSession) -> Counter[str]:
-    """How many objects of each of our classes the JVM can reach."""
-    jvm: Any = spark._jvm
-    process = jvm.java.lang.ProcessHandle.current()
-    jcmd = Path(jvm.java.lang.System.getProperty("java.home"), "bin", "jcmd")
-    command = [str(jcmd), str(process.pid()), "GC.class_histogram"]
-    # Collected twice: what is referred to weakly is handed over by the first.
-    subprocess.run(command, capture_output=True, check=True)
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    lines = [line.split() for line in said.splitlines()]
-    ours = ("dev.mullion.", "org.apache.spark.sql.mullion.")
-    return Counter({line[3]: int(line[1]) for line in lines if len(line) > 3 and line[3].startswith(ours)})
 
 
 @pytest.mark.parametrize("store", ["rocksdb", "memory"])

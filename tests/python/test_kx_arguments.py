@@ -283,23 +283,29 @@ def test_two_operators_of_one_name_are_refused() -> None:
         sp.App("program", source | sp.window.count(5, name="w") | sp.map(times, name="w") | sp.write.to_console())
 
 
-def test_windows_by_event_time_are_not_joined_in_one_query() -> None:
+def queries_of(*pipelines: sp.Pipeline) -> list[str]:
+    return [part.name for part in sp.App("program", *pipelines).explain().parts if "query of its own" in part.why]
+
+
+def test_a_window_by_event_time_after_another_has_a_query_of_its_own_before_it() -> None:
     pipeline = sp.read.from_callback("publish") | sp.window.tumbling(TEN, "time") | sp.map(times)
-    with pytest.raises(UnsupportedError, match=r"one event clock.*sp\.write\.to_topic.*sp\.read\.from_topic"):
-        sp.App("program", pipeline | sp.window.sliding(TEN, TEN, "time") | sp.write.to_console())
-    sp.App("program", pipeline | sp.window.count(5) | sp.write.to_console())
-    joined = sp.read.from_callback("other") | sp.union(pipeline) | sp.window.tumbling(TEN, "time")
-    with pytest.raises(UnsupportedError, match="one event clock"):
-        sp.App("program", joined | sp.write.to_console())
+    assert queries_of(pipeline | sp.window.sliding(TEN, TEN, "time") | sp.write.to_console()) == ["sliding_1"]
+    assert queries_of(pipeline | sp.window.count(5) | sp.write.to_console()) == []
+    joined = sp.read.from_callback("other") | sp.union(pipeline) | sp.window.tumbling(TEN, "time", name="joined")
+    assert queries_of(joined | sp.window.count(5) | sp.write.to_console()) == ["joined"]
+    third = joined | sp.window.sliding(TEN, TEN, "time") | sp.write.to_console()
+    assert queries_of(third) == ["joined", "sliding_1"]
 
 
 @pytest.mark.parametrize("asked", [{"passthrough": True}, {"count_trigger": 5}])
-def test_windows_after_late_records_or_partial_batches_are_a_second_pipeline(asked: dict[str, Any]) -> None:
+def test_windows_after_late_records_or_partial_batches_have_a_query_of_their_own_before_them(
+    asked: dict[str, Any],
+) -> None:
     window = sp.window.tumbling(TEN, "time", skip_empty_windows=True, **asked)
     pipeline = sp.read.from_callback("publish") | window
-    with pytest.raises(UnsupportedError, match=rf"count.*tumbling.*{next(iter(asked))}.*sp\.write\.to_topic"):
-        sp.App("program", pipeline | sp.map(times) | sp.window.count(5) | sp.write.to_console())
-    sp.App("program", pipeline | sp.accumulate(times, 0) | sp.write.to_console())
+    counted = pipeline | sp.map(times) | sp.window.count(5)
+    assert queries_of(counted | sp.window.count(2) | sp.write.to_console()) == ["count_1"]
+    assert queries_of(pipeline | sp.accumulate(times, 0) | sp.write.to_console()) == []
 
 
 def test_what_is_not_there_is_refused_by_name_with_what_to_write() -> None:

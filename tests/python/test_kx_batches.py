@@ -38,21 +38,21 @@ def values(batch: Batch) -> Any:
 
 def test_panes_are_a_batch_each_and_late_records_are_one() -> None:
     found = panes(
-        (0, 0, "late", [7]), (0, 0, "late", [8]), (0, 10, "early", [1, 2]), (0, 10, "close", []), (10, 20, "close", [3])
+        (0, 0, "late", [7]), (0, 10, "early", [1, 2]), (0, 0, "late", [8]), (0, 10, "close", []), (10, 20, "close", [3])
     )
     batches = list(batches_in("panes", [found.slice(0, 1), found.slice(1)], 5))
     assert [(values(batch), batch.meta) for batch in batches] == [
-        ([7, 8], Meta(5, late=True)),
         ([1, 2], Meta(5, (0, 10), clocked=True, partial=True)),
         ([], Meta(5, (0, 10), clocked=True)),
         ([3], Meta(5, (10, 20), clocked=True)),
+        ([7, 8], Meta(5, late=True)),
     ]
-    assert batches[1].meta.shown() == {
+    assert batches[0].meta.shown() == {
         "batch": 5,
         "window": (datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 1, microsecond=10, tzinfo=UTC)),
         "partial": True,
     }
-    assert batches[0].meta.shown() == {"batch": 5, "late": True}
+    assert batches[-1].meta.shown() == {"batch": 5, "late": True}
     numbered = panes((2, 4, "close", [1, 2]), kind=pa.struct([("start", pa.int64()), ("end", pa.int64())]))
     (batch,) = batches_in("panes", [numbered], 0)
     assert batch.meta.shown()["window"] == (2, 4)

@@ -144,6 +144,20 @@ def test_a_full_buffer_is_flushed_before_its_window_ends(spark: SparkSession) ->
         assert came[1 : 1 + len(closes)] == closes
 
 
+def test_a_buffer_is_flushed_with_the_record_that_makes_it_full(spark: SparkSession) -> None:
+    def rows() -> Iterator[list[dict[str, Any]]]:
+        yield records(1, 3, 2, 4, 6, 5, 11)
+        # The first window has closed with the batch that comes, and the second is full twice in it.
+        yield records(12, 25, 13, 14, 15)
+        yield records(7, 16)
+
+    window = sp.window.tumbling(TEN, "time", count_trigger=2, sort=True, skip_empty_windows=True)
+    line = sp.read.from_expr(rows) | window
+    full = [[1, 3], [2, 4], [5, 6], [11, 12], [13, 14], [15, 16]]
+    assert out_of(spark, ended(line), until="drained") == full
+    assert out_of(spark, ended(line)) == [*full, [25]]
+
+
 def test_a_flush_of_windows_that_overlap_needs_empty_ones_to_be_skipped(spark: SparkSession) -> None:
     with pytest.raises(UnsupportedError, match=r"count_trigger=2.*skip_empty_windows=True"):
         sp.window.sliding(TEN, (20, "s"), "time", count_trigger=2)
@@ -432,6 +446,54 @@ def test_a_window_after_a_function_learns_its_columns_or_is_told_them(spark: Spa
     ]
 
 
+def test_a_window_by_event_time_after_another_goes_by_what_comes_to_it(spark: SparkSession, tmp_path: Path) -> None:
+    def summed(metadata: dict[str, Any], data: pa.Table) -> dict[str, Any]:
+        return {"time": metadata["window"][0], "v": sum(data["v"].to_pylist())}
+
+    first = sp.read.from_expr(several) | sp.window.tumbling(TEN, "time", skip_empty_windows=True)
+    line = first | sp.map(summed, params=["metadata", "data"])
+    half = sp.window.tumbling((30, "s"), "time", skip_empty_windows=True)
+    assert out_of(spark, ended(line | half), until="drained") == [[6, 12]]
+    assert out_of(spark, ended(line | half)) == [[6, 12], [91], [70]]
+    assigned = sp.window.tumbling((30, "s"), time_assigner=lambda data: data["time"], skip_empty_windows=True)
+    minute = sp.window.tumbling((1, "m"), "time", skip_empty_windows=True)
+    assert out_of(spark, ended(line | assigned | minute | sp.window.count(2))) == [[6, 12], [91, 70]]
+
+    def mixed(name: str, buffer: list[pa.Table], offset: int, metadata: dict[str, Any], data: Any) -> list[int]:
+        return [sum(map(len, buffer))]
+
+    late = sp.window.tumbling(TEN, "time", passthrough=True, skip_empty_windows=True)
+    out: list[list[pa.Table]] = []
+    source = sp.read.from_expr(several) | late | sp.window.global_window(mixed, mixed_schemas=True)
+    sp.run(source | sp.write.to_variable(out), spark=spark, until="drained")
+    assert [[table["v"].to_pylist() for table in window] for window in out] == [[[1, 3, 2], [12]], [[8]], [[45, 46]]]
+
+
+def test_records_between_queries_survive_a_restart_and_go_once_they_have_been_processed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    out: list[pa.Table] = []
+
+    def app() -> sp.App:
+        tens, twenties = (sp.window.tumbling((n, "s"), "time", skip_empty_windows=True) for n in (10, 20))
+        line = sp.read.from_callback("rows") | tens | twenties
+        return sp.App("between", line | sp.write.to_variable(out), checkpoint=tmp_path / "state", spark=spark)
+
+    for second in range(0, 60, 10):
+        app().publish("rows", records(second))
+    app().run(until="drained")
+    app().publish("rows", records(60))
+    app().run(until="drained")
+    assert [batch["v"].to_pylist() for batch in out] == [[0, 10], [20, 30]]
+    with app().start() as running:
+        assert {query.job.name for query in running.queries} == {"tumbling_2.records", "to_variable_1"}
+        app().publish("rows", records(70))
+        running.settle()
+        app().publish("rows", records(80))
+        running.settle()
+    assert [batch["v"].to_pylist() for batch in out][2:] == [[40, 50]]
+
+
 def test_columns_that_cannot_be_learnt_are_asked_for(spark: SparkSession) -> None:
     nothing = sp.read.from_expr(several) | sp.map(lambda data: None) | sp.window.count(3)
     with pytest.raises(InvalidArgumentError, match=r"count_1 \(.*\).*know its columns.*schema="):
@@ -579,6 +641,7 @@ def test_a_callback_is_published_to_before_and_while_the_program_runs(spark: Spa
 
 def test_a_run_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     out: list[pa.Table] = []
+    totals: list[pa.Table] = []
 
     def app(batches: int) -> sp.App:
         def source() -> Iterator[Any]:
@@ -589,7 +652,7 @@ def test_a_run_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Path) 
         total = sp.accumulate(lambda data, so_far: so_far + len(data), 0, lambda so_far: {"v": so_far})
         windows = sp.window.tumbling(TEN, "time", skip_empty_windows=True)
         line = sp.read.from_expr(source) | windows | sp.split()
-        ends = line | [sp.write.to_variable(out), total | sp.write.to_variable(out, name="totals")]
+        ends = line | [sp.write.to_variable(out), total | sp.write.to_variable(totals, name="totals")]
         return sp.App("goes-on", ends, checkpoint=tmp_path / "state", spark=spark)
 
     came = []
@@ -597,7 +660,8 @@ def test_a_run_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Path) 
         out.clear()
         app(batches).run(until="drained")
         came.append([batch["v"].to_pylist() for batch in out])
-    assert came == [[], [[1, 3, 2], [12], [3], [4]], [], [], [[45, 46], [6]]]
+    assert came == [[], [[1, 3, 2], [12]], [], [], [[45, 46]]]
+    assert [batch["v"].to_pylist() for batch in totals] == [[3], [4], [6]]
 
 
 def test_a_changed_window_is_refused_on_an_old_checkpoint(spark: SparkSession, tmp_path: Path) -> None:

@@ -17,6 +17,9 @@ from mullion.kx import sp
 CASES = 12
 """How many pipelines run together, each a query of its own."""
 
+CHAINS = 6
+"""How many of two windows, each of one query or two."""
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000
 
@@ -103,20 +106,12 @@ def some_window(chance: random.Random) -> tuple[sp.window.Window, Model]:
     return window, kx_model.Timed(slide, length, skip_empty=skip, flush=flush, **asked)  # type: ignore[arg-type]
 
 
-def case(chance: random.Random, number: int) -> tuple[sp.Pipeline, list[Any], Model, list[list[kx_model.Row]]]:
-    window, model = some_window(chance)
-    batches = some_batches(chance)
-    tables = [
-        pa.table(
-            {
-                "time": pa.array([time for time, _ in batch], pa.timestamp("us", tz="UTC")),
-                "v": [value for _, value in batch],
-            }
-        )
-        for batch in batches
-    ]
-    out: list[Any] = []
+def of_rows(batch: list[kx_model.Row]) -> pa.Table:
+    times = pa.array([time for time, _ in batch], pa.timestamp("us", tz="UTC"))
+    return pa.table({"time": times, "v": [value for _, value in batch]})
 
+
+def seen_in(out: list[Any]) -> Callable[[dict[str, Any], pa.Table], None]:
     def seen(metadata: dict[str, Any], data: pa.Table) -> None:
         values = data["v"].to_pylist()
         if metadata.get("late"):
@@ -127,13 +122,52 @@ def case(chance: random.Random, number: int) -> tuple[sp.Pipeline, list[Any], Mo
             start, end = ((each - EPOCH) // timedelta(microseconds=1) for each in (start, end))
         out.append(((start, end), metadata["partial"], values))
 
+    return seen
+
+
+def case(chance: random.Random, number: int) -> tuple[sp.Pipeline, list[Any], Model, list[list[kx_model.Row]]]:
+    window, model = some_window(chance)
+    batches = some_batches(chance)
+    tables = [of_rows(batch) for batch in batches]
+    out: list[Any] = []
     # Through a function of Python, or from the JVM as it is.
     after = [sp.map(lambda data: data)] if chance.random() < 0.3 else []
     line: sp.Pipeline = sp.read.from_expr(lambda: iter(tables)) | window
     for each in after:
         line = line | each
-    writer = sp.write.to_callback(seen, params=["metadata", "data"], name=f"case-{number}")
+    writer = sp.write.to_callback(seen_in(out), params=["metadata", "data"], name=f"case-{number}")
     return line | writer, out, model, batches
+
+
+def chained(chance: random.Random, number: int) -> tuple[sp.Pipeline, list[Any], list[Any], str]:
+    """A window after one of event time: what comes out of it, and what should."""
+    first, of_first = some_window(chance)
+    while not isinstance(of_first, kx_model.Timed) or of_first.flush is not None or of_first.passthrough:
+        first, of_first = some_window(chance)
+    second, of_second = some_window(chance)
+    batches, end = some_batches(chance), number % 2 == 0
+    tables = [of_rows(batch) for batch in batches]
+    out: list[Any] = []
+    middle = [sp.map(lambda data: data)] if chance.random() < 0.5 else []
+    line: sp.Pipeline = sp.read.from_expr(lambda: iter(tables)) | first
+    for each in middle:
+        line = line | each
+    line = line | second | sp.write.to_callback(seen_in(out), params=["metadata", "data"], name=f"chain-{number}")
+    rounds = [[row for *_, rows in firings for row in rows] for firings in of_first.rounds(batches, end=end)]
+    expected = of_second.run([batch for batch in rounds if batch], end=end)
+    return line, out, expected, f"{line!r}, {of_first}, {of_second}, {batches}, end={end}"
+
+
+def test_windows_after_windows_of_event_time_give_what_the_models_give(spark: SparkSession) -> None:
+    seed = int(os.environ.get("MULLION_TEST_SEED", random.randrange(10**9)))
+    for round_number in range(int(os.environ.get("MULLION_TEST_ROUNDS", 1))):
+        chance = random.Random(seed + round_number)
+        cases = [chained(chance, number) for number in range(CHAINS)]
+        for until in ("end", "drained"):
+            some = cases[until == "drained" :: 2]
+            sp.run(*(line for line, *_ in some), spark=spark, until=until)
+        for _, out, expected, what in cases:
+            assert by_window(out) == by_window(expected), f"MULLION_TEST_SEED={seed + round_number}: {what}"
 
 
 def by_window(out: list[Any]) -> list[Any]:

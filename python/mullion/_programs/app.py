@@ -45,6 +45,10 @@ class App(abc.ABC):
     api: ClassVar[str]
     """The package of Mullion that the App is one of, such as ``turbine``."""
 
+    in_order: ClassVar[bool] = False
+    """Whether a run to an end runs jobs after those that they read from: where what they make of rows depends on which
+    batches these come in, or on where they end."""
+
     def __init__(
         self,
         name: str,

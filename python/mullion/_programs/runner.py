@@ -249,13 +249,22 @@ def drain(app: App, jobs: Sequence[Job]) -> None:
     due: Sequence[Job] = jobs
     with Signals() as asked:
         while due and not asked.to_stop():
-            running = Running(app, due, drain=True)
+            now = _first(due) if app.in_order else due
+            running = Running(app, now, drain=True)
             try:
                 running.wait(asked.to_stop)
             finally:
                 running.stop()
             fresh = running.published(read)
-            due = [job for job in jobs if fresh.intersection(job.reads)]
+            due = [job for job in jobs if fresh.intersection(job.reads) or (job in due and job not in now)]
+
+
+def _first(due: Sequence[Job]) -> Sequence[Job]:
+    """The jobs that read nothing of what another one may publish yet; all of them where each waits for another."""
+    first = [
+        job for job in due if not any(set(other.publishes).intersection(job.reads) for other in due if other is not job)
+    ]
+    return first or due
 
 
 def serve(app: App, jobs: Sequence[Job]) -> None:

@@ -140,16 +140,10 @@ def _in_panes(found: Iterable[pa.RecordBatch], number: int, mixed: bool) -> Iter
             if firing == _LATE:
                 late.append(table)
                 continue
-            yield from _late_in(late, number)
             meta = Meta(number, (start, end), clocked, firing not in ("close", CLOSING), closing=firing == CLOSING)
             yield Batch(list(unmixed(table)) if mixed else table, meta)
-    yield from _late_in(late, number)
-
-
-def _late_in(late: list[pa.Table], number: int) -> Iterator[Batch]:
     if late:
         yield Batch(pa.concat_tables(late).combine_chunks(), Meta(number, late=True))
-        late.clear()
 
 
 def _in_tables(found: Iterable[pa.RecordBatch]) -> Iterator[Batch]:

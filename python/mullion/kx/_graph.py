@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any, Final, final
 
-from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.errors import InvalidArgumentError
 from mullion.kx._operators import Merge, Node, Operator, Pipeline, Reader, Reduce, Union, Writer, all_nodes, line_of
 from mullion.kx._window_spec import ANY_COUNT, Window
 
@@ -43,8 +43,9 @@ class Graph:
                     "Put one there, as in sp.window.tumbling(timedelta(seconds=10), 'time') | sp.reduce(...), or write "
                     "sp.accumulate(...) for a fold over the whole stream."
                 )
-            _require_one_query(node)
         self.writers: Final = tuple(ends)
+        self.cuts: Final = self._cut()
+        """Windows whose records a query of its own brings: a query has one event clock, and final batches before it."""
 
     def place(self, node: Node) -> Node:
         """The node that stands for all in which one operator comes after the same ones: it is there once."""
@@ -63,9 +64,36 @@ class Graph:
         """The nodes that begin."""
         return [node for node in self.nodes if isinstance(node.operator, Reader)]
 
-    def reads(self, end: Node, reader: Node) -> bool:
-        """Whether what a reader reads comes to an end."""
-        return any(self.place(each) is self.place(reader) for each in all_nodes([Pipeline([end])]))
+    def inputs(self, node: Node) -> list[Node]:
+        """What the query reads that ends with a node or brings one its records: readers, and windows that are cut."""
+        found: dict[Node, None] = {}
+        left = _before(node)
+        while left:
+            each = self.place(left.pop())
+            if isinstance(each.operator, Reader) or each in self.cuts:
+                found[each] = None
+            else:
+                left += _before(each)
+        return list(found)
+
+    def _cut(self) -> tuple[Node, ...]:
+        cuts: dict[Node, None] = {}
+        # What is before a node comes before it.
+        for node in self.nodes:
+            window = node.operator
+            if isinstance(window, Window) and any(_is_cut(window, each) for each in self._windows_before(node, cuts)):
+                cuts[node] = None
+        return tuple(cuts)
+
+    def _windows_before(self, node: Node, cuts: Container[Node]) -> Iterator[Window]:
+        """The windows that would be in one query with a node, on any side."""
+        left = _before(node)
+        while left:
+            each = self.place(left.pop())
+            if isinstance(each.operator, Window):
+                yield each.operator
+            if each not in cuts:
+                left += _before(each)
 
     def is_mixed(self, reader: Node) -> bool:
         """Whether a window of mixed schemas takes in what this one reads, before any other window does."""
@@ -135,28 +163,15 @@ def _require_whole(end: Node, *, writer: bool) -> None:
         )
 
 
-def _require_one_query(node: Node) -> None:
-    """Refuses windows that cannot be in one query of Spark: there is one event clock, and firings have to be final."""
-    if not isinstance(node.operator, Window):
-        return
-    what = f"{node.operator.id} ({node.operator.where})"
-    for found in _windows_before(node):
-        before = f"{found.id} ({found.where})"
-        if node.operator.on_event_time and found.on_event_time:
-            why = f"{what} is by event time, and so is {before} before it: a query has one event clock."
-        elif found.passthrough or found.count_trigger != ANY_COUNT:
-            asked = "passthrough" if found.passthrough else "count_trigger"
-            why = f"{what} comes after {before}, whose {asked} gives batches that are not a window's last."
-        else:
-            continue
-        raise UnsupportedError(
-            f"{why} Write what the first one gives to a topic, ... | sp.write.to_topic('mid'), and read it in a second "
-            "pipeline of the same run, sp.read.from_topic('mid', schema=...) | ..."
-        )
+def _before(node: Node) -> list[Node]:
+    """The nodes right before a node."""
+    operator = node.operator
+    others = operator.other.ends if isinstance(operator, (Merge, Union)) else ()
+    return [*others, *([] if node.before is None else [node.before])]
 
 
-def _windows_before(node: Node) -> Iterator[Window]:
-    """All windows before a node, on any side."""
-    for each in all_nodes([Pipeline([node])]):
-        if each is not node and isinstance(each.operator, Window):
-            yield each.operator
+def _is_cut(window: Window, before: Window) -> bool:
+    """Whether a window cannot be in one query with one that is before it."""
+    if window.on_event_time and before.on_event_time:
+        return True
+    return before.passthrough or before.count_trigger != ANY_COUNT

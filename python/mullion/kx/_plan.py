@@ -5,12 +5,20 @@
     reader -> window -> map -> filter -> window -> writer
     rows      panes     [one stage]      panes
 
+A window that cannot be in one query with another before it is cut off: a query of its own brings it its records,
+through a topic in the checkpoint::
+
+    reader -> window -> map -> [topic] -> window -> writer
+    one query, named after the second window     another
+
 What stands between two windows is one stage in a worker, with a shuffle before it only where it keeps state. A window
 after a function of Python has to know its columns before the query starts; see :mod:`mullion.kx._schemas`.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
@@ -18,7 +26,7 @@ from typing import TYPE_CHECKING, Final, final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, TimestampType
 
 from mullion import _jvm
 from mullion._programs import app as programs
@@ -31,8 +39,9 @@ from mullion.kx._sinks import Arrived, ToTopic
 from mullion.kx._sources import FromCallback, FromExpr, Spool
 from mullion.kx._window_spec import Window
 from mullion.kx._windows import panes_of
-from mullion.kx._worker import Stage, Step
+from mullion.kx._worker import TIME, Stage, Step
 from mullion.topics import Publisher
+from mullion.topics._records import COLUMNS, KEY, TIMESTAMP
 
 if TYPE_CHECKING:
     from mullion.kx.app import App
@@ -47,6 +56,12 @@ _SETTINGS: Final = {
 
 _FORGOTTEN_EACH: Final = 20
 """With every so many batches, files are deleted that have been processed."""
+
+
+def brought(window: str) -> str:
+    """What the query is called that brings a window its records, and the topic that it brings them through."""
+    name = f"{window}.records"
+    return name if re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9._-]*", name) else f"x{name.encode().hex()}"
 
 
 @final
@@ -71,27 +86,32 @@ class Stream:
 
 @final
 class Plan:
-    """The query of one writer."""
+    """The query of one writer, or the one that brings a window its records."""
 
     def __init__(self, app: App, graph: Graph, node: Node) -> None:
-        assert isinstance(node.operator, Writer)
-        self.name = graph.name(node)
-        self.writer = node.operator
+        self.node = node
+        self.inputs = graph.inputs(node)
+        if isinstance(node.operator, Writer):
+            self.name, self.writer = graph.name(node), node.operator
+        else:
+            self.name = brought(graph.name(node))
+            self.writer = ToTopic(topic=self.name, broker=app.between, where=node.operator.where)
         self._app = app
         self._graph = graph
-        self.node = node
         self._form: Form = "rows"
         self._mixed = False
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The topics that its readers read."""
-        readers = (self._app.topic_read_by(node) for node in self._graph.readers())
-        return tuple(topic for topic in readers if topic is not None)
+        """The topics that it reads, of this program's."""
+        topics = (self._app.topic_read_by(node) for node in self.inputs)
+        return tuple(topic for topic in topics if topic is not None)
 
     @property
     def publishes(self) -> tuple[str, ...]:
-        """The topics of the App that it writes to."""
+        """The topics of this program that it writes to."""
+        if not isinstance(self.node.operator, Writer):
+            return (self.name,)
         own = isinstance(self.writer, ToTopic) and self.writer.broker in (None, self._app.broker)
         return (self.writer.topic,) if own and isinstance(self.writer, ToTopic) else ()
 
@@ -101,6 +121,8 @@ class Plan:
         assert self.node.before is not None
         with _jvm.active(session):
             stream = self._of(self.node.before, session)
+            if isinstance(self.node.operator, Window):
+                return self._records_for(stream, self.node.operator)
             stream = self._staged(stream) if stream.steps else stream
         self._form, self._mixed = stream.form, stream.mixed
         return stream.df
@@ -126,6 +148,9 @@ class Plan:
         if isinstance(operator, Reader):
             return self._read(node, operator, name, spark)
         assert node.before is not None
+        if self._graph.place(node) in self._graph.cuts:
+            assert isinstance(operator, Window)
+            return self._brought(node, operator, name, spark)
         before = self._of(node.before, spark)
         if isinstance(operator, Window):
             return self._windowed(before, node, operator, name)
@@ -151,11 +176,32 @@ class Plan:
         return Stream(rows, "rows", node)
 
     def _windowed(self, before: Stream, node: Node, window: Window, name: str) -> Stream:
+        if window.mixed_schemas:
+            return self._panes(self._mixed_records(before), node, window, name)
         if window.time_assigner is not None:
             before = replace(before, steps=(*before.steps, Step(window, name)))
-        records = self._mixed_records(before) if window.mixed_schemas else self._records(before, node)
+        return self._panes(self._records(before, lambda: self._schemas.of(node)), node, window, name)
+
+    def _panes(self, records: DataFrame, node: Node, window: Window, name: str) -> Stream:
         panes = panes_of(records, window, name, closes=self._app.closes)
         return Stream(panes, "panes", node, mixed=window.mixed_schemas)
+
+    def _records_for(self, stream: Stream, window: Window) -> DataFrame:
+        """What this query brings to a window."""
+        if window.mixed_schemas:
+            return self._mixed_records(stream)
+        return self._records(stream, lambda: self._schemas.of(self.node, timed=False))
+
+    def _brought(self, node: Node, window: Window, name: str, spark: SparkSession) -> Stream:
+        """A window over the records that another query brings."""
+        columns = Plan(self._app, self._graph, self._graph.place(node)).build(self._app.spark).schema
+        topic = brought(name)
+        rows = self._app.between.stream(spark, topic, columns, self._folder / f"{topic}.schema.json")
+        rows = rows.drop(COLUMNS, KEY, TIMESTAMP)
+        if window.time_assigner is not None:
+            timed = columns.add(TIME, TimestampType())
+            rows = self._records(Stream(rows, "rows", node, (Step(window, name),)), lambda: timed)
+        return self._panes(rows, node, window, name)
 
     def _united(self, left: Stream, right: Stream, node: Node) -> Stream:
         plain = not left.steps and not right.steps and left.form == right.form == "rows"
@@ -164,13 +210,13 @@ class Plan:
         # Each side's batches stay what they are.
         return Stream(self._staged(left).df.unionByName(self._staged(right).df), "tables", node)
 
-    def _records(self, stream: Stream, window: Node) -> DataFrame:
-        """The records of a stream in columns."""
+    def _records(self, stream: Stream, columns: Callable[[], StructType]) -> DataFrame:
+        """The records of a stream in columns, which are asked for where functions make them."""
         if not stream.steps and stream.form == "rows":
             return stream.df
         if not stream.steps and stream.form == "panes" and not stream.mixed:
             return stream.df.select(sf.inline("rows"))
-        schema = self._schemas.of(window)
+        schema = columns()
         stage = Stage(stream.form, stream.steps, "rows", stream.mixed, to_arrow_schema(schema, timezone="UTC"))
         return self._run(stream, stage, schema)
 

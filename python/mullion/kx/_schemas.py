@@ -46,15 +46,16 @@ class Schemas:
         self._graph = graph
         self._folder = folder
 
-    def of(self, window: Node) -> T.StructType:
-        """The columns of the records that a window is given, those of a ``time_assigner`` too."""
+    def of(self, window: Node, *, timed: bool = True) -> T.StructType:
+        """The columns of the records that a window is given; if ``timed`` that of a ``time_assigner`` too."""
         note = self._folder / f"{folder_name(self._graph.name(window))}.columns.json"
         known = remembered_schema(note)
         if known is None:
             known = self._said(window) or self._learnt(window)
             remember(note, known)
         assert isinstance(window.operator, Window)
-        return known.add(TIME, T.TimestampType()) if window.operator.time_assigner is not None else known
+        timed = timed and window.operator.time_assigner is not None
+        return known.add(TIME, T.TimestampType()) if timed else known
 
     def _said(self, window: Node) -> T.StructType | None:
         """What ``schema=`` says of the last function that may change columns."""

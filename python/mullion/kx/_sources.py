@@ -196,7 +196,7 @@ class Spool:
 
     def fill(self, batches: Iterable[pa.Table], what: str) -> None:
         """Appends those batches that are not there yet: all are given anew with each start."""
-        there = self.count()
+        there = len(self.topic.files())
         for index, table in enumerate(batches):
             if index >= there:
                 self.append(table, what)
@@ -215,19 +215,10 @@ class Spool:
             )
         self._broker.produce(self._name, table)
 
-    def count(self) -> int:
-        """How many batches there are."""
-        return len(DirTopic(self._broker.path, self._name).files())
-
     @property
-    def source(self) -> str:
-        """How Spark's description of a stream over these batches ends."""
-        return f"{self._broker.path / self._name}]"
-
-    def forget(self, batches: int) -> None:
-        """Deletes the first batches, which no query will read again."""
-        for file in DirTopic(self._broker.path, self._name).files()[:batches]:
-            file.unlink(missing_ok=True)
+    def topic(self) -> DirTopic:
+        """Where they wait."""
+        return DirTopic(self._broker.path, self._name)
 
     def stream(self, spark: SparkSession, schema: SchemaLike | None, remembered: Path) -> DataFrame:
         """The batches as a stream of their records; whole ones are rows of :data:`TABLES`."""
@@ -251,7 +242,7 @@ class Spool:
         return [table_in(data) for data in table[_WHOLE].to_pylist()]
 
     def _columns(self) -> list[str]:
-        return list(DirTopic(self._broker.path, self._name).about().schema.names)
+        return list(self.topic.about().schema.names)
 
 
 _WHOLE: Final = "data"

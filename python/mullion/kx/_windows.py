@@ -1,8 +1,8 @@
 """What the engine is asked for, for each window: the only file of this package that knows how.
 
-All records are one buffer, so windows have no keys, and one partition has them all. A window of time holds its records
-as an aggregate, each with its place in the order of arrival; windows of records are rows that the engine keeps as they
-came.
+All records are one buffer, so windows have no keys, and one partition has them all. Windows of records, and windows of
+time that are flushed when they are full, are rows that the engine keeps as they came. Other windows of time hold their
+records as an aggregate, each with its place in the order of arrival: where windows overlap, a record is kept once.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from mullion.windows import Count, Early, Global, Sliding, SplitOf, Tumbling
 _CLOCK: Final = "_mullion_clock"
 _BATCH: Final = "_mullion_batch"
 _ROW: Final = "_mullion_row"
+_RECORD: Final = "_mullion_record"
 
 
 def panes_of(records: DataFrame, window: Window, name: str, *, closes: bool) -> DataFrame:
@@ -36,43 +37,53 @@ def panes_of(records: DataFrame, window: Window, name: str, *, closes: bool) -> 
     the input ends.
     """
     asked: dict[str, Any] = {"time": None, "at_end": "close" if closes else "keep"}
-    columns = [sf.col(_jvm.quoted(each)) for each in records.columns if each != TIME]
     if not window.clocked:
         found = windowed(records, _of_records(window, name), **asked).collect()
         return found.select("window", "pane", "rows")
-    ordered = records.withColumns(
-        {_BATCH: _jvm.batch_number(records.sparkSession), _ROW: _jvm.row_in_batch(records.sparkSession)}
-    )
+    record = sf.struct(*(sf.col(_jvm.quoted(each)) for each in records.columns if each != TIME))
+    held = records.select(record.alias(_RECORD))
     if window.on_event_time:
-        ordered = ordered.withColumn(_CLOCK, _clock(records, window, name)).withWatermark(_CLOCK, "0 seconds")
+        clock = _clock(records, window, name).alias(_CLOCK)
+        held = records.select(record.alias(_RECORD), clock).withWatermark(_CLOCK, "0 seconds")
         asked["time"] = _CLOCK
         asked["allowed_lateness"] = _durations.written(window.lateness_us)
         asked["late"] = "emit" if window.passthrough else "drop"
     if not window.skip_empty_windows:
         asked["empty"] = "emit"
-    if window.count_trigger != ANY_COUNT:
-        asked |= {"early": Early(count=window.count_trigger), "accumulate": False}
     size = _durations.written(window.size_us)
     kind = Tumbling(size) if window.size_us == window.slide_us else Sliding(size, _durations.written(window.slide_us))
-    place = [sf.col(_CLOCK)] if window.sort else []
-    held = sf.collect_list(
-        sf.struct(sf.struct(*place, sf.col(_BATCH), sf.col(_ROW)).alias("place"), sf.struct(*columns).alias("record"))
-    )
-    # No two places are equal, so records are not compared; Spark would refuse those with maps all the same.
-    in_order = sf.array_sort(held) if _has_order(records.schema) else sf.array_sort(held, _by_place)
-    found = windowed(ordered, kind, **asked).agg(sf.transform(in_order, lambda each: each["record"]).alias("rows"))
-    shown, pane = sf.col("rows"), sf.col("pane")
-    if window.count_trigger != ANY_COUNT and window.skip_empty_windows:
-        # One that had none does not come, and one that has shown all is no empty window.
-        complete = (sf.col("pane.firing") == "close") & (sf.size("rows") == 0)
-        firing = sf.when(complete, sf.lit(CLOSING)).otherwise(sf.col("pane.firing"))
-        pane = sf.struct(firing.alias("firing"), sf.col("pane.seq").alias("seq")).alias("pane")
+    panes = _whole if window.count_trigger == ANY_COUNT else _flushed
+    found = panes(held, kind, window, asked)
+    shown = sf.col("rows")
     if window.passthrough:
-        late = sf.struct(*(sf.col("late_row").getField(each).alias(each) for each in records.columns if each != TIME))
-        shown = sf.when(sf.col("pane.firing") == "late", sf.array(late)).otherwise(shown)
-    return found.select(
-        "window", pane, sf.coalesce(shown, sf.array().cast(found.schema["rows"].dataType)).alias("rows")
-    )
+        late = sf.array(sf.col("late_row").getField(_RECORD))
+        shown = sf.when(sf.col("pane.firing") == "late", late).otherwise(shown)
+    none = sf.array().cast(found.schema["rows"].dataType)
+    return found.select("window", "pane", sf.coalesce(shown, none).alias("rows"))
+
+
+def _whole(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: dict[str, Any]) -> DataFrame:
+    """Windows that come once, with all of their records."""
+    session = held.sparkSession
+    ordered = held.withColumns({_BATCH: _jvm.batch_number(session), _ROW: _jvm.row_in_batch(session)})
+    place = sf.struct(*([sf.col(_CLOCK)] if window.sort else []), sf.col(_BATCH), sf.col(_ROW))
+    placed = sf.collect_list(sf.struct(place.alias("place"), sf.col(_RECORD).alias("record")))
+    # No two places are equal, so records are not compared; Spark would refuse those with maps all the same.
+    in_order = sf.array_sort(placed) if _has_order(held.schema) else sf.array_sort(placed, _by_place)
+    return windowed(ordered, kind, **asked).agg(sf.transform(in_order, lambda each: each["record"]).alias("rows"))
+
+
+def _flushed(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: dict[str, Any]) -> DataFrame:
+    """Windows that come in several batches: one each time that so many records are in the buffer, and the rest."""
+    asked |= {"early": Early(count=window.count_trigger), "accumulate": False}
+    found = windowed(held, kind, **asked).collect("time" if window.sort else "arrival", max_rows=window.count_trigger)
+    firing = sf.col("pane.firing")
+    if window.skip_empty_windows:
+        # One that had none does not come, and one that has shown all is no empty window.
+        firing = sf.when((firing == "close") & (sf.size("rows") == 0), sf.lit(CLOSING)).otherwise(firing)
+    shown = sf.transform("rows", lambda each: each[_RECORD])
+    pane = sf.struct(firing.alias("firing"), sf.col("pane.seq").alias("seq"))
+    return found.withColumns({"rows": shown, "pane": pane})
 
 
 def _by_place(left: Column, right: Column) -> Column:

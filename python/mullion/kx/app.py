@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, final
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from mullion import _jvm
 from mullion._checks import did_you_mean
 from mullion._clock import Clock
 from mullion._programs import app as programs
@@ -23,12 +24,13 @@ from mullion._programs.session import session_for
 from mullion.errors import InvalidArgumentError
 from mullion.kx._graph import Graph
 from mullion.kx._operators import Function, Node, Operator, Pipeline, Reader, Split, Union, Writer
-from mullion.kx._plan import Plan
+from mullion.kx._plan import Plan, brought
 from mullion.kx._sinks import ToCallback, ToConsole, ToFile, ToTopic, ToVariable
 from mullion.kx._sources import FromCallback, FromExpr, FromTopic, Spool
 from mullion.kx._window_spec import Window
 from mullion.kx._worker import as_data
-from mullion.topics import Broker, KafkaBroker
+from mullion.topics import Broker, DirBroker, KafkaBroker
+from mullion.topics._folder.topic import DirTopic
 
 Until: TypeAlias = Literal["drained", "end"] | None
 
@@ -52,6 +54,7 @@ class App(programs.App):
     """
 
     api: ClassVar[str] = "kx"
+    in_order: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -71,8 +74,10 @@ class App(programs.App):
         for node in self._graph.nodes:
             operator, called = node.operator, self._graph.name(node)
             if isinstance(operator, (Window, Writer)):
-                folder = folder_name(called) if isinstance(operator, Writer) else None
-                self.names.register(Named("window" if folder is None else "writer", called, operator.where, folder))
+                kind = "writer" if isinstance(operator, Writer) else "window"
+                own = folder_name(called) if kind == "writer" else None
+                folder = folder_name(brought(called)) if node in self._graph.cuts else own
+                self.names.register(Named(kind, called, operator.where, folder))
 
     @property
     def spark(self) -> SparkSession:
@@ -143,29 +148,43 @@ class App(programs.App):
             for node in found:
                 self._spool(node).append(table, f"publish({callback!r})")
 
+    @property
+    def between(self) -> DirBroker:
+        """Where the records are that one query of this program brings to a window of another."""
+        return DirBroker(self.checkpoint / "_between")
+
     def forget(self) -> None:
-        """Deletes batches that were published to callbacks and that every query has processed."""
+        """Deletes files that every query has processed: of batches for callbacks, and of records between queries."""
         for node in self._graph.readers():
-            if not isinstance(node.operator, FromCallback):
-                continue
-            spool = self._spool(node)
-            readers = [plan.name for plan in self._plans if self._graph.reads(plan.node, node)]
-            done = [self._processed(name, spool.source) for name in readers]
-            if done:
-                spool.forget(min(done))
+            if isinstance(node.operator, FromCallback):
+                self._forget(node, self._spool(node).topic)
+        for node in self._graph.cuts:
+            topic = brought(self._graph.name(node))
+            # One that has been killed may have to look for what it had begun to publish, with its first batch.
+            if topic in self.queries and self.queries[topic].progress:
+                self._forget(node, DirTopic(self.between.path, topic))
+
+    def _forget(self, node: Node, topic: DirTopic) -> None:
+        readers = [plan.name for plan in self._plans if node in plan.inputs]
+        source = f"{_jvm.topic_path(self.spark, str(topic.folder)).partition('://')[2]}]"
+        done = [self._processed(name, source) for name in readers]
+        if done:
+            # Each batch is a file, and both are counted from 0. Where a number was left out a file goes later.
+            topic.forget(min(done))
 
     def _processed(self, query: str, source: str) -> int:
         """How many batches of a spool a query has processed, in batches that are committed."""
         running = self.queries.get(query)
         reports = [] if running is None else running.progress
         found = [each for each in (reports[-1]["sources"] if reports else []) if each["description"].endswith(source)]
-        # Each batch is a file, and the source counts them from 0.
         ends = [each["endOffset"]["logOffset"] + 1 for each in found if each["endOffset"]]
         return min(ends) if found and len(ends) == len(found) else 0
 
-    def topic_read_by(self, reader: Node) -> str | None:
-        """The topic that a reader reads, of this program's broker."""
-        operator = reader.operator
+    def topic_read_by(self, node: Node) -> str | None:
+        """The topic of this program that a reader reads, or a window whose records another query brings."""
+        operator = node.operator
+        if isinstance(operator, Window):
+            return brought(self._graph.name(node))
         if isinstance(operator, FromTopic) and operator.broker in (None, self.broker):
             return operator.topic
         return None
@@ -181,15 +200,21 @@ class App(programs.App):
         return super()._checked_jobs()
 
     def _jobs(self) -> Sequence[Job]:
-        self._plans = [Plan(self, self._graph, node) for node in self._graph.writers]
+        self._plans = [Plan(self, self._graph, node) for node in (*self._graph.cuts, *self._graph.writers)]
         return [Job(plan.name, plan.reads, plan.publishes, plan.build, plan.publish, sink=plan) for plan in self._plans]
 
     def _parts(self) -> Sequence[Part]:
         return [
-            Part(self._graph.name(node), *_runs(node.operator), node.operator.where)
+            Part(self._graph.name(node), *self._runs(node), node.operator.where)
             for node in self._graph.nodes
             if not isinstance(node.operator, Split)
         ]
+
+    def _runs(self, node: Node) -> tuple[Place, str]:
+        place, why = _runs(node.operator)
+        if node in self._graph.cuts:
+            why = f"{why}; a query of its own brings its records, through a topic in the checkpoint"
+        return place, why
 
 
 def _callback(node: Node) -> str | None:

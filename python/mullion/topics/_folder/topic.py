@@ -235,6 +235,19 @@ class DirTopic:
             one.file.rename(self.folder / names[-1])
         self._name(names)
 
+    def forget(self, before: int) -> None:
+        """Deletes the files whose numbers are less than ``before``, and their names; never the last one's.
+
+        The last name says up to where there are files. No reader may want them any more.
+        """
+        with self.locked():
+            names = [file.name for file in self.files()]
+            gone = [name for name in names[:-1] if _number_of(name) < before]
+            for name in gone:
+                (self.folder / name).unlink(missing_ok=True)
+            if gone and self._manifest.exists():
+                replace_text(self._manifest, "".join(f"{name}\n" for name in names[len(gone) :]))
+
     def name_left_behind(self, about: About | None = None) -> None:
         """Puts into the manifest, under the lock, what killed producers left of it; makes it where there is none."""
         named = self._last_named()

@@ -3,7 +3,7 @@ package dev.mullion.windows.key
 import java.nio.ByteBuffer
 
 import dev.mullion.windows.clock.BatchClock
-import dev.mullion.windows.rules.{AlignedRules, EarlyFiring}
+import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, EmptyWindows}
 import dev.mullion.windows.sets.SliceSet
 
 /** The panes of one key in windows aligned to the epoch.
@@ -17,6 +17,8 @@ import dev.mullion.windows.sets.SliceSet
   *   the slots that hold rows
   * @param openFrom
   *   the first window that was open when this was written
+  * @param known
+  *   where windows without rows close too, the first that is still to close; none before the key's first row
   */
 final class AlignedPanesOfKey(
     rules: AlignedRules,
@@ -26,9 +28,12 @@ final class AlignedPanesOfKey(
     private var rows: Long,
     filled: SliceSet,
     firings: FiringCounts,
-    openFrom: Long
+    openFrom: Long,
+    private var known: Long
 ) extends PanesOfKey {
   import rules.grid
+
+  private def emitsEmpty = rules.refinements.empty
 
   private var first = 0L
   private var last = 0L
@@ -53,6 +58,7 @@ final class AlignedPanesOfKey(
     else {
       first = Math.max(firstOpen, grid.firstWindow(ordinal))
       rows += 1
+      if (emitsEmpty) known = Math.min(known, first)
       if (byPane) { var w = first; while (w <= last) { filled.add(w); w += 1 } }
       else filled.add(ordinal)
       // A pane opens at what the clock reads with its row.
@@ -76,9 +82,12 @@ final class AlignedPanesOfKey(
       val openThen = rules.firstOpen(clock)
       if (openThen <= firstOpen) Iterator.empty
       else {
-        val due = from(firstOpen).takeWhile(_ < openThen).map(pane)
-        due ++ {
+        val due =
+          if (emitsEmpty) EmptyWindows.between(Math.max(firstOpen, known), openThen, clock, rules)
+          else from(firstOpen).takeWhile(_ < openThen)
+        due.map(pane) ++ {
           firstOpen = openThen
+          if (known != SliceSet.None) known = Math.max(known, openThen)
           Iterator.empty
         }
       }
@@ -105,6 +114,8 @@ final class AlignedPanesOfKey(
 
   override def fired(pane: ArrivalPane): Int = firings.fired(pane.id)
 
+  override def rowsSince(pane: ArrivalPane): Long = firings.rowsSince(pane.id)
+
   override def fire(pane: ArrivalPane): Unit = firings.fire(pane.id, clock.reading)
 
   override def early(firing: EarlyFiring): Seq[ArrivalPane] = firings.due(firing, clock.reading).map(pane)
@@ -117,18 +128,32 @@ final class AlignedPanesOfKey(
 
   override def open: Iterator[ArrivalPane] = from(firstOpen).map(pane)
 
+  override def openAtEnd: Iterator[ArrivalPane] =
+    if (!emitsEmpty || filled.isEmpty) open
+    else {
+      val last = if (byPane) filled.last else grid.lastWindow(filled.last)
+      Iterator.iterate(Math.max(firstOpen, known))(_ + 1).takeWhile(_ <= last).map(pane)
+    }
+
+  override def hadRows(pane: ArrivalPane): Boolean = !emitsEmpty || nextWindow(pane.id) == pane.id
+
   override def countOpen: Long =
     if (!byPane) filled.countWindows(grid, firstOpen) else open.size.toLong
 
   // A clock that goes on with the wall clock would be kept for ever, for keys that have come to their end.
-  override def isEmpty: Boolean = (!clock.isOwn || clock.followsWall) && nextWindow(firstOpen) == SliceSet.None
+  override def isEmpty: Boolean =
+    (!clock.isOwn || clock.followsWall) && nextWindow(firstOpen) == SliceSet.None && known == SliceSet.None
 
-  override def nextClose: Long = clock.whenDue(rules.windowCloseDue(nextWindow(firstOpen)))
+  override def nextClose: Long = {
+    val next = if (emitsEmpty) Math.max(firstOpen, known) else nextWindow(firstOpen)
+    clock.whenDue(rules.windowCloseDue(next))
+  }
 
   override def toBytes: Array[Byte] = {
     val (slots, counts) = (filled.toBytes, firings.toBytes)
-    val buffer = ByteBuffer.allocate(16 + 8 + 8 + 4 + slots.length + counts.length)
+    val buffer = ByteBuffer.allocate(16 + 8 + 8 + 8 + 4 + slots.length + counts.length)
     clock.put(buffer)
+    if (emitsEmpty) buffer.putLong(known)
     buffer.putLong(firstOpen).putLong(rows).putInt(slots.length).put(slots).put(counts)
     java.util.Arrays.copyOf(buffer.array, buffer.position())
   }
@@ -157,8 +182,9 @@ object AlignedPanesOfKey {
       clock,
       0L,
       SliceSet.empty,
-      FiringCounts.empty(byWall(rules, clock)),
-      Long.MinValue
+      FiringCounts.empty(byWall(rules, clock), byRows(rules)),
+      Long.MinValue,
+      SliceSet.None
     )
 
   /** @param clock
@@ -173,14 +199,17 @@ object AlignedPanesOfKey {
   ): AlignedPanesOfKey = {
     val buffer = ByteBuffer.wrap(bytes)
     clock.take(buffer)
+    val known = if (rules.refinements.empty) buffer.getLong else SliceSet.None
     val openFrom = buffer.getLong
     val rows = buffer.getLong
     val slots = new Array[Byte](buffer.getInt)
     buffer.get(slots)
-    val firings = FiringCounts.from(buffer, byWall(rules, clock))
-    new AlignedPanesOfKey(rules, byPane, counted, clock, rows, SliceSet.fromBytes(slots), firings, openFrom)
+    val firings = FiringCounts.from(buffer, byWall(rules, clock), byRows(rules))
+    new AlignedPanesOfKey(rules, byPane, counted, clock, rows, SliceSet.fromBytes(slots), firings, openFrom, known)
   }
 
   /** Whether panes may fire early by the wall clock, too. */
   private def byWall(rules: AlignedRules, clock: KeyClock) = rules.early.isDefined && !clock.isOwn
+
+  private def byRows(rules: AlignedRules) = rules.refinements.count.isDefined
 }

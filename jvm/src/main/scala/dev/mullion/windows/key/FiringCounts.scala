@@ -11,13 +11,28 @@ import dev.mullion.windows.sets.Varint
   *
   * @param byWall
   *   whether the wall clock counts beside the event clock: not where that is a key's own
+  * @param byRows
+  *   whether it counts how many rows came since
   */
-final class FiringCounts private (panes: java.util.TreeMap[java.lang.Long, FiringCounts.Pane], byWall: Boolean) {
+final class FiringCounts private (
+    panes: java.util.TreeMap[java.lang.Long, FiringCounts.Pane],
+    byWall: Boolean,
+    byRows: Boolean
+) {
   import FiringCounts.Pane
 
   /** Notes that a pane got a row. */
-  def touch(window: Long, clock: BatchClock): Unit =
-    panes.computeIfAbsent(window, _ => new Pane(0, clock.now, clock.wall, changed = false)).changed = true
+  def touch(window: Long, clock: BatchClock): Unit = {
+    val pane = panes.computeIfAbsent(window, _ => new Pane(0, clock.now, clock.wall, changed = false, rows = 0))
+    pane.changed = true
+    pane.rows += 1
+  }
+
+  /** How many rows a pane has got since it opened or last fired, where they are counted. */
+  def rowsSince(window: Long): Long = {
+    val pane = panes.get(window)
+    if (pane eq null) 0L else pane.rows
+  }
 
   def fired(window: Long): Int = {
     val pane = panes.get(window)
@@ -33,6 +48,7 @@ final class FiringCounts private (panes: java.util.TreeMap[java.lang.Long, Firin
     pane.eventReading = clock.now
     pane.wallReading = clock.wall
     pane.changed = false
+    pane.rows = 0
   }
 
   /** The panes that fire early, in order of time. */
@@ -54,33 +70,41 @@ final class FiringCounts private (panes: java.util.TreeMap[java.lang.Long, Firin
   def removeBefore(window: Long): Unit = panes.headMap(window).clear()
 
   def toBytes: Array[Byte] = {
-    val buffer = ByteBuffer.allocate(panes.size * 36)
+    val buffer = ByteBuffer.allocate(panes.size * 46)
     panes.forEach { (window, pane) =>
       Varint.putSigned(buffer, window)
       Varint.putSigned(buffer, (pane.fired.toLong << 1) | (if (pane.changed) 1 else 0))
       buffer.putLong(pane.eventReading)
       if (byWall) { buffer.putLong(pane.wallReading); () }
+      if (byRows) Varint.putSigned(buffer, pane.rows)
     }
     java.util.Arrays.copyOf(buffer.array, buffer.position())
   }
 }
 
 object FiringCounts {
-  private final class Pane(var fired: Int, var eventReading: Long, var wallReading: Long, var changed: Boolean)
-      extends Readings {
+  private final class Pane(
+      var fired: Int,
+      var eventReading: Long,
+      var wallReading: Long,
+      var changed: Boolean,
+      var rows: Long
+  ) extends Readings {
     def waits(early: EarlyFiring): Boolean = early.unchanged || changed
   }
 
-  def empty(byWall: Boolean): FiringCounts = new FiringCounts(new java.util.TreeMap(), byWall)
+  def empty(byWall: Boolean, byRows: Boolean): FiringCounts =
+    new FiringCounts(new java.util.TreeMap(), byWall, byRows)
 
-  private[windows] def from(buffer: ByteBuffer, byWall: Boolean): FiringCounts = {
+  private[windows] def from(buffer: ByteBuffer, byWall: Boolean, byRows: Boolean): FiringCounts = {
     val panes = new java.util.TreeMap[java.lang.Long, Pane]()
     while (buffer.hasRemaining) {
       val window = Varint.getSigned(buffer)
       val firedAndChanged = Varint.getSigned(buffer)
       val (event, wall) = (buffer.getLong(), if (byWall) buffer.getLong() else 0L)
-      panes.put(window, new Pane((firedAndChanged >> 1).toInt, event, wall, (firedAndChanged & 1) == 1))
+      val rows = if (byRows) Varint.getSigned(buffer) else 0L
+      panes.put(window, new Pane((firedAndChanged >> 1).toInt, event, wall, (firedAndChanged & 1) == 1, rows))
     }
-    new FiringCounts(panes, byWall)
+    new FiringCounts(panes, byWall, byRows)
   }
 }

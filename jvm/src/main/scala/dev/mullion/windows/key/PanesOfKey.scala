@@ -94,6 +94,9 @@ abstract class PanesOfKey {
   /** How often a pane has fired, which is the seq of its next firing. */
   def fired(pane: ArrivalPane): Int
 
+  /** How many rows a pane has got since it opened or last fired, where that is counted. */
+  def rowsSince(pane: ArrivalPane): Long = 0L
+
   /** Notes that a pane fired. */
   def fire(pane: ArrivalPane): Unit
 
@@ -112,6 +115,12 @@ abstract class PanesOfKey {
   def firedAt(pane: ArrivalPane): Option[Long] = None
 
   def open: Iterator[ArrivalPane]
+
+  /** What closes where the input ends: windows without rows too, before the last one that has some. */
+  def openAtEnd: Iterator[ArrivalPane] = open
+
+  /** Whether a pane that closes has had rows. */
+  def hadRows(pane: ArrivalPane): Boolean = true
 
   /** Where the key's own clock stands, if it has one. */
   def ownClock: Option[Long] = None

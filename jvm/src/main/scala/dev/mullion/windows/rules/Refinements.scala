@@ -14,7 +14,9 @@ import dev.mullion.MullionException
   * here once for all the rows of a batch. A session that grows has a new end, and is on time there again.
   *
   * @param count
-  *   fires `early` once so many rows came since the pane opened or last fired; none for never
+  *   fires `early` once so many rows came since the pane opened or last fired; none for never. Where rows are worked on
+  *   one by one a pane fires with the row that makes so many, as often as there are such rows in a batch; else once a
+  *   batch, with all of its rows
   * @param onTime
   *   whether panes fire when the clock comes to their end, and after that in each batch that has rows for them
   * @param accumulate

@@ -9,7 +9,15 @@ import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
 import dev.mullion.windows.rules.{Collected, LatePolicy, RowByRow}
-import dev.mullion.windows.spec.{AroundWindow, CustomWindow, GlobalTrigger, GlobalWindow, RowNumberWindow, WindowSpec}
+import dev.mullion.windows.spec.{
+  AroundWindow,
+  CustomWindow,
+  GlobalTrigger,
+  GlobalWindow,
+  GridWindow,
+  RowNumberWindow,
+  WindowSpec
+}
 
 /** Whether the rows of a window must be worked on one by one, in order of arrival, and how. */
 object RowByRowBuilder {
@@ -43,10 +51,13 @@ object RowByRowBuilder {
       options.collect.map(_ => "collect()"),
       Option.when(options.perKey)("watermark='per key'")
     ).flatten
+    // What is kept row by row can be taken apart at any of them.
+    val takenApart = window.isInstanceOf[GridWindow] && options.collect.isDefined && !options.perKey && !options.running
     oneByOne.headOption.foreach { asked =>
       val other =
-        if (fires.count.isDefined) Some("early=Early(count=...)")
-        else if (fires.onTime) Some("on_time=True")
+        if (fires.onTime) Some("on_time=True")
+        else if (takenApart) None
+        else if (fires.count.isDefined) Some("early=Early(count=...)")
         else if (fires.empty) Some("empty='emit'")
         else Option.unless(fires.accumulate)("accumulate=False")
       other.foreach(what => refuse(s"$what with $asked", s"rows are worked on one by one there. Leave $what out."))

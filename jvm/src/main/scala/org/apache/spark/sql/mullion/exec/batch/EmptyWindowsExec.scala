@@ -8,10 +8,10 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.mullion.exec.panes.{Accumulators, SlidingPanes}
+import org.apache.spark.sql.mullion.exec.panes.Accumulators
 
 import dev.mullion.MullionException
-import dev.mullion.windows.rules.AlignedRules
+import dev.mullion.windows.rules.{AlignedRules, EmptyWindows}
 import dev.mullion.windows.spec.TimeMath
 
 /** On a batch DataFrame: adds a partial row of nothing for each window without rows that lies between windows of its
@@ -57,7 +57,7 @@ case class EmptyWindowsExec(
         val from = next
         next = if (known) Math.max(next, grid.lastWindow(slice) + 1) else grid.lastWindow(slice) + 1
         val until = grid.firstWindow(slice)
-        if (known && TimeMath.minus(until, from) > SlidingPanes.mostAtOnce)
+        if (known && TimeMath.minus(until, from) > EmptyWindows.mostAtOnce)
           throw EmptyWindowsExec.tooMany(
             pane,
             grid.windowEnd(from - 1),
@@ -85,7 +85,7 @@ object EmptyWindowsExec {
   private def tooMany(rules: AlignedRules, from: Long, until: Long, windows: Long): MullionException =
     MullionException.invalid(
       s"With empty='emit' there are $windows windows without rows between two rows of one key, from ${instant(from)} to " +
-        s"${instant(until)} (${rules.window.describe}), and the limit is ${SlidingPanes.mostAtOnce}. Is a row's time wrong? Keep such " +
+        s"${instant(until)} (${rules.window.describe}), and the limit is ${EmptyWindows.mostAtOnce}. Is a row's time wrong? Keep such " +
         "rows out, or use longer windows, or leave empty out."
     )
 

@@ -78,6 +78,10 @@ private[exec] final class ArrivalPanes(
   private val onTime = !program.rules.isInstanceOf[NumberedRules]
   private val running = rows.byRow.running
   private val early = program.rules.early
+  // Of a batch DataFrame panes close, and do not fire before.
+  private val count = program.rules.refinements.count.filter(_ => partition.isDefined)
+  private val firesOpen = program.rules.firesOpen
+  private val accumulate = program.rules.refinements.accumulate
   private val closesByBatch = onTime && rows.byRow.delayByKey.isEmpty
   private val keysFollowWall = rows.byRow.keysFollowWall
   private val hasTimers = closesByBatch || keysFollowWall
@@ -107,17 +111,22 @@ private[exec] final class ArrivalPanes(
     input.flatMap(row => enter(row)) ++ leave(runs.left()) ++ closing() ++
       queue.fold(Iterator.empty[InternalRow])(_.firing())
 
-  override def openPanes(): Iterator[OpenPane] = keys.fold(Iterator.empty[OpenPane]) { family =>
-    family.all().flatMap { record =>
-      val active = read(record.key.copy(), record.value, None)
-      active.panes.open.map { pane =>
-        val (rows, toCome) =
-          if (onTime) (None, None) else (Some(active.panes.number - pane.start), rowsToCome(active, pane))
-        val fired = fire(active, pane, Firing.Close)
-        OpenPane(fired, active.panes.firedAt(pane), active.panes.ownClock, rows, rowsToCome = toCome)
+  override def openPanes(): Iterator[OpenPane] = look(_.open)
+
+  override def remaining(): Iterator[InternalRow] = look(_.openAtEnd).map(_.row)
+
+  private def look(panes: PanesOfKey => Iterator[ArrivalPane]): Iterator[OpenPane] =
+    keys.fold(Iterator.empty[OpenPane]) { family =>
+      family.all().flatMap { record =>
+        val active = read(record.key.copy(), record.value, None)
+        panes(active.panes).map { pane =>
+          val (rows, toCome) =
+            if (onTime) (None, None) else (Some(active.panes.number - pane.start), rowsToCome(active, pane))
+          val fired = fire(active, pane, Firing.Close)
+          OpenPane(fired, active.panes.firedAt(pane), active.panes.ownClock, rows, rowsToCome = toCome)
+        }
       }
     }
-  }
 
   private def rowsToCome(active: ArrivalKey, pane: ArrivalPane): Option[Long] = program.rules.window match {
     case _: CountWindow                       => Some(pane.end - active.panes.number)
@@ -185,8 +194,21 @@ private[exec] final class ArrivalPanes(
             active.panes.fire(pane)
             fired
           } ++ closed(active, active.panes.closes())
-        else closed(active, active.panes.closes())
+        else full(active) ++ closed(active, active.panes.closes())
     }
+  }
+
+  /** The panes that the row just taken has brought so many rows as make them fire. */
+  private def full(active: ArrivalKey): Iterator[InternalRow] = count.fold(Iterator.empty[InternalRow]) { n =>
+    active.panes.touched.filter(active.panes.rowsSince(_) >= n).map(firedOpen(active, _))
+  }
+
+  private def firedOpen(active: ArrivalKey, pane: ArrivalPane): InternalRow = {
+    counts.firedEarly += 1
+    val fired = fire(active, pane, Firing.Early)
+    active.panes.fire(pane)
+    if (!accumulate) active.panes.slotsOf(pane).foreach(active.remove)
+    fired
   }
 
   private def sentOut(row: InternalRow): Iterator[InternalRow] =
@@ -214,9 +236,11 @@ private[exec] final class ArrivalPanes(
     else
       panes.map { pane =>
         val row = fire(active, pane, Firing.Close)
+        if (active.panes.hadRows(pane)) {
+          counts.panesClosed += 1
+          active.closed += 1
+        }
         active.panes.forget(pane).foreach(active.remove)
-        counts.panesClosed += 1
-        active.closed += 1
         counts.firedClose += 1
         row
       }
@@ -226,7 +250,7 @@ private[exec] final class ArrivalPanes(
       pane: ArrivalPane,
       firing: org.apache.spark.unsafe.types.UTF8String
   ): InternalRow = {
-    val index = if (running || early.isDefined) active.panes.fired(pane) else 0
+    val index = if (running || firesOpen) active.panes.fired(pane) else 0
     val name =
       if (!output.ids) PaneName.none
       else {
@@ -247,7 +271,7 @@ private[exec] final class ArrivalPanes(
 
   /** Of a batch DataFrame this is all of a key. */
   private def atEndOfBatch(active: ArrivalKey): Iterator[InternalRow] =
-    if (partition.isEmpty && program.closesAtEnd) active.panes.open.map(fire(active, _, Firing.Close))
+    if (partition.isEmpty && program.closesAtEnd) active.panes.openAtEnd.map(fire(active, _, Firing.Close))
     else Iterator.empty
 
   /** What fires early of a key whose own clock moves with its rows alone, so that none waits for it. */
@@ -255,12 +279,7 @@ private[exec] final class ArrivalPanes(
     early.filterNot(_ => closesByBatch || clock.inputEnds).fold(Iterator.empty[InternalRow])(firedEarly(active, _))
 
   private def firedEarly(active: ArrivalKey, firing: EarlyFiring): Iterator[InternalRow] =
-    active.panes.early(firing).iterator.map { pane =>
-      counts.firedEarly += 1
-      val fired = fire(active, pane, Firing.Early)
-      active.panes.fire(pane)
-      fired
-    }
+    active.panes.early(firing).iterator.map(firedOpen(active, _))
 
   private def closing(): Iterator[InternalRow] = timers.fold(Iterator.empty[InternalRow]) { family =>
     val due = if (keysFollowWall) clock.byWall else clock
@@ -538,7 +557,10 @@ private[exec] object ArrivalPanes {
 
   /** Makes what is known of keys, by the kind of window. */
   final class PanesOfKeys(program: WindowProgram, rows: RowProgram, clock: BatchClock) {
-    private val counted = rows.byRow.running || program.rules.early.isDefined
+    private val counted = rows.byRow.running || program.rules.firesOpen
+
+    /** Whether panes have slots of their own: where each fires for itself, or takes away what it shows. */
+    private val byPane = rows.byRow.running || !program.rules.refinements.accumulate
 
     /** The slices of windows of row numbers, where their panes share them. */
     val counts: Option[SliceGrid] = program.rules.window match {
@@ -557,7 +579,7 @@ private[exec] object ArrivalPanes {
     def empty: PanesOfKey = program.rules match {
       case NumberedRules(count: CountWindow, _, _)    => new CountPanesOfKey(count, grid.get, rows.byRow.running, 0L)
       case NumberedRules(GlobalWindow(trigger), _, _) => GlobalPaneOfKey.empty(trigger)
-      case aligned: AlignedRules  => AlignedPanesOfKey.empty(aligned, rows.byRow.running, counted, keyClock)
+      case aligned: AlignedRules                      => AlignedPanesOfKey.empty(aligned, byPane, counted, keyClock)
       case sessions: SessionRules => SessionsOfKey.empty(sessions, !rows.keepsRows, counted, ids, keyClock)
       case other                  => refused(other)
     }
@@ -566,7 +588,7 @@ private[exec] object ArrivalPanes {
       case NumberedRules(count: CountWindow, _, _) =>
         CountPanesOfKey.fromBytes(count, grid.get, rows.byRow.running, bytes)
       case NumberedRules(GlobalWindow(trigger), _, _) => GlobalPaneOfKey.fromBytes(trigger, bytes)
-      case aligned: AlignedRules  => AlignedPanesOfKey.fromBytes(aligned, rows.byRow.running, counted, keyClock, bytes)
+      case aligned: AlignedRules  => AlignedPanesOfKey.fromBytes(aligned, byPane, counted, keyClock, bytes)
       case sessions: SessionRules => SessionsOfKey.fromBytes(sessions, !rows.keepsRows, counted, ids, keyClock, bytes)
       case other                  => refused(other)
     }

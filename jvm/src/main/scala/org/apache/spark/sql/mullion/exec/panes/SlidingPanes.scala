@@ -10,12 +10,11 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 import org.apache.spark.unsafe.types.UTF8String
 
-import dev.mullion.MullionException
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.key.PaneFirings
-import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, FiringKind, SlicedRules}
+import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, EmptyWindows, FiringKind, SlicedRules}
 import dev.mullion.windows.sets.SliceSet
-import dev.mullion.windows.spec.{Duration, TimeMath}
+import dev.mullion.windows.spec.TimeMath
 
 /** Panes of windows that overlap, as sums of shared slices: a row is stored once, in its slice. Which slices a key has
   * stands in its record (see [[KeyedPanes]]).
@@ -288,11 +287,6 @@ private[exec] final class SlidingPanes(
 
 private[exec] object SlidingPanes {
 
-  /** How many windows of a key may close without rows in one batch, or between two rows of a batch DataFrame: more are
-    * a row of a wrong time.
-    */
-  val mostAtOnce: Long = 1000000L
-
   private val afterRowsKinds = Seq(FiringKind.Early, FiringKind.OnTime, FiringKind.Update)
 
   /** The panes of one key.
@@ -323,14 +317,7 @@ private[exec] object SlidingPanes {
 
     /** The windows to close, with rows or without: from `first` on, and before `until`. */
     def allFrom(first: Long, until: Long): Array[Long] = {
-      val from = Math.max(first, known)
-      if (TimeMath.minus(until, from) > SlidingPanes.mostAtOnce)
-        throw MullionException.invalid(
-          s"With empty='emit' the clock's way to ${Duration.describe(clock.now)} after 1970 closes ${until - from} windows of one " +
-            s"key at once (${rules.window.describe}), and the limit is ${SlidingPanes.mostAtOnce}. Is a row's time wrong? Keep such rows out " +
-            "before the watermark, or use longer windows, or leave empty out."
-        )
-      Array.range(0, Math.max(0L, until - from).toInt).map(from + _)
+      EmptyWindows.between(Math.max(first, known), until, clock.now, rules).toArray
     }
 
     /** The slices that got rows in this batch, and how many, where panes fire for them. */

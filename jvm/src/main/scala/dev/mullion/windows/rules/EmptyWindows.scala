@@ -1,0 +1,24 @@
+package dev.mullion.windows.rules
+
+import dev.mullion.MullionException
+import dev.mullion.windows.spec.{Duration, TimeMath}
+
+/** The windows that close without rows too: all from one to another, of which there may be too many. */
+object EmptyWindows {
+
+  /** How many windows of a key may close without rows in one batch, or between two rows of a batch DataFrame: more are
+    * a row of a wrong time.
+    */
+  val mostAtOnce: Long = 1000000L
+
+  /** The windows from `from` on and before `until`, to which the clock has come. */
+  def between(from: Long, until: Long, clock: Long, rules: PaneRules): Iterator[Long] = {
+    if (TimeMath.minus(until, from) > mostAtOnce)
+      throw MullionException.invalid(
+        s"With empty='emit' the clock's way to ${Duration.describe(clock)} after 1970 closes ${until - from} windows of one " +
+          s"key at once (${rules.window.describe}), and the limit is $mostAtOnce. Is a row's time wrong? Keep such rows out " +
+          "before the watermark, or use longer windows, or leave empty out."
+      )
+    Iterator.iterate(from)(_ + 1).takeWhile(_ < until)
+  }
+}

@@ -1,0 +1,83 @@
+"""What pipelines keep, on the heap, in state and in files, does not grow with their batches."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from heap import live
+from mullion.kx import sp
+
+pytestmark = pytest.mark.slow
+
+FEW, MANY = (int(os.environ.get(f"MULLION_TEST_HEAP_{name}", n)) for name, n in (("FEW", 60), ("MANY", 260)))
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def summed(data: pa.Table, total: int) -> int:
+    return total + sum(map(int, data["v"].to_pylist()))
+
+
+def kept_in(checkpoint: Path) -> tuple[int, int]:
+    """How many files there are beside those of Spark's own logs and state, and how many bytes lists of files have."""
+    files = [file for file in checkpoint.rglob("*") if file.is_file() and "query" not in file.parts]
+    return len(files), sum(file.stat().st_size for file in files if file.name == "_files")
+
+
+def test_pipelines_keep_as_much_after_many_batches_as_after_a_few(spark: SparkSession, tmp_path: Path) -> None:
+    out: list[int] = []
+
+    def took(data: pa.Table) -> None:
+        out.append(data.num_rows)
+
+    source = sp.read.from_callback("rows")
+    full = sp.window.tumbling((30, "s"), "time", count_trigger=7, skip_empty_windows=True)
+    once = sp.window.tumbling((10, "s"), "time")
+    total = sp.reduce(summed, 0, lambda total: {"v": total})
+    ends = [
+        source | full | total | sp.write.to_callback(took, name="totals"),
+        source
+        | once
+        | sp.window.sliding((10, "s"), (20, "s"), "time")
+        | sp.accumulate(summed, 0, lambda v: {"v": v})
+        | sp.write.to_callback(took, name="running"),
+    ]
+    app = sp.App("kept", *ends, checkpoint=tmp_path / "state", spark=spark)
+    published = 0
+
+    def batch() -> pa.Table:
+        times = [START + timedelta(seconds=5 * published + n % 5) for n in range(10)]
+        return pa.table({"time": pa.array(times, pa.timestamp("us", tz="UTC")), "v": list(range(10))})
+
+    def kept(until: int) -> tuple[Any, ...]:
+        nonlocal published
+        while published < until:
+            app.publish("rows", batch())
+            running.settle()
+            published += 1
+        rows = {
+            query.job.name: sum(operator["numRowsTotal"] for operator in query.progress[-1]["stateOperators"])
+            for query in running.queries
+        }
+        return live(spark), rows, *kept_in(tmp_path / "state")
+
+    app.publish("rows", batch())
+    with app.start() as running:
+        heap, rows, files, listed = kept(FEW)
+        assert heap.total() > 50, "nothing was counted"
+        assert all(rows.values()), rows
+        later, rows_later, files_later, listed_later = kept(MANY)
+        # Less than one for each batch of a query.
+        grown = {kind: (heap[kind], n) for kind, n in later.items() if n - heap[kind] > (MANY - FEW) / 2}
+        assert not grown
+        assert all(rows_later[name] <= rows[name] + 5 for name in rows), (rows, rows_later)
+        # Files go every twenty batches, and batches without rows count.
+        assert files_later <= files + 60, (files, files_later)
+        assert listed_later <= listed + 60 * 40, (listed, listed_later)
+    assert len(out) > MANY / 2
