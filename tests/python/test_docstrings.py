@@ -10,7 +10,10 @@ import pytest
     "module",
     [
         "mullion",
-        "mullion.windows",
+        "mullion.windows._custom",
+        "mullion.windows._early",
+        "mullion.windows._rows",
+        "mullion.windows._time",
         "mullion._configure",
         "mullion._windowed",
         "mullion.topics",

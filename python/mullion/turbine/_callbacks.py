@@ -29,8 +29,8 @@ from mullion.errors import FunctionError
 from mullion.topics._outputs import Note, Output, carried
 from mullion.turbine import _callback_schemas
 from mullion.turbine._process_source import place_of
+from mullion.turbine._spec import END, START, Window, called
 from mullion.turbine.state import NoState, forget, keep
-from mullion.turbine.windowing import END, START, Window, called
 
 EARLY: Final = "early"
 CLOSE: Final = "close"

@@ -34,9 +34,10 @@ from mullion._files import replace_text
 from mullion._stateful.store import Records
 from mullion.errors import FunctionError, InvalidArgumentError, NewWindowsError
 from mullion.turbine import _aggregate_json
+from mullion.turbine._spec import VALUE
 from mullion.turbine._window_spec import KEPT, WindowSpec, specs_of
 from mullion.turbine.aggregates import Aggregate, Multi
-from mullion.turbine.windowing import BUILDING, VALUE, TurbineWindow
+from mullion.turbine.windowing import BUILDING, TurbineWindow
 
 NAME: Final = "__mullion_window"
 SIZE: Final = "__mullion_size_ms"

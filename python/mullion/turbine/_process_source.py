@@ -25,7 +25,8 @@ from mullion._code.methods import Place, attribute_of, own_parameters_of, tree_o
 from mullion._code.reader import says_nothing
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.turbine import windowing
-from mullion.turbine.windowing import TurbineWindow, called
+from mullion.turbine._spec import called
+from mullion.turbine.windowing import TurbineWindow
 
 
 @final

@@ -14,7 +14,8 @@ from mullion.errors import InvalidArgumentError
 from mullion.turbine import _process_source
 from mullion.turbine._callbacks import CLOSE, EARLY, PROCESS
 from mullion.turbine._process_source import Process
-from mullion.turbine.windowing import BUILDING, TurbineWindow, called
+from mullion.turbine._spec import called
+from mullion.turbine.windowing import BUILDING, TurbineWindow
 
 ON_ERROR: Final = ("stop", "skip")
 

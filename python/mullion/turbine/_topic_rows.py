@@ -12,10 +12,10 @@ from pyspark.sql import types as T  # noqa: N812
 from mullion import _jvm
 from mullion.errors import InvalidArgumentError, UnknownColumnError
 from mullion.topics._records import COLUMNS, TIMESTAMP
+from mullion.turbine._aggregate import ARRIVAL
+from mullion.turbine._spec import KAFKA_TIME, Spec
 from mullion.turbine._subscription import Subscription
-from mullion.turbine.aggregates import ARRIVAL
 from mullion.turbine.functions import column_of
-from mullion.turbine.windowing import KAFKA_TIME, Spec
 
 if TYPE_CHECKING:
     from mullion.turbine.app import App

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mullion._files import replace_text
 from mullion._programs.names import folder_name
 from mullion.errors import IncompatibleStateError
-from mullion.turbine.windowing import Spec
+from mullion.turbine._spec import Spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -27,8 +27,9 @@ from typing import Any, Final, final
 
 from mullion.errors import InvalidArgumentError
 from mullion.turbine import _aggregate_json, windowing
+from mullion.turbine._spec import VALUE, Spec
 from mullion.turbine.aggregates import Aggregate, Multi
-from mullion.turbine.windowing import Spec, TurbineWindow
+from mullion.turbine.windowing import TurbineWindow
 
 KEPT: Final = b"window:"
 """What the keys of specs begin with in a shard's state."""
@@ -81,7 +82,7 @@ class WindowSpec:
     @property
     def parts(self) -> dict[str, Aggregate]:
         """The aggregates by the columns in which they come out."""
-        return self.value.parts if isinstance(self.value, Multi) else {windowing.VALUE: self.value}
+        return self.value.parts if isinstance(self.value, Multi) else {VALUE: self.value}
 
     def differences(self, other: WindowSpec) -> list[str]:
         """In what ``other`` is another window, in words."""

@@ -16,24 +16,26 @@ from __future__ import annotations
 
 import difflib
 import keyword
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final, final
+from collections.abc import Sequence
+from typing import Any, final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DecimalType,
-    LongType,
-    NullType,
-    NumericType,
-    StringType,
-)
+from pyspark.sql.types import BooleanType, DecimalType, LongType, NullType
 
 from mullion.errors import InvalidArgumentError
-from mullion.turbine.functions import Expression, expression_of
+from mullion.turbine._aggregate import (
+    ARRIVAL,
+    Aggregate,
+    OfOne,
+    OfSample,
+    OfTwo,
+    TypeOf,
+    numeric,
+    one_of,
+    wrong_type,
+)
+from mullion.turbine.functions import Expression
 
 __all__ = [
     "Aggregate",
@@ -59,98 +61,6 @@ __all__ = [
     "Variance",
 ]
 
-ARRIVAL: Final = "__mullion_arrival"
-"""The column by which rows are in order of arrival, where an aggregate asks for it."""
-
-TypeOf = Callable[[Expression], DataType]
-"""The type that an expression has over the rows of a window."""
-
-
-class Aggregate(ABC):
-    """What a window computes of the rows of a pane. Equal when they say the same."""
-
-    __slots__ = ("_given", "_text", "columns", "inputs")
-
-    _given: tuple[Any, ...]
-    _text: str
-
-    columns: frozenset[str]
-    """The names of the columns that it reads."""
-
-    inputs: tuple[Expression, ...]
-    """The expressions that it reads."""
-
-    by_arrival: ClassVar[bool] = False
-    """Whether it asks for rows in order of arrival."""
-
-    def __init__(self, text: str, *inputs: Expression, given: tuple[Any, ...] = ()) -> None:
-        object.__setattr__(self, "_text", text)
-        object.__setattr__(self, "_given", given)
-        object.__setattr__(self, "inputs", inputs)
-        object.__setattr__(self, "columns", frozenset().union(*(of.columns for of in inputs)))
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{self._text} is a value and does not change; make another one")
-
-    def __repr__(self) -> str:
-        return self._text
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Aggregate) and self._text == other._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        slots = [slot for kind in type(self).__mro__ for slot in getattr(kind, "__slots__", ())]
-        return _restored, (type(self), {slot: getattr(self, slot) for slot in slots})
-
-    def to_column(self, type_of: TypeOf) -> Column:
-        """The aggregate as Spark computes it."""
-        return self._column(type_of)
-
-    @abstractmethod
-    def _column(self, type_of: TypeOf) -> Column: ...
-
-
-def _one(of: object, name: str) -> tuple[str, Expression]:
-    expression = expression_of(of, f"agg.{name}(...)")
-    return (repr(of) if isinstance(of, str) else repr(expression)), expression
-
-
-class _OfOne(Aggregate):
-    """An aggregate of one column or expression."""
-
-    __slots__ = ()
-
-    def __init__(self, of: str | Expression) -> None:
-        name = type(self).__name__
-        text, expression = _one(of, name)
-        super().__init__(f"{name}({text})", expression)
-
-
-class _OfTwo(Aggregate):
-    """An aggregate of one column or expression by another."""
-
-    __slots__ = ()
-
-    def __init__(self, of: str | Expression, by: str | Expression) -> None:
-        name = type(self).__name__
-        text, expression = _one(of, name)
-        by_text, by_expression = _one(by, name)
-        super().__init__(f"{name}({text}, {by_text})", expression, by_expression)
-
-
-class _OfSample(Aggregate):
-    """An aggregate of all rows, or of rows that are a sample of more."""
-
-    __slots__ = ()
-
-    def __init__(self, of: str | Expression, *, sample: bool = False) -> None:
-        name = type(self).__name__
-        text, expression = _one(of, name)
-        super().__init__(f"{name}({text}{', sample=True' if sample else ''})", expression, given=(sample,))
-
 
 @final
 class Count(Aggregate):
@@ -162,7 +72,7 @@ class Count(Aggregate):
         if of is None:
             super().__init__("Count()")
         else:
-            text, expression = _one(of, "Count")
+            text, expression = one_of(of, "Count")
             super().__init__(f"Count({text})", expression)
 
     def _column(self, type_of: TypeOf) -> Column:
@@ -176,18 +86,18 @@ class CountIf(Aggregate):
     __slots__ = ()
 
     def __init__(self, condition: str | Expression) -> None:
-        text, expression = _one(condition, "CountIf")
+        text, expression = one_of(condition, "CountIf")
         super().__init__(f"CountIf({text})", expression)
 
     def _column(self, type_of: TypeOf) -> Column:
         condition = self.inputs[0]
         if not isinstance(type_of(condition), (BooleanType, NullType)):
-            raise _wrong_type(self, type_of(condition), "a condition, as in agg.CountIf(fn.col('status') >= 500)")
+            raise wrong_type(self, type_of(condition), "a condition, as in agg.CountIf(fn.col('status') >= 500)")
         return sf.count_if(condition.to_column())
 
 
 @final
-class Sum(_OfOne):
+class Sum(OfOne):
     """The sum; nulls do not count, and of nothing but nulls it is 0. Of a bool it is how often it is true.
 
     Of whole numbers it is exact, however large, and an int. Of decimals it is a decimal, with all its digits after the
@@ -197,7 +107,7 @@ class Sum(_OfOne):
     __slots__ = ()
 
     def _column(self, type_of: TypeOf) -> Column:
-        column, kind = _numeric(self, type_of)
+        column, kind = numeric(self, type_of)
         if isinstance(kind, LongType):
             # Two halves that no window can make overflow: 2^31 rows would have to be in one pane.
             high = sf.sum(sf.shiftright(column, 32)).cast("decimal(20, 0)") * sf.lit(2**32).cast("decimal(11, 0)")
@@ -210,18 +120,18 @@ class Sum(_OfOne):
 
 
 @final
-class Mean(_OfOne):
+class Mean(OfOne):
     """The mean, a float; nulls do not count, and of nothing but nulls it is ``None``."""
 
     __slots__ = ()
 
     def _column(self, type_of: TypeOf) -> Column:
-        column, kind = _numeric(self, type_of)
+        column, kind = numeric(self, type_of)
         return sf.avg(column.cast("double") if isinstance(kind, DecimalType) else column)
 
 
 @final
-class Max(_OfOne):
+class Max(OfOne):
     """The greatest value, of numbers, texts or times; nulls do not count. NaN is greater than any number."""
 
     __slots__ = ()
@@ -231,7 +141,7 @@ class Max(_OfOne):
 
 
 @final
-class Min(_OfOne):
+class Min(OfOne):
     """The least value, of numbers, texts or times; nulls do not count."""
 
     __slots__ = ()
@@ -241,7 +151,7 @@ class Min(_OfOne):
 
 
 @final
-class First(_OfOne):
+class First(OfOne):
     """The value of the row that came first, null or not."""
 
     __slots__ = ()
@@ -253,7 +163,7 @@ class First(_OfOne):
 
 
 @final
-class Last(_OfOne):
+class Last(OfOne):
     """The value of the row that came last, null or not."""
 
     __slots__ = ()
@@ -265,7 +175,7 @@ class Last(_OfOne):
 
 
 @final
-class MaxBy(_OfTwo):
+class MaxBy(OfTwo):
     """The value of the row in which another column is greatest: ``agg.MaxBy("price", "event_ts_ms")``."""
 
     __slots__ = ()
@@ -275,7 +185,7 @@ class MaxBy(_OfTwo):
 
 
 @final
-class MinBy(_OfTwo):
+class MinBy(OfTwo):
     """The value of the row in which another column is least: ``agg.MinBy("price", "event_ts_ms")``."""
 
     __slots__ = ()
@@ -285,24 +195,24 @@ class MinBy(_OfTwo):
 
 
 @final
-class StdDev(_OfSample):
+class StdDev(OfSample):
     """The standard deviation of the rows, dividing by ``n``; with ``sample=True`` by ``n - 1``."""
 
     __slots__ = ()
 
     def _column(self, type_of: TypeOf) -> Column:
-        column, _ = _numeric(self, type_of)
+        column, _ = numeric(self, type_of)
         return sf.stddev_samp(column) if self._given[0] else sf.stddev_pop(column)
 
 
 @final
-class Variance(_OfSample):
+class Variance(OfSample):
     """The variance of the rows, dividing by ``n``; with ``sample=True`` by ``n - 1``."""
 
     __slots__ = ()
 
     def _column(self, type_of: TypeOf) -> Column:
-        column, _ = _numeric(self, type_of)
+        column, _ = numeric(self, type_of)
         return sf.var_samp(column) if self._given[0] else sf.var_pop(column)
 
 
@@ -317,13 +227,13 @@ class Percentile(Aggregate):
     __slots__ = ()
 
     def __init__(self, of: str | Expression, percentage: float, accuracy: int = 10_000) -> None:
-        text, expression = _one(of, "Percentile")
+        text, expression = one_of(of, "Percentile")
         checked = _percentage(percentage, "agg.Percentile('latency_ms', {})")
         told = f"Percentile({text}, {percentage!r}{_accuracy(accuracy)})"
         super().__init__(told, expression, given=(checked, accuracy))
 
     def _column(self, type_of: TypeOf) -> Column:
-        return sf.percentile_approx(_numeric(self, type_of)[0], *self._given)
+        return sf.percentile_approx(numeric(self, type_of)[0], *self._given)
 
 
 @final
@@ -333,7 +243,7 @@ class Percentiles(Aggregate):
     __slots__ = ()
 
     def __init__(self, of: str | Expression, percentages: Sequence[float], accuracy: int = 10_000) -> None:
-        text, expression = _one(of, "Percentiles")
+        text, expression = one_of(of, "Percentiles")
         listed = list(percentages)
         if not listed:
             raise InvalidArgumentError(
@@ -344,17 +254,17 @@ class Percentiles(Aggregate):
         super().__init__(told, expression, given=(checked, accuracy))
 
     def _column(self, type_of: TypeOf) -> Column:
-        return sf.percentile_approx(_numeric(self, type_of)[0], *self._given)
+        return sf.percentile_approx(numeric(self, type_of)[0], *self._given)
 
 
 @final
-class Median(_OfOne):
+class Median(OfOne):
     """The middle value by a mergeable sketch: ``agg.Percentile(of, 0.5)``."""
 
     __slots__ = ()
 
     def _column(self, type_of: TypeOf) -> Column:
-        return sf.percentile_approx(_numeric(self, type_of)[0], 0.5, 10_000)
+        return sf.percentile_approx(numeric(self, type_of)[0], 0.5, 10_000)
 
 
 @final
@@ -364,7 +274,7 @@ class ApproxDistinct(Aggregate):
     __slots__ = ()
 
     def __init__(self, of: str | Expression, error: float = 0.05) -> None:
-        text, expression = _one(of, "ApproxDistinct")
+        text, expression = one_of(of, "ApproxDistinct")
         if isinstance(error, bool) or not isinstance(error, (int, float)) or not 0.001 <= error <= 0.39:
             raise InvalidArgumentError(
                 f"error={error!r} is not a number from 0.001 to 0.39. Write, for instance, "
@@ -384,7 +294,7 @@ class ApproxTop(Aggregate):
     __slots__ = ()
 
     def __init__(self, of: str | Expression, k: int = 5) -> None:
-        text, expression = _one(of, "ApproxTop")
+        text, expression = one_of(of, "ApproxTop")
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise InvalidArgumentError(f"k={k!r} is not a whole number above 0. Write agg.ApproxTop('page', 5).")
         super().__init__(f"ApproxTop({text}, {k})", expression, given=(k,))
@@ -394,7 +304,7 @@ class ApproxTop(Aggregate):
 
 
 @final
-class Collect(_OfOne):
+class Collect(OfOne):
     """All values that are not null, as a list in no order: for panes that are small."""
 
     __slots__ = ()
@@ -404,7 +314,7 @@ class Collect(_OfOne):
 
 
 @final
-class CollectSet(_OfOne):
+class CollectSet(OfOne):
     """The different values that are not null, as a list in no order: for panes that are small."""
 
     __slots__ = ()
@@ -463,13 +373,6 @@ class Multi:
         return _multi, (self.parts,)
 
 
-def _restored(kind: type[Aggregate], fields: dict[str, Any]) -> Aggregate:
-    made = object.__new__(kind)
-    for name, value in fields.items():
-        object.__setattr__(made, name, value)
-    return made
-
-
 def _multi(parts: dict[str, Aggregate]) -> Multi:
     return Multi(**parts)
 
@@ -487,25 +390,6 @@ def require_aggregate(value: object, what: str) -> None:
     raise InvalidArgumentError(
         f"{what} is {value!r} ({type(value).__name__}), which is no aggregate. Write, for instance, "
         f"agg.{meant[0] if meant else 'Sum'}('amount') or agg.Count()."
-    )
-
-
-def _numeric(aggregate: Aggregate, type_of: TypeOf) -> tuple[Column, DataType]:
-    expression = aggregate.inputs[0]
-    column, kind = expression.to_column(), type_of(expression)
-    if isinstance(kind, BooleanType):
-        return column.cast("int"), kind
-    if isinstance(kind, NullType):
-        return column.cast("double"), kind
-    if not isinstance(kind, NumericType):
-        raise _wrong_type(aggregate, kind, "a column of numbers")
-    return column, kind
-
-
-def _wrong_type(aggregate: Aggregate, kind: DataType, wanted: str) -> InvalidArgumentError:
-    text = " Cast it, as in fn.cast(fn.col('amount'), 'float64')." if isinstance(kind, StringType) else ""
-    return InvalidArgumentError(
-        f"agg.{aggregate!r} reads {aggregate.inputs[0]!r}, which is {kind.simpleString()}: it needs {wanted}.{text}"
     )
 
 

@@ -18,17 +18,24 @@ is kept under: windows may be reordered in the code, and two of one name are an 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
-from typing import Any, Final, Protocol, TypedDict, Unpack, final
+from dataclasses import replace
+from typing import Any, Protocol, TypedDict, Unpack
 
 import pyarrow as pa
 
-from mullion import windows as native
-from mullion._code.methods import name_of
 from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.turbine._rules import (
+    callbacks_of,
+    keys_of,
+    require_lateness,
+    require_lengths,
+    require_names,
+    require_positive_ms,
+    require_time,
+)
+from mullion.turbine._spec import Callbacks, Elsewhere, Spec, Window, called
 from mullion.turbine.aggregates import Aggregate, Multi, require_aggregate
 
 __all__ = [
@@ -40,81 +47,6 @@ __all__ = [
     "PersistentTumbling",
     "Window",
 ]
-
-LONGEST_MS: Final = (2**63 - 1) // 1000
-"""The longest that a window may be: engine time is microseconds in 64 bits."""
-
-START, END = "window_start_ms", "window_end_ms"
-
-VALUE = "value"
-
-KAFKA_TIME = "_kafka_ts_ms"
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The pane that a callback is told of: ``[start_ms, end_ms)`` in milliseconds since the epoch, and its key.
-
-    ``group`` has the value of each key field by its name. A session ends at its last event plus the gap.
-    """
-
-    start_ms: int
-    end_ms: int
-    group: dict[str, Any]
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Callbacks:
-    """What is called when a pane closes and, if asked for, while it is open; both in one form."""
-
-    close: Callable[..., Any]
-    early: Callable[..., Any] | None
-    each: bool
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """All that a window is: what it was made with, checked."""
-
-    kind: str
-    name: str
-    size_ms: int | None
-    slide_ms: int | None
-    gap_ms: int | None
-    key: tuple[str, ...]
-    value: Aggregate | Multi
-    time_column: str | None
-    allowed_lateness_ms: int
-    early_fire_interval_ms: int | None
-    callbacks: Callbacks
-    idle_tick_ms: int | None
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether its panes are in memory alone."""
-        return self.idle_tick_ms is not None
-
-    @property
-    def parts(self) -> dict[str, Aggregate]:
-        """The aggregates by the columns in which they come out."""
-        return self.value.parts if isinstance(self.value, Multi) else {VALUE: self.value}
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns without which a batch does not enter the window, in order: key, time, then those of the value."""
-        time = () if self.time_column is None else (self.time_column,)
-        return tuple(dict.fromkeys((*self.key, *time, *sorted(self.value.columns))))
-
-    def native(self) -> native.Window:
-        """The window as the operator knows it."""
-        if self.gap_ms is not None:
-            return native.Session(f"{self.gap_ms} milliseconds")
-        size = f"{self.size_ms} milliseconds"
-        if self.slide_ms is not None:
-            return native.Sliding(size, f"{self.slide_ms} milliseconds")
-        return native.Tumbling(size)
 
 
 class Host(Protocol):
@@ -198,49 +130,18 @@ class TurbineWindow:
         what = f"the window {name!r}"
         kind = _kind_of(type(self), what)
         host = _host(subscription, kind, name)
-        for parameter, length in lengths.items():
-            _positive_ms(length, parameter, what)
-        if lengths.get("slide_ms", 0) > lengths.get("size_ms", LONGEST_MS):
-            raise InvalidArgumentError(
-                f"slide_ms={lengths['slide_ms']} of {what} is longer than size_ms={lengths['size_ms']}: rows between "
-                "two "
-                "windows would be in none. Give a slide_ms up to size_ms; where they are equal it is a tumbling window."
-            )
-        if (
-            isinstance(allowed_lateness_ms, bool)
-            or not isinstance(allowed_lateness_ms, int)
-            or not 0 <= allowed_lateness_ms <= LONGEST_MS
-        ):
-            raise InvalidArgumentError(
-                f"allowed_lateness_ms={allowed_lateness_ms!r} of {what} is not a whole number of milliseconds, from 0 "
-                f"to {LONGEST_MS}. Write, for instance, allowed_lateness_ms=5_000."
-            )
-        if time_column is not None and (not isinstance(time_column, str) or not time_column):
-            raise InvalidArgumentError(
-                f"time_column={time_column!r} of {what} does not name a column. Name an Int64 column of milliseconds "
-                "since the epoch, as in time_column='event_ts_ms', or leave it out for processing time."
-            )
+        require_lengths(lengths, what)
+        require_lateness(allowed_lateness_ms, what)
+        require_time(time_column, what)
         if idle_tick_ms is not None:
-            _positive_ms(idle_tick_ms, "idle_tick_ms", what)
-        callbacks = _callbacks(what, on_close_each, on_close, early_fire_interval_ms, on_early_fire_each, on_early_fire)
+            require_positive_ms(idle_tick_ms, "idle_tick_ms", what)
+        callbacks = callbacks_of(
+            what, on_close_each, on_close, early_fire_interval_ms, on_early_fire_each, on_early_fire
+        )
         if not isinstance(value, Multi):
             require_aggregate(value, f"value= of {what}")
-        keys = _keys(what, key, host.partition_key)
-        parts = list(value.parts) if isinstance(value, Multi) else [VALUE]
-        for taken in (START, END):
-            if taken in keys or taken in parts:
-                raise InvalidArgumentError(
-                    f"{what} has a {'key' if taken in keys else 'Multi value'} called {taken!r}, as the column of a "
-                    "pane's time is. Call it otherwise."
-                )
-        both = [part for part in parts if part in keys]
-        if both:
-            raise InvalidArgumentError(
-                f"{what} has a key and a value that are both called {both[0]!r}, and on_close would get two columns of "
-                f"that name. Name the value, as in value=agg.Multi(total={value!r})."
-                if not isinstance(value, Multi)
-                else f"{what} has a key and a Multi value that are both called {both[0]!r}. Call one otherwise."
-            )
+        keys = keys_of(what, key, host.partition_key)
+        require_names(what, keys, value)
         object.__setattr__(
             self,
             "_spec",
@@ -301,7 +202,7 @@ class TurbineWindow:
 
     def __repr__(self) -> str:
         spec = self._spec
-        shown = [f"{each.name}={getattr(spec, each.name)!r}" for each in fields(Spec) if _is_given(spec, each.name)]
+        shown = spec.given()
         callbacks = spec.callbacks
         suffix = "_each" if callbacks.each else ""
         shown.append(f"on_close{suffix}={called(callbacks.close)}")
@@ -319,22 +220,11 @@ class TurbineWindow:
         # In a worker it hands rows over, and is the same window; what is called when panes fire goes there by itself.
         callbacks = self._spec.callbacks
         named = Callbacks(
-            _Elsewhere(called(callbacks.close)),
-            None if callbacks.early is None else _Elsewhere(called(callbacks.early)),
+            Elsewhere(called(callbacks.close)),
+            None if callbacks.early is None else Elsewhere(called(callbacks.early)),
             callbacks.each,
         )
         return _restored, (type(self), replace(self._spec, callbacks=named))
-
-
-@final
-@dataclass(frozen=True)
-class _Elsewhere:
-    """What stands for a callback in a worker's copy of a window."""
-
-    name: str
-
-    def __call__(self, *given: object) -> None:
-        raise UnsupportedError(f"{self.name} is called when panes fire, and not through the window.")
 
 
 def _restored(kind: type[TurbineWindow], spec: Spec) -> TurbineWindow:
@@ -431,20 +321,6 @@ class InMemorySession(TurbineWindow):
         super().__init__(subscription, {"gap_ms": gap_ms}, idle_tick_ms, **common)
 
 
-def called(function: Callable[..., Any]) -> str:
-    """What a callback is called in messages."""
-    if isinstance(function, _Elsewhere):
-        return function.name
-    return name_of(function)
-
-
-def _is_given(spec: Spec, field: str) -> bool:
-    value = getattr(spec, field)
-    if field in ("kind", "callbacks"):
-        return False
-    return value is not None and not (field == "allowed_lateness_ms" and value == 0)
-
-
 def _kind_of(window: type[TurbineWindow], what: str) -> str:
     """Which of the six windows a class is, or is made from; one that changes what a window does is refused."""
     for own in ("update", "name", "spec"):
@@ -472,104 +348,3 @@ def _host(subscription: object, kind: str, name: str) -> Host:
         f"{type(subscription).__name__}. Make windows in __init__ of a class under @app.subscribe(...), as in "
         f"self._win = win.{kind}(self, name={name!r}, ...)."
     )
-
-
-def _positive_ms(length: object, parameter: str, what: str) -> None:
-    if isinstance(length, bool) or not isinstance(length, int) or not 0 < length <= LONGEST_MS:
-        raise InvalidArgumentError(
-            f"{parameter}={length!r} of {what} is not a whole number of milliseconds above 0. Write, for instance, "
-            f"{parameter}=60_000 for a minute."
-        )
-
-
-def _keys(what: str, key: object, partition_key: str | None) -> tuple[str, ...]:
-    if key is None:
-        return () if partition_key is None else (partition_key,)
-    listed = [key] if isinstance(key, str) else key
-    if not isinstance(listed, (list, tuple)) or not all(isinstance(each, str) and each for each in listed):
-        raise InvalidArgumentError(
-            f"key={key!r} of {what} is not a list of columns' names. Write, for instance, key=['region']."
-        )
-    twice = [each for each in listed if listed.count(each) > 1]
-    if twice:
-        raise InvalidArgumentError(f"key={key!r} of {what} names {twice[0]!r} twice. Name it once.")
-    if partition_key is not None and partition_key not in listed:
-        raise InvalidArgumentError(
-            f"key={key!r} of {what} lacks {partition_key!r}, the partition_key of its subscription: the rows of one "
-            f"key would be split across shards, and each would see a part of them. Write "
-            f"key={[partition_key, *listed]!r}, or leave key out for [{partition_key!r}]."
-        )
-    return tuple(listed)
-
-
-def _callbacks(
-    what: str,
-    on_close_each: Callable[..., Any] | None,
-    on_close: Callable[..., Any] | None,
-    interval_ms: int | None,
-    on_early_fire_each: Callable[..., Any] | None,
-    on_early_fire: Callable[..., Any] | None,
-) -> Callbacks:
-    if on_close_each is not None and on_close is not None:
-        raise InvalidArgumentError(
-            f"{what} has both on_close_each= and on_close=. Give one: on_close_each is called for each pane, on_close "
-            "once for all that close in a tick."
-        )
-    if on_close_each is None and on_close is None:
-        raise InvalidArgumentError(
-            f"{what} has no close callback, so that nothing would come of it. Give on_close_each=, called for each "
-            "pane as (state, window, value), or on_close=, called once for all that close in a tick as (state, panes)."
-        )
-    if on_early_fire_each is not None and on_early_fire is not None:
-        raise InvalidArgumentError(
-            f"{what} has both on_early_fire_each= and on_early_fire=. Give the one that mirrors its close callback, "
-            f"{'on_early_fire_each' if on_close_each is not None else 'on_early_fire'}."
-        )
-    each = on_close_each is not None
-    early = on_early_fire_each if each else on_early_fire
-    if early is None and (on_early_fire_each is not None or on_early_fire is not None):
-        have, want = ("on_early_fire", "on_early_fire_each") if each else ("on_early_fire_each", "on_early_fire")
-        raise InvalidArgumentError(
-            f"{what} mixes forms: {'on_close_each' if each else 'on_close'}= goes with {want}=, and it has {have}=. "
-            f"Write {want}=, with {'(state, window, value)' if each else '(state, panes)'}."
-        )
-    if early is not None and interval_ms is None:
-        raise InvalidArgumentError(
-            f"{what} has an early callback and no early_fire_interval_ms=, so that it would never be called. Add, for "
-            "instance, early_fire_interval_ms=10_000."
-        )
-    if interval_ms is not None:
-        if early is None:
-            raise InvalidArgumentError(
-                f"{what} has early_fire_interval_ms={interval_ms!r} and no early callback to call. Add "
-                f"{'on_early_fire_each' if each else 'on_early_fire'}=, or leave the interval out."
-            )
-        _positive_ms(interval_ms, "early_fire_interval_ms", what)
-    close = on_close_each if on_close_each is not None else on_close
-    assert close is not None
-    suffix = "_each" if each else ""
-    _require_callable(what, f"on_close{suffix}", close, each)
-    if early is not None:
-        _require_callable(what, f"on_early_fire{suffix}", early, each)
-    return Callbacks(close, early, each)
-
-
-def _require_callable(what: str, parameter: str, function: object, each: bool) -> None:
-    shape = "(state, window, value)" if each else "(state, panes)"
-    if not callable(function):
-        raise InvalidArgumentError(
-            f"{parameter}={function!r} of {what} cannot be called. Give a function of {shape}, as in "
-            f"{parameter}=self._emit."
-        )
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(*([None] * (3 if each else 2)))
-    except TypeError:
-        raise InvalidArgumentError(
-            f"{parameter}={called(function)} of {what} takes {signature} and is called with {shape}. Change its "
-            f"parameters, or give it as {parameter.removesuffix('_each') if each else parameter + '_each'}=, which is "
-            f"called with {'(state, panes)' if each else '(state, window, value)'}."
-        ) from None

@@ -6,8 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from mullion.turbine._callbacks import key_column, part_column
+from mullion.turbine._spec import END, START, Spec
 from mullion.turbine._window_spec import WindowSpec
-from mullion.turbine.windowing import END, START, Spec
 
 
 def in_words(panes: DataFrame, spec: Spec | WindowSpec, *more: Column) -> DataFrame:

@@ -44,13 +44,14 @@ from mullion.turbine._plans.counts import Counts
 from mullion.turbine._plans.returns import Returns
 from mullion.turbine._process_source import place_of
 from mullion.turbine._schema_probe import rows_given
+from mullion.turbine._spec import KAFKA_TIME, Spec
 from mullion.turbine._subscription import Subscription
 from mullion.turbine._topic_rows import on_event_time, require_columns, timed, with_arrival
 from mullion.turbine._window_rows import WindowRows
 from mullion.turbine._worker import Process
 from mullion.turbine.aggregates import Aggregate, Multi, Sum
 from mullion.turbine.functions import Expression, column_of
-from mullion.turbine.windowing import KAFKA_TIME, Spec, TurbineWindow
+from mullion.turbine.windowing import TurbineWindow
 from mullion.windows import Early, Window
 
 if TYPE_CHECKING:

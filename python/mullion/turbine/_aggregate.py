@@ -1,0 +1,134 @@
+"""What the aggregates of a window have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+from pyspark.sql import Column
+from pyspark.sql.types import BooleanType, DataType, NullType, NumericType, StringType
+
+from mullion.errors import InvalidArgumentError
+from mullion.turbine.functions import Expression, expression_of
+
+ARRIVAL: Final = "__mullion_arrival"
+"""The column by which rows are in order of arrival, where an aggregate asks for it."""
+
+TypeOf = Callable[[Expression], DataType]
+"""The type that an expression has over the rows of a window."""
+
+
+class Aggregate(ABC):
+    """What a window computes of the rows of a pane. Equal when they say the same."""
+
+    __slots__ = ("_given", "_text", "columns", "inputs")
+
+    _given: tuple[Any, ...]
+    _text: str
+
+    columns: frozenset[str]
+    """The names of the columns that it reads."""
+
+    inputs: tuple[Expression, ...]
+    """The expressions that it reads."""
+
+    by_arrival: ClassVar[bool] = False
+    """Whether it asks for rows in order of arrival."""
+
+    def __init__(self, text: str, *inputs: Expression, given: tuple[Any, ...] = ()) -> None:
+        object.__setattr__(self, "_text", text)
+        object.__setattr__(self, "_given", given)
+        object.__setattr__(self, "inputs", inputs)
+        object.__setattr__(self, "columns", frozenset().union(*(of.columns for of in inputs)))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{self._text} is a value and does not change; make another one")
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Aggregate) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        slots = [slot for kind in type(self).__mro__ for slot in getattr(kind, "__slots__", ())]
+        return _restored, (type(self), {slot: getattr(self, slot) for slot in slots})
+
+    def to_column(self, type_of: TypeOf) -> Column:
+        """The aggregate as Spark computes it."""
+        return self._column(type_of)
+
+    @abstractmethod
+    def _column(self, type_of: TypeOf) -> Column: ...
+
+
+def one_of(of: object, name: str) -> tuple[str, Expression]:
+    """A column or an expression as text, and as an expression, for the aggregate ``name``."""
+    expression = expression_of(of, f"agg.{name}(...)")
+    return (repr(of) if isinstance(of, str) else repr(expression)), expression
+
+
+class OfOne(Aggregate):
+    """An aggregate of one column or expression."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression) -> None:
+        name = type(self).__name__
+        text, expression = one_of(of, name)
+        super().__init__(f"{name}({text})", expression)
+
+
+class OfTwo(Aggregate):
+    """An aggregate of one column or expression by another."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression, by: str | Expression) -> None:
+        name = type(self).__name__
+        text, expression = one_of(of, name)
+        by_text, by_expression = one_of(by, name)
+        super().__init__(f"{name}({text}, {by_text})", expression, by_expression)
+
+
+class OfSample(Aggregate):
+    """An aggregate of all rows, or of rows that are a sample of more."""
+
+    __slots__ = ()
+
+    def __init__(self, of: str | Expression, *, sample: bool = False) -> None:
+        name = type(self).__name__
+        text, expression = one_of(of, name)
+        super().__init__(f"{name}({text}{', sample=True' if sample else ''})", expression, given=(sample,))
+
+
+def _restored(kind: type[Aggregate], fields: dict[str, Any]) -> Aggregate:
+    made = object.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def numeric(aggregate: Aggregate, type_of: TypeOf) -> tuple[Column, DataType]:
+    """What an aggregate of numbers reads, and its type; of bools as 0 and 1."""
+    expression = aggregate.inputs[0]
+    column, kind = expression.to_column(), type_of(expression)
+    if isinstance(kind, BooleanType):
+        return column.cast("int"), kind
+    if isinstance(kind, NullType):
+        return column.cast("double"), kind
+    if not isinstance(kind, NumericType):
+        raise wrong_type(aggregate, kind, "a column of numbers")
+    return column, kind
+
+
+def wrong_type(aggregate: Aggregate, kind: DataType, wanted: str) -> InvalidArgumentError:
+    """The error for an aggregate of a column of another type than is ``wanted``."""
+    text = " Cast it, as in fn.cast(fn.col('amount'), 'float64')." if isinstance(kind, StringType) else ""
+    return InvalidArgumentError(
+        f"agg.{aggregate!r} reads {aggregate.inputs[0]!r}, which is {kind.simpleString()}: it needs {wanted}.{text}"
+    )

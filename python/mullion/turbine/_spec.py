@@ -1,0 +1,115 @@
+"""A window of Turbine as a value: all that it was made with, checked, and the pane that callbacks are told of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Final, final
+
+from mullion import windows as native
+from mullion._code.methods import name_of
+from mullion.errors import UnsupportedError
+from mullion.turbine.aggregates import Aggregate, Multi
+
+LONGEST_MS: Final = (2**63 - 1) // 1000
+"""The longest that a window may be: engine time is microseconds in 64 bits."""
+
+START, END = "window_start_ms", "window_end_ms"
+
+VALUE = "value"
+
+KAFKA_TIME = "_kafka_ts_ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The pane that a callback is told of: ``[start_ms, end_ms)`` in milliseconds since the epoch, and its key.
+
+    ``group`` has the value of each key field by its name. A session ends at its last event plus the gap.
+    """
+
+    start_ms: int
+    end_ms: int
+    group: dict[str, Any]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """What is called when a pane closes and, if asked for, while it is open; both in one form."""
+
+    close: Callable[..., Any]
+    early: Callable[..., Any] | None
+    each: bool
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """All that a window is: what it was made with, checked."""
+
+    kind: str
+    name: str
+    size_ms: int | None
+    slide_ms: int | None
+    gap_ms: int | None
+    key: tuple[str, ...]
+    value: Aggregate | Multi
+    time_column: str | None
+    allowed_lateness_ms: int
+    early_fire_interval_ms: int | None
+    callbacks: Callbacks
+    idle_tick_ms: int | None
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether its panes are in memory alone."""
+        return self.idle_tick_ms is not None
+
+    @property
+    def parts(self) -> dict[str, Aggregate]:
+        """The aggregates by the columns in which they come out."""
+        return self.value.parts if isinstance(self.value, Multi) else {VALUE: self.value}
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The columns without which a batch does not enter the window, in order: key, time, then those of the value."""
+        time = () if self.time_column is None else (self.time_column,)
+        return tuple(dict.fromkeys((*self.key, *time, *sorted(self.value.columns))))
+
+    def given(self) -> list[str]:
+        """Those of its parameters that say something, as they are written; but for the callbacks."""
+        return [f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if self._says(each.name)]
+
+    def _says(self, field: str) -> bool:
+        value = getattr(self, field)
+        if field in ("kind", "callbacks"):
+            return False
+        return value is not None and not (field == "allowed_lateness_ms" and value == 0)
+
+    def native(self) -> native.Window:
+        """The window as the operator knows it."""
+        if self.gap_ms is not None:
+            return native.Session(f"{self.gap_ms} milliseconds")
+        size = f"{self.size_ms} milliseconds"
+        if self.slide_ms is not None:
+            return native.Sliding(size, f"{self.slide_ms} milliseconds")
+        return native.Tumbling(size)
+
+
+@final
+@dataclass(frozen=True)
+class Elsewhere:
+    """What stands for a callback in a worker's copy of a window."""
+
+    name: str
+
+    def __call__(self, *given: object) -> None:
+        raise UnsupportedError(f"{self.name} is called when panes fire, and not through the window.")
+
+
+def called(function: Callable[..., Any]) -> str:
+    """What a callback is called in messages."""
+    if isinstance(function, Elsewhere):
+        return function.name
+    return name_of(function)

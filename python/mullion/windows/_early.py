@@ -1,0 +1,92 @@
+"""When an open pane fires."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from mullion import _durations
+from mullion._calls import explained
+from mullion._durations import Duration
+from mullion.errors import InvalidArgumentError
+from mullion.windows._spec import hold
+
+
+@final
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Early:
+    """Fires a pane that is still open: at an interval, after a number of rows, or whichever comes first.
+
+    - ``every``: an interval of the pane's clock, counted from when the pane opened or last fired. The clock is event
+      time while rows come, and wall time while none come.
+    - ``wall``: instead of ``every``, an interval of the wall clock alone. It suits dashboards.
+    - ``count``: a number of rows that the pane has got since it opened or last fired.
+    - ``unchanged``: with ``True``, panes fire at the interval even if they got no row since they last fired.
+
+    A pane fires early at most once a batch, when all rows of the batch are in it, and not in the batch in which it
+    closes. Panes that hold their rows (``.collect()``) fire with the very row that makes ``count``, as often as there
+    is one in a batch.
+
+    >>> Early(every="60 seconds")
+    Early('1 minute')
+    >>> Early(count=1000)
+    Early(count=1000)
+    >>> Early(wall="10 seconds")
+    Early(wall='10 seconds')
+
+    Raises :class:`InvalidArgumentError` when none of them is given, ``every`` or ``wall`` is not a duration longer than
+    zero, both are given, ``count`` is not a whole number above zero, or ``unchanged`` is not a bool.
+    """
+
+    every_us: int | None
+    unchanged: bool
+    count: int | None
+    wall_us: int | None
+
+    @explained("Early(every='1 minute')", name="Early")
+    def __init__(
+        self,
+        every: Duration | None = None,
+        unchanged: bool = False,
+        *,
+        count: int | None = None,
+        wall: Duration | None = None,
+    ) -> None:
+        if every is None and count is None and wall is None:
+            raise InvalidArgumentError(
+                "Early() says neither every nor count: when is a pane to fire? Write Early(every='1 minute') or "
+                "Early(count=1000)."
+            )
+        every_us = None if every is None else _durations.positive(every, "every", "Early(every={})")
+        wall_us = None if wall is None else _durations.positive(wall, "wall", "Early(wall={})")
+        if every is not None and wall is not None:
+            raise InvalidArgumentError(
+                f"every={every!r} and wall={wall!r} are two intervals for one pane. every= is by event time while rows "
+                "come and by the wall clock when none do, wall= by the wall clock alone: leave one of them out."
+            )
+        if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+            raise InvalidArgumentError(
+                f"count={count!r} ({type(count).__name__}) is not a whole number of rows above 0. Write, for instance, "
+                "Early(count=1000)."
+            )
+        if not isinstance(unchanged, bool):
+            raise InvalidArgumentError(
+                f"unchanged={unchanged!r} ({type(unchanged).__name__}) is neither True nor False. Write unchanged=True "
+                "to fire every open pane, or leave it out to fire those that changed."
+            )
+        if unchanged and every is None and wall is None:
+            raise InvalidArgumentError(
+                "unchanged=True says which panes fire at an interval, and there is none. Write, for instance, "
+                "Early(every='1 minute', unchanged=True)."
+            )
+        hold(self, every_us=every_us, unchanged=unchanged, count=count, wall_us=wall_us)
+
+    def __repr__(self) -> str:
+        parts = [] if self.every_us is None else [repr(_durations.written(self.every_us))]
+        if self.unchanged:
+            parts.append("unchanged=True")
+        if self.count is not None:
+            parts.append(f"count={self.count}")
+        if self.wall_us is not None:
+            parts.append(f"wall={_durations.written(self.wall_us)!r}")
+        return f"Early({', '.join(parts)})"

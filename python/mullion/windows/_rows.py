@@ -1,0 +1,237 @@
+"""Windows of row numbers, for each key in order of arrival."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, final
+
+from pyspark.sql import Column
+
+from mullion._calls import explained
+from mullion.errors import InvalidArgumentError
+from mullion.windows._spec import hold, name_of
+
+if TYPE_CHECKING:
+    import pyarrow
+
+SplitOf: TypeAlias = (
+    Callable[["pyarrow.RecordBatch"], Iterable[int] | None]
+    | Callable[["pyarrow.RecordBatch", int], Iterable[int] | None]
+)
+"""A function from the buffered rows of a key, and where those of this batch begin, to where new windows start."""
+
+
+@final
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Count:
+    """Windows of ``size`` rows that start every ``every`` rows, for each key in order of arrival.
+
+    The rows of a key are numbered from 0. Without ``every``, each row is in one window. If ``every`` is less than
+    ``size``, windows overlap; if it is more, the rows between two windows are in none. The column ``window`` holds row
+    numbers, ``start`` and ``end``, instead of times. A pane closes with the row that completes it. There is no clock
+    and no late row, so write ``time=None``; a stream needs no watermark.
+
+    A window that is not complete does not come out, not even on a batch DataFrame. State keeps the number of rows that
+    each key has had, a small record for each key, as long as the query lasts.
+
+    >>> Count(100, every=100)
+    Count(100)
+
+    Raises :class:`InvalidArgumentError` when ``size`` or ``every`` is not a whole number above zero.
+    """
+
+    size: int
+    every: int
+
+    @explained("Count(100)", {"size": "Say how many rows a window has."}, "Count")
+    def __init__(self, size: int, every: int | None = None) -> None:
+        size = _rows(size, "size", "Count(100)")
+        hold(self, size=size, every=size if every is None else _rows(every, "every", "Count(100, every=10)"))
+
+    def __repr__(self) -> str:
+        return f"Count({self.size}{'' if self.every == self.size else f', every={self.every}'})"
+
+
+@final
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Global:
+    """One window after another over all rows of a key. A trigger closes each window, and the next one begins there.
+
+    You make it with :meth:`every`, :meth:`when`, :meth:`changes` or, with a Python function, :meth:`split`. Rows are
+    taken in order of arrival, and the column ``window`` holds their numbers, as for :class:`Count`. A window that its
+    trigger has not closed does not come out.
+
+    Two specs are equal when they close after the same number of rows, by the same function over the same columns, or by
+    the same Column object, because Columns cannot be compared.
+    """
+
+    count: int | None
+    condition: Column | str | None
+    changing: Column | str | None
+    splitting: SplitOf | None
+    columns: tuple[str, ...] | None
+
+    def __init__(self, trigger: object = None) -> None:
+        meant = "Global.every(100), Global.when(F.col('done')), Global.changes('status') or Global.split(function)"
+        if callable(trigger) and not isinstance(trigger, Column):
+            raise InvalidArgumentError(
+                f"Global({trigger!r}) does not say what the function is for. Write Global.split(function) for one that "
+                "gets a key's buffered rows, or say when a window closes with a column: Global.when(F.col('done'))."
+            )
+        raise InvalidArgumentError(f"Global() does not say when a window closes. Write {meant}.")
+
+    @classmethod
+    @explained("Global.every(100)", name="Global.every")
+    def every(cls, rows: int) -> Global:
+        """Closes a window after every ``rows`` rows.
+
+        >>> Global.every(100)
+        Global.every(100)
+        """
+        return cls._of(count=_rows(rows, "rows", "Global.every(100)"))
+
+    @classmethod
+    @explained("Global.when(F.col('done'))", name="Global.when")
+    def when(cls, condition: Column | str) -> Global:
+        """Closes a window after each row for which ``condition``, a boolean column, is true. A null is not true."""
+        return cls._of(condition=_of_row(condition, "Global.when(F.col('status') == 'done')"))
+
+    @classmethod
+    @explained("Global.changes('status')", name="Global.changes")
+    def changes(cls, column: Column | str) -> Global:
+        """Closes a window before each row whose ``column`` differs from the row before it. Nulls are equal.
+
+        >>> Global.changes("status")
+        Global.changes('status')
+        """
+        return cls._of(changing=_of_row(column, "Global.changes('status')"))
+
+    @classmethod
+    @explained("Global.split(function)", name="Global.split")
+    def split(cls, function: SplitOf, columns: Sequence[str] | None = None) -> Global:
+        """Closes windows where a Python function says.
+
+        - ``function`` gets the rows of a key that are in no closed window yet, its buffer, as a ``pyarrow.RecordBatch``
+          in order of arrival. If it takes a second argument, it also gets the index of the first row that came in this
+          batch. It returns the indices of the buffer at which new windows start, ascending, as a list or an array. The
+          rows before the first index are one window, and the rows from the last index on stay buffered.
+          ``len(buffer)`` as the last index leaves nothing; ``[]`` or ``None`` splits nothing. This is the trigger of
+          ``global_window`` in the KX Stream Processor.
+        - ``columns``: the columns of the input that the function sees; ``None`` for all.
+
+        Python workers call the function once a batch for each key that got rows, with the whole buffer of the key. The
+        buffer is read again each time, and must fit into the memory of a task;
+        ``spark.sql.streaming.stateStore.mullion.maxAccumulatorBytes`` limits its bytes. On a batch DataFrame the
+        function is called once, with all rows of a key, so the result is that of a stream only if the function does not
+        depend on how rows come in batches. It must give the same result for the same rows, because a batch may be tried
+        again.
+
+        If the function raises, or returns something that is not such a list of indices, the query fails with a
+        :class:`FunctionError` that has the key and the line. Once you have mended the function, the query goes on from
+        its checkpoint. A checkpoint knows a function by its name alone, and cannot see that its body changed.
+
+        >>> def after_gaps(trades):
+        ...     times = trades["ms"].to_pylist()
+        ...     return [i for i in range(1, len(times)) if times[i] - times[i - 1] > 5000]
+        >>> Global.split(after_gaps, columns=["ms"])
+        Global.split(after_gaps, columns=['ms'])
+
+        Raises :class:`InvalidArgumentError` when ``function`` cannot be called with one argument or with two, or
+        ``columns`` is not a list of names.
+        """
+        _takes_offset(function)
+        if columns is not None:
+            listed = isinstance(columns, (list, tuple)) and len(columns) > 0
+            if not listed or not all(isinstance(column, str) for column in columns):
+                raise InvalidArgumentError(
+                    f"columns={columns!r} ({type(columns).__name__}) is not a list of columns' names. Write "
+                    "columns=['price', 'size'], or leave it out for all."
+                )
+        return cls._of(splitting=function, columns=None if columns is None else tuple(columns))
+
+    @property
+    def function(self) -> str | None:
+        """The function's name; ``None`` where windows close by a column or a number of rows."""
+        return None if self.splitting is None else name_of(self.splitting)
+
+    @property
+    def takes_offset(self) -> bool:
+        """Whether the function takes the index at which the rows of the batch begin."""
+        return self.splitting is not None and _takes_offset(self.splitting)
+
+    @classmethod
+    def _of(
+        cls,
+        count: int | None = None,
+        condition: Column | str | None = None,
+        changing: Column | str | None = None,
+        splitting: SplitOf | None = None,
+        columns: tuple[str, ...] | None = None,
+    ) -> Global:
+        made = object.__new__(cls)
+        hold(made, count=count, condition=condition, changing=changing, splitting=splitting, columns=columns)
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Global) and all(
+            mine is its if isinstance(mine, Column) or isinstance(its, Column) else mine == its
+            for mine, its in zip(self._fields, other._fields, strict=True)
+        )
+
+    def __hash__(self) -> int:
+        return hash((Global, *(id(part) if isinstance(part, Column) else part for part in self._fields)))
+
+    def __repr__(self) -> str:
+        if self.count is not None:
+            return f"Global.every({self.count})"
+        if self.splitting is not None:
+            seen = "" if self.columns is None else f", columns={list(self.columns)!r}"
+            return f"Global.split({self.function}{seen})"
+        return f"Global.changes({self.changing!r})" if self.condition is None else f"Global.when({self.condition!r})"
+
+    @property
+    def _fields(self) -> tuple[object, ...]:
+        return self.count, self.condition, self.changing, self.splitting, self.columns
+
+
+def _takes_offset(function: object) -> bool:
+    """Whether a function that splits wants a second argument. What can be called with one gets one."""
+    if not callable(function):
+        raise InvalidArgumentError(
+            f"function={function!r} ({type(function).__name__}) cannot be called. Write, for instance, "
+            "Global.split(lambda buffer: [len(buffer)])."
+        )
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        # What is written in C may not say.
+        return False
+    for arguments in (1, 2):
+        try:
+            signature.bind(*range(arguments))
+        except TypeError:
+            continue
+        return arguments == 2
+    raise InvalidArgumentError(
+        f"{name_of(function)}{signature} cannot be called with the buffered rows, nor with them and the index at "
+        "which those of this batch begin. Write def function(buffer) or def function(buffer, offset)."
+    )
+
+
+def _rows(rows: object, name: str, example: str) -> int:
+    if isinstance(rows, int) and not isinstance(rows, bool) and rows > 0:
+        return rows
+    raise InvalidArgumentError(
+        f"{name}={rows!r} ({type(rows).__name__}) is not a whole number of rows above 0. Write, for instance, "
+        f"{example}."
+    )
+
+
+def _of_row(column: object, example: str) -> Column | str:
+    if isinstance(column, (Column, str)):
+        return column
+    raise InvalidArgumentError(
+        f"{column!r} ({type(column).__name__}) is neither a column's name nor a Column. Write, for instance, {example}."
+    )
