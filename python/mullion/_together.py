@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
 from pyspark.sql import DataFrame
 
 from mullion import _jvm
 from mullion._calls import explained
 from mullion._windowed import Windowed
 from mullion.errors import InvalidArgumentError
-
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 
 
 @explained("together(hourly=windowed(...).agg(...))")
@@ -63,10 +58,5 @@ def together(**windows: DataFrame) -> DataFrame:
         if not isinstance(panes, DataFrame):
             raise InvalidArgumentError(
                 f"{name}={panes!r} ({type(panes).__name__}) is not a DataFrame. Give what windowed(...).agg(...) made."
-            )
-        if not _NAME.fullmatch(name):
-            raise InvalidArgumentError(
-                f"{name!r} is no name for a window: state is kept under it. Use letters of English, digits and "
-                "underscores, with a letter first."
             )
     return _jvm.together(windows)

@@ -1,4 +1,4 @@
-"""``windowed(...).agg(...)``: checks in words of Python what the JVM would refuse in words of Spark."""
+"""``windowed(...).agg(...)``: types and names are checked here, as Python has them; the JVM refuses all else."""
 
 from __future__ import annotations
 
@@ -8,26 +8,6 @@ from typing import Any, Final, NoReturn, get_args
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import (
-    ArrayType,
-    ByteType,
-    CalendarIntervalType,
-    DataType,
-    DateType,
-    DayTimeIntervalType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    NullType,
-    NumericType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
 
 from mullion import _durations, _jvm
 from mullion._calls import explained
@@ -39,7 +19,6 @@ from mullion.errors import (
     DroppedRowsWarning,
     InvalidArgumentError,
     NotAggregatedError,
-    UnsupportedError,
 )
 from mullion.windows import (
     Around,
@@ -67,7 +46,6 @@ AT_END: Final[tuple[str, ...]] = get_args(AtEnd)
 STATE: Final[tuple[str, ...]] = get_args(Store)
 WATERMARK: Final[tuple[str, ...]] = get_args(Watermark)
 ORDER: Final[tuple[str, ...]] = get_args(Order)
-_RESERVED: Final = ("window", "pane")
 
 
 @explained(
@@ -209,14 +187,13 @@ def windowed(
     """
     require_dataframe(df)
     _require_window(window)
-    keys = _keys(by)
-    once = _keys(dedupe_by, "dedupe_by", "rows that count once, as in dedupe_by='id' or dedupe_by=['source', 'id']")
+    keys = _columns(by)
+    once = _columns(dedupe_by, "dedupe_by", "rows that count once, as in dedupe_by='id' or dedupe_by=['source', 'id']")
     if time is not None and not isinstance(time, (str, Column)):
         raise InvalidArgumentError(
             f"time={time!r} ({type(time).__name__}) is neither a column's name nor a Column. Write time='ts', or "
             "time=None for processing time."
         )
-    allowed_lateness_us = _durations.not_negative(allowed_lateness, "allowed_lateness", "allowed_lateness={}")
     if early is not None and not isinstance(early, Early):
         raise InvalidArgumentError(f"early={early!r} is not an Early. Write {_early_meant(early)}.")
     require_bool("on_time", on_time)
@@ -224,96 +201,33 @@ def windowed(
     require_bool("running", running)
     require_bool("ids", ids)
     require_one_of("watermark", watermark, WATERMARK)
-    if on_time and allowed_lateness_us == 0:
-        raise InvalidArgumentError(
-            "on_time=True adds nothing here: without allowed lateness a pane closes at its end. Add, for instance, "
-            "allowed_lateness='10 minutes', or leave on_time out."
-        )
-    if not accumulate and early is None and not on_time:
-        raise InvalidArgumentError(
-            "accumulate=False says what firings before the close leave to the next one, and there are none. Add early= "
-            "or on_time=True, or leave accumulate out."
-        )
-    if not accumulate and isinstance(window, Around):
-        raise UnsupportedError(
-            "accumulate=False is not for windows about rows: they share what they hold. Leave it out."
-        )
     require_one_of("late", late, LATE)
     require_one_of("empty", empty, EMPTY)
     require_one_of("at_end", at_end, AT_END)
     require_one_of("late_by", late_by, LATE_BY)
-    _require_late_by(late_by, late, watermark)
-    if at_end == "close" and ids:
-        raise UnsupportedError(
-            "ids=True and at_end='close' do not go together: an id is one pane's and no other's ever, and a window "
-            "that has closed at the end of one run opens again when another run has rows for it. Leave one of them out."
-        )
-    if empty == "emit" and not isinstance(window, (Tumbling, Sliding)):
-        raise UnsupportedError(
-            f"empty='emit' is for windows that there are without rows, and {window!r} is made by them. Use Tumbling or "
-            "Sliding, or leave empty out."
-        )
-    if empty == "emit" and not accumulate and isinstance(window, Sliding) and window.slide_us < window.size_us:
-        raise UnsupportedError(
-            f"accumulate=False and empty='emit' do not go together for {window!r}: windows that overlap share their "
-            "rows, and what one has shown others have not. Use Tumbling, or leave one of them out."
-        )
-    idle_after_us = None
-    if idle_after is not None:
-        idle_after_us = _durations.positive(idle_after, "idle_after", "idle_after={}")
-    if isinstance(window, (Count, Global)):
-        _require_no_clock(window, allowed_lateness_us, early, on_time, late, idle_after, watermark)
-    elif time is None:
-        given = {"allowed_lateness": allowed_lateness_us, "late": late != "drop", "idle_after": idle_after_us}
-        for name in filter(given.get, given):
-            raise InvalidArgumentError(
-                f"{name} says what becomes of rows that come late, or of a clock that stands still, and on processing "
-                "time (time=None) there are neither. Leave it out, or name the rows' event time, as in time='ts'."
-            )
     require_one_of("state", state, STATE)
-    _jvm.facade(df.sparkSession)
-    _check_keys(df, keys, reserved=(*_RESERVED, "late_row") if late == "emit" else _RESERVED)
-    for column in once:
-        field_of(df, f"dedupe_by={column!r}", column)
-    if time is not None:
-        _check_time(df, time)
-    if isinstance(window, Session) and window.gap is not None:
-        _check_gap(df, window.gap)
-    if isinstance(window, Custom):
-        if time is None:
-            raise UnsupportedError(
-                f"{window!r} needs event time: on processing time (time=None) no row is late, and a row may bring "
-                "ranges that ended before it came. Name the rows' event time, as in time='ts'."
-            )
-        if isinstance(window.ranges, (str, Column)):
-            _check_ranges(df, window.ranges)
-    if isinstance(window, Global) and window.splitting is not None:
-        if running:
-            raise UnsupportedError(
-                f"running=True is not for {window!r}: its function sees all rows of a batch at once, and the window of "
-                "a row is known only then. Leave running out."
-            )
-        for column in window.columns or ():
-            field_of(df, f"columns={list(window.columns or ())!r}", _jvm.quoted(column))
-    per_key = watermark != "stream"
     options = Options(
-        time,
-        allowed_lateness_us,
-        early,
-        on_time,
-        accumulate,
-        late,
-        empty,
-        idle_after_us,
-        state,
-        running,
-        per_key,
-        ids,
-        once,
-        at_end,
-        watermark == "per key with wall time",
-        late_by,
+        time=time,
+        allowed_lateness_us=_durations.not_negative(allowed_lateness, "allowed_lateness", "allowed_lateness={}"),
+        early=early,
+        on_time=on_time,
+        accumulate=accumulate,
+        late=late,
+        empty=empty,
+        idle_after_us=None if idle_after is None else _durations.positive(idle_after, "idle_after", "idle_after={}"),
+        state=state,
+        running=running,
+        per_key=watermark != "stream",
+        ids=ids,
+        dedupe_by=once,
+        at_end=at_end,
+        follows_wall=watermark == "per key with wall time",
+        late_by=late_by,
     )
+    _jvm.facade(df.sparkSession)
+    _require_columns(df, window, keys, options)
+    # What does not go together, and what columns may not be, the JVM knows alone.
+    _jvm.check_window(df, window, keys, options)
     return Windowed(df, window, keys, options)
 
 
@@ -345,10 +259,6 @@ class Windowed:
         :class:`UnknownColumnError` for a column that the input does not have; :class:`UnsupportedError` for
         ``DISTINCT``, pandas UDAFs and aggregates that need more than one aggregation.
         """
-        if not aggregates:
-            raise InvalidArgumentError(
-                "agg() has no aggregate: say what a pane holds. Write, for instance, agg(F.count('*').alias('n'))."
-            )
         if isinstance(self._window, (Count, Global)) and self._options.time is not None:
             raise InvalidArgumentError(
                 f"time={self._options.time!r} means nothing here: {self._window!r} takes rows in order of arrival. "
@@ -391,15 +301,10 @@ class Windowed:
         require_one_of("order", order, ORDER)
         if not isinstance(name, str) or not name:
             raise InvalidArgumentError(f"name={name!r} is not a column's name. Write, for instance, name='rows'.")
-        if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1:
+        if isinstance(max_rows, bool) or not isinstance(max_rows, int):
             raise InvalidArgumentError(
-                f"max_rows={max_rows!r} ({type(max_rows).__name__}) is not a whole number of rows above 0. Write, for "
-                "instance, max_rows=1_000_000."
-            )
-        if order == "time" and self._options.time is None:
-            raise InvalidArgumentError(
-                "order='time' wants rows in order of their times, and time=None. Name the time in windowed(..., "
-                "time='ts'), or leave order out for the order of arrival."
+                f"max_rows={max_rows!r} ({type(max_rows).__name__}) is not a whole number. Write, for instance, "
+                "max_rows=1_000_000."
             )
         collect = (order == "time", name, max_rows)
         try:
@@ -438,22 +343,6 @@ def _warn_of_dropped_rows(df: DataFrame, calls: int = 3) -> None:
         warnings.warn(text, DroppedRowsWarning, stacklevel=calls)
 
 
-def _require_late_by(late_by: str, late: str, watermark: str) -> None:
-    if late_by == "panes":
-        return
-    if watermark == "stream":
-        raise UnsupportedError(
-            "late_by='watermark' is for clocks of keys: by the stream's watermark a row is late when its pane has "
-            "closed, and allowed_lateness says when that is. Add watermark='per key' or 'per key with wall time', or "
-            "leave late_by out."
-        )
-    if late not in ("drop", "emit"):
-        raise UnsupportedError(
-            f"late_by='watermark' and late={late!r} do not go together: the pane of a late row may be open yet, and "
-            "would be there twice. Use late='emit' or late='drop'."
-        )
-
-
 def _require_window(window: object) -> None:
     if isinstance(window, (Tumbling, Sliding, Session, Around, Custom, Count, Global)):
         return
@@ -465,46 +354,22 @@ def _require_window(window: object) -> None:
     )
 
 
-def _keys(
+def _columns(
     by: object, name: str = "by", meant: str = "keys, as in by='carrier' or by=['origin', 'carrier']"
 ) -> tuple[ColumnOrName, ...]:
-    keys = (by,) if isinstance(by, (str, Column)) else by
-    if not isinstance(keys, (list, tuple)):
+    columns = (by,) if isinstance(by, (str, Column)) else by
+    if not isinstance(columns, (list, tuple)):
         raise InvalidArgumentError(
             f"{name}={by!r} ({type(by).__name__}) is not a column or a list of columns. Name the columns of {meant}, "
             "or leave it out."
         )
-    for key in keys:
-        if not isinstance(key, (str, Column)):
+    for column in columns:
+        if not isinstance(column, (str, Column)):
             raise InvalidArgumentError(
-                f"{name}={by!r} holds {key!r} ({type(key).__name__}), which is neither a column's name nor a Column. "
-                f"Name the columns of {meant}."
+                f"{name}={by!r} holds {column!r} ({type(column).__name__}), which is neither a column's name nor a "
+                f"Column. Name the columns of {meant}."
             )
-    return tuple(keys)
-
-
-def _require_no_clock(
-    window: Count | Global,
-    allowed_lateness_us: int,
-    early: Early | None,
-    on_time: bool,
-    late: str,
-    idle_after: Duration | None,
-    watermark: str,
-) -> None:
-    given = {
-        "allowed_lateness": allowed_lateness_us != 0,
-        "early": early is not None,
-        "on_time": on_time,
-        "late": late != "drop",
-        "idle_after": idle_after is not None,
-        "watermark": watermark != "stream",
-    }
-    for name in (name for name, is_given in given.items() if is_given):
-        raise InvalidArgumentError(
-            f"{name} needs a clock, and {window!r} has no clock: its panes close with the row that completes them, "
-            "and no row is late. Leave it out."
-        )
+    return tuple(columns)
 
 
 def _early_meant(early: object) -> str:
@@ -515,81 +380,22 @@ def _early_meant(early: object) -> str:
     return f"early=Early(every={_durations.written(us)!r})"
 
 
-def _check_keys(df: DataFrame, keys: tuple[ColumnOrName, ...], reserved: Sequence[str]) -> None:
-    names = [field_of(df, f"by={key!r}", key).name for key in keys]
-    for name in names:
-        if name.lower() in reserved:
-            raise InvalidArgumentError(
-                f"by={name!r} is also the name of a column that the result adds ({', '.join(reserved)}). Rename it "
-                f"first, as in by=F.col({name!r}).alias('{name}_key')."
-            )
-        if names.count(name) > 1:
-            raise InvalidArgumentError(f"by has {name!r} {names.count(name)} times. Name it once, or give it an alias.")
-
-
-def _check_time(df: DataFrame, time: ColumnOrName) -> None:
-    found = field_of(df, f"time={time!r}", time)
-    if isinstance(found.dataType, TimestampType) or _is_window(found.dataType):
-        return
-    raise InvalidArgumentError(
-        f"time={time!r} is of type {found.dataType.simpleString()}, and a window needs a timestamp. "
-        f"{_to_timestamp(found.name, found.dataType)}"
-    )
-
-
-def _check_gap(df: DataFrame, gap: Column) -> None:
-    found = field_of(df, f"gap={gap!r}", gap)
-    if isinstance(found.dataType, (DayTimeIntervalType, CalendarIntervalType, StringType)):
-        return
-    if isinstance(found.dataType, NumericType):
-        seconds = repr(found.name) if found.name in df.columns else "..."
-        fix = f"If it is in seconds, write Session(F.make_dt_interval(secs={seconds}))."
-    else:
-        fix = "Give one, as in Session(F.make_dt_interval(secs='seconds')), or text such as '10 minutes'."
-    raise InvalidArgumentError(
-        f"gap={gap!r} is of type {found.dataType.simpleString()}, and a gap is an interval of days and time. {fix}"
-    )
-
-
-def _check_ranges(df: DataFrame, ranges: ColumnOrName) -> None:
-    kind = field_of(df, f"ranges={ranges!r}", ranges).dataType
-    if _is_window(kind) or (isinstance(kind, ArrayType) and _is_window(kind.elementType)) or isinstance(kind, NullType):
-        return
-    raise InvalidArgumentError(
-        f"ranges={ranges!r} is of type {kind.simpleString()}, and must be an array<struct<start: timestamp, end: "
-        "timestamp>>. Make one with F.array(F.struct(F.col(...).alias('start'), F.col(...).alias('end'))), with "
-        "mullion.functions.windows(...), or give a function, Custom(lambda time: [(start, end)])."
-    )
-
-
-def _is_window(kind: DataType) -> bool:
-    return (
-        isinstance(kind, StructType)
-        and [name.lower() for name in kind.fieldNames()] == ["start", "end"]
-        and all(isinstance(field.dataType, TimestampType) for field in kind.fields)
-    )
-
-
-def _to_timestamp(name: str, kind: DataType) -> str:
-    """How to make a timestamp of a column of another type."""
-    match kind:
-        case StringType():
-            cast = f"F.to_timestamp({name!r})"
-        case LongType() | IntegerType() | ShortType() | ByteType():
-            cast = f"F.timestamp_millis({name!r})"
-            return f"{_convert(name, cast)} F.timestamp_seconds and F.timestamp_micros are there for other units."
-        case DoubleType() | FloatType() | DecimalType():
-            cast = f"F.timestamp_seconds({name!r})"
-        case DateType() | TimestampNTZType():
-            cast = f"F.col({name!r}).cast('timestamp')"
-            return f"{_convert(name, cast)} It is read in the session's time zone."
-        case _:
-            return "Name a column that holds each row's event time."
-    return _convert(name, cast)
-
-
-def _convert(name: str, cast: str) -> str:
-    return f"Convert it before withWatermark: df.withColumn({name!r}, {cast})."
+def _require_columns(df: DataFrame, window: Window, keys: tuple[ColumnOrName, ...], options: Options) -> None:
+    """Raises for a column that the input does not have, in words that say where it is named."""
+    for key in keys:
+        field_of(df, f"by={key!r}", key)
+    for column in options.dedupe_by:
+        field_of(df, f"dedupe_by={column!r}", column)
+    if options.time is not None:
+        field_of(df, f"time={options.time!r}", options.time)
+    if isinstance(window, Session) and window.gap is not None:
+        field_of(df, f"gap={window.gap!r}", window.gap)
+    # Without event time custom windows are refused, whatever their ranges.
+    if isinstance(window, Custom) and isinstance(window.ranges, (str, Column)) and options.time is not None:
+        field_of(df, f"ranges={window.ranges!r}", window.ranges)
+    if isinstance(window, Global):
+        for name in window.columns or ():
+            field_of(df, f"columns={list(window.columns or ())!r}", _jvm.quoted(name))
 
 
 def _not_yet(name: str, is_streaming: bool) -> str:

@@ -161,7 +161,7 @@ def test_an_idle_time_shorter_than_sparks_clocks_tell_is_refused(make: Make) -> 
         ({"by": 1}, r"by=1 \(int\)"),
         ({"by": {"carrier"}}, r"by=\{'carrier'\} \(set\)"),
         ({"by": ["carrier", 1]}, r"holds 1 \(int\)"),
-        ({"by": ["carrier", "carrier"]}, "'carrier' 2 times"),
+        ({"by": ["carrier", "carrier"]}, "2 columns named 'carrier'"),
         ({"by": "*"}, "stands for 9 columns"),
         ({"time": 0}, r"time=0 \(int\)"),
         ({"allowed_lateness": "-1 minute"}, "allowed_lateness='-1 minute' is negative"),
@@ -266,7 +266,7 @@ def test_an_unknown_gap_is_refused_with_the_name_that_is_meant(make: Make) -> No
     ],
 )
 def test_a_gap_that_is_no_interval_is_refused_with_the_conversion(make: Make, gap: str, fix: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"^gap=Column<.*> is of type") as refused:
+    with pytest.raises(InvalidArgumentError, match=r"^gap=.* is of type") as refused:
         make(window=Session(F.expr(gap)))
     assert fix in str(refused.value)
 
@@ -346,7 +346,7 @@ def test_windows_of_rows_take_no_time_but_to_order_what_they_collect(make: Make)
     [
         ({"order": "arrivel"}, r"order='arrivel' is not one of 'arrival', 'time'\. Did you mean 'arrival'\?"),
         ({"name": ""}, "name='' is not a column's name"),
-        ({"max_rows": 0}, r"max_rows=0 \(int\) is not a whole number of rows above 0"),
+        ({"max_rows": 0}, "max_rows=0 is not above 0"),
         ({"max_rows": True}, r"max_rows=True \(bool\)"),
         ({"name": "window"}, "named 'window'"),
     ],

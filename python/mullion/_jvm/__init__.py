@@ -56,7 +56,7 @@ from mullion._jvm.storage import (
     upsert_jdbc,
     version_folder,
 )
-from mullion._jvm.windows import dropped_before, open_panes, pane_keys, read_panes, together, windowed
+from mullion._jvm.windows import check_window, dropped_before, open_panes, pane_keys, read_panes, together, windowed
 
 __all__ = [
     "BridgeError",
@@ -65,6 +65,7 @@ __all__ = [
     "active",
     "batch_number",
     "begin_redo",
+    "check_window",
     "checkpoint_of",
     "dropped_before",
     "error_in",

@@ -17,6 +17,13 @@ from mullion._splits import splits_of
 from mullion.windows import Around, Count, Custom, Global, Session, Sliding, Tumbling, Window
 
 
+def check_window(df: DataFrame, window: Window, by: Sequence[Column | str], options: Options) -> None:
+    """Raises for what shows to be wrong before anybody has said what panes hold."""
+    spark = df.sparkSession
+    asked = _with_columns(_asked(spark, options), window)
+    facade(spark).checkWindow(internal(df, "_jdf"), _spec(spark, window), java_columns(spark, by), asked)
+
+
 def windowed(
     df: DataFrame,
     window: Window,
@@ -28,8 +35,25 @@ def windowed(
 ) -> DataFrame:
     """The operator over ``df``."""
     spark = df.sparkSession
+    asked = _with_functions(_with_columns(_asked(spark, options), window), df, window, options)
+    if collect is not None:
+        asked = asked.withCollect(*collect)
     jvm = facade(spark)
-    asked = jvm.options()
+    return dataframe_of(
+        jvm.windowed(
+            internal(df, "_jdf"),
+            _spec(spark, window),
+            java_columns(spark, by),
+            asked,
+            java_columns(spark, aggregates),
+        ),
+        spark,
+    )
+
+
+def _asked(spark: SparkSession, options: Options) -> Any:
+    """The options as the JVM has them."""
+    asked = facade(spark).options()
     # The time first: without one there is no lateness.
     if options.time is not None:
         asked = asked.withTime(java_column(options.time))
@@ -60,51 +84,70 @@ def windowed(
         asked = asked.withClockPerKey(options.follows_wall)
     if options.late_by == "watermark":
         asked = asked.withLateBehindClock()
-    if collect is not None:
-        asked = asked.withCollect(*collect)
+    return asked
+
+
+def _spec(spark: SparkSession, window: Window) -> Any:
+    """A window as the JVM has it."""
+    jvm = facade(spark)
     match window:
         case Tumbling(calendar=(count, unit)):
-            spec = jvm.calendar(count, unit, window.timezone)
+            return jvm.calendar(count, unit, window.timezone)
         case Tumbling():
-            spec = jvm.tumbling(window.size_us, window.offset_us)
+            return jvm.tumbling(window.size_us, window.offset_us)
         case Sliding():
-            spec = jvm.sliding(window.size_us, window.slide_us, window.offset_us)
+            return jvm.sliding(window.size_us, window.slide_us, window.offset_us)
         case Around():
-            spec = jvm.around(window.before_us, window.after_us)
-        case Session(gap=Column() as gap):
-            spec = jvm.sessionByRow()
-            asked = asked.withGap(java_column(gap))
+            return jvm.around(window.before_us, window.after_us)
+        case Session(gap=Column()):
+            return jvm.sessionByRow()
         case Session():
-            spec = jvm.session(window.gap_us)
+            return jvm.session(window.gap_us)
         case Count():
-            spec = jvm.count(window.size, window.every)
+            return jvm.count(window.size, window.every)
+        case Global(condition=(Column() | str())):
+            return jvm.globalWhen()
+        case Global(changing=(Column() | str())):
+            return jvm.globalChanges()
+        case Global(splitting=function) if function is not None:
+            return jvm.globalSplit(window.function)
+        case Global():
+            return jvm.globalEvery(window.count)
+        case Custom():
+            return jvm.custom()
+
+
+def _with_columns(asked: Any, window: Window) -> Any:
+    """With the columns that a window is made by."""
+    match window:
+        case Session(gap=Column() as gap):
+            return asked.withGap(java_column(gap))
         case Global(condition=(Column() | str()) as condition):
-            spec = jvm.globalWhen()
-            asked = asked.withTrigger(java_column(condition))
+            return asked.withTrigger(java_column(condition))
         case Global(changing=(Column() | str()) as changing):
-            spec = jvm.globalChanges()
-            asked = asked.withTrigger(java_column(changing))
+            return asked.withTrigger(java_column(changing))
+        case Custom(ranges=(str() | Column()) as ranges):
+            return asked.withRanges(java_column(ranges))
+        case _:
+            return asked
+
+
+def _with_functions(asked: Any, df: DataFrame, window: Window, options: Options) -> Any:
+    """With the functions of Python that a window is made by."""
+    match window:
         case Global(splitting=function) if function is not None:
             assert window.function is not None
-            spec = jvm.globalSplit(window.function)
             asked = asked.withSplit(java_column(splits_of(function, window.takes_offset)), window.function)
-            if window.columns is not None:
-                asked = asked.withSplitColumns(java_columns(spark, [quoted(name) for name in window.columns]))
-        case Global():
-            spec = jvm.globalEvery(window.count)
-        case Custom(ranges=(str() | Column()) as ranges):
-            spec = jvm.custom()
-            asked = asked.withRanges(java_column(ranges))
-        case Custom(ranges=ranges_function):
-            assert callable(ranges_function)
-            spec = jvm.custom()
+            if window.columns is None:
+                return asked
+            return asked.withSplitColumns(java_columns(df.sparkSession, [quoted(name) for name in window.columns]))
+        case Custom(ranges=function) if not isinstance(function, (str, Column)):
             name = f"the function {window.function}"
             assert options.time is not None
-            ranges = ranges_of(ranges_function, name, _micros(df, options.time))
-            asked = asked.withRanges(java_column(ranges)).withRangesText(name)
-    return dataframe_of(
-        jvm.windowed(internal(df, "_jdf"), spec, java_columns(spark, by), asked, java_columns(spark, aggregates)), spark
-    )
+            ranges = ranges_of(function, name, _micros(df, options.time))
+            return asked.withRanges(java_column(ranges)).withRangesText(name)
+        case _:
+            return asked
 
 
 def dropped_before(df: DataFrame) -> list[str]:

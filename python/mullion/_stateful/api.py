@@ -40,7 +40,7 @@ from mullion._columns import ColumnOrName, field_of, require_dataframe
 from mullion._stateful.stage import Firings, Stage
 from mullion._stateful.state import State
 from mullion._windowed import STATE
-from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.errors import InvalidArgumentError
 
 __all__ = ["Branch", "Firings", "State", "read_state", "staged", "stateful_map"]
 
@@ -172,10 +172,6 @@ def read_state(
 
 def _checked(df: DataFrame, shard_by: Any, state: str, wall_timers: bool) -> tuple[ColumnOrName, ...]:
     require_dataframe(df, "a function with state was given")
-    if not df.isStreaming:
-        raise UnsupportedError(
-            "Functions with state are for streams, and this DataFrame is a batch. Read it with spark.readStream."
-        )
     shards = (shard_by,) if isinstance(shard_by, (str, Column)) else shard_by
     if not isinstance(shards, (list, tuple)) or not all(isinstance(column, (str, Column)) for column in shards):
         raise InvalidArgumentError(

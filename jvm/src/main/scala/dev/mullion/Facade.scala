@@ -99,6 +99,10 @@ object Facade {
   /** What is asked of panes beside their window: nothing, as yet. */
   def options: WindowOptions = WindowOptions()
 
+  /** Refuses what shows to be wrong of windows before anybody has said what their panes hold. */
+  def checkWindow(df: DataFrame, window: WindowSpec, by: Array[Column], options: WindowOptions): Unit =
+    WindowedBuilder.check(Classic.frame(df), window, by.toSeq, options)
+
   /** Aggregates in panes. */
   def windowed(
       df: DataFrame,

@@ -40,8 +40,8 @@ sealed trait PaneRules extends Product with Serializable {
 
   if (refinements.onTime && allowedLateness == 0)
     throw MullionException.invalid(
-      "on_time adds nothing here: without allowed lateness a pane closes at its end. Give allowed_lateness, such as " +
-        "'10 minutes', or leave on_time out."
+      "on_time=True adds nothing here: without allowed lateness a pane closes at its end. Add, for instance, " +
+        "allowed_lateness='10 minutes', or leave on_time out."
     )
 
   if (!refinements.accumulate && !firesOpen)
@@ -50,11 +50,7 @@ sealed trait PaneRules extends Product with Serializable {
         "on_time=True, or leave accumulate out."
     )
 
-  if (refinements.empty && !window.isInstanceOf[GridWindow])
-    throw MullionException.unsupported(
-      s"empty='emit' is for windows that there are without rows, and a ${window.describe} is made by them. Use Tumbling or " +
-        "Sliding, or leave empty out."
-    )
+  if (refinements.empty && !window.isInstanceOf[GridWindow]) throw PaneRules.madeByRows(window)
 
   private def overlaps = window match {
     case grid: GridWindow => grid.overlaps
@@ -129,6 +125,11 @@ sealed trait PaneRules extends Product with Serializable {
 }
 
 object PaneRules {
+  private[rules] def madeByRows(window: WindowSpec): MullionException = MullionException.unsupported(
+    s"empty='emit' is for windows that there are without rows, and a ${window.describe} is made by them. Use Tumbling or " +
+      "Sliding, or leave empty out."
+  )
+
   private val early: Option[FiringKind] = Some(FiringKind.Early)
   private val onTime: Option[FiringKind] = Some(FiringKind.OnTime)
   private val update: Option[FiringKind] = Some(FiringKind.Update)
@@ -377,19 +378,18 @@ object NumberedRules {
       refinements: Refinements
   ): Unit = {
     val asked = Seq(
-      Option.when(allowedLateness != 0)(s"allowed_lateness of ${Duration.describe(allowedLateness)}"),
-      early.map(_ => "early"),
-      Option.when(refinements.count.isDefined)("early"),
-      Option.when(refinements.onTime)("on_time=True"),
-      Option.unless(refinements.accumulate)("accumulate=False"),
-      Option.when(refinements.empty)("empty='emit'"),
-      Option.when(late != LatePolicy.Drop)(s"late='${late.name}'")
+      Option.when(allowedLateness != 0)("allowed_lateness"),
+      Option.when(early.isDefined || refinements.count.isDefined)("early"),
+      Option.when(refinements.onTime)("on_time"),
+      Option.unless(refinements.accumulate)("accumulate"),
+      Option.when(late != LatePolicy.Drop)("late")
     ).flatten
-    asked.headOption.foreach { what =>
-      throw MullionException.unsupported(
-        s"$what needs a clock, and a window of row numbers (${window.describe}) has none: its panes close with the row that " +
-          "completes them, and no row is late. Leave it out."
-      )
-    }
+    if (refinements.empty) throw PaneRules.madeByRows(window)
+    asked.headOption.foreach(what => throw needsClock(what, window))
   }
+
+  def needsClock(what: String, window: RowNumberWindow): MullionException = MullionException.invalid(
+    s"$what needs a clock, and a window of row numbers (${window.describe}) has no clock: its panes close with the row that " +
+      "completes them, and no row is late. Leave it out."
+  )
 }

@@ -9,7 +9,6 @@ import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.mullion.expressions.{BatchNumber, Deduplicated, OfRow, RowInBatch}
 
 import dev.mullion.MullionException
-import dev.mullion.windows.spec.{RowNumberWindow, WindowSpec}
 
 /** By what rows count once in a pane, and the aggregates over those that count; see [[Deduplicated]].
   *
@@ -55,46 +54,19 @@ private[builders] object DedupeBy {
     )
     named.find(!_.deterministic).foreach { id =>
       throw MullionException.invalid(
-        s"dedupe_by names ${WindowedBuilder.sqlOf(id)}, which is another value each time that it is computed. Name columns " +
+        s"dedupe_by names ${CallText.sqlOf(id)}, which is another value each time that it is computed. Name columns " +
           "that are the same in all copies of a row."
       )
     }
-    val ids = named.zipWithIndex.map { case (id, i) => Alias(WindowedBuilder.normalised(id, input), s"id$i")() }
+    val ids = named.zipWithIndex.map { case (id, i) => Alias(WindowKeys.normalised(id, input), s"id$i")() }
     named.find(id => !UnsafeRowUtils.isBinaryStable(id.dataType)).foreach { id =>
       throw MullionException.unsupported(
-        s"dedupe_by names ${WindowedBuilder.sqlOf(id)}, which has a collation under which different texts are equal " +
+        s"dedupe_by names ${CallText.sqlOf(id)}, which has a collation under which different texts are equal " +
           s"(${id.dataType.sql}), and rows are compared by their bytes. Name a form of it that is equal byte by byte, such as " +
           "F.lower(...)."
       )
     }
     val batch = if (df.isStreaming) BatchNumber(None) else Literal(0L)
     DedupeBy(named, ids, Alias(batch, "batch")(), Alias(RowInBatch(), "number")())
-  }
-
-  def check(window: WindowSpec, options: WindowOptions): Unit = if (options.dedupeBy.nonEmpty) {
-    def refuse(what: String, why: String): Unit =
-      throw MullionException.unsupported(s"dedupe_by= with $what: $why")
-
-    window match {
-      case _: RowNumberWindow =>
-        refuse(
-          s"a window of row numbers (${window.describe})",
-          "copies of a row have numbers of their own, and which windows there are follows from these. Drop them before the " +
-            "window, with df.dropDuplicates([...])."
-        )
-      case _ =>
-    }
-    if (options.collect.isDefined)
-      refuse(
-        "collect()",
-        "rows are collected as they come. Take them as an aggregate, such as agg(F.collect_list(F.struct('*')))."
-      )
-    if (!options.refinements.accumulate)
-      refuse(
-        "accumulate=False",
-        "a firing takes away the rows that it shows, and a copy that comes after it would count again. Leave one of them out."
-      )
-    if (options.refinements.count.isDefined)
-      refuse("early=Early(count=...)", "it counts the rows that come, copies too. Use Early(every=...).")
   }
 }

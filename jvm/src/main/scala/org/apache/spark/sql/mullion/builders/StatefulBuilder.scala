@@ -63,7 +63,7 @@ object StatefulBuilder {
       options.callbacks,
       options.windows.map(_.name),
       options.windows.map(_.clock),
-      if (options.shards.isEmpty) Nil else shards.map(s => WindowedBuilder.sqlOf(s.child)),
+      if (options.shards.isEmpty) Nil else shards.map(s => CallText.sqlOf(s.child)),
       options.state,
       options.folds,
       options.begins
@@ -94,8 +94,8 @@ object StatefulBuilder {
               s"shard_by has ${value.sql}, which gives one row different values: a batch that is tried again would find other " +
                 "shards. Name columns of the input, or what follows from them."
             )
-          WindowedBuilder.checkKey(e)
-          Alias(WindowedBuilder.normalised(value, df.queryExecution.analyzed), s"shard$i")()
+          WindowKeys.whyUnstable(e).foreach(throw _)
+          Alias(WindowKeys.normalised(value, df.queryExecution.analyzed), s"shard$i")()
         }
       case other =>
         throw MullionException.invalid(s"shard_by must be columns of the input, and this is ${other.simpleString(5)}.")

@@ -25,14 +25,8 @@ object TogetherBuilder {
   private val nameForm = "[A-Za-z][A-Za-z0-9_]*".r
 
   def apply(windows: Seq[(String, DataFrame)]): DataFrame = {
-    val spark = windows.headOption
-      .getOrElse(
-        throw MullionException.invalid(
-          "There is no window to put together: name at least one, as in together(hourly=windowed(...).agg(...))."
-        )
-      )
-      ._2
-      .sparkSession
+    require(windows.nonEmpty, "no window to put together")
+    val spark = windows.head._2.sparkSession
     checkNames(windows.map(_._1))
     // Spark's analysis, and ours, ask the active session for its settings.
     spark.withActive {

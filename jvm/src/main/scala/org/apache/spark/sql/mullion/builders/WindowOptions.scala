@@ -7,7 +7,7 @@ import org.apache.spark.sql.mullion.state.StateChoice
 import dev.mullion.MullionException
 import dev.mullion.windows.clock.PaneClock
 import dev.mullion.windows.rules.{Collected, EarlyFiring, LatePolicy, PaneRules, Refinements}
-import dev.mullion.windows.spec.{Duration, RowNumberWindow, WindowSpec}
+import dev.mullion.windows.spec.{Duration, WindowSpec}
 
 /** What is asked of panes beside their window, their keys and what they hold; as it stands, nothing is. Python sets one
   * after another, by the names that it has for them itself. Lengths of time are microseconds.
@@ -117,15 +117,8 @@ final case class WindowOptions(
 
   def withIdleAfter(us: Long): WindowOptions = copy(idleAfter = Some(us))
 
-  def rules(window: WindowSpec): PaneRules = {
-    val isOnTime = !window.isInstanceOf[RowNumberWindow]
-    if (isOnTime && time.isEmpty && (allowedLateness != 0 || late != LatePolicy.Drop || idleAfter.isDefined))
-      throw MullionException.invalid(
-        "On processing time (time=None) no row is late and the clock never stands still: leave allowed_lateness, late and " +
-          "idle_after out, or name the event time of the rows."
-      )
+  def rules(window: WindowSpec): PaneRules =
     PaneRules(window, allowedLateness, early, late, refinements, clock)
-  }
 
   private def clock: PaneClock = if (time.isEmpty) PaneClock.ProcessingTime else PaneClock.EventTime
 

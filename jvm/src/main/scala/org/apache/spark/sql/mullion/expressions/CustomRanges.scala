@@ -34,8 +34,9 @@ object CustomRanges {
       case NullType => Cast(column, TimeRange.array)
       case other    =>
         throw MullionException.invalid(
-          s"The ranges ${column.sql} are of type ${other.sql}, and must be an ARRAY<STRUCT<start: TIMESTAMP, end: TIMESTAMP>>. " +
-            "Make one with F.array(F.struct(F.col(...).alias('start'), F.col(...).alias('end'))), or mullion_windows(...)."
+          s"ranges=${column.sql} is of type ${other.simpleString}, and must be an array<struct<start: timestamp, end: " +
+            "timestamp>>. Make one with F.array(F.struct(F.col(...).alias('start'), F.col(...).alias('end'))), with " +
+            "mullion.functions.windows(...), or give a function, Custom(lambda time: [(start, end)])."
         )
     }
   }

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion.expressions
 
 import org.apache.spark.sql.Column
-import org.apache.spark.sql.catalyst.expressions.{Cast, Expression, UnaryExpression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Cast, Expression, UnaryExpression}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.types._
@@ -66,10 +66,19 @@ object SessionGap {
       case _: StringType                                 => SessionGap(Cast(column, CalendarIntervalType))
       case other                                         =>
         throw MullionException.invalid(
-          s"The gap ${column.sql} is of type ${other.sql}, and a gap is an interval. Make one of seconds with " +
-            "F.make_dt_interval(secs=...), or give text such as '10 minutes'."
+          s"gap=${column.sql} is of type ${other.simpleString}, and a gap is an interval of days and time. ${fix(column)}"
         )
     }
+  }
+
+  private def fix(column: Expression): String = column.dataType match {
+    case _: NumericType =>
+      val seconds = column match {
+        case named: Attribute => s"'${named.name}'"
+        case _                => "..."
+      }
+      s"If it is in seconds, write Session(F.make_dt_interval(secs=$seconds))."
+    case _ => "Give one, as in Session(F.make_dt_interval(secs='seconds')), or text such as '10 minutes'."
   }
 
   /** An interval in microseconds; 0, which is no gap, where it has months. */

@@ -3,6 +3,7 @@ package org.apache.spark.sql.mullion.plan
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStreamStatement}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.query.RunningQuery
 import org.apache.spark.sql.streaming.OutputMode
 
@@ -39,6 +40,7 @@ private object Refusals {
   def check(plan: LogicalPlan, outputMode: Option[OutputMode]): Unit = if (plan.isStreaming) plan.foreach {
     case Windows(nodes) if outputMode.contains(InternalOutputModes.Complete) => throw completeMode(nodes.head)
     case windows @ Windows(nodes)                                            =>
+      nodes.foreach(checkSettings)
       if (outputMode.contains(InternalOutputModes.Update)) checkUpstream(nodes.head)
       checkDownstream(windows)
     case watermark: EventTimeWatermark    => checkWatermark(watermark)
@@ -50,6 +52,23 @@ private object Refusals {
     s"Output mode 'complete' would need every pane that ever closed (${node.rules.window.describe}). " +
       "Use outputMode('append') or outputMode('update')."
   )
+
+  private def checkSettings(node: WindowedAggregate): Unit = {
+    if (!SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE))
+      throw MullionException.unsupported(
+        s"${SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE.key} is false: then Spark tells a batch one watermark instead of two, and " +
+          "rows that are not late could not be told from those that are. Set it to true, its default."
+      )
+    if (
+      (node.rules.onProcessingTime || node.idleAfter.isDefined || node.rules.refinements.atEnd ||
+        node.rows.exists(_.keysFollowWall)) &&
+      !SQLConf.get.getConf(SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED)
+    )
+      throw MullionException.unsupported(
+        s"${SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED.key} is false: then no batch runs without rows, and panes that close " +
+          "by the wall clock, or at the end of the input, would wait for the next row. Set it to true, its default."
+      )
+  }
 
   /** In update mode Spark's own aggregates send out every change of a group, and a window over them would add them all.
     * Spark refuses that for its own operators, and takes ours for stateless.

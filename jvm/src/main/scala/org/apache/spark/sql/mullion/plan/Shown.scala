@@ -60,7 +60,7 @@ private[mullion] object Shown {
       else PaneColumns.idOf(pane).map(Alias(_, column.name)())
     }
 
-  def unalias(e: NamedExpression): Expression = e match {
+  def unalias(e: Expression): Expression = e match {
     case Alias(child, _) => child
     case other           => other
   }

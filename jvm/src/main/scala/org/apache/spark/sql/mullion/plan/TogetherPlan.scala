@@ -116,7 +116,6 @@ final class TogetherPlan private (node: WindowsTogether) {
   }
 
   def plan(planLater: LogicalPlan => SparkPlan): SparkPlan = {
-    parts.foreach(WindowStrategy.checkSettings)
     DroppedBefore.log(node.child)
     val first = parts.head
     val child = planLater(FusedWatermarkExec.mark(node.child))

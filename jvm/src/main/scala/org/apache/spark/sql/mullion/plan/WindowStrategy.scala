@@ -28,7 +28,6 @@ import org.apache.spark.sql.mullion.expressions.{AccumulatorLimit, ArrivalNumber
 import org.apache.spark.sql.mullion.python.{BranchExec, ProcessedRows}
 import org.apache.spark.sql.types.{ArrayType, BooleanType, LongType, StringType, TimestampType}
 
-import dev.mullion.MullionException
 import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, NumberedRules, SessionRules, SlicedRules}
 
 /** Plans [[WindowedAggregate]].
@@ -112,7 +111,6 @@ object WindowStrategy extends SparkStrategy {
 
   /** Where rows are worked on one by one, in order of arrival. */
   private def planRows(node: WindowedAggregate): SparkPlan = {
-    checkSettings(node)
     DroppedBefore.log(node.child)
     val program = WindowStrategy.program(node)
     operator(program, arriving(node, program))
@@ -157,25 +155,7 @@ object WindowStrategy extends SparkStrategy {
       node.copy(functions = functions, child = Project(node.child.output :+ arrival, node.child))
     }
 
-  private[mullion] def checkSettings(node: WindowedAggregate): Unit = {
-    if (!SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE))
-      throw MullionException.unsupported(
-        s"${SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE.key} is false: then Spark tells a batch one watermark instead of two, and " +
-          "rows that are not late could not be told from those that are. Set it to true, its default."
-      )
-    if (
-      (node.rules.onProcessingTime || node.idleAfter.isDefined || node.rules.refinements.atEnd ||
-        node.rows.exists(_.keysFollowWall)) &&
-      !SQLConf.get.getConf(SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED)
-    )
-      throw MullionException.unsupported(
-        s"${SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED.key} is false: then no batch runs without rows, and panes that close " +
-          "by the wall clock, or at the end of the input, would wait for the next row. Set it to true, its default."
-      )
-  }
-
   private def planStream(node: WindowedAggregate): SparkPlan = {
-    checkSettings(node)
     DroppedBefore.log(node.child)
     val program = WindowStrategy.program(node)
     val assign = assigner(program, node, program.marked, timed(node, program))

@@ -22,6 +22,10 @@ import dev.mullion.windows.rules.{PaneRules, RowByRow}
   *   the gap of sessions where each row brings its own: a BIGINT column of the child, in microseconds
   * @param ranges
   *   the ranges of custom windows: an array column of the child
+  * @param trigger
+  *   what tells when a global window closes: a column of the child
+  * @param splitColumns
+  *   what a function sees that splits global windows: columns of the child
   * @param functions
   *   the aggregate functions
   * @param filters
@@ -36,22 +40,14 @@ import dev.mullion.windows.rules.{PaneRules, RowByRow}
   *   what `lateRow` is made of: the input's columns, if late rows come out
   * @param lateRow
   *   the output column that carries late rows, if they come out
-  * @param idleAfter
-  *   how long the source must be empty for the event clock to follow the wall clock, in microseconds; none for never
-  * @param trigger
-  *   what tells when a global window closes: a column of the child
-  * @param splitColumns
-  *   what a function sees that splits global windows: columns of the child
-  * @param split
-  *   that function
-  * @param rows
-  *   what is asked of rows that are worked on one by one, if they are
   */
 case class WindowedAggregate(
     keys: Seq[Attribute],
     time: Attribute,
     gap: Option[Attribute],
     ranges: Option[Attribute],
+    trigger: Option[Attribute],
+    splitColumns: Seq[Attribute],
     functions: Seq[AggregateFunction],
     filters: Seq[Expression],
     functionResults: Seq[Attribute],
@@ -61,16 +57,15 @@ case class WindowedAggregate(
     pane: Attribute,
     lateColumns: Seq[Attribute],
     lateRow: Option[Attribute],
-    rules: PaneRules,
-    state: StateChoice,
-    idleAfter: Option[Long],
-    text: AggregateText,
-    trigger: Option[Attribute],
-    splitColumns: Seq[Attribute],
-    split: Option[SplitBy],
-    rows: Option[RowByRow],
+    terms: PaneTerms,
     child: LogicalPlan
 ) extends UnaryNode {
+  def rules: PaneRules = terms.rules
+  def state: StateChoice = terms.state
+  def idleAfter: Option[Long] = terms.idleAfter
+  def text: AggregateText = terms.text
+  def split: Option[SplitBy] = terms.split
+  def rows: Option[RowByRow] = terms.rows
 
   override def output: Seq[Attribute] = (keys :+ window :+ pane) ++ resultColumns ++ lateRow
 
@@ -105,3 +100,23 @@ case class WindowedAggregate(
 
   override protected def withNewChildInternal(newChild: LogicalPlan): WindowedAggregate = copy(child = newChild)
 }
+
+/** What is asked of the panes of a node, but for columns.
+  *
+  * @param idleAfter
+  *   how long the source must be empty for the event clock to follow the wall clock, in microseconds; none for never
+  * @param text
+  *   the aggregation in words
+  * @param split
+  *   the function that splits global windows, if one does
+  * @param rows
+  *   what is asked of rows that are worked on one by one, if they are
+  */
+final case class PaneTerms(
+    rules: PaneRules,
+    state: StateChoice,
+    idleAfter: Option[Long],
+    text: AggregateText,
+    split: Option[SplitBy],
+    rows: Option[RowByRow]
+)

@@ -4,7 +4,7 @@ import munit.FunSuite
 
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LocalRelation, LogicalPlan}
-import org.apache.spark.sql.mullion.builders.WindowedBuilder
+import org.apache.spark.sql.mullion.builders.WindowKeys
 import org.apache.spark.sql.types._
 
 import dev.mullion.MullionException
@@ -16,11 +16,11 @@ class NormalisedKeySuite extends FunSuite {
   private def key(kind: DataType) = AttributeReference("attributes", kind)()
 
   private def normalised(kind: DataType, rule: LogicalPlan => LogicalPlan) =
-    WindowedBuilder.normalised(key(kind), LocalRelation(key(kind)), rule)
+    WindowKeys.normalised(key(kind), LocalRelation(key(kind)), rule)
 
   test("a key that holds maps has them put in order of their entries") {
     kinds.foreach { kind =>
-      val made = WindowedBuilder.normalised(key(kind), LocalRelation(key(kind)))
+      val made = WindowKeys.normalised(key(kind), LocalRelation(key(kind)))
       assert(made.exists(_.isInstanceOf[SortedMap]), s"$made")
     }
   }

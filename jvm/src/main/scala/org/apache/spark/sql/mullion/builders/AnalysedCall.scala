@@ -1,0 +1,138 @@
+package org.apache.spark.sql.mullion.builders
+
+import org.apache.spark.sql.Column
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions
+import org.apache.spark.sql.catalyst.planning.PhysicalAggregation
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.mullion.expressions.{CustomRanges, SessionGap}
+
+import dev.mullion.MullionException
+import dev.mullion.windows.rules.{PaneRules, RowByRow}
+import dev.mullion.windows.spec.{CustomWindow, WindowSpec}
+
+/** A call of `windowed(df, …).agg(…)` with its columns as Spark's analysis has them, by letting it analyse an ordinary
+  * `groupBy(…).agg(…)`: so everything that Spark accepts as an aggregate means here what it means there.
+  *
+  * @param rows
+  *   what is asked of rows that are worked on one by one, if they are
+  * @param gap
+  *   the gap that each row brings
+  * @param ranges
+  *   the ranges that each row brings
+  * @param trigger
+  *   what tells when a global window closes
+  * @param splitColumns
+  *   what a function sees that splits global windows
+  * @param aggregate
+  *   what Spark makes of the keys and the aggregates
+  * @param functions
+  *   the aggregate functions
+  * @param results
+  *   the output columns over keys and functions
+  */
+private[builders] final case class AnalysedCall(
+    df: DataFrame,
+    options: WindowOptions,
+    rules: PaneRules,
+    rows: Option[RowByRow],
+    keys: WindowKeys,
+    time: TimeColumn,
+    gap: Option[SessionGap],
+    ranges: Option[Expression],
+    trigger: Option[Expression],
+    splitColumns: Seq[Attribute],
+    dedupe: Option[DedupeBy],
+    aggregate: Aggregate,
+    functions: Seq[AggregateExpression],
+    results: Seq[NamedExpression]
+) {
+
+  /** The rows below the aggregate. */
+  def input: LogicalPlan = aggregate.child
+
+  def aggregateColumns: Seq[NamedExpression] = AnalysedCall.columnsOf(aggregate)
+}
+
+private[builders] object AnalysedCall {
+
+  def apply(
+      df: DataFrame,
+      window: WindowSpec,
+      by: Seq[Column],
+      options: WindowOptions,
+      aggregates: Seq[Column]
+  ): AnalysedCall = {
+    if (aggregates.isEmpty && options.collect.isEmpty)
+      throw MullionException.invalid(
+        "agg() has no aggregate: say what a pane holds. Write, for instance, agg(F.count('*').alias('n'))."
+      )
+    val ranges = options.ranges.map(CustomRanges(df, _))
+    val rules = WindowChecks(named(window, options, ranges), options)
+    val time = TimeColumn(df, window, options)
+    val held = options.collect.fold(aggregates)(c => Seq(RowByRowBuilder.collect(df, window, time.named, c)))
+    val aggregate = analysedAggregate(df, by, held)
+    val (grouping, functions, results) = parts(aggregate)
+    AnalysedCall(
+      df,
+      options,
+      rules,
+      RowByRowBuilder(window, options, time.delay),
+      WindowKeys(df, by, grouping, aggregate.child),
+      time,
+      options.gap.map(SessionGap(df, _)),
+      ranges,
+      RowByRowBuilder.trigger(df, window, options.trigger),
+      RowByRowBuilder.splitColumns(df, window, options),
+      DedupeBy(df, options.dedupeBy, aggregate.child),
+      aggregate,
+      functions,
+      results.takeRight(columnsOf(aggregate).length)
+    )
+  }
+
+  /** A window whose ranges each row brings, with what these are in words. */
+  private def named(window: WindowSpec, options: WindowOptions, ranges: Option[Expression]): WindowSpec = window match {
+    case _: CustomWindow => CustomWindow(options.rangesText.getOrElse(ranges.fold("")(CallText.sqlOf)))
+    case other           => other
+  }
+
+  private def analysedAggregate(df: DataFrame, by: Seq[Column], aggregates: Seq[Column]): Aggregate = {
+    val grouped = df.groupBy(by: _*).agg(aggregates.head, aggregates.tail: _*)
+    grouped.queryExecution.analyzed match {
+      case aggregate: Aggregate => aggregate
+      case other                =>
+        throw MullionException.unsupported(
+          s"These aggregates need more than one aggregation (Spark plans a ${other.nodeName} over it): compute what is over " +
+            "the aggregates, such as window functions or explode, on the result of windowed(...).agg(...)."
+        )
+    }
+  }
+
+  /** The grouping, the aggregate functions and the output columns over them. What stands for other expressions
+    * (`count_if`, `bool_and`, `between` …) is replaced by them, as Spark's optimizer does in its own nodes.
+    */
+  private def parts(aggregate: Aggregate): (Seq[NamedExpression], Seq[AggregateExpression], Seq[NamedExpression]) =
+    ReplaceExpressions(aggregate.copy(child = LocalRelation(aggregate.child.output)))
+      .transformExpressions(inline) match {
+      case PhysicalAggregation(grouping, expressions, results, _) => (grouping, expressions, results)
+      case other => throw new IllegalStateException(s"not an aggregation: ${other.nodeName}")
+    }
+
+  /** What an expression uses several times stands there each time. The optimizer would have it computed below the node,
+    * where there are no aggregates yet.
+    */
+  private def inline: PartialFunction[Expression, Expression] = { case With(child, definitions) =>
+    val of = definitions.map(d => d.id -> d.child).toMap
+    child
+      .transform { case used: CommonExpressionRef if of.contains(used.id) => of(used.id) }
+      .transform(inline)
+  }
+
+  private def columnsOf(aggregate: Aggregate): Seq[NamedExpression] =
+    if (aggregate.conf.dataFrameRetainGroupColumns)
+      aggregate.aggregateExpressions.drop(aggregate.groupingExpressions.length)
+    else aggregate.aggregateExpressions
+}

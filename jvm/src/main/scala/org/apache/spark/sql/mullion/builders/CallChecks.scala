@@ -1,0 +1,126 @@
+package org.apache.spark.sql.mullion.builders
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.mullion.python.ProcessedRows
+import org.apache.spark.sql.types._
+
+import dev.mullion.MullionException
+import dev.mullion.windows.rules.LatePolicy
+
+/** What is refused of a call for what its columns are. Each check is a question of its own; the first that has an
+  * answer refuses.
+  */
+private[builders] object CallChecks {
+  private type Check = AnalysedCall => Option[MullionException]
+
+  private val all: Seq[Check] = Seq(
+    distinctFunction,
+    pandasFunction,
+    subquery,
+    sessionsOfSpark,
+    call => names(call.df, call.keys.named.map(_.name), call.results.map(_.name), call.rules.late),
+    _.keys.columns.iterator.flatMap(WindowKeys.whyUnstable).nextOption(),
+    damagedInState,
+    endBetweenFunctions
+  )
+
+  def apply(call: AnalysedCall): Unit = all.iterator.flatMap(_(call)).nextOption().foreach(throw _)
+
+  private def distinctFunction(call: AnalysedCall): Option[MullionException] =
+    call.functions.find(_.isDistinct).map { e =>
+      MullionException.unsupported(
+        s"${e.sql}: a pane would have to keep every distinct value it has seen. Use F.approx_count_distinct, or " +
+          "F.size(F.collect_set(...)) if they are few."
+      )
+    }
+
+  private def pandasFunction(call: AnalysedCall): Option[MullionException] =
+    call.functions.map(_.aggregateFunction).collectFirst { case udaf: PythonUDAF =>
+      MullionException.unsupported(
+        s"${udaf.name} is a pandas aggregate function, which Spark runs over whole groups only. Use Spark's own aggregates, " +
+          "or collect the rows of a pane with F.collect_list and apply the function to the result."
+      )
+    }
+
+  private def subquery(call: AnalysedCall): Option[MullionException] =
+    call.aggregate.expressions.flatMap(_.find(_.isInstanceOf[SubqueryExpression])).headOption.map { subquery =>
+      MullionException.unsupported(
+        s"${subquery.sql} is a subquery, and what a pane holds cannot ask other tables. Join the table to the input, or to the " +
+          "result of windowed(...).agg(...)."
+      )
+    }
+
+  /** Spark's `session_window` gives each row a session of its own, and aggregates of Spark's merge them. */
+  private def sessionsOfSpark(call: AnalysedCall): Option[MullionException] = {
+    def isMerged(session: Attribute): Boolean = call.input.exists {
+      case aggregate: Aggregate => aggregate.groupingExpressions.exists(_.references.contains(session))
+      case _                    => false
+    }
+    def isOfRow(session: Attribute): Boolean = !isMerged(session) && call.input
+      .collectFirst {
+        case Project(columns, _) if columns.exists(c => c.isInstanceOf[Alias] && c.exprId == session.exprId) =>
+          columns.collectFirst { case alias: Alias if alias.exprId == session.exprId => alias.child }
+      }
+      .flatten
+      .exists {
+        case of: Attribute => isOfRow(of)
+        case _             => true
+      }
+    val sessions = call.keys.grouping.flatMap(_.references).filter(_.metadata.contains(SessionWindow.marker))
+    sessions.find(isOfRow).map { key =>
+      MullionException.unsupported(
+        s"The key ${key.name} is a session_window of Spark's, which is each row's own until an aggregate of Spark's merges " +
+          "sessions: no two rows would share a pane. Use Session(gap) as the window, with what else is in by=."
+      )
+    }
+  }
+
+  /** The columns of a result that has two of one name, or one that is named as a column which we add. */
+  def names(df: DataFrame, keys: Seq[String], results: Seq[String], late: LatePolicy): Option[MullionException] = {
+    val same = df.sparkSession.sessionState.conf.resolver
+    val added = Seq("window", "pane") ++ Option.when(late == LatePolicy.Emit)("late_row")
+    def isTaken(name: String) = added.exists(same(name, _))
+    val names = keys ++ results
+    keys
+      .find(isTaken)
+      .map { name =>
+        MullionException.invalid(
+          s"by='$name' is also the name of a column that the result adds (${added.mkString(", ")}). Rename it first, as in " +
+            s"by=F.col('$name').alias('${name}_key')."
+        )
+      }
+      .orElse(results.find(isTaken).map { name =>
+        MullionException.invalid(
+          s"A column is named '$name', as the result's own column is. Give it another name with .alias('...')."
+        )
+      })
+      .orElse(names.map(name => names.filter(same(name, _))).find(_.length > 1).map { found =>
+        MullionException.invalid(
+          s"The result would have ${found.length} columns named '${found.head}'. Give them different names with .alias('...')."
+        )
+      })
+  }
+
+  /** Spark's state stores take a null of this type for a row that is damaged. */
+  private def damagedInState(call: AnalysedCall): Option[MullionException] = {
+    def mayBeNull(key: Alias) = key.dataType.existsRecursively(_ == CalendarIntervalType) &&
+      (key.nullable || key.dataType != CalendarIntervalType)
+    call.keys.columns.find(key => call.df.isStreaming && mayBeNull(key)).map { key =>
+      MullionException.unsupported(
+        s"The key ${key.name} is an INTERVAL of months, days and microseconds, which may be null, and Spark's state stores take " +
+          "such a null for damage. Group by an interval of make_dt_interval or make_ym_interval, or by its text: " +
+          s"F.col('${key.name}').cast('string')."
+      )
+    }
+  }
+
+  private def endBetweenFunctions(call: AnalysedCall): Option[MullionException] =
+    Option.when(call.rules.refinements.atEnd && ProcessedRows.areIn(call.input)) {
+      MullionException.unsupported(
+        "at_end='close' is not for windows between functions of Python: these see only the rows of their batch, and not that " +
+          "the input has ended. Leave it out, and close the panes in the function, or window the stream that it gives."
+      )
+    }
+}

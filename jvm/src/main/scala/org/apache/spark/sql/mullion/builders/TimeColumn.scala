@@ -1,0 +1,143 @@
+package org.apache.spark.sql.mullion.builders
+
+import org.apache.spark.sql.Column
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.util.toPrettySQL
+import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.mullion.plan.{Shown, Windows}
+import org.apache.spark.sql.types._
+
+import dev.mullion.MullionException
+import dev.mullion.windows.spec.{RowNumberWindow, TimeMath, WindowSpec}
+
+/** The time of rows.
+  *
+  * @param named
+  *   the event time that the call names, as a TIMESTAMP
+  * @param expression
+  *   what the node reads: windows of row numbers have no clock, and without a time named others have the wall clock
+  * @param watermark
+  *   the watermark that the event time carries, as metadata of a column; nothing where panes do not close by it
+  */
+private[builders] final case class TimeColumn(named: Option[Expression], expression: Expression, watermark: Metadata) {
+
+  /** How far the watermark is behind, in microseconds. */
+  def delay: Long =
+    if (watermark.contains(EventTimeWatermark.delayKey))
+      TimeMath.fromMillis(watermark.getLong(EventTimeWatermark.delayKey))
+    else 0L
+}
+
+private[builders] object TimeColumn {
+
+  def apply(df: DataFrame, window: WindowSpec, options: WindowOptions): TimeColumn = {
+    val isNumbered = window.isInstanceOf[RowNumberWindow]
+    val named = options.time.map(eventTime(df, _))
+    TimeColumn(
+      named,
+      named.getOrElse(if (isNumbered) Literal(None.orNull, TimestampType) else CurrentTimestamp()),
+      options.time.filterNot(_ => isNumbered).fold(Metadata.empty)(watermark(df, _))
+    )
+  }
+
+  /** The event time as a TIMESTAMP; of a window column, its last microsecond, as Spark's `window_time`. */
+  def eventTime(df: DataFrame, time: Column): Expression = {
+    val column = timeExpression(df, time)
+    val expression = Shown.unalias(column)
+    expression.find(_.isInstanceOf[Generator]).foreach { generator =>
+      throw MullionException.invalid(
+        s"The time ${generator.sql} makes several rows of one. Make them first, with df.select(...), and name their time here."
+      )
+    }
+    expression.dataType match {
+      case TimestampType => expression
+      case s: StructType if s.fieldNames.sameElements(Array("start", "end")) && s("end").dataType == TimestampType =>
+        val end = PreciseTimestampConversion(GetStructField(expression, 1), TimestampType, LongType)
+        PreciseTimestampConversion(Subtract(end, Literal(1L)), LongType, TimestampType)
+      case other =>
+        throw MullionException.invalid(
+          s"time='${column.name}' is of type ${other.simpleString}, and a window needs a timestamp. " +
+            toTimestamp(column.name, other)
+        )
+    }
+  }
+
+  /** How to make a timestamp of a column of another type. */
+  private def toTimestamp(name: String, kind: DataType): String = {
+    def convert(to: String) = s"Convert it before withWatermark: df.withColumn('$name', $to)."
+    kind match {
+      case _: StringType                                 => convert(s"F.to_timestamp('$name')")
+      case LongType | IntegerType | ShortType | ByteType =>
+        convert(
+          s"F.timestamp_millis('$name')"
+        ) + " F.timestamp_seconds and F.timestamp_micros are there for other units."
+      case DoubleType | FloatType | _: DecimalType => convert(s"F.timestamp_seconds('$name')")
+      case DateType | TimestampNTZType             =>
+        convert(s"F.col('$name').cast('timestamp')") + " It is read in the session's time zone."
+      case _ => "Name a column that holds each row's event time."
+    }
+  }
+
+  private def timeExpression(df: DataFrame, time: Column): NamedExpression =
+    df.select(time).queryExecution.analyzed match {
+      case Project(Seq(e), _) => e
+      case other              =>
+        throw MullionException.invalid(
+          s"The time must be one column of the input, and this is ${other.simpleString(5)}."
+        )
+    }
+
+  /** The watermark that the time column carries, which a stream must have. */
+  private def watermark(df: DataFrame, time: Column): Metadata = {
+    val column = timeExpression(df, time)
+    val key = EventTimeWatermark.delayKey
+    if (!df.isStreaming) Metadata.empty
+    else if (column.metadata.contains(key)) {
+      new MetadataBuilder().putLong(key, column.metadata.getLong(key)).build()
+    } else {
+      val other = df.queryExecution.analyzed.output.filter(_.metadata.contains(key)).map(_.name)
+      val found = if (other.isEmpty) "the stream has no watermark" else s"the watermark is on ${other.mkString(", ")}"
+      val fix =
+        if (hasPanes(df.queryExecution.analyzed))
+          "The input has panes of another window, whose clock goes on in their column window alone: keep that column, and " +
+            "say time='window'."
+        else if (!Shown.unalias(column).isInstanceOf[Attribute])
+          // A watermark is on a column, and this is none of the input's.
+          "Make it a column first, and say how far out of order rows come: " + {
+            val name = timeName(df, column)
+            s"df.withColumn('$name', F.expr(${pythonText(CallText.plain(Shown.unalias(column)).sql)})).withWatermark('$name', " +
+              s"'10 minutes') before windowed(..., time='$name')."
+          }
+        else
+          "Say how far out of order rows come, with " +
+            s"df.withWatermark('${column.name}', '10 minutes') before windowed(...)."
+      throw MullionException.invalid(
+        s"The window is on event time ${column.name}, but $found: without one no pane would ever close. $fix"
+      )
+    }
+  }
+
+  /** What to call a time that is computed: as it is called, if that was said, else what no column is called. */
+  private def timeName(df: DataFrame, time: NamedExpression): String = {
+    val computed = Shown.unalias(time)
+    if (time.name != toPrettySQL(computed) && time.name.matches("\\w+")) time.name
+    else
+      Iterator
+        .from(1)
+        .map(i => if (i == 1) "event_time" else s"event_time_$i")
+        .find(name => !df.columns.exists(df.sparkSession.sessionState.conf.resolver(_, name)))
+        .get
+  }
+
+  private def pythonText(text: String): String =
+    if (!text.exists("\"\\\n".contains(_))) s"\"$text\""
+    else
+      "\"" + text.flatMap { case '\n' => "\\n"; case c if "\"\\".contains(c) => s"\\$c"; case c => c.toString } + "\""
+
+  /** Whether a plan has windows that close by a watermark. */
+  private def hasPanes(plan: LogicalPlan): Boolean = plan.exists {
+    case Windows(nodes) => nodes.exists(_.window.metadata.contains(EventTimeWatermark.delayKey))
+    case _              => false
+  }
+}

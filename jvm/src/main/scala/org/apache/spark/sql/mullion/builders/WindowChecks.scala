@@ -1,0 +1,225 @@
+package org.apache.spark.sql.mullion.builders
+
+import dev.mullion.MullionException
+import dev.mullion.windows.rules.{LatePolicy, NumberedRules, PaneRules}
+import dev.mullion.windows.spec.{
+  AroundWindow,
+  CustomWindow,
+  GlobalTrigger,
+  GlobalWindow,
+  GridWindow,
+  RowNumberWindow,
+  WindowSpec
+}
+
+/** What is refused of a window and of what is asked of its panes, whatever rows they are over. What the rules of panes
+  * refuse by themselves, [[PaneRules]] and its parts refuse where they are made; here is what needs more than rules.
+  * Each check is a question of its own; the first that has an answer refuses.
+  */
+object WindowChecks {
+
+  private final case class Asked(window: WindowSpec, options: WindowOptions) {
+    def isNumbered: Boolean = window.isInstanceOf[RowNumberWindow]
+
+    /** What has rows worked on one by one, in order of arrival. */
+    def oneByOne: Option[String] = Seq(
+      Option.when(options.running)("running=True"),
+      options.collect.map(_ => "collect()"),
+      Option.when(options.perKey)("watermark='per key'")
+    ).flatten.headOption
+  }
+
+  private type Check = Asked => Option[MullionException]
+
+  private val beforeRules: Seq[Check] = Seq(clockOfTheStream)
+
+  private val all: Seq[Check] = Seq(
+    clockOfRowNumbers,
+    firingsOfRowsOneByOne,
+    windowsOfRowsOneByOne,
+    clockOfKeys,
+    lateBehindClock,
+    running,
+    reopening,
+    dedupe
+  )
+
+  /** The rules of the panes. */
+  def apply(window: WindowSpec, options: WindowOptions): PaneRules = {
+    val asked = Asked(window, options)
+    def refuse(checks: Seq[Check]): Unit = checks.iterator.flatMap(_(asked)).nextOption().foreach(throw _)
+    refuse(beforeRules)
+    val rules = options.rules(window)
+    refuse(all)
+    rules
+  }
+
+  private def unsupported(what: String, why: String): Option[MullionException] =
+    Some(MullionException.unsupported(s"$what: $why"))
+
+  /** On processing time no row is late, and the clock never stands still. */
+  private def clockOfTheStream(asked: Asked): Option[MullionException] = {
+    import asked.options
+    val named = Seq(
+      "allowed_lateness" -> (options.allowedLateness != 0),
+      "late" -> (options.late != LatePolicy.Drop),
+      "idle_after" -> options.idleAfter.isDefined
+    )
+    named.collectFirst {
+      case (name, true) if !asked.isNumbered && options.time.isEmpty =>
+        MullionException.invalid(
+          s"$name says what becomes of rows that come late, or of a clock that stands still, and on processing time " +
+            "(time=None) there are neither. Leave it out, or name the rows' event time, as in time='ts'."
+        )
+    }
+  }
+
+  private def clockOfRowNumbers(asked: Asked): Option[MullionException] = asked.window match {
+    case window: RowNumberWindow =>
+      Option
+        .when(asked.options.idleAfter.isDefined)("idle_after")
+        .orElse(Option.when(asked.options.perKey)("watermark"))
+        .map(NumberedRules.needsClock(_, window))
+    case _ => None
+  }
+
+  private def firingsOfRowsOneByOne(asked: Asked): Option[MullionException] = {
+    val fires = asked.options.refinements
+    // What is kept row by row can be taken apart at any of them.
+    val takenApart = asked.window.isInstanceOf[GridWindow] && asked.options.collect.isDefined &&
+      !asked.options.perKey && !asked.options.running
+    val other = Seq(
+      Option.when(fires.onTime)("on_time=True"),
+      Option.when(fires.count.isDefined && !takenApart)("early=Early(count=...)"),
+      Option.when(fires.empty && !takenApart)("empty='emit'"),
+      Option.when(!fires.accumulate && !takenApart)("accumulate=False")
+    ).flatten.headOption
+    other.zip(asked.oneByOne).flatMap { case (what, one) =>
+      unsupported(s"$what with $one", s"rows are worked on one by one there. Leave $what out.")
+    }
+  }
+
+  private def windowsOfRowsOneByOne(asked: Asked): Option[MullionException] = {
+    val shared = asked.window match {
+      case _: AroundWindow => Some("the windows of a row are those of rows that came before it and after it")
+      case _: CustomWindow => Some("the ranges of a row are taken apart before its key's rows come together")
+      case _               => None
+    }
+    shared.zip(asked.oneByOne).flatMap { case (why, one) =>
+      unsupported(s"$one with ${asked.window.describe}", s"$why. Aggregate with agg() and without it.")
+    }
+  }
+
+  private def clockOfKeys(asked: Asked): Option[MullionException] = {
+    import asked.options
+    def onProcessingTime = options.perKey && options.time.isEmpty
+    def idle = options.perKey && options.idleAfter.isDefined
+    def early = options.keysFollowWall && options.early.isDefined
+    def earlyByWall = options.perKey && options.early.exists(_.byWall)
+    if (onProcessingTime)
+      unsupported(
+        "watermark='per key'",
+        "on processing time (time=None) all keys have the wall clock. Leave it out."
+      )
+    else if (idle)
+      unsupported(
+        "idle_after with watermark='per key'",
+        "idle_after moves the clock of the stream, and here each key has its own. Leave idle_after out; with " +
+          "watermark='per key with wall time' keys' clocks go on with the wall clock."
+      )
+    else if (early)
+      unsupported(
+        "early= with watermark='per key with wall time'",
+        "a key's panes would fire early only with its rows, and not by the time that passes. Use watermark='per key', or " +
+          "leave early out."
+      )
+    else if (earlyByWall)
+      unsupported(
+        "early=Early(wall=...) with watermark='per key'",
+        "a key's panes fire by the key's own clock. Use every=."
+      )
+    else None
+  }
+
+  private def lateBehindClock(asked: Asked): Option[MullionException] = {
+    import asked.options
+    if (options.lateBehindClock && !options.perKey)
+      Some(
+        MullionException.unsupported(
+          "late_by='watermark' is for clocks of keys: by the stream's watermark a row is late when its pane has closed, and " +
+            "allowed_lateness says when that is. Add watermark='per key' or 'per key with wall time', or leave late_by out."
+        )
+      )
+    else if (options.lateBehindClock && options.late.reopens)
+      Some(
+        MullionException.unsupported(
+          s"late_by='watermark' and late='${options.late.name}' do not go together: the pane of a late row may be open yet, " +
+            "and would be there twice. Use late='emit' or late='drop'."
+        )
+      )
+    else None
+  }
+
+  private def running(asked: Asked): Option[MullionException] = {
+    import asked.options
+    asked.window match {
+      case _ if !options.running                    => None
+      case GlobalWindow(split: GlobalTrigger.Split) =>
+        Some(
+          MullionException.unsupported(
+            s"running=True is not for Global.split(${split.function}): its function sees all rows of a batch at once, and the " +
+              "window of a row is known only then. Leave running out."
+          )
+        )
+      case _ if options.collect.isDefined =>
+        unsupported(
+          "running=True with collect()",
+          "each row would fire all the rows of its pane so far. Collect without running=True, or aggregate with agg()."
+        )
+      case _ if options.early.isDefined =>
+        unsupported("running=True with early=", "each row fires its panes already. Leave early out.")
+      case _ => None
+    }
+  }
+
+  private def reopening(asked: Asked): Option[MullionException] = {
+    import asked.options
+    val each = asked.oneByOne.filter(_ => options.late == LatePolicy.ReopenEach)
+    if (each.isDefined)
+      unsupported(
+        s"late='reopen each' with ${each.get}",
+        "rows are worked on one by one there. Use late='reopen', for rows that are late for all of their panes."
+      )
+    else if (options.late == LatePolicy.Reopen && !options.perKey && options.running)
+      unsupported(
+        "late='reopen' with running=True",
+        "late rows cannot open panes of their own there. Use late='emit', which gives them out whole, or late='drop'."
+      )
+    else None
+  }
+
+  private def dedupe(asked: Asked): Option[MullionException] = {
+    import asked.options
+    def refused(what: String, why: String) = unsupported(s"dedupe_by= with $what", why)
+    if (options.dedupeBy.isEmpty) None
+    else if (asked.isNumbered)
+      refused(
+        s"a window of row numbers (${asked.window.describe})",
+        "copies of a row have numbers of their own, and which windows there are follows from these. Drop them before the " +
+          "window, with df.dropDuplicates([...])."
+      )
+    else if (options.collect.isDefined)
+      refused(
+        "collect()",
+        "rows are collected as they come. Take them as an aggregate, such as agg(F.collect_list(F.struct('*')))."
+      )
+    else if (!options.refinements.accumulate)
+      refused(
+        "accumulate=False",
+        "a firing takes away the rows that it shows, and a copy that comes after it would count again. Leave one of them out."
+      )
+    else if (options.refinements.count.isDefined)
+      refused("early=Early(count=...)", "it counts the rows that come, copies too. Use Early(every=...).")
+    else None
+  }
+}

@@ -1,0 +1,106 @@
+package org.apache.spark.sql.mullion.builders
+
+import org.apache.spark.sql.Column
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
+import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.mullion.expressions.{KeyColumns, SortedMap}
+import org.apache.spark.sql.mullion.plan.Shown
+import org.apache.spark.sql.mullion.shim.MapSorting
+import org.apache.spark.sql.types._
+
+import dev.mullion.MullionException
+
+/** The keys of panes.
+  *
+  * @param grouping
+  *   what Spark's analysis groups by
+  * @param names
+  *   what the keys are called: in an aggregate Spark's analysis strips their aliases
+  * @param columns
+  *   what the node groups by. These have names of their own, since normalised floats and sorted maps are other values
+  *   than the input's; without keys there is one that is the same for all rows
+  */
+private[mullion] final case class WindowKeys(grouping: Seq[NamedExpression], names: Seq[String], columns: Seq[Alias]) {
+
+  /** The columns that stand for keys that were named. */
+  def named: Seq[Alias] = if (grouping.isEmpty) Nil else columns
+
+  /** What stands for each grouping expression above the node. */
+  def columnOf: Map[ExprId, Attribute] = grouping.map(_.exprId).zip(columns.map(_.toAttribute)).toMap
+}
+
+private[mullion] object WindowKeys {
+
+  /** @param input
+    *   what Spark's aggregate is over
+    */
+  private[mullion] def apply(
+      df: DataFrame,
+      by: Seq[Column],
+      grouping: Seq[NamedExpression],
+      input: LogicalPlan
+  ): WindowKeys = {
+    val names = namesOf(df, by)
+    val columns =
+      if (grouping.isEmpty) Seq(Alias(Literal(0), KeyColumns.noKey)())
+      else grouping.zip(names).map { case (g, name) => column(normalised(Shown.unalias(g), input), name) }
+    WindowKeys(grouping, names, columns)
+  }
+
+  private[mullion] def namesOf(df: DataFrame, by: Seq[Column]): Seq[String] =
+    if (by.isEmpty) Nil else df.select(by: _*).queryExecution.analyzed.output.map(_.name)
+
+  /** A key is a value and no time of its pane: the watermark that its column carried stays with the rows. */
+  private def column(key: Expression, name: String): Alias =
+    Alias(key, name)(nonInheritableMetadataKeys = Seq(EventTimeWatermark.delayKey, SessionWindow.marker))
+
+  /** A key in the one form that equal values share: `0.0` for `-0.0`, maps in order of their keys.
+    *
+    * @param inSpark
+    *   Spark's own rule that puts the maps of grouping expressions in order, which is one for whole plans
+    */
+  def normalised(
+      key: Expression,
+      input: LogicalPlan,
+      inSpark: LogicalPlan => LogicalPlan = MapSorting.inGroups(_)
+  ): Expression = {
+    def sorted: Option[Expression] = inSpark(Aggregate(Seq(key), Seq(Alias(key, "key")()), input)) match {
+      case Aggregate(Seq(group: Attribute), _, Project(columns, _), _) =>
+        columns.collectFirst { case alias: Alias if alias.exprId == group.exprId => alias.child }
+      case Aggregate(Seq(group), _, _, _) => Some(group)
+      case _                              => None
+    }
+    val inOrder =
+      if (!holdsMaps(key.dataType)) key
+      else
+        sorted.map(_.transform { case sort: MapSort => SortedMap(sort.base) }).filter(sortsMaps).getOrElse {
+          // Equal maps would be as many keys as there are orders of their entries.
+          throw MullionException.unsupported(
+            s"The key ${CallText.plain(key).sql} holds a map (${key.dataType.sql}), and the rule of this Spark that puts maps in " +
+              "order is not one that Mullion knows: equal maps would be different keys. Group by the entries of the map " +
+              "in order, F.array_sort(F.map_entries(...))."
+          )
+        }
+    NormalizeFloatingNumbers.normalize(inOrder)
+  }
+
+  private def holdsMaps(kind: DataType): Boolean = kind.existsRecursively {
+    case _: MapType              => true
+    case udt: UserDefinedType[_] => holdsMaps(udt.sqlType)
+    case _                       => false
+  }
+
+  private def sortsMaps(key: Expression): Boolean = key.exists(_.isInstanceOf[SortedMap])
+
+  /** Why a key cannot be told from others by its bytes, if it cannot. */
+  def whyUnstable(key: NamedExpression): Option[MullionException] =
+    Option.unless(UnsafeRowUtils.isBinaryStable(key.dataType)) {
+      MullionException.unsupported(
+        s"The key ${key.name} has a collation under which different texts are equal (${key.dataType.sql}), and state is looked " +
+          s"up by its bytes. Group by a form of it that is equal byte by byte, such as F.lower('${key.name}')."
+      )
+    }
+}

@@ -1,0 +1,148 @@
+package org.apache.spark.sql.mullion.builders
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
+import org.apache.spark.sql.mullion.expressions.PaneColumns
+import org.apache.spark.sql.mullion.plan.{PaneTerms, Shown, WindowedAggregate}
+import org.apache.spark.sql.mullion.python.ProcessedRows
+import org.apache.spark.sql.mullion.query.Tick
+import org.apache.spark.sql.types._
+
+import dev.mullion.windows.rules.{LatePolicy, NumberedRules}
+
+/** The node of a call that nothing was found wrong with, and what is shown of it.
+  *
+  * {{{
+  *   Shown: Project    [f(sum(v)) AS more]     what only Spark computes over aggregates
+  *     WindowedAggregate [k, sum(v)]
+  *       rows: Project   [k, time, g(v)]       what only Spark computes inside of them
+  *         input
+  * }}}
+  */
+private[builders] final class WindowNode(call: AnalysedCall) {
+  import call.{df, options, rules}
+
+  private val spark = df.sparkSession
+  private val isNumbered = rules.isInstanceOf[NumberedRules]
+  private val emitsLate = rules.late == LatePolicy.Emit
+  // On processing time a stream's rows get theirs with their batch.
+  private val isStamped = rules.onProcessingTime && df.isStreaming
+
+  private val time = Alias(call.time.expression, "time")()
+  private val gap = call.gap.map(Alias(_, "gap")())
+  private val ranges = call.ranges.map(Alias(_, "ranges")())
+  private val trigger = call.trigger.map(t => Alias(WindowKeys.normalised(t, call.input), "trigger")())
+  private val lateColumns = if (emitsLate) df.queryExecution.analyzed.output else Nil
+
+  private val (asked, hoisted) = WindowNode.hoist(call.functions)
+  private val (functions, valueOf) =
+    call.dedupe.fold((asked, Map.empty[ExprId, Expression]))(_.over(asked))
+
+  /** The results over the node's keys and functions. */
+  private val values: Seq[Expression] = {
+    val replaced = valueOf ++ call.keys.columnOf
+    call.results.map(Shown.unalias(_).transform { case a: Attribute => replaced.getOrElse(a.exprId, a) })
+  }
+
+  /** Whether something only Spark can compute stands around aggregates: then above the node, over the functions' own
+    * results.
+    */
+  private val above = values.exists(_.exists(WindowNode.isSparksOwn))
+
+  private val computed: Seq[(String, Expression)] =
+    if (above) functions.map(f => f.aggregateFunction.toString -> f.resultAttribute)
+    else call.results.map(_.name).zip(values)
+
+  // A late row has no results.
+  private val resultColumns = computed.map { case (name, value) =>
+    AttributeReference(name, value.dataType, value.nullable || emitsLate)()
+  }
+
+  /** What the node needs of its rows. */
+  private def rows: LogicalPlan = {
+    val read = AttributeSet(
+      asked.flatMap(f => f.aggregateFunction.references ++ f.filter.toSeq.flatMap(_.references)) ++ call.splitColumns
+    )
+    val needed = call.input.output.filter(a => read.contains(a) || lateColumns.exists(_.exprId == a.exprId))
+    val times = if (isStamped) Nil else Seq(time)
+    val added = times ++ gap ++ ranges ++ trigger ++ hoisted ++ needed ++ call.dedupe.toSeq.flatMap(_.columns)
+    Project(call.keys.columns ++ added, call.input)
+  }
+
+  /** The rows, with ticks where batches without rows have something to do: by the wall clock panes close, or fire early
+    * while no rows come; and at the end there are no rows. Between stages, the first of them has the ticks.
+    */
+  private def input: LogicalPlan = {
+    val withoutRows = rules.onProcessingTime || options.idleAfter.isDefined || options.keysFollowWall ||
+      rules.early.isDefined || rules.refinements.atEnd
+    if (df.isStreaming && withoutRows && !ProcessedRows.areIn(call.input)) Tick.beside(spark, rows) else rows
+  }
+
+  private def window: Attribute = {
+    // What has no clock of the stream carries no watermark.
+    val metadata =
+      if (isNumbered || options.perKey) Metadata.empty
+      else new MetadataBuilder().withMetadata(call.time.watermark).putBoolean(TimeWindow.marker, true).build()
+    val kind = if (isNumbered) PaneColumns.numbersType else PaneColumns.windowType
+    AttributeReference("window", kind, nullable = true, metadata)()
+  }
+
+  private def lateRow: Option[Attribute] = Option.when(emitsLate)(
+    AttributeReference("late_row", StructType(lateColumns.map(a => StructField(a.name, a.dataType, a.nullable))))()
+  )
+
+  private val node = WindowedAggregate(
+    keys = call.keys.columns.map(_.toAttribute),
+    time = if (isStamped) AttributeReference("time", TimestampType, nullable = false)() else time.toAttribute,
+    gap = gap.map(_.toAttribute),
+    ranges = ranges.map(_.toAttribute),
+    trigger = trigger.map(_.toAttribute),
+    splitColumns = call.splitColumns,
+    functions = functions.map(_.aggregateFunction),
+    filters = functions.map(_.filter.getOrElse(Literal.TrueLiteral)),
+    functionResults = functions.map(_.resultAttribute),
+    results = computed.map(_._2),
+    resultColumns = resultColumns,
+    window = window,
+    pane = AttributeReference("pane", PaneColumns.paneType(rules.refinements.ids), nullable = false)(),
+    lateColumns = lateColumns,
+    lateRow = lateRow,
+    PaneTerms(rules, options.state, options.idleAfter, CallText.of(call), options.split, call.rows),
+    input
+  ).overNullable
+
+  def shown: Shown = Shown(node, if (above) computedAbove else resultColumns.map(c => Alias(c, c.name)()))
+
+  private def computedAbove: Seq[NamedExpression] = {
+    val columnOf = functions.map(_.resultAttribute.exprId).zip(resultColumns).toMap
+    call.results.zip(values).map { case (result, value) =>
+      val over = value.transform { case a: Attribute if columnOf.contains(a.exprId) => columnOf(a.exprId) }
+      val isLate = EqualTo(GetStructField(node.pane, 0), Literal("late"))
+      Alias(if (emitsLate) If(isLate, Literal(None.orNull, over.dataType), over) else over, result.name)()
+    }
+  }
+}
+
+private object WindowNode {
+
+  /** What Spark computes in nodes of its own, or has in few: Python, and the time of the batch. */
+  private def isSparksOwn(e: Expression): Boolean =
+    e.isInstanceOf[PythonUDF] ||
+      (e.containsPattern(CURRENT_LIKE) && !e.children.exists(_.containsPattern(CURRENT_LIKE)))
+
+  /** What only Spark can compute becomes columns of the input where it stands inside of aggregates. */
+  private def hoist(expressions: Seq[AggregateExpression]): (Seq[AggregateExpression], Seq[Alias]) = {
+    val hoisted = Seq.newBuilder[Alias]
+    val rewritten = expressions.map { e =>
+      e.transformDown {
+        case own if isSparksOwn(own) =>
+          val alias = Alias(own, "computed")()
+          hoisted += alias
+          alias.toAttribute
+      }.asInstanceOf[AggregateExpression]
+    }
+    (rewritten, hoisted.result())
+  }
+}

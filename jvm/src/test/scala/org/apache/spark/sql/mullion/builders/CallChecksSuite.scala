@@ -1,0 +1,76 @@
+package org.apache.spark.sql.mullion.builders
+
+import munit.FunSuite
+
+import org.apache.spark.sql.{Column, SparkSession}
+import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.mullion.plan.Shown
+
+import dev.mullion.{Facade, MullionException, MullionExtensions}
+
+class CallChecksSuite extends FunSuite {
+  private lazy val spark: SparkSession = SparkSession
+    .builder()
+    .master("local[1]")
+    .appName("call-checks")
+    .config("spark.ui.enabled", "false")
+    .config("spark.sql.extensions", classOf[MullionExtensions].getName)
+    .config("spark.sql.session.timeZone", "UTC")
+    .getOrCreate()
+
+  override def afterAll(): Unit = spark.stop()
+
+  private lazy val rows: DataFrame = spark
+    .sql("SELECT timestamp'2013-01-01' AS ts, 'a' AS k, 1.5D AS v, map(1, 2) AS m, 'b' COLLATE UTF8_LCASE AS collated")
+    .asInstanceOf[DataFrame]
+
+  private def call(by: Seq[Column], options: WindowOptions, aggregates: Column*): DataFrame =
+    WindowedBuilder(rows, Facade.tumbling(1000000L, 0), by, options.withTime(col("ts")), aggregates)
+
+  private def refusal(by: Seq[Column], aggregates: Column*): String =
+    intercept[MullionException](call(by, Facade.options, aggregates: _*)).getMessage
+
+  test("a call is a node with its keys in a form that equal values share, and what is shown of it") {
+    val panes = call(Seq(col("k"), col("v").as("price"), col("m")), Facade.options, sum("v").as("total"))
+    assertEquals(panes.columns.toSeq, Seq("k", "price", "m", "window", "pane", "total"))
+    panes.queryExecution.analyzed match {
+      case Shown(shown) => assertEquals(shown.node.keys.map(_.name), Seq("k", "price", "m"))
+      case other        => fail(s"$other")
+    }
+  }
+
+  test("what a pane would have to keep whole, or to ask others for, is refused with the way round") {
+    assert(clue(refusal(Seq(col("k")), count_distinct(col("v")).as("n"))).contains("F.approx_count_distinct"))
+    rows.createOrReplaceTempView("rows")
+    assert(clue(refusal(Seq(col("k")), expr("max(v) + (SELECT max(v) FROM rows)").as("n"))).contains("is a subquery"))
+    assert(clue(refusal(Seq(col("k")))).startsWith("agg() has no aggregate"))
+  }
+
+  test("a key that cannot tell panes apart is refused with one that can") {
+    assert(clue(refusal(Seq(col("collated")), count("*").as("n"))).contains("F.lower('collated')"))
+    val session = session_window(col("ts"), "1 second").as("s")
+    assert(clue(refusal(Seq(session), count("*").as("n"))).contains("Use Session(gap) as the window"))
+  }
+
+  test("a name that the result would have twice is refused where it is given") {
+    assert(clue(refusal(Seq(col("k").as("Pane")), count("*").as("n"))).startsWith("by='Pane' is also the name"))
+    assert(clue(refusal(Seq(col("k")), count("*").as("window"))).startsWith("A column is named 'window'"))
+    assert(clue(refusal(Seq(col("k")), count("*").as("k"))).contains("2 columns named 'k'"))
+    val late = intercept[MullionException](call(Nil, Facade.options.withLate("emit"), count("*").as("late_row")))
+    assert(clue(late.getMessage).contains("'late_row'"))
+    assert(call(Nil, Facade.options, count("*").as("late_row")).columns.contains("late_row"))
+  }
+
+  test("what shows before the aggregates are known is refused before") {
+    def refused(window: dev.mullion.windows.spec.WindowSpec, by: Seq[Column], options: WindowOptions): String =
+      intercept[MullionException](WindowedBuilder.check(rows, window, by, options)).getMessage
+    val tumbling = Facade.tumbling(1000000L, 0)
+    val timed = Facade.options.withTime(col("ts"))
+    assert(clue(refused(tumbling, Nil, Facade.options.withTime(col("k")))).contains("F.to_timestamp('k')"))
+    assert(clue(refused(tumbling, Seq(col("k"), upper(col("k")).as("k")), timed)).contains("2 columns named 'k'"))
+    assert(clue(refused(Facade.sessionByRow(), Nil, timed.withGap(col("v")))).contains("make_dt_interval(secs='v')"))
+    assert(clue(refused(Facade.custom(), Nil, timed.withRanges(col("k")))).startsWith("ranges=k is of type string"))
+    WindowedBuilder.check(rows, tumbling, Seq(col("k")), timed)
+  }
+}
