@@ -1,7 +1,5 @@
 package dev.mullion.windows.key
 
-import java.nio.ByteBuffer
-
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, EmptyWindows}
 import dev.mullion.windows.sets.SliceSet
@@ -151,11 +149,13 @@ final class AlignedPanesOfKey(
 
   override def toBytes: Array[Byte] = {
     val (slots, counts) = (filled.toBytes, firings.toBytes)
-    val buffer = ByteBuffer.allocate(16 + 8 + 8 + 8 + 4 + slots.length + counts.length)
-    clock.put(buffer)
-    if (emitsEmpty) buffer.putLong(known)
-    buffer.putLong(firstOpen).putLong(rows).putInt(slots.length).put(slots).put(counts)
-    java.util.Arrays.copyOf(buffer.array, buffer.position())
+    BytesOfKey(clock, atMost = 8 + 8 + 8 + 4 + slots.length + counts.length) { buffer =>
+      if (emitsEmpty) buffer.putLong(known)
+      buffer.putLong(firstOpen).putLong(rows)
+      BytesOfKey.putPart(buffer, slots)
+      buffer.put(counts)
+      ()
+    }
   }
 
   private def from(window: Long): Iterator[Long] =
@@ -197,13 +197,11 @@ object AlignedPanesOfKey {
       clock: KeyClock,
       bytes: Array[Byte]
   ): AlignedPanesOfKey = {
-    val buffer = ByteBuffer.wrap(bytes)
-    clock.take(buffer)
+    val buffer = BytesOfKey.behind(clock, bytes)
     val known = if (rules.refinements.empty) buffer.getLong else SliceSet.None
     val openFrom = buffer.getLong
     val rows = buffer.getLong
-    val slots = new Array[Byte](buffer.getInt)
-    buffer.get(slots)
+    val slots = BytesOfKey.takePart(buffer)
     val firings = FiringCounts.from(buffer, byWall(rules, clock), byRows(rules))
     new AlignedPanesOfKey(rules, byPane, counted, clock, rows, SliceSet.fromBytes(slots), firings, openFrom, known)
   }

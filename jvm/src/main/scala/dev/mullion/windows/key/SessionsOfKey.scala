@@ -1,7 +1,5 @@
 package dev.mullion.windows.key
 
-import java.nio.ByteBuffer
-
 import dev.mullion.windows.rules.{EarlyFiring, FiringKind, SessionRules}
 import dev.mullion.windows.sets.Varint
 import dev.mullion.windows.spec.TimeMath
@@ -134,14 +132,14 @@ final class SessionsOfKey(
     if (ids.kept) sessions.foreach(_.name(originOf(0L)))
     val open = sessions.toBytes(counted, ids.kept)
     val slots = all.map(s => kept.get(s.first)).toVector
-    val buffer = ByteBuffer.allocate(28 + open.length + slots.map(s => 10 * (s.length + 1)).sum)
-    clock.put(buffer)
-    buffer.putLong(rows).putInt(open.length).put(open)
-    slots.foreach { of =>
-      Varint.putSigned(buffer, of.length.toLong)
-      of.foreach(Varint.putSigned(buffer, _))
+    BytesOfKey(clock, atMost = 8 + 4 + open.length + slots.map(s => 10 * (s.length + 1)).sum) { buffer =>
+      buffer.putLong(rows)
+      BytesOfKey.putPart(buffer, open)
+      slots.foreach { of =>
+        Varint.putSigned(buffer, of.length.toLong)
+        of.foreach(Varint.putSigned(buffer, _))
+      }
     }
-    java.util.Arrays.copyOf(buffer.array, buffer.position())
   }
 
   private def all: Iterator[OpenSessions.Session] = (0 until sessions.size).iterator.map(sessions(_))
@@ -190,11 +188,9 @@ object SessionsOfKey {
       clock: KeyClock,
       bytes: Array[Byte]
   ): SessionsOfKey = {
-    val buffer = ByteBuffer.wrap(bytes)
-    clock.take(buffer)
+    val buffer = BytesOfKey.behind(clock, bytes)
     val rows = buffer.getLong
-    val open = new Array[Byte](buffer.getInt)
-    buffer.get(open)
+    val open = BytesOfKey.takePart(buffer)
     val sessions = OpenSessions.fromBytes(open, counted, ids.kept)
     val kept = new java.util.HashMap[Long, Array[Long]]()
     sessions.foreach { s =>

@@ -8,15 +8,13 @@ import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalGroupState
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning, UnspecifiedDistribution}
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{
   EventTimeWatermarkExec,
   StatefulOperatorCustomMetric
 }
-import org.apache.spark.sql.mullion.exec.assign.{AssignsPanes, ByKey, PutAsideLateRowsExec, StampTimeExec}
-import org.apache.spark.sql.mullion.exec.batch.SlicesToOpenWindowsExec
+import org.apache.spark.sql.mullion.exec.assign.{AssignsPanes, ByKey, PutAsideLateRowsExec}
 import org.apache.spark.sql.mullion.exec.metrics.{MinAccumulator, WindowMetrics}
 import org.apache.spark.sql.mullion.exec.panes.{
   EndOfInput,
@@ -26,7 +24,6 @@ import org.apache.spark.sql.mullion.exec.panes.{
   PartitionTotals,
   RowProgram
 }
-import org.apache.spark.sql.mullion.expressions.{BatchNumber, InShard}
 import org.apache.spark.sql.mullion.query.{ClosesAtEnd, DriverClock, RunningQuery}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.{OwnStateExec, PartitionOpener, SettingsOfRun, StateChoice, StateRDD}
@@ -132,16 +129,8 @@ final class WindowExec(
       skipEmittingInitialStateKeys: Boolean,
       child: SparkPlan
   ): WindowExec = {
-    val childForBatch =
-      WindowExec.childForBatch(
-        session,
-        program,
-        stateInfo,
-        since,
-        batchTimestampMs,
-        eventTimeWatermarkForLateEvents,
-        child
-      )
+    val facts =
+      BatchFacts.of(session, program, stateInfo, since, batchTimestampMs, eventTimeWatermarkForLateEvents)
     new WindowExec(
       func,
       keyDeserializer,
@@ -163,7 +152,7 @@ final class WindowExec(
       initialState,
       hasInitialState,
       skipEmittingInitialStateKeys,
-      childForBatch,
+      facts.told(child, program.id),
       program,
       since
     )
@@ -335,7 +324,7 @@ final class WindowExec(
           if (program.keysFollowWall) processingTime
           else (BatchClock.BeforeAllTime, TimeMath.fromMillis(batchTimestampMs.get))
         BatchClock(
-          before = WindowExec.clockBefore(stateInfo, eventTimeWatermarkForLateEvents.get),
+          before = BatchFacts.clockBefore(stateInfo, eventTimeWatermarkForLateEvents.get),
           now = TimeMath.fromMillis(eventTimeWatermarkForEviction.get),
           wall,
           rowsCame,
@@ -443,16 +432,16 @@ object WindowExec {
   )
 
   /** What is below that of a branch, in a batch. */
-  def childOfBranch(program: OperatorProgram, batch: BranchBatch, child: SparkPlan): SparkPlan =
-    WindowExec.childForBatch(
+  def childOfBranch(program: OperatorProgram, batch: BranchBatch, child: SparkPlan): SparkPlan = BatchFacts
+    .of(
       child.session,
       program,
       Some(batch.info),
       Some(batch.since),
       Some(batch.batchTimestampMs),
-      Some(batch.lateEventsMs),
-      child
+      Some(batch.lateEventsMs)
     )
+    .told(child, program.id)
 
   private def made(
       program: OperatorProgram,
@@ -488,66 +477,6 @@ object WindowExec {
     since
   )
 
-  private def childForBatch(
-      session: SparkSession,
-      program: OperatorProgram,
-      info: Option[SparkLineShim.StateInfo],
-      since: Option[Long],
-      batchTimestampMs: Option[Long],
-      lateEventsMs: Option[Long],
-      child: SparkPlan
-  ): SparkPlan = {
-    val batch = info.map(_.storeVersion + since.getOrElse(0L))
-    forBatch(
-      child,
-      program.id,
-      partitions = info.map(_.numPartitions),
-      before =
-        // On processing time no row is ever late.
-        if (program.onProcessingTime) Some(BatchClock.BeforeAllTime)
-        else lateEventsMs.map(clockBefore(info, _)),
-      now = for {
-        known <- info if program.onProcessingTime
-        timestamp <- batchTimestampMs
-        number <- batch
-      } yield DriverClock(session, known.queryRunId, known.operatorId).processingTime(number, timestamp)._2,
-      batch
-    )
-  }
-
-  /** The event clock of the batch before, in microseconds; batch 0 has none before it, and no late rows. */
-  private def clockBefore(info: Option[SparkLineShim.StateInfo], lateEventsMs: Long): Long =
-    if (info.exists(_.storeVersion == 0)) BatchClock.BeforeAllTime else TimeMath.fromMillis(lateEventsMs)
-
   /** What the node after the shuffle puts rows aside under: it may run in one task with those before it. */
   def shuffled(operator: String): String = s"$operator-shuffled"
-
-  /** The nodes below the operator, with what Spark tells the operator of the batch. Another operator of ours may stand
-    * below them.
-    */
-  private def forBatch(
-      plan: SparkPlan,
-      operator: String,
-      partitions: Option[Int],
-      before: Option[Long],
-      now: Option[Long],
-      batch: Option[Long]
-  ): SparkPlan = {
-    def below(node: SparkPlan): SparkPlan = {
-      val numbered = batch.zip(partitions).fold(node) { case (number, shards) =>
-        node.transformExpressions(BatchNumber.forBatch(number) orElse InShard.forBatch(shards))
-      }
-      numbered.withNewChildren(numbered.children.map(forBatch(_, operator, partitions, before, now, batch)))
-    }
-
-    plan match {
-      case assigner: AssignsPanes if assigner.operator == operator          => below(assigner.forBatch(before))
-      case stamp: StampTimeExec if stamp.operator == operator               => below(stamp.copy(now = now))
-      case windows: SlicesToOpenWindowsExec if windows.operator == operator =>
-        below(windows.copy(partitions = partitions, before = before))
-      case aside: PutAsideLateRowsExec if aside.operator == shuffled(operator) =>
-        below(aside.copy(partitions = partitions))
-      case other => below(other)
-    }
-  }
 }

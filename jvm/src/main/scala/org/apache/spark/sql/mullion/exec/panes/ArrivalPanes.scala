@@ -1,48 +1,21 @@
 package org.apache.spark.sql.mullion.exec.panes
 
-import scala.collection.mutable
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.mullion.expressions.{CollectRows, CollectedRows, RowUpdate}
-import org.apache.spark.sql.mullion.state.records.{FamilyScan, FamilySpec, RecordOrder, StatePartition}
-import org.apache.spark.sql.types._
+import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
+import org.apache.spark.sql.mullion.expressions.RowUpdate
+import org.apache.spark.sql.mullion.state.records.StatePartition
+import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.windows.clock.BatchClock
-import dev.mullion.windows.key.{
-  AlignedPanesOfKey,
-  ArrivalPane,
-  Arriving,
-  CountPanesOfKey,
-  Fate,
-  GlobalPaneOfKey,
-  KeyClock,
-  PanesOfKey,
-  ReopenedPanes,
-  SessionIds,
-  SessionsOfKey
-}
-import dev.mullion.windows.rules.{
-  AlignedRules,
-  Collected,
-  EarlyFiring,
-  LatePolicy,
-  NumberedRules,
-  PaneRules,
-  SessionRules
-}
+import dev.mullion.windows.key.{ArrivalPane, Arriving, Fate, PanesOfKey}
+import dev.mullion.windows.rules.{EarlyFiring, LatePolicy, NumberedRules}
 import dev.mullion.windows.sets.SlotSizes
-import dev.mullion.windows.spec.{CountWindow, GlobalTrigger, GlobalWindow, SliceGrid}
+import dev.mullion.windows.spec.{CountWindow, GlobalTrigger, GlobalWindow}
 
 /** Panes whose rows are worked on one by one, in order of arrival. The rows of a key come together; meanwhile what is
-  * known of the key stands in memory, as its [[PanesOfKey]], and what its panes hold, in slots.
-  *
-  * {{{
-  *   slots   (key, slot)          -> accumulator                   aggregates: one record a slot
-  *   pieces  (key, slot, number)  -> rows of one batch             rows: one record a slot and batch, by its first row
-  *   keys    (key)                -> when its next pane closes, its panes [, how many rows its slots have]
-  *   timers  (due, key)           -> the keys that have a pane to close by the stream's clock
-  * }}}
+  * known of the key stands in memory, as its [[PanesOfKey]], and what its panes hold, in slots: see [[ArrivalKey]]. The
+  * records of both are those of [[ArrivalFamilies]].
   *
   * A batch touches only the slots that its rows touch, or that close.
   *
@@ -56,13 +29,13 @@ private[exec] final class ArrivalPanes(
     partition: Option[StatePartition],
     counts: PaneCounts
 ) extends PaneEngine {
-  import ArrivalPanes._
   import KeyedPanes.timersFamily
 
   private val functions = rows.functions(program.functions)
   private val accumulators = new Accumulators(functions, Nil, program.partial, program.grouping.length)
   private val output = program.paneOutput(program.keys, Nil, functions)
   private val panesOf = new PanesOfKeys(program, rows, clock)
+  private val task = new ArrivalTask(program, rows, functions, accumulators, panesOf.counts, partition)
 
   private val numbered = rows.input :+ rows.number
   private lazy val update = new RowUpdate(functions, rows.filters, numbered)
@@ -89,9 +62,9 @@ private[exec] final class ArrivalPanes(
   private val keyTypes = program.keys.map(_.dataType)
   private val timer = new KeyedPanes.TimedKey(keyTypes, program.timeOrder)
   private lazy val timerToKey = timer.toKey
-  private lazy val keyValue = UnsafeProjection.create(keysFamily(program).value)
+  private lazy val record = new KeyRecord.Writer(ArrivalFamilies.keys(program).value)
   private val dueAt = timersFamily(program).times.head
-  private val keys = partition.map(_.family(keysFamily(program)))
+  private val keys = partition.map(_.family(ArrivalFamilies.keys(program)))
   private val timers = partition.filter(_ => hasTimers).map(_.family(timersFamily(program)))
   private val queue = for { of <- partition if closesByBatch; interval <- early } yield {
     new EarlyKeys[ArrivalKey](interval, EarlyKeys.of(program, of), keyTypes, clock, counts) {
@@ -245,11 +218,7 @@ private[exec] final class ArrivalPanes(
         row
       }
 
-  private def fire(
-      active: ArrivalKey,
-      pane: ArrivalPane,
-      firing: org.apache.spark.unsafe.types.UTF8String
-  ): InternalRow = {
+  private def fire(active: ArrivalKey, pane: ArrivalPane, firing: UTF8String): InternalRow = {
     val index = if (running || firesOpen) active.panes.fired(pane) else 0
     val name =
       if (!output.ids) PaneName.none
@@ -262,11 +231,8 @@ private[exec] final class ArrivalPanes(
 
   /** What comes out of keys that have all their rows; they are written back then. */
   private def leave(complete: Iterator[ArrivalKey]): Iterator[InternalRow] = complete.flatMap { active =>
-    byOwnClock(active) ++ active.reopened.panes.iterator.map { case (pane, late) => reopen(active, pane, late) } ++
-      atEndOfBatch(active) ++ {
-        store(active)
-        Iterator.empty
-      }
+    val reopened = active.reopened.panes.iterator.map { case (pane, late) => reopen(active, pane, late) }
+    (byOwnClock(active) ++ reopened ++ atEndOfBatch(active)).andThen(store(active))
   }
 
   /** Of a batch DataFrame this is all of a key. */
@@ -283,7 +249,7 @@ private[exec] final class ArrivalPanes(
 
   private def closing(): Iterator[InternalRow] = timers.fold(Iterator.empty[InternalRow]) { family =>
     val due = if (keysFollowWall) clock.byWall else clock
-    new DueKeys[ArrivalKey](family, dueAt, due, counts, keyTypes)(timerToKey(_)) {
+    val closes = new DueKeys[ArrivalKey](family, dueAt, due, counts, keyTypes)(timerToKey(_)) {
       override protected def load(key: UnsafeRow): ArrivalKey = ArrivalPanes.this.load(key)
       override protected def fire(active: ArrivalKey): Iterator[InternalRow] =
         closed(active, active.panes.advance(active.panes.ownClock.getOrElse(clock.now)))
@@ -291,26 +257,26 @@ private[exec] final class ArrivalPanes(
         ArrivalPanes.this.store(active, hasTimer = false)
         if (active.panes.isEmpty) PaneCounts.Never else active.panes.nextClose
       }
-    } ++ {
-      if (keysFollowWall) {
+    }
+    if (!keysFollowWall) closes
+    else
+      closes.andThen {
         counts.nextByWall = Math.min(counts.nextByWall, counts.nextClose)
         counts.nextClose = PaneCounts.Never
       }
-      Iterator.empty
-    }
   }
 
   private def load(key: UnsafeRow): ArrivalKey = {
     val stored = keys.map(_.get(key)).filter(_ ne null)
-    stored.fold(new ArrivalKey(key, panesOf.empty, isNew = true, None, SlotSizes.empty)) { value =>
-      val due = value.getLong(0)
+    stored.fold(new ArrivalKey(task, key, panesOf.empty, isNew = true, None, SlotSizes.empty)) { value =>
+      val due = KeyRecord.due(value)
       read(key, value, Option.when(due != PaneCounts.Never)(due))
     }
   }
 
   private def read(key: UnsafeRow, value: UnsafeRow, due: Option[Long]): ArrivalKey = {
-    val sizes = if (value.isNullAt(2)) SlotSizes.empty else SlotSizes.fromBytes(value.getBinary(2))
-    new ArrivalKey(key, panesOf.fromBytes(value.getBinary(1)), isNew = false, due, sizes)
+    val sizes = KeyRecord.beside(value).fold(SlotSizes.empty)(SlotSizes.fromBytes)
+    new ArrivalKey(task, key, panesOf.fromBytes(KeyRecord.panes(value)), isNew = false, due, sizes)
   }
 
   private def store(active: ArrivalKey, hasTimer: Boolean = true): Unit = keys.foreach { family =>
@@ -327,7 +293,7 @@ private[exec] final class ArrivalPanes(
     }
     if (!active.panes.isEmpty) {
       val sizes = if (rows.keepsRows) active.sizes.toBytes else None.orNull
-      val value = keyValue(InternalRow(next.getOrElse(PaneCounts.Never), active.panes.toBytes, sizes))
+      val value = record(next.getOrElse(PaneCounts.Never), active.panes.toBytes, sizes)
       if (active.isNew) family.insert(active.key, value) else family.update(active.key, value)
     } else if (!active.isNew) family.remove(active.key)
     queue.foreach(_.move(active))
@@ -336,271 +302,5 @@ private[exec] final class ArrivalPanes(
   /** A pane of several slots may have too many rows though none of them has: that is found when it closes. */
   private def checkSize(active: ArrivalKey, slot: Long): Unit = rows.byRow.collect.foreach { collected =>
     if (active.sizes.add(slot) > collected.maxRows) throw active.tooMany(collected, active.panes.touched.next())
-  }
-
-  /** A slot in memory: at work, or at rest. */
-  private final class Slot(private var work: InternalRow, private var rest: UnsafeRow, val isStored: Boolean) {
-
-    /** Whether it is not as it is in state. */
-    var changed = false
-
-    def toChange: InternalRow = {
-      changed = true
-      atWork
-    }
-
-    def atWork: InternalRow = {
-      if (work eq null) { work = accumulators.load(rest); rest = null }
-      work
-    }
-
-    def atRest: UnsafeRow = {
-      if (rest eq null) { rest = accumulators.rest(work).copy(); work = null }
-      rest
-    }
-
-    /** Its rows of this batch. */
-    def collected: CollectedRows =
-      atWork.get(0, ArrivalPanes.objects).asInstanceOf[CollectedRows]
-  }
-
-  /** A key that is worked on.
-    *
-    * @param isNew
-    *   whether there is nothing of it in state
-    * @param due
-    *   when its timer in state is due, if it has one
-    */
-  private final class ArrivalKey(
-      val key: UnsafeRow,
-      val panes: PanesOfKey,
-      val isNew: Boolean,
-      val due: Option[Long],
-      val sizes: SlotSizes
-  ) extends WaitingKey {
-    override val queued: Option[(Long, Long)] = if (isNew) None else early.flatMap(firstReadings)
-
-    override def firstReadings(firing: EarlyFiring): Option[(Long, Long)] = panes.firstReadings(firing)
-
-    private val slots = mutable.LongMap.empty[Slot]
-    private lazy val fold = accumulators.newFold
-    private var folded = Long.MinValue
-
-    /** What late rows of this batch open by the stream's clock. */
-    lazy val reopened: ReopenedPanes[InternalRow] = new ReopenedPanes(program.isSession)
-
-    val openAtFirst: Long = if (isNew) 0L else panes.countOpen
-
-    /** How many panes late rows have opened in this batch. */
-    var reopenedBefore: Long = 0L
-
-    /** How many panes have closed. */
-    var closed: Long = 0L
-
-    /** A slot for a row. */
-    def slot(id: Long): Slot = slots.getOrElseUpdate(
-      id, {
-        // Rows that are kept are written beside those of other batches, and not added to them.
-        val stored = if (rows.keepsRows) None else inState(id)
-        stored.fold(new Slot(accumulators.blank(), null, isStored = false))(new Slot(null, _, isStored = true))
-      }
-    )
-
-    private def inState(id: Long): Option[UnsafeRow] =
-      if (isNew || panes.isNew(id)) None
-      else content.map(_.get(slotKey(id, key))).filter(_ ne null).map(_.copy())
-
-    /** What a slot holds, at rest. */
-    def rest(id: Long): Option[UnsafeRow] = slots
-      .get(id)
-      .orElse {
-        // Windows that overlap ask for it again.
-        val read = inState(id).map(new Slot(null, _, isStored = true))
-        read.foreach(slots.update(id, _))
-        read
-      }
-      .map(_.atRest)
-
-    /** What a pane holds, at work. */
-    def holds(pane: ArrivalPane): InternalRow = {
-      val of = panes.slotsOf(pane)
-      if (rows.keepsRows) rowsOf(pane, of)
-      else if (of.length == 1) slots.get(of(0)).map(_.atWork).getOrElse(accumulators.load(inState(of(0)).get))
-      else panesOf.counts.fold(sumOf(of))(grid => folding(grid, pane))
-    }
-
-    private def sumOf(of: Array[Long]): InternalRow = {
-      val work = accumulators.blank()
-      of.foreach(rest(_).foreach(accumulators.merge(work, _)))
-      work
-    }
-
-    /** Windows of row numbers close in order, and their slices are all there when they do. */
-    private def folding(grid: SliceGrid, pane: ArrivalPane): InternalRow =
-      if (panes.number < pane.end) sumOf(panes.slotsOf(pane))
-      else {
-        fold.evictBefore(grid.firstSlice(pane.id))
-        var slice = Math.max(folded, grid.firstSlice(pane.id))
-        while (slice <= grid.lastSlice(pane.id)) {
-          rest(slice).foreach(r => fold.push(slice, r.copy()))
-          slice += 1
-        }
-        folded = slice
-        accumulators.load(fold.sum.get.copy())
-      }
-
-    private def rowsOf(pane: ArrivalPane, of: Array[Long]): InternalRow = {
-      val work = accumulators.blank()
-      def add(rest: UnsafeRow): Unit = {
-        accumulators.merge(work, rest)
-        rows.byRow.collect.foreach { collected =>
-          val all =
-            work.get(0, ArrivalPanes.objects).asInstanceOf[CollectedRows]
-          if (all.size > collected.maxRows) throw tooMany(collected, pane)
-        }
-      }
-      of.foreach { id =>
-        pieces(id).foreach(_.foreach(piece => add(piece.value)))
-        slots.get(id).foreach(s => add(s.atRest))
-      }
-      work
-    }
-
-    private def pieces(id: Long): Option[FamilyScan] =
-      if (isNew || panes.isNew(id)) None
-      else content.map(_.range(pieceKey(id, 0L, key).copy(), pieceKey(id, Long.MaxValue, key)))
-
-    def remove(id: Long): Unit = {
-      val slot = slots.remove(id)
-      if (rows.keepsRows) {
-        sizes.remove(id)
-        val found = pieces(id).fold(Vector.empty[UnsafeRow])(scan =>
-          try scan.map(_.key.copy()).toVector
-          finally scan.close()
-        )
-        content.foreach(family => found.foreach(family.remove))
-      } else if (slot.fold(inState(id).isDefined)(_.isStored)) content.foreach(_.remove(slotKey(id, key)))
-    }
-
-    /** Writes what slots hold back to state. */
-    def write(): Unit = content.foreach { family =>
-      slots.iterator.filter(_._2.changed).foreach { case (id, slot) =>
-        if (rows.byRow.collect.isEmpty && program.limit.isLess(slot.atRest.getSizeInBytes))
-          throw tooLarge(id, slot.atRest)
-        if (rows.keepsRows) family.insert(pieceKey(id, slot.collected.firstNumber, key), slot.atRest)
-        else if (slot.isStored) family.update(slotKey(id, key), slot.atRest)
-        else family.insert(slotKey(id, key), slot.atRest)
-      }
-    }
-
-    private def tooLarge(slot: Long, rest: UnsafeRow) = {
-      val pane = panes.open.find(panes.slotsOf(_).contains(slot))
-      val name = pane.fold(s"A pane${names.of(key)}")(p => names(p.start, p.end, key))
-      PaneSums.tooLarge(program, functions, rest, rest.getSizeInBytes.toLong, name)
-    }
-
-    def tooMany(collected: Collected, pane: ArrivalPane): dev.mullion.MullionException =
-      CollectRows.tooMany(names(pane.start, pane.end, key), collected)
-  }
-
-  private lazy val names = new PaneNames(program)
-  private val content = partition.map(_.family(contentFamily(program, rows)))
-  private val slotKey = new KeyedPanes.TimedKey(keyTypes, RecordOrder.WithinKey)
-  private lazy val pieceKey = new PieceKey(keyTypes)
-}
-
-private[exec] object ArrivalPanes {
-  import KeyedPanes.{time, timersFamily}
-
-  private val objects = ObjectType(classOf[AnyRef])
-
-  def families(program: WindowProgram, rows: RowProgram): Seq[FamilySpec] =
-    Seq(contentFamily(program, rows), keysFamily(program)) ++
-      Option.when(hasTimers(program, rows))(timersFamily(program)) ++
-      program.rules.early.filter(_ => rows.byRow.delayByKey.isEmpty).map(_ => EarlyKeys.family(program))
-
-  private def hasTimers(program: WindowProgram, rows: RowProgram): Boolean =
-    (rows.byRow.delayByKey.isEmpty || rows.byRow.keysFollowWall) && !program.rules.isInstanceOf[NumberedRules]
-
-  private def contentFamily(program: WindowProgram, rows: RowProgram): FamilySpec =
-    if (!rows.keepsRows) KeyedPanes.accumulatorsFamily(program, "slots", "slot", Nil)
-    else
-      FamilySpec(
-        "pieces",
-        StructType(program.keyFields ++ Seq(time("slot"), time("number"))),
-        Accumulators.schema(program.functions, Nil),
-        RecordOrder.WithinKey
-      )
-
-  private def keysFamily(program: WindowProgram): FamilySpec = FamilySpec(
-    "keys",
-    key = StructType(program.keyFields),
-    value = new StructType().add(time("due")).add("panes", BinaryType, nullable = false).add("sizes", BinaryType),
-    RecordOrder.Unordered
-  )
-
-  /** Keys with a slot and the number of a row. */
-  final class PieceKey(keyTypes: Seq[DataType]) {
-    private val numbers = new GenericInternalRow(2)
-    private val both = new JoinedRow()
-    private val projection = UnsafeProjection.create(
-      keyTypes.zipWithIndex.map { case (t, i) => BoundReference(2 + i, t, nullable = true) } ++
-        Seq(BoundReference(0, LongType, nullable = false), BoundReference(1, LongType, nullable = false))
-    )
-
-    def apply(slot: Long, number: Long, key: UnsafeRow): UnsafeRow = {
-      numbers.update(0, slot)
-      numbers.update(1, number)
-      projection(both(numbers, key))
-    }
-  }
-
-  /** Makes what is known of keys, by the kind of window. */
-  final class PanesOfKeys(program: WindowProgram, rows: RowProgram, clock: BatchClock) {
-    private val counted = rows.byRow.running || program.rules.firesOpen
-
-    /** Whether panes have slots of their own: where each fires for itself, or takes away what it shows. */
-    private val byPane = rows.byRow.running || !program.rules.refinements.accumulate
-
-    /** The slices of windows of row numbers, where their panes share them. */
-    val counts: Option[SliceGrid] = program.rules.window match {
-      case count: CountWindow if !rows.byRow.running && count.every < count.size => Some(CountPanesOfKey.grid(count))
-      case _                                                                     => None
-    }
-
-    private def refused(rules: PaneRules) =
-      throw new IllegalStateException(s"rows of ${rules.describe} are not worked on one by one")
-
-    private val grid = program.rules.window match {
-      case count: CountWindow => Some(CountPanesOfKey.grid(count))
-      case _                  => None
-    }
-
-    def empty: PanesOfKey = program.rules match {
-      case NumberedRules(count: CountWindow, _, _)    => new CountPanesOfKey(count, grid.get, rows.byRow.running, 0L)
-      case NumberedRules(GlobalWindow(trigger), _, _) => GlobalPaneOfKey.empty(trigger)
-      case aligned: AlignedRules                      => AlignedPanesOfKey.empty(aligned, byPane, counted, keyClock)
-      case sessions: SessionRules => SessionsOfKey.empty(sessions, !rows.keepsRows, counted, ids, keyClock)
-      case other                  => refused(other)
-    }
-
-    def fromBytes(bytes: Array[Byte]): PanesOfKey = program.rules match {
-      case NumberedRules(count: CountWindow, _, _) =>
-        CountPanesOfKey.fromBytes(count, grid.get, rows.byRow.running, bytes)
-      case NumberedRules(GlobalWindow(trigger), _, _) => GlobalPaneOfKey.fromBytes(trigger, bytes)
-      case aligned: AlignedRules  => AlignedPanesOfKey.fromBytes(aligned, byPane, counted, keyClock, bytes)
-      case sessions: SessionRules => SessionsOfKey.fromBytes(sessions, !rows.keepsRows, counted, ids, keyClock, bytes)
-      case other                  => refused(other)
-    }
-
-    private val ids =
-      if (!program.rules.refinements.ids) SessionIds.none
-      else SessionIds(kept = true, rows.byRow.running || rows.byRow.delayByKey.isDefined, clock.number)
-
-    private def keyClock: KeyClock =
-      rows.byRow.delayByKey.fold(KeyClock.ofStream(clock)) { delay =>
-        val wall = Option.when(rows.byRow.keysFollowWall)(clock.wall)
-        KeyClock.ofKey(delay, BatchClock.BeforeAllTime, wall, rows.byRow.lateBehindClock)
-      }
   }
 }

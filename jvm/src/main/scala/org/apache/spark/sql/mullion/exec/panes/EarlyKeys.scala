@@ -2,6 +2,7 @@ package org.apache.spark.sql.mullion.exec.panes
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
 import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types.{DataType, StructType}
 
@@ -69,10 +70,9 @@ private[exec] abstract class EarlyKeys[K <: WaitingKey](
 
     override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
       val active = load(toKey(key).copy())
-      EarlyKeys.this.fire(active) ++ {
+      EarlyKeys.this.fire(active).andThen {
         active.firstReadings(early).foreach(r => waiting = Some(waiting.fold(r)(first(_, r))))
         store(active)
-        Iterator.empty
       }
     }
 

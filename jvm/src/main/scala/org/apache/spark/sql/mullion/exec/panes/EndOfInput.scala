@@ -1,6 +1,7 @@
 package org.apache.spark.sql.mullion.exec.panes
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 
 /** The end of the input in one partition: all that is open closes, once the batch with which the input ends is worked
@@ -23,14 +24,14 @@ private[exec] final class EndOfInput(
 ) {
 
   /** What closes. State is empty once it is used up. */
-  def closes(): Iterator[InternalRow] = engine.remaining().map { row =>
-    counts.firedClose += 1
-    counts.panesClosed += 1
-    row
-  } ++ {
-    clear()
-    Iterator.empty
-  }
+  def closes(): Iterator[InternalRow] = engine
+    .remaining()
+    .map { row =>
+      counts.firedClose += 1
+      counts.panesClosed += 1
+      row
+    }
+    .andThen(clear())
 
   private def clear(): Unit = {
     families.foreach { spec =>

@@ -2,6 +2,7 @@ package org.apache.spark.sql.mullion.exec.panes
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
@@ -81,8 +82,7 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
     val first = leave(complete.next())
     left = if (complete.hasNext) first ++ complete.flatMap(leave) else first
   }
-  private lazy val keyValue = UnsafeProjection.create(keysFamily(program).value)
-  private lazy val known = new SpecificInternalRow(keysFamily(program).value)
+  private lazy val record = new KeyRecord.Writer(keysFamily(program).value)
 
   /** A key that is in state.
     *
@@ -130,10 +130,8 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
   }
 
   override def finish(): Iterator[InternalRow] =
-    runs.left().flatMap(leave) ++ closing() ++ queue.fold(Iterator.empty[InternalRow])(_.firing()) ++ {
-      timerChanges.flush()
-      Iterator.empty
-    }
+    (runs.left().flatMap(leave) ++ closing() ++ queue.fold(Iterator.empty[InternalRow])(_.firing()))
+      .andThen(timerChanges.flush())
 
   /** What closes of a key at the end of the input. */
   protected def lookAtEnd(active: K, due: Long): Iterator[OpenPane] = look(active, due)
@@ -154,7 +152,7 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
     if (firings.isEmpty) {
       store(active)
       Iterator.empty
-    } else firings ++ { store(active); Iterator.empty }
+    } else firings.andThen { store(active); () }
   }
 
   private def closing(): Iterator[InternalRow] = {
@@ -169,7 +167,7 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
   private def load(key: UnsafeRow): K = {
     val stored = keys.look(key)
     if (stored eq null) newKey(key)
-    else read(key, stored.getLong(0), stored.getBinary(1), Option.unless(stored.isNullAt(2))(stored.getBinary(2)))
+    else read(key, KeyRecord.due(stored), KeyRecord.panes(stored), KeyRecord.beside(stored))
   }
 
   /** Writes back what is known of a key, and its timers where they moved; when it is due next, or `PaneCounts.Never`.
@@ -188,10 +186,8 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
     }
     if (stays) {
       val (panes, beside) = active.stored
-      known.setLong(0, due)
-      known.update(1, panes)
-      known.update(2, beside)
-      if (wasThere) keys.update(active.key, keyValue(known)) else keys.insert(active.key, keyValue(known))
+      val value = record(due, panes, beside)
+      if (wasThere) keys.update(active.key, value) else keys.insert(active.key, value)
     } else if (wasThere) keys.remove(active.key)
     queue.foreach(_.move(active))
     due
@@ -261,15 +257,8 @@ private[exec] object KeyedPanes {
 
   private[exec] def time(name: String): StructField = StructField(name, LongType, nullable = false)
 
-  private def keysFamily(program: WindowProgram): FamilySpec = FamilySpec(
-    "keys",
-    key = StructType(program.keyFields),
-    value = new StructType()
-      .add(time("due"))
-      .add("panes", BinaryType, nullable = false)
-      .add(if (program.isSession) "accumulators" else "firings", BinaryType),
-    RecordOrder.Unordered
-  )
+  private def keysFamily(program: WindowProgram): FamilySpec =
+    KeyRecord.family(program, if (program.isSession) "accumulators" else "firings")
 
   private[exec] def timersFamily(program: WindowProgram): FamilySpec =
     FamilySpec("timers", StructType(program.timed(time("due"), program.keyFields)), KeyOnly.schema, program.timeOrder)

@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -176,10 +177,9 @@ private[exec] final class SlidingPanes(
 
   private def fireOpen(active: SlidingKey, windows: Array[Long], kind: FiringKind): Iterator[InternalRow] = {
     counts.fired(kind, windows.length.toLong)
-    fire(active, windows, Firing.of(kind)) ++ {
+    fire(active, windows, Firing.of(kind)).andThen {
       windows.foreach(active.firings.fire(_, kind, clock))
       if (!rules.refinements.accumulate) windows.foreach(clear(active, _))
-      Iterator.empty
     }
   }
 
@@ -281,7 +281,7 @@ private[exec] final class SlidingPanes(
       val work = accumulators.load(sum)
       output.fire(active.key, rules.windowStart(window), rules.windowEnd(window), firing, index, work)
     }
-    fired ++ { scan.close(); Iterator.empty }
+    fired.andThen(scan.close())
   }
 }
 

@@ -4,6 +4,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
 import org.apache.spark.sql.mullion.expressions.{CollectRows, RowUpdate, SplitAnswer, SplitAsker, SplitBuffer, SplitBy}
 import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
@@ -94,15 +95,13 @@ private[exec] final class SplitPanes(
       case SplitAnswer.Wrong(what)         => throw wrong(buffer, what)
       case SplitAnswer.Failed(what, trace) => throw failed(buffer, what, trace)
     }
-    buffer.unsplit.closes(indices).iterator.map { pane =>
+    val closing = buffer.unsplit.closes(indices).iterator.map { pane =>
       counts.firedClose += 1
       counts.panesClosed += 1
       counts.panesOpened += 1
       fire(buffer, pane)
-    } ++ atEndOfBatch(buffer, indices) ++ {
-      buffer.leave(indices)
-      Iterator.empty
     }
+    (closing ++ atEndOfBatch(buffer, indices)).andThen(buffer.leave(indices))
   }
 
   /** Of a batch DataFrame this is all of a key. */

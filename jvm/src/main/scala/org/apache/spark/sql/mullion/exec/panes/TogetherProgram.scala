@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.state.StateStore
+import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
 import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.header.{OperatorHeader, TogetherHeader}
 import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, KeyOrder, StatePartition}
@@ -134,10 +135,7 @@ private[exec] final class TogetherPanes(
       if (fired.isEmpty) Iterator.empty else fired.map(widen)
     }
 
-    def finish(): Iterator[InternalRow] = panes.finish().map(widen) ++ {
-      counts.add(ownCounts)
-      Iterator.empty
-    }
+    def finish(): Iterator[InternalRow] = panes.finish().map(widen).andThen(counts.add(ownCounts))
 
     def remaining(): Iterator[InternalRow] = panes.remaining().map(widen)
 

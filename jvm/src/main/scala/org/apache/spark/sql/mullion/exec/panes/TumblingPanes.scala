@@ -35,11 +35,12 @@ private[exec] final class TumblingPanes(
 ) extends AddingPanes {
   import TumblingPanes._
 
-  private val notes = notesOf(program)
-  private val accumulators = program.accumulators(notes ++ PaneSums.notes(program))
-  private val output = program.paneOutput(layout(program), notes ++ PaneSums.notes(program))
+  private val noted = PaneNotes.types(rules)
+  private val accumulators = program.accumulators(noted ++ PaneSums.notes(program))
+  private val notes = new PaneNotes(rules, accumulators.width)
+  private val output = program.paneOutput(layout(program), noted ++ PaneSums.notes(program))
   private val sums =
-    new PaneSums(program, partition, panesFamily(program), accumulators, accumulators.width + notes.length)
+    new PaneSums(program, partition, panesFamily(program), accumulators, accumulators.width + noted.length)
   private lazy val names = new PaneNames(program, layout(program))
   private val panes = partition.family(panesFamily(program))
   private lazy val paneKey = UnsafeProjection.create(layout(program), program.partial)
@@ -48,12 +49,6 @@ private[exec] final class TumblingPanes(
   private val reopenedAt = program.reopenedAt
   private val bounds = PaneBounds(program, aligned, layout(program))
 
-  private val firedAt = accumulators.width
-  private val eventAt = firedAt + 1
-  private val wallAt = firedAt + 2
-  private val queuedAt = firedAt + 3
-  private val rowsAt = firedAt + 4
-  private val onTimeAt = firedAt + 5
   private val rowsInPartialAt = program.rowsAt.getOrElse(-1)
 
   override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
@@ -72,8 +67,9 @@ private[exec] final class TumblingPanes(
     val scan = panes.scan(Long.MinValue)
     scan.map { record =>
       val (key, work) = (record.key, accumulators.load(record.value))
-      val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, fired(work), sums.whole(key, work))
-      OpenPane(row, Option.when(firesOpen)(work.getLong(wallAt)))
+      val row =
+        output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, notes.fired(work), sums.whole(key, work))
+      OpenPane(row, Option.when(firesOpen)(notes.wallReading(work)))
     }
   }
 
@@ -82,7 +78,7 @@ private[exec] final class TumblingPanes(
     val stored = panes.get(key)
     if (stored eq null) {
       val work = accumulators.open(row)
-      if (firesOpen) openNotes(work)
+      notes.open(work, clock)
       val firing = if (firesOpen) noteRows(key, work, row) else None
       panes.insert(key, toState(key, work))
       counts.panesOpened += 1
@@ -103,35 +99,23 @@ private[exec] final class TumblingPanes(
     rest
   }
 
-  private def openNotes(work: InternalRow): Unit = {
-    work.setInt(firedAt, 0)
-    work.setLong(eventAt, clock.now)
-    work.setLong(wallAt, clock.wall)
-    work.setBoolean(queuedAt, false)
-    work.setLong(rowsAt, 0L)
-    work.setBoolean(onTimeAt, false)
-  }
-
   /** Notes the rows of a partial row; the firing that they make, if they make one. */
   private def noteRows(key: UnsafeRow, work: InternalRow, row: InternalRow): Option[InternalRow] = {
-    work.setLong(rowsAt, work.getLong(rowsAt) + (if (rowsInPartialAt < 0) 1L else row.getLong(rowsInPartialAt)))
-    val kind = rules.afterRows(bounds.end(key), work.getLong(rowsAt), work.getBoolean(onTimeAt), clock)
-    if (kind.isEmpty && !work.getBoolean(onTimeAt)) queue.foreach(_.add(key, work))
+    notes.addRows(work, if (rowsInPartialAt < 0) 1L else row.getLong(rowsInPartialAt))
+    val kind = rules.afterRows(bounds.end(key), notes.rows(work), notes.wasOnTime(work), clock)
+    if (kind.isEmpty && !notes.wasOnTime(work)) queue.foreach(_.add(key, work))
     kind.map(fireOpen(key, work, _))
   }
 
   /** Fires a pane that stays open; its accumulator, with its notes, is for the caller to store. */
   private def fireOpen(key: UnsafeRow, work: InternalRow, kind: FiringKind): InternalRow = {
     val shown = sums.whole(key, work)
-    val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.of(kind), fired(work), shown)
+    val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.of(kind), notes.fired(work), shown)
     counts.fired(kind)
     queue.foreach(_.remove(key, work))
-    work.setInt(firedAt, fired(work) + 1)
-    work.setLong(eventAt, clock.now)
-    work.setLong(wallAt, clock.wall)
-    work.setLong(rowsAt, 0L)
-    if (kind == FiringKind.OnTime) work.setBoolean(onTimeAt, true)
-    if (!work.getBoolean(onTimeAt)) queue.filter(_.unchanged).foreach(_.add(key, work))
+    notes.fire(work, clock)
+    if (kind == FiringKind.OnTime) notes.setOnTime(work)
+    if (!notes.wasOnTime(work)) queue.filter(_.unchanged).foreach(_.add(key, work))
     if (!rules.refinements.accumulate) sums.clear(key, work)
     row
   }
@@ -143,8 +127,6 @@ private[exec] final class TumblingPanes(
     val name = output.nameOfReopened(start, end, clock.number)
     output.fire(key, start, end, Firing.Close, 0, name, accumulators.open(row))
   }
-
-  private def fired(work: InternalRow): Int = if (firesOpen) work.getInt(firedAt) else 0
 
   private def closing(): Iterator[InternalRow] = {
     // A pane in state had not closed before this batch, so it ends after this.
@@ -161,7 +143,7 @@ private[exec] final class TumblingPanes(
       override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
         val work = accumulators.load(value)
         val shown = sums.whole(key, work)
-        val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, fired(work), shown)
+        val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, notes.fired(work), shown)
         queue.foreach(_.remove(key, work))
         sums.drop(key)
         panes.remove(key)
@@ -188,7 +170,7 @@ private[exec] final class TumblingPanes(
 
         override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
           val work = accumulators.load(value)
-          if (work.getBoolean(onTimeAt)) Iterator.empty
+          if (notes.wasOnTime(work)) Iterator.empty
           else {
             val row = fireOpen(key, work, FiringKind.OnTime)
             panes.update(key, toState(key, work))
@@ -210,13 +192,13 @@ private[exec] final class TumblingPanes(
     def unchanged: Boolean = early.unchanged
 
     /** Lets a pane wait, from its readings on, unless it does. */
-    def add(key: UnsafeRow, work: InternalRow): Unit = if (!work.getBoolean(queuedAt)) {
-      work.setBoolean(queuedAt, true)
+    def add(key: UnsafeRow, work: InternalRow): Unit = if (!notes.isQueued(work)) {
+      notes.setQueued(work, queued = true)
       family.insert(keyOf(key, work), KeyOnly.value)
     }
 
-    def remove(key: UnsafeRow, work: InternalRow): Unit = if (work.getBoolean(queuedAt)) {
-      work.setBoolean(queuedAt, false)
+    def remove(key: UnsafeRow, work: InternalRow): Unit = if (notes.isQueued(work)) {
+      notes.setQueued(work, queued = false)
       family.remove(keyOf(key, work))
     }
 
@@ -245,8 +227,8 @@ private[exec] final class TumblingPanes(
     }
 
     private def keyOf(key: UnsafeRow, work: InternalRow): UnsafeRow = {
-      readings.update(0, work.getLong(eventAt))
-      readings.update(1, work.getLong(wallAt))
+      readings.update(0, notes.eventReading(work))
+      readings.update(1, notes.wallReading(work))
       queueKey(both(readings, key))
     }
   }
@@ -257,12 +239,6 @@ private[exec] object TumblingPanes {
   def families(program: WindowProgram): Seq[FamilySpec] =
     (panesFamily(program) +: PaneSums.chunksFamily(program, panesFamily(program)).toSeq) ++
       program.rules.early.map(_ => earlyFamily(program))
-
-  /** Beside the accumulator, if panes fire before they close: firings so far, readings of the event and wall clocks,
-    * whether queued, how many rows came since it opened or last fired, whether it fired on time.
-    */
-  private def notesOf(program: WindowProgram): Seq[DataType] =
-    if (program.rules.firesOpen) Seq(IntegerType, LongType, LongType, BooleanType, LongType, BooleanType) else Nil
 
   private def layout(program: WindowProgram): Seq[Attribute] =
     program.timed(program.slice, program.keys ++ program.start)
@@ -277,7 +253,7 @@ private[exec] object TumblingPanes {
     key = StructType(
       program.timed(StructField("start", LongType, nullable = false), program.keyFields ++ rangeStart(program))
     ),
-    value = Accumulators.schema(program.functions, notesOf(program) ++ PaneSums.notes(program)),
+    value = Accumulators.schema(program.functions, PaneNotes.types(program.rules) ++ PaneSums.notes(program)),
     program.timeOrder
   )
 

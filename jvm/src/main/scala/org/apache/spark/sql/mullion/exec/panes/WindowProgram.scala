@@ -113,7 +113,7 @@ final case class WindowProgram(
   val families: Seq[FamilySpec] =
     (rules match {
       case _ if splits.isDefined                         => SplitPanes.families(this)
-      case _ if rows.isDefined                           => rows.toSeq.flatMap(ArrivalPanes.families(this, _))
+      case _ if rows.isDefined                           => rows.toSeq.flatMap(ArrivalFamilies(this, _))
       case _: SessionRules                               => SessionPanes.families(this)
       case aligned: AlignedRules if aligned.sharesSlices => SlidingPanes.families(this)
       case _: AlignedRules | _: CustomRules              => TumblingPanes.families(this)

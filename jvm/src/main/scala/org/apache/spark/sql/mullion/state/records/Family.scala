@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
 import org.apache.spark.sql.types.{LongType, StructType}
 
-/** A kind of record in an operator's state.
+/** A kind of record in an operator's state: a column family, where the store is RocksDB.
   *
   * @param order
   *   in what order records are kept

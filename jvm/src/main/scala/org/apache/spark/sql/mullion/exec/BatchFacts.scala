@@ -1,0 +1,85 @@
+package org.apache.spark.sql.mullion.exec
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.mullion.exec.assign.{AssignsPanes, PutAsideLateRowsExec, StampTimeExec}
+import org.apache.spark.sql.mullion.exec.batch.SlicesToOpenWindowsExec
+import org.apache.spark.sql.mullion.exec.panes.OperatorProgram
+import org.apache.spark.sql.mullion.expressions.{BatchNumber, InShard}
+import org.apache.spark.sql.mullion.query.DriverClock
+import org.apache.spark.sql.mullion.shim.SparkLineShim
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.spec.TimeMath
+
+/** What Spark tells an operator of a batch, for the nodes below it. Spark tells it bit by bit, copy by copy: what is
+  * not known yet is none.
+  *
+  * @param partitions
+  *   how many partitions the operator's state has
+  * @param before
+  *   the event clock of the batch before, in microseconds: what rows are late by
+  * @param now
+  *   the batch's processing time, in microseconds, where the operator is on it
+  * @param batch
+  *   the batch's number
+  */
+private[exec] final case class BatchFacts(
+    partitions: Option[Int],
+    before: Option[Long],
+    now: Option[Long],
+    batch: Option[Long]
+) {
+
+  /** The nodes below an operator, with these facts. Another operator of ours may stand below them. */
+  def told(plan: SparkPlan, operator: String): SparkPlan = plan match {
+    case assigner: AssignsPanes if assigner.operator == operator          => below(assigner.forBatch(before), operator)
+    case stamp: StampTimeExec if stamp.operator == operator               => below(stamp.copy(now = now), operator)
+    case windows: SlicesToOpenWindowsExec if windows.operator == operator =>
+      below(windows.copy(partitions = partitions, before = before), operator)
+    case aside: PutAsideLateRowsExec if aside.operator == WindowExec.shuffled(operator) =>
+      below(aside.copy(partitions = partitions), operator)
+    case other => below(other, operator)
+  }
+
+  private def below(node: SparkPlan, operator: String): SparkPlan = {
+    val numbered = batch.zip(partitions).fold(node) { case (number, shards) =>
+      node.transformExpressions(BatchNumber.forBatch(number) orElse InShard.forBatch(shards))
+    }
+    numbered.withNewChildren(numbered.children.map(told(_, operator)))
+  }
+}
+
+private[exec] object BatchFacts {
+
+  /** @param since
+    *   the batch in which the operator's state begins, if it is that of a branch
+    */
+  def of(
+      session: SparkSession,
+      program: OperatorProgram,
+      info: Option[SparkLineShim.StateInfo],
+      since: Option[Long],
+      batchTimestampMs: Option[Long],
+      lateEventsMs: Option[Long]
+  ): BatchFacts = {
+    val batch = info.map(_.storeVersion + since.getOrElse(0L))
+    BatchFacts(
+      info.map(_.numPartitions),
+      before =
+        // On processing time no row is ever late.
+        if (program.onProcessingTime) Some(BatchClock.BeforeAllTime)
+        else lateEventsMs.map(clockBefore(info, _)),
+      now = for {
+        known <- info if program.onProcessingTime
+        timestamp <- batchTimestampMs
+        number <- batch
+      } yield DriverClock(session, known.queryRunId, known.operatorId).processingTime(number, timestamp)._2,
+      batch
+    )
+  }
+
+  /** The event clock of the batch before, in microseconds; batch 0 has none before it, and no late rows. */
+  def clockBefore(info: Option[SparkLineShim.StateInfo], lateEventsMs: Long): Long =
+    if (info.exists(_.storeVersion == 0)) BatchClock.BeforeAllTime else TimeMath.fromMillis(lateEventsMs)
+}
