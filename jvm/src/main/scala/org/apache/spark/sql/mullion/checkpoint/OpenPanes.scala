@@ -114,9 +114,9 @@ object OpenPanes {
         StructField("rows", LongType)
       )
     )
-    val keyAt = keys.map(key => counted.output.indexWhere(_.exprId == key.exprId))
-    val windowAt = counted.keys.length
-    val hasRows = counted.results.nonEmpty
+    def at(column: NamedExpression) = counted.output.indexWhere(_.exprId == column.exprId)
+    val keyAt = keys.map(at)
+    val (windowAt, paneAt, rowsAt) = (at(counted.window), at(counted.pane), counted.results.headOption.map(at))
     val paneWidth = PaneColumns.paneType(window.rules.refinements.ids).length
     val why = new Why(window.rules, window.rows.map(_.byRow), clocks)
     val opener = state.opener(spark, program.state, program.families)
@@ -133,10 +133,10 @@ object OpenPanes {
             .engine(clock, own, new PaneCounts)
             .openPanes()
             .map { open =>
-              val fired = open.row.getStruct(windowAt + 1, paneWidth).getInt(1)
+              val fired = open.row.getStruct(paneAt, paneWidth).getInt(PaneColumns.seqAt)
               val bounds = open.row.getStruct(windowAt, 2)
-              val reason = why(bounds.getLong(1), open)
-              val held = if (hasRows) Some(open.row.getLong(windowAt + 2)) else open.rows
+              val reason = why(bounds.getLong(PaneColumns.endAt), open)
+              val held = rowsAt.map(open.row.getLong).orElse(open.rows)
               val values = keyAt.zip(types).map { case (at, of) => open.row.get(at, of) } ++ Seq[Any](
                 bounds,
                 orNull(reason.closesAt),

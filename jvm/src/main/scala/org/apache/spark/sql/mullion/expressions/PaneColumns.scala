@@ -11,6 +11,12 @@ object PaneColumns {
   private val plain = new StructType().add("firing", StringType, nullable = false).add("seq", IntegerType)
   private val named = plain.add("id", StringType).add("merged", ArrayType(StringType, containsNull = false))
 
+  /** Where in `window` its end stands. */
+  val endAt: Int = windowType.fieldIndex("end")
+
+  /** Where in `pane` the number of a firing stands. */
+  val seqAt: Int = plain.fieldIndex("seq")
+
   def paneType(ids: Boolean): StructType = if (ids) named else plain
 
   /** Of a pane that has an id, what stays what it is from firing to firing. */

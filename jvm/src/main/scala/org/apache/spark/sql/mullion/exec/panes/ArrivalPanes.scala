@@ -32,7 +32,7 @@ private[exec] final class ArrivalPanes(
   import KeyedPanes.timersFamily
 
   private val functions = rows.functions(program.functions)
-  private val accumulators = new Accumulators(functions, Nil, program.partial, program.grouping.length)
+  private val accumulators = new Accumulators(functions, Nil, program.partial, program.layout.buffers)
   private val output = program.paneOutput(program.keys, Nil, functions)
   private val panesOf = new PanesOfKeys(program, rows, clock)
   private val task = new ArrivalTask(program, rows, functions, accumulators, panesOf.counts, partition)

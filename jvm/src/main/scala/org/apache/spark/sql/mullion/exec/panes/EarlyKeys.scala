@@ -60,7 +60,7 @@ private[exec] abstract class EarlyKeys[K <: WaitingKey](
     private var waiting = Option.empty[(Long, Long)]
 
     override protected def isDue(key: UnsafeRow): Boolean = {
-      val readings = (key.getLong(0), key.getLong(1))
+      val readings = queued.timesOf(key)
       val due = early.isDue(readings._1, readings._2, clock)
       if (!due) waitsFrom(Some(readings))
       due

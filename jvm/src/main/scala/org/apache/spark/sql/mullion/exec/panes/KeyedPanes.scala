@@ -141,7 +141,7 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
   override def openPanes(): Iterator[OpenPane] = looked(look)
 
   private def looked(at: (K, Long) => Iterator[OpenPane]): Iterator[OpenPane] =
-    timers.scan(Long.MinValue).flatMap(timer => at(load(timerToKey(timer.key).copy()), timer.key.getLong(dueAt)))
+    timers.scan(Long.MinValue).flatMap(timer => at(load(timerToKey(timer.key).copy()), timerAt.timeOf(timer.key)))
 
   /** Takes leave of a key that has all its rows. */
   private def leave(active: K): Iterator[InternalRow] = {
@@ -231,6 +231,12 @@ private[exec] object KeyedPanes {
       apply(event, key).setLong(timesAt + 1, wall)
       row
     }
+
+    /** The first time of a row that was made so. */
+    def timeOf(row: UnsafeRow): Long = row.getLong(timesAt)
+
+    /** Both times. */
+    def timesOf(row: UnsafeRow): (Long, Long) = (row.getLong(timesAt), row.getLong(timesAt + 1))
 
     /** The key without its times. */
     def toKey: UnsafeProjection = {

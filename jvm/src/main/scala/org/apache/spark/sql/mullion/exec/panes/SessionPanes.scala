@@ -35,11 +35,12 @@ private[exec] final class SessionPanes(
   private val names = new PaneNames(program)
   private val inState =
     new SessionSums.InState(partition.family(sessionsFamily(program)), sums, timed, accumulators)
-  private val mayBeLateAt = program.keys.length + 1
-  private val gapAt = program.keys.length + 2
-  private val firstAt = program.partial.length - program.extras.length
-  private val lastAt = firstAt + 1
-  private val rowsAt = program.rowsAt.get
+  private val layout = program.layout
+  private val mayBeLateAt = layout.marked.get
+  private val gapAt = layout.gap.getOrElse(-1)
+  private val firstAt = layout.first
+  private val lastAt = layout.last
+  private val rowsAt = layout.rows.get
   private val fixedGap = rules.window.gap
   private val ids = rules.refinements.ids
   // The starts of the sessions that a partial row touches.
@@ -58,8 +59,8 @@ private[exec] final class SessionPanes(
   override def isLate(row: UnsafeRow): Boolean = {
     val before = if (openBefore.isEmpty) None.orNull else openBefore.get(keyOfAside(row))
     (before eq null) || {
-      val first = row.getLong(program.keys.length)
-      !before.touches(first, TimeMath.plus(first, fixedGap.getOrElse(row.getLong(program.keys.length + 1))))
+      val first = row.getLong(layout.slice)
+      !before.touches(first, TimeMath.plus(first, fixedGap.getOrElse(row.getLong(layout.gapAside))))
     }
   }
 

@@ -37,10 +37,10 @@ private[exec] final class SlidingPanes(
   private val names = new PaneNames(program)
   private val slices = partition.family(slicesFamily(program))
   private val emitsEmpty = rules.refinements.empty
-  private val reopenedAt = program.reopenedAt
-  private val sliceAt = program.keys.length
-  private val ordinalAt = program.keys.length
-  private val rowsAt = program.rowsAt.getOrElse(-1)
+  private val layout = program.layout
+  private val reopenedAt = layout.marked
+  private val sliceAt = layout.slice
+  private val rowsAt = layout.rows.getOrElse(-1)
 
   /** The first windows that were open before this batch, and that are open after it. */
   private val firstOpenBefore =
@@ -268,9 +268,9 @@ private[exec] final class SlidingPanes(
     val ordered = scan.buffered
     val fired = windows.iterator.map { window =>
       fold.evictBefore(rules.firstSlice(window))
-      while (ordered.hasNext && ordered.head.key.getLong(ordinalAt) <= rules.lastSlice(window)) {
+      while (ordered.hasNext && timed.timeOf(ordered.head.key) <= rules.lastSlice(window)) {
         val slice = ordered.next()
-        fold.push(slice.key.getLong(ordinalAt), sums.whole(slice.key, slice.value).copy())
+        fold.push(timed.timeOf(slice.key), sums.whole(slice.key, slice.value).copy())
       }
       val sum = fold.sum.getOrElse {
         if (!emitsEmpty) throw new IllegalStateException(s"window $window of ${active.slices} is empty")

@@ -51,7 +51,7 @@ private[exec] final class SplitPanes(
 
   private val input = rows.input
   private val functions = rows.functions(program.functions)
-  private val accumulators = new Accumulators(functions, Nil, program.partial, program.grouping.length)
+  private val accumulators = new Accumulators(functions, Nil, program.partial, program.layout.buffers)
   private val output = program.paneOutput(program.keys, Nil, functions)
   private lazy val update = new RowUpdate(functions, rows.filters, splits.kept :+ rows.number)
   private lazy val toKept = UnsafeProjection.create(splits.kept, rows.input)

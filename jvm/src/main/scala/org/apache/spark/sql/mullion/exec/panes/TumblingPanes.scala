@@ -46,10 +46,10 @@ private[exec] final class TumblingPanes(
   private lazy val paneKey = UnsafeProjection.create(layout(program), program.partial)
   private val queue = rules.early.map(new Queue(_))
   private val firesOpen = rules.firesOpen
-  private val reopenedAt = program.reopenedAt
+  private val reopenedAt = program.layout.marked
   private val bounds = PaneBounds(program, aligned, layout(program))
 
-  private val rowsInPartialAt = program.rowsAt.getOrElse(-1)
+  private val rowsInPartialAt = program.layout.rows.getOrElse(-1)
 
   override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
     super.process(new RowsAhead(input, panes)(paneKey(_)))

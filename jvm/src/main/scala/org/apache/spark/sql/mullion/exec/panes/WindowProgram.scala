@@ -101,10 +101,11 @@ final case class WindowProgram(
 
   val partial: Seq[Attribute] = grouping ++ (functions ++ extras).flatMap(_.inputAggBufferAttributes)
 
-  /** Where a partial row says how many rows are in it, if it does. */
-  private[exec] def rowsAt: Option[Int] = Option.when(countsRows) {
-    rowsCounted.fold(partial.length - 1)(counted => partial.indexWhere(_.exprId == counted.exprId))
-  }
+  /** The column of partial rows that says how many rows are in them, if one does. */
+  private[exec] def rowsCount: Option[Attribute] = Option.when(countsRows)(rowsCounted.getOrElse(partial.last))
+
+  /** Where the columns of partial rows stand. */
+  private[exec] def layout: PartialLayout = new PartialLayout(this)
 
   /** Which rows put aside are late together: those of one key, time and gap. */
   def lateKey: Seq[Attribute] = keys ++ Seq(slice) ++ gap
@@ -149,7 +150,7 @@ final case class WindowProgram(
     keys.zipWithIndex.map { case (k, i) => StructField(s"key$i", k.dataType) }
 
   private[exec] def accumulators(notes: Seq[DataType]): Accumulators =
-    new Accumulators(functions, notes, partial, grouping.length)
+    new Accumulators(functions, notes, partial, layout.buffers)
 
   private[exec] def paneOutput(keyLayout: Seq[Attribute], notes: Seq[DataType]): PaneOutput =
     paneOutput(keyLayout, notes, functions)
@@ -170,8 +171,6 @@ final case class WindowProgram(
   /** A key's columns and one time, in that order. */
   private[exec] def timed[T](time: T, key: Seq[T]): Seq[T] =
     if (timeOrder == RecordOrder.ByLast) key :+ time else time +: key
-
-  private[exec] def reopenedAt: Option[Int] = marked.map(_ => keys.length + 1)
 
   private def format: Int = rules match {
     case _ if rows.isDefined                                                     => StateHeader.currentFormat
