@@ -38,9 +38,8 @@ DELAY = "30 minutes"
 # How much longer a pane stays open for the others. A flight that leaves later still comes out as a late row.
 ALLOWED_LATENESS = "1 hour"
 # A file, and so a micro-batch, is a day of departures. That is enough for fair weather, but in so coarse steps nearly
-# every pane would be complete at once: the worst day in a hundred comes in steps of twenty minutes.
+# every pane would be complete at once: the worst day comes in steps of twenty minutes.
 FINE = pd.Timedelta(minutes=20)
-FINE_DAYS_ONE_IN = 100
 
 PANE = ["origin", "carrier", "window"]
 RESULTS = ["flights", "cancelled", "mean_delay", "p95_delay", "worst"]
@@ -193,8 +192,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     began = time.monotonic()
     flights = flights_data.load(options.days)
-    fine_days = flights_data.worst_days(flights, max(1, flights_data.days_in(flights) // FINE_DAYS_ONE_IN))
-    flights = flights_data.cut(flights, fine_days, FINE)
+    worst_day = flights_data.worst_day(flights)
+    flights = flights_data.cut(flights, worst_day, FINE)
 
     with tempfile.TemporaryDirectory(prefix="mullion-flights-") as temporary:
         source = Path(temporary, "departures")
@@ -202,7 +201,7 @@ def main(arguments: list[str] | None = None) -> int:
         files = flights_data.write(flights, source)
         console.print(
             f"{len(flights):,} flights in the order in which they left, in {files:,} files: one for each day, and on "
-            f"the worst day in {FINE_DAYS_ONE_IN} one for each {FINE.components.minutes} minutes."
+            f"the worst day one for each {FINE.components.minutes} minutes."
         )
         spark = _session(options.out / "spark.log")
         try:
@@ -214,7 +213,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     story = flights_report.Story.read(flights, firings, pd.Timedelta(ALLOWED_LATENESS))
     flights_report.tables(console, story)
-    flights_picture.draw(picture, story, fine_days[0], pd.Timedelta(DELAY))
+    flights_picture.draw(picture, story, worst_day, pd.Timedelta(DELAY))
     flights_report.verdict(console, checked, picture, seconds=time.monotonic() - began)
     return 0 if checked.passed else 1
 
@@ -255,14 +254,11 @@ def _session(log: Path) -> SparkSession:
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         # The rest of their cost is the state store's commit, and one is cheaper than two.
         .config("spark.sql.shuffle.partitions", "1")
-        # Small batches again: the usual manager starts a process for each of the dozen small files of a commit.
-        .config(
-            "spark.sql.streaming.checkpointFileManagerClass",
-            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
-        )
+        # What a batch changed is written, and not each time all that is open.
+        .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
     )
     with _standard_error_to(log):
-        spark = configure(builder).getOrCreate()
+        spark = configure(builder, local_files=True).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 

@@ -73,27 +73,20 @@ def day_of(departed: pd.Series) -> pd.Series:
     return (departed.dt.tz_convert("UTC") - _DAY_BEGINS).dt.floor("D")
 
 
-def days_in(flights: pd.DataFrame) -> int:
-    """How many days of departures there are."""
-    return int(day_of(flights["departed"]).nunique())
+def worst_day(flights: pd.DataFrame) -> pd.Timestamp:
+    """The day of departures with the most minutes of delay."""
+    return flights["delay"].groupby(day_of(flights["departed"])).sum().idxmax()
 
 
-def worst_days(flights: pd.DataFrame, count: int) -> list[pd.Timestamp]:
-    """The days of departures with the most minutes of delay, the worst first."""
-    delay = flights["delay"].groupby(day_of(flights["departed"])).sum()
-    return list(delay.sort_values(ascending=False, kind="stable").index[:count])
-
-
-def cut(flights: pd.DataFrame, fine_days: list[pd.Timestamp], fine: pd.Timedelta) -> pd.DataFrame:
+def cut(flights: pd.DataFrame, fine_day: pd.Timestamp, fine: pd.Timedelta) -> pd.DataFrame:
     """The flights with two columns more: ``batch``, the file that each is in, from 0, and ``batch_end``.
 
-    A file holds what left in a day, and on ``fine_days`` what left in so short a time as ``fine``. ``batch_end`` (UTC)
+    A file holds what left in a day, and on ``fine_day`` what left in so short a time as ``fine``. ``batch_end`` (UTC)
     is when the last flight of a file can have left: the moment at which it is complete.
     """
     day = day_of(flights["departed"])
-    in_fine = day.isin(fine_days)
     day_end = day + pd.Timedelta(days=1) + _DAY_BEGINS
-    end = day_end.where(~in_fine, flights["departed"].dt.floor(fine) + fine)
+    end = day_end.where(day != fine_day, flights["departed"].dt.floor(fine) + fine)
     return flights.assign(batch=end.rank(method="dense").astype("int64") - 1, batch_end=end)
 
 

@@ -12,14 +12,20 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from mullion import _jars, _jvm
+from mullion._checks import require_bool
 from mullion.errors import InvalidArgumentError, UnsupportedError
 
 EXTENSIONS = "dev.mullion.MullionExtensions"
 
 _GENERATED_CODE = "spark.sql.codegen.cache.maxEntries"
+_CLASS_PATH = "spark.driver.extraClassPath"
+_LOCAL_FILES = {
+    "spark.hadoop.fs.file.impl": "dev.mullion.files.LocalFiles",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "dev.mullion.files.LocalFilesContext",
+}
 
 
-def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
+def configure(builder: SparkSession.Builder, *, local_files: bool = False) -> SparkSession.Builder:
     """Adds Mullion to a session that is about to be built, and returns the builder.
 
     It adds the JAR that the wheel carries to ``spark.jars``, and Mullion's extensions to ``spark.sql.extensions``.
@@ -32,14 +38,23 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     >>> from pyspark.sql import SparkSession
     >>> spark = configure(SparkSession.builder.appName("panes")).getOrCreate()  # doctest: +SKIP
 
+    ``local_files=True`` is for a session on one machine whose checkpoints are on its disk. Without Hadoop's native
+    library, Spark starts a process for each small file that it writes there, a dozen in each batch; then Java writes
+    them. Files and their names stay as they are. It sets ``spark.driver.extraClassPath`` and the two settings of
+    Hadoop's local file system (docs/settings.md). For Linux and macOS.
+
     A JVM that already runs cannot take a JAR. Under ``spark-submit`` or in a notebook, pass it with ``--jars`` or
     ``--packages``, or as a library of the cluster. You need not call this function then; it does no harm.
 
-    Raises :class:`UnsupportedError` for a Spark Connect builder; :class:`InvalidArgumentError` for something that is
-    not a builder, or when ``PYSPARK_SUBMIT_ARGS`` has ``--jars`` without Mullion's JAR; and
-    :class:`VersionMismatchError` when the wheel has no JAR for the installed PySpark.
+    Raises :class:`UnsupportedError` for a Spark Connect builder, and for ``local_files=True`` where the JVM already
+    runs or the master is not a local one; :class:`InvalidArgumentError` for something that is not a builder, or when
+    ``PYSPARK_SUBMIT_ARGS`` has ``--jars`` without Mullion's JAR; and :class:`VersionMismatchError` when the wheel has
+    no JAR for the installed PySpark.
     """
     _require_classic_builder(builder)
+    require_bool("local_files", local_files)
+    if local_files:
+        _write_local_files(builder)
     jars = _listed(builder, "spark.jars")
     if not any(map(_jars.is_ours, jars)):
         jars.append(_carried_url())
@@ -52,15 +67,38 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     return builder.config("spark.jars", ",".join(jars)).config("spark.sql.extensions", ",".join(extensions))
 
 
+def _write_local_files(builder: SparkSession.Builder) -> None:
+    if _jvm.is_running():
+        raise UnsupportedError(
+            "configure(local_files=True) comes too late: Spark's JVM already runs, and its file system is chosen when "
+            "it starts. Call it before the first session of the process, or leave local_files out."
+        )
+    master = _setting(builder, "spark.master")
+    if master is not None and not master.startswith("local"):
+        raise UnsupportedError(
+            f"configure(local_files=True) is for a session on one machine, and the master is {master!r}: executors "
+            "would not find the class. Leave local_files out, or set spark.master to local[*]."
+        )
+    jar = str(_carried())
+    paths = [path for path in (_setting(builder, _CLASS_PATH) or "").split(os.pathsep) if path]
+    if jar not in paths:
+        paths.append(jar)
+    builder.config(_CLASS_PATH, os.pathsep.join(paths)).config(map=_LOCAL_FILES)
+
+
 def _carried_url() -> str:
+    # As a URL, for a path may hold spaces.
+    return _carried().as_uri()
+
+
+def _carried() -> Path:
     jar = _jars.carried(_jars.running_line())
     if "," in str(jar):
         raise UnsupportedError(
             "Mullion is installed in a folder with a comma in its name, and Spark splits lists of JARs at commas, even "
             f"quoted ones: {jar}. Install it in another folder."
         )
-    # As a URL, for a path may hold spaces.
-    return jar.as_uri()
+    return jar
 
 
 def _require_classic_builder(builder: object) -> None:

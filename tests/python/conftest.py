@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 import kafka_server
 import mullion
-from mullion import _jars
 
 # They look at what came out, and say what they saw as a test does.
 pytest.register_assert_rewrite("checked", "stores", "story", "story_run", "told")
@@ -65,15 +64,11 @@ def session() -> SparkSession:
         .config("spark.sql.streaming.stateStore.mullion.snapshotEvery", "1")
         # The cheaper way; tests that look into files of RocksDB have it write snapshots.
         .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
-        # Without Hadoop's native library its local file system starts a process for each small file of a checkpoint.
-        .config("spark.driver.extraClassPath", str(_jars.carried(_jars.running_line())))
-        .config("spark.hadoop.fs.file.impl", "dev.mullion.files.LocalFiles")
-        .config("spark.hadoop.fs.AbstractFileSystem.file.impl", "dev.mullion.files.LocalFilesContext")
     )
     # Spark's connector to Kafka, which make kafka gets.
     connector = ",".join(jar.as_uri() for jar in kafka_server.jars("connector"))
     builder = builder.config("spark.jars", connector) if connector else builder
-    found = mullion.configure(builder).getOrCreate()
+    found = mullion.configure(builder, local_files=True).getOrCreate()
     found.sparkContext.setLogLevel("OFF")
     return found
 

@@ -129,3 +129,23 @@ def test_generated_code_of_many_queries_is_kept_unless_the_user_says_how_much(mo
     assert configured(SparkSession.builder.config(key, "50"), key) == ["50"]
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--conf {key}=60 pyspark-shell")
     assert key not in configure(builder())._options
+
+
+def test_local_files_are_written_by_java_on_one_machine() -> None:
+    made = configure(builder(master="local[4]", driver_extraClassPath="/theirs.jar"), local_files=True)._options
+    assert made["spark.driver.extraClassPath"] == f"/theirs.jar:{_jars.carried(running_line())}"
+    assert made["spark.hadoop.fs.file.impl"] == "dev.mullion.files.LocalFiles"
+    assert made["spark.hadoop.fs.AbstractFileSystem.file.impl"] == "dev.mullion.files.LocalFilesContext"
+    twice = configure(configure(builder(), local_files=True), local_files=True)._options
+    assert twice["spark.driver.extraClassPath"] == str(_jars.carried(running_line()))
+    assert "spark.driver.extraClassPath" not in configure(builder())._options
+
+
+def test_local_files_are_refused_on_a_cluster_and_in_a_jvm_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnsupportedError, match="the master is 'yarn'.*Leave local_files out"):
+        configure(builder(master="yarn"), local_files=True)
+    with pytest.raises(InvalidArgumentError, match="local_files"):
+        configure(builder(), local_files="yes")  # type: ignore[arg-type]
+    monkeypatch.setattr(_jvm, "is_running", lambda: True)
+    with pytest.raises(UnsupportedError, match="already runs.*before the first session"):
+        configure(builder(), local_files=True)

@@ -36,7 +36,7 @@ def year() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def cut() -> pd.DataFrame:
     """Three days of departures, the second in steps of an hour."""
-    return flights_data.cut(flights_data.load(days=3), [DAY], pd.Timedelta(hours=1))
+    return flights_data.cut(flights_data.load(days=3), DAY, pd.Timedelta(hours=1))
 
 
 def test_every_flight_of_the_year_is_there_once_in_the_order_of_leaving(year: pd.DataFrame) -> None:
@@ -64,7 +64,7 @@ def test_a_flight_leaves_its_delay_after_its_schedule_and_a_cancelled_one_enters
     assert (late_by < 0).any(), "some leave early"
 
 
-def test_a_file_holds_a_day_and_on_fine_days_a_shorter_time(cut: pd.DataFrame) -> None:
+def test_a_file_holds_a_day_and_on_the_fine_day_a_shorter_time(cut: pd.DataFrame) -> None:
     assert cut["batch"].is_monotonic_increasing
     assert set(cut["batch"]) == set(range(cut["batch"].max() + 1))
     assert (cut["departed"] < cut["batch_end"]).all()
