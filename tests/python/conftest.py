@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import kafka_server
 import mullion
+from sampled import mark_the_rest_slow
 
 # They look at what came out, and say what they saw as a test does.
 pytest.register_assert_rewrite("checked", "stores", "story", "story_run", "told")
@@ -29,10 +30,11 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs Spark by its fixtures."""
+    """Marks what needs Spark by its fixtures, and what a run leaves out of many cases."""
     for item in items:
         if {"spark", "kafka"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("spark")
+    mark_the_rest_slow(items)
 
 
 def session() -> SparkSession:

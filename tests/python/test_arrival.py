@@ -22,7 +22,6 @@ from model import SECOND, Row
 from mullion import Count, Early, Global, MullionError, Session, Sliding, Tumbling, read_panes, windowed
 from mullion.testing import ClockedQuery
 from mullion.windows import Store, Window
-from sampled import sample
 from streams import Feed
 
 KEYS = 240
@@ -177,20 +176,13 @@ def batch_of(rules: Arrival, chance: random.Random, number: int, first_id: int) 
 
 
 def on_a_store() -> list[Any]:
-    """Every case on one of the stores, and with the next seed on another; half of them are slow, others each time."""
+    """Every case on one of the stores, and with the next seed on another."""
     stores = ("rocksdb", "hdfs", "memory")
-    chosen = sample(len(CASES), len(CASES) // 2)
-    return [
-        pytest.param(
-            name,
-            stores[(SEED + i) % 3],
-            id=f"{name} ({stores[(SEED + i) % 3]})",
-            marks=() if i in chosen else pytest.mark.slow,
-        )
-        for i, name in enumerate(CASES)
-    ]
+    of_case = [(name, stores[(SEED + i) % 3]) for i, name in enumerate(CASES)]
+    return [pytest.param(name, state, id=f"{name} ({state})") for name, state in of_case]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("name", "state"), on_a_store())
 def test_rows_fire_and_close_as_the_model_says(name: str, state: Store, spark: SparkSession, tmp_path: Path) -> None:
     rules = CASES[name]

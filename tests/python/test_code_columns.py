@@ -164,7 +164,7 @@ def test_what_a_column_knows_is_what_python_gives(spark: SparkSession, schema: T
     print(f"MULLION_TEST_SEED={seed}")
     random_ = random.Random(seed)
     programs = Programs(random_)
-    texts = [programs.of(kind, 1 + n % 3) for n in range(60) for kind in ("int", "float", "str", "bool")]
+    texts = [programs.of(kind, 1 + n % 3) for n in range(30) for kind in ("int", "float", "str", "bool")]
     given = rows(random_, 60, nulls=schema == SCHEMA)
     df = spark.createDataFrame([tuple(row.values()) for row in given], schema)
     row = row_of(df.schema)

@@ -142,10 +142,10 @@ def test_local_files_are_written_by_java_on_one_machine() -> None:
 
 
 def test_local_files_are_refused_on_a_cluster_and_in_a_jvm_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UnsupportedError, match="the master is 'yarn'.*Leave local_files out"):
+    with pytest.raises(UnsupportedError, match=r"the master is 'yarn'.*Leave local_files out"):
         configure(builder(master="yarn"), local_files=True)
     with pytest.raises(InvalidArgumentError, match="local_files"):
         configure(builder(), local_files="yes")  # type: ignore[arg-type]
     monkeypatch.setattr(_jvm, "is_running", lambda: True)
-    with pytest.raises(UnsupportedError, match="already runs.*before the first session"):
+    with pytest.raises(UnsupportedError, match=r"already runs.*before the first session"):
         configure(builder(), local_files=True)

@@ -115,6 +115,7 @@ class InMemory:
         assert closes == {(r.k, r.window.start, r.n) for r in batch.agg(F.count("*").alias("n")).collect()}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("has_sums", [True, False], ids=["its checksum beside it", "its checksum gone"])
 @pytest.mark.parametrize("left", [0, 3, 40])
 def test_a_snapshot_that_is_cut_is_passed_over_for_the_one_before(

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -19,7 +18,6 @@ from pyspark.sql import SparkSession
 from checked import CHANGELOGS, SESSION_STATE_IN_ROCKSDB, Case, CheckedQuery
 from custom_model import CustomRules
 from model import SECOND, AroundRules, Row, Rules
-from sampled import sample
 from session_model import SessionRules
 
 KEYS = 240
@@ -474,16 +472,8 @@ def _time_of_session(rng: random.Random, rules: SessionRules, front: int, seen: 
     return time
 
 
-def some_of(cases: list[Case]) -> list[Any]:
-    """All of them, those that this run leaves out marked as slow."""
-    chosen = sample(len(cases), 12)
-    return [
-        pytest.param(case, id=case.name, marks=() if number in chosen else pytest.mark.slow)
-        for number, case in enumerate(cases)
-    ]
-
-
-@pytest.mark.parametrize("case", some_of(CASES))
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_random_stream_fires_as_the_contract_says_and_leaves_nothing(
     spark: SparkSession, tmp_path: Path, case: Case
 ) -> None:

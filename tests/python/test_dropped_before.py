@@ -153,6 +153,7 @@ def log(spark: SparkSession, tmp_path: Path) -> Iterator[Log]:
     log.close()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["alone", "rows one by one", "together"])
 @pytest.mark.parametrize("session", ["with the extension", "with the JAR alone"])
 def test_the_log_says_it_once_at_each_start_of_a_query(

@@ -101,6 +101,7 @@ def ran(app: faust.App, capsys: pytest.CaptureFixture[str], *later: str) -> list
     return [re.sub(r"window \d+\.0$", "window -", line) for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.sampled(1)
 def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
     broker: topics.Broker,
     tmp_path: Path,

@@ -166,6 +166,7 @@ def test_messages_of_any_shape_are_read_as_they_were_sent_whatever_came_before_a
         assert Counter(shown(reading(broker, f"{name}-out", tmp_path), capsys)) == Counter(texts_of(sent))
 
 
+@pytest.mark.sampled(1)
 def test_what_is_sent_later_has_fields_and_types_that_the_query_did_not_begin_with(
     broker: topics.Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,6 +193,7 @@ def summing(broker: topics.Broker, topic: str, folder: Path, *, compiled: bool) 
     return app
 
 
+@pytest.mark.sampled(1)
 def test_sums_in_the_jvm_are_those_of_python_where_messages_are_of_many_shapes(
     broker: topics.Broker, tmp_path: Path
 ) -> None:

@@ -51,8 +51,8 @@ class AllocationSuite extends FunSuite {
     test(s"a row allocates nothing on its way into its partial aggregate: $name windows") {
       // The more rows are of the same few keys. Without windows they are read as well, and handed on.
       def ofRows(window: Option[WindowSpec]): Long =
-        allocated(window, rows = 220000, keys = 10) - allocated(window, rows = 20000, keys = 10)
-      val each = (ofRows(Some(window)) - ofRows(None)) / 200000.0
+        allocated(window, rows = 70000, keys = 10) - allocated(window, rows = 20000, keys = 10)
+      val each = (ofRows(Some(window)) - ofRows(None)) / 50000.0
       assert(clue(each) <= OfRow - HandedOn)
     }
 
