@@ -19,7 +19,7 @@ EXTENSIONS = "dev.mullion.MullionExtensions"
 
 _GENERATED_CODE = "spark.sql.codegen.cache.maxEntries"
 _CLASS_PATH = "spark.driver.extraClassPath"
-_LOCAL_FILES = {
+_LOCAL_FILES: dict[str, bool | float | int | str | None] = {
     "spark.hadoop.fs.file.impl": "dev.mullion.files.LocalFiles",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "dev.mullion.files.LocalFilesContext",
 }

@@ -342,9 +342,13 @@ class Stream:
             start += 1
 
     async def take(self, max_: int, within: Any = None) -> Any:
-        # How many are in a list is not said, but that there are not more.
-        async for value in self:
-            yield [value]
+        while True:
+            taken = [await self._next()]
+            while len(taken) < max_ and self._run.has_more(self._events):
+                found = await self._passing(self._run.more(self._events))
+                if found is not None:
+                    taken.append(found)
+            yield [event.value for event in taken]
 
     async def __aiter__(self) -> Any:
         while True:
@@ -489,7 +493,7 @@ class App:
         left = deque(events)
         while left:
             before = len(left)
-            self.event, self.grouped = None, False
+            self.event, self.grouped, self._taken = None, False, []
             # Work that is not of this body.
             self._others = asyncio.all_tasks()
             try:
@@ -510,10 +514,15 @@ class App:
                 for task in asyncio.all_tasks() - self._others:
                     task.cancel()
                 failed = self._taken
-                if failed is None or before == len(left):
+                if not failed or before == len(left):
                     raise AssertionError(f"{agent.name} fails without an event") from error
                 self._undo()
-                self.aside.append(Aside(agent.name, failed.timestamp, type(error).__name__))
+                if len(failed) > 1:
+                    # Each is tried in a list of its own.
+                    left.extendleft(reversed(failed))
+                    self._alone = len(failed)
+                else:
+                    self.aside.append(Aside(agent.name, failed[0].timestamp, type(error).__name__))
                 continue
             if before == len(left):
                 return
@@ -524,7 +533,19 @@ class App:
         self._kept = ({name: dict(one.data) for name, one in self.tables.items()}, len(self.sent))
         if not events:
             raise _End
-        self._taken = self.event = events.popleft()
+        self._is_alone = self._alone > 0
+        self._alone -= self._is_alone
+        self._taken = []
+        return self.more(events)
+
+    def has_more(self, events: deque[Event]) -> bool:
+        """Whether another event may be in a list with the last."""
+        return bool(events) and not self._is_alone
+
+    def more(self, events: deque[Event]) -> Event:
+        """Another event in a list with those before it."""
+        self.event = events.popleft()
+        self._taken.append(self.event)
         self.grouped = False
         return self.event
 
@@ -539,7 +560,10 @@ class App:
             table.data.update(tables[name])
         del self.sent[sent:]
 
-    _taken: Event | None = None
+    _taken: list[Event]
+    _alone = 0
+    """How many events are yet to be tried in lists of their own."""
+    _is_alone = False
 
 
 FAUST = SimpleNamespace(Record=Record)
