@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from mullion._calls import explained
 from mullion._checks import did_you_mean, require_bool, require_one_of
@@ -48,6 +48,8 @@ __all__ = [
     "window",
     "write",
 ]
+
+_F = TypeVar("_F", Accumulate, Reduce)
 
 _ELSEWHERE: Final = {
     "apply": "sp.map(function): what is to go on later is kept with sp.accumulate",
@@ -132,9 +134,7 @@ def accumulate(
 
     The other parameters are those of :func:`map`. All batches are in one task.
     """
-    found, asked = _function(function, _folded(function, params), pandas, "sp.accumulate")
-    shown = None if output is None else function_of(output, "output", "output=lambda total: {'total': total}")
-    return Accumulate(found, asked, pandas, _schema(schema), initial, shown, name=name)
+    return _fold(Accumulate, function, initial, output, params, pandas, schema, name)
 
 
 @explained("sp.reduce(lambda data, total: total + data.num_rows, 0)", name="sp.reduce")
@@ -153,9 +153,7 @@ def reduce(
     A window with ``count_trigger`` gives its records in several batches: they need not all be in memory at once. The
     parameters are those of :func:`accumulate`; each window begins with ``initial``.
     """
-    found, asked = _function(function, _folded(function, params), pandas, "sp.reduce")
-    shown = None if output is None else function_of(output, "output", "output=lambda total: {'total': total}")
-    return Reduce(found, asked, pandas, _schema(schema), initial, shown, name=name)
+    return _fold(Reduce, function, initial, output, params, pandas, schema, name)
 
 
 @explained("sp.merge(quotes, lambda trades, quotes: trades.join(quotes, 'sym'))", name="sp.merge")
@@ -218,6 +216,21 @@ def _function(
 ) -> tuple[Callable[..., Any], tuple[str, ...]]:
     require_bool("pandas", pandas)
     return function_of(function, "function", f"{kind}(lambda data: ...)"), params_of(params, kind)
+
+
+def _fold(
+    kind: type[_F],
+    function: object,
+    initial: Any,
+    output: object,
+    params: Sequence[str] | None,
+    pandas: bool,
+    schema: SchemaLike | None,
+    name: str | None,
+) -> _F:
+    found, asked = _function(function, _folded(function, params), pandas, f"sp.{kind.kind}")
+    shown = None if output is None else function_of(output, "output", "output=lambda total: {'total': total}")
+    return kind(found, asked, pandas, _schema(schema), initial, shown, name=name)
 
 
 def _folded(function: object, params: Sequence[str] | None) -> Sequence[str]:

@@ -21,7 +21,7 @@ Where a lifetime ends, what is buffered comes out: see :func:`mullion.kx.sp.run`
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mullion._calls import explained
@@ -126,7 +126,7 @@ def sliding(
     call = "sp.window.sliding({}, timedelta(seconds=60), time_column='time')"
     slide = duration_us(period, "period", call)
     size = duration_us(duration, "duration", "sp.window.sliding(timedelta(seconds=1), {}, time_column='time')")
-    return _on_event_time("sliding", size, slide, **_given(locals()))
+    return _on_event_time("sliding", size, slide, locals())
 
 
 @explained(
@@ -158,7 +158,7 @@ def tumbling(
     and ``time_assigner`` there is not exactly one.
     """
     size = duration_us(period, "period", "sp.window.tumbling({}, time_column='time')")
-    return _on_event_time("tumbling", size, size, **_given(locals()))
+    return _on_event_time("tumbling", size, size, locals())
 
 
 @explained(
@@ -222,49 +222,30 @@ def global_window(
     return Window("global_window", trigger=function, mixed_schemas=mixed_schemas, name=name)
 
 
-def _given(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that the windows by event time share."""
-    shared = ("time_column", "lateness", "passthrough", "sort", "count_trigger", "time_assigner")
-    return {each: arguments[each] for each in (*shared, "skip_empty_windows", "params", "pandas", "name")}
-
-
-def _on_event_time(
-    kind: str,
-    size: int,
-    slide: int,
-    *,
-    time_column: Any,
-    lateness: Any,
-    passthrough: bool,
-    sort: bool,
-    count_trigger: int,
-    time_assigner: Any,
-    skip_empty_windows: bool,
-    params: Sequence[str],
-    pandas: bool,
-    name: str | None,
-) -> Window:
+def _on_event_time(kind: str, size: int, slide: int, given: Mapping[str, Any]) -> Window:
+    """A window by event time, of the arguments that ``sliding`` and ``tumbling`` share."""
+    column, assigner, params, pandas = (given[each] for each in ("time_column", "time_assigner", "params", "pandas"))
     example = "time_column='time'"
-    if (time_column is None) == (time_assigner is None):
-        what = "both are given" if time_column is not None else "neither is given"
+    if (column is None) == (assigner is None):
+        what = "both are given" if column is not None else "neither is given"
         raise InvalidArgumentError(
-            f"sp.window.{kind}: time_column={time_column!r} and time_assigner={time_assigner!r} are mutually "
-            f"exclusive, one of them says when a record happened, and {what}. Write {example} for a column of "
-            "timestamps, or time_assigner=function for a function that makes them of a batch."
+            f"sp.window.{kind}: time_column={column!r} and time_assigner={assigner!r} are mutually exclusive, one of "
+            f"them says when a record happened, and {what}. Write {example} for a column of timestamps, or "
+            "time_assigner=function for a function that makes them of a batch."
         )
-    for flag, value in (("passthrough", passthrough), ("sort", sort), ("pandas", pandas)):
+    flags = {each: given[each] for each in ("passthrough", "sort", "pandas", "skip_empty_windows")}
+    for flag, value in flags.items():
         require_bool(flag, value)
-    require_bool("skip_empty_windows", skip_empty_windows)
     asked = params_of(params, f"sp.window.{kind}")
-    if time_assigner is None and (asked != ("data",) or pandas):
+    if assigner is None and (asked != ("data",) or pandas):
         raise InvalidArgumentError(
             f"params={params!r} and pandas={pandas!r} say what time_assigner is called with, and sp.window.{kind} has "
-            f"time_column={time_column!r}. Leave them out, or give time_assigner= in place of time_column."
+            f"time_column={column!r}. Leave them out, or give time_assigner= in place of time_column."
         )
-    triggered = require_count(count_trigger, "count_trigger", "count_trigger=1000")
-    if triggered != ANY_COUNT and size > slide and not skip_empty_windows:
+    triggered = require_count(given["count_trigger"], "count_trigger", "count_trigger=1000")
+    if triggered != ANY_COUNT and size > slide and not flags["skip_empty_windows"]:
         raise UnsupportedError(
-            f"count_trigger={count_trigger!r} of windows that overlap, with skip_empty_windows=False: an overlapping "
+            f"count_trigger={triggered!r} of windows that overlap, with skip_empty_windows=False: an overlapping "
             "window that is flushed before its end cannot be told from an empty one. Write skip_empty_windows=True, or "
             "leave count_trigger out."
         )
@@ -273,16 +254,13 @@ def _on_event_time(
         kind,
         size,
         slide,
-        time_column=None if time_column is None else column_name(time_column, "time_column", example),
-        time_assigner=None if time_assigner is None else function_of(time_assigner, "time_assigner", assign),
+        time_column=None if column is None else column_name(column, "time_column", example),
+        time_assigner=None if assigner is None else function_of(assigner, "time_assigner", assign),
         params=asked,
-        pandas=pandas,
-        lateness_us=duration_us(lateness, "lateness", "lateness={}", zero=True),
-        passthrough=passthrough,
-        sort=sort,
+        lateness_us=duration_us(given["lateness"], "lateness", "lateness={}", zero=True),
         count_trigger=triggered,
-        skip_empty_windows=skip_empty_windows,
-        name=name,
+        name=given["name"],
+        **flags,
     )
 
 
