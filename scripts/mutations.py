@@ -56,6 +56,12 @@ MUTATIONS = (
         "refinements.count.exists(rows > _)",
     ),
     Mutation(
+        "a pane that holds its rows fires with the row that makes so many",
+        "key/AlignedPanesOfKey.scala",
+        "firings.rowsSince(pane.id) >= n",
+        "firings.rowsSince(pane.id) > n",
+    ),
+    Mutation(
         "a pane takes rows until the lateness is over",
         "rules/PaneRules.scala",
         "clock.hadClosed(closeDue(window.end(window.lastStart(ts))))",

@@ -112,7 +112,9 @@ final class AlignedPanesOfKey(
 
   override def fired(pane: ArrivalPane): Int = firings.fired(pane.id)
 
-  override def rowsSince(pane: ArrivalPane): Long = firings.rowsSince(pane.id)
+  override def full: Iterator[ArrivalPane] = rules.refinements.count.fold(Iterator.empty[ArrivalPane]) { n =>
+    touched.filter(pane => firings.rowsSince(pane.id) >= n)
+  }
 
   override def fire(pane: ArrivalPane): Unit = firings.fire(pane.id, clock.reading)
 

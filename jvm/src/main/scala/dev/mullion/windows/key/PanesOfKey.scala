@@ -94,8 +94,8 @@ abstract class PanesOfKey {
   /** How often a pane has fired, which is the seq of its next firing. */
   def fired(pane: ArrivalPane): Int
 
-  /** How many rows a pane has got since it opened or last fired, where that is counted. */
-  def rowsSince(pane: ArrivalPane): Long = 0L
+  /** The panes that fire for the row just taken, which makes as many as they wait for, in order of their starts. */
+  def full: Iterator[ArrivalPane] = Iterator.empty
 
   /** Notes that a pane fired. */
   def fire(pane: ArrivalPane): Unit

@@ -5,7 +5,7 @@ import org.scalacheck.Gen
 import org.scalacheck.Prop._
 
 import dev.mullion.windows.clock.BatchClock
-import dev.mullion.windows.rules.{AlignedRules, LatePolicy, SessionRules}
+import dev.mullion.windows.rules.{AlignedRules, LatePolicy, Refinements, SessionRules}
 import dev.mullion.windows.sets.SlotSizes
 import dev.mullion.windows.spec.{AlignedWindow, CountWindow, GlobalTrigger, SessionWindow}
 
@@ -97,6 +97,65 @@ class PanesOfKeySuite extends ScalaCheckSuite {
           )
           assertEquals(panes.open.map(_.start).toList, open.toList.sorted)
         }
+    }
+  }
+
+  property("a row fires the panes that it makes full, each by its own rows, through its form in state") {
+    val times = Gen.listOf(Gen.choose(-40L, 40L))
+    forAll(Gen.choose(1L, 9L), Gen.choose(1L, 9L), Gen.choose(1L, 4L), times) {
+      (size: Long, slide: Long, count: Long, rows: List[Long]) =>
+        val refinements = Refinements.none.copy(count = Some(count), accumulate = false)
+        val rules = AlignedRules(AlignedWindow.sliding(size, slide), 0L, None, LatePolicy.Drop, refinements)
+        val clock = KeyClock.ofStream(
+          BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, wall = 0L, rowsCame = true)
+        )
+        var panes = AlignedPanesOfKey.empty(rules, byPane = true, counted = true, clock)
+        val since = scala.collection.mutable.Map.empty[Long, Long].withDefaultValue(0L)
+        rows.foreach { ts =>
+          val starts = startsOf(size, slide, ts).toList.sorted
+          starts.foreach(start => since(start) += 1)
+          val full = if (panes.take(new Arriving(time = ts)) == Fate.InPanes) panes.full.toList else Nil
+          assertEquals(full.map(_.start), starts.filter(since(_) == count))
+          full.foreach { pane =>
+            panes.fire(pane)
+            since(pane.start) = 0L
+          }
+          panes = AlignedPanesOfKey.fromBytes(rules, byPane = true, counted = true, clock, panes.toBytes)
+        }
+    }
+  }
+
+  property("windows without rows close too, in order, from the first on that held a row") {
+    forAll(Gen.choose(1L, 9L), Gen.listOf(Gen.choose(-40L, 40L))) { (size: Long, rows: List[Long]) =>
+      val refinements = Refinements.none.copy(empty = true)
+      val rules = AlignedRules(AlignedWindow.sliding(size, size), 0L, None, LatePolicy.Drop, refinements)
+      var clock = BatchClock.BeforeAllTime
+      var state = Option.empty[Array[Byte]]
+      var next = Option.empty[Long]
+      rows.foreach { ts =>
+        val now = Math.max(clock, ts)
+        val ofKey = KeyClock.ofStream(BatchClock(clock, now, wall = 0L, rowsCame = true))
+        val panes = state.fold(AlignedPanesOfKey.empty(rules, byPane = true, counted = false, ofKey))(
+          AlignedPanesOfKey.fromBytes(rules, byPane = true, counted = false, ofKey, _)
+        )
+        val start = Math.floorDiv(ts, size) * size
+        if (panes.take(new Arriving(time = ts)) == Fate.InPanes)
+          next = Some(next.fold(start)(Math.min(_, start)))
+        val closing = panes
+          .advance(now)
+          .map { pane =>
+            panes.forget(pane)
+            pane.start
+          }
+          .toList
+        val wanted = next.toList.flatMap(from => Iterator.iterate(from)(_ + size).takeWhile(_ + size <= now))
+        assertEquals(closing, wanted)
+        next = next.map(_ + wanted.length * size)
+        assertEquals(panes.isEmpty, next.isEmpty)
+        next.foreach(from => assertEquals(panes.nextClose, from + size))
+        state = Some(panes.toBytes)
+        clock = now
+      }
     }
   }
 

@@ -51,8 +51,6 @@ private[exec] final class ArrivalPanes(
   private val onTime = !program.rules.isInstanceOf[NumberedRules]
   private val running = rows.byRow.running
   private val early = program.rules.early
-  // Of a batch DataFrame panes close, and do not fire before.
-  private val count = program.rules.refinements.count.filter(_ => partition.isDefined)
   private val firesOpen = program.rules.firesOpen
   private val accumulate = program.rules.refinements.accumulate
   private val closesByBatch = onTime && rows.byRow.delayByKey.isEmpty
@@ -171,10 +169,9 @@ private[exec] final class ArrivalPanes(
     }
   }
 
-  /** The panes that the row just taken has brought so many rows as make them fire. */
-  private def full(active: ArrivalKey): Iterator[InternalRow] = count.fold(Iterator.empty[InternalRow]) { n =>
-    active.panes.touched.filter(active.panes.rowsSince(_) >= n).map(firedOpen(active, _))
-  }
+  /** What fires for the row just taken; of a batch DataFrame panes close, and do not fire before. */
+  private def full(active: ArrivalKey): Iterator[InternalRow] =
+    if (partition.isEmpty) Iterator.empty else active.panes.full.map(firedOpen(active, _))
 
   private def firedOpen(active: ArrivalKey, pane: ArrivalPane): InternalRow = {
     counts.firedEarly += 1
