@@ -705,10 +705,8 @@ def test_a_timer_that_is_called_once_may_not_see_a_part_of_a_table() -> None:
 @pytest.mark.parametrize(
     ("use", "why"),
     [
-        (lambda app, agent, stream: agent.map([1], reply_to="x"), "reply_to='x' .*not served. Give the agent a sink"),
         (lambda app, agent, stream: stream.join(Order.account), "stream.join is not served. Keep .*in a table"),
         (lambda app, agent, stream: stream & stream, "stream.'&' is not served"),
-        (lambda app, agent, stream: app.topic(pattern="x.*"), "topic.pattern='x..'. is not served"),
         (lambda app, agent, stream: app.service(int), "app.service.'int'. is not served. .*@app.timer"),
         (lambda app, agent, stream: app.SetTable("s").tumbling(10), "Keep the sets in a windowed table: .*default=set"),
     ],

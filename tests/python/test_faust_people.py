@@ -20,7 +20,9 @@ from mullion.faust._columns import columns_of
 from mullion.faust._crontab import Crontab
 from mullion.faust._discovery import packages_of
 from mullion.faust._local_run import LocalRun
+from mullion.faust._program import Program
 from mullion.faust._settings import DEFAULTS
+from mullion.faust.agents import ReqRepResponse
 from mullion.faust.streams import GroupBy
 from mullion.topics import KafkaBroker
 
@@ -158,7 +160,7 @@ def test_agents_answer_what_they_are_asked(capsys: pytest.CaptureFixture[str]) -
     produced(run, "squares", 1.0)
 
 
-def test_an_agent_that_has_no_answer_says_so_and_an_answer_that_is_to_go_elsewhere_is_refused() -> None:
+def test_an_agent_that_has_no_answer_says_so_and_what_is_asked_is_undone() -> None:
     app = faust.App("asks", broker="dir:/nowhere")
     kept = app.Table("kept", default=int)
 
@@ -186,8 +188,67 @@ def test_an_agent_that_has_no_answer_says_so_and_an_answer_that_is_to_go_elsewhe
     other.clock.us = 1_000_000
     with pytest.raises(UnsupportedError, match="was asked where the records of one shard are"):
         other.tick()
-    with pytest.raises(UnsupportedError, match=r"reply_to='x' .*Give the agent a sink"):
-        silent.send(value=1, reply_to="x")
+    with pytest.raises(InvalidArgumentError, match=r"reply_to=5 .int. is no topic, no agent and no name of a topic"):
+        silent.send(value=1, reply_to=5)
+    with pytest.raises(InvalidArgumentError, match=r"correlation_id='x' .*there is no reply_to"):
+        silent.send(value=1, correlation_id="x")
+
+
+def test_an_answer_goes_where_reply_to_says_with_the_key_and_the_identifier() -> None:
+    app = Program("people")
+    replies = app.topic("replies", value_type=ReqRepResponse)
+    got = []
+
+    @app.agent(value_type=int)
+    async def double(stream: Any) -> Any:
+        async for value in stream:
+            yield 2 * value
+
+    @app.agent(app.topic("in", value_type=int))
+    async def ask(stream: Any) -> None:
+        async for value in stream:
+            await double.send(key="k", value=value, reply_to=replies, correlation_id=f"of {value}")
+            got.append(await double.ask(value + 1, reply_to="replies"))
+            got.append([one async for one in double.map([5], reply_to=replies)])
+            await double.send(value=100)
+
+    @app.agent(replies)
+    async def take(stream: Any) -> None:
+        async for answer in stream:
+            got.append((answer.key, answer.value, answer.correlation_id))
+
+    run = LocalRun(app, Clock())
+    produced(run, "in", 3)
+    assert got[:3] == [8, [10], ("k", 6, "of 3")]
+    (second, third) = got[3:]
+    assert (second[:2], third[:2]) == ((None, 8), (None, 10))
+    assert len({second[2], third[2], "of 3"}) == 3
+    assert [message.value["value"] for message in run.published["replies"]] == [6, 8, 10]
+
+
+def test_an_agent_of_a_pattern_goes_through_all_topics_that_match() -> None:
+    app = Program("people")
+    counts = app.Table("counts", default=int)
+    total = app.topic("total")
+
+    @app.agent(app.topic(pattern=r"orders-\w\w", value_type=int), sink=[total])
+    async def count(stream: Any) -> Any:
+        async for value in stream:
+            counts["all"] += value
+            yield counts["all"]
+
+    run = LocalRun(app, Clock())
+    sent = {"orders-eu": 1, "orders-us": 2, "orders-": 4, "people-orders-eu": 8}
+    for topic, value in (*sent.items(), ("orders-eu", 16)):
+        produced(run, topic, value)
+    assert sorted(app.agents) == ["count@orders-eu", "count@orders-us"]
+    assert told(run, "total") == [1, 3, 19]
+    with pytest.raises(InvalidArgumentError, match=r"topics that match 'x\.\*', and a message is for one"):
+        app.topic(pattern="x.*").send(value=1)
+    with pytest.raises(InvalidArgumentError, match=r"topic\('a', pattern='b'\) has names and a pattern"):
+        app.topic("a", pattern="b")
+    with pytest.raises(InvalidArgumentError, match=r"pattern='\(' is no regular expression: .*orders"):
+        app.topic(pattern="(")
 
 
 def test_channels_need_no_names_and_agents_may_be_bound() -> None:

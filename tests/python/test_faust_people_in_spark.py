@@ -65,6 +65,36 @@ def test_a_program_starts_before_its_producers_and_reads_what_they_send_whatever
     assert [one["value"] for one in values(app, "made")] == ['{"got": {"a": 1}}']
 
 
+def test_topics_of_a_pattern_are_those_that_the_query_began_with(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def app() -> faust.App:
+        made = faust.App("orders", broker=f"dir:{tmp_path}/topics", spark=spark)
+        counts = made.Table("counts", default=int, partitions=1)
+
+        @made.agent(made.topic(pattern="orders-.*"), on_error="dead_letter", sink=[made.topic("counted")])
+        async def count(stream: Any) -> Any:
+            async for value in stream:
+                counts["all"] += value["n"]
+                yield {"so_far": counts["all"]}
+
+        return made
+
+    with pytest.raises(faust.InvalidArgumentError, match=r"No topic of dir:.* matches the pattern 'orders-\.\*'"):
+        app().run(until="drained")
+    topics.produce(app().broker, "orders-eu", [{"n": 1}])
+    topics.produce(app().broker, "orders-us", [{"n": 2}, {"n": None}])
+    app().run(until="drained")
+    topics.produce(app().broker, "orders-asia", [{"n": 4}])
+    topics.produce(app().broker, "orders-eu", [{"n": 8}])
+    app().run(until="drained")
+    assert "the topic 'orders-asia' came after the query began" in caplog.text
+    assert "orders-dead-letters" not in caplog.text
+    assert topics.read(app().broker, "orders-dead-letters").num_rows == 1
+    assert max(row["so_far"] for row in values(app(), "counted")) == 11
+    assert {part.name for part in app().explain().parts} == {"agent count@orders-eu", "agent count@orders-us"}
+
+
 def test_a_program_whose_shards_are_by_a_field_that_nobody_knew_goes_on_by_itself_once_it_is_there(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -129,4 +159,5 @@ def test_raw_values_of_kafka_are_bytes_and_text_as_they_are(spark: SparkSession,
     broker.produce_json("text", ["hello", '"quoted"'], [1.0, 2.0], ['"k"', '"k"'], raw=True)
     app.run(until="drained")
     made = [record.value for record in client.read(kafka.servers, "made")]
+    assert {"bytes", "text", "made"} <= set(broker.topics())
     assert sorted(made, key=repr) == [b'k: "quoted"', b"k: hello", b'{"got": 12}', b'{"got": {"a": 1}}']

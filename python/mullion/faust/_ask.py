@@ -8,7 +8,7 @@ r"""``await agent.ask(value)``: the answer of an agent to one value, at once.
 The body of the agent that is asked runs over one event of its own, in the shard of the one that asks: what it yields
 first is the answer, and goes to its sinks too. What it does belongs to the event that asks, and is undone with it. A
 table that it uses is held against the shard of the event, as every use is. No message goes through its topic, so
-that other agents of that topic do not see it.
+that other agents of that topic do not see it. Where ``reply_to`` says so, each answer goes to another topic too.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import uuid
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.faust._context import Context, Event, Message, context, enter
 from mullion.faust._seconds import seconds, time_us
+from mullion.faust.channels import Channel
+from mullion.faust.models import Record
 from mullion.faust.streams import Step, Stream
 
 if TYPE_CHECKING:
@@ -60,8 +64,13 @@ class _Over(BaseException):
     """The body has asked for another event."""
 
 
-async def answer(agent: Agent, value: Any, key: Any = None, timestamp: float | None = None) -> Any:
-    """What an agent yields for a value. Raises :class:`InvalidArgumentError` where it yields nothing."""
+async def answer(
+    agent: Agent, value: Any, key: Any = None, timestamp: float | None = None, reply: Reply | None = None
+) -> Any:
+    """What an agent yields for a value. Raises :class:`InvalidArgumentError` where it yields nothing.
+
+    ``reply`` says where all that it yields for the value goes too.
+    """
     found = context(f"The agent {agent.name!r} was asked")
     asking = found.event
     if asking is None and found.shard.is_one_of_several and found.shard.apart is None:
@@ -79,7 +88,7 @@ async def answer(agent: Agent, value: Any, key: Any = None, timestamp: float | N
     message = Message(channel.name, 0, -1, at, written.key, written.value, written.headers, shard)
     inner = Context(found.shard, Event(channel.key_of(written.key), channel.value_of(written.value), message))
     try:
-        first = await _run(agent, inner)
+        first = await _run(agent, inner, reply or Reply(None))
     finally:
         enter(found)
     if first is NOTHING:
@@ -90,7 +99,7 @@ async def answer(agent: Agent, value: Any, key: Any = None, timestamp: float | N
     return first
 
 
-async def _run(agent: Agent, inner: Context) -> Any:
+async def _run(agent: Agent, inner: Context, reply: Reply) -> Any:
     first: Any = NOTHING
     body = agent.function(Stream(_One(inner)))
     with contextlib.suppress(_Over):
@@ -102,6 +111,8 @@ async def _run(agent: Agent, inner: Context) -> Any:
                 if first is NOTHING:
                     first = value
                 enter(inner)
+                assert inner.event is not None
+                await reply.send(inner.event.key, value)
                 await agent.deliver(value)
     return first
 
@@ -126,25 +137,64 @@ class ReplyPromise:
         return self._reply
 
 
-def refuse_reply_to(reply_to: Any, correlation_id: Any = None) -> None:
-    """Refuses an answer that is to go elsewhere."""
-    if reply_to is not None or correlation_id is not None:
-        raise UnsupportedError(
-            f"reply_to={reply_to!r} and correlation_id={correlation_id!r} are not served. Give the agent a sink: "
-            "@app.agent(topic, sink=[answers]), and put the identifier into the value."
-        )
+class ReqRepResponse(Record):
+    """An answer on its way to where ``reply_to`` says: with the key of what was asked, and its identifier."""
+
+    key: Any
+    value: Any
+    correlation_id: str
 
 
-async def answers(agent: Agent, values: AsyncIterable[Any] | Iterable[Any], key: Any = None) -> AsyncIterator[Any]:
+@final
+@dataclass(frozen=True)
+class Reply:
+    """Where else an answer goes: a topic, an agent, or the name of a topic; and under which identifier."""
+
+    to: Any
+    correlation_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.to is None and self.correlation_id is not None:
+            raise InvalidArgumentError(
+                f"correlation_id={self.correlation_id!r} is told to where reply_to says, and there is no reply_to. "
+                "Give both, or none."
+            )
+        if self.to is not None and not isinstance(self.to, (Channel, str)) and not hasattr(self.to, "channel"):
+            raise InvalidArgumentError(
+                f"reply_to={self.to!r} ({type(self.to).__name__}) is no topic, no agent and no name of a topic."
+            )
+
+    async def send(self, key: Any, value: Any) -> None:
+        """Sends an answer there."""
+        if self.to is None:
+            return
+        to = Channel(self.to) if isinstance(self.to, str) else self.to
+        # Another one each time, and the same where the event is processed again.
+        said = self.correlation_id or _identifier()
+        await to.send(key=key, value=ReqRepResponse(key=key, value=value, correlation_id=said))
+
+
+def _identifier() -> str:
+    found = context("An agent was asked")
+    event = found.event
+    place = f"{found.shard.clock.time_us()}" if event is None else f"{event.message.topic}-{event.message.offset}"
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{place}-{len(found.shard.sent)}"))
+
+
+async def answers(
+    agent: Agent, values: AsyncIterable[Any] | Iterable[Any], key: Any = None, reply: Reply = Reply(None)
+) -> AsyncIterator[Any]:
     """The answers to values, in their order."""
     async for value in _each(values):
-        yield await answer(agent, value, key)
+        yield await answer(agent, value, key, reply=reply)
 
 
-async def keyed_answers(agent: Agent, items: AsyncIterable[Any] | Iterable[Any]) -> AsyncIterator[Any]:
+async def keyed_answers(
+    agent: Agent, items: AsyncIterable[Any] | Iterable[Any], reply: Reply = Reply(None)
+) -> AsyncIterator[Any]:
     """The answers to values with keys, in their order."""
     async for key, value in _each(items):
-        yield await answer(agent, value, key)
+        yield await answer(agent, value, key, reply=reply)
 
 
 async def _each(values: AsyncIterable[Any] | Iterable[Any]) -> AsyncIterator[Any]:

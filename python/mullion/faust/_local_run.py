@@ -117,6 +117,8 @@ class LocalRun:
         return message
 
     def _run(self, topic: str, messages: list[Message]) -> None:
+        if self.program.found(topic):
+            type_by_groups(self.program.agents.values())
         for agent in self.program.agents.values():
             if agent.channel.name == topic:
                 self._run_agent(agent, messages)

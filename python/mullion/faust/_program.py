@@ -17,7 +17,7 @@ from mullion.faust._seconds import Seconds, positive_us
 from mullion.faust._settings import Settings
 from mullion.faust._unsupported import absent
 from mullion.faust.agents import Agent, OnError, Sink, Timer
-from mullion.faust.channels import Channel, Topic, Topics
+from mullion.faust.channels import Channel, Topic, TopicPattern, Topics, compiled
 from mullion.faust.schemas import Schema, schema_of
 from mullion.faust.tables import sets
 from mullion.faust.tables.table import Table
@@ -63,6 +63,7 @@ class Program:
         self.tables: dict[str, Table] = {}
         self.topics: dict[str, Topic] = {}
         self.agents: dict[str, Agent] = {}
+        self.by_pattern: list[Agent] = []
         self.timers: list[Timer] = []
         self.tasks: list[Callable[[], Any]] = []
         self.commands: dict[str, Command] = {}
@@ -145,6 +146,11 @@ class Program:
 
     # -- topics
 
+    @property
+    def dead_letters(self) -> str:
+        """The topic of messages that were put aside."""
+        return f"{self.name}-dead-letters"
+
     def topic(
         self,
         *names: str,
@@ -160,14 +166,17 @@ class Program:
 
         Of several names an agent reads all, and messages go to the first.
 
+        With ``pattern``, a regular expression, an agent reads all topics whose names it matches from their beginning
+        on: those that there are when the program first begins, but for the program's own. A query has the topics that
+        it began with; topics that come later are for an App of another id, and a warning names them.
+
         ``value_serializer`` is ``"json"``, the setting of the App where it is left out, or ``"raw"``: text or bytes as
         they are. ``schema`` is a :class:`Schema`, or the columns that the topic has, as ``"n bigint, at string"``.
         """
         if pattern is not None:
-            raise UnsupportedError(
-                f"topic(pattern={pattern!r}) is not served: a query has the topics that it began with. Name each, with "
-                "an agent for each, as in app.agent(app.topic('events'))(count)."
-            )
+            self._accept(f"the topics {pattern!r}", accepted, _OF_TOPIC, "topic")
+            about = (schema, key_type, value_type, key_serializer, value_serializer)
+            return TopicPattern(compiled(pattern, names), about, self.conf)
         if not names or not all(isinstance(one, str) and one for one in names) or len(set(names)) < len(names):
             raise InvalidArgumentError(
                 f"topic({', '.join(map(repr, names))}) is not the name of a topic, or of several: topic('events')."
@@ -294,12 +303,37 @@ class Program:
         if inspect.isfunction(sink) or isinstance(sink, (Channel, Agent)):
             sink = [sink]
         agent = Agent(function, channel, name=called, sinks=sink or (), on_error=on_error)
+        if isinstance(channel, TopicPattern):
+            self.by_pattern.append(agent)
+            return agent
         self.agents[called] = agent
         for other in channel.others if isinstance(channel, Topics) else ():
-            # A body begins anew with each batch: over two topics it is two agents.
-            name = f"{called}@{other.name}"
-            self.agents[name] = Agent(function, other, name=name, sinks=agent.sinks, on_error=on_error)
+            self._also(agent, other)
         return agent
+
+    def _also(self, agent: Agent, topic: Channel) -> None:
+        """Has another topic gone through: a body begins anew with each batch, and over two topics is two agents."""
+        name = f"{agent.name}@{topic.name}"
+        if name not in self.agents:
+            also = Agent(agent.function, topic, name=name, on_error=agent.on_error)
+            # The very list, to which sinks may still be added.
+            also.sinks = agent.sinks
+            self.agents[name] = also
+
+    def matching(self, topic: str) -> list[Agent]:
+        """The agents whose pattern a topic matches; none where it is the program's own."""
+        known = self.topics.get(topic)
+        changes = {table.changelog.name for table in self.tables.values() if table.changelog is not None}
+        if (known is not None and known.is_own) or topic in changes or topic == self.dead_letters:
+            return []
+        return [agent for agent in self.by_pattern if _pattern_of(agent).pattern.match(topic)]
+
+    def found(self, topic: str) -> bool:
+        """Gives a topic that there is to the agents whose pattern it matches; whether there are any."""
+        matching = self.matching(topic)
+        for agent in matching:
+            self._also(agent, self._topic(topic, *_pattern_of(agent).about))
+        return bool(matching)
 
     # -- timers, tasks, commands
 
@@ -437,6 +471,11 @@ class Program:
                 raise TypeError(f"{method}() got an unexpected keyword argument {name!r}")
             if name not in _SILENT and value is not None:
                 self.note(f"{name}= of {of}")
+
+
+def _pattern_of(agent: Agent) -> TopicPattern:
+    assert isinstance(agent.channel, TopicPattern)
+    return agent.channel
 
 
 class WithApp:

@@ -58,6 +58,19 @@ class AgentsQuery:
         self._app = app
         self._begun_with: dict[str, StructType | None] = {}
 
+    @property
+    def began_with(self) -> list[str] | None:
+        """The topics that the query began with, if it has begun."""
+        known = self._known
+        return None if known is None else list(known["topics"])
+
+    @property
+    def _known(self) -> dict[str, Any] | None:
+        """What is noted of a query that has begun."""
+        file = self._app.folder_of(JOB) / "began.json"
+        began = any((self._app.folder_of(JOB) / "query" / "offsets").glob("[0-9]*")) and file.exists()
+        return json.loads(file.read_text("utf-8")) if began else None
+
     def jobs(self) -> Sequence[Job]:
         """The one query of all agents and timers, if there are any."""
         if not self._app.agents and not self._app.timers:
@@ -191,8 +204,7 @@ class AgentsQuery:
     def _require_begun_so(self, topics: list[str], shards: dict[str, str | None]) -> None:
         """Refuses what the query did not begin with: other topics, and other shards than those of tables' records."""
         file = self._app.folder_of(JOB) / "began.json"
-        began = any((self._app.folder_of(JOB) / "query" / "offsets").glob("[0-9]*")) and file.exists()
-        known: dict[str, Any] = json.loads(file.read_text("utf-8")) if began else {"topics": topics, "shards": {}}
+        known = self._known or {"topics": topics, "shards": {}}
         anew = f"begin anew with another checkpoint than {self._app.checkpoint}"
         if known["topics"] != topics:
             raise IncompatibleStateError(

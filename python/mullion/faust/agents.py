@@ -10,7 +10,7 @@ from types import GenericAlias
 from typing import Any, ClassVar, Literal, TypeAlias, final
 
 from mullion.errors import InvalidArgumentError
-from mullion.faust._ask import ReplyPromise, answer, answers, keyed_answers, refuse_reply_to
+from mullion.faust._ask import Reply, ReplyPromise, ReqRepResponse, answer, answers, keyed_answers
 from mullion.faust._context import current_event
 from mullion.faust._crontab import Crontab
 from mullion.faust.channels import TP, Channel, FutureMessage, RecordMetadata, Topic, Topics, ValidationError
@@ -64,10 +64,17 @@ class Agent:
         reply_to: Any = None,
         correlation_id: str | None = None,
         **given: Any,
-    ) -> FutureMessage:
-        """Sends a message to the agent; to be awaited. See :meth:`Channel.send`."""
-        refuse_reply_to(reply_to, correlation_id)
-        return self.channel.send(key=key, value=value, **given)
+    ) -> Any:
+        """Sends a message to the agent; to be awaited. See :meth:`Channel.send`.
+
+        With ``reply_to``, a topic, an agent, or the name of a topic, the answer goes there, as a
+        :class:`ReqRepResponse` with ``key``, ``value`` and ``correlation_id``: the body runs over the value where this
+        is awaited, as with :meth:`ask`, and no message goes through the agent's topic.
+        """
+        reply = Reply(reply_to, correlation_id)
+        if reply_to is None:
+            return self.channel.send(key=key, value=value, **given)
+        return answer(self, value, key, given.get("timestamp"), reply)
 
     def send_soon(self, *, key: Any = None, value: Any = None, **given: Any) -> FutureMessage:
         """Sends a message to the agent, from code that cannot await."""
@@ -89,11 +96,10 @@ class Agent:
     ) -> Any:
         """The agent's answer to a value: what it yields for it, first.
 
-        Its body runs at once, over this one event, where it is asked. Raises :class:`InvalidArgumentError` where it
-        yields nothing, and :class:`UnsupportedError` for an answer that is to go elsewhere.
+        Its body runs at once, over this one event, where it is asked. With ``reply_to`` what it yields goes there too;
+        see :meth:`send`. Raises :class:`InvalidArgumentError` where it yields nothing.
         """
-        refuse_reply_to(reply_to, correlation_id)
-        return await answer(self, value, key, timestamp)
+        return await answer(self, value, key, timestamp, Reply(reply_to, correlation_id))
 
     async def ask_nowait(self, value: Any = None, *, key: Any = None, **given: Any) -> ReplyPromise:
         """The same, as what can be awaited once more."""
@@ -102,13 +108,11 @@ class Agent:
 
     def map(self, values: Any, key: Any = None, reply_to: Any = None) -> AsyncIterator[Any]:
         """The answers to several values, to be gone through with ``async for``; in the order of the values."""
-        refuse_reply_to(reply_to)
-        return answers(self, values, key)
+        return answers(self, values, key, Reply(reply_to))
 
     def kvmap(self, items: Any, reply_to: Any = None) -> AsyncIterator[Any]:
         """The answers to several keys and values."""
-        refuse_reply_to(reply_to)
-        return keyed_answers(self, items)
+        return keyed_answers(self, items, Reply(reply_to))
 
     async def join(self, values: Any, key: Any = None, reply_to: Any = None) -> list[Any]:
         """The answers to several values, as a list."""
@@ -183,6 +187,7 @@ __all__ = [
     "FutureMessage",
     "OnError",
     "RecordMetadata",
+    "ReqRepResponse",
     "Sink",
     "Timer",
     "Topic",

@@ -102,11 +102,6 @@ class App(Program, SharedApp):
         self.broker.require_topic(name)
         return Program._topic(self, name, *about)
 
-    @property
-    def dead_letters(self) -> str:
-        """The topic of messages that were put aside."""
-        return f"{self.name}-dead-letters"
-
     def _table(self, kind: type[Any], name: str, about: dict[str, Any], accepted: dict[str, Any]) -> Any:
         made = Program._table(self, kind, name, about, accepted)
         self.names.register(Named("table", name, _called_at()))
@@ -250,9 +245,32 @@ class App(Program, SharedApp):
         calls = [call for name in _signals.BEGINNING for call in getattr(self, name).calls(self, *told.get(name, ()))]
         return [*calls, *(call for table in self.tables.values() for call in table.on_recovered), *self.tasks]
 
+    def _find_topics(self) -> None:
+        """Gives agents the topics that their patterns match: those that the query began with, or all that there are."""
+        if not self.by_pattern:
+            return
+        began = AgentsQuery(self).began_with
+        for topic in self.broker.topics():
+            if began is None or topic in began:
+                self.found(topic)
+            elif self.matching(topic):
+                log.warning(
+                    "%s: the topic %r came after the query began, which has the topics of then. An App with another id "
+                    "reads it.",
+                    self.name,
+                    topic,
+                )
+        without = [one for one in self.by_pattern if not any(name.startswith(f"{one.name}@") for name in self.agents)]
+        for agent in without:
+            raise InvalidArgumentError(
+                f"No topic of {self.broker.url} matches the pattern {agent.channel.name!r} of the agent "
+                f"{agent.name!r}. Write to one first, or name it: app.topic('events') has columns once a message comes."
+            )
+
     def _configured(self) -> None:
-        """Finds what is in other modules, and tells of the settings; once."""
+        """Finds what is in other modules, and tells of the settings, once; and finds topics of patterns."""
         self.discover()
+        self._find_topics()
         if not self._is_configured:
             self._is_configured = True
             for name in _signals.CONFIGURING:

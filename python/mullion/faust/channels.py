@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import GenericAlias
@@ -340,6 +341,40 @@ class Topic(Channel):
         return f"<Topic: {self.name}>"
 
 
+def compiled(pattern: Any, names: Sequence[str]) -> re.Pattern[str]:
+    """The pattern of topics that are given no ``names``. Raises :class:`InvalidArgumentError`."""
+    if names:
+        raise InvalidArgumentError(
+            f"topic({', '.join(map(repr, names))}, pattern={pattern!r}) has names and a pattern. Give one of them."
+        )
+    try:
+        return re.compile(pattern)
+    except (re.error, TypeError) as theirs:
+        raise InvalidArgumentError(
+            f"pattern={pattern!r} is no regular expression: {theirs}. Write, for instance, pattern='orders-.*'."
+        ) from theirs
+
+
+@final
+class TopicPattern(Topic):
+    """All topics whose names a pattern matches from their beginning on: see :meth:`Program.topic`."""
+
+    def __init__(self, pattern: re.Pattern[str], about: tuple[Any, ...], conf: Settings | None) -> None:
+        super().__init__(pattern.pattern, conf=conf)
+        self.pattern = pattern
+        self.about = about
+
+    def send(self, **given: Any) -> FutureMessage:
+        """Raises :class:`InvalidArgumentError`: a message is for one topic."""
+        raise InvalidArgumentError(
+            f"A message was sent to the topics that match {self.pattern.pattern!r}, and a message is for one. Send it "
+            "to that one: app.topic('events').send(...)."
+        )
+
+    def __repr__(self) -> str:
+        return f"<TopicPattern: {self.pattern.pattern}>"
+
+
 @final
 class Topics(Topic):
     """Several topics of one kind: an agent reads all, and messages go to the first."""
@@ -371,4 +406,4 @@ class _Elsewhere:
         """Nothing is processed."""
 
 
-__all__ = ["TP", "Channel", "FutureMessage", "RecordMetadata", "Topic", "Topics", "ValidationError"]
+__all__ = ["TP", "Channel", "FutureMessage", "RecordMetadata", "Topic", "TopicPattern", "Topics", "ValidationError"]

@@ -114,6 +114,9 @@ class Broker(Protocol):
         given or remembered. A topic whose column becomes wider (ints, then floats) while the query runs fails it.
         """
 
+    def topics(self) -> list[str]:
+        """The topics that there are, but for those in which Mullion and Kafka keep what is theirs."""
+
     def require_topic(self, topic: object, parameter: str = "topic") -> None:
         """Refuses a name that no topic to write to can have; ``parameter`` is what gave it, for the message.
 

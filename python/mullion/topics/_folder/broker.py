@@ -27,6 +27,7 @@ from mullion.topics._folder.topic import (
     About,
     DirTopic,
     TopicColumn,
+    is_topic,
     read_rows,
     require_topic,
     stored_name,
@@ -148,6 +149,11 @@ class DirBroker:
         if unfit:
             return _as_sent(spark, folder, about, wanted, scalar=wanted.names == [VALUE] and not records)
         return _stream(spark, folder, about, wanted)
+
+    def topics(self) -> list[str]:
+        """See :meth:`mullion.topics.Broker.topics`."""
+        folders = self.path.iterdir() if self.path.is_dir() else ()
+        return sorted(folder.name for folder in folders if is_topic(folder))
 
     def require_topic(self, topic: object, parameter: str = "topic") -> None:
         """See :meth:`mullion.topics.Broker.require_topic`."""

@@ -166,6 +166,11 @@ def require_topic(name: object, parameter: str = "topic") -> None:
         )
 
 
+def is_topic(folder: Path) -> bool:
+    """Whether a folder is a topic that somebody wrote to, or announced columns of."""
+    return bool(_NAME.fullmatch(folder.name)) and DirTopic(folder.parent, folder.name).exists
+
+
 class DirTopic:
     """One topic of a ``dir:`` broker."""
 

@@ -157,6 +157,10 @@ class KafkaBroker:
         _kafka_client.require_name(topic)
         _kafka_client.make(self.servers, topic)
 
+    def topics(self) -> list[str]:
+        """See :meth:`mullion.topics.Broker.topics`."""
+        return _kafka_client.topics(self.servers)
+
     def require_topic(self, topic: object, parameter: str = "topic") -> None:
         """See :meth:`mullion.topics.Broker.require_topic`."""
         _kafka_client.require_topic(topic, parameter)

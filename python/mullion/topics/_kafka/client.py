@@ -67,6 +67,15 @@ def make(servers: str, topic: str, partitions: int = -1, config: Mapping[str, st
             raise MullionError(f"Topic {topic!r} cannot be made in Kafka at {servers}: {theirs}") from theirs
 
 
+def topics(servers: str) -> list[str]:
+    """The topics that there are, but for Kafka's and Mullion's own."""
+    client()
+    from confluent_kafka.admin import AdminClient
+
+    found = _metadata(AdminClient(settings(servers)), servers).topics
+    return sorted(topic for topic in found if not topic.startswith("__"))
+
+
 def produce(servers: str, topic: str, rows: Iterable[tuple[str | None, bytes, int]]) -> None:
     """Sends rows (key, value, time in microseconds) and waits until all are acknowledged."""
     kafka = client()
