@@ -1,6 +1,22 @@
 package dev
 
-/** What others call by name: [[Facade]], all that Python calls, in plain types; [[MullionExtensions]], for
+import org.apache.spark.sql.{Column, DataFrame, SparkSession}
+import org.apache.spark.sql.mullion.builders.WindowOptions
+import org.apache.spark.sql.mullion.checkpoint.OpenPanes
+import org.apache.spark.sql.mullion.state.StateChoice
+import org.apache.spark.sql.streaming.StreamingQuery
+
+import dev.mullion.windows.rules.LatePolicy
+
+/** Windows for Scala: `import dev.mullion._` gives a DataFrame `windowed`.
+  * {{{
+  *   clicks
+  *     .withWatermark("at", "5 minutes")
+  *     .windowed(Tumbling("1 hour"), time = "at", by = Seq(col("user")), early = Early.every("15 minutes"))
+  *     .agg(count("*").as("n"))
+  * }}}
+  *
+  * Others call by name: [[Facade]], all that Python calls, in plain types; [[MullionExtensions]], for
   * `spark.sql.extensions`; [[MullionException]], every error of ours.
   *
   * The rooms below know nothing of those above them. `LayoutSuite` holds the order and checks every import.
@@ -21,4 +37,95 @@ package dev
   *     checkpoint                   a checkpoint read, recovered or shown
   * }}}
   */
-package object mullion
+package object mullion {
+
+  implicit final class RowsInWindows(private val df: DataFrame) extends AnyVal {
+
+    /** Puts rows into panes, one for each window and key. The options mean what those of `mullion.windowed` mean in
+      * Python.
+      *
+      * @param time
+      *   the event time, of a stream with a watermark on it; or `Time.Processing`
+      * @param by
+      *   the key columns
+      * @param allowedLateness
+      *   how long a pane stays open after its end, beside the watermark's delay
+      * @param onTime
+      *   whether a pane with lateness fires at its end too
+      * @param accumulate
+      *   whether a firing holds the rows of the firings before it
+      * @param emitEmpty
+      *   whether windows without rows close too, for known keys
+      * @param idleAfter
+      *   how long a source may be empty before the event clock moves on with the wall clock
+      * @param running
+      *   whether each row fires its panes
+      * @param ids
+      *   whether panes have ids that survive the merging of sessions
+      * @param dedupeBy
+      *   columns in which rows of a pane agree that count once
+      * @param closeAtEnd
+      *   whether all panes close when a query with `Trigger.AvailableNow` has read its input
+      * @param lateByWatermark
+      *   whether a row is late by its time alone
+      */
+    def windowed(
+        window: Window,
+        time: Time,
+        by: Seq[Column] = Nil,
+        allowedLateness: Span = Span.zero,
+        early: Early = Early.never,
+        onTime: Boolean = false,
+        accumulate: Boolean = true,
+        late: LatePolicy = Late.Drop,
+        emitEmpty: Boolean = false,
+        idleAfter: Option[Span] = None,
+        state: StateChoice = State.RocksDb,
+        running: Boolean = false,
+        watermark: Watermark = Watermark.Stream,
+        ids: Boolean = false,
+        dedupeBy: Seq[Column] = Nil,
+        closeAtEnd: Boolean = false,
+        lateByWatermark: Boolean = false
+    ): Windowed = {
+      def when(asked: Boolean)(change: WindowOptions => WindowOptions): WindowOptions => WindowOptions =
+        if (asked) change else identity
+      val changes = Seq[WindowOptions => WindowOptions](
+        options =>
+          time match {
+            case Time.Event(column) => options.withTime(column)
+            case Time.Processing    => options
+          },
+        _.withAllowedLateness(allowedLateness.micros)
+          .withOnTime(onTime)
+          .withAccumulate(accumulate)
+          .withEmpty(emitEmpty),
+        _.copy(late = late, state = state, dedupeBy = dedupeBy).withIds(ids),
+        options => idleAfter.map(_.micros).fold(options)(options.withIdleAfter),
+        early.asked,
+        watermark.asked,
+        when(running)(_.withRunning),
+        when(closeAtEnd)(_.withCloseAtEnd),
+        when(lateByWatermark)(_.withLateBehindClock),
+        window.asked
+      )
+      new Windowed(df, window, by, changes.foldLeft(WindowOptions())((options, change) => change(options)))
+    }
+  }
+
+  /** Several windows over one stream in one operator, each under its name: `pane` is theirs, and the columns of each
+    * are null in the rows of the others.
+    */
+  def together(windows: (String, DataFrame)*): DataFrame =
+    Facade.together(windows.map(_._1).toArray, windows.map(_._2).toArray)
+
+  /** The panes that are open in a checkpoint: keys, `window`, and the aggregates so far. */
+  def readPanes(spark: SparkSession, checkpoint: String): DataFrame = Facade.readPanes(spark, checkpoint, operator = -1)
+
+  /** Why the panes of a running query are open, as of its last committed batch. */
+  def openPanes(query: StreamingQuery): DataFrame =
+    OpenPanes.of(query, operator = -1, panes = None, window = None)
+
+  /** Takes a checkpoint with state in memory back to its newest snapshot; how many batches the query will do again. */
+  def recover(spark: SparkSession, checkpoint: String): Long = Facade.recover(spark, checkpoint)
+}

@@ -1,0 +1,45 @@
+package dev.mullion
+
+import org.apache.spark.sql.mullion.builders.WindowOptions
+
+/** When a pane that is still open fires: at an interval, after a number of rows, or whichever comes first. It does so
+  * at most once a batch, when all rows of the batch are in it.
+  *
+  * @param unchanged
+  *   whether panes fire at the interval even if they got no row since they last fired
+  */
+final case class Early private (
+    interval: Option[Span],
+    isByWall: Boolean,
+    rows: Option[Long],
+    unchanged: Boolean
+) {
+
+  /** Also after so many rows since the pane opened or last fired. */
+  def orCount(rows: Long): Early = copy(rows = Some(rows))
+
+  /** Panes without a new row fire at the interval too. */
+  def evenUnchanged: Early = copy(unchanged = true)
+
+  private[mullion] def asked(options: WindowOptions): WindowOptions = {
+    val timed = interval.map(Span.positive("the interval of early firings", _)).fold(options) { every =>
+      if (isByWall) options.withEarlyByWall(every, unchanged) else options.withEarly(every, unchanged)
+    }
+    rows.fold(timed)(timed.withEarlyCount)
+  }
+}
+
+object Early {
+
+  /** No pane fires before it closes. */
+  val never: Early = Early(None, isByWall = false, None, unchanged = false)
+
+  /** At an interval of the pane's clock: event time while rows come, and wall time while none come. */
+  def every(interval: Span): Early = never.copy(interval = Some(interval))
+
+  /** At an interval of the wall clock alone, for dashboards. */
+  def everyWall(interval: Span): Early = never.copy(interval = Some(interval), isByWall = true)
+
+  /** After so many rows since the pane opened or last fired. */
+  def count(rows: Long): Early = never.orCount(rows)
+}

@@ -1,0 +1,179 @@
+package dev.mullion
+
+import java.nio.file.{Files, Path}
+import java.time.{Duration => JavaDuration}
+
+import scala.concurrent.duration.{Duration, DurationInt}
+import scala.util.Using
+
+import munit.FunSuite
+
+import org.apache.spark.sql.{DataFrame, Row, SparkSession}
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streaming.Trigger
+
+import dev.mullion.files.LocalFiles
+
+/** Windows as Scala users write them. The page docs/scala.md shows what stands here between its marks. */
+class ScalaApiSuite extends FunSuite {
+  import ScalaApiSuite._
+
+  override val munitTimeout: Duration = 5.minutes
+
+  private lazy val spark: SparkSession = SparkSession
+    .builder()
+    .master("local[2]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.sql.shuffle.partitions", "2")
+    .config("spark.sql.session.timeZone", "UTC")
+    .config("spark.hadoop.fs.file.impl", classOf[LocalFiles].getName)
+    .getOrCreate()
+
+  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
+
+  override def afterAll(): Unit = spark.stop()
+
+  test("a batch has the panes that its rows are in") {
+    // docs: batch
+    import org.apache.spark.sql.functions._
+
+    import dev.mullion._
+
+    val clicks = spark.sql(
+      "SELECT timestamp(at) AS at, user FROM VALUES ('2024-01-01 10:05:00', 'ann'), ('2024-01-01 10:40:00', 'ann'), " +
+        "('2024-01-01 11:10:00', 'bob') AS t(at, user)"
+    )
+    val panes = clicks
+      .windowed(Tumbling("1 hour"), time = "at", by = Seq(col("user")))
+      .agg(count("*").as("n"))
+    panes.select(col("user"), col("window.start"), col("n")).orderBy("start").show()
+    // end
+    assertEquals(
+      shown(panes, "user", "window.start", "n"),
+      Set("ann 2024-01-01 10:00:00.0 2", "bob 2024-01-01 11:00:00.0 1")
+    )
+  }
+
+  test("a stream fires early, puts out its late rows, and its open panes are read from the checkpoint") {
+    within { folder =>
+      val source = folder.resolve("in").toString
+      val checkpoint = folder.resolve("checkpoint").toString
+      Files.createDirectory(folder.resolve("in"))
+      def write(rows: (String, String)*): Unit =
+        spark.createDataFrame(rows).toDF("at", "user").coalesce(1).write.mode("append").json(source)
+      def run(panes: DataFrame): Set[String] = {
+        val fired = Set.newBuilder[String]
+        val query = panes.writeStream
+          .foreachBatch { (batch: DataFrame, _: Long) =>
+            fired ++= shown(batch, "user", "pane.firing", "n")
+            ()
+          }
+          .option("checkpointLocation", checkpoint)
+          .trigger(Trigger.AvailableNow())
+          .start()
+        query.awaitTermination()
+        fired.result()
+      }
+      val files = spark.readStream.schema("at timestamp, user string")
+      val clicks = files.json(source)
+      // docs: stream
+      val panes = clicks
+        .withWatermark("at", "5 minutes")
+        .windowed(
+          Session("30 minutes"),
+          time = "at",
+          by = Seq(col("user")),
+          early = Early.every("1 minute").orCount(100),
+          late = Late.Emit
+        )
+        .agg(count("*").as("n"))
+      // end
+      write("2024-01-01 10:05:00" -> "ann", "2024-01-01 10:10:00" -> "ann")
+      assertEquals(run(panes), Set("ann early 2"))
+      write("2024-01-01 10:20:00" -> "ann", "2024-01-01 12:00:00" -> "bob")
+      assertEquals(run(panes), Set("ann close 3", "bob early 1"))
+      write("2024-01-01 08:00:00" -> "ann")
+      assertEquals(run(panes), Set("ann late null"))
+      assertEquals(shown(readPanes(spark, checkpoint), "user", "n"), Set("bob 1"))
+    }
+  }
+
+  test("several windows go together, and a pane may hold its rows") {
+    val numbers = spark.range(10).select(timestamp_seconds(col("id")).as("at"), col("id"))
+    // docs: together
+    val both = together(
+      "fives" -> numbers.windowed(Tumbling(5.seconds), time = col("at")).agg(sum("id").as("total")),
+      "runs" -> numbers.windowed(Session(2.seconds), time = "at").agg(max("id").as("last"))
+    )
+    // end
+    assertEquals(
+      shown(both, "window_name", "total", "last"),
+      Set("fives 10 null", "fives 35 null", "runs null 9")
+    )
+    val held = numbers.windowed(Sliding("6 seconds", "3 seconds"), time = "at").collect(byTime = true)
+    assertEquals(held.select(size(col("rows"))).collect().map(_.getInt(0)).sorted.toSeq, Seq(1, 3, 4, 6, 6))
+  }
+
+  test("each kind of window can be asked for") {
+    val numbers = spark
+      .range(12)
+      .select(
+        timestamp_seconds(col("id")).as("at"),
+        col("id"),
+        (col("id") % 4 === 3).as("last"),
+        (col("id") >= 6).as("up")
+      )
+    def panes(window: Window, time: Time = "at"): Long = numbers.windowed(window, time).agg(count("*").as("n")).count()
+    assertEquals(panes(Tumbling.days(1, "Europe/Berlin")), 1L)
+    assertEquals(panes(Tumbling.weeks(1, "UTC")), 1L)
+    assertEquals(panes(Tumbling.months(3, "UTC")), 1L)
+    assertEquals(panes(Around("1 second", 1.second)), 12L)
+    assertEquals(panes(Session.byRow(expr("INTERVAL 2 SECONDS"))), 1L)
+    assertEquals(panes(Custom(struct(col("at").as("start"), (col("at") + expr("INTERVAL 1 SECOND")).as("end")))), 12L)
+    assertEquals(panes(Count(4, 2), Time.Processing), 5L)
+    assertEquals(panes(Global.every(5), Time.Processing), 2L)
+    assertEquals(panes(Global.when(col("last")), Time.Processing), 3L)
+    assertEquals(panes(Global.changes(col("up")), Time.Processing), 1L)
+  }
+
+  test("a length of time is a text, a duration of Scala's or one of Java's, and nonsense is refused with the fix") {
+    assertEquals(Tumbling("90 seconds"), Tumbling(90.seconds))
+    assertEquals(Tumbling(JavaDuration.ofSeconds(90)), Tumbling("1 minute 30 seconds"))
+    assertEquals(("1 day 2 microseconds": Span).micros, 86400000002L)
+    assertEquals(Session("10 minutes").toString, "Session(\"10 minutes\")")
+    def refused(of: => Any): String = intercept[MullionException](of).getMessage
+    assert(clue(refused(Tumbling("soon"))).contains("'soon' is not a length of time"))
+    assert(clue(refused(Tumbling("1 month"))).contains("Tumbling.months"))
+    assert(clue(refused(Session("0 seconds"))).contains("gap is \"0 seconds\": it must be longer than zero"))
+    assert(clue(refused(Tumbling(1.nanosecond))).contains("not whole microseconds"))
+    assert(clue(refused(Tumbling.days(1, "Mars"))).contains("'Mars' is no time zone"))
+  }
+
+  test("what Python refuses is refused here, with the fix") {
+    val numbers = spark.range(3).select(timestamp_seconds(col("id")).as("at"), col("id"))
+    def refused(of: => Any): String = intercept[MullionException](of).getMessage
+    assert(
+      clue(refused(numbers.windowed(Tumbling("1 hour"), Time.Processing, late = Late.Emit).agg(count("*"))))
+        .contains("late")
+    )
+    assert(
+      clue(refused(numbers.windowed(Count(3), time = "at").collect(byTime = false, maxRows = 0))).contains("max_rows")
+    )
+  }
+}
+
+private object ScalaApiSuite {
+
+  /** Rows as texts, for their order is nobody's. */
+  def shown(frame: DataFrame, columns: String*): Set[String] =
+    frame.selectExpr(columns: _*).collect().map((row: Row) => row.toSeq.mkString(" ")).toSet
+
+  def within[A](body: Path => A): A = {
+    val folder = Files.createTempDirectory("mullion-scala")
+    try body(folder)
+    finally
+      Using.resource(Files.walk(folder)) { files =>
+        files.sorted(java.util.Comparator.reverseOrder[Path]).forEach(file => Files.delete(file))
+      }
+  }
+}
