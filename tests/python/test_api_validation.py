@@ -376,11 +376,12 @@ def test_what_does_not_go_with_rows_one_by_one_is_refused(make: Make, given: dic
         make(**given).agg(F.count("*"))
 
 
-def test_collecting_rows_goes_with_early_firings_at_intervals_alone(make: Make) -> None:
+def test_collecting_rows_goes_with_early_firings_and_by_their_number_where_windows_are_on_a_grid(make: Make) -> None:
     with pytest.raises(UnsupportedError, match=r"running=True with collect\(\)"):
         make(running=True).collect()
     with pytest.raises(UnsupportedError, match=r"early=Early\(count=\.\.\.\) with collect\(\)"):
-        make(early=Early(count=5)).collect()
+        make(window=Session("1 hour"), early=Early(count=5)).collect()
+    assert "rows" in make(early=Early(count=5)).collect().columns
     assert "rows" in make(early=Early("1 minute")).collect().columns
 
 
