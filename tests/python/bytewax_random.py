@@ -263,11 +263,19 @@ def ours_without_spark(case: Case) -> Streams:
 
 def difference(case: Case, theirs: Streams, ours: Streams) -> str:
     """The first key that differs, as text; empty if there is none."""
+    key, said = first_difference(theirs, ours)
+    if not said:
+        return ""
+    items = [item[1:] for item in case.items if item[0] == key]
+    shown = f"{case.windower} {case.kind} wait={case.wait} ordered={case.ordered} {case.insert} {case.emit}"
+    return f"{shown} batches of {case.batch_size}, of {items}: {said}"
+
+
+def first_difference(theirs: Streams, ours: Streams) -> tuple[str, str]:
+    """The first key that differs, and how; empty if there is none."""
     for stream in theirs:
         for key in sorted(theirs[stream].keys() | ours[stream].keys()):
             one, other = theirs[stream].get(key), ours[stream].get(key)
             if one != other:
-                items = [item[1:] for item in case.items if item[0] == key]
-                shown = f"{case.windower} {case.kind} wait={case.wait} ordered={case.ordered} {case.insert} {case.emit}"
-                return f"{shown} batches of {case.batch_size}, {stream} of {items}: {other}, and Bytewax has {one}"
-    return ""
+                return key, f"{stream}: {other}, and Bytewax has {one}"
+    return "", ""

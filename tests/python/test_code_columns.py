@@ -134,10 +134,10 @@ def rows(random_: random.Random, count: int, *, nulls: bool) -> list[dict[str, A
     return found
 
 
-def lambdas(texts: list[str], name: str) -> list[Callable[..., Any]]:
+def lambdas(texts: list[str], name: str, parameters: str = "x") -> list[Callable[..., Any]]:
     """The functions, in a file that is there to be looked at."""
     file = f"<{name}>"
-    text = "".join(f"f{i} = lambda x: {one}\n" for i, one in enumerate(texts))
+    text = "".join(f"f{i} = lambda {parameters}: {one}\n" for i, one in enumerate(texts))
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     scope: dict[str, Any] = {}
     exec(compile(text, file, "exec"), scope)

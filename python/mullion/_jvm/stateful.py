@@ -39,6 +39,10 @@ class Stateful:
         """What is done in the JVM of what ``process`` would do."""
         self._asked = self._asked.withFolds(folds)
 
+    def add_flow(self, flow: str) -> None:
+        """The window's step of a dataflow that is done in the JVM, as far as it knows how."""
+        self._asked = self._asked.withFlow(flow)
+
     def rows_of(self, window: int, schema: StructType) -> DataFrame:
         """The rows that ``process`` makes for a window, by its number from 1."""
         session = internal(self._spark, "_jsparkSession")
@@ -55,6 +59,14 @@ class Stateful:
     def over(self, df: DataFrame) -> DataFrame:
         """The functions over the rows of a stream."""
         return dataframe_of(self._facade.statefulOver(internal(df, "_jdf"), self._asked), self._spark)
+
+
+def flow_entries(df: DataFrame, process: Callable[..., Any], schema: StructType, program: str) -> DataFrame:
+    """The steps of a dataflow over the entries of its log, in the JVM as far as it knows how, else by ``process``."""
+    java = facade(df.sparkSession).flowEntries(
+        internal(df, "_jdf"), _function(df.sparkSession, process), schema.json(), program
+    )
+    return dataframe_of(java, df.sparkSession)
 
 
 def read_state(spark: SparkSession, checkpoint: str, operator: int) -> DataFrame:

@@ -79,6 +79,7 @@ def stateful_map(
     wall_timers: bool = False,
     begins: bool = False,
     folds: str | None = None,
+    flow: str | None = None,
 ) -> DataFrame:
     """Runs ``function`` over the rows of each shard partition, with state that outlives the batch.
 
@@ -92,7 +93,8 @@ def stateful_map(
     - ``wall_timers``: whether timers by the wall clock are used.
     - ``begins``: whether the function is called in the first partition in any case, with rows or without, until it has
       set a timer by the wall clock there.
-    - ``folds``: what the JVM does of it first, for ``mullion.faust``; the function gets the rows that are left.
+    - ``folds``, ``flow``: what the JVM does of it first, for ``mullion.faust`` and ``mullion.bytewax``; the function
+      gets the rows that are left.
 
     Raises :class:`InvalidArgumentError` and :class:`UnknownColumnError` for what cannot be right, and
     :class:`UnsupportedError` for a batch DataFrame.
@@ -105,6 +107,8 @@ def stateful_map(
         asked.begin()
     if folds is not None:
         asked.add_folds(folds)
+    if flow is not None:
+        asked.add_flow(flow)
     return asked.over(df)
 
 

@@ -116,14 +116,15 @@ def _sent(number: int, made: Any, schema: pa.Schema, what: str) -> Iterator[pa.R
         )
     for batch in batches:
         if batch.num_rows:
-            yield from _frame(number, _conformed(batch, schema, what))
+            yield from frame_of(number, _conformed(batch, schema, what))
 
 
-def _frame(number: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def frame_of(number: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Rows as frames of one number."""
     if batch.nbytes > _FRAME_BYTES and batch.num_rows > 1:
         half = batch.num_rows // 2
-        yield from _frame(number, batch.slice(0, half))
-        yield from _frame(number, batch.slice(half))
+        yield from frame_of(number, batch.slice(0, half))
+        yield from frame_of(number, batch.slice(half))
         return
     stream = buffer_of(batch)
     data = pa.Array.from_buffers(pa.binary(), 1, [None, pa.array([0, stream.size], pa.int32()).buffers()[1], stream])

@@ -91,7 +91,7 @@ class Dataflow:
             )
 
     @contextmanager
-    def _within(self, step_id: str, kind: str) -> Iterator[Operator]:
+    def _within(self, step_id: str, kind: str, where: str) -> Iterator[Operator]:
         outer = self._open[-1] if self._open else None
         siblings = outer.substeps if outer else self.substeps
         full = f"{outer.step_id if outer else self.flow_id}.{step_id}"
@@ -100,7 +100,7 @@ class Dataflow:
                 f"The step {full!r} already exists in this dataflow, and its state is found by its id. "
                 "Give this one another step_id."
             )
-        one = Operator(step_id, full, kind, outer.where if outer else caller(_HERE))
+        one = Operator(step_id, full, kind, outer.where if outer else where)
         self._open.append(one)
         try:
             yield one
@@ -195,7 +195,7 @@ def operator(builder: Any = None, *, _core: bool = False) -> Any:
         for name in streams:
             _require_streams(builder.__name__, name, bound.arguments[name])
         flow = _flow_of(builder.__name__, bound.arguments)
-        with flow._within(step_id, builder.__name__) as one:
+        with flow._within(step_id, builder.__name__, caller(_HERE)) as one:
             for name, value in bound.arguments.items():
                 if isinstance(value, AsStream):
                     bound.arguments[name] = value.as_stream()

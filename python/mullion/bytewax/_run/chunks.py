@@ -6,15 +6,17 @@ items with their origins. A key is always of one shard, and a shard of one task 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby, repeat
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from zlib import crc32
 
 import pyarrow as pa
 
 from mullion.bytewax._run.plan import STATEFUL, Origin, Plan
-from mullion.bytewax._run.values import decode, encode, encode_one
+from mullion.bytewax._run.values import decode_columns, encode_columns, encode_one
 from mullion.errors import WrongCallError
 
 SHARDS: Final = 64
@@ -25,6 +27,12 @@ END: Final = -1
 
 READ: Final = -2
 """The target of a row that says which entry of the log was read, ``first``; it is passed on to the end."""
+
+EVENTS: Final = -3
+"""The target of a row for Python within a task, of what came of windows in the JVM: place, key, time, stream, items."""
+
+HANDED: Final = -4
+"""The target of a row for Python within a task, of the keys that the JVM leaves to it."""
 
 CHUNKS: Final = "target int, shard int, first bigint, part int, data binary"
 """The rows between tasks, as DDL."""
@@ -41,22 +49,39 @@ _SCHEMA: Final = pa.schema(
 _ITEMS_OF_A_CHUNK: Final = 20_000
 _CHUNKS_OF_A_BATCH: Final = 256
 
-_order = itemgetter(0, 1)
-
-
-class Entry(NamedTuple):
-    """An item on its way: :class:`Origin`, and for a stage the key of the item, else ``None``."""
-
-    place: int
-    of_key: str
-    now_us: int
-    key: str | None
-    value: Any
+_PARTS: Final = 5
+"""What ``data`` holds of each item: the three of its :class:`Origin`, its key for a step with state, and itself."""
 
 
 def shard_of(key: str) -> int:
     """The shard of a key."""
     return crc32(key.encode("utf-8", "surrogatepass")) % SHARDS
+
+
+Group = tuple[int, int, list[Any]]
+"""Values of one key that came together: their place, their system time, and they."""
+
+
+class _Held:
+    """What will be a row: by what items came of, their keys and values."""
+
+    __slots__ = ("count", "groups")
+
+    def __init__(self) -> None:
+        self.groups: list[tuple[Origin, list[Any], list[Any]]] = []
+        self.count = 0
+
+    def add(self, origin: Origin, keys: list[Any], values: list[Any]) -> None:
+        self.groups.append((origin, keys, values))
+        self.count += len(values)
+
+    def columns(self) -> list[list[Any]]:
+        of_origins = (
+            list(chain.from_iterable(repeat(origin[part], len(values)) for origin, _, values in self.groups))
+            for part in range(3)
+        )
+        keys = chain.from_iterable(keys or repeat(None, len(values)) for _, keys, values in self.groups)
+        return [*of_origins, list(keys), list(chain.from_iterable(values for _, _, values in self.groups))]
 
 
 class Collector:
@@ -66,20 +91,18 @@ class Collector:
         self._plan = plan
         self._task_shard = task % SHARDS
         self._shards: dict[str, int] = {}
-        self._held: dict[tuple[int, int], list[tuple[Any, ...]]] = {}
+        self._held: defaultdict[tuple[int, int], _Held] = defaultdict(_Held)
         self._rows: list[tuple[int, int, int, int, bytes]] = []
         self._part = 0
 
     def give(self, step: int, items: Sequence[Any], origin: Origin) -> None:
         """Takes items for a step."""
-        place, of_key, now_us = origin.place, origin.key, origin.now_us
         planned = self._plan.steps[step]
         if planned.kind not in STATEFUL:
-            held = self._of(step, self._task_shard)
-            held += [(place, of_key, now_us, None, item) for item in items]
-            self._cut(step, self._task_shard, held)
+            self._held[step, self._task_shard].add(origin, [], list(items))
             return
         shards = self._shards
+        of_shards: dict[int, tuple[list[Any], list[Any]]] = {}
         for item in items:
             try:
                 key, value = item
@@ -89,21 +112,24 @@ class Collector:
                 if len(shards) > 200_000:
                     shards.clear()
                 shard = shards[key] = shard_of(key)
-            held = self._held.get((step, shard)) or self._of(step, shard)
-            held.append((place, of_key, now_us, key, value))
-            if len(held) >= _ITEMS_OF_A_CHUNK:
-                self._cut(step, shard, held)
+            lists = of_shards.get(shard)
+            if lists is None:
+                lists = of_shards[shard] = ([], [])
+            lists[0].append(key)
+            lists[1].append(value)
+        for shard, (keys, values) in of_shards.items():
+            self._held[step, shard].add(origin, keys, values)
 
-    def _of(self, step: int, shard: int) -> list[tuple[Any, ...]]:
-        return self._held.setdefault((step, shard), [])
+    def cut(self) -> None:
+        """Makes rows of what is much. Called between keys: what came of one thing must be in one row, in its order."""
+        for (step, shard), held in list(self._held.items()):
+            if held.count >= _ITEMS_OF_A_CHUNK:
+                self._put(step, shard, held)
+                del self._held[step, shard]
 
-    def _cut(self, step: int, shard: int, held: list[tuple[Any, ...]]) -> None:
-        if len(held) >= _ITEMS_OF_A_CHUNK:
-            self._put(step, shard, held)
-            del self._held[step, shard]
-
-    def _put(self, step: int, shard: int, held: list[tuple[Any, ...]]) -> None:
-        self._rows.append((step, shard, held[0][0], self._part, encode(held)))
+    def _put(self, step: int, shard: int, held: _Held) -> None:
+        first = held.groups[0][0].place
+        self._rows.append((step, shard, first, self._part, encode_columns(held.columns())))
         self._part += 1
 
     @staticmethod
@@ -133,7 +159,7 @@ class Collector:
         """The rows so far."""
         for (step, shard), held in self._held.items():
             self._put(step, shard, held)
-        self._held = {}
+        self._held.clear()
         rows, self._rows = self._rows, []
         for start in range(0, len(rows), _CHUNKS_OF_A_BATCH):
             columns = zip(*rows[start : start + _CHUNKS_OF_A_BATCH], strict=True)
@@ -141,11 +167,42 @@ class Collector:
             yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
 
-def in_order(chunks: Iterable[tuple[int, int, bytes]]) -> list[tuple[Any, ...]]:
-    """The entries of rows ``(first, part, data)``, in the order of what they came of."""
-    entries: list[tuple[Any, ...]] = []
-    for _, _, data in sorted(chunks, key=_order):
-        entries += decode(data)
-    # Of a single task they are in order already, and sorting finds it so.
-    entries.sort(key=_order)
-    return entries
+Chunk = tuple[int, int, int, bytes]
+"""A row: ``(shard, first, part, data)``."""
+
+
+def of_keys(chunks: Iterable[Chunk], only: frozenset[str] | None = None) -> dict[str, list[Group]]:
+    """The values of rows by key, in the order of what they came of.
+
+    ``only``: the keys that are wanted, ``None`` for all.
+    """
+    found: dict[str, list[Group]] = {}
+    for place, _, now_us, key, value in _in_order(chunks):
+        if only is not None and key not in only:
+            continue
+        groups = found.get(key)
+        if groups is None:
+            found[key] = [(place, now_us, [value])]
+        elif groups[-1][0] == place:
+            groups[-1][2].append(value)
+        else:
+            groups.append((place, now_us, [value]))
+    return found
+
+
+def _in_order(chunks: Iterable[Chunk]) -> Iterator[tuple[Any, ...]]:
+    """The entries of rows, one shard after another."""
+    for _, rows in groupby(sorted(chunks, key=itemgetter(0, 1, 2)), itemgetter(0)):
+        read = [decode_columns(data, _PARTS) for _, _, _, data in rows]
+        entries = chain.from_iterable(zip(*columns, strict=True) for columns in read)
+        yield from entries if _are_in_order(read) else sorted(entries, key=itemgetter(0, 1))
+
+
+def _are_in_order(read: list[list[list[Any]]]) -> bool:
+    """Whether they are as they came: of one task before the first step with state they always are."""
+    newest = -1
+    for places, origins, *_ in read:
+        if not places or places[0] < newest or any(origins) or places != sorted(places):
+            return False
+        newest = places[-1]
+    return True

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from mullion._programs.report import Part, Report
-from mullion.bytewax._run.plan import Plan
+from mullion._programs.report import Part, Place, Report
+from mullion.bytewax._run.plan import STATEFUL, Plan
+from mullion.bytewax._run.trace import Untraced, stateless, trace, trace_inputs
 from mullion.bytewax.dataflow import Dataflow
 
 _WHY = {
     "input": "sources are read by the program itself, into the log of inputs",
     "output": "sinks are written by the program itself",
     "inspect": "inspectors are called by the program itself",
-    "window": "its clock and its functions are Python's: in Spark's workers, after a shuffle by key",
+    "window": "in Spark's workers, after a shuffle by key",
     "stateful": "its logic is Python's: in Spark's workers, after a shuffle by key",
 }
-_STATELESS = "its function is Python's: in Spark's workers, with the step that it comes after"
+_TRACED = "its functions only compute; what has values that only Python computes with is left to Python"
+_STATELESS = "in Spark's workers, with the step that it comes after"
 
 
 def explain(flow: Dataflow) -> Report:
@@ -21,11 +23,47 @@ def explain(flow: Dataflow) -> Report:
 
     Raises :class:`mullion.errors.InvalidArgumentError` for a dataflow that cannot run.
     """
-    Plan.of(flow)
+    plan = Plan.of(flow)
+    first, why_not = _before_state(plan), ""
+    try:
+        trace_inputs(plan)
+    except Untraced as untraced:
+        why_not = str(untraced)
     parts = []
-    for step in flow._steps:
+    for number, step in enumerate(flow._steps):
         if step.kind in ("merge", "redistribute"):
             continue
-        name = step.step_id.removeprefix(f"{flow.flow_id}.")
-        parts.append(Part(name, "Python", _WHY.get(step.kind, _STATELESS), step.operator.where))
+        runs: Place = "Python"
+        why = _WHY.get(step.kind, _STATELESS)
+        if step.kind == "window":
+            try:
+                trace(plan, number)
+                runs, why = "JVM", _TRACED
+            except Untraced as untraced:
+                why = f"{untraced}: {why}"
+        elif step.kind in ("flat_map_batch", "branch") and number in first:
+            if not why_not:
+                runs, why = "JVM", _TRACED
+            else:
+                why = f"{_why_not(plan, number) or f'beside another step ({why_not})'}: {why}"
+        parts.append(Part(step.step_id.removeprefix(f"{flow.flow_id}."), runs, why, step.operator.where))
     return Report(tuple(parts))
+
+
+def _why_not(plan: Plan, number: int) -> str:
+    try:
+        stateless(plan.steps[number])
+    except Untraced as untraced:
+        return str(untraced)
+    return ""
+
+
+def _before_state(plan: Plan) -> set[int]:
+    """The steps that items go through before the first step with state."""
+    streams: set[str] = set()
+    found = set()
+    for number, step in enumerate(plan.steps):
+        if step.kind == "input" or (step.kind not in STATEFUL and streams.issuperset(step.ups)):
+            streams.update(step.downs)
+            found.add(number)
+    return found

@@ -15,8 +15,14 @@ from mullion.bytewax.dataflow import Dataflow, Step
 from mullion.bytewax.inputs import AbortExecution, DynamicSource, FixedPartitionedSource
 from mullion.errors import FunctionError, UnsupportedError
 
-_ITEMS_OF_AN_ENTRY: Final = 10_000
-_ENTRIES_WAITING: Final = 48
+_ITEMS_OF_AN_ENTRY: Final = 20_000
+_BYTES_OF_AN_ENTRY: Final = 8 << 20
+"""About so many: where items are large, entries have fewer of them."""
+
+_ENTRIES_WAITING: Final = 64
+_SECONDS_OF_AN_ENTRY: Final = 0.25
+"""A source that always has something, and little, does not keep what it gave waiting for longer."""
+
 _SPELL_SECONDS: Final = 1.0
 """For so long what is read without a pause counts as read at one time."""
 
@@ -55,6 +61,7 @@ class Feed:
             if step.kind == "input":
                 self._parts += self._parts_of(number, step)
         self._ended: frozenset[int] = frozenset()
+        self._most = _ITEMS_OF_AN_ENTRY
 
     def _parts_of(self, number: int, step: Step) -> list[_Part]:
         source, step_id = step.does, step.step_id
@@ -90,7 +97,10 @@ class Feed:
             ended = self._ended_inputs()
             if batches or ended != self._ended:
                 self._wait_for_room()
-                self._log.append(LogEntry(now_us, batches, self._places, self._ended, ended))
+                written = self._log.append(LogEntry(now_us, batches, self._places, self._ended, ended))
+                items = sum(len(batch) for _, _, batch in batches)
+                if items:
+                    self._most = max(1, min(_ITEMS_OF_AN_ENTRY, _BYTES_OF_AN_ENTRY * items // written))
                 self._ended = ended
             if aborted:
                 raise AbortExecution
@@ -113,7 +123,8 @@ class Feed:
         """Batches of all parts that have some, in turn, until there is none or an entry is full."""
         batches: list[tuple[int, int, list[Any]]] = []
         items = 0
-        while items < _ITEMS_OF_AN_ENTRY:
+        until = time.monotonic() + _SECONDS_OF_AN_ENTRY
+        while items < self._most and time.monotonic() < until:
             found = 0
             for part in self._parts:
                 if part.ended or not self._awake(part):

@@ -29,7 +29,7 @@ NAME: Final = "mullion_bytewax_inputs"
 """What Spark calls the log as a source."""
 
 _DIGITS: Final = 20
-_ENTRIES_OF_A_BATCH: Final = 16
+_ENTRIES_OF_A_BATCH: Final = 24
 _SCHEMA: Final = pa.schema([("number", pa.int64()), ("data", pa.binary())])
 
 
@@ -57,15 +57,27 @@ class LogEntry:
 def read_entry(written: bytes) -> LogEntry:
     """The entry of a file."""
     length = int.from_bytes(written[:4], "big")
-    if length:
-        # The program's own classes, which nobody can import: they come as its functions do.
-        learn(cloudpickle.loads(written[4 : 4 + length]))
+    _learn(written[4 : 4 + length])
     now_us, steps, numbers, items, snapshots, before, now = decode_one(written[4 + length :])
     batches, at = [], 0
     for step, (number, count) in zip(steps, numbers, strict=True):
         batches.append((step, number, items[at : at + count]))
         at += count
     return LogEntry(now_us, batches, snapshots, frozenset(before), frozenset(now))
+
+
+def _learn(head: bytes) -> None:
+    """Learns the program's own classes, which nobody can import: they come as its functions do."""
+    if head:
+        learn(cloudpickle.loads(head))
+
+
+def learn_from(folder: str) -> None:
+    """Learns the classes of all items so far, which the newest entry has, where entries were not read in Python."""
+    newest = max(_numbers(Path(folder)), default=None)
+    if newest is not None:
+        with _file(Path(folder), newest).open("rb") as file:
+            _learn(file.read(int.from_bytes(file.read(4), "big")))
 
 
 def _written(entry: LogEntry) -> bytes:
@@ -79,10 +91,11 @@ def _written(entry: LogEntry) -> bytes:
 
 
 class InputLog:
-    """The log in a folder, as the program writes it."""
+    """The log in a folder, as the program writes it. One that is not ``kept`` need not survive the machine."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kept: bool = True) -> None:
         self._folder = folder
+        self._kept = kept
         folder.mkdir(parents=True, exist_ok=True)
         for left in folder.glob(".*"):
             left.unlink()
@@ -97,15 +110,18 @@ class InputLog:
         """The newest entry, if there is one."""
         return read_entry(_file(self._folder, self._next - 1).read_bytes()) if self._next else None
 
-    def append(self, entry: LogEntry) -> None:
-        """Writes an entry, which is there as a whole or not at all."""
+    def append(self, entry: LogEntry) -> int:
+        """Writes an entry, which is there as a whole or not at all; how many bytes it has."""
         hidden = self._folder / f".{self._next}"
+        written = _written(entry)
         with hidden.open("wb") as file:
-            file.write(_written(entry))
-            file.flush()
-            os.fsync(file.fileno())
+            file.write(written)
+            if self._kept:
+                file.flush()
+                os.fsync(file.fileno())
         hidden.rename(_file(self._folder, self._next))
         self._next += 1
+        return len(written)
 
     def waiting(self) -> int:
         """How many entries are there still."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from mullion import _jvm
 from mullion._clock import Clock, ManualClock, system
@@ -25,7 +26,8 @@ from mullion.bytewax._run.feed import Feed
 from mullion.bytewax._run.log import NAME, InputLog, LogSource
 from mullion.bytewax._run.plan import Plan
 from mullion.bytewax._run.sinks import Outputs
-from mullion.bytewax._run.stage import Inputs, Stage
+from mullion.bytewax._run.stage import Inputs, LeftInputs, Stage
+from mullion.bytewax._run.trace import Untraced, trace, trace_inputs
 from mullion.bytewax._run.values import learn
 from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.inputs import AbortExecution
@@ -102,7 +104,7 @@ class _Run:
     def _run(self, name: str, asked_to_stop: Callable[[], bool]) -> None:
         classes = classes_of(self._flow)
         learn(classes)
-        inputs = InputLog(self._folder / "inputs")
+        inputs = InputLog(self._folder / "inputs", self._store != "memory")
         outputs = Outputs(self._flow, self._folder / "outputs.json")
         query: StreamingQuery | None = None
         feed: Feed | None = None
@@ -153,11 +155,22 @@ class _Run:
     def _rows(self, classes: dict[str, type]) -> DataFrame:
         self._spark.dataSource.register(LogSource)
         entries = self._spark.readStream.format(NAME).option("path", str(self._folder / "inputs")).load()
-        rows = entries.mapInArrow(Inputs(self._plan, classes), CHUNKS)
+        inputs = Inputs(self._plan, classes)
+        try:
+            traced = trace_inputs(self._plan)
+            schema = StructType.fromDDL(CHUNKS)
+            assert isinstance(schema, StructType)
+            rows = _jvm.flow_entries(entries, LeftInputs(inputs), schema, traced)
+        except Untraced:
+            rows = entries.mapInArrow(inputs, CHUNKS)
         sources = self._plan.sources_of()
         for step in self._plan.stages():
-            stage = Stage(self._plan, step, sources[step], classes)
-            rows = stateful_map(rows, stage, CHUNKS, shard_by="shard", state=self._store, wall_timers=True)
+            stage = Stage(self._plan, step, sources[step], classes, str(self._folder / "inputs"))
+            try:
+                told: str | None = trace(self._plan, step)
+            except Untraced:
+                told = None
+            rows = stateful_map(rows, stage, CHUNKS, shard_by="shard", state=self._store, wall_timers=True, flow=told)
         return rows
 
     def _settle(self, query: StreamingQuery, inputs: InputLog, outputs: Outputs) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -10,11 +10,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mullion._stateful.stage import frame_of
 from mullion._stateful.state import WALL, State
-from mullion.bytewax._run.chunks import END, Collector, in_order
-from mullion.bytewax._run.log import read_entry
+from mullion.bytewax._run.chunks import END, EVENTS, HANDED, Chunk, Collector, Group, of_keys
+from mullion.bytewax._run.log import learn_from, read_entry
 from mullion.bytewax._run.plan import BATCH_BITS, ENDED, NOTIFIED, Origin, Pipeline, Plan
-from mullion.bytewax._run.values import decode_one, encode_one, learn
+from mullion.bytewax._run.values import collecting_seldom, decode, decode_one, encode_one, learn
 from mullion.bytewax._windows.keyed import Event
 from mullion.bytewax._windows.times import micros
 from mullion.errors import WrongCallError
@@ -98,25 +99,47 @@ class Inputs:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows for stages, sinks and inspectors."""
         learn(self.classes)
-        for batch in batches:
-            for number, data in zip(batch.column("number").to_pylist(), batch.column("data"), strict=True):
-                collector = Collector(self.plan, number)
-                pipeline = Pipeline(self.plan, collector.give)
-                entry = read_entry(data.as_buffer().to_pybytes())
-                downs = {step: self.plan.steps[step].downs[0] for step in entry.inputs}
-                for step, batch_number, items in entry.batches:
-                    pipeline.push(downs[step], items, Origin(batch_number * BATCH_BITS, "", entry.now_us))
-                if entry.ended_now != entry.ended_before:
-                    collector.end(entry.ended_before, entry.ended_now, number)
-                collector.read(number)
-                yield from collector.batches()
+        with collecting_seldom():
+            for batch in batches:
+                for number, data in zip(batch.column("number").to_pylist(), batch.column("data"), strict=True):
+                    collector = Collector(self.plan, number)
+                    pipeline = Pipeline(self.plan, collector.give)
+                    entry = read_entry(data.as_buffer().to_pybytes())
+                    downs = {step: self.plan.steps[step].downs[0] for step in entry.inputs}
+                    for step, batch_number, items in entry.batches:
+                        pipeline.push(downs[step], items, Origin(batch_number * BATCH_BITS, "", entry.now_us))
+                        collector.cut()
+                    if entry.ended_now != entry.ended_before:
+                        collector.end(entry.ended_before, entry.ended_now, number)
+                    collector.read(number)
+                    yield from collector.batches()
+
+
+@dataclass(frozen=True)
+class LeftInputs:
+    """The same for entries that the JVM leaves to Python: rows ``(kind, data)``, whose kind is the entry's number."""
+
+    inputs: Inputs
+
+    def __call__(self, frames: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows in frames."""
+        for batch in frames:
+            entries = pa.RecordBatch.from_arrays(
+                [batch.column(0).cast(pa.int64()), batch.column(1)], names=["number", "data"]
+            )
+            for made in self.inputs([entries]):
+                yield from frame_of(0, made)
 
 
 class _Keys:
-    """The keys of a stage in one task: their logics of this batch, and their records."""
+    """The keys of a stage in one task: their logics of this batch, and their records.
 
-    def __init__(self, make: Callable[[Any, int], KeyLogic], state: State) -> None:
+    ``only``: those that are left to Python in this batch; the JVM has done what there was of others. ``None`` for all.
+    """
+
+    def __init__(self, make: Callable[[Any, int], KeyLogic], state: State, only: frozenset[str] | None) -> None:
         self._make = make
+        self._only = only
         self._state = state
         self._live: dict[str, KeyLogic] = {}
         self._due: dict[str, int | None] = {}
@@ -167,7 +190,13 @@ class _Keys:
 
     def that_are_due(self, now_us: int) -> list[tuple[str, KeyLogic]]:
         """The logics whose time has come."""
-        names = list(dict.fromkeys(name for _, name in self._state.due(now_us, WALL)))
+        taken = list(self._state.due(now_us, WALL))
+        if self._only is not None:
+            # What is due again at once is looked at in a later batch.
+            for at, name in taken:
+                if _text(name) not in self._only:
+                    self._state.put_timer(at, name, WALL)
+        names = list(dict.fromkeys(name for _, name in taken if self._only is None or _text(name) in self._only))
         found = []
         for name, record in zip(names, self._state.get_many(names), strict=True):
             if record is not None:
@@ -183,35 +212,49 @@ class _Keys:
         """All keys that there are, each to be written before the next is asked for."""
         for name, record in self._state.items():
             key = _text(name)
+            if self._only is not None and key not in self._only:
+                continue
             yield key, self._keep(key, record, now_us)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A step with state, and the steps without it that come after."""
+    """A step with state, and the steps without it that come after; ``inputs`` is the folder of the log of inputs."""
 
     plan: Plan
     step: int
     sources: frozenset[int]
     classes: Mapping[str, type]
+    inputs: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
         """The rows that are for others, and those that come of this step's."""
         learn(self.classes)
-        chunks: list[tuple[int, int, bytes]] = []
+        learn_from(self.inputs)
+        with collecting_seldom():
+            yield from self._made(batches, state)
+
+    def _made(self, batches: Iterable[pa.RecordBatch], state: State) -> Iterator[pa.RecordBatch]:
+        chunks: list[Chunk] = []
         ended = False
+        told: dict[int, list[Any]] = {}
         for batch in batches:
             mine = pc.equal(batch.column("target"), self.step)
-            others = batch.filter(pc.invert(mine))
+            of_jvm = pc.less_equal(batch.column("target"), EVENTS)
+            others = batch.filter(pc.invert(pc.or_(mine, of_jvm)))
             if others.num_rows:
                 ended = ended or self._ends(others)
                 yield others
             own = batch.filter(mine)
-            columns = (own.column(name).to_pylist() for name in ("first", "part", "data"))
+            columns = (own.column(name).to_pylist() for name in ("shard", "first", "part", "data"))
             chunks += zip(*columns, strict=True)
+            rows = batch.filter(of_jvm)
+            for target, data in zip(rows.column("target").to_pylist(), rows.column("data").to_pylist(), strict=True):
+                told[target] = decode(data)
         collector = Collector(self.plan, state.shard)
-        run = _StageRun(self, Pipeline(self.plan, collector.give), state)
-        run.values(in_order(chunks))
+        run = _StageRun(self, Pipeline(self.plan, collector.give), state, told.get(HANDED), collector.cut)
+        run.events(told.get(EVENTS, ()))
+        run.values(chunks)
         yield from collector.batches()
         run.time()
         if ended:
@@ -238,28 +281,30 @@ class Stage:
 class _StageRun:
     """A stage in one batch and one task."""
 
-    def __init__(self, stage: Stage, pipeline: Pipeline, state: State) -> None:
+    def __init__(
+        self, stage: Stage, pipeline: Pipeline, state: State, only: Sequence[str] | None, between: Callable[[], None]
+    ) -> None:
         self._now = state.batch_time_us
-        self._keys = _Keys(stage.make, state)
+        self._only = None if only is None else frozenset(only)
+        self._keys = _Keys(stage.make, state, self._only)
+        self._between = between
         self._downs = [pipeline.into(down) for down in stage.plan.steps[stage.step].downs]
 
-    def values(self, entries: list[tuple[Any, ...]]) -> None:
+    def events(self, events: Iterable[tuple[int, str, int, int, list[Any]]]) -> None:
+        """Puts what came of windows in the JVM into the steps that follow."""
+        for place, key, now_us, port, items in events:
+            self._downs[port](items, Origin(place, key, now_us))
+
+    def values(self, chunks: Iterable[Chunk]) -> None:
         """Gives each key its values, those that came together at once."""
-        of_keys: dict[str, list[tuple[int, int, list[Any]]]] = {}
-        for place, _, now_us, key, value in entries:
-            together = of_keys.get(key)
-            if together is None:
-                of_keys[key] = [(place, now_us, [value])]
-            elif together[-1][0] == place:
-                together[-1][2].append(value)
-            else:
-                together.append((place, now_us, [value]))
-        self._keys.read({key: batches[0][1] for key, batches in of_keys.items()})
-        for key, batches in of_keys.items():
-            self._of_key(key, batches)
+        found = of_keys(chunks, self._only)
+        self._keys.read({key: groups[0][1] for key, groups in found.items()})
+        for key, groups in found.items():
+            self._of_key(key, groups)
+            self._between()
         self._keys.write(self._now)
 
-    def _of_key(self, key: str, batches: list[tuple[int, int, list[Any]]]) -> None:
+    def _of_key(self, key: str, batches: list[Group]) -> None:
         logic = self._keys.of(key, batches[0][1])
         told = None
         for place, now_us, values in batches:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import inspect
 import itertools
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -11,6 +12,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from operator import itemgetter, sub
 from types import SimpleNamespace
 from typing import Any, Final
 from uuid import UUID
@@ -95,7 +97,8 @@ class Writer:
     def tuples(self, values: Sequence[tuple[Any, ...]]) -> Node:
         lengths = set(map(len, values))
         if len(lengths) == 1:
-            return ["t", [self.column(part) for part in zip(*values, strict=True)]]
+            # Not zip(*values): so many arguments are dear.
+            return ["t", [self.column(list(map(itemgetter(part), values))) for part in range(lengths.pop())]]
         return ["T", *self._flat(values)]
 
     def lists(self, values: Sequence[Sequence[Any]]) -> Node:
@@ -122,7 +125,11 @@ class Writer:
 
     def datetimes(self, values: Sequence[datetime]) -> Node:
         if {id(value.tzinfo) for value in values} == {id(UTC)}:
-            return ["z", self.ints([(value - EPOCH) // MICROSECOND for value in values])]
+            since = list(map(sub, values, itertools.repeat(EPOCH)))
+            if len(since) > _FEW:
+                micros = pa.array(since, pa.duration("us")).buffers()[1]
+                return ["z", ["q", self.buffer(micros.slice(0, 8 * len(since)).to_pybytes())]]
+            return ["z", self.ints([one // MICROSECOND for one in since])]
         folds = [value.fold for value in values]
         local = [(value.replace(tzinfo=None) - EPOCH_WITHOUT_ZONE) // MICROSECOND for value in values]
         return ["Z", self.ints(local), self.ints(folds), self.column([value.tzinfo for value in values])]
@@ -186,7 +193,8 @@ class Writer:
     def _objects(self, kind: type, values: Sequence[Any]) -> Node:
         """Objects as their class and what they hold, for those that do not say otherwise."""
         if _is_plain(kind):
-            return ["O", seen(kind), self.dicts([value.__dict__ for value in values])]
+            held = [value.__dict__ for value in values]
+            return ["O", seen(kind), self.dicts(held), *([1] if has_own_attributes(kind, held[0]) else [])]
         parts = []
         for value in values:
             try:
@@ -240,6 +248,17 @@ def _is_plain(kind: type) -> bool:
         and not any(hasattr(kind, name) for name in ("__setstate__", "__getnewargs__", "__getnewargs_ex__"))
         and kind.__dictoffset__ != 0
         and kind.__basicsize__ == _BASE_SIZE
+    )
+
+
+def has_own_attributes(kind: type, names: Iterable[str]) -> bool:
+    """Whether ``value.name`` is what a value of the class holds under that name, for each of them."""
+    if any("__getattribute__" in vars(one) for one in kind.__mro__[:-1]):
+        return False
+    return not any(
+        hasattr(type(found), "__set__") or hasattr(type(found), "__delete__")
+        for name in names
+        for found in (inspect.getattr_static(kind, name, None),)
     )
 
 

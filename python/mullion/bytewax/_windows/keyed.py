@@ -109,11 +109,13 @@ class WindowsOfKey:
                 emitted = held.add(value, time)
                 if emitted != ():
                     events += [(DOWN, (window, one)) for one in emitted]
-        for original, target in windower.merged():
-            if original != target:
-                emitted = contents[target].merge(contents.pop(original))
-                if emitted != ():
-                    events += [(DOWN, (target, one)) for one in emitted]
+        merged = windower.merged()
+        if merged:
+            for original, target in merged:
+                if original != target:
+                    emitted = contents[target].merge(contents.pop(original))
+                    if emitted != ():
+                        events += [(DOWN, (target, one)) for one in emitted]
         for window, metadata in windower.close_for(watermark):
             events += [(DOWN, (window, one)) for one in contents.pop(window).close()]
             events.append((META, (window, metadata)))

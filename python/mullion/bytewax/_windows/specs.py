@@ -169,6 +169,7 @@ def _require_time(name: str, time: Any) -> None:
 class FixedWindower(Windower[Any]):
     """Windows that are where they are, whatever comes."""
 
+    length: timedelta
     align_to: datetime
 
     def of_key(self, state: Any) -> SlidingWindows:

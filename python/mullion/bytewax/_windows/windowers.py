@@ -50,13 +50,15 @@ class SlidingWindows:
         id  1              [5 ....... 15)
     """
 
-    __slots__ = ("_align", "_length", "_next", "_offset", "_open", "_zone")
+    __slots__ = ("_align", "_apart", "_length", "_next", "_offset", "_open", "_zone")
 
     def __init__(
         self, length: int, offset: int, align: int, zone: tzinfo = UTC, state: Iterable[int] | None = None
     ) -> None:
         self._length = length
         self._offset = offset
+        # Each time is in one of them.
+        self._apart = length == offset
         self._align = align
         self._zone = zone
         # A dict for its order: windows close in the order in which they opened.
@@ -70,8 +72,10 @@ class SlidingWindows:
     def _close_of(self, window: int) -> int:
         return self._align + self._offset * window + self._length
 
-    def open_for(self, time: int) -> range:
-        ids = self._ids(time)
+    def open_for(self, time: int) -> Sequence[int]:
+        since = time - self._align
+        last = since // self._offset
+        ids: Sequence[int] = (last,) if self._apart else range((since - self._length) // self._offset + 1, last + 1)
         for window in ids:
             if window not in self._open:
                 self._open[window] = None

@@ -31,17 +31,6 @@ def require_callable(step_id: str, name: str, given: Any) -> None:
         )
 
 
-def pair_of(step_id: str, item: Any) -> tuple[Any, Any]:
-    try:
-        key, value = item
-    except (TypeError, ValueError):
-        raise WrongCallError(
-            f"The step {step_id!r} takes (key, value) pairs, and got {item!r} ({type(item).__name__}). Put "
-            "key_on(...) before it."
-        ) from None
-    return key, value
-
-
 @dataclass(frozen=True)
 class BranchOut(Generic[X, Y]):
     """The streams of :func:`branch`."""

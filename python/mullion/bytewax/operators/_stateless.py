@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
+from mullion.bytewax._steps import Kept, KeptValues, Keyed, Mapped, MappedValues, Unkeyed, pair_of
 from mullion.bytewax._windows.specs import system_utc
-from mullion.bytewax.dataflow import KeyedStream, Stream, f_repr, operator
+from mullion.bytewax.dataflow import KeyedStream, Stream, operator
 from mullion.bytewax.operators._core import (
     NOTHING,
     flat_map_batch,
     inspect_debug,
     output,
-    pair_of,
     require_callable,
 )
 from mullion.bytewax.outputs import DynamicSink, StatelessSinkPartition
@@ -100,28 +100,18 @@ def flatten(step_id: str, up: Stream[Iterable[X]]) -> Stream[X]:
     return flat_map("flat_map", up, parts)
 
 
-def _checked(step_id: str, predicate: Callable[[X], bool], item: X) -> bool:
-    keep = predicate(item)
-    if not isinstance(keep, bool):
-        raise WrongCallError(
-            f"The step {step_id!r}: the predicate {f_repr(predicate)} returned {keep!r} ({type(keep).__name__}), and "
-            "must return a bool. Write bool(...) round it."
-        )
-    return keep
-
-
 @operator
 def filter(step_id: str, up: Stream[X], predicate: Callable[[X], bool]) -> Stream[X]:  # noqa: A001
     """Passes on the items that ``predicate`` is ``True`` for."""
     require_callable(step_id, "predicate", predicate)
-    return flat_map_batch("flat_map_batch", up, lambda xs: [x for x in xs if _checked(step_id, predicate, x)])
+    return flat_map_batch("flat_map_batch", up, Kept(step_id, predicate))
 
 
 @operator
 def filter_value(step_id: str, up: KeyedStream[V], predicate: Callable[[V], bool]) -> KeyedStream[V]:
     """Passes on the pairs whose values ``predicate`` is ``True`` for."""
     require_callable(step_id, "predicate", predicate)
-    return filter("filter", up, lambda item: _checked(step_id, predicate, pair_of(step_id, item)[1]))
+    return flat_map_batch("filter", up, KeptValues(step_id, predicate))
 
 
 @operator
@@ -163,30 +153,20 @@ def key_on(step_id: str, up: Stream[X], key: Callable[[X], str]) -> KeyedStream[
     """Puts a key before each item, which must be a text."""
     require_callable(step_id, "key", key)
 
-    def pairs(xs: list[X]) -> list[tuple[str, X]]:
-        made = [(key(x), x) for x in xs]
-        for found, x in made:
-            if not isinstance(found, str):
-                raise WrongCallError(
-                    f"The step {step_id!r}: the key {f_repr(key)} of {x!r} is {found!r} ({type(found).__name__}), and "
-                    "must be a str. Write str(...) round it."
-                )
-        return made
-
-    return flat_map_batch("map", up, pairs)
+    return flat_map_batch("map", up, Keyed(step_id, key))
 
 
 @operator
 def key_rm(step_id: str, up: KeyedStream[X]) -> Stream[X]:
     """Takes the keys away."""
-    return map("map", up, lambda item: pair_of(step_id, item)[1])
+    return flat_map_batch("map", up, Unkeyed(step_id))
 
 
 @operator
 def map(step_id: str, up: Stream[X], mapper: Callable[[X], Y]) -> Stream[Y]:  # noqa: A001
     """Maps each item to another."""
     require_callable(step_id, "mapper", mapper)
-    return flat_map_batch("flat_map_batch", up, lambda xs: [mapper(x) for x in xs])
+    return flat_map_batch("flat_map_batch", up, Mapped(mapper))
 
 
 @operator
@@ -194,11 +174,7 @@ def map_value(step_id: str, up: KeyedStream[V], mapper: Callable[[V], W]) -> Key
     """Maps each value to another, under its key."""
     require_callable(step_id, "mapper", mapper)
 
-    def pair(item: tuple[str, V]) -> tuple[str, W]:
-        key, value = pair_of(step_id, item)
-        return key, mapper(value)
-
-    return map("map", up, pair)
+    return flat_map_batch("map", up, MappedValues(step_id, mapper))
 
 
 class _RaisePartition(StatelessSinkPartition[Any]):

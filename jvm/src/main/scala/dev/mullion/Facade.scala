@@ -208,6 +208,16 @@ object Facade {
     StatefulBuilder(Classic.frame(df), options)
   }
 
+  /** The steps of a dataflow of Bytewax without state, over the entries of its log of inputs.
+    *
+    * @param process
+    *   does the same in Python, for entries that the JVM does not know
+    */
+  def flowEntries(df: DataFrame, process: UserDefinedPythonFunction, schema: String, program: String): DataFrame = {
+    install(df.sparkSession)
+    StatefulBuilder.flowEntries(Classic.frame(df), process, schemaOf(schema), program)
+  }
+
   /** The records of functions' state in a checkpoint: `shard`, `key`, `value`.
     *
     * @param operator

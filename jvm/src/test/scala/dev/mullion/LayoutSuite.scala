@@ -50,7 +50,7 @@ object LayoutSuite {
       Seq(s"$spark.state") ++
       Seq("metrics", "assign", "panes", "batch").map(room => s"$spark.exec.$room") ++
       Seq(s"$spark.exec") ++
-      Seq("python.state", "python.folds", "python").map(room => s"$spark.$room") ++
+      Seq("python.state", "python.folds", "python.flows", "python").map(room => s"$spark.$room") ++
       Seq("plan", "builders", "checkpoint").map(room => s"$spark.$room") :+
       public
 

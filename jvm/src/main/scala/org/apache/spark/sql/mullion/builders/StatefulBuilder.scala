@@ -4,10 +4,18 @@ import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
+import org.apache.spark.sql.execution.python.UserDefinedPythonFunction
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.expressions.PaneColumns
 import org.apache.spark.sql.mullion.plan.WindowedAggregate
-import org.apache.spark.sql.mullion.python.{ProcessedRows, StatefulFunction, StatefulOptions, StatefulProgram}
+import org.apache.spark.sql.mullion.python.{
+  FlowEntries,
+  ProcessedRows,
+  StatefulFunction,
+  StatefulOptions,
+  StatefulProgram
+}
+import org.apache.spark.sql.mullion.python.flows.InputsProgram
 import org.apache.spark.sql.mullion.query.Tick
 import org.apache.spark.sql.mullion.shim.PythonFrames
 import org.apache.spark.sql.types._
@@ -22,6 +30,16 @@ object StatefulBuilder {
     val columns = schema.map(f => AttributeReference(f.name, f.dataType)())
     checkTypes(schema, "a window")
     Dataset.ofRows(spark, ProcessedRows(ProcessedRows.unplanned, target, columns))
+  }
+
+  /** The steps of a dataflow without state, over the entries of its log: see [[FlowEntries]]. */
+  def flowEntries(df: DataFrame, process: UserDefinedPythonFunction, schema: StructType, program: String): DataFrame = {
+    val output = schema.map(f => AttributeReference(f.name, f.dataType)())
+    val child = df.queryExecution.analyzed
+    Dataset.ofRows(
+      df.sparkSession,
+      FlowEntries(child.output, new InputsProgram(program), PythonFrames.Code(process), output, child)
+    )
   }
 
   def apply(df: DataFrame, options: StatefulOptions): DataFrame = {
@@ -66,7 +84,8 @@ object StatefulBuilder {
       if (options.shards.isEmpty) Nil else shards.map(s => CallText.sqlOf(s.child)),
       options.state,
       options.folds,
-      options.begins
+      options.begins,
+      options.flow
     )
     val node = StatefulFunction(
       input.map(a => inDistributed(a.exprId)),

@@ -50,6 +50,9 @@ object StatefulStrategy extends SparkStrategy {
       val stages = StatefulStages(id, node.program, node.input, node.shards, node.output, node.panes)
       val windows = node.windows.map(_.transform { case rows: ProcessedRows => rows.copy(stages = id) })
       Seq(StatefulFunctionExec(stages, planLater(node.child), BranchesExec(windows.map(planLater))))
+    case entries: FlowEntries =>
+      import entries._
+      Seq(FlowEntriesExec(input, program, process, output, planLater(child)))
     case rows: ProcessedRows => Seq(ProcessedRowsExec(rows.stages, rows.target, rows.output, None, rowsCame = false))
     case _                   => Nil
   }

@@ -4,6 +4,7 @@ import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.classic.{DataFrame => ClassicDataFrame}
 import org.apache.spark.sql.execution.python.UserDefinedPythonFunction
+import org.apache.spark.sql.mullion.python.flows.FlowProgram
 import org.apache.spark.sql.mullion.python.folds.FoldProgram
 import org.apache.spark.sql.mullion.shim.{Classic, PythonFrames}
 import org.apache.spark.sql.mullion.state.StateChoice
@@ -21,6 +22,8 @@ import org.apache.spark.sql.types.StructType
   *   what is done here of what `process` would do
   * @param begins
   *   whether `process` is called in the first partition until it has set a timer by the wall clock there
+  * @param flow
+  *   a window's step of a dataflow that is run here before `process`
   */
 final case class StatefulProgram(
     process: PythonFrames.Code,
@@ -30,7 +33,8 @@ final case class StatefulProgram(
     shards: Seq[String],
     state: StateChoice,
     folds: Option[FoldProgram] = None,
-    begins: Boolean = false
+    begins: Boolean = false,
+    flow: Option[FlowProgram] = None
 ) {
   def describe: String = {
     val by = if (shards.isEmpty) "in one shard" else shards.mkString("by [", ", ", "]")
@@ -41,6 +45,16 @@ final case class StatefulProgram(
 
   def header: StatefulHeader =
     StatefulHeader(StatefulHeader.currentFormat, shards.toList, state.name)
+}
+
+object StatefulProgram {
+  object OfFlow {
+    def unapply(program: StatefulProgram): Option[FlowProgram] = program.flow
+  }
+
+  object OfFolds {
+    def unapply(program: StatefulProgram): Option[FoldProgram] = program.folds
+  }
 }
 
 /** The same with its columns.
@@ -69,7 +83,8 @@ final case class StatefulOptions(
     state: StateChoice = StateChoice.RocksDb,
     wallTimers: Boolean = false,
     folds: Option[FoldProgram] = None,
-    begins: Boolean = false
+    begins: Boolean = false,
+    flow: Option[FlowProgram] = None
 ) {
   def withCallbacks(udf: UserDefinedPythonFunction): StatefulOptions = copy(callbacks = Some(PythonFrames.Code(udf)))
 
@@ -90,6 +105,9 @@ final case class StatefulOptions(
 
   /** Has agents that have been read run here: see `FoldProgram`. */
   def withFolds(json: String): StatefulOptions = copy(folds = Some(new FoldProgram(json)))
+
+  /** Has a window's step of a dataflow run here: see `FlowProgram`. */
+  def withFlow(json: String): StatefulOptions = copy(flow = Some(FlowProgram(json)))
 }
 
 object StatefulOptions {

@@ -6,6 +6,7 @@ import org.json4s.jackson.JsonMethods.{compact, render}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
+import org.apache.spark.sql.mullion.python.flows.FlowStage
 import org.apache.spark.sql.mullion.python.folds.Folds
 import org.apache.spark.sql.mullion.python.state.{CallCounts, KeyedState, TimerClock}
 import org.apache.spark.sql.mullion.shim.{BatchLimits, PythonFrames, SpillLimits}
@@ -67,11 +68,16 @@ final class StatefulTask(
       context: TaskContext
   ): Iterator[InternalRow] = {
     val begins = stages.program.begins && partition == 0 && !state.hasTimers(TimerClock.Wall)
-    val Folds.Left(left, isCalled) = stages.program.folds match {
-      case Some(program) => new Folds(program, layout, stages.input, state, wallUs, rowSpill).over(input, begins, calls)
-      case None          =>
+    val FlowStage.Left(made, left, isCalled) = stages.program match {
+      case StatefulProgram.OfFlow(flow) =>
+        new FlowStage(flow, layout, stages.input, stages.output, state, partition, wallUs).over(input, calls)
+      case StatefulProgram.OfFolds(folds) =>
+        val Folds.Left(left, called) =
+          new Folds(folds, layout, stages.input, state, wallUs, rowSpill).over(input, begins, calls)
+        FlowStage.Left(Iterator.empty, left, called)
+      case _ =>
         val project = UnsafeProjection.create(stages.input, layout)
-        Folds.Left(input.map(project(_)), begins || input.hasNext || state.isDue)
+        FlowStage.Left(Iterator.empty, input.map(project(_)), begins || input.hasNext || state.isDue)
     }
     val frames =
       if (!isCalled) Iterator.empty
@@ -86,7 +92,7 @@ final class StatefulTask(
     val firings = new Firings(stages.panes, spill)
     stages.panes.indices.foreach(i => panes(i).foreach(firings.add(i, _)))
     // With windows between, the input has been used up by now; without, rows come as the function makes them.
-    routed.rows(0, stages.output) ++ fired(partition, state, firings, calls, context)
+    made ++ routed.rows(0, stages.output) ++ fired(partition, state, firings, calls, context)
   }
 
   private def fired(

@@ -5,17 +5,17 @@ import org.apache.spark.unsafe.types.UTF8String
 /** An expression of an agent's body. Computed, it is its own result, with the value and the kind that Python has; where
   * Python fails, or does what is not done here, it is [[Odd]].
   */
-private[folds] abstract class Expression extends Value {
+private[python] abstract class Expression extends Value {
   def compute(): Unit
 }
 
-private[folds] final class Constant(value: Value) extends Expression {
+private[python] final class Constant(value: Value) extends Expression {
   set(value)
 
   override def compute(): Unit = ()
 }
 
-private[folds] final class Variable(of: Value) extends Expression {
+private[python] final class Variable(of: Value) extends Expression {
   override def compute(): Unit = if (of.kind == Value.Unset) throw Odd else set(of)
 }
 
@@ -35,7 +35,7 @@ private[folds] final class Read(
 }
 
 /** `and` and `or`: the first operand that decides, or the last. */
-private[folds] final class Deciding(until: Boolean, operands: Array[Expression]) extends Expression {
+private[python] final class Deciding(until: Boolean, operands: Array[Expression]) extends Expression {
   override def compute(): Unit = {
     var i = 0
     var decided = false
@@ -48,7 +48,7 @@ private[folds] final class Deciding(until: Boolean, operands: Array[Expression])
   }
 }
 
-private[folds] final class Choice(test: Expression, yes: Expression, no: Expression) extends Expression {
+private[python] final class Choice(test: Expression, yes: Expression, no: Expression) extends Expression {
   override def compute(): Unit = {
     test.compute()
     val chosen = if (test.isTrue) yes else no
@@ -58,7 +58,7 @@ private[folds] final class Choice(test: Expression, yes: Expression, no: Express
 }
 
 /** An operator of one operand. */
-private[folds] final class Unary(sign: String, of: Expression) extends Expression {
+private[python] final class Unary(sign: String, of: Expression) extends Expression {
   override def compute(): Unit = {
     of.compute()
     sign match {
@@ -74,7 +74,7 @@ private[folds] final class Unary(sign: String, of: Expression) extends Expressio
 }
 
 /** An operator of two operands. */
-private[folds] final class Binary(sign: String, left: Expression, right: Expression) extends Expression {
+private[python] final class Binary(sign: String, left: Expression, right: Expression) extends Expression {
   private val operator = Operator(sign)
 
   override def compute(): Unit = {
@@ -85,7 +85,7 @@ private[folds] final class Binary(sign: String, left: Expression, right: Express
 }
 
 /** A function of Python's. */
-private[folds] final class Call(name: String, arguments: Array[Expression]) extends Expression {
+private[python] final class Call(name: String, arguments: Array[Expression]) extends Expression {
   private val toFloat = 9.2e18
 
   override def compute(): Unit = {

@@ -37,7 +37,7 @@ final case class FoldProgram(json: String) {
     FoldProgram.list(said \ "begins").map { case JString(key) => key.getBytes("UTF-8"); case _ => Array.emptyByteArray }
 }
 
-private[folds] object FoldProgram {
+private[python] object FoldProgram {
 
   /** A table, with the range that it is read and changed in. */
   def tables(program: FoldProgram, state: KeyedState, last: LastRange): IndexedSeq[FoldTable] =
@@ -125,12 +125,13 @@ private[folds] object FoldProgram {
   def constant(said: JValue): Value = {
     val value = new Value
     list(said) match {
-      case Seq(JString("none"))                 => value.setNothing()
-      case Seq(JString("bool"), JBool(held))    => value.setBool(held)
-      case Seq(JString("int"), JString(held))   => value.setInt(held.toLong)
-      case Seq(JString("float"), JString(held)) => value.setFloat(held.toDouble)
-      case Seq(JString("text"), JString(held))  => value.setText(UTF8String.fromString(held))
-      case _                                    => unknown(said)
+      case Seq(JString("none"))                  => value.setNothing()
+      case Seq(JString("bool"), JBool(held))     => value.setBool(held)
+      case Seq(JString("int"), JString(held))    => value.setInt(held.toLong)
+      case Seq(JString("float"), JString(held))  => value.setFloat(held.toDouble)
+      case Seq(JString("text"), JString(held))   => value.setText(UTF8String.fromString(held))
+      case Seq(JString("length"), JString(held)) => value.setLength(held.toLong)
+      case _                                     => unknown(said)
     }
     value
   }
@@ -145,7 +146,7 @@ private[folds] object FoldProgram {
     case _             => unknown(said)
   }
 
-  private def whole(said: JValue): Long = said match {
+  def whole(said: JValue): Long = said match {
     case JInt(held) => held.toLong
     case _          => unknown(said)
   }

@@ -1,11 +1,11 @@
 package org.apache.spark.sql.mullion.python.folds
 
 /** An operator of Python's between two values: ints do not wrap, `/` of ints is a float, and `//` and `%` go down. */
-private[folds] abstract class Operator {
+private[python] abstract class Operator {
   def apply(left: Value, right: Value, to: Value): Unit
 }
 
-private[folds] object Operator {
+private[python] object Operator {
   import Value._
 
   /** Raises `NoSuchElementException` for a sign that is none of these. */
@@ -89,18 +89,25 @@ private[folds] object Operator {
     if (left.isWhole && right.isWhole) left.long == right.long
     else if (left.isNumber && right.isNumber) left.exactDouble == right.exactDouble
     else if (left.kind == Text && right.kind == Text) left.text == right.text
+    else if (isTimes(left, right)) left.long == right.long
+    else if (left.kind >= Time || right.kind >= Time) throw Odd
     else left.kind == Nothing && right.kind == Nothing
+
+  /** Two times, or two lengths of time. */
+  private def isTimes(left: Value, right: Value): Boolean = left.kind == right.kind && left.kind >= Time
 
   def isLess(left: Value, right: Value): Boolean =
     if (left.isWhole && right.isWhole) left.long < right.long
     else if (left.isNumber && right.isNumber) left.exactDouble < right.exactDouble
     else if (left.kind == Text && right.kind == Text) left.text.binaryCompare(right.text) < 0
+    else if (isTimes(left, right)) left.long < right.long
     else throw Odd
 
   private def isAtMost(left: Value, right: Value): Boolean =
     if (left.isWhole && right.isWhole) left.long <= right.long
     else if (left.isNumber && right.isNumber) left.exactDouble <= right.exactDouble
     else if (left.kind == Text && right.kind == Text) left.text.binaryCompare(right.text) <= 0
+    else if (isTimes(left, right)) left.long <= right.long
     else throw Odd
 
   /** Of what there is one of each of; numbers and texts may be one or several. */

@@ -7,7 +7,7 @@ import org.apache.spark.unsafe.types.UTF8String
 /** A value as Python has it, in the place where an expression leaves it: nothing is allocated for a row. Which of the
   * fields holds it, the kind says.
   */
-private[folds] class Value {
+private[python] class Value {
   import Value._
 
   var kind: Int = Nothing
@@ -40,6 +40,18 @@ private[folds] class Value {
     text = value
   }
 
+  /** A time in microseconds since the epoch. */
+  final def setTime(us: Long): Unit = {
+    kind = Time
+    long = us
+  }
+
+  /** A length of time in microseconds. */
+  final def setLength(us: Long): Unit = {
+    kind = Length
+    long = us
+  }
+
   final def set(other: Value): Unit = {
     kind = other.kind
     long = other.long
@@ -52,6 +64,7 @@ private[folds] class Value {
     case Nothing => false
     case Float   => double != 0.0
     case Text    => text.numBytes != 0
+    case Time    => true
     case _       => long != 0
   }
 
@@ -70,13 +83,15 @@ private[folds] class Value {
     else throw Odd
 }
 
-private[folds] object Value {
+private[python] object Value {
   final val Nothing = 0
   final val Bool = 1
   final val Int = 2
   final val Float = 3
   final val Text = 4
   final val Unset = 5
+  final val Time = 6
+  final val Length = 7
 
   /** All whole numbers up to here are floats too. */
   private final val Exact = 1L << 53
@@ -85,4 +100,4 @@ private[folds] object Value {
 /** What is not known to be done here as Python does it: what fails there, ints of more than 64 bits, and values of
   * other kinds. The batch is Python's then.
   */
-private[folds] object Odd extends RuntimeException("only Python does this") with NoStackTrace
+private[python] object Odd extends RuntimeException("only Python does this") with NoStackTrace

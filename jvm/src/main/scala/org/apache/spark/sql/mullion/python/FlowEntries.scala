@@ -1,0 +1,68 @@
+package org.apache.spark.sql.mullion.python
+
+import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, UnsafeProjection}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.mullion.python.flows.{FlowInputs, InputsProgram}
+import org.apache.spark.sql.mullion.shim.{PythonFrames, SparkLineShim}
+
+/** The steps of a dataflow without state, over entries of its log of inputs: rows of a number and bytes. What the JVM
+  * does not know of an entry, Python does.
+  *
+  * @param input
+  *   the columns of the child that hold them
+  * @param process
+  *   gets entries as frames, and gives Arrow streams of rows of `output` as frames
+  */
+case class FlowEntries(
+    input: Seq[Attribute],
+    program: InputsProgram,
+    process: PythonFrames.Code,
+    output: Seq[Attribute],
+    child: LogicalPlan
+) extends UnaryNode {
+  override def producedAttributes: AttributeSet = outputSet
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): FlowEntries = copy(child = newChild)
+}
+
+case class FlowEntriesExec(
+    input: Seq[Attribute],
+    program: InputsProgram,
+    process: PythonFrames.Code,
+    output: Seq[Attribute],
+    child: SparkPlan
+) extends UnaryExecNode {
+  override def producedAttributes: AttributeSet = outputSet
+
+  override lazy val metrics: Map[String, SQLMetric] = SparkLineShim.pythonMetrics(sparkContext)
+
+  override def outputPartitioning: Partitioning = UnknownPartitioning(child.outputPartitioning.numPartitions)
+
+  override protected def withNewChildInternal(newChild: SparkPlan): FlowEntriesExec = copy(child = newChild)
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val frames = PythonFrames(process, conf, metrics)
+    val (said, types) = (program, output.map(_.dataType).toArray)
+    val (columns, layout) = (input, child.output)
+    child.execute().mapPartitionsWithIndexInternal { (index, rows) =>
+      val project = UnsafeProjection.create(types)
+      val inputs = new FlowInputs(said)
+      val entry = UnsafeProjection.create(columns, layout)
+      val entries = rows.map(entry).map(row => (row.getLong(0), row.getBinary(1).clone)).toVector
+      val (left, made) = entries.partitionMap(entry => inputs.over(entry._1, entry._2).toRight(entry))
+      val ofPython =
+        if (left.isEmpty) Iterator.empty
+        else {
+          val frame = left.iterator.map { case (number, data) => InternalRow(number.toInt, data) }
+          PythonFrames.decode(frames.run(index, frame).map(_.getBinary(1).clone), TaskContext.get())
+        }
+      made.iterator.flatten.map(project) ++ ofPython.map(project)
+    }
+  }
+}

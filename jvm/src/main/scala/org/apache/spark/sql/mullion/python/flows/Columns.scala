@@ -1,0 +1,168 @@
+package org.apache.spark.sql.mullion.python.flows
+
+import org.apache.spark.sql.mullion.python.folds.{Odd, Value}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Values of one type, one after another, as they were read. What is not known here is odd when it is asked for. */
+private[flows] sealed abstract class Columns {
+
+  /** The single value of a row. */
+  def read(row: Int, to: Value): Unit = throw Odd
+
+  /** The value of a row as a whole. */
+  def item(row: Int): Item
+
+  /** How its values are made of single ones; a part that has no single values is one, and odd. */
+  def layout: Layout = Layout.Single
+
+  /** The columns of single values, in the order of the layout. */
+  def singles: Vector[Columns] = Vector(this)
+}
+
+private[flows] object Columns {
+  final class Ints(val values: Array[Long]) extends Columns {
+    override def read(row: Int, to: Value): Unit = to.setInt(values(row))
+
+    override def item(row: Int): Item = Item.Int(values(row))
+  }
+
+  /** Whole numbers, of which some are large. */
+  final class LargeInts(values: Array[Item]) extends Columns {
+    override def read(row: Int, to: Value): Unit = Item.set(to, values(row))
+
+    override def item(row: Int): Item = values(row)
+  }
+
+  final class Floats(val values: Array[Double]) extends Columns {
+    override def read(row: Int, to: Value): Unit = to.setFloat(values(row))
+
+    override def item(row: Int): Item = Item.Float(values(row))
+  }
+
+  final class Bools(val values: Array[Boolean]) extends Columns {
+    override def read(row: Int, to: Value): Unit = to.setBool(values(row))
+
+    override def item(row: Int): Item = Item.Bool(values(row))
+  }
+
+  object Nothings extends Columns {
+    override def read(row: Int, to: Value): Unit = to.setNothing()
+
+    override def item(row: Int): Item = Item.Nothing
+  }
+
+  /** Texts, which may stand for many rows each. */
+  final class Texts(val apart: Array[UTF8String], val of: Array[Int]) extends Columns {
+    override def read(row: Int, to: Value): Unit = to.setText(apart(of(row)))
+
+    override def item(row: Int): Item = Item.Text(apart(of(row)))
+  }
+
+  final class Times(val values: Array[Long]) extends Columns {
+    override def read(row: Int, to: Value): Unit = to.setTime(values(row))
+
+    override def item(row: Int): Item = Item.Time(values(row))
+  }
+
+  final class Lengths(val values: Array[Long]) extends Columns {
+    override def read(row: Int, to: Value): Unit = to.setLength(values(row))
+
+    override def item(row: Int): Item = Item.Length(values(row))
+  }
+
+  /** Values of several types: of each row which column has it, and where. */
+  final class Several(which: Array[Int], at: Array[Int], parts: Array[Columns]) extends Columns {
+    override def read(row: Int, to: Value): Unit = parts(which(row)).read(at(row), to)
+
+    override def item(row: Int): Item = parts(which(row)).item(at(row))
+  }
+
+  final class Tuples(val parts: Array[Columns]) extends Columns {
+    override def item(row: Int): Item = Item.Tuple(parts.map(_.item(row)))
+
+    override lazy val layout: Layout = Layout.Whole(Layout.Tuple, parts.map(_.layout).toVector)
+
+    override lazy val singles: Vector[Columns] = parts.toVector.flatMap(_.singles)
+  }
+
+  final class Dicts(val names: Layout.Names, val parts: Array[Columns]) extends Columns {
+    override def item(row: Int): Item = Item.Dict(names, parts.map(_.item(row)))
+
+    override lazy val layout: Layout = Layout.Whole(Layout.Dict(names), parts.map(_.layout).toVector)
+
+    override lazy val singles: Vector[Columns] = parts.toVector.flatMap(_.singles)
+  }
+
+  /** @param plain
+    *   whether an attribute is what the object holds under its name, and nothing else
+    */
+  final class Records(val kind: String, val held: Dicts, val plain: Boolean) extends Columns {
+    override def item(row: Int): Item = Item.Record(kind, held.names, held.parts.map(_.item(row)), plain)
+
+    override lazy val layout: Layout =
+      if (plain) Layout.Whole(Layout.Record(kind, held.names), held.parts.map(_.layout).toVector) else Layout.Single
+
+    override lazy val singles: Vector[Columns] = if (plain) held.singles else Vector(this)
+  }
+
+  /** Lists, or tuples of several lengths. */
+  final class Lists(val starts: Array[Int], val flat: Columns, isTuple: Boolean) extends Columns {
+    override def item(row: Int): Item = {
+      val items = Array.tabulate(starts(row + 1) - starts(row))(i => flat.item(starts(row) + i))
+      if (isTuple) Item.Tuple(items) else Item.Many(items)
+    }
+  }
+
+  final class Sets(starts: Array[Int], flat: Columns) extends Columns {
+    override def item(row: Int): Item =
+      Item.Numbers(Array.tabulate(starts(row + 1) - starts(row)) { i =>
+        flat.item(starts(row) + i) match {
+          case Item.Int(held) => held
+          case _              => throw Odd
+        }
+      })
+  }
+
+  /** Values that were computed, each of its own type. */
+  final class Computed(count: Int) extends Columns {
+    private val kinds = new Array[Byte](count)
+    private val longs = new Array[Long](count)
+    private val doubles = new Array[Double](count)
+    private val texts = new Array[UTF8String](count)
+
+    def set(row: Int, of: Value): Unit = {
+      kinds(row) = of.kind.toByte
+      longs(row) = of.long
+      doubles(row) = of.double
+      texts(row) = of.text
+    }
+
+    override def read(row: Int, to: Value): Unit = {
+      to.kind = kinds(row).toInt
+      to.long = longs(row)
+      to.double = doubles(row)
+      to.text = texts(row)
+    }
+
+    override def item(row: Int): Item = {
+      val value = new Value
+      read(row, value)
+      Item.of(value)
+    }
+
+    /** The same, where some rows all have texts. */
+    def asTexts(rows: Array[Int]): Texts = {
+      if (rows.exists(kinds(_) != Value.Text)) throw Odd
+      val numbers = scala.collection.mutable.HashMap.empty[UTF8String, Int]
+      val of = new Array[Int](count)
+      rows.foreach(row => of(row) = numbers.getOrElseUpdate(texts(row), numbers.size))
+      val apart = new Array[UTF8String](numbers.size)
+      numbers.foreach { case (text, number) => apart(number) = text }
+      new Texts(apart, of)
+    }
+  }
+
+  object Unknown extends Columns {
+    override def item(row: Int): Item = throw Odd
+  }
+}

@@ -1,0 +1,264 @@
+package org.apache.spark.sql.mullion.python.flows
+
+import scala.collection.mutable
+
+import org.json4s._
+import org.json4s.jackson.JsonMethods.parse
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.mullion.python.folds.{FoldProgram, Odd, Value}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** The steps without state behind the inputs of a dataflow, as Python says them in JSON:
+  *
+  * {{{
+  *   {"0": [{"steps": [["key", function], ["filter_value", function]], "target": 3, "stateful": true}, ...], ...}
+  *
+  *   step   ["map" | "filter" | "filter_not" | "map_value" | "filter_value" | "key", function]  ["key_rm"]
+  * }}}
+  *
+  * By the number of an input, each way from there to a step with state, a sink or an inspector, in the order in which
+  * Python goes them.
+  */
+final case class InputsProgram(json: String) {
+  @transient private[flows] lazy val ways: Map[Long, Seq[InputsProgram.Way]] = parse(json) match {
+    case JObject(fields) =>
+      fields.map { case (input, ways) =>
+        input.toLong -> FoldProgram.list(ways).map { way =>
+          InputsProgram.Way(
+            FoldProgram.list(way \ "steps"),
+            FoldProgram.whole(way \ "target").toInt,
+            way \ "stateful" == JBool(true)
+          )
+        }
+      }.toMap
+    case other => throw new IllegalArgumentException(s"$other is no program of inputs")
+  }
+}
+
+private[python] object InputsProgram {
+  private[flows] final case class Way(steps: List[JValue], target: Int, isStateful: Boolean)
+}
+
+/** Runs the steps behind inputs over entries of the log of inputs (`bytewax/_run/log.py`). An entry is done here whole
+  * or not at all.
+  */
+private[python] final class FlowInputs(program: InputsProgram) {
+  import FlowInputs._
+
+  private val layouts = new Layouts
+  private val ways = program.ways.map { case (input, all) => input -> all.map(new Steps(_, layouts)) }
+
+  /** The rows that come of an entry; none where Python has to make them. */
+  def over(number: Long, entry: Array[Byte]): Option[Seq[InternalRow]] =
+    try Some(rows(number, entry))
+    catch { case Odd => None }
+
+  private def rows(number: Long, entry: Array[Byte]): Seq[InternalRow] = {
+    val classes = java.nio.ByteBuffer.wrap(entry).getInt
+    val parts = ItemReader.read(java.util.Arrays.copyOfRange(entry, 4 + classes, entry.length))._2 match {
+      case tuples: Columns.Tuples if tuples.parts.length == 7 => tuples.parts
+      case _                                                  => throw Odd
+    }
+    val now = long(parts(0).item(0))
+    val inputs = many(parts(1).item(0)).map(long)
+    val batches = many(parts(2).item(0)).map {
+      case Item.Tuple(Array(Item.Int(place), Item.Int(count))) => (place, count.toInt)
+      case _                                                   => throw Odd
+    }
+    val items = parts(3) match {
+      case lists: Columns.Lists => lists.flat
+      case _                    => throw Odd
+    }
+    val total = batches.map(_._2).sum
+    val places = new Array[Long](total)
+    val ofInputs = mutable.LinkedHashMap.empty[Long, mutable.ArrayBuilder.ofInt]
+    var at = 0
+    inputs.indices.foreach { batch =>
+      val (place, count) = batches(batch)
+      val own = ofInputs.getOrElseUpdate(inputs(batch), new mutable.ArrayBuilder.ofInt)
+      (0 until count).foreach { _ =>
+        places(at) = place << BatchBits
+        own += at
+        at += 1
+      }
+    }
+    val task = (number % Shards).toInt
+    val made = mutable.ArrayBuffer.empty[InternalRow]
+    ofInputs.foreach { case (input, own) =>
+      val rows = own.result()
+      ways.getOrElse(input, throw Odd).foreach { way =>
+        val (columns, kept) = way.over(items, rows, total)
+        if (kept.nonEmpty) write(way, columns, kept, places, now, task, made)
+      }
+    }
+    val (before, ended) = (numbers(parts(5).item(0)), numbers(parts(6).item(0)))
+    if (before.toSet != ended.toSet) {
+      val said = ItemWriter.writeOne(Item.tuple(list(before), list(ended)))
+      (0 until Shards).foreach(shard => made += InternalRow(End, shard, number, 0, said))
+    }
+    made += InternalRow(Read, task, number, 0, Array.emptyByteArray)
+    made.toVector
+  }
+
+  private def write(
+      way: Steps,
+      columns: Columns,
+      kept: Array[Int],
+      places: Array[Long],
+      now: Long,
+      task: Int,
+      made: mutable.ArrayBuffer[InternalRow]
+  ): Unit = {
+    def put(shard: Int, rows: Array[Int], key: Columns, value: Columns): Unit = {
+      val entries =
+        new Columns.Tuples(
+          Array(new Columns.Ints(places), always(Empty, places.length), always(now, places.length), key, value)
+        )
+      made += InternalRow(way.target, shard, places(rows(0)), made.length, ItemWriter.write(entries, rows))
+    }
+    if (!way.isStateful) put(task, kept, Columns.Nothings, columns)
+    else
+      columns match {
+        case pairs: Columns.Tuples if pairs.parts.length == 2 =>
+          val keys = pairs.parts(0) match {
+            case texts: Columns.Texts       => texts
+            case computed: Columns.Computed => computed.asTexts(kept)
+            case _                          => throw Odd
+          }
+          val shards = keys.apart.map(FlowOutput.shardOf)
+          val ofShards = Array.fill(Shards)(new mutable.ArrayBuilder.ofInt)
+          kept.foreach(row => ofShards(shards(keys.of(row))) += row)
+          ofShards.indices.foreach { shard =>
+            val rows = ofShards(shard).result()
+            if (rows.nonEmpty) put(shard, rows, keys, pairs.parts(1))
+          }
+        case _ => throw Odd
+      }
+  }
+}
+
+private[python] object FlowInputs {
+  private val BatchBits = 2
+  private val Shards = 64
+  private val End = -1
+  private val Read = -2
+  private val Empty = UTF8String.EMPTY_UTF8
+
+  private def always(text: UTF8String, count: Int): Columns = new Columns.Texts(Array(text), new Array[Int](count))
+
+  private def always(number: Long, count: Int): Columns = new Columns.Ints(Array.fill(count)(number))
+
+  private def long(of: Item): Long = of match {
+    case Item.Int(held) => held
+    case _              => throw Odd
+  }
+
+  private def many(of: Item): Array[Item] = of match {
+    case Item.Many(items) => items
+    case _                => throw Odd
+  }
+
+  private def numbers(of: Item): Array[Long] = of match {
+    case Item.Numbers(held) => held.sorted
+    case _                  => throw Odd
+  }
+
+  private def list(of: Array[Long]): Item = Item.Many(of.map[Item](Item.Int(_)))
+
+  /** One way, over the items of an entry. */
+  private final class Steps(way: InputsProgram.Way, layouts: Layouts) {
+    def target: Int = way.target
+
+    def isStateful: Boolean = way.isStateful
+
+    private val steps = way.steps.map(said =>
+      FoldProgram.list(said) match {
+        case Seq(JString(name), function) => (name, Some(new FunctionReader(function)))
+        case Seq(JString(name))           => (name, None)
+        case _                            => throw new IllegalArgumentException(s"$said is no step")
+      }
+    )
+
+    /** What items have become, and which rows are left of them. */
+    def over(items: Columns, rows: Array[Int], total: Int): (Columns, Array[Int]) =
+      steps.foldLeft((items, rows)) {
+        case ((columns, kept), ("map", Some(function)))    => (mapped(function, columns, kept, total), kept)
+        case ((columns, kept), ("filter", Some(function))) => (columns, filtered(function, columns, kept, is = true))
+        case ((columns, kept), ("filter_not", Some(function))) =>
+          (columns, filtered(function, columns, kept, is = false))
+        case ((columns, kept), ("key", Some(function))) =>
+          val keys = mapped(function, columns, kept, total) match {
+            case computed: Columns.Computed => computed.asTexts(kept)
+            case texts: Columns.Texts       => texts
+            case _                          => throw Odd
+          }
+          (new Columns.Tuples(Array(keys, columns)), kept)
+        case ((columns, kept), ("map_value", Some(function))) =>
+          val (key, value) = pair(columns)
+          (new Columns.Tuples(Array(key, mapped(function, value, kept, total))), kept)
+        case ((columns, kept), ("filter_value", Some(function))) =>
+          (columns, filtered(function, pair(columns)._2, kept, is = true))
+        case ((columns, kept), ("key_rm", _)) => (pair(columns)._2, kept)
+        case _                                => throw Odd
+      }
+
+    private def pair(columns: Columns): (Columns, Columns) = columns match {
+      case tuples: Columns.Tuples if tuples.parts.length == 2 => (tuples.parts(0), tuples.parts(1))
+      case _                                                  => throw Odd
+    }
+
+    private def filtered(reader: FunctionReader, columns: Columns, rows: Array[Int], is: Boolean): Array[Int] = {
+      val predicate = new OfRow(reader)
+      val of = layouts.rows(columns)
+      rows.filter { row =>
+        val found = predicate.call(of, row)
+        if (found.kind != Value.Bool) throw Odd
+        found.isTrue == is
+      }
+    }
+
+    private def mapped(reader: FunctionReader, columns: Columns, rows: Array[Int], total: Int): Columns = {
+      val of = layouts.rows(columns)
+      reader
+        .pathIn(of.layout)
+        .fold {
+          val row = new Given.Row
+          val function = reader.over(of.layout -> row)
+          val singles = Array.fill(function.results.length)(new Columns.Computed(total))
+          var i = 0
+          while (i < rows.length) {
+            row.at(of.singles, rows(i))
+            function.call()
+            var k = 0
+            while (k < singles.length) {
+              singles(k).set(rows(i), function.results(k))
+              k += 1
+            }
+            i += 1
+          }
+          made(function.layout, singles.iterator)
+        }(path => path.foldLeft(columns)(partOf))
+    }
+
+    /** A part of columns that have it. */
+    private def partOf(columns: Columns, part: Int): Columns = columns match {
+      case tuples: Columns.Tuples                    => tuples.parts(part)
+      case dicts: Columns.Dicts                      => dicts.parts(part)
+      case records: Columns.Records if records.plain => records.held.parts(part)
+      case _                                         => throw Odd
+    }
+
+    private def made(layout: Layout, singles: Iterator[Columns]): Columns = layout match {
+      case Layout.Single             => singles.next()
+      case Layout.Whole(kind, parts) =>
+        val columns = parts.map(made(_, singles)).toArray
+        kind match {
+          case Layout.Tuple             => new Columns.Tuples(columns)
+          case Layout.Dict(names)       => new Columns.Dicts(names, columns)
+          case Layout.Record(of, names) => new Columns.Records(of, new Columns.Dicts(names, columns), plain = true)
+          case Layout.Many              => throw Odd
+        }
+    }
+  }
+}

@@ -1,0 +1,113 @@
+"""What the operators without state do to the items that came together, with the function that the program gave.
+
+They are objects, not closures, so that it can be told what a step does without running it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mullion.bytewax.dataflow import f_repr
+from mullion.errors import WrongCallError
+
+
+def pair_of(step_id: str, item: Any) -> tuple[Any, Any]:
+    """An item as a key and a value."""
+    try:
+        key, value = item
+    except (TypeError, ValueError):
+        raise WrongCallError(
+            f"The step {step_id!r} takes (key, value) pairs, and got {item!r} ({type(item).__name__}). Put "
+            "key_on(...) before it."
+        ) from None
+    return key, value
+
+
+def _true(step_id: str, predicate: Callable[[Any], Any], item: Any) -> bool:
+    keep = predicate(item)
+    if not isinstance(keep, bool):
+        raise WrongCallError(
+            f"The step {step_id!r}: the predicate {f_repr(predicate)} returned {keep!r} ({type(keep).__name__}), and "
+            "must return a bool. Write bool(...) round it."
+        )
+    return keep
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """``map``: each item becomes another."""
+
+    mapper: Callable[[Any], Any]
+
+    def __call__(self, items: list[Any]) -> list[Any]:
+        mapper = self.mapper
+        return [mapper(item) for item in items]
+
+
+@dataclass(frozen=True)
+class MappedValues:
+    """``map_value``: the value of each pair becomes another."""
+
+    step_id: str
+    mapper: Callable[[Any], Any]
+
+    def __call__(self, items: list[Any]) -> list[Any]:
+        mapper, step_id = self.mapper, self.step_id
+        pairs = (pair_of(step_id, item) for item in items)
+        return [(key, mapper(value)) for key, value in pairs]
+
+
+@dataclass(frozen=True)
+class Unkeyed:
+    """``key_rm``: the values of pairs."""
+
+    step_id: str
+
+    def __call__(self, items: list[Any]) -> list[Any]:
+        step_id = self.step_id
+        return [pair_of(step_id, item)[1] for item in items]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """``filter``: the items that a predicate is ``True`` for."""
+
+    step_id: str
+    predicate: Callable[[Any], Any]
+
+    def __call__(self, items: list[Any]) -> list[Any]:
+        step_id, predicate = self.step_id, self.predicate
+        return [item for item in items if _true(step_id, predicate, item)]
+
+
+@dataclass(frozen=True)
+class KeptValues:
+    """``filter_value``: the pairs whose values a predicate is ``True`` for."""
+
+    step_id: str
+    predicate: Callable[[Any], Any]
+
+    def __call__(self, items: list[Any]) -> list[Any]:
+        step_id, predicate = self.step_id, self.predicate
+        return [item for item in items if _true(step_id, predicate, pair_of(step_id, item)[1])]
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """``key_on``: pairs of a key, which is a text, and the item."""
+
+    step_id: str
+    key: Callable[[Any], Any]
+
+    def __call__(self, items: list[Any]) -> list[Any]:
+        key = self.key
+        made = [(key(item), item) for item in items]
+        for found, item in made:
+            if not isinstance(found, str):
+                raise WrongCallError(
+                    f"The step {self.step_id!r}: the key {f_repr(key)} of {item!r} is {found!r} "
+                    f"({type(found).__name__}), and must be a str. Write str(...) round it."
+                )
+        return made

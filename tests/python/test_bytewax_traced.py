@@ -1,0 +1,149 @@
+"""Windows whose functions the JVM knows: they give what the released package gives, and are run by the JVM."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+import bytewax_traced as given
+import mullion.bytewax.operators as op
+import mullion.bytewax.operators.windowing as win
+from bytewax_random import first_difference
+from mullion.bytewax import explain
+from mullion.bytewax._run import runner
+from mullion.bytewax.dataflow import Dataflow
+from mullion.bytewax.testing import TestingSink, TestingSource, run_main
+from test_code_columns import Programs, lambdas, outcome, rows
+
+SEED = int(os.environ.get("MULLION_TEST_SEED", str(random.randrange(10**9))))
+
+
+def _compared(spark: SparkSession, round_: int) -> None:
+    case = given.random_case(random.Random(f"{SEED} traced {round_}"), keys=120)
+    flow, out = given.flow_of(case, theirs=False)
+    assert "JVM" in [part.runs for part in explain(flow).parts], explain(flow)
+    folded = _ended(spark, flow)
+    key, said = first_difference(given.theirs(case), given.streams(out))
+    items = [item for item in case.items if given.shown(item)[1] in (key, given.shown(key)[1])]
+    shown = f"{case.windower} {case.kind} {case.function} wait={case.wait} ordered={case.ordered} by {case.batch_size}"
+    assert not said, f"MULLION_TEST_SEED={SEED}, round {round_}, {shown}, of {items}: {said}"
+    # Of a third of the keys there may be values that only Python knows.
+    assert folded >= len(case.items) // 2
+
+
+@pytest.mark.parametrize("round_", range(3))
+def test_windows_in_the_jvm_are_those_of_the_released_package(spark: SparkSession, round_: int) -> None:
+    """120 cases a round; each round another windower, operator, shape of items and function."""
+    _compared(spark, round_)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("round_", range(20))
+def test_many_windows_in_the_jvm_are_those_of_the_released_package(spark: SparkSession, round_: int) -> None:
+    _compared(spark, round_ + 100)
+
+
+def _ended(spark: SparkSession, flow: Dataflow) -> int:
+    """Runs a dataflow; how many values the JVM folded."""
+    started: list[StreamingQuery] = []
+    start = runner._Run._start
+
+    def noted(*given: Any) -> StreamingQuery:
+        started.append(start(*given))
+        return started[-1]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(runner._Run, "_start", noted)
+        run_main(flow, spark=spark)
+    return sum(
+        int(of.customMetrics["rowsFolded"]) for progress in started[0].recentProgress for of in progress.stateOperators
+    )
+
+
+def test_any_functions_in_the_jvm_give_what_python_gives(spark: SparkSession) -> None:
+    """Four windows, of functions that compute three random expressions each."""
+    random_ = random.Random(f"{SEED} functions")
+    programs = Programs(random_)
+    kinds = ("int", "float", "str", "bool")
+    texts = [f"({', '.join(programs.of(random_.choice(kinds), 2) for _ in range(3))})" for _ in range(4)]
+    functions = lambdas(texts, f"traced-{SEED}")
+    folders = lambdas(texts, f"folders-{SEED}", "acc, x")
+    flow = Dataflow("functions")
+    out: list[Any] = []
+    items: list[dict[str, Any]] = []
+    expected: dict[str, Any] = {}
+    for number, row in enumerate(rows(random_, 80, nulls=False)):
+        for stage, function in enumerate(functions):
+            how, given_ = outcome(function, row)
+            if how == "gives":
+                key = f"{stage} {number}"
+                items.append({"key": key, "stage": stage, "at": given.START, **row})
+                expected[key] = given_
+    keyed = op.key_on("key", op.input("in", flow, TestingSource(items, 50)), lambda x: x["key"])
+    clock: Any = win.EventClock(lambda x: x["at"])
+    for stage, folder in enumerate(folders):
+        own = op.filter_value(f"of_{stage}", keyed, _is_of(stage))
+        windower = win.TumblingWindower(timedelta(minutes=1))
+        windows = win.fold_window(f"w_{stage}", own, clock, windower, lambda: None, folder, lambda a, b: b)
+        op.output(f"out_{stage}", windows.down, TestingSink(out))
+    folded = _ended(spark, flow)
+    assert len(out) == len(items)
+    for key, (_, found) in out:
+        assert given.shown(found) == given.shown(expected[key]), (
+            f"MULLION_TEST_SEED={SEED}: {texts[int(key[0])]}, {key}"
+        )
+    # Of numbers that are not large nearly all is known, and of the others some.
+    assert folded > len(items) / 4
+
+
+def _is_of(stage: int) -> Callable[[Any], bool]:
+    return lambda x: x["stage"] == stage
+
+
+def test_explain_says_what_runs_in_the_jvm_and_why_the_rest_does_not() -> None:
+    flow = Dataflow("mixed")
+    items: Any = op.filter("some", op.input("in", flow, TestingSource([])), lambda item: item["n"] > 0)
+    keyed = op.key_on("key", items, lambda item: item["key"])
+    clock: Any = win.EventClock(lambda item: item["at"])
+    minutes = win.TumblingWindower(timedelta(minutes=1))
+    sums = win.fold_window("sums", keyed, clock, minutes, lambda: 0, lambda n, item: n + item["n"], lambda a, b: a + b)
+    texts: Any = win.fold_window(
+        "texts", keyed, clock, minutes, list, lambda n, item: sorted([*n, item]), lambda a, b: a + b
+    )
+    op.output("out", op.map_value("again", op.merge("both", sums.down, texts.down), str), TestingSink([]))
+    said = {part.name: (part.runs, part.why.partition(":")[0]) for part in explain(flow).parts}
+    assert said["some.flat_map_batch"][0] == said["key.map"][0] == said["sums"][0] == "JVM"
+    assert said["texts"] == ("Python", "folder")
+    assert said["again.map"][0] == "Python"
+
+
+def _with_more(item: Any, more: int = 1) -> Any:
+    return item
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (lambda up: op.map("m", up, str), "mapper"),
+        (lambda up: op.map("m", up, lambda item: item.setdefault("a", 1)), "mapper"),
+        (lambda up: op.map("m", up, _with_more), "mapper"),
+        (lambda up: op.filter("m", up, lambda item: item["a"] ** 2 > 3), "predicate"),
+        (lambda up: op.flat_map("m", up, lambda item: [item, item]), "its function is Python's"),
+    ],
+)
+def test_a_step_beside_one_that_python_runs_says_which(step: Callable[[Any], Any], why: str) -> None:
+    flow = Dataflow("mixed")
+    up: Any = op.input("in", flow, TestingSource([]))
+    op.output("one", step(up), TestingSink([]))
+    op.output("other", op.map("known", up, lambda item: item["a"]), TestingSink([]))
+    one, other = (part for part in explain(flow).parts if part.name.startswith(("m.", "known")))
+    assert (one.runs, other.runs) == ("Python", "Python")
+    assert one.why.startswith(why)
+    assert other.why.startswith("beside another step")
