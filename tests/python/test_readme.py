@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import linecache
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +38,14 @@ def snippets(text: str) -> list[Snippet]:
     return found
 
 
+def source_of_page(page: Path) -> None:
+    """Has the page's snippets read as a program's file is, each at its lines: functions are read where they stand."""
+    lines: list[str] = []
+    for snippet in snippets(page.read_text("utf-8")):
+        lines += ["\n"] * (snippet.line - 1 - len(lines)) + snippet.code.splitlines(keepends=True)
+    linecache.cache[str(page)] = (sum(map(len, lines)), None, lines, str(page))
+
+
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if snippets(page.read_text("utf-8"))], ids=lambda page: page.name
@@ -44,6 +53,7 @@ def snippets(text: str) -> list[Snippet]:
 def test_every_snippet_of_the_page_runs_and_prints_what_stands_below_it(page: Path) -> None:
     # A page's own session is the suite's, which goes on.
     names: dict[str, Any] = {"__name__": "page"}
+    source_of_page(page)
     for snippet in snippets(page.read_text("utf-8")):
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
