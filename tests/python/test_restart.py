@@ -267,6 +267,21 @@ def test_an_added_aggregate_is_refused_whatever_the_store(
     assert len({(row.k, row.window) for row in old.run(written) if row.pane.firing == "close"}) > 2
 
 
+@pytest.mark.parametrize("query", [TUMBLING, SLIDING], ids=["tumbling", "sliding"])
+def test_a_result_that_has_another_name_goes_on_and_the_open_panes_have_it(
+    spark: SparkSession, tmp_path: Path, query: dict[str, Any]
+) -> None:
+    old = Checkpoint(spark, tmp_path, query)
+    renamed = {{"total": "sum"}.get(name, name): function for name, function in query["aggregates"].items()}
+    old.feed.write([(12 * SECOND, "a", "x", 4)])
+    old.run({**query, "aggregates": renamed})
+    held = read_panes(old.path, spark=spark)
+    assert {"n", "sum"} < set(held.columns)
+    assert "total" not in held.columns
+    # 1 and 3 in the first window, 2 and 4 in the second: what came before the change counts on.
+    assert {row["sum"] for row in held.collect()} >= {6}
+
+
 def test_the_query_changed_back_goes_on(checkpoint: tuple[dict[str, Any], Checkpoint]) -> None:
     written, old = checkpoint
     old.feed.flood()

@@ -11,6 +11,7 @@ import org.apache.hadoop.fs.Path
 import org.json4s.{Formats, JValue}
 import org.json4s.jackson.{JsonMethods, Serialization}
 
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 
@@ -21,7 +22,8 @@ import dev.mullion.MullionException
   * @param of
   *   what its JSON says
   */
-private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue => T)(implicit formats: Formats) {
+private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue => T)(implicit formats: Formats)
+    extends Logging {
 
   private def path(operatorRoot: Path): Path = new Path(operatorRoot, s"_mullion/$name")
 
@@ -57,6 +59,8 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
     *   between what was and what is, in words
     * @param replaces
     *   whether what is may be written in place of what was, for nothing in the state is of what differs
+    * @param renames
+    *   whether only names differ, of which the newest are kept
     */
   def check(
       info: SparkLineShim.StateInfo,
@@ -64,7 +68,8 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
       now: T,
       others: String,
       isWritten: Boolean,
-      replaces: (T, T) => Boolean = (_: T, _: T) => false
+      replaces: (T, T) => Boolean = (_: T, _: T) => false,
+      renames: (T, T) => Boolean = (_: T, _: T) => false
   )(
       differences: (T, T) => Seq[String]
   ): Unit = {
@@ -73,6 +78,9 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
       case Some(was) if replaces(was, now) =>
         // Spark's own note of the types, which it makes again. First: ours is what says that there is something to do.
         CheckpointFileManager.create(root, hadoopConf).delete(new Path(root, "0/_metadata/schema"))
+        write(root, hadoopConf, now, replacing = true)
+      case Some(was) if renames(was, now) =>
+        logInfo(s"Columns over the state in $root have other names than before: the query goes on with these.")
         write(root, hadoopConf, now, replacing = true)
       case Some(was) =>
         val found = differences(was, now)

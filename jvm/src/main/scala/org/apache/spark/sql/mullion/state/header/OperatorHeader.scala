@@ -96,7 +96,10 @@ object OperatorHeader {
   ): Unit = {
     def replaces(was: OperatorHeader, now: OperatorHeader) =
       unbegun.nonEmpty && was.differences(now).nonEmpty && was.typedAs(now, unbegun).differences(now).isEmpty
-    file.check(info, hadoopConf, header, "another query", isWritten, replaces)(_.differences(_))
+    def columns(of: OperatorHeader) = of.windows.flatMap { case (_, window) => window.aggregates }
+    def renames(was: OperatorHeader, now: OperatorHeader) =
+      columns(was) != columns(now) && was.differences(now).isEmpty
+    file.check(info, hadoopConf, header, "another query", isWritten, replaces, renames)(_.differences(_))
   }
 
   /** What a session says of windows that have been given no rows. */

@@ -1,5 +1,10 @@
 package org.apache.spark.sql.mullion.state.header
 
+import scala.util.{Success, Try}
+
+import org.apache.spark.sql.catalyst.expressions.Alias
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+
 import dev.mullion.windows.rules.{Collected, EarlyFiring, Refinements, RowByRow}
 import dev.mullion.windows.spec.{
   AlignedWindow,
@@ -89,10 +94,16 @@ final case class StateHeader(
   override def differences(other: OperatorHeader): Seq[String] = other match {
     case one: StateHeader =>
       identity.zip(one.identity).collect {
-        case ((name, was), (_, is)) if was != is => s"$name was [$was] and is now [$is]"
+        case ((name, was), (_, is)) if was != is && !(name == "aggregates" && isRenamed(one)) =>
+          s"$name was [$was] and is now [$is]"
       }
     case several => Seq(s"it was of one window ($describe) and is now of several together (${several.describe})")
   }
+
+  /** What a column is called says nothing of what state holds. */
+  private def isRenamed(other: StateHeader): Boolean =
+    aggregates.length == other.aggregates.length &&
+      aggregates.zip(other.aggregates).forall { case (was, is) => was == is || StateHeader.isRenamed(was, is) }
 
   override def typedAs(other: OperatorHeader, windows: Set[String]): OperatorHeader = other match {
     case one: StateHeader if windows("*") => typesOf(one)
@@ -225,6 +236,13 @@ object StateHeader {
       keysFollowWall = Option.when(asked.keysFollowWall)(true)
     )
   }
+
+  /** Whether two output columns as SQL are one expression under two names. What is no SQL is not asked further. */
+  private def isRenamed(was: String, is: String): Boolean =
+    (Try(CatalystSqlParser.parseExpression(was)), Try(CatalystSqlParser.parseExpression(is))) match {
+      case (Success(Alias(one, _)), Success(Alias(other, _))) => one == other
+      case _                                                  => false
+    }
 
   /** Raised when the layout of the records changes. */
   val currentFormat = 1
