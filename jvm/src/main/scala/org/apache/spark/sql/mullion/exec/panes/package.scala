@@ -4,8 +4,8 @@ package org.apache.spark.sql.mullion.exec
   * them into the panes in state, and gives firings. One file for each kind of pane: [[TumblingPanes]],
   * [[SlidingPanes]], [[SessionPanes]], [[ArrivalPanes]] (row by row), [[SplitPanes]], [[TogetherPanes]].
   *
-  * Where columns stand is said once: of partial rows in [[PartialLayout]], of a key's record in [[KeyRecord]], of what is
-  * kept beside an accumulator in [[PaneNotes]].
+  * Where columns stand is said once: of partial rows in [[PartialLayout]], of a key's record in [[KeyRecord]], of what
+  * is kept beside an accumulator in [[PaneNotes]].
   *
   * Decisions are asked of `dev.mullion.windows`; here rows, buffers and records are moved. Nothing is allocated per
   * row.
