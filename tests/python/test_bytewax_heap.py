@@ -47,7 +47,7 @@ class Probe:
 
     def count(self) -> None:
         gc.collect()
-        own = sum(type(one).__module__.startswith("mullion.") for one in gc.get_objects())
+        own = sum(str(type(one).__module__).startswith("mullion.") for one in gc.get_objects())
         files = Counter(path.relative_to(self.folder).parts[1] for path in self.folder.rglob("*") if path.is_file())
         self.counted.append(Counted(live(self.spark), own, files))
 

@@ -34,8 +34,10 @@ def _compared(spark: SparkSession, round_: int) -> None:
     items = [item for item in case.items if given.shown(item)[1] in (key, given.shown(key)[1])]
     shown = f"{case.windower} {case.kind} {case.function} wait={case.wait} ordered={case.ordered} by {case.batch_size}"
     assert not said, f"MULLION_TEST_SEED={SEED}, round {round_}, {shown}, of {items}: {said}"
-    # Of a third of the keys there may be values that only Python knows.
-    assert folded >= len(case.items) // 2
+    # Of a third of the keys there may be values that only Python knows; a window that holds an item with a list within
+    # is Python's.
+    holds_items = case.kind in ("reduce", "max", "min")
+    assert folded >= len(case.items) // 2 or (case.shape == "dict" and holds_items)
 
 
 @pytest.mark.parametrize("round_", range(3))

@@ -65,7 +65,8 @@ class WindowsOfKey:
             # What most batches are: a value that need not wait, and none that does.
             time, watermark = clock.on_item(values[0])
             if watermark <= time and (time <= watermark or not self._ordered):
-                self._enter(((time, values[0]),), watermark, events)
+                self._add(values[0], time, events)
+                self._settle(watermark, events)
             elif time < watermark:
                 events += [(LATE, (window, values[0])) for window in self._windower.late_for(time)]
                 self._enter((), watermark, events)
@@ -100,15 +101,23 @@ class WindowsOfKey:
         return events
 
     def _enter(self, due: Iterable[tuple[int, Any]], watermark: int, events: list[Event]) -> None:
-        contents, windower = self._contents, self._windower
         for time, value in due:
-            for window in windower.open_for(time):
-                held = contents.get(window)
-                if held is None:
-                    held = contents[window] = self._make.new()
-                emitted = held.add(value, time)
-                if emitted != ():
-                    events += [(DOWN, (window, one)) for one in emitted]
+            self._add(value, time, events)
+        self._settle(watermark, events)
+
+    def _add(self, value: Any, time: int, events: list[Event]) -> None:
+        contents = self._contents
+        for window in self._windower.open_for(time):
+            held = contents.get(window)
+            if held is None:
+                held = contents[window] = self._make.new()
+            emitted = held.add(value, time)
+            if emitted != ():
+                events += [(DOWN, (window, one)) for one in emitted]
+
+    def _settle(self, watermark: int, events: list[Event]) -> None:
+        """Merges windows, and closes those that are due."""
+        contents, windower = self._contents, self._windower
         merged = windower.merged()
         if merged:
             for original, target in merged:

@@ -85,11 +85,12 @@ private[python] final class FlowInputs(program: InputsProgram) {
     }
     val task = (number % Shards).toInt
     val made = mutable.ArrayBuffer.empty[InternalRow]
+    val origin = Array[Columns](new Columns.Ints(places), always(Empty, total), always(now, total))
     ofInputs.foreach { case (input, own) =>
       val rows = own.result()
       ways.getOrElse(input, throw Odd).foreach { way =>
         val (columns, kept) = way.over(items, rows, total)
-        if (kept.nonEmpty) write(way, columns, kept, places, now, task, made)
+        if (kept.nonEmpty) write(way, columns, kept, origin, task, made)
       }
     }
     val (before, ended) = (numbers(parts(5).item(0)), numbers(parts(6).item(0)))
@@ -105,17 +106,19 @@ private[python] final class FlowInputs(program: InputsProgram) {
       way: Steps,
       columns: Columns,
       kept: Array[Int],
-      places: Array[Long],
-      now: Long,
+      origin: Array[Columns],
       task: Int,
       made: mutable.ArrayBuffer[InternalRow]
   ): Unit = {
     def put(shard: Int, rows: Array[Int], key: Columns, value: Columns): Unit = {
-      val entries =
-        new Columns.Tuples(
-          Array(new Columns.Ints(places), always(Empty, places.length), always(now, places.length), key, value)
-        )
-      made += InternalRow(way.target, shard, places(rows(0)), made.length, ItemWriter.write(entries, rows))
+      val entries = new Columns.Tuples(origin :+ key :+ value)
+      made += InternalRow(
+        way.target,
+        shard,
+        long(origin(0).item(rows(0))),
+        made.length,
+        ItemWriter.write(entries, rows)
+      )
     }
     if (!way.isStateful) put(task, kept, Columns.Nothings, columns)
     else

@@ -4,6 +4,7 @@ import java.nio.{ByteBuffer, ByteOrder}
 import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.mullion.python.folds.Odd
 import org.apache.spark.unsafe.types.UTF8String
@@ -47,14 +48,7 @@ private[flows] final class ItemWriter {
         i += 1
       }
       within("d")(doubles(made))
-    case of: Columns.Texts =>
-      val made = new Array[UTF8String](rows.length)
-      var i = 0
-      while (i < rows.length) {
-        made(i) = of.apart(of.of(rows(i)))
-        i += 1
-      }
-      texts(made)
+    case of: Columns.Texts   => gatheredTexts(of, rows)
     case of: Columns.Tuples  => within("t")(all(of.parts, rows))
     case of: Columns.Dicts   => gatheredDicts(of, rows)
     case of: Columns.Records =>
@@ -65,6 +59,43 @@ private[flows] final class ItemWriter {
       head.append(if (of.plain) ",1]" else "]")
       ()
     case _ => column(rows.map(columns.item))
+  }
+
+  private def gatheredTexts(of: Columns.Texts, rows: Array[Int]): Unit = {
+    // Numbers of texts, in the order in which they are met.
+    val numbers = new Array[Int](of.apart.length)
+    val apart = mutable.ArrayBuffer.empty[UTF8String]
+    val which = new Array[Long](rows.length)
+    var i = 0
+    while (i < rows.length) {
+      val text = of.of(rows(i))
+      if (numbers(text) == 0) {
+        apart += of.apart(text)
+        numbers(text) = apart.length
+      }
+      which(i) = numbers(text) - 1L
+      i += 1
+    }
+    if (rows.length > ItemWriter.Few && apart.length <= rows.length / 4) repeated(apart, which)
+    else within("s")(quotedAll(which.map(number => apart(number.toInt)).toSeq))
+  }
+
+  private def repeated(apart: collection.Seq[UTF8String], which: Array[Long]): Unit = within("k") {
+    quotedAll(apart)
+    head.append(',')
+    ints(which)
+  }
+
+  private def quotedAll(texts: collection.Seq[UTF8String]): Unit = {
+    head.append('[')
+    var first = true
+    texts.foreach { text =>
+      if (!first) head.append(',')
+      first = false
+      quoted(text)
+    }
+    head.append(']')
+    ()
   }
 
   private def gatheredDicts(of: Columns.Dicts, rows: Array[Int]): Unit = within("m") {
@@ -205,7 +236,10 @@ private[flows] final class ItemWriter {
   }
 
   private def ints(values: Array[Long]): Unit =
-    if (values.length <= ItemWriter.Few) {
+    if (values.length > ItemWriter.Few && values.forall(_ == values(0))) {
+      head.append("[\"=\",").append(values(0)).append(']')
+      ()
+    } else if (values.length <= ItemWriter.Few) {
       head.append("[\"i\",[")
       values.indices.foreach { i =>
         if (i > 0) head.append(',')
@@ -246,26 +280,9 @@ private[flows] final class ItemWriter {
   private def texts(values: Array[UTF8String]): Unit = {
     val apart = new java.util.LinkedHashMap[UTF8String, Long]
     if (values.length > ItemWriter.Few) values.foreach(text => apart.putIfAbsent(text, apart.size.toLong))
-    if (!apart.isEmpty && apart.size <= values.length / 4) {
-      head.append("[\"k\",[")
-      var first = true
-      apart.keySet.forEach { text =>
-        if (!first) head.append(',')
-        first = false
-        quoted(text)
-      }
-      head.append("],")
-      ints(values.map(apart.get(_)))
-      head.append(']')
-    } else {
-      head.append("[\"s\",[")
-      values.indices.foreach { i =>
-        if (i > 0) head.append(',')
-        quoted(values(i))
-      }
-      head.append("]]")
-    }
-    ()
+    if (!apart.isEmpty && apart.size <= values.length / 4)
+      repeated(apart.keySet.asScala.toVector, values.map(apart.get(_)))
+    else within("s")(quotedAll(values.toSeq))
   }
 
   private def quoted(text: UTF8String): Unit = {
