@@ -85,8 +85,12 @@ class Timed:
                     out.append(self._shown(start, rows))
                 closed = start if closed is None else max(closed, start)
         if end:
-            open_ones = [start for start in sorted(panes) if panes[start] or not self.skip_empty]
-            found.append([self._shown(start, panes[start]) for start in open_ones])
+            left = {start for start in panes if panes[start] or not self.skip_empty}
+            if left and not self.skip_empty and first is not None:
+                # Those without rows too, as far as there is one with some.
+                start = first if closed is None else closed + self.slide
+                left |= set(range(start, max(left), self.slide))
+            found.append([self._shown(start, panes.get(start, [])) for start in sorted(left)])
         return found
 
     def _shown(self, start: int, rows: list[Row], *, partial: bool = False) -> Out:
