@@ -110,7 +110,8 @@ def test_a_dataflow_keeps_as_much_after_many_batches_as_after_a_few(
     run(flow, tmp_path, ManualClock(), spark)
     before, after = probe.counted
     assert seen[0] > MANY / 2
-    grown = {kind: n for kind, n in after.objects.items() if n - before.objects[kind] > (MANY - FEW) / 4}
+    # Less than one for every other batch, as in test_heap.
+    grown = {kind: n for kind, n in after.objects.items() if n - before.objects[kind] > (MANY - FEW) / 2}
     assert not grown
     assert after.own - before.own < (MANY - FEW) / 4
     assert after.files["inputs"] <= before.files["inputs"] + 2

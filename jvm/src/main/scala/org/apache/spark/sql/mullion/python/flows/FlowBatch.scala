@@ -76,8 +76,19 @@ private[flows] object FlowBatch {
         }
       case _ => throw Odd
     }.toArray
-    val chunkOf = chunks.indices.flatMap(i => Iterator.fill(chunks(i).places.length)(i)).toArray
-    val at = chunks.flatMap(chunk => chunk.places.indices)
+    val count = chunks.map(_.places.length).sum
+    val (chunkOf, at) = (new Array[Int](count), new Array[Int](count))
+    var entry = 0
+    chunks.indices.foreach { chunk =>
+      val length = chunks(chunk).places.length
+      var row = 0
+      while (row < length) {
+        chunkOf(entry) = chunk
+        at(entry) = row
+        entry += 1
+        row += 1
+      }
+    }
     def place(entry: Int) = chunks(chunkOf(entry)).places(at(entry))
     def origin(entry: Int) = {
       val chunk = chunks(chunkOf(entry))
@@ -87,7 +98,9 @@ private[flows] object FlowBatch {
       val places = java.lang.Long.compare(place(one), place(other))
       if (places != 0) places else origin(one).binaryCompare(origin(other))
     }
-    if ((1 until at.length).forall(i => compare(i - 1, i) <= 0)) new FlowBatch(chunks, chunkOf, at)
+    var inOrder = 1
+    while (inOrder < count && compare(inOrder - 1, inOrder) <= 0) inOrder += 1
+    if (inOrder >= count) new FlowBatch(chunks, chunkOf, at)
     else {
       val order = Array.range(0, at.length).sortWith(compare(_, _) < 0)
       new FlowBatch(chunks, order.map(chunkOf(_)), order.map(at(_)))

@@ -150,7 +150,11 @@ private[python] object FlowInputs {
 
   private def always(text: UTF8String, count: Int): Columns = new Columns.Texts(Array(text), new Array[Int](count))
 
-  private def always(number: Long, count: Int): Columns = new Columns.Ints(Array.fill(count)(number))
+  private def always(number: Long, count: Int): Columns = {
+    val made = new Array[Long](count)
+    java.util.Arrays.fill(made, number)
+    new Columns.Ints(made)
+  }
 
   private def long(of: Item): Long = of match {
     case Item.Int(held) => held

@@ -229,7 +229,10 @@ private[flows] object ItemReader {
 
     private def ints(mark: String, parts: Seq[Any], count: Int): Array[Long] = (mark, parts) match {
       case ("i", Seq(held: Seq[_])) => held.map { case one: Long => one; case _ => throw Odd }.toArray
-      case ("=", Seq(held: Long))   => Array.fill(count)(held)
+      case ("=", Seq(held: Long))   =>
+        val made = new Array[Long](count)
+        java.util.Arrays.fill(made, held)
+        made
       case ("q", Seq(buffer: Long)) =>
         val longs = bytesOf(buffer.toInt).asLongBuffer
         val made = new Array[Long](longs.remaining)
