@@ -1,13 +1,13 @@
 # make demo   real flights through windows, early firings and late rows
 # make check  what is quick: linters, and the tests that need no Spark
 # make test   every check, and the tests that every change must pass, Scala and Python
-# make test-all   those that take long too: kills, executors, Kafka, millions of rows
+# make test-all   those that take long too: kills, executors, Kafka, millions of rows; and make test on each line
 # make docs   the documentation as a site, in .build/site
 # make bench  against Spark's own windows and other engines; make bench-full also with millions of keys
 # make wheel  the package, with a JAR for each line of Spark
 #
 # Each sets up what it needs in this folder (.venv, .build, dist, target) and starts at once when that is there.
-# LINE=4.3 tests another line of Spark than the default, in an environment of its own (.venv-4.3).
+# LINE=4.1 tests another line of Spark than the default, in an environment of its own (.venv-4.1).
 
 PYTHON ?= python3
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
@@ -72,8 +72,15 @@ DURATIONS := --durations 20 --junitxml .build/python-tests.xml
 check: lint-python venv $(SBT_LAUNCH)
 	$(call side_by_side,$(PURE),-n 2 -m 'not spark and not slow')
 
-test: lint-python venv kafka $(SBT_LAUNCH)
-	$(call side_by_side,'jvm/testOnly * -- --exclude-tags=Slow',-n 3 --dist loadgroup $(DURATIONS) -m 'not slow')
+# On another line than the default: all Scala suites, with every story, and Python's for what reaches into Spark. What is
+# decided without Spark is the same on all lines.
+OF_LINES := lines configure session refusals functions split stateful stages state_settings recovery restart together chaining \
+	transcripts cli turbine turbine_process faust_people_in_spark bytewax_windows bytewax_values bytewax_documents kx_random \
+	kx_kafka kafka
+PYTHON_TESTS := $(if $(OTHER),$(OF_LINES:%=tests/python/test_%.py))
+
+test: $(if $(OTHER),,lint-python) venv kafka $(SBT_LAUNCH)
+	$(call side_by_side,'jvm/testOnly * -- --exclude-tags=Slow',$(PYTHON_TESTS) -n 3 --dist loadgroup $(DURATIONS) -m 'not slow')
 
 # What is killed and counted here has the machine to itself.
 test-all: lint-python venv kafka delta publish-local $(SBT_LAUNCH)
@@ -82,6 +89,9 @@ test-all: lint-python venv kafka delta publish-local $(SBT_LAUNCH)
 	@grep -o 'Passed: Total.*' .build/scala-tests.log
 	@echo "Python tests ..."
 	@$(IN)/pytest -n 3 --dist loadgroup $(DURATIONS)
+	@for line in $(filter-out $(LINE),$(LINES)); do \
+		echo "Spark $$line ..."; $(MAKE) --no-print-directory test LINE=$$line || exit 1; \
+	done
 
 docs: $(ENV)/.requirements
 	@NO_MKDOCS_2_WARNING=1 $(IN)/python -m mkdocs build --quiet

@@ -15,6 +15,8 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from mullion._jars import running_line
+
 ROOT = Path(__file__).parents[2]
 
 SETTINGS = """
@@ -42,7 +44,10 @@ broker.heartbeat.interval.ms=500
 
 
 def jars(which: str) -> list[Path]:
-    return sorted((ROOT / ".build" / "kafka" / which).glob("*.jar"))
+    """Those of the broker, or of the connector for this line of Spark."""
+    kafka = ROOT / ".build" / "kafka"
+    of_line = kafka / f"{which}-{running_line()}"
+    return sorted((of_line if of_line.is_dir() else kafka / which).glob("*.jar"))
 
 
 class KafkaServer:

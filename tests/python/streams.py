@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from mullion._lines import IN_UTC
 from mullion.testing import ClockedQuery
 
 SECOND = 1_000_000
@@ -31,7 +32,7 @@ class Feed:
         self.ddl = f"t bigint, {columns}"
         schema = StructType.fromDDL(self.ddl)
         assert isinstance(schema, StructType)
-        self._arrow = to_arrow_schema(schema, timezone="UTC")
+        self._arrow = to_arrow_schema(schema, **IN_UTC)
         self._written = 0
 
     def write(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> None:

@@ -37,6 +37,7 @@ from pyspark.sql.types import StructType
 from mullion import _checkpoints, _jvm
 from mullion._checks import require_bool, require_one_of
 from mullion._columns import ColumnOrName, field_of, require_dataframe
+from mullion._lines import IN_UTC
 from mullion._stateful.stage import Firings, Stage
 from mullion._stateful.state import State
 from mullion._windowed import STATE
@@ -216,4 +217,4 @@ def _stage(
 
 def _arrow(schema: StructType) -> pa.Schema:
     """The schema in Arrow, where every column may be null: what a function makes is not known."""
-    return pa.schema([field.with_nullable(True) for field in to_arrow_schema(schema, timezone="UTC")])
+    return pa.schema([field.with_nullable(True) for field in to_arrow_schema(schema, **IN_UTC)])

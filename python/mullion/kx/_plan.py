@@ -29,6 +29,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType, TimestampType
 
 from mullion import _jvm
+from mullion._lines import IN_UTC
 from mullion._programs import app as programs
 from mullion._stateful.api import stateful_map
 from mullion.kx._batches import AT, MIXED, TABLES, Form
@@ -217,7 +218,7 @@ class Plan:
         if not stream.steps and stream.form == "panes" and not stream.mixed:
             return stream.df.select(sf.inline("rows"))
         schema = columns()
-        stage = Stage(stream.form, stream.steps, "rows", stream.mixed, to_arrow_schema(schema, timezone="UTC"))
+        stage = Stage(stream.form, stream.steps, "rows", stream.mixed, to_arrow_schema(schema, **IN_UTC))
         return self._run(stream, stage, schema)
 
     def _mixed_records(self, stream: Stream) -> DataFrame:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyspark.sql.types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from mullion._lines import IN_UTC
 from mullion._programs.names import folder_name
 from mullion._stateful.memory import MemoryStore
 from mullion.errors import InvalidArgumentError, MullionError
@@ -127,13 +128,13 @@ class Schemas:
         if isinstance(reader, (FromExpr, FromCallback)):
             tables = Spool(self._app, name, whole=self._graph.is_mixed(node)).sample()
             if not tables and isinstance(reader, FromCallback) and reader.schema is not None:
-                tables = [to_arrow_schema(spark_schema(reader.schema), timezone="UTC").empty_table()]
+                tables = [to_arrow_schema(spark_schema(reader.schema), **IN_UTC).empty_table()]
         else:
             found = reader.sample(self._app, self._app.spark, name)
             tables = [] if found is None else [found]
             if (not any(table.num_rows for table in tables) and reader.kind != "from_topic") or not tables:
                 rows = reader.stream(self._app, self._app.spark, self._folder, name)
-                tables = [to_arrow_schema(rows.schema, timezone="UTC").empty_table()]
+                tables = [to_arrow_schema(rows.schema, **IN_UTC).empty_table()]
         return [table.slice(0, SAMPLED if with_records else 0) for table in tables]
 
 

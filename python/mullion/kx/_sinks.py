@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from mullion._lines import IN_UTC
 from mullion._programs.report import table as aligned
 from mullion.errors import FunctionError
 from mullion.kx._batches import Batch, Form, batches_in
@@ -50,7 +51,7 @@ class Arrived:
         if first is None:
             return None
         schema = _types.schema_of(first.schema)
-        stage = Stage(self.form, (), "rows", self.mixed, to_arrow_schema(schema, timezone="UTC"))
+        stage = Stage(self.form, (), "rows", self.mixed, to_arrow_schema(schema, **IN_UTC))
         return self.df.mapInArrow(stage, schema)
 
 

@@ -25,6 +25,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
+from mullion._lines import IN_UTC
+
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _DIGITS: dict[type[T.DataType], int] = {T.ByteType: 3, T.ShortType: 5, T.IntegerType: 10, T.LongType: 19}
 _MOST_DIGITS = 38
@@ -262,7 +264,7 @@ def schema_of(schema: pa.Schema) -> T.StructType:
 @functools.cache
 def arrow_of(kind: T.DataType) -> pa.DataType:
     """Arrow's type for Spark's, with instants in UTC."""
-    return to_arrow_type(kind, timezone="UTC", error_on_duplicated_field_names_in_struct=True)
+    return to_arrow_type(kind, error_on_duplicated_field_names_in_struct=True, **IN_UTC)
 
 
 def fit_array(values: pa.ChunkedArray, want: pa.DataType) -> pa.ChunkedArray:

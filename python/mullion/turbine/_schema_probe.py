@@ -32,6 +32,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from mullion._files import replace_text
+from mullion._lines import IN_UTC
 from mullion._programs.names import folder_name
 from mullion.errors import InvalidArgumentError, UnknownColumnError, WindowInputError
 from mullion.turbine._subscription import Subscription
@@ -57,7 +58,7 @@ class _Rehearsed:
 
 def rows_given(subscription: Subscription, topic: DataFrame, folder: Path) -> dict[str, WindowRows]:
     """What each window is given, as far as it is known; ``folder`` is that of the query."""
-    whole = to_arrow_schema(topic.select(*map(column_of, own_columns(topic))).schema, timezone="UTC")
+    whole = to_arrow_schema(topic.select(*map(column_of, own_columns(topic))).schema, **IN_UTC)
     given, noted = _given_without_rows(subscription, whole), _noted(folder)
     fresh = unbegun(folder, subscription.windows)
     if not _has_run(folder):

@@ -85,6 +85,8 @@ object LayoutSuite {
 
   private lazy val sources: Seq[Source] =
     Using.resource(Files.walk(Path.of("jvm/src/main"))) { files =>
-      files.iterator.asScala.filter(_.toString.endsWith(".scala")).map(p => Source(p, Files.readString(p))).toList
+      val all = files.iterator.asScala.filter(_.toString.endsWith(".scala")).map(p => Source(p, Files.readString(p)))
+      // Names of Spark's that a line has elsewhere stand where others have them.
+      all.filter(source => source.room.startsWith(public) || source.room.startsWith(spark)).toList
     }
 }

@@ -22,7 +22,7 @@ import org.apache.spark.sql.mullion.exec.panes.{
   WindowProgram
 }
 import org.apache.spark.sql.mullion.expressions.{CollectRows, KeyColumns, PaneColumns}
-import org.apache.spark.sql.mullion.shim.Classic
+import org.apache.spark.sql.mullion.shim.{Classic, SparkLineShim}
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 import org.apache.spark.sql.mullion.state.records.StatePartition
 import org.apache.spark.sql.streaming.StreamingQuery
@@ -201,7 +201,9 @@ object OpenPanes {
     ): Clocks = {
       val home = new Path(checkpoint)
       val (batch, commit) = new CommitLog(spark, new Path(home, "commits").toString).getLatest().get
-      val noted = new OffsetSeqLog(spark, new Path(home, "offsets").toString).get(batch).flatMap(_.metadataOpt)
+      val noted = new OffsetSeqLog(spark, new Path(home, "offsets").toString)
+        .get(batch)
+        .flatMap(SparkLineShim.batchTimestampMs(_))
       val executed = running.flatMap(query => Option(query.lastExecution))
       val operator = executed.toSeq
         .flatMap(_.executedPlan.collect { case exec: WindowExec => exec })
@@ -214,7 +216,7 @@ object OpenPanes {
       } yield Math.max(0L, streams - own)
       Clocks(
         event = TimeMath.fromMillis(Math.max(0L, commit.nextBatchWatermarkMs - behindMs.getOrElse(0L))),
-        wall = TimeMath.fromMillis(running.fold(noted.fold(0L)(_.batchTimestampMs))(_.triggerClock.getTimeMillis())),
+        wall = TimeMath.fromMillis(running.fold(noted.getOrElse(0L))(_.triggerClock.getTimeMillis())),
         isRunning = running.isDefined,
         heldBy = running.flatMap(heldBy),
         idleAfter = operator.flatMap(_.program.idleAfter)

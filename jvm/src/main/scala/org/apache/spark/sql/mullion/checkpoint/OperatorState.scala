@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileMan
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.query.CheckpointFiles
-import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
+import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice, StateLine}
 import org.apache.spark.sql.mullion.state.records.FamilySpec
 import org.apache.spark.sql.mullion.state.store.MemorySnapshots
 
@@ -44,7 +44,8 @@ private[mullion] final case class OperatorState[H](
       UUID.randomUUID(),
       version,
       checkpointIds,
-      new StateStoreConf(stores)
+      new StateStoreConf(stores),
+      layout = StateLine.layoutIn(choice, new Path(root, operator.toString), spark.sessionState.newHadoopConf())
     )
   }
 }

@@ -111,7 +111,8 @@ object PythonSplit {
       else SplitAnswer.At(row.getArray(0).toLongArray())
 
     private def checkTypes(): Unit = columns.foreach { c =>
-      try ArrowUtils.toArrowSchema(new StructType().add(c.name, c.dataType), timeZone, largeVarTypes)
+      val shown = new StructType().add(c.name, c.dataType)
+      try ArrowUtils.toArrowSchema(shown, timeZone, errorOnDuplicatedFieldNames = false, largeVarTypes)
       catch {
         case _: org.apache.spark.SparkUnsupportedOperationException =>
           throw MullionException.unsupported(

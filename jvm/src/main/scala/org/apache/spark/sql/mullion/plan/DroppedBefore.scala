@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, NamedEx
 import org.apache.spark.sql.catalyst.plans.logical.{EventTime, _}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.mullion.query.RunningQuery
+import org.apache.spark.sql.mullion.shim.SparkLineShim
 
 /** Which of Spark's operators before a window drop rows by the watermark, so that the window never hears of them.
   *
@@ -62,7 +63,7 @@ object DroppedBefore extends Logging {
     case one: FlatMapGroupsWithState         => one.timeout == EventTimeTimeout && hasTime(one.child)
     case one: FlatMapGroupsInPandasWithState => one.timeout == EventTimeTimeout && hasTime(one.child)
     case one: TransformWithState             => one.timeMode == EventTime && hasTime(one.child)
-    case one: TransformWithStateInPySpark    => one.timeMode == EventTime && hasTime(one.left)
+    case one: SparkLineShim.StatefulInPython => one.timeMode == EventTime && hasTime(one.left)
     case one: Join                           => one.children.forall(_.isStreaming) && one.children.exists(hasTime)
     case _                                   => false
   })
@@ -100,7 +101,7 @@ object DroppedBefore extends Logging {
 
   private def called(operator: LogicalPlan): String = operator match {
     case _: FlatMapGroupsInPandasWithState => "applyInPandasWithState"
-    case _: TransformWithStateInPySpark    => "transformWithState"
+    case _: SparkLineShim.StatefulInPython => "transformWithState"
     case other                             => s"${other.nodeName.head.toLower}${other.nodeName.tail}"
   }
 }

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStreamStatement}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.query.RunningQuery
+import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.streaming.OutputMode
 
 import dev.mullion.MullionException
@@ -113,7 +114,8 @@ private object Refusals {
 
   private def isStateful(plan: LogicalPlan): Boolean = plan match {
     case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: FlatMapGroupsWithState |
-        _: FlatMapGroupsInPandasWithState | _: TransformWithState | _: TransformWithStateInPySpark | _: GlobalLimit =>
+        _: FlatMapGroupsInPandasWithState | _: TransformWithState | _: SparkLineShim.StatefulInPython |
+        _: GlobalLimit =>
       true
     case join: Join => join.left.isStreaming && join.right.isStreaming
     case _          => false

@@ -9,6 +9,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+import org.apache.spark.sql.mullion.shim.SparkLineShim
 
 import dev.mullion.windows.clock.{BatchClock, IdleClock}
 import dev.mullion.windows.spec.TimeMath
@@ -97,7 +98,7 @@ private[mullion] object DriverClock {
   private def latest(offsets: OffsetSeqLog)(batch: Long): Long = {
     // Each by itself: a range of the log is refused if its first is not there any more.
     val listed = (Math.max(0, batch - read) until batch).flatMap(offsets.get(_))
-    val times = listed.flatMap(_.metadataOpt).map(m => TimeMath.fromMillis(m.batchTimestampMs))
+    val times = listed.flatMap(SparkLineShim.batchTimestampMs(_)).map(TimeMath.fromMillis(_))
     times.maxOption.getOrElse(BatchClock.BeforeAllTime)
   }
 

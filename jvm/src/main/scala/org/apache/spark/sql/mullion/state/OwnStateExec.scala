@@ -7,14 +7,14 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.query.{DriverClock, RunningQuery}
-import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.shim.CountsStores
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 import org.apache.spark.sql.streaming.StateOperatorProgress
 
 /** An operator of ours that keeps state: in a provider of its own, wherever Spark's base and its traits ask for the
   * session's, under a header of its own.
   */
-private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
+private[mullion] trait OwnStateExec extends CountsStores {
 
   protected def choice: StateChoice
 
@@ -36,7 +36,7 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
   // In tasks there is no session, and nothing to replace: the opener carries the settings there.
   override def conf: SQLConf = if (session == null) super.conf else ownConf
 
-  override val stateStoreNames: Seq[String] = PartitionOpener.storeNames(choice, families)
+  override protected def storeNames: Seq[String] = PartitionOpener.storeNames(choice, families)
 
   override def validateAndMaybeEvolveStateSchema(
       hadoopConf: Configuration,
@@ -52,6 +52,7 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
     StateSettings.check(choice, info, conf, sparkContext.getConf, hasIds)
     // Ours first: Spark compares neither names nor what an aggregate is.
     checkState(hadoopConf)
+    StateLine.settle(choice, info, conf, hadoopConf)
     val main = families.head
     val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, main.key, 0, main.value)
     List(
@@ -105,7 +106,7 @@ private[mullion] trait OwnStateExec extends SparkLineShim.StatefulBase {
     }
     val rows = longMetric("numTotalStateRows")
     val before = rows.value
-    partition.stores.zipWithIndex.foreach { case (store, i) => setStoreMetrics(store, setCheckpointInfo = i == 0) }
+    partition.stores.zipWithIndex.foreach { case (store, i) => countStore(store, isMain = i == 0) }
     // In place of what the stores counted: HDFS-backed ones count their lists of leading columns too, RocksDB nothing.
     // A task may have several partitions.
     rows.set(before + total)

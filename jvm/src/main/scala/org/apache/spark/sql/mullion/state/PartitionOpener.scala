@@ -19,6 +19,7 @@ import org.apache.spark.sql.mullion.state.store.{
   HdfsPartition,
   HotMemory,
   HotPartition,
+  KeyLayout,
   MemoryPartition,
   MemorySnapshots,
   MemoryStateStore,
@@ -38,8 +39,10 @@ import dev.mullion.MullionException
   *   for each partition the unique id of that version, if the checkpoint has such
   * @param written
   *   what is known of it if not; none outside of a query
+  * @param layout
+  *   how keys are written in RocksDB
   */
-final class PartitionOpener(
+private[mullion] final class PartitionOpener(
     choice: StateChoice,
     families: Seq[FamilySpec],
     root: String,
@@ -48,7 +51,8 @@ final class PartitionOpener(
     version: Long,
     checkpointIds: Option[Array[Array[String]]],
     conf: StateStoreConf,
-    written: Option[WrittenVersions.OfBatch] = None
+    written: Option[WrittenVersions.OfBatch] = None,
+    layout: KeyLayout = KeyLayout.own
 ) extends Serializable {
 
   /** Opens a partition in a task, which aborts it unless it commits. */
@@ -210,8 +214,8 @@ final class PartitionOpener(
     case StateChoice.RocksDb =>
       val main = families.head
       val opened =
-        store(StateStoreId.DEFAULT_STORE_NAME, main.key, main.value, RocksDbPartition.encoder(main), true)
-      new RocksDbPartition(opened, main, families.tail)
+        store(StateStoreId.DEFAULT_STORE_NAME, main.key, main.value, layout.encoder(main), true)
+      new RocksDbPartition(opened, main, families.tail, layout)
     case StateChoice.Hdfs =>
       new HdfsPartition((name, key, value, encoder) => store(name, key, value, encoder, false), families)
     case StateChoice.Memory =>
@@ -224,7 +228,7 @@ final class PartitionOpener(
   }
 }
 
-object PartitionOpener {
+private[mullion] object PartitionOpener {
 
   def apply(
       choice: StateChoice,
@@ -242,9 +246,12 @@ object PartitionOpener {
       info.storeVersion,
       info.stateStoreCkptIds,
       new StateStoreConf(conf),
-      Some(WrittenVersions.of(session, info.queryRunId, info.operatorId, info.storeVersion))
+      Some(WrittenVersions.of(session, info.queryRunId, info.operatorId, info.storeVersion)),
+      StateLine.layoutOf(choice, info, session)
     )
 
+  // Not every line has it.
+  private val unloadOnCommit = "spark.sql.streaming.stateStore.unloadOnCommit"
   private val changelog = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
   /** The session's settings, with the operator's own provider. */
@@ -256,7 +263,7 @@ object PartitionOpener {
     // A batch writes what it changed, and not the files of the whole store, unless the session says otherwise.
     if (!session.contains(changelog)) conf.setConfString(changelog, "true")
     // What is unloaded from memory is gone.
-    if (choice == StateChoice.Memory) conf.setConf(SQLConf.STATE_STORE_UNLOAD_ON_COMMIT, false)
+    if (choice == StateChoice.Memory) conf.setConfString(unloadOnCommit, "false")
     conf
   }
 

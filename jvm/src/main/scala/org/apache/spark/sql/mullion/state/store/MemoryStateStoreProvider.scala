@@ -6,8 +6,8 @@ import scala.collection.mutable
 
 import org.apache.hadoop.conf.Configuration
 
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.mullion.shim.{OwnProvider, OwnStore, SparkLineShim}
 import org.apache.spark.sql.mullion.state.memory.SortedRecords
 import org.apache.spark.sql.types.StructType
 
@@ -26,7 +26,7 @@ import dev.mullion.MullionException
   * it touches, and whichever commits makes the next version from the same one before. A version that is in neither
   * place fails the task: nothing goes on from an empty store.
   */
-final class MemoryStateStoreProvider extends StateStoreProvider {
+final class MemoryStateStoreProvider extends OwnProvider[MemoryStateStore] {
   import MemoryStateStoreProvider._
 
   private var id = Option.empty[StateStoreId]
@@ -57,14 +57,9 @@ final class MemoryStateStoreProvider extends StateStoreProvider {
 
   override def stateStoreId: StateStoreId = id.get
 
-  override def getStore(
-      version: Long,
-      stateStoreCkptId: Option[String],
-      forceSnapshotOnCommit: Boolean,
-      loadEmpty: Boolean
-  ): MemoryStateStore = {
-    val contents = if (loadEmpty || version == 0) Contents.empty else contentsOf(version, stateStoreCkptId)
-    new MemoryStateStore(this, version, stateStoreCkptId, contents)
+  override protected def store(version: Long, checkpointId: Option[String], isEmpty: Boolean): MemoryStateStore = {
+    val contents = if (isEmpty || version == 0) Contents.empty else contentsOf(version, checkpointId)
+    new MemoryStateStore(this, version, checkpointId, contents)
   }
 
   override def close(): Unit = synchronized {
@@ -95,7 +90,7 @@ final class MemoryStateStoreProvider extends StateStoreProvider {
       val newest = versions.keysIterator.map(_._1).max
       versions.filterInPlace { case ((v, _), _) => v > newest - Kept }
     }
-    if (conf.commitValidationEnabled) StateStore.reportCommitToCoordinator(version, stateStoreId, hadoop.get)
+    SparkLineShim.reportCommit(conf, stateStoreId, version, hadoop.get)
     checkpointId
   }
 }
@@ -163,19 +158,19 @@ final class MemoryStateStore(
     override val version: Long,
     checkpointId: Option[String],
     private[state] val base: MemoryStateStoreProvider.Contents
-) extends StateStore {
-  private val families = mutable.LinkedHashMap.empty[String, SortedRecords]
+) extends OwnStore {
+  private val opened = mutable.LinkedHashMap.empty[String, SortedRecords]
   private var committed = Option.empty[Option[String]]
 
   /** The records of one kind, to read and change; `exact` as in [[SortedRecords]]. */
   private[state] def records(family: String, exact: Boolean = false): SortedRecords =
-    families.getOrElseUpdate(family, new SortedRecords(base(family), exact = exact))
+    opened.getOrElseUpdate(family, new SortedRecords(base(family), exact = exact))
 
   /** How many records there are, by kind. */
   def sizes: Map[String, Long] = contents.families.map { case (name, records) => name -> records.size }
 
   private def contents = MemoryStateStoreProvider.Contents(
-    base.families ++ families.map { case (name, records) => name -> records.version() }
+    base.families ++ opened.map { case (name, records) => name -> records.version() }
   )
 
   override def id: StateStoreId = provider.stateStoreId
@@ -186,7 +181,7 @@ final class MemoryStateStore(
     version + 1
   }
 
-  override def abort(): Unit = families.clear()
+  override def abort(): Unit = opened.clear()
 
   override def hasCommitted: Boolean = committed.isDefined
 
@@ -198,31 +193,9 @@ final class MemoryStateStore(
   override def getStateStoreCheckpointInfo(): StateStoreCheckpointInfo =
     StateStoreCheckpointInfo(id.partitionId, version + 1, committed.flatten, checkpointId)
 
-  override def allColumnFamilyNames: Set[String] = contents.families.keySet
+  override protected def families: Set[String] = contents.families.keySet
 
-  // What Spark's own operators would need.
-  override def get(key: UnsafeRow, family: String): UnsafeRow = refuse
-  override def valuesIterator(key: UnsafeRow, family: String): Iterator[UnsafeRow] = refuse
-  override def prefixScan(prefix: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] = refuse
-  override def prefixScanWithMultiValues(prefix: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] = refuse
-  override def iterator(family: String): StateStoreIterator[UnsafeRowPair] = refuse
-  override def iteratorWithMultiValues(family: String): StateStoreIterator[UnsafeRowPair] = refuse
-  override def removeColFamilyIfExists(family: String): Boolean = refuse
-  override def createColFamilyIfAbsent(
-      family: String,
-      keySchema: StructType,
-      valueSchema: StructType,
-      keyStateEncoderSpec: KeyStateEncoderSpec,
-      useMultipleValuesPerKey: Boolean,
-      isInternal: Boolean
-  ): Unit = refuse
-  override def put(key: UnsafeRow, value: UnsafeRow, family: String): Unit = refuse
-  override def putList(key: UnsafeRow, values: Array[UnsafeRow], family: String): Unit = refuse
-  override def remove(key: UnsafeRow, family: String): Unit = refuse
-  override def merge(key: UnsafeRow, value: UnsafeRow, family: String): Unit = refuse
-  override def mergeList(key: UnsafeRow, values: Array[UnsafeRow], family: String): Unit = refuse
-
-  private def refuse: Nothing = throw MullionException.unsupported(
+  override protected def refuse: Nothing = throw MullionException.unsupported(
     "Mullion's memory store serves Mullion's windows only. Take it out of " +
       "spark.sql.streaming.stateStore.providerClass, and say windowed(..., state='memory')."
   )

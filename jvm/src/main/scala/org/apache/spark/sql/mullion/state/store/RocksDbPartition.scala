@@ -11,7 +11,6 @@ import org.apache.spark.sql.mullion.state.records.{
   FamilySpec,
   KeyFrom,
   RecordCounts,
-  RecordOrder,
   StatePartition
 }
 import org.apache.spark.sql.mullion.state.segments.Segments
@@ -19,11 +18,19 @@ import org.apache.spark.sql.mullion.state.versions.VersionIds
 
 /** State in RocksDB: one store per partition, a column family per kind of record, kept in order by Spark's encoders of
   * keys.
+  *
+  * @param layout
+  *   how keys are written
   */
-final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[FamilySpec]) extends StatePartition {
+private[mullion] final class RocksDbPartition(
+    store: StateStore,
+    main: FamilySpec,
+    others: Seq[FamilySpec],
+    layout: KeyLayout = KeyLayout.own
+) extends StatePartition {
   private val counts = new RecordCounts
 
-  others.foreach(f => store.createColFamilyIfAbsent(f.name, f.key, f.value, RocksDbPartition.encoder(f)))
+  others.foreach(f => store.createColFamilyIfAbsent(f.name, f.key, f.value, layout.encoder(f)))
 
   override def family(spec: FamilySpec): Family = new RocksDbFamily(spec, nameOf(spec))
 
@@ -65,21 +72,22 @@ final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[Fa
   private final class RocksDbFamily(spec: FamilySpec, name: String) extends Family {
     private lazy val from = new KeyFrom(spec)
     private val time = spec.times.headOption.getOrElse(0)
+    private val stored = layout.keys(spec)
     // What was looked up at once, until it is asked for or changes; null where there is none.
     private val expected = new java.util.HashMap[UnsafeRow, UnsafeRow]
 
     override def get(key: UnsafeRow): UnsafeRow = {
       val value =
-        if (!expected.isEmpty && expected.containsKey(key)) expected.remove(key) else store.get(key, name)
+        if (!expected.isEmpty && expected.containsKey(key)) expected.remove(key) else store.get(stored.of(key), name)
       if (value ne null) counts.read += 1
       value
     }
 
-    override def findsManyAtOnce: Boolean = true
+    override def findsManyAtOnce: Boolean = SparkLineShim.findsManyAtOnce
 
     override def expect(keys: Array[UnsafeRow]): Unit = {
       expected.clear()
-      val found = store.multiGet(keys, name)
+      val found = SparkLineShim.findMany(store, stored.ofAll(keys), name)
       keys.foreach { key =>
         val value = found.next()
         expected.put(key, if (value eq null) value else value.copy())
@@ -90,18 +98,18 @@ final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[Fa
 
     override def insert(key: UnsafeRow, value: UnsafeRow): Unit = {
       changes(key)
-      store.put(key, value, name)
+      store.put(stored.of(key), value, name)
       counts.added += 1
     }
 
     override def update(key: UnsafeRow, value: UnsafeRow): Unit = {
       changes(key)
-      store.put(key, value, name)
+      store.put(stored.of(key), value, name)
     }
 
     override def remove(key: UnsafeRow): Unit = {
       changes(key)
-      store.remove(key, name)
+      store.remove(stored.of(key), name)
       counts.added -= 1
     }
 
@@ -114,12 +122,12 @@ final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[Fa
 
     override def all(): FamilyScan = {
       val underlying = store.iterator(name)
-      counted(underlying, underlying)
+      counted(underlying.map { record => stored.restore(record.key); record }, underlying)
     }
 
     override def range(start: UnsafeRow, until: UnsafeRow): FamilyScan = {
-      val underlying = SparkLineShim.scanRange(store, start, until, name)
-      counted(underlying, underlying)
+      val (records, underlying) = stored.range(store, start, until, name)
+      counted(records, underlying)
     }
 
     private def counted(records: Iterator[UnsafeRowPair], underlying: AutoCloseable): FamilyScan = new FamilyScan {
@@ -127,14 +135,5 @@ final class RocksDbPartition(store: StateStore, main: FamilySpec, others: Seq[Fa
       override def next(): UnsafeRowPair = { counts.read += 1; records.next() }
       override def close(): Unit = underlying.close()
     }
-  }
-}
-
-object RocksDbPartition {
-  def encoder(spec: FamilySpec): KeyStateEncoderSpec = spec.order match {
-    case RecordOrder.Unordered   => NoPrefixKeyStateEncoderSpec(spec.key)
-    case RecordOrder.WithinKey   => SparkLineShim.byLastColumnWithinKey(spec.key)
-    case RecordOrder.ByLast      => SparkLineShim.byLastColumn(spec.key)
-    case RecordOrder.ByFirst(of) => RangeKeyScanStateEncoderSpec(spec.key, 0 until of)
   }
 }

@@ -19,7 +19,13 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.python.StateServer
 import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
-import org.apache.spark.sql.mullion.state.store.{HdfsPartition, MemoryPartition, MemoryStateStore, RocksDbPartition}
+import org.apache.spark.sql.mullion.state.store.{
+  HdfsPartition,
+  KeyLayout,
+  MemoryPartition,
+  MemoryStateStore,
+  RocksDbPartition
+}
 
 /** What functions keep in a partition, in each of the stores and over the socket. */
 class KeyedStateSuite extends FunSuite {
@@ -66,7 +72,7 @@ class KeyedStateSuite extends FunSuite {
       val main = families.head
       choice match {
         case StateChoice.RocksDb =>
-          new RocksDbPartition(open(main, "default", RocksDbPartition.encoder(main), true), main, families.tail)
+          new RocksDbPartition(open(main, "default", KeyLayout.own.encoder(main), true), main, families.tail)
         case StateChoice.Hdfs =>
           new HdfsPartition(
             (name, key, value, encoder) =>

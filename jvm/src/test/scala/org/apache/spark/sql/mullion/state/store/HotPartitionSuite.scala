@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.mullion.state.segments.Segments
@@ -130,7 +131,7 @@ class HotPartitionSuite extends FunSuite {
     batches.run(0L) { opened =>
       val records = opened.family(Main)
       def get(k: Long) = Option(records.get(row(0, k))).map(_.getLong(0))
-      assert(records.findsManyAtOnce)
+      assertEquals(records.findsManyAtOnce, SparkLineShim.findsManyAtOnce)
       records.expect(Array.tabulate(200)(k => row(0, k.toLong)))
       records.update(row(0, 1), row(-1))
       records.remove(row(0, 2))
@@ -516,7 +517,7 @@ object HotPartitionSuite {
       val hadoop = new Configuration()
       // What Spark sets for each run of a query.
       hadoop.set("sql.streaming.runId", UUID.randomUUID().toString)
-      val encoder = RocksDbPartition.encoder(Main)
+      val encoder = KeyLayout.own.encoder(Main)
       StateStoreProvider
         .createAndInit(id, Main.key, Main.value, encoder, true, new StateStoreConf(conf), hadoop, false, None)
     }

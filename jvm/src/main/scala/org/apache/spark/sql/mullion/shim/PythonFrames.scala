@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion.shim
 
 import org.apache.spark.{JobArtifactSet, TaskContext}
-import org.apache.spark.api.python.{ChainedPythonFunctions, PythonEvalType, PythonException, PythonFunction}
+import org.apache.spark.api.python.{ChainedPythonFunctions, PythonException, PythonFunction}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, NamedExpression}
 import org.apache.spark.sql.execution.arrow.ArrowConverters
@@ -42,28 +42,24 @@ private[mullion] object PythonFrames {
     val output = schema.map(f => AttributeReference(f.name, f.dataType)())
     val chained = Seq((ChainedPythonFunctions(Seq(code.function)), NamedExpression.newExprId.id))
     new PythonFrames(
-      new MapInBatchEvaluatorFactory(
+      SparkLineShim.mapInArrow(
         output,
         chained,
         schema,
-        schema,
         conf.arrowMaxRecordsPerBatch,
-        PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
         TimeZone,
-        false,
         ArrowPythonRunner.getPythonRunnerConfMap(conf),
         metrics,
-        JobArtifactSet.getCurrentJobArtifactState.map(_.uuid),
-        None
+        JobArtifactSet.getCurrentJobArtifactState.map(_.uuid)
       )
     )
   }
 
   /** Fails where Arrow has no type for a column's, or two columns of a name. */
   def checkTypes(rows: StructType): Unit = {
-    // It looks into structs only.
-    ArrowUtils.failDuplicatedFieldNames(new StructType().add("rows", rows))
-    ArrowUtils.toArrowSchema(rows, TimeZone, errorOnDuplicatedFieldNames = true, largeVarTypes = false)
+    // It looks for names in structs only.
+    val inStruct = new StructType().add("rows", rows)
+    ArrowUtils.toArrowSchema(inStruct, TimeZone, errorOnDuplicatedFieldNames = true, largeVarTypes = false)
     ()
   }
 
@@ -81,13 +77,7 @@ private[mullion] object PythonFrames {
 
   /** The rows in Arrow streams of one schema; each stands until the next. */
   def decode(streams: Iterator[Array[Byte]], context: TaskContext): Iterator[InternalRow] =
-    if (streams.isEmpty) Iterator.empty
-    else {
-      val rows = new ArrowConverters.InternalRowIteratorFromIPCStream(streams, context)
-      // It reads its first batch only once it has been asked for its schema.
-      rows.schema
-      rows
-    }
+    SparkLineShim.rowsOf(streams, context)
 
   /** Whether it is how Spark tells of an error in a worker. */
   def isOfPython(e: Throwable): Boolean = e.isInstanceOf[PythonException]

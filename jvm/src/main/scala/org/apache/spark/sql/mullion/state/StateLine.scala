@@ -1,0 +1,94 @@
+package org.apache.spark.sql.mullion.state
+
+import java.util.WeakHashMap
+
+import scala.collection.mutable
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.json4s._
+
+import org.apache.spark.SPARK_VERSION_SHORT
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.query.RunningQuery
+import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.state.header.HeaderFile
+import org.apache.spark.sql.mullion.state.store.KeyLayout
+
+import dev.mullion.MullionException
+
+/** On which line of Spark a state in RocksDB began, and how keys are written in it, noted beside it once. So a query
+  * goes on on a newer line with the keys that it has:
+  *
+  * {{{
+  *   begun on   keys         read on 4.1   4.2   4.3
+  *   4.1        ranges               yes   yes   yes
+  *   4.2        timestamps           no    yes   yes
+  * }}}
+  */
+private[mullion] final case class StateLine(spark: String, keys: String)
+
+private[mullion] object StateLine {
+  private implicit val formats: Formats = DefaultFormats
+
+  private val file = new HeaderFile[StateLine]("spark.json", _.extract[StateLine])
+
+  private val here = SPARK_VERSION_SHORT.split('.').take(2).mkString(".")
+
+  /** What was written before lines were noted. */
+  private val unnoted = StateLine("4.2", KeyLayout.Timestamps.name)
+
+  // Forgotten with the query, so nothing in here may hold on to it.
+  private val ofQueries = new WeakHashMap[StreamExecution, mutable.Map[Path, KeyLayout]]()
+
+  /** How the keys of a state that begins are to be written: `ranges` are read on older lines too. */
+  val Setting = "spark.sql.streaming.stateStore.mullion.keys"
+
+  /** Notes the line of a state that begins, and fails for one whose keys this line cannot read. */
+  def settle(choice: StateChoice, info: SparkLineShim.StateInfo, conf: SQLConf, hadoopConf: Configuration): Unit =
+    if (choice == StateChoice.RocksDb) {
+      val root = rootOf(info)
+      if (info.storeVersion == 0 && file.read(root, hadoopConf).isEmpty) {
+        val asked = conf.getConfString(Setting, KeyLayout.own.name)
+        if (!KeyLayout.known.exists(_.name == asked))
+          throw MullionException.invalid(
+            s"$Setting=$asked is not one of ${KeyLayout.known.map(_.name).mkString(", ")}, which Spark $here can write."
+          )
+        file.write(root, hadoopConf, StateLine(here, asked))
+      }
+      layoutIn(choice, root, hadoopConf)
+      ()
+    }
+
+  /** How the keys of an operator are written, in a batch of a query. */
+  def layoutOf(choice: StateChoice, info: SparkLineShim.StateInfo, session: SparkSession): KeyLayout =
+    ofQueries.synchronized {
+      val root = rootOf(info)
+      def read = layoutIn(choice, root, session.sessionState.newHadoopConf())
+      RunningQuery.find(session, info.queryRunId) match {
+        case Some(query) =>
+          ofQueries
+            .computeIfAbsent(query, _ => mutable.Map.empty[Path, KeyLayout])
+            .getOrElseUpdate(root, read)
+        case None => read
+      }
+    }
+
+  /** How they are written in the folder of an operator's state. */
+  def layoutIn(choice: StateChoice, root: Path, hadoopConf: Configuration): KeyLayout =
+    if (choice != StateChoice.RocksDb) KeyLayout.own
+    else {
+      val was = file.read(root, hadoopConf).getOrElse(unnoted)
+      KeyLayout.known.find(_.name == was.keys).getOrElse {
+        throw MullionException.incompatibleState(
+          s"The checkpoint ${root.getParent.getParent} was begun on Spark ${was.spark}, and this is Spark $here: it keeps " +
+            s"the keys of state in RocksDB by another encoder ('${was.keys}'), which Spark $here does not have. Nothing was " +
+            s"written. Run the query on Spark ${was.spark} or newer, or start it with a new checkpointLocation."
+        )
+      }
+    }
+
+  private def rootOf(info: SparkLineShim.StateInfo) = new Path(info.checkpointLocation, info.operatorId.toString)
+}

@@ -1,0 +1,147 @@
+package org.apache.spark.sql.mullion.state.store
+
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.mullion.shim.{SparkLineShim, TimestampKeys}
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordBytes, RecordOrder, WordOrder}
+import org.apache.spark.sql.types.StructType
+
+/** How the keys of records are written in RocksDB, which compares them byte by byte, so that records are in order of
+  * their times. A state keeps the layout that it began with.
+  *
+  * @param name
+  *   what a checkpoint calls it
+  */
+private[mullion] sealed abstract class KeyLayout(val name: String) extends Serializable {
+  protected def withinKey(key: StructType): KeyStateEncoderSpec
+
+  protected def byLast(key: StructType): KeyStateEncoderSpec
+
+  final def encoder(spec: FamilySpec): KeyStateEncoderSpec = spec.order match {
+    case RecordOrder.Unordered   => NoPrefixKeyStateEncoderSpec(spec.key)
+    case RecordOrder.WithinKey   => withinKey(spec.key)
+    case RecordOrder.ByLast      => byLast(spec.key)
+    case RecordOrder.ByFirst(of) => RangeKeyScanStateEncoderSpec(spec.key, 0 until of)
+  }
+
+  /** How the store is given a family's keys. */
+  private[store] def keys(spec: FamilySpec): StoredKeys
+}
+
+private[mullion] object KeyLayout {
+
+  /** By Spark's encoders of times, on the lines that have them. */
+  case object Timestamps extends KeyLayout("timestamps") {
+    private def encoders: TimestampKeys =
+      SparkLineShim.timestampKeys.getOrElse(throw new IllegalStateException("this line of Spark has no keys of times"))
+
+    override protected def withinKey(key: StructType): KeyStateEncoderSpec = encoders.withinKey(key)
+    override protected def byLast(key: StructType): KeyStateEncoderSpec = encoders.byLast(key)
+    override private[store] def keys(spec: FamilySpec): StoredKeys = new AsTheyAre(encoders)
+  }
+
+  /** By encoders that every line has. Those of ranges take columns that a key has before its others. Within a key, what
+    * agrees is a prefix, and the rest of the row, eight bytes of nulls and the time, is compared as it is: so the time
+    * is written with its greatest byte first.
+    */
+  case object Ranges extends KeyLayout("ranges") {
+    override protected def withinKey(key: StructType): KeyStateEncoderSpec =
+      PrefixKeyScanStateEncoderSpec(key, key.length - 1)
+
+    override protected def byLast(key: StructType): KeyStateEncoderSpec =
+      RangeKeyScanStateEncoderSpec(key, Seq(key.length - 1))
+
+    override private[store] def keys(spec: FamilySpec): StoredKeys =
+      if (spec.order == RecordOrder.WithinKey) new TimeReversed(spec) else InOrder
+  }
+
+  /** Those that this line of Spark can read; the first is the one that it writes. */
+  val known: Seq[KeyLayout] = if (SparkLineShim.timestampKeys.isDefined) Seq(Timestamps, Ranges) else Seq(Ranges)
+
+  def own: KeyLayout = known.head
+}
+
+/** The keys of a family, as a store is given them. */
+private[store] sealed trait StoredKeys {
+
+  /** Of a record's key; stands until the next call. */
+  def of(key: UnsafeRow): UnsafeRow
+
+  /** Of many keys at once. */
+  def ofAll(keys: Array[UnsafeRow]): Array[UnsafeRow] = keys
+
+  /** Makes a key that the store gave that of its record. */
+  def restore(key: UnsafeRow): Unit
+
+  /** Records of a family kept within their keys, from one to before another. */
+  def range(
+      store: StateStore,
+      from: UnsafeRow,
+      until: UnsafeRow,
+      family: String
+  ): (Iterator[UnsafeRowPair], AutoCloseable)
+}
+
+private final class AsTheyAre(encoders: TimestampKeys) extends StoredKeys {
+  override def of(key: UnsafeRow): UnsafeRow = key
+  override def restore(key: UnsafeRow): Unit = ()
+
+  override def range(
+      store: StateStore,
+      from: UnsafeRow,
+      until: UnsafeRow,
+      family: String
+  ): (Iterator[UnsafeRowPair], AutoCloseable) = {
+    val found = encoders.scan(store, from, until, family)
+    found -> found
+  }
+}
+
+private object InOrder extends StoredKeys {
+  override def of(key: UnsafeRow): UnsafeRow = key
+  override def restore(key: UnsafeRow): Unit = ()
+
+  override def range(
+      store: StateStore,
+      from: UnsafeRow,
+      until: UnsafeRow,
+      family: String
+  ): (Iterator[UnsafeRowPair], AutoCloseable) = throw new IllegalStateException(s"$family is not kept within its keys")
+}
+
+/** Keys whose last column, a time, has its bytes the other way round, and its sign so that what is less than 0 comes
+  * first.
+  */
+private final class TimeReversed(spec: FamilySpec) extends StoredKeys {
+  private val last = spec.key.length - 1
+  private val row = new UnsafeRow(spec.key.length)
+  private var bytes = new Array[Byte](64)
+  private lazy val prefix = UnsafeProjection.create(
+    spec.key.init.zipWithIndex.map { case (f, i) => BoundReference(i, f.dataType, f.nullable): Expression }
+  )
+
+  override def of(key: UnsafeRow): UnsafeRow = {
+    val size = key.getSizeInBytes
+    if (bytes.length < size) bytes = new Array[Byte](2 * size)
+    RecordBytes.copy(key, bytes, 0)
+    row.pointTo(bytes, size)
+    row.setLong(last, java.lang.Long.reverseBytes(key.getLong(last) ^ Long.MinValue))
+    row
+  }
+
+  override def ofAll(keys: Array[UnsafeRow]): Array[UnsafeRow] = keys.map(of(_).copy())
+
+  override def restore(key: UnsafeRow): Unit = key.setLong(last, WordOrder.of(key.getLong(last)))
+
+  override def range(
+      store: StateStore,
+      from: UnsafeRow,
+      until: UnsafeRow,
+      family: String
+  ): (Iterator[UnsafeRowPair], AutoCloseable) = {
+    val (first, end) = (from.getLong(last), until.getLong(last))
+    val found = store.prefixScan(prefix(from), family)
+    val records: Iterator[UnsafeRowPair] = found.map { record => restore(record.key); record }
+    records.dropWhile(_.key.getLong(last) < first).takeWhile(_.key.getLong(last) < end) -> found
+  }
+}

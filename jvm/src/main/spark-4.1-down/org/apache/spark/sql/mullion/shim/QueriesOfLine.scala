@@ -1,0 +1,19 @@
+package org.apache.spark.sql.mullion.shim
+
+import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeq
+import org.apache.spark.sql.streaming.StateOperatorProgress
+
+/** What is known of a query and its session: up to 4.1. */
+private[shim] trait QueriesOfLine {
+
+  /** What a function of SQL is found by that is named without a schema. */
+  def builtinFunction(name: String): FunctionIdentifier = FunctionIdentifier(name)
+
+  /** What an operator reports, with another count of rows that the watermark dropped. */
+  def withDropped(progress: StateOperatorProgress, rows: Long): StateOperatorProgress =
+    progress.copy(progress.numRowsUpdated, newNumRowsDroppedByWatermark = rows)
+
+  /** The timestamp of the batch whose note this is. */
+  def batchTimestampMs(note: OffsetSeq): Option[Long] = note.metadata.map(_.batchTimestampMs)
+}

@@ -1,0 +1,82 @@
+package org.apache.spark.sql.mullion.shim
+
+import org.apache.spark.TaskContext
+import org.apache.spark.api.python.{BasePythonRunner, ChainedPythonFunctions, PythonEvalType, PythonFunction}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.TransformWithStateInPySpark
+import org.apache.spark.sql.execution.arrow.ArrowConverters
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.python.{ArrowPythonRunner, MapInBatchEvaluatorFactory}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.vectorized.ColumnarBatch
+
+/** How Spark's runners of Python are made: 4.2 and later. */
+private[shim] trait PythonOfLine {
+
+  /** The node of `transformWithState` in Python. */
+  type StatefulInPython = TransformWithStateInPySpark
+
+  /** Runs a scalar Python UDF over Arrow on batches of rows of `schema`, as Spark itself does before and after other
+    * operators.
+    *
+    * @param arguments
+    *   the ordinals of the function's arguments
+    */
+  def pythonRunner(
+      function: PythonFunction,
+      arguments: Seq[Int],
+      schema: StructType,
+      timeZone: String,
+      largeVarTypes: Boolean,
+      runnerConf: Map[String, String],
+      metrics: Map[String, SQLMetric],
+      artifacts: Option[String]
+  ): BasePythonRunner[Iterator[InternalRow], ColumnarBatch] = new ArrowPythonRunner(
+    Seq(ChainedPythonFunctions(Seq(function)) -> 0L),
+    PythonEvalType.SQL_SCALAR_ARROW_UDF,
+    Array(arguments.toArray),
+    schema,
+    timeZone,
+    largeVarTypes,
+    runnerConf,
+    metrics,
+    artifacts,
+    None
+  )
+
+  /** Runs a function of Python as `mapInArrow` does, on rows of `schema`; so are those that it gives. */
+  private[shim] def mapInArrow(
+      output: Seq[Attribute],
+      function: Seq[(ChainedPythonFunctions, Long)],
+      schema: StructType,
+      rowsInBatch: Int,
+      timeZone: String,
+      runnerConf: Map[String, String],
+      metrics: Map[String, SQLMetric],
+      artifacts: Option[String]
+  ): MapInBatchEvaluatorFactory = new MapInBatchEvaluatorFactory(
+    output,
+    function,
+    schema,
+    schema,
+    rowsInBatch,
+    PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
+    timeZone,
+    false,
+    runnerConf,
+    metrics,
+    artifacts,
+    None
+  )
+
+  /** The rows in Arrow streams of one schema; each stands until the next. */
+  private[shim] def rowsOf(streams: Iterator[Array[Byte]], context: TaskContext): Iterator[InternalRow] =
+    if (streams.isEmpty) Iterator.empty
+    else {
+      val rows = new ArrowConverters.InternalRowIteratorFromIPCStream(streams, context)
+      // It reads its first batch only once it has been asked for its schema.
+      rows.schema
+      rows
+    }
+}

@@ -1,0 +1,37 @@
+package org.apache.spark.sql.mullion.shim
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.types.StructType
+
+/** What state stores can do: 4.2 and later. */
+private[shim] trait StateOfLine {
+
+  /** Keys that end with a time, if this line has encoders for them. */
+  def timestampKeys: Option[TimestampKeys] = Some(StateOfLine.Timestamps)
+
+  /** Records from `from` on, in order; all of them where that is found no sooner. */
+  def scanFrom(store: StateStore, from: Option[UnsafeRow], family: String): StateStoreIterator[UnsafeRowPair] =
+    store.rangeScan(from, None, family)
+
+  /** Whether many keys are looked up sooner at once than one by one. */
+  def findsManyAtOnce: Boolean = true
+
+  def findMany(store: StateStore, keys: Array[UnsafeRow], family: String): Iterator[UnsafeRow] =
+    store.multiGet(keys, family)
+}
+
+private object StateOfLine {
+  private object Timestamps extends TimestampKeys {
+    override def withinKey(key: StructType): KeyStateEncoderSpec = TimestampAsPostfixKeyStateEncoderSpec(key)
+
+    override def byLast(key: StructType): KeyStateEncoderSpec = TimestampAsPrefixKeyStateEncoderSpec(key)
+
+    override def scan(
+        store: StateStore,
+        from: UnsafeRow,
+        until: UnsafeRow,
+        family: String
+    ): StateStoreIterator[UnsafeRowPair] = store.rangeScan(Some(from), Some(until), family)
+  }
+}

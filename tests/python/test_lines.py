@@ -1,0 +1,107 @@
+"""Checkpoints that another line of Spark began: read with the keys that they have, or refused with both lines named."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from mullion import IncompatibleStateError, InvalidArgumentError, Session, Sliding, Tumbling, read_panes, windowed
+from mullion._jars import running_line
+from mullion.testing import ClockedQuery
+from mullion.windows import Store
+from streams import SECOND, Feed
+
+# What is in memory too is read from there, and not by its keys.
+HOT = "spark.sql.streaming.stateStore.mullion.hotBytes"
+KEYS = "spark.sql.streaming.stateStore.mullion.keys"
+WINDOWS = {
+    "tumbling": Tumbling("10 seconds"),
+    "sliding": Sliding("10 seconds", "2 seconds"),
+    "session": Session("4 seconds"),
+}
+
+
+def note(checkpoint: Path, line: str, keys: str) -> None:
+    """Has a checkpoint say on which line it began, and how its keys are written."""
+    home = checkpoint / "state" / "0" / "_mullion"
+    home.mkdir(parents=True, exist_ok=True)
+    (home / ".spark.json.crc").unlink(missing_ok=True)
+    (home / "spark.json").write_text(json.dumps({"spark": line, "keys": keys}), "utf-8")
+
+
+def noted(checkpoint: Path) -> Any:
+    return json.loads((checkpoint / "state" / "0" / "_mullion" / "spark.json").read_text("utf-8"))
+
+
+def run(
+    spark: SparkSession, feed: Feed, checkpoint: Path, window: str, state: Store = "rocksdb", keys: str = ""
+) -> list[Any]:
+    own = spark.newSession()
+    own.conf.set(HOT, "0")
+    if keys:
+        own.conf.set(KEYS, keys)
+    panes = windowed(feed.stream(own), WINDOWS[window], by="k", time="ts", state=state).agg(F.sum("v").alias("v"))
+    query = ClockedQuery(panes, checkpoint=checkpoint)
+    try:
+        return [tuple(row) for row in query.settle()]
+    finally:
+        query.stop()
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_a_state_with_keys_of_an_older_line_goes_on_with_them(spark: SparkSession, tmp_path: Path, window: str) -> None:
+    seed = int(os.environ.get("MULLION_TEST_SEED", random.randrange(10**6)))
+    print(f"MULLION_TEST_SEED={seed}")
+    chance = random.Random(seed)
+    feed, checkpoint = Feed(tmp_path / "in", "k string, v bigint"), tmp_path / "checkpoint"
+    # Beside it the same runs over the same rows, in a store without such keys.
+    twin = tmp_path / "twin"
+    found, expected = [], []
+    # From before 1970 on, where times have another sign.
+    for start in (-40, -15, 0, 20):
+        feed.write(
+            [
+                ((start + chance.randrange(20)) * SECOND, chance.choice(["a", "b", "alike"]), chance.randrange(100))
+                for _ in range(25)
+            ]
+        )
+        # Only the first run begins a state.
+        found += run(spark, feed, checkpoint, window, keys="ranges" if start == -40 else "")
+        expected += run(spark, feed, twin, window, state="memory")
+    feed.flood()
+    found += run(spark, feed, checkpoint, window)
+    expected += run(spark, feed, twin, window, state="memory")
+    assert noted(checkpoint) == {"spark": running_line(), "keys": "ranges"}
+    assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+def test_keys_that_this_line_does_not_have_are_refused_with_both_lines(spark: SparkSession, tmp_path: Path) -> None:
+    feed, checkpoint = Feed(tmp_path / "in", "k string, v bigint"), tmp_path / "checkpoint"
+    feed.write([(SECOND, "a", 1)])
+    run(spark, feed, checkpoint, "tumbling")
+    assert noted(checkpoint)["spark"] == running_line()
+    before = noted(checkpoint)
+    note(checkpoint, "4.9", "letters")
+    feed.write([(2 * SECOND, "a", 1)])
+    refused = rf"begun on Spark 4\.9, and this is Spark {running_line()}.*'letters'.*on Spark 4\.9 or newer"
+    with pytest.raises(IncompatibleStateError, match=refused):
+        run(spark, feed, checkpoint, "tumbling")
+    with pytest.raises(IncompatibleStateError, match=refused):
+        read_panes(str(checkpoint)).collect()
+    note(checkpoint, **{"line": before["spark"], "keys": before["keys"]})
+    feed.flood()
+    assert [row[-1] for row in run(spark, feed, checkpoint, "tumbling")] == [2]
+
+
+def test_keys_that_nobody_knows_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string, v bigint")
+    feed.write([(SECOND, "a", 1)])
+    with pytest.raises(InvalidArgumentError, match=rf"{KEYS}=letters is not one of .*ranges"):
+        run(spark, feed, tmp_path / "checkpoint", "tumbling", keys="letters")
