@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import kafka_server
 import mullion
+from mullion import _jars
 from sampled import mark_the_rest_slow
 
 # They look at what came out, and say what they saw as a test does.
@@ -27,6 +28,14 @@ os.environ.setdefault("MULLION_TEST_SAMPLE", str(random.randrange(10**6)))
 
 def pytest_report_header() -> str:
     return f"MULLION_TEST_SAMPLE={os.environ['MULLION_TEST_SAMPLE']} gives the same sample of stories again"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # PySpark before 4.2 leaves the socket of each collect() to the garbage collector, which says so.
+    if tuple(map(int, _jars.running_line().split("."))) < (4, 2):
+        config.addinivalue_line(
+            "filterwarnings", "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+        )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -21,7 +21,7 @@ from streams import SECOND, Feed
 # What is in memory too is read from there, and not by its keys.
 HOT = "spark.sql.streaming.stateStore.mullion.hotBytes"
 KEYS = "spark.sql.streaming.stateStore.mullion.keys"
-WINDOWS = {
+WINDOWS: dict[str, Tumbling | Sliding | Session] = {
     "tumbling": Tumbling("10 seconds"),
     "sliding": Sliding("10 seconds", "2 seconds"),
     "session": Session("4 seconds"),
