@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyspark
 from pyspark.sql import Column
 from pyspark.sql.functions import lit
 from pyspark.sql.pandas.functions import arrow_udf
 
+from mullion import _lines
 from mullion.errors import UnsupportedError
 from mullion.windows import SplitOf
 
@@ -17,10 +17,10 @@ _ANSWER = "struct<at: array<bigint>, wrong: string, trace: string>"
 
 def splits_of(function: SplitOf, with_offset: bool) -> Column:
     """A call of a UDF that asks ``function``: only what it calls matters, the operator calls it by itself."""
-    if pyspark.__version__.startswith("4.1."):
+    if not _lines.SPLITS:
         raise UnsupportedError(
-            f"Global.split(...) needs Spark 4.2 or newer, and this is Spark {pyspark.__version__}, whose workers "
-            "do not answer it. Install pyspark>=4.2, or close windows by what the rows say: Global.every(100), "
+            "Global.split(...) needs Spark 4.2 or newer, and this is Spark 4.1, whose Python workers do not answer "
+            "it. Install pyspark>=4.2, or close windows by what the rows say: Global.every(100), "
             "Global.when(F.col('done')) or Global.changes('status')."
         )
     as_udf: Any = arrow_udf
