@@ -154,7 +154,7 @@ def shown(frame: DataFrame, names: list[str]) -> list[str]:
     return sorted(repr(row.asDict(True)) for row in rows)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("window", "family"), list(itertools.product(WINDOWS, FAMILIES)))
 def test_aggregates_are_those_of_a_group_by(spark: SparkSession, tmp_path: Path, window: str, family: str) -> None:
     aggregates = aggregates_of(family)
@@ -217,6 +217,7 @@ KEYS: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 def test_keys_of_any_type_group_as_in_spark(spark: SparkSession, tmp_path: Path, window: str, state: Store) -> None:

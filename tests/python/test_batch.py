@@ -38,7 +38,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_batch_gives_what_a_stream_closes_with(spark: SparkSession, tmp_path: Path, case: Case) -> None:
     rng = random.Random(f"{SEED} {case.name}")

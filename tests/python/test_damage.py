@@ -32,6 +32,7 @@ def everything(folder: Path) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("panes_of", [of_one, of_two])
 @pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 def test_a_header_that_is_empty_cut_or_gone_is_refused_before_anything_is_written(

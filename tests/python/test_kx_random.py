@@ -17,7 +17,7 @@ from mullion.kx import sp
 CASES = 12
 """How many pipelines run together, each a query of its own."""
 
-CHAINS = 6
+CHAINS = 3
 """How many of two windows, each of one query or two."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -55,6 +55,7 @@ def run(
         query.stop()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", WINDOWS)
 def test_a_state_with_keys_of_an_older_line_goes_on_with_them(spark: SparkSession, tmp_path: Path, window: str) -> None:
     seed = int(os.environ.get("MULLION_TEST_SEED", random.randrange(10**6)))

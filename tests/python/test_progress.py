@@ -98,6 +98,7 @@ def counted_drops(panes: DataFrame, feed: Feed, folder: Path) -> list[tuple[int,
     return [(report["numRowsDroppedByWatermark"], report["rowsLate"]) for report in reports if report["rowsLate"]]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "window", [Tumbling("10 seconds"), Session("5 seconds"), Around("5 seconds"), Custom(five_seconds)]
 )

@@ -182,6 +182,7 @@ def test_a_query_that_was_stopped_is_recovered_and_loses_nothing(
     life.end()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("conf", [{}, {IDS: "2"}], ids=["", "versions with ids"])
 @pytest.mark.parametrize(("window", "options"), WINDOWS)
 def test_a_query_that_finds_its_state_gone_says_so_until_it_is_recovered(

@@ -102,6 +102,7 @@ def random_batch(rng: random.Random, keys: Sequence[str | None], reach: int) -> 
     return rows
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("window", [SESSIONS, Sliding("10 seconds", "4 seconds")], ids=["session", "sliding"])
 def test_a_table_is_at_every_batch_what_a_batch_query_says_over_the_same_rows(
     window: Window, table: Table, spark: SparkSession, tmp_path: Path
