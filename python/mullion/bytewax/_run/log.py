@@ -152,9 +152,12 @@ class LogReader(DataSourceStreamReader):
         """The first entry."""
         return {"entry": 0}
 
-    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
+    def latestOffset(self, start: dict[str, int] | None = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
         """Behind the newest entry, or as far as one batch may go."""
         newest = max(_numbers(self._folder), default=-1)
+        if start is None:
+            # Spark 4.1 does not say where a batch begins. The newest entry is always kept.
+            return {"entry": newest + 1}
         return {"entry": min(max(newest + 1, start["entry"]), start["entry"] + _ENTRIES_OF_A_BATCH)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
