@@ -61,17 +61,17 @@ private[mullion] object KeyLayout {
   def own: KeyLayout = known.head
 }
 
-/** The keys of a family, as a store is given them. */
+/** The keys of a family, as a store is given them: as they are, unless one says otherwise. */
 private[store] sealed trait StoredKeys {
 
   /** Of a record's key; stands until the next call. */
-  def of(key: UnsafeRow): UnsafeRow
+  def of(key: UnsafeRow): UnsafeRow = key
 
   /** Of many keys at once. */
   def ofAll(keys: Array[UnsafeRow]): Array[UnsafeRow] = keys
 
   /** Makes a key that the store gave that of its record. */
-  def restore(key: UnsafeRow): Unit
+  def restore(key: UnsafeRow): Unit = ()
 
   /** Records of a family kept within their keys, from one to before another. */
   def range(
@@ -83,9 +83,6 @@ private[store] sealed trait StoredKeys {
 }
 
 private final class AsTheyAre(encoders: TimestampKeys) extends StoredKeys {
-  override def of(key: UnsafeRow): UnsafeRow = key
-  override def restore(key: UnsafeRow): Unit = ()
-
   override def range(
       store: StateStore,
       from: UnsafeRow,
@@ -98,9 +95,6 @@ private final class AsTheyAre(encoders: TimestampKeys) extends StoredKeys {
 }
 
 private object InOrder extends StoredKeys {
-  override def of(key: UnsafeRow): UnsafeRow = key
-  override def restore(key: UnsafeRow): Unit = ()
-
   override def range(
       store: StateStore,
       from: UnsafeRow,
