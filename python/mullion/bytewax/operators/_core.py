@@ -109,58 +109,43 @@ def redistribute(step_id: str, up: Stream[X]) -> Stream[X]:
     return down
 
 
-class StatefulBatchLogic(ABC, Generic[V, W, S]):
-    """What a key of :func:`stateful_batch` does. Its methods return what is emitted, and whether it is discarded."""
+class _LogicOfKey(ABC, Generic[W, S]):
+    """What the logic of a key does, but for taking its values."""
 
     RETAIN: ClassVar[bool] = False
     DISCARD: ClassVar[bool] = True
+
+    def on_notify(self) -> tuple[Iterable[W], bool]:
+        """Called when the time of :meth:`notify_at` has come."""
+        return NOTHING, self.RETAIN
+
+    def on_eof(self) -> tuple[Iterable[W], bool]:
+        """Called when no more values will come."""
+        return NOTHING, self.RETAIN
+
+    def notify_at(self) -> datetime | None:
+        """The system time, in UTC, at which :meth:`on_notify` is to be called."""
+        return None
+
+    @abstractmethod
+    def snapshot(self) -> S:
+        """The state, which the builder is given again."""
+
+
+class StatefulBatchLogic(_LogicOfKey[W, S], Generic[V, W, S]):
+    """What a key of :func:`stateful_batch` does. Its methods return what is emitted, and whether it is discarded."""
 
     @abstractmethod
     def on_batch(self, values: list[V]) -> tuple[Iterable[W], bool]:
         """Called with the values that came together."""
 
-    def on_notify(self) -> tuple[Iterable[W], bool]:
-        """Called when the time of :meth:`notify_at` has come."""
-        return NOTHING, self.RETAIN
 
-    def on_eof(self) -> tuple[Iterable[W], bool]:
-        """Called when no more values will come."""
-        return NOTHING, self.RETAIN
-
-    def notify_at(self) -> datetime | None:
-        """The system time, in UTC, at which :meth:`on_notify` is to be called."""
-        return None
-
-    @abstractmethod
-    def snapshot(self) -> S:
-        """The state, which the builder is given again."""
-
-
-class StatefulLogic(ABC, Generic[V, W, S]):
+class StatefulLogic(_LogicOfKey[W, S], Generic[V, W, S]):
     """What a key of :func:`stateful` does: the same, value by value."""
-
-    RETAIN: ClassVar[bool] = False
-    DISCARD: ClassVar[bool] = True
 
     @abstractmethod
     def on_item(self, value: V) -> tuple[Iterable[W], bool]:
         """Called with each value."""
-
-    def on_notify(self) -> tuple[Iterable[W], bool]:
-        """Called when the time of :meth:`notify_at` has come."""
-        return NOTHING, self.RETAIN
-
-    def on_eof(self) -> tuple[Iterable[W], bool]:
-        """Called when no more values will come."""
-        return NOTHING, self.RETAIN
-
-    def notify_at(self) -> datetime | None:
-        """The system time, in UTC, at which :meth:`on_notify` is to be called."""
-        return None
-
-    @abstractmethod
-    def snapshot(self) -> S:
-        """The state, which the builder is given again."""
 
 
 @operator(_core=True)
