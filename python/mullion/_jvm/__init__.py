@@ -47,7 +47,7 @@ from mullion._jvm.queries import (
     start_clocked,
     start_on_clock,
 )
-from mullion._jvm.stateful import Stateful, flow_entries, read_state
+from mullion._jvm.stateful import Stateful, flow_entries, flow_inputs, read_state
 from mullion._jvm.storage import (
     newest_version,
     read_jdbc,
@@ -71,6 +71,7 @@ __all__ = [
     "error_in",
     "facade",
     "flow_entries",
+    "flow_inputs",
     "in_shard",
     "is_running",
     "java_query",

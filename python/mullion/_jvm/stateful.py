@@ -61,6 +61,11 @@ class Stateful:
         return dataframe_of(self._facade.statefulOver(internal(df, "_jdf"), self._asked), self._spark)
 
 
+def flow_inputs(spark: SparkSession, folder: str) -> DataFrame:
+    """The entries of the log of a dataflow's inputs, as a stream: ``number``, ``data``."""
+    return dataframe_of(facade(spark).flowInputs(internal(spark, "_jsparkSession"), folder), spark)
+
+
 def flow_entries(df: DataFrame, process: Callable[..., Any], schema: StructType, program: str) -> DataFrame:
     """The steps of a dataflow over the entries of its log, in the JVM as far as it knows how, else by ``process``."""
     java = facade(df.sparkSession).flowEntries(

@@ -7,30 +7,24 @@
     00000000000000000009     the newest: from it sources go on after a restart, and it stays
 
 A file is an entry: batches of items, the system time at which they were read, where the sources were after it, and
-which of them had come to their end. It appears as a whole, under the next number, so that reading goes on where it was:
+which of them had come to their end. It appears as a whole, under the next number, so that reading goes on where it was. Spark reads the log as
+``flows/EntryLog.scala`` has it:
 an item is in one entry, and an entry in one batch of Spark's.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from mullion.bytewax._run.values import decode_one, encode_one, learn, own_classes
 
-NAME: Final = "mullion_bytewax_inputs"
-"""What Spark calls the log as a source."""
-
 _DIGITS: Final = 20
-_ENTRIES_OF_A_BATCH: Final = 24
-_SCHEMA: Final = pa.schema([("number", pa.int64()), ("data", pa.binary())])
 
 
 @dataclass(frozen=True)
@@ -134,62 +128,3 @@ def _file(folder: Path, number: int) -> Path:
 
 def _numbers(folder: Path) -> list[int]:
     return [int(name) for name in os.listdir(folder) if len(name) == _DIGITS and name.isdigit()]  # noqa: PTH208
-
-
-class _Entry(InputPartition):
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
-class LogReader(DataSourceStreamReader):
-    """The log as Spark reads it: an offset is the number of the next entry."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = Path(folder)
-
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """The first entry."""
-        return {"entry": 0}
-
-    def latestOffset(self, start: dict[str, int] | None = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
-        """Behind the newest entry, or as far as one batch may go."""
-        newest = max(_numbers(self._folder), default=-1)
-        if start is None:
-            # Spark 4.1 does not say where a batch begins. The newest entry is always kept.
-            return {"entry": newest + 1}
-        return {"entry": min(max(newest + 1, start["entry"]), start["entry"] + _ENTRIES_OF_A_BATCH)}
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """A task for each entry."""
-        return [_Entry(number) for number in range(start["entry"], end["entry"])]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The entry, as a row."""
-        assert isinstance(partition, _Entry)
-        data = _file(self._folder, partition.number).read_bytes()
-        yield pa.RecordBatch.from_arrays([pa.array([partition.number]), pa.array([data], pa.binary())], schema=_SCHEMA)
-
-    def commit(self, end: dict[str, int]) -> None:
-        """Deletes what no batch will ask for again, but for the newest."""
-        numbers = sorted(_numbers(self._folder))
-        for number in numbers[:-1]:
-            if number < end["entry"]:
-                _file(self._folder, number).unlink(missing_ok=True)
-
-
-class LogSource(DataSource):
-    """The log as a source of Spark's; its option ``path`` is the folder."""
-
-    @classmethod
-    def name(cls) -> str:
-        """What it is called."""
-        return NAME
-
-    def schema(self) -> str:
-        """A row for each entry."""
-        return "number bigint, data binary"
-
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
-        """The reader."""
-        return LogReader(self.options["path"])

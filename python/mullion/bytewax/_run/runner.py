@@ -23,7 +23,7 @@ from mullion._stateful.api import stateful_map
 from mullion.bytewax._run.chunks import CHUNKS
 from mullion.bytewax._run.classes import classes_of
 from mullion.bytewax._run.feed import Feed
-from mullion.bytewax._run.log import NAME, InputLog, LogSource
+from mullion.bytewax._run.log import InputLog
 from mullion.bytewax._run.plan import Plan
 from mullion.bytewax._run.sinks import Outputs
 from mullion.bytewax._run.stage import Inputs, LeftInputs, Stage
@@ -153,8 +153,7 @@ class _Run:
         return writer.foreachBatch(write).start()
 
     def _rows(self, classes: dict[str, type]) -> DataFrame:
-        self._spark.dataSource.register(LogSource)
-        entries = self._spark.readStream.format(NAME).option("path", str(self._folder / "inputs")).load()
+        entries = _jvm.flow_inputs(self._spark, str(self._folder / "inputs"))
         inputs = Inputs(self._plan, classes)
         try:
             traced = trace_inputs(self._plan)

@@ -16,6 +16,7 @@ import org.apache.spark.sql.mullion.checkpoint.{LostState, OpenPanes, PanesReade
 import org.apache.spark.sql.mullion.expressions.{BatchNumber, Counted, InShard, PerText, RowInBatch}
 import org.apache.spark.sql.mullion.plan.{DroppedBefore, PaneKeys}
 import org.apache.spark.sql.mullion.python.StatefulOptions
+import org.apache.spark.sql.mullion.python.flows.EntryLogProvider
 import org.apache.spark.sql.mullion.query.{BatchesQuery, ClockedQuery, RunningQuery, TestClock}
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.mullion.tables.{JdbcUpsert, TableVersions}
@@ -207,6 +208,10 @@ object Facade {
     install(df.sparkSession)
     StatefulBuilder(Classic.frame(df), options)
   }
+
+  /** The entries of the log of a dataflow's inputs, as a stream: `number`, `data`. */
+  def flowInputs(spark: SparkSession, folder: String): DataFrame =
+    spark.readStream.format(classOf[EntryLogProvider].getName).option("path", folder).load()
 
   /** The steps of a dataflow of Bytewax without state, over the entries of its log of inputs.
     *

@@ -1,0 +1,55 @@
+package org.apache.spark.sql.mullion.python.flows
+
+import java.nio.file.{Files, Path}
+
+import munit.FunSuite
+
+import org.apache.spark.sql.connector.read.streaming.ReadLimit
+
+class EntryLogSuite extends FunSuite {
+  private val folder = FunFixture[Path](
+    _ => Files.createTempDirectory("entries"),
+    folder => {
+      EntryLog.numbers(folder).foreach(number => Files.delete(EntryLog.file(folder, number)))
+      Files.delete(folder)
+    }
+  )
+
+  private def write(folder: Path, numbers: Int*): Unit =
+    numbers.foreach(number => Files.write(EntryLog.file(folder, number.toLong), Array(number.toByte)))
+
+  private def offset(stream: EntryLogStream, from: Long) =
+    stream.latestOffset(stream.deserializeOffset(s"""{"entry": $from}"""), ReadLimit.allAvailable()).json
+
+  folder.test("an offset is the number of the entry that comes next, of a batch that is not too large") { folder =>
+    val stream = new EntryLogStream(folder)
+    assertEquals(offset(stream, 0), """{"entry": 0}""")
+    write(folder, 0 to 29: _*)
+    assertEquals(offset(stream, 0), """{"entry": 24}""")
+    assertEquals(offset(stream, 24), """{"entry": 30}""")
+    assertEquals(offset(stream, 30), """{"entry": 30}""")
+  }
+
+  folder.test("each entry is read by a task, as its number and its bytes") { folder =>
+    write(folder, 3, 4, 5)
+    val stream = new EntryLogStream(folder)
+    def at(number: Int) = stream.deserializeOffset(s"""{"entry":$number}""")
+    val read = stream.planInputPartitions(at(3), at(5)).toSeq.map { partition =>
+      val reader = stream.createReaderFactory().createReader(partition)
+      assert(reader.next())
+      val row = reader.get()
+      assert(!reader.next())
+      (row.getLong(0), row.getBinary(1).toSeq)
+    }
+    assertEquals(read, Seq((3L, Seq[Byte](3)), (4L, Seq[Byte](4))))
+  }
+
+  folder.test("entries that no batch asks for again are deleted, but for the newest") { folder =>
+    write(folder, 0, 1, 2, 3)
+    val stream = new EntryLogStream(folder)
+    stream.commit(stream.deserializeOffset("""{"entry": 2}"""))
+    assertEquals(EntryLog.numbers(folder).sorted, Seq(2L, 3L))
+    stream.commit(stream.deserializeOffset("""{"entry": 4}"""))
+    assertEquals(EntryLog.numbers(folder), Seq(3L))
+  }
+}
