@@ -35,6 +35,9 @@ WHEEL_NAME := mullion_spark-$(VERSION)-py3-none-any.whl
 # With the JAR of one line: what is tested.
 WHEEL := .build/wheel-$(LINE)/$(WHEEL_NAME)
 
+# Spark's classes as a JVM has them after it read them: each process of the tests starts in half of the processor time.
+CLASSES := .build/spark-classes-$(LINE).jsa
+
 SCALA := build.sbt LICENSE NOTICE $(wildcard project/*.sbt project/*.scala project/*.properties) $(shell find jvm/src/main -type f)
 PACKAGE := pyproject.toml README.md LICENSE $(shell find python/mullion -name '*.py' -o -name py.typed)
 CHECKED := $(wildcard python tests scripts examples benchmarks)
@@ -79,11 +82,11 @@ OF_LINES := lines configure session refusals functions stateful stages state_set
 	kx_kafka kafka
 PYTHON_TESTS := $(if $(OTHER),$(OF_LINES:%=tests/python/test_%.py))
 
-test: $(if $(OTHER),,lint-python) venv kafka $(SBT_LAUNCH)
+test: $(if $(OTHER),,lint-python) venv kafka $(CLASSES) $(SBT_LAUNCH)
 	$(call side_by_side,'jvm/testOnly * -- --exclude-tags=Slow',$(PYTHON_TESTS) -n 3 --dist loadgroup $(DURATIONS) -m 'not slow')
 
 # What is killed and counted here has the machine to itself.
-test-all: lint-python venv kafka delta publish-local $(SBT_LAUNCH)
+test-all: lint-python venv kafka delta publish-local $(CLASSES) $(SBT_LAUNCH)
 	@echo "Scala tests ..."
 	@$(call quietly,scala-tests,$(SBT) jvm/scalafmtCheckAll jvm/test)
 	@grep -o 'Passed: Total.*' .build/scala-tests.log
@@ -170,6 +173,10 @@ $(SBT_LAUNCH): project/build.properties | $(ENV)/.requirements .build
 	@$(call quietly,ivy,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
 		org.apache.ivy.Main -dependency org.scala-sbt sbt-launch $(SBT_VERSION) -types jar \
 		-retrieve '.build/[artifact]-[revision](-[classifier]).[ext]')
+	@touch $@
+
+$(CLASSES): scripts/spark_classes.py $(ENV)/.requirements
+	@$(call quietly,spark-classes,SPARK_SUBMIT_OPTS=-XX:ArchiveClassesAtExit=$@ $(IN)/python $<)
 	@touch $@
 
 .build/kafka/.got: scripts/kafka.ivy.xml | $(ENV)/.requirements .build

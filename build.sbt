@@ -58,6 +58,8 @@ lazy val jvm = (project in file("jvm"))
     // would compile theirs anew in each batch.
     Test / javaOptions ++=
       Seq("-Xmx3g", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=128m", "-Dspark.ui.enabled=false") ++
+        // A collector that marks beside the tests takes their time, and each of many generated classes would have it mark.
+        Seq("-XX:+UseSerialGC", "-XX:MetaspaceSize=512m") ++
         Seq("-Dspark.sql.codegen.cache.maxEntries=2000") ++ JavaModules.flags ++
         // Settings of tests, as in sbt -Dmullion.heap.many=500 "jvm/testOnly *HeapSuite".
         sys.props.toSeq.collect { case (name, value) if name.startsWith("mullion.") => s"-D$name=$value" },

@@ -25,6 +25,13 @@ hypothesis.settings.load_profile("suite")
 # Which stories a run takes, where it takes some. Workers have the environment of the process that starts them.
 os.environ.setdefault("MULLION_TEST_SAMPLE", str(random.randrange(10**6)))
 
+# Classes that make test had archived. Java reads them as ever if its version or Spark's JARs are others by now. What
+# builds the command of Spark's JVM is a JVM too, for a moment.
+CLASSES = Path(__file__).parents[2] / ".build" / f"spark-classes-{_jars.running_line()}.jsa"
+if CLASSES.exists():
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-XX:SharedArchiveFile={CLASSES} -Xlog:cds*=off")
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1")
+
 
 def pytest_report_header() -> str:
     return f"MULLION_TEST_SAMPLE={os.environ['MULLION_TEST_SAMPLE']} gives the same sample of stories again"
