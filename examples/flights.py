@@ -37,8 +37,8 @@ from mullion import Early, Tumbling, configure, read_panes, windowed
 DELAY = "30 minutes"
 # How much longer a pane stays open for the others. A flight that leaves later still comes out as a late row.
 ALLOWED_LATENESS = "1 hour"
-# A file, and so a micro-batch, is a day of departures. That is enough for fair weather, but in so coarse steps nearly
-# every pane would be complete at once: the worst day comes in steps of twenty minutes.
+# A file, and so a micro-batch, is two days of departures. That is enough for fair weather, but in so coarse steps
+# nearly every pane would be complete at once: the worst day comes in steps of twenty minutes.
 FINE = pd.Timedelta(minutes=20)
 
 PANE = ["origin", "carrier", "window"]
@@ -200,7 +200,7 @@ def main(arguments: list[str] | None = None) -> int:
         source.mkdir()
         files = flights_data.write(flights, source)
         console.print(
-            f"{len(flights):,} flights in the order in which they left, in {files:,} files: one for each day, and on "
+            f"{len(flights):,} flights in the order in which they left, in {files:,} files: one for two days, and on "
             f"the worst day one for each {FINE.components.minutes} minutes."
         )
         spark = _session(options.out / "spark.log")

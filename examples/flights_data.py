@@ -31,6 +31,9 @@ SCHEMA = pa.schema(
 # A day of departures begins at 8:00 UTC, 3 or 4 in the morning in New York: the evening's flights have then left, and
 # the morning's have not.
 _DAY_BEGINS = pd.Timedelta(hours=8)
+_FIRST_DAY = pd.Timestamp(2013, 1, 1, tz="UTC")
+# What a file holds where the weather is fair.
+DAYS_OF_A_FILE = pd.Timedelta(days=2)
 
 
 def load(days: int | None = None) -> pd.DataFrame:
@@ -78,15 +81,19 @@ def worst_day(flights: pd.DataFrame) -> pd.Timestamp:
     return flights["delay"].groupby(day_of(flights["departed"])).sum().idxmax()
 
 
-def cut(flights: pd.DataFrame, fine_day: pd.Timestamp, fine: pd.Timedelta) -> pd.DataFrame:
+def cut(
+    flights: pd.DataFrame, fine_day: pd.Timestamp, fine: pd.Timedelta, coarse: pd.Timedelta = DAYS_OF_A_FILE
+) -> pd.DataFrame:
     """The flights with two columns more: ``batch``, the file that each is in, from 0, and ``batch_end``.
 
-    A file holds what left in a day, and on ``fine_day`` what left in so short a time as ``fine``. ``batch_end`` (UTC)
-    is when the last flight of a file can have left: the moment at which it is complete.
+    A file holds what left in so many whole days as ``coarse``, and on ``fine_day`` what left in so short a time as
+    ``fine``. ``batch_end`` (UTC) is when the last flight of a file can have left: the moment at which it is complete.
     """
     day = day_of(flights["departed"])
-    day_end = day + pd.Timedelta(days=1) + _DAY_BEGINS
-    end = day_end.where(day != fine_day, flights["departed"].dt.floor(fine) + fine)
+    days_end = _FIRST_DAY + ((day - _FIRST_DAY) // coarse + 1) * coarse
+    # What comes before the fine day is complete when that begins.
+    days_end = days_end.where((day >= fine_day) | (days_end < fine_day), fine_day)
+    end = (days_end + _DAY_BEGINS).where(day != fine_day, flights["departed"].dt.floor(fine) + fine)
     return flights.assign(batch=end.rank(method="dense").astype("int64") - 1, batch_end=end)
 
 

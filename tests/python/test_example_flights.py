@@ -36,7 +36,7 @@ def year() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def cut() -> pd.DataFrame:
     """Three days of departures, the second in steps of an hour."""
-    return flights_data.cut(flights_data.load(days=3), DAY, pd.Timedelta(hours=1))
+    return flights_data.cut(flights_data.load(days=3), DAY, pd.Timedelta(hours=1), coarse=pd.Timedelta(days=1))
 
 
 def test_every_flight_of_the_year_is_there_once_in_the_order_of_leaving(year: pd.DataFrame) -> None:
@@ -71,6 +71,19 @@ def test_a_file_holds_a_day_and_on_the_fine_day_a_shorter_time(cut: pd.DataFrame
     spans = (cut["batch_end"] - cut["departed"]).groupby(flights_data.day_of(cut["departed"])).max()
     assert spans[DAY] <= pd.Timedelta(hours=1)
     assert spans.drop(DAY).min() > pd.Timedelta(hours=12)
+
+
+@pytest.mark.parametrize("fine_day", range(1, 6))
+def test_a_file_of_two_days_ends_where_the_fine_day_begins(fine_day: int) -> None:
+    fine = pd.Timestamp(2013, 1, fine_day, tz="UTC")
+    five = flights_data.cut(flights_data.load(days=5), fine, pd.Timedelta(hours=1))
+    assert five["batch"].is_monotonic_increasing
+    assert (five["departed"] < five["batch_end"]).all()
+    days = flights_data.day_of(five["departed"])
+    assert set(five["batch"][days == fine]).isdisjoint(five["batch"][days != fine])
+    held = days[days != fine].groupby(five["batch"]).nunique()
+    assert held.max() == 2
+    assert held.sum() >= 4
 
 
 def test_a_row_is_late_when_its_pane_was_closed_before_its_batch() -> None:
