@@ -2,6 +2,7 @@
 # make check  what is quick: linters, and the tests that need no Spark
 # make test   every check, and the tests that every change must pass, Scala and Python
 # make test-all   those that take long too: kills, executors, Kafka, millions of rows; and make test on each line
+# make simulation   queries under failures without Spark: CASES=, and SEED= for one that failed
 # make docs   the documentation as a site, in .build/site
 # make bench  against Spark's own windows and other engines; make bench-full also with millions of keys
 # make wheel  the package, with a JAR for each line of Spark
@@ -48,7 +49,7 @@ CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 # $(call quietly,LOG,COMMAND): the command's output, only if it fails.
 quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; exit 1; }
 
-.PHONY: demo check test test-all docs pictures version bench bench-full venv jar wheel kafka delta publish-local lint lint-python fmt clean
+.PHONY: demo check test test-all simulation docs pictures version bench bench-full venv jar wheel kafka delta publish-local lint lint-python fmt clean
 .DELETE_ON_ERROR:
 
 demo: venv
@@ -95,6 +96,10 @@ test-all: lint-python venv kafka delta publish-local $(CLASSES) $(SBT_LAUNCH)
 	@for line in $(filter-out $(LINE),$(LINES)); do \
 		echo "Spark $$line ..."; $(MAKE) --no-print-directory test LINE=$$line || exit 1; \
 	done
+
+# What goes wrong in the life of a query, under one seed. CASES=1000000 for more of them, SEED= for the one that failed.
+simulation: $(SBT_LAUNCH)
+	@$(SBT) --error 'jvm/Test/runMain org.apache.spark.sql.mullion.exec.simulation.Simulation' < /dev/null
 
 docs: $(ENV)/.requirements
 	@NO_MKDOCS_2_WARNING=1 $(IN)/python -m mkdocs build --quiet

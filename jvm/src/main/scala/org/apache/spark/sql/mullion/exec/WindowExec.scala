@@ -320,8 +320,9 @@ final class WindowExec(
         val (before, now) = processingTime
         BatchClock(before, now, wall = now, rowsCame, batch(getStateInfo), inputEnds = inputEnds)
       } else {
+        // Panes wait to fire in the order of what the clocks showed when they began to: none may go back.
         val (wallBefore, wall) =
-          if (program.keysFollowWall) processingTime
+          if (program.keysFollowWall || program.firesByWall) processingTime
           else (BatchClock.BeforeAllTime, TimeMath.fromMillis(batchTimestampMs.get))
         BatchClock(
           before = BatchFacts.clockBefore(stateInfo, eventTimeWatermarkForLateEvents.get),
@@ -329,7 +330,7 @@ final class WindowExec(
           wall,
           rowsCame,
           batch(getStateInfo),
-          wallBefore,
+          if (program.keysFollowWall) wallBefore else BatchClock.BeforeAllTime,
           inputEnds
         )
       }

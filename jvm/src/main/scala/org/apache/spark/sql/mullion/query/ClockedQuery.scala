@@ -38,6 +38,12 @@ final class ClockedQuery private (
     clock.advance(ms)
   }
 
+  /** Sets the clock back, as it happens to a machine. */
+  def setBackMs(ms: Long): Unit = {
+    require(ms >= 0, s"the clock is set back by $ms ms")
+    clock.advance(-ms)
+  }
+
   /** Runs all batches that the sources, the watermark and the clock ask for; those of a query that drains its input up
     * to its end.
     */

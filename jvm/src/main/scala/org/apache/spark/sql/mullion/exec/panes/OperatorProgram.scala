@@ -41,6 +41,9 @@ trait OperatorProgram extends Product with Serializable {
   /** How long the source must be empty for the event clock to follow the wall clock; none for never. */
   def idleAfter: Option[Long]
 
+  /** Whether panes may fire by the wall clock, whatever they close by. */
+  def firesByWall: Boolean
+
   /** Whether the clocks of keys go on with the wall clock. */
   def keysFollowWall: Boolean = rows.exists(_.byRow.keysFollowWall)
 

@@ -53,6 +53,8 @@ final case class TogetherProgram(
 
   override def idleAfter: Option[Long] = first.idleAfter
 
+  override def firesByWall: Boolean = windows.exists(_.program.firesByWall)
+
   override def closesAtEnd: Boolean = first.closesAtEnd
 
   override def keepsWatermark: Boolean = windows.forall(_.program.keepsWatermark)

@@ -131,6 +131,8 @@ final case class WindowProgram(
 
   def onProcessingTime: Boolean = rules.onProcessingTime
 
+  def firesByWall: Boolean = rules.early.isDefined
+
   def closesAtEnd: Boolean = rules.refinements.atEnd
 
   def outputWatermark(clock: Long): Long = rules.outputWatermark(clock)

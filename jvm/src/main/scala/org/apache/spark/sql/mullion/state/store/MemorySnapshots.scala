@@ -8,7 +8,7 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.SparkEnv
+import org.apache.spark.{SparkConf, SparkEnv}
 import org.apache.spark.io.LZ4CompressionCodec
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
@@ -202,7 +202,7 @@ private[mullion] object MemorySnapshots {
     n
   }
 
-  private def codec = new LZ4CompressionCodec(SparkEnv.get.conf)
+  private def codec = new LZ4CompressionCodec(Option(SparkEnv.get).fold(new SparkConf(false))(_.conf))
 
   private def writeFamily(out: DataOutputStream, records: SortedRecords.Version): Unit = {
     val cursor = records.all

@@ -1,0 +1,334 @@
+package org.apache.spark.sql.mullion.exec.simulation
+
+import java.io.IOException
+import java.util.SplittableRandom
+
+import scala.annotation.tailrec
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.state.StateChoice
+import org.apache.spark.sql.mullion.state.store.{SimulatedDisk, SimulatedState}
+
+import dev.mullion.MullionException
+
+/** A query's life under one seed: its window, its rows and clocks, and what goes wrong. The engines, the records in
+  * memory and their versions, segments and snapshots are Mullion's; executors, the disk, the store under RocksDB's
+  * memory and the driver are simulated. What comes out of each batch is held against [[Contract]].
+  *
+  * {{{
+  *   driver      plan a batch - tasks - note its end        dies between the two, and plans the same batch again
+  *   task        open - rows - firings - commit             dies anywhere; runs again, or twice at once, elsewhere
+  *   executor    versions in memory                         is lost
+  *   disk        snapshots                                  fails, tears a file, loses the end of one
+  *   clocks                                                 jump
+  * }}}
+  */
+private[simulation] final class Simulation(seed: Long) {
+  import Contract._
+  import Simulation._
+
+  private val random = new SplittableRandom(seed)
+
+  private def chance(percent: Int): Boolean = random.nextInt(100) < percent
+  private def upTo(n: Long): Long = random.nextLong(n + 1)
+  private def some[T](percent: Int)(of: => T): Option[T] = Option.when(chance(percent))(of)
+
+  private val terms: Terms = {
+    val (size, gap) = (1 + upTo(29), 1 + upTo(19))
+    val shape = random.nextInt(20) match {
+      case n if n < 7  => Grid(size, size + (if (chance(30)) upTo(10) else 0L), upTo(200) - 100)
+      case n if n < 12 => Grid(size + 1, 1 + upTo(size - 1), upTo(200) - 100)
+      case n if n < 17 => Sessions(gap)
+      case _           => Around(upTo(15), upTo(15))
+    }
+    val lateness = if (chance(50)) 0L else upTo(20)
+    val (every, count) = (some(40)(1 + upTo(29)), some(20)(1 + upTo(5)))
+    val onTime = lateness > 0 && chance(40)
+    val mayClear = (every.isDefined || count.isDefined || onTime) && (shape match {
+      case Grid(length, slide, _) => slide >= length
+      case Sessions(_)            => true
+      case Around(_, _)           => false
+    })
+    val late = shape match {
+      case Grid(_, _, _) => Seq("drop", "emit", "reopen", "reopen each")(random.nextInt(4))
+      case _             => Seq("drop", "emit", "reopen")(random.nextInt(3))
+    }
+    Terms(
+      shape,
+      lateness,
+      every,
+      chance(30),
+      every.isDefined && chance(20),
+      count,
+      onTime,
+      !(mayClear && chance(30)),
+      late
+    )
+  }
+
+  private val keys = 1 + random.nextInt(5)
+
+  private val batches: Vector[Batch] = {
+    val (delay, begin) = (upTo(30), upTo(180) - 120)
+    // What the driver tells its tasks of the wall clock never goes back, whatever that does.
+    var (clock, machine, wall, before) = (0L, 1000L, 1000L, Option.empty[Long])
+    val made = Vector.tabulate(2 + random.nextInt(8)) { number =>
+      val rows =
+        if (chance(25)) Vector.empty
+        else
+          Vector.fill(1 + random.nextInt(12))(
+            Row(random.nextInt(keys).toLong, begin + 15 * number + upTo(80) - 60, random.nextLong(1L << 40))
+          )
+      machine += upTo(20) + (if (chance(4)) 1000 + upTo(100000) else 0L) - (if (chance(4)) upTo(500) else 0L)
+      wall = Math.max(wall, machine)
+      val batch = Batch(number.toLong, rows, before, clock, wall, rows.nonEmpty)
+      before = Some(clock)
+      clock = Math.max(clock, rows.map(_.time).maxOption.fold(0L)(_ - delay))
+      // As after a row from the future, or where an idle source's clock follows the wall's.
+      if (chance(4)) clock += upTo(200)
+      if (rows.isEmpty && chance(30)) clock += upTo(20)
+      batch
+    }
+    made :+ Batch(made.length.toLong, Vector.empty, before, 1000000L, wall + 1, rowsCame = false)
+  }
+
+  private val expected: Vector[Vector[Out]] = {
+    val contract = new Contract(terms)
+    batches.map(contract.run(_).sorted)
+  }
+
+  private val choice =
+    if (SimulatedState.hasRocksDb && chance(60)) StateChoice.RocksDb else StateChoice.Memory
+  private val named = chance(60)
+  private val rooms = if (chance(50)) Seq(1L << 40) else Seq(0L, 1500L, 6000L, 1L << 40, 1L << 40)
+  private val every = 1 + random.nextInt(4)
+  private val query = new SimulatedQuery(terms, choice, countsRows = chance(50))
+  private val disk = new SimulatedDisk(s"/sim-$seed")
+  private val state = SimulatedState(choice, query.program.families, Partitions, every, named, disk)
+
+  private val executors = 1 + random.nextInt(3)
+  private val home = Array.fill(Partitions)(random.nextInt(executors))
+  // Of each version whose batch is noted as done.
+  private val ids = mutable.Map[Long, Array[Option[String]]](0L -> Array.fill(Partitions)(None))
+  private var calamities = random.nextInt(7)
+  private val figures = new Figures
+  private var restarts = 0
+
+  def run(): Figures =
+    try {
+      var number = 0L
+      while (number < batches.length) number = batch(number)
+      figures.cases += 1
+      figures
+    } catch {
+      case e: Throwable =>
+        throw new AssertionError(
+          s"seed $seed ($terms, $choice, versions ${if (named) "with" else "without"} ids, rooms " +
+            s"$rooms, a snapshot every $every): ${e.getMessage}. Again: make simulation SEED=$seed",
+          e
+        )
+    } finally {
+      state.close()
+      disk.close()
+    }
+
+  /** Whether one of the calamities of this life is now. */
+  private def strikes(percent: Int): Boolean = calamities > 0 && chance(percent) && { calamities -= 1; true }
+
+  /** Plans and runs a batch; which one is next. */
+  private def batch(number: Long): Long = {
+    val planned = batches(number.toInt)
+    figures.batches += 1
+    val worked = Iterator.range(0, Partitions).map(task(planned, _)).takeWhile(_.isDefined).flatten.toVector
+    if (worked.length < Partitions) restart(number)
+    else {
+      val out = worked.flatMap(_._1.out).sorted
+      val wanted = expected(number.toInt)
+      if (out != wanted)
+        throw new AssertionError(
+          s"batch $number of ${batches.take(number.toInt + 1)} put out ${out.diff(wanted)} and not ${wanted.diff(out)}"
+        )
+      figures.firings += out.length
+      if (number == batches.length - 1)
+        worked.foreach { case (last, _) =>
+          if (last.totals != ((0L, 0L))) throw new AssertionError(s"${last.totals} panes and records are left")
+        }
+      if (strikes(8)) restart(number)
+      else {
+        ids(number + 1) = worked.map(_._2).toArray
+        if (strikes(8)) restart(number + 1) else number + 1
+      }
+    }
+  }
+
+  /** All executors are gone, and the driver; it goes on from the newest version that there is. */
+  private def restart(number: Long): Long = {
+    figures.restarts += 1
+    restarts += 1
+    if (restarts > 20) throw new AssertionError(s"it starts again and again before batch $number")
+    (0 until executors).foreach(state.lose)
+    if (choice == StateChoice.Memory && chance(30)) disk.cut(random.nextInt(100), random.nextInt(60))
+    val from = state.newest(number, version => Option.when(named)(ids(version).map(_.getOrElse(""))))
+    if (from == 0L) disk.clear()
+    from
+  }
+
+  /** A task of a batch, as often as it takes; none if its state is gone. */
+  private def task(batch: Batch, partition: Int): Option[(SimulatedQuery.Worked, Option[String])] = {
+    // Each attempt has its rows from the tasks before it in another order.
+    def input = query.input(batch, _.key % Partitions == partition, 1 + random.nextInt(3), mixed)
+    val from = ids(batch.number)(partition)
+
+    def open(executor: Int) = {
+      figures.attempts += 1
+      state.open(executor, partition, batch.number, from, rooms(random.nextInt(rooms.length)))
+    }
+
+    def work(opened: SimulatedState.Opened, dies: Option[Int] = None) =
+      try query.attempt(batch, input, opened.partition, dies)
+      catch { case e: Throwable => opened.abort(); throw e }
+
+    def commit(opened: SimulatedState.Opened): Option[String] =
+      try {
+        opened.partition.commit()
+        opened.id()
+      } catch { case e: Throwable => opened.abort(); throw e }
+
+    @tailrec
+    def attempt(left: Int, elsewhere: Boolean): Option[(SimulatedQuery.Worked, Option[String])] = {
+      val executor = if (elsewhere) random.nextInt(executors) else home(partition)
+      val done =
+        try {
+          if (!strikes(12)) {
+            val opened = open(executor)
+            val worked = work(opened)
+            Right(Some((worked, commit(opened), executor)))
+          } else
+            random.nextInt(6) match {
+              case 0 =>
+                figures.killed += 1
+                work(open(executor), Some(random.nextInt(8)))
+                throw new SimulatedQuery.Died
+              case 1 =>
+                // It dies with all done but the commit.
+                figures.killed += 1
+                val opened = open(executor)
+                work(opened)
+                opened.abort()
+                throw new SimulatedQuery.Died
+              case 2 =>
+                // Nobody hears that it has committed.
+                figures.killed += 1
+                val opened = open(executor)
+                work(opened)
+                commit(opened)
+                throw new SimulatedQuery.Died
+              case 3 =>
+                figures.twice += 1
+                val other = if (chance(50)) executor else random.nextInt(executors)
+                val (one, two) = (open(executor), open(other))
+                val (first, second) = (work(one), work(two))
+                if (first.out.sorted != second.out.sorted)
+                  throw new AssertionError(s"attempts put out ${first.out} and ${second.out}")
+                val (of, to) = (commit(one), commit(two))
+                Right(Some(if (chance(50)) (first, of, executor) else (second, to, other)))
+              case 4 =>
+                figures.disks += 1
+                disk.failsAfter = Some(random.nextInt(5))
+                disk.tears = chance(50)
+                val opened = open(executor)
+                val worked = work(opened)
+                Right(Some((worked, commit(opened), executor)))
+              case _ =>
+                figures.executors += 1
+                state.lose(random.nextInt(executors))
+                Right(None)
+            }
+        } catch {
+          case _: SimulatedQuery.Died                   => Right(None)
+          case _: IOException                           => Right(None)
+          case e: MullionException if lost(e.condition) => Left(executor == home(partition))
+        } finally disk.failsAfter = None
+      done match {
+        case Right(Some((worked, id, on))) =>
+          home(partition) = on
+          Some((worked, id))
+        case Left(true)     => None
+        case _ if left == 0 => throw new AssertionError("no attempt came through")
+        case Left(false)    => attempt(left - 1, elsewhere = false)
+        case Right(None)    => attempt(left - 1, elsewhere = chance(30))
+      }
+    }
+    attempt(20, elsewhere = chance(20))
+  }
+
+  private def mixed(rows: Vector[UnsafeRow]): Vector[UnsafeRow] = {
+    val order = rows.toArray
+    (order.length - 1 to 1 by -1).foreach { i =>
+      val j = random.nextInt(i + 1)
+      val held = order(i)
+      order(i) = order(j)
+      order(j) = held
+    }
+    order.toVector
+  }
+}
+
+private[simulation] object Simulation {
+  private val Partitions = 2
+
+  private val lost = Set("STATE_LOST", "DAMAGED_STATE")
+
+  private implicit val order: Ordering[Contract.Out] =
+    Ordering.by(out => (out.key, out.start, out.end, out.firing, out.seq, out.rows, out.sum))
+
+  /** What was done, over all cases. */
+  final class Figures {
+    var cases, batches, attempts, firings, restarts, killed, twice, disks, executors = 0L
+
+    def add(other: Figures): Unit = {
+      cases += other.cases
+      batches += other.batches
+      attempts += other.attempts
+      firings += other.firings
+      restarts += other.restarts
+      killed += other.killed
+      twice += other.twice
+      disks += other.disks
+      executors += other.executors
+    }
+
+    override def toString: String =
+      s"cases $cases, batches $batches, attempts $attempts, firings $firings, restarts $restarts, attempts killed $killed, " +
+        s"run twice $twice, disks that failed $disks, executors lost $executors"
+  }
+
+  /** Runs cases from a seed on, for so many of them or so long. */
+  def run(from: Long, cases: Long, until: Long = Long.MaxValue): Figures = {
+    // Nothing is compiled for a query that runs ten batches.
+    val conf = new SQLConf
+    conf.setConfString("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    conf.setConfString("spark.sql.subexpressionElimination.enabled", "false")
+    val all = new Figures
+    SQLConf.withExistingConf(conf) {
+      var seed = from
+      while (seed < from + cases && System.nanoTime() < until) {
+        all.add(new Simulation(seed).run())
+        seed += 1
+      }
+    }
+    all
+  }
+
+  /** `SEED` and `CASES` in its environment say what to run. */
+  def main(args: Array[String]): Unit = {
+    def asked(name: String) = sys.env.get(name).filter(_.nonEmpty).map(_.toLong)
+    val from = asked("SEED")
+    val began = System.nanoTime()
+    val figures = run(from.getOrElse(0L), asked("CASES").getOrElse(if (from.isDefined) 1L else 100000L))
+    val seconds = (System.nanoTime() - began) / 1e9
+    println(f"$figures, seconds $seconds%.1f, cases a second ${figures.cases / seconds}%.0f")
+  }
+}

@@ -1,0 +1,16 @@
+package org.apache.spark.sql.mullion.exec.simulation
+
+import munit.FunSuite
+
+/** A few seconds of the simulation. `make simulation` runs more of it, and a seed again that failed. */
+class SimulationSuite extends FunSuite {
+  test(
+    "whatever dies, tears or runs twice, each batch puts out what the contract says and nothing is left at the end"
+  ) {
+    val seed = sys.props.get("mullion.simulation.seed").fold(System.nanoTime())(_.toLong)
+    val figures = Simulation.run(seed, 1500)
+    assertEquals(figures.cases, 1500L)
+    assert(clue(figures).firings > 20000)
+    Seq(figures.restarts, figures.killed, figures.twice, figures.disks, figures.executors).foreach(n => assert(n > 50))
+  }
+}

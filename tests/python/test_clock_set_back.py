@@ -1,0 +1,55 @@
+"""The machine's clock is set back under a running query: nothing that waits by it is lost, and nothing closes twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from mullion import Early, Tumbling, windowed
+from mullion.testing import ClockedQuery
+from streams import SECOND, Feed
+
+
+def set_back(query: ClockedQuery, seconds: int) -> None:
+    query._query.setBackMs(1000 * seconds)
+
+
+def test_a_pane_that_opened_after_the_clock_was_set_back_fires_early_once_that_is_where_it_was(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    early = Early(every="15 seconds")
+    panes = windowed(feed.stream(spark, "1 hour"), Tumbling("1 hour"), by="k", time="ts", early=early)
+    with ClockedQuery(panes.agg(F.count("*").alias("n")), checkpoint=tmp_path / "checkpoint") as query:
+        feed.write([(1 * SECOND, "before")])
+        assert query.settle() == []
+        set_back(query, 100)
+        feed.write([(2 * SECOND, "after")])
+        assert query.settle() == []
+        query.advance("50 seconds")
+        assert query.settle() == [], "the clock is not yet where it was"
+        query.advance("70 seconds")
+        assert sorted((row.k, row.pane.firing) for row in query.settle()) == [("after", "early"), ("before", "early")]
+
+
+def test_an_idle_stream_whose_clock_is_set_back_closes_its_panes_later_and_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    panes = windowed(feed.stream(spark), Tumbling("10 seconds"), by="k", time="ts", idle_after="20 seconds")
+    with ClockedQuery(panes.agg(F.count("*").alias("n")), checkpoint=tmp_path / "checkpoint") as query:
+        feed.write([(1 * SECOND, "a")])
+        closed = query.settle()
+        query.advance("15 seconds")
+        closed += query.settle()
+        set_back(query, 10)
+        closed += query.settle()
+        feed.write([(2 * SECOND, "a")])
+        closed += query.settle()
+        assert closed == []
+        for _ in range(4):
+            query.advance("15 seconds")
+            closed += query.settle()
+        assert [(row.k, row.n, row.pane.firing) for row in closed] == [("a", 2, "close")]
