@@ -16,7 +16,7 @@ from zlib import crc32
 import pyarrow as pa
 
 from mullion.bytewax._run.plan import STATEFUL, Origin, Plan
-from mullion.bytewax._run.values import decode_columns, encode_columns, encode_one
+from mullion.bytewax._run.values import Runs, decode_columns, encode_columns, encode_one
 from mullion.errors import WrongCallError
 
 SHARDS: Final = 64
@@ -32,7 +32,12 @@ EVENTS: Final = -3
 """The target of a row for Python within a task, of what came of windows in the JVM: place, key, time, stream, items."""
 
 HANDED: Final = -4
-"""The target of a row for Python within a task, of the keys that the JVM leaves to it."""
+"""The target of a row for Python within a task, of the keys that the JVM leaves to it, and from where on."""
+
+OF_VALUES: Final = 0
+OF_TIME: Final = 1
+OF_END: Final = 2
+"""Where a key is left from: its state has what came before in the batch."""
 
 CHUNKS: Final = "target int, shard int, first bigint, part int, data binary"
 """The rows between tasks, as DDL."""
@@ -75,11 +80,9 @@ class _Held:
         self.groups.append((origin, keys, values))
         self.count += len(values)
 
-    def columns(self) -> list[list[Any]]:
-        of_origins = (
-            list(chain.from_iterable(repeat(origin[part], len(values)) for origin, _, values in self.groups))
-            for part in range(3)
-        )
+    def columns(self) -> list[Sequence[Any]]:
+        counts = [len(values) for _, _, values in self.groups]
+        of_origins = (Runs([origin[part] for origin, _, _ in self.groups], counts) for part in range(3))
         keys = chain.from_iterable(keys or repeat(None, len(values)) for _, keys, values in self.groups)
         return [*of_origins, list(keys), list(chain.from_iterable(values for _, _, values in self.groups))]
 
@@ -177,17 +180,16 @@ def of_keys(chunks: Iterable[Chunk], only: frozenset[str] | None = None) -> dict
     ``only``: the keys that are wanted, ``None`` for all.
     """
     found: dict[str, list[Group]] = {}
+    known = found.get
     for place, _, now_us, key, value in _in_order(chunks):
-        if only is not None and key not in only:
-            continue
-        groups = found.get(key)
+        groups = known(key)
         if groups is None:
             found[key] = [(place, now_us, [value])]
         elif groups[-1][0] == place:
             groups[-1][2].append(value)
         else:
             groups.append((place, now_us, [value]))
-    return found
+    return found if only is None else {key: groups for key, groups in found.items() if key in only}
 
 
 def _in_order(chunks: Iterable[Chunk]) -> Iterator[tuple[Any, ...]]:

@@ -7,9 +7,8 @@
     00000000000000000009     the newest: from it sources go on after a restart, and it stays
 
 A file is an entry: batches of items, the system time at which they were read, where the sources were after it, and
-which of them had come to their end. It appears as a whole, under the next number, so that reading goes on where it was. Spark reads the log as
-``flows/EntryLog.scala`` has it:
-an item is in one entry, and an entry in one batch of Spark's.
+which of them had come to their end. It appears as a whole, under the next number, so that reading goes on where it was:
+an item is in one entry, and an entry in one batch of Spark's. ``flows/EntryLog.scala`` reads it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -12,7 +12,18 @@ import pyarrow.compute as pc
 
 from mullion._stateful.stage import frame_of
 from mullion._stateful.state import WALL, State
-from mullion.bytewax._run.chunks import END, EVENTS, HANDED, Chunk, Collector, Group, of_keys
+from mullion.bytewax._run.chunks import (
+    END,
+    EVENTS,
+    HANDED,
+    OF_END,
+    OF_TIME,
+    OF_VALUES,
+    Chunk,
+    Collector,
+    Group,
+    of_keys,
+)
 from mullion.bytewax._run.log import learn_from, read_entry
 from mullion.bytewax._run.plan import BATCH_BITS, ENDED, NOTIFIED, Origin, Pipeline, Plan
 from mullion.bytewax._run.values import collecting_seldom, decode, decode_one, encode_one, learn
@@ -134,15 +145,20 @@ class LeftInputs:
 class _Keys:
     """The keys of a stage in one task: their logics of this batch, and their records.
 
-    ``only``: those that are left to Python in this batch; the JVM has done what there was of others. ``None`` for all.
+    ``left``: those that are left to Python in this batch, and from where on; the JVM has done what there was of others,
+    and what came before. ``None`` for all.
     """
 
-    def __init__(self, make: Callable[[Any, int], KeyLogic], state: State, only: frozenset[str] | None) -> None:
+    def __init__(self, make: Callable[[Any, int], KeyLogic], state: State, left: Mapping[str, int] | None) -> None:
         self._make = make
-        self._only = only
+        self._left = left
         self._state = state
         self._live: dict[str, KeyLogic] = {}
         self._due: dict[str, int | None] = {}
+
+    def left_from(self, what: int) -> frozenset[str] | None:
+        """The keys that Python does this of, ``None`` for all."""
+        return None if self._left is None else frozenset(key for key, since in self._left.items() if since <= what)
 
     def read(self, keys: Mapping[str, int]) -> None:
         """Makes the logics of keys, with the system time of each, as far as they have records."""
@@ -191,12 +207,13 @@ class _Keys:
     def that_are_due(self, now_us: int) -> list[tuple[str, KeyLogic]]:
         """The logics whose time has come."""
         taken = list(self._state.due(now_us, WALL))
-        if self._only is not None:
+        only = self.left_from(OF_TIME)
+        if only is not None:
             # What is due again at once is looked at in a later batch.
             for at, name in taken:
-                if _text(name) not in self._only:
+                if _text(name) not in only:
                     self._state.put_timer(at, name, WALL)
-        names = list(dict.fromkeys(name for _, name in taken if self._only is None or _text(name) in self._only))
+        names = list(dict.fromkeys(name for _, name in taken if only is None or _text(name) in only))
         found = []
         for name, record in zip(names, self._state.get_many(names), strict=True):
             if record is not None:
@@ -210,9 +227,10 @@ class _Keys:
 
     def all(self, now_us: int) -> Iterator[tuple[str, KeyLogic]]:
         """All keys that there are, each to be written before the next is asked for."""
+        only = self.left_from(OF_END)
         for name, record in self._state.items():
             key = _text(name)
-            if self._only is not None and key not in self._only:
+            if only is not None and key not in only:
                 continue
             yield key, self._keep(key, record, now_us)
 
@@ -252,7 +270,8 @@ class Stage:
             for target, data in zip(rows.column("target").to_pylist(), rows.column("data").to_pylist(), strict=True):
                 told[target] = decode(data)
         collector = Collector(self.plan, state.shard)
-        run = _StageRun(self, Pipeline(self.plan, collector.give), state, told.get(HANDED), collector.cut)
+        left = dict(told[HANDED]) if HANDED in told else None
+        run = _StageRun(self, Pipeline(self.plan, collector.give), state, left, collector.cut)
         run.events(told.get(EVENTS, ()))
         run.values(chunks)
         yield from collector.batches()
@@ -282,11 +301,10 @@ class _StageRun:
     """A stage in one batch and one task."""
 
     def __init__(
-        self, stage: Stage, pipeline: Pipeline, state: State, only: Sequence[str] | None, between: Callable[[], None]
+        self, stage: Stage, pipeline: Pipeline, state: State, left: dict[str, int] | None, between: Callable[[], None]
     ) -> None:
         self._now = state.batch_time_us
-        self._only = None if only is None else frozenset(only)
-        self._keys = _Keys(stage.make, state, self._only)
+        self._keys = _Keys(stage.make, state, left)
         self._between = between
         self._downs = [pipeline.into(down) for down in stage.plan.steps[stage.step].downs]
 
@@ -297,7 +315,7 @@ class _StageRun:
 
     def values(self, chunks: Iterable[Chunk]) -> None:
         """Gives each key its values, those that came together at once."""
-        found = of_keys(chunks, self._only)
+        found = of_keys(chunks, self._keys.left_from(OF_VALUES))
         self._keys.read({key: groups[0][1] for key, groups in found.items()})
         for key, groups in found.items():
             self._of_key(key, groups)
@@ -306,20 +324,23 @@ class _StageRun:
 
     def _of_key(self, key: str, batches: list[Group]) -> None:
         logic = self._keys.of(key, batches[0][1])
+        on_batch, is_empty = logic.on_batch, logic.is_empty
         told = None
         for place, now_us, values in batches:
             if now_us != told:
                 due, told = logic.due(now_us), now_us
                 if due is not None and due < now_us:
                     self._emit(logic.on_notify(now_us), Origin(place, key, now_us))
-                    if logic.is_empty():
+                    if is_empty():
                         logic = self._keys.renewed(key, now_us)
-            events = logic.on_batch(values, now_us)
+                        on_batch, is_empty = logic.on_batch, logic.is_empty
+            events = on_batch(values, now_us)
             if events:
                 self._emit(events, Origin(place, key, now_us))
-            if logic.is_empty():
+            if is_empty():
                 # As if it had been read again: its clock is forgotten too.
                 logic = self._keys.renewed(key, now_us)
+                on_batch, is_empty = logic.on_batch, logic.is_empty
 
     def time(self) -> None:
         """Tells keys of the time that has come to where they wait for it."""

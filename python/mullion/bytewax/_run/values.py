@@ -19,10 +19,11 @@ from typing import Any
 
 from mullion.bytewax._run.names import importable, learn, named, own_classes
 from mullion.bytewax._run.reader import Reader
-from mullion.bytewax._run.writer import Node, Writer
+from mullion.bytewax._run.writer import Node, Runs, Writer
 from mullion.errors import InvalidArgumentError
 
 __all__ = [
+    "Runs",
     "collecting_seldom",
     "decode",
     "decode_columns",

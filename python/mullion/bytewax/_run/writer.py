@@ -8,11 +8,12 @@ import itertools
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from operator import itemgetter, sub
+from operator import attrgetter, is_, itemgetter, sub
 from types import SimpleNamespace
 from typing import Any, Final
 from uuid import UUID
@@ -29,7 +30,23 @@ EPOCH_WITHOUT_ZONE: Final = datetime(1970, 1, 1)
 _FEW: Final = 16
 """So many numbers stand in the header, more of them in a buffer of their own."""
 _MADE_BY_THEIR_CLASS: Final = (OrderedDict, Counter, defaultdict, deque, Fraction, SimpleNamespace)
+_LONG: Final = 1 << 63
+_zone_of = attrgetter("tzinfo")
 Node = Any
+
+
+@dataclass(frozen=True)
+class Runs(Sequence[Any]):
+    """A column of values that all are of one type, texts or whole numbers, each as often as its count says."""
+
+    values: Sequence[Any]
+    counts: Sequence[int]
+
+    def __len__(self) -> int:
+        return sum(self.counts)
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(itertools.chain.from_iterable(map(itertools.repeat, self.values, self.counts)))[index]
 
 
 class Writer:
@@ -37,6 +54,8 @@ class Writer:
         self.buffers: list[bytes] = []
 
     def column(self, values: Sequence[Any]) -> Node:
+        if type(values) is Runs:
+            return self._runs(values)
         kinds = set(map(type, values))
         if len(kinds) == 1:
             kind = kinds.pop()
@@ -45,6 +64,15 @@ class Writer:
         if not kinds:
             return None
         return self._union(kinds, values)
+
+    def _runs(self, of: Runs) -> Node:
+        first = of.values[0]
+        if all(value == first for value in of.values):
+            if type(first) is int and -_LONG <= first < _LONG:
+                return ["=", first]
+            if type(first) is str:
+                return ["k", [first], ["=", 0]]
+        return self.column(list(itertools.chain.from_iterable(map(itertools.repeat, of.values, of.counts))))
 
     def _union(self, kinds: set[type], values: Sequence[Any]) -> Node:
         """Values of several types: which one each is of, then a column for each type."""
@@ -124,7 +152,7 @@ class Writer:
         return ["M", self.ints(list(map(len, items))), len(flat), self.column(keys), self.column(held)]
 
     def datetimes(self, values: Sequence[datetime]) -> Node:
-        if {id(value.tzinfo) for value in values} == {id(UTC)}:
+        if all(map(is_, map(_zone_of, values), itertools.repeat(UTC))):
             since = list(map(sub, values, itertools.repeat(EPOCH)))
             if len(since) > _FEW:
                 micros = pa.array(since, pa.duration("us")).buffers()[1]

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from mullion.bytewax._windows.interfaces import ClockLogic
-from mullion.bytewax._windows.times import MAX_US, MIN_US, micros, moment
+from mullion.bytewax._windows.times import EPOCH, MAX_US, MICROSECOND, MIN_US, micros, moment
 
 
 class KeyClock(Protocol):
@@ -70,6 +70,7 @@ class SystemTime:
 
 
 _LOOK_AGAIN_US = 1_000_000
+_NEVER = EPOCH
 
 
 class EventTime:
@@ -80,7 +81,7 @@ class EventTime:
     - ``_to_system``: the program's own way from event time to system time.
     """
 
-    __slots__ = ("_base", "_getter", "_now", "_now_getter", "_seen", "_to_system", "_wait")
+    __slots__ = ("_base", "_getter", "_now", "_now_getter", "_seen", "_to_system", "_told", "_wait")
 
     def __init__(
         self,
@@ -95,18 +96,29 @@ class EventTime:
         self._wait = wait_us
         self._now_getter = now_getter
         self._to_system = to_system
-        self._now = now_us if now_getter is None else micros(now_getter())
+        self._told = _NEVER if now_getter is None else now_getter()
+        self._now = now_us if now_getter is None else micros(self._told)
         self._base, self._seen, was = (MIN_US, self._now, self._now) if state is None else state
         # Never back, so that no window that has closed opens again.
         self._now = max(self._now, was)
 
     def before_batch(self, now_us: int) -> None:
-        now = now_us if self._now_getter is None else micros(self._now_getter())
-        if now > self._now:
-            self._now = now
+        if self._now_getter is not None:
+            told = self._now_getter()
+            # Most that are asked for their time have one that stands still.
+            if told is self._told:
+                return
+            self._told = told
+            now_us = micros(told)
+        if now_us > self._now:
+            self._now = now_us
 
     def on_item(self, value: Any) -> tuple[int, int]:
-        time = micros(self._getter(value))
+        at = self._getter(value)
+        try:
+            time = (at - EPOCH) // MICROSECOND
+        except TypeError:
+            time = micros(at)
         watermark = self._base + self._now - self._seen
         base = time - self._wait
         if base > watermark and base >= MIN_US:

@@ -63,16 +63,16 @@ class WindowsOfKey:
         events: list[Event] = []
         if len(values) == 1 and not queue:
             # What most batches are: a value that need not wait, and none that does.
-            time, watermark = clock.on_item(values[0])
-            if watermark <= time and (time <= watermark or not self._ordered):
-                self._add(values[0], time, events)
-                self._settle(watermark, events)
+            value = values[0]
+            time, watermark = clock.on_item(value)
+            if time == watermark or (watermark < time and not self._ordered):
+                self._add(value, time, events)
             elif time < watermark:
-                events += [(LATE, (window, values[0])) for window in self._windower.late_for(time)]
-                self._enter((), watermark, events)
+                events += [(LATE, (window, value)) for window in self._windower.late_for(time)]
             else:
-                queue.append((time, values[0]))
-                self._enter((), watermark, events)
+                queue.append((time, value))
+            if not self._windower.rests(watermark):
+                self._settle(watermark, events)
             return events
         watermark = 0
         for value in values:

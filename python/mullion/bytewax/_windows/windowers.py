@@ -30,6 +30,9 @@ class KeyWindower(Protocol):
     def close_for(self, watermark: int) -> Iterable[Closed]:
         """The windows that are closed there, and forgotten."""
 
+    def rests(self, watermark: int) -> bool:
+        """Whether nothing has merged since the last call, and nothing closes there; ``False`` also for not known."""
+
     def next_close(self) -> int | None:
         """The watermark at which the next one closes."""
 
@@ -103,6 +106,9 @@ class SlidingWindows:
         """Where a window starts and ends."""
         close = self._close_of(window)
         return WindowMetadata(moment(close - self._length, self._zone), moment(close, self._zone))
+
+    def rests(self, watermark: int) -> bool:
+        return watermark < self._next
 
     def next_close(self) -> int | None:
         return self._next if self._open else None
@@ -193,6 +199,9 @@ class SessionWindows:
             for window, session in closed
         ]
 
+    def rests(self, watermark: int) -> bool:
+        return not self._merged and all(session.last >= watermark - self._gap for session in self._open.values())
+
     def next_close(self) -> int | None:
         if not self._open:
             return None
@@ -224,6 +233,9 @@ class OwnWindower:
 
     def close_for(self, watermark: int) -> Iterable[Closed]:
         return self._logic.close_for(moment(watermark))
+
+    def rests(self, watermark: int) -> bool:
+        return False
 
     def next_close(self) -> int | None:
         at = self._logic.notify_at()

@@ -3,7 +3,14 @@ package org.apache.spark.sql.mullion.python
 import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, UnsafeProjection}
+import org.apache.spark.sql.catalyst.expressions.{
+  Attribute,
+  AttributeSeq,
+  AttributeSet,
+  BindReferences,
+  BoundReference,
+  InterpretedUnsafeProjection
+}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
@@ -48,12 +55,15 @@ case class FlowEntriesExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val frames = PythonFrames(process, conf, metrics)
-    val (said, types) = (program, output.map(_.dataType).toArray)
-    val (columns, layout) = (input, child.output)
+    val (said, columns, layout) = (program, input, child.output)
+    val asOutput = output.zipWithIndex.map { case (column, i) => BoundReference(i, column.dataType, column.nullable) }
     child.execute().mapPartitionsWithIndexInternal { (index, rows) =>
-      val project = UnsafeProjection.create(types)
+      // Code that would be made for each task takes longer than these few rows.
+      val project = InterpretedUnsafeProjection.createProjection(asOutput)
       val inputs = new FlowInputs(said)
-      val entry = UnsafeProjection.create(columns, layout)
+      val entry = InterpretedUnsafeProjection.createProjection(
+        BindReferences.bindReferences(columns, AttributeSeq(layout))
+      )
       val entries = rows.map(entry).map(row => (row.getLong(0), row.getBinary(1).clone)).toVector
       val (left, made) = entries.partitionMap(entry => inputs.over(entry._1, entry._2).toRight(entry))
       val ofPython =

@@ -9,6 +9,8 @@ import org.apache.spark.unsafe.types.UTF8String
   * which one.
   */
 private[flows] final class FlowBatch(chunks: Array[FlowBatch.Chunk], chunkOf: Array[Int], at: Array[Int]) {
+  import FlowBatch._
+
   def length: Int = at.length
 
   def rowsOf(entry: Int): Rows = chunks(chunkOf(entry)).rows
@@ -20,14 +22,14 @@ private[flows] final class FlowBatch(chunks: Array[FlowBatch.Chunk], chunkOf: Ar
   def nowOf(entry: Int): Long = chunks(chunkOf(entry)).nows(at(entry))
 
   /** Some of the entries. */
-  def of(entries: Array[Int]): FlowBatch = new FlowBatch(chunks, entries.map(chunkOf(_)), entries.map(at(_)))
+  def of(entries: Array[Int]): FlowBatch = new FlowBatch(chunks, picked(chunkOf, entries), picked(at, entries))
 
   /** The entries of each key, in the order in which keys came. */
   def ofKeys(): Seq[(UTF8String, Array[Int])] = {
     val numbers = mutable.HashMap.empty[UTF8String, Int]
     val keys = mutable.ArrayBuffer.empty[UTF8String]
-    val entries = mutable.ArrayBuffer.empty[mutable.ArrayBuilder.ofInt]
     val known = chunks.map(chunk => Array.fill(chunk.keys.apart.length)(-1))
+    val keyOf = new Array[Int](length)
     var i = 0
     while (i < length) {
       val chunk = chunkOf(i)
@@ -37,15 +39,14 @@ private[flows] final class FlowBatch(chunks: Array[FlowBatch.Chunk], chunkOf: Ar
         known(chunk)(text) = numbers.getOrElseUpdate(
           key, {
             keys += key
-            entries += new mutable.ArrayBuilder.ofInt
             keys.length - 1
           }
         )
       }
-      entries(known(chunk)(text)) += i
+      keyOf(i) = known(chunk)(text)
       i += 1
     }
-    keys.indices.map(number => keys(number) -> entries(number).result())
+    keys.toSeq.zip(placesOf(keyOf, keys.length))
   }
 }
 
@@ -58,7 +59,45 @@ private[flows] object FlowBatch {
       val nows: Array[Long],
       val keys: Columns.Texts,
       val rows: Rows
-  )
+  ) {
+
+    /** Whether its values are in order, and come of no step with state. */
+    def isOfInputs: Boolean = of.apart.forall(_.numBytes == 0) && {
+      var i = 1
+      while (i < places.length && places(i - 1) <= places(i)) i += 1
+      i >= places.length
+    }
+  }
+
+  /** Numbers from an array, by where they stand in it. */
+  def picked(from: Array[Int], places: Array[Int]): Array[Int] = {
+    val made = new Array[Int](places.length)
+    var i = 0
+    while (i < made.length) {
+      made(i) = from(places(i))
+      i += 1
+    }
+    made
+  }
+
+  /** Where each number below `count` stands in an array. */
+  def placesOf(numbers: Array[Int], count: Int): Array[Array[Int]] = {
+    val lengths = new Array[Int](count)
+    var i = 0
+    while (i < numbers.length) {
+      lengths(numbers(i)) += 1
+      i += 1
+    }
+    val made = lengths.map(new Array[Int](_))
+    i = numbers.length - 1
+    while (i >= 0) {
+      val number = numbers(i)
+      lengths(number) -= 1
+      made(number)(lengths(number)) = i
+      i -= 1
+    }
+    made
+  }
 
   def apply(read: Seq[(Int, Columns)], layouts: Layouts): FlowBatch = {
     val chunks = read.map {
@@ -89,21 +128,23 @@ private[flows] object FlowBatch {
         row += 1
       }
     }
-    def place(entry: Int) = chunks(chunkOf(entry)).places(at(entry))
-    def origin(entry: Int) = {
-      val chunk = chunks(chunkOf(entry))
-      chunk.of.apart(chunk.of.of(at(entry)))
-    }
     def compare(one: Int, other: Int) = {
-      val places = java.lang.Long.compare(place(one), place(other))
-      if (places != 0) places else origin(one).binaryCompare(origin(other))
+      val (first, second) = (chunks(chunkOf(one)), chunks(chunkOf(other)))
+      val places = java.lang.Long.compare(first.places(at(one)), second.places(at(other)))
+      if (places != 0) places
+      else first.of.apart(first.of.of(at(one))).binaryCompare(second.of.apart(second.of.of(at(other))))
     }
-    var inOrder = 1
-    while (inOrder < count && compare(inOrder - 1, inOrder) <= 0) inOrder += 1
-    if (inOrder >= count) new FlowBatch(chunks, chunkOf, at)
+    if (areInOrder(chunks) || (1 until count).forall(i => compare(i - 1, i) <= 0)) new FlowBatch(chunks, chunkOf, at)
     else {
-      val order = Array.range(0, at.length).sortWith(compare(_, _) < 0)
-      new FlowBatch(chunks, order.map(chunkOf(_)), order.map(at(_)))
+      val order = Array.range(0, count).sortWith(compare(_, _) < 0)
+      new FlowBatch(chunks, picked(chunkOf, order), picked(at, order))
     }
+  }
+
+  /** Whether it is plain that they are: what comes straight from the inputs always is. */
+  private def areInOrder(chunks: Array[Chunk]): Boolean = {
+    val filled = chunks.filter(_.places.nonEmpty)
+    filled.forall(_.isOfInputs) &&
+    (1 until filled.length).forall(i => filled(i - 1).places.last <= filled(i).places.head)
   }
 }

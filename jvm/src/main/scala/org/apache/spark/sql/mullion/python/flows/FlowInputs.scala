@@ -72,22 +72,19 @@ private[python] final class FlowInputs(program: InputsProgram) {
     }
     val total = batches.map(_._2).sum
     val places = new Array[Long](total)
-    val ofInputs = mutable.LinkedHashMap.empty[Long, mutable.ArrayBuilder.ofInt]
+    val apart = inputs.distinct
+    val inputOf = new Array[Int](total)
     var at = 0
     inputs.indices.foreach { batch =>
       val (place, count) = batches(batch)
-      val own = ofInputs.getOrElseUpdate(inputs(batch), new mutable.ArrayBuilder.ofInt)
-      (0 until count).foreach { _ =>
-        places(at) = place << BatchBits
-        own += at
-        at += 1
-      }
+      java.util.Arrays.fill(places, at, at + count, place << BatchBits)
+      java.util.Arrays.fill(inputOf, at, at + count, apart.indexOf(inputs(batch)))
+      at += count
     }
     val task = (number % Shards).toInt
     val made = mutable.ArrayBuffer.empty[InternalRow]
     val origin = Array[Columns](new Columns.Ints(places), always(Empty, total), always(now, total))
-    ofInputs.foreach { case (input, own) =>
-      val rows = own.result()
+    apart.zip(FlowBatch.placesOf(inputOf, apart.length)).foreach { case (input, rows) =>
       ways.getOrElse(input, throw Odd).foreach { way =>
         val (columns, kept) = way.over(items, rows, total)
         if (kept.nonEmpty) write(way, columns, kept, origin, task, made)
@@ -130,11 +127,14 @@ private[python] final class FlowInputs(program: InputsProgram) {
             case _                          => throw Odd
           }
           val shards = keys.apart.map(FlowOutput.shardOf)
-          val ofShards = Array.fill(Shards)(new mutable.ArrayBuilder.ofInt)
-          kept.foreach(row => ofShards(shards(keys.of(row))) += row)
-          ofShards.indices.foreach { shard =>
-            val rows = ofShards(shard).result()
-            if (rows.nonEmpty) put(shard, rows, keys, pairs.parts(1))
+          val shardOf = new Array[Int](kept.length)
+          var i = 0
+          while (i < kept.length) {
+            shardOf(i) = shards(keys.of(kept(i)))
+            i += 1
+          }
+          FlowBatch.placesOf(shardOf, Shards).zipWithIndex.foreach { case (places, shard) =>
+            if (places.nonEmpty) put(shard, FlowBatch.picked(kept, places), keys, pairs.parts(1))
           }
         case _ => throw Odd
       }

@@ -3,7 +3,14 @@ package org.apache.spark.sql.mullion.python.flows
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.{
+  Attribute,
+  AttributeSeq,
+  BindReferences,
+  Expression,
+  InterpretedUnsafeProjection,
+  UnsafeRow
+}
 import org.apache.spark.sql.mullion.python.folds.Odd
 import org.apache.spark.sql.mullion.python.state.{CallCounts, KeyedState, TimerClock}
 import org.apache.spark.unsafe.types.UTF8String
@@ -13,7 +20,7 @@ import org.apache.spark.unsafe.types.UTF8String
   *
   * {{{
   *   rows of the step - keys - values, timers, the end:   here, and what comes of it goes to other steps
-  *                           - keys with something odd:   Python does what there is of these in the batch
+  *                           - keys with something odd:   from there on Python does what there is of these in the batch
   *   other rows       - passed on
   * }}}
   *
@@ -37,7 +44,8 @@ private[python] final class FlowStage(
 
   private val windows = program.windows()
   private val made = new FlowOutput(program.ports, partition)
-  private val handed = mutable.LinkedHashSet.empty[UTF8String]
+  // The keys that are left to Python, each with what it is the first to be left.
+  private val handed = mutable.LinkedHashMap.empty[UTF8String, Long]
 
   private def ordinal(name: String) = layout.indexWhere(_.name == name)
 
@@ -48,8 +56,9 @@ private[python] final class FlowStage(
   def over(rows: Iterator[InternalRow], calls: CallCounts): Left = {
     val own = mutable.ArrayBuffer.empty[Own]
     val others = mutable.ArrayBuffer.empty[UnsafeRow]
-    val (toPython, copying) =
-      (UnsafeProjection.create(input, layout), UnsafeProjection.create(input.map(_.dataType).toArray))
+    // Code that would be made for each task takes longer than these few rows.
+    val toPython = InterpretedUnsafeProjection.createProjection(bound(input, layout))
+    val copying = InterpretedUnsafeProjection.createProjection(bound(input, input))
     val ends = mutable.ArrayBuffer.empty[Array[Byte]]
     rows.foreach { row =>
       val target = row.getInt(targetAt)
@@ -73,13 +82,13 @@ private[python] final class FlowStage(
         if (handed.nonEmpty) left ++= own.map(asPython)
         val events = made.rowForPython().map(copying(_).copy())
         if (handed.nonEmpty || events.isDefined) {
-          val keys = handed.iterator.map[Item](Item.Text(_)).toArray
+          val keys = handed.iterator.map { case (key, what) => Item.tuple(Item.Text(key), Item.Int(what)) }.toArray
           left += copying(InternalRow(FlowOutput.Handed, partition, 0L, 0, ItemWriter.write(keys))).copy()
           left ++= events
           // Python learns of ends from these, and passes them on.
           left ++= others
         }
-        val project = UnsafeProjection.create(output.map(_.dataType).toArray)
+        val project = InterpretedUnsafeProjection.createProjection(bound(output, output))
         val passed = if (left.isEmpty) others.iterator.map(project) else Iterator.empty
         Left(passed ++ made.rows().iterator.map(project), left.iterator, called = left.nonEmpty)
     }
@@ -104,18 +113,18 @@ private[python] final class FlowStage(
     catch { case Odd => None }
 
   private def values(batch: FlowBatch, calls: CallCounts): Unit = batch.ofKeys().foreach { case (key, entries) =>
-    if (attempt(key)(ofKey(key, batch.of(entries)))) calls.folded += entries.length
+    if (attempt(key, OfValues)(ofKey(key, batch.of(entries)))) calls.folded += entries.length
     made.cut()
   }
 
-  /** Does what there is of a key, or leaves it to Python; whether it was done. */
-  private def attempt(key: UTF8String)(body: => Unit): Boolean =
+  /** Does what there is of a key, or leaves it and what comes after it to Python; whether it was done. */
+  private def attempt(key: UTF8String, what: Long)(body: => Unit): Boolean =
     try {
       body
       true
     } catch {
       case Odd =>
-        handed += key
+        handed(key) = what
         false
     }
 
@@ -125,25 +134,28 @@ private[python] final class FlowStage(
     val first = batch.nowOf(0)
     var logic = record.fold(windows.fresh(first))(kept => windows.kept(kept.state, first))
     val came = mutable.ArrayBuffer.empty[(Long, Long, Seq[FlowEvent])]
-    var told = Option.empty[Long]
+    def note(place: Long, now: Long, events: Seq[FlowEvent]): Unit =
+      if (events.nonEmpty) came += ((place, now, events))
+    var told = 0L
     var from = 0
     while (from < batch.length) {
-      val (place, now) = (batch.placeOf(from), batch.nowOf(from))
+      val place = batch.placeOf(from)
+      val now = batch.nowOf(from)
       var until = from + 1
       while (until < batch.length && batch.placeOf(until) == place) until += 1
-      if (!told.contains(now)) {
-        told = Some(now)
+      if (from == 0 || told != now) {
+        told = now
         if (logic.due(now).exists(_ < now)) {
-          came += ((place, now, logic.onNotify(now)))
+          note(place, now, logic.onNotify(now))
           if (logic.isEmpty) logic = windows.fresh(now)
         }
       }
-      came += ((place, now, logic.onBatch(batch, from, until, now)))
+      note(place, now, logic.onBatch(batch, from, until, now))
       if (logic.isEmpty) logic = windows.fresh(now)
       from = until
     }
     write(name, record, logic, wallUs)
-    came.foreach { case (place, now, events) => if (events.nonEmpty) made.give(key, place, now, events) }
+    came.foreach { case (place, now, events) => made.give(key, place, now, events) }
   }
 
   /** Tells keys of the time that has come to where they wait for it. */
@@ -152,7 +164,7 @@ private[python] final class FlowStage(
     val due = timers.map { case (timer, _) => (state.dueOf(timer), state.keyOf(timer).clone) }.toVector
     timers.close()
     due.groupBy(one => UTF8String.fromBytes(one._2)).foreach { case (key, own) =>
-      if (!handed(key)) attempt(key) {
+      if (!handed.contains(key)) attempt(key, OfTime) {
         val name = own.head._2
         recordOf(name) match {
           case Some(record) if record.due.exists(_ <= wallUs) =>
@@ -177,7 +189,7 @@ private[python] final class FlowStage(
     all.close()
     names.foreach { name =>
       val key = UTF8String.fromBytes(name)
-      if (!handed(key)) attempt(key) {
+      if (!handed.contains(key)) attempt(key, OfEnd) {
         recordOf(name).foreach { record =>
           val logic = windows.kept(record.state, wallUs)
           val events = logic.onEnd()
@@ -224,9 +236,17 @@ private[python] object FlowStage {
     */
   final case class Left(made: Iterator[InternalRow], left: Iterator[UnsafeRow], called: Boolean)
 
+  private def bound(columns: Seq[Attribute], in: Seq[Attribute]): Seq[Expression] =
+    BindReferences.bindReferences(columns, AttributeSeq(in))
+
   private final case class Own(shard: Int, first: Long, part: Int, data: Array[Byte])
 
   private final case class Record(due: Option[Long], state: Item)
+
+  // What a key is left to Python from: its state has what came before.
+  private val OfValues = 0L
+  private val OfTime = 1L
+  private val OfEnd = 2L
 
   private val End = -1
   private val Notified = (1L << 62) + 1

@@ -236,7 +236,7 @@ private[flows] final class ItemWriter {
   }
 
   private def ints(values: Array[Long]): Unit =
-    if (values.length > ItemWriter.Few && values.forall(_ == values(0))) {
+    if (values.length > ItemWriter.Few && areEqual(values)) {
       head.append("[\"=\",").append(values(0)).append(']')
       ()
     } else if (values.length <= ItemWriter.Few) {
@@ -254,6 +254,12 @@ private[flows] final class ItemWriter {
       buffers += made.array
       ()
     }
+
+  private def areEqual(values: Array[Long]): Boolean = {
+    var i = 1
+    while (i < values.length && values(i) == values(0)) i += 1
+    i >= values.length
+  }
 
   private def large(items: Array[Item]): Unit = {
     head.append("[\"i\",[")

@@ -16,8 +16,8 @@ private[flows] sealed abstract class KeyWindower {
   /** Pairs of what was merged, and into what, since the last call. */
   def merged(): Seq[(Long, Long)]
 
-  /** The windows that are closed there, with what is known of each, and forgotten. */
-  def closeFor(watermark: Long): Seq[(Long, Item)]
+  /** The windows that are closed there, and forgotten. */
+  def closeFor(watermark: Long): Seq[KeyWindower.Closed]
 
   def nextClose: Option[Long]
 
@@ -27,11 +27,14 @@ private[flows] sealed abstract class KeyWindower {
 }
 
 private[flows] object KeyWindower {
-  private val metadata = "mullion.bytewax._windows.interfaces:WindowMetadata"
+  private val kind = "mullion.bytewax._windows.interfaces:WindowMetadata"
   private val names = Layout.Names(Vector("open_time", "close_time", "merged_ids"))
 
-  private def metadataOf(open: Long, close: Long, merged: Array[Long]): Item =
-    Item.Record(metadata, names, Array(time(open), time(close), Item.Numbers(merged)), plain = true)
+  /** A window that is closed, with what is known of it. */
+  final class Closed(val window: Long, open: Long, close: Long, merged: Array[Long]) {
+    def metadata: Item =
+      Item.Record(kind, names, Array(time(open), time(close), Item.Numbers(merged)), plain = true)
+  }
 
   /** What no datetime can hold is the earliest or the latest. */
   private def time(us: Long): Item = Item.Time(Math.max(KeyClock.MinUs, Math.min(us, KeyClock.MaxUs)))
@@ -50,6 +53,8 @@ private[flows] object KeyWindower {
       case ids          => open ++= numbers(ids)
     }
     private var next = nextOf
+    // One that is open: mostly the next one too.
+    private var newest = Long.MinValue
 
     private def nextOf = if (open.isEmpty) Long.MaxValue else closeOf(open.min)
 
@@ -64,7 +69,10 @@ private[flows] object KeyWindower {
       var window = first(since)
       val end = last(since)
       while (window <= end) {
-        if (open.add(window)) next = Math.min(next, closeOf(window))
+        if (window != newest) {
+          if (open.add(window)) next = Math.min(next, closeOf(window))
+          newest = window
+        }
         enter(window)
         window += 1
       }
@@ -74,13 +82,14 @@ private[flows] object KeyWindower {
 
     override def merged(): Seq[(Long, Long)] = Nil
 
-    override def closeFor(watermark: Long): Seq[(Long, Item)] =
+    override def closeFor(watermark: Long): Seq[Closed] =
       if (watermark < next) Nil
       else {
         val closed = open.iterator.filter(closeOf(_) <= watermark).toVector
         open --= closed
         next = nextOf
-        closed.map(window => window -> metadataOf(closeOf(window) - length, closeOf(window), Array.empty))
+        newest = Long.MinValue
+        closed.map(window => new Closed(window, closeOf(window) - length, closeOf(window), Array.empty))
       }
 
     override def nextClose: Option[Long] = Option.when(open.nonEmpty)(next)
@@ -157,12 +166,12 @@ private[flows] object KeyWindower {
         found
       }
 
-    override def closeFor(watermark: Long): Seq[(Long, Item)] = {
+    override def closeFor(watermark: Long): Seq[Closed] = {
       val after = Math.max(watermark - gap, KeyClock.MinUs)
       val closed = open.iterator.filter(_._2.last < after).toVector
       closed.map { case (window, session) =>
         open -= window
-        window -> metadataOf(session.first, session.last, session.merged.toArray)
+        new Closed(window, session.first, session.last, session.merged.toArray)
       }
     }
 

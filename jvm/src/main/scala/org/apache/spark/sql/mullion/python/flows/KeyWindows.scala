@@ -30,6 +30,17 @@ private[flows] final class KeyWindows(
   import KeyWindows._
 
   private val contents = mutable.LinkedHashMap.empty[Long, WindowContents]
+  // The newest of them that was asked for: mostly the next one too.
+  private var newest = Option.empty[WindowContents]
+  private var newestId = 0L
+  private val time = timeOf.fold[TimeOf](clock match {
+    case system: KeyClock.OfSystem => (_, _) => system.now
+    case _                         => (_, _) => throw Odd
+  }) { function => (rows, row) =>
+    val found = function.call(rows, row)
+    if (found.kind != Value.Time) throw Odd
+    found.long
+  }
   private val queue = mutable.ArrayBuffer.empty[Waiting]
   private val events = mutable.ArrayBuffer.empty[FlowEvent]
 
@@ -55,15 +66,18 @@ private[flows] final class KeyWindows(
     var watermark = 0L
     var i = from
     while (i < until) {
-      val (rows, row) = (batch.rowsOf(i), batch.rowOf(i))
-      val time = timeAt(rows, row)
-      watermark = clock.onItem(time)
-      if (time < watermark)
-        windower.lateFor(time).foreach { window =>
+      val rows = batch.rowsOf(i)
+      val row = batch.rowOf(i)
+      val us = time.of(rows, row)
+      watermark = clock.onItem(us)
+      if (us < watermark)
+        windower.lateFor(us).foreach { window =>
           if (wanted(Late)) events += FlowEvent(Late, window, rows.item(row))
         }
-      else if (!isOrdered || queue.isEmpty || queue.last.us <= time) queue += new Waiting(time, rows, row)
-      else queue.insert(placeAfter(time), new Waiting(time, rows, row))
+      // What need not wait for another.
+      else if (i == until - 1 && queue.isEmpty && (!isOrdered || us <= watermark)) add(us, rows, row)
+      else if (!isOrdered || queue.isEmpty || queue.last.us <= us) queue += new Waiting(us, rows, row)
+      else queue.insert(placeAfter(us), new Waiting(us, rows, row))
       i += 1
     }
     enter(watermark)
@@ -73,13 +87,17 @@ private[flows] final class KeyWindows(
 
   def onEnd(): Seq[FlowEvent] = enter(KeyClock.MaxUs)
 
-  private def timeAt(rows: Rows, row: Int): Long = (timeOf, clock) match {
-    case (Some(function), _) =>
-      val found = function.call(rows, row)
-      if (found.kind != Value.Time) throw Odd
-      found.long
-    case (_, system: KeyClock.OfSystem) => system.now
-    case _                              => throw Odd
+  private def add(us: Long, rows: Rows, row: Int): Unit = windower.openFor(us) { window =>
+    if (newestId != window || newest.isEmpty) {
+      newest = Some(contents.getOrElseUpdate(window, make.fresh()))
+      newestId = window
+    }
+    newest.get.add(rows, row)
+  }
+
+  private def closed(window: Long): WindowContents = {
+    newest = None
+    contents.remove(window).get
   }
 
   /** The place in the queue behind all that are not after a time. */
@@ -93,23 +111,23 @@ private[flows] final class KeyWindows(
   }
 
   private def enter(watermark: Long): Seq[FlowEvent] = {
-    val due = if (!isOrdered || queue.isEmpty || queue.last.us <= watermark) queue.length else placeAfter(watermark)
-    var i = 0
-    while (i < due) {
-      val one = queue(i)
-      windower.openFor(one.us) { window =>
-        contents.getOrElseUpdate(window, make.fresh()).add(one.rows, one.row)
+    if (queue.nonEmpty) {
+      val due = if (!isOrdered || queue.last.us <= watermark) queue.length else placeAfter(watermark)
+      var i = 0
+      while (i < due) {
+        val one = queue(i)
+        add(one.us, one.rows, one.row)
+        i += 1
       }
-      i += 1
+      if (due == queue.length) queue.clear() else queue.remove(0, due)
     }
-    if (due == queue.length) queue.clear() else queue.remove(0, due)
     windower.merged().foreach { case (original, target) =>
-      if (original != target) contents(target).merge(contents.remove(original).get)
+      if (original != target) contents(target).merge(closed(original))
     }
-    windower.closeFor(watermark).foreach { case (window, metadata) =>
-      val closed = contents.remove(window).get
-      if (wanted(Down)) events += FlowEvent(Down, window, closed.closed)
-      if (wanted(Meta)) events += FlowEvent(Meta, window, metadata)
+    windower.closeFor(watermark).foreach { one =>
+      val held = closed(one.window)
+      if (wanted(Down)) events += FlowEvent(Down, one.window, held.closed)
+      if (wanted(Meta)) events += FlowEvent(Meta, one.window, one.metadata)
     }
     if (events.isEmpty) Nil
     else {
@@ -144,6 +162,11 @@ private[flows] final class KeyWindows(
 }
 
 private[flows] object KeyWindows {
+
+  /** The time of a row, in microseconds. */
+  private trait TimeOf {
+    def of(rows: Rows, row: Int): Long
+  }
 
   /** A value that waits until the watermark has come to its time. */
   private final class Waiting(val us: Long, val rows: Rows, val row: Int)
