@@ -78,7 +78,7 @@ check: lint-python venv $(SBT_LAUNCH)
 
 # On another line than the default: all Scala suites, with every story, and Python's for what reaches into Spark. What is
 # decided without Spark is the same on all lines.
-OF_LINES := lines configure session refusals functions stateful stages state_settings recovery restart together chaining \
+OF_LINES := lines configure session refusals functions split stateful stages state_settings recovery restart together chaining \
 	transcripts cli turbine turbine_process faust_people_in_spark bytewax_windows bytewax_values bytewax_documents kx_random \
 	kx_kafka kafka
 PYTHON_TESTS := $(if $(OTHER),$(OF_LINES:%=tests/python/test_%.py))

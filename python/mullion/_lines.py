@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 from typing import Any, Final
 
-import pyspark
-
 
 def _in_utc() -> dict[str, Any]:
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -16,6 +14,3 @@ def _in_utc() -> dict[str, Any]:
 
 IN_UTC: Final[dict[str, Any]] = _in_utc()
 """Has PySpark make Arrow types whose timestamps are in UTC. Up to Spark 4.1 they are so anyway."""
-
-SPLITS: Final = not pyspark.__version__.startswith("4.1.")
-"""Whether Spark's Python workers answer the operator, which asks them where ``Global.split`` splits."""

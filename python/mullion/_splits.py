@@ -8,8 +8,6 @@ from pyspark.sql import Column
 from pyspark.sql.functions import lit
 from pyspark.sql.pandas.functions import arrow_udf
 
-from mullion import _lines
-from mullion.errors import UnsupportedError
 from mullion.windows import SplitOf
 
 _ANSWER = "struct<at: array<bigint>, wrong: string, trace: string>"
@@ -17,12 +15,6 @@ _ANSWER = "struct<at: array<bigint>, wrong: string, trace: string>"
 
 def splits_of(function: SplitOf, with_offset: bool) -> Column:
     """A call of a UDF that asks ``function``: only what it calls matters, the operator calls it by itself."""
-    if not _lines.SPLITS:
-        raise UnsupportedError(
-            "Global.split(...) needs Spark 4.2 or newer, and this is Spark 4.1, whose Python workers do not answer "
-            "it. Install pyspark>=4.2, or close windows by what the rows say: Global.every(100), "
-            "Global.when(F.col('done')) or Global.changes('status')."
-        )
     as_udf: Any = arrow_udf
     call: Column = as_udf(_of_keys(function, with_offset), _ANSWER)(lit(0))
     return call

@@ -93,8 +93,8 @@ def session_of_its_own(
     # A short life: little is gained by compiling well. What a killed JVM leaves behind goes with the test's folder.
     builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
     builder = builder.config("spark.jars", ",".join(jar.as_uri() for jar in jars))
-    for name, value in (conf or {}).items():
-        builder = builder.config(name, value)
     # A task waits for the executor that has its state.
     builder = builder.config("spark.locality.wait", "10m")
+    for name, value in (conf or {}).items():
+        builder = builder.config(name, value)
     return mullion.configure(builder.config("spark.local.dir", str(home / "local"))).getOrCreate()

@@ -57,6 +57,36 @@ def test_an_error_of_sparks_is_left_alone() -> None:
     assert _jvm.error_in(JavaError(THEIRS, cause=JavaError("java.io.IOException"))) is None
 
 
+CALLBACK = """An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "pyspark/sql/utils.py", line 163, in call
+    self.func(DataFrame(jdf, wrapped_session_jdf), batch_id)
+  File "program.py", line 6, in write
+    batch.write.parquet(path)
+    ^^^^^^^^^^^^^^^^^^^^^^^^^
+"""
+
+
+def test_what_a_function_of_for_each_batch_raised_is_raised_again() -> None:
+    lost = JavaError("py4j.Py4JException", CALLBACK + "mullion.errors.StateLostError: It is gone.\nCall recover().\n")
+    found = _jvm.error_in(JavaError("StreamingQueryException", cause=JavaError(THEIRS, cause=lost)))
+    assert type(found) is mullion.StateLostError
+    assert str(found) == "It is gone.\nCall recover()."
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        "program.OwnError: mullion.errors.StateLostError: It is gone.\n",
+        "mullion.errors.StateLostError: It is gone.\n\nDuring handling of the above exception, another exception "
+        'occurred:\n\nTraceback (most recent call last):\n  File "program.py", line 9, in write\n    raise OwnError()\n'
+        "program.OwnError\n",
+        "mullion.errors.NoSuchError: It is gone.\n",
+    ],
+)
+def test_an_error_that_the_function_raised_in_place_of_ours_is_its_own(theirs: str) -> None:
+    assert _jvm.error_in(JavaError("py4j.Py4JException", CALLBACK + theirs)) is None
+
+
 def test_causes_that_go_round_in_a_circle_come_to_an_end() -> None:
     one = JavaError(THEIRS)
     one.cause = JavaError(THEIRS, cause=one)

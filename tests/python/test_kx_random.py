@@ -12,7 +12,6 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import kx_model
-from mullion._lines import SPLITS
 from mullion.kx import sp
 
 CASES = 12
@@ -76,7 +75,7 @@ def some_batches(chance: random.Random) -> list[list[kx_model.Row]]:
 
 def some_window(chance: random.Random) -> tuple[sp.window.Window, Model]:
     """A window of a pipeline, and the same of the model."""
-    kind = chance.choice(["tumbling", "sliding", "sliding", "count", *(["global"] if SPLITS else [])])
+    kind = chance.choice(["tumbling", "sliding", "sliding", "count", "global"])
     if kind == "count":
         size, frequency = chance.randint(1, 6), chance.choice([None, 1, 2, 5, 9])
         return sp.window.count(size, frequency), kx_model.Counted(size, frequency or size)

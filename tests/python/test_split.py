@@ -125,15 +125,6 @@ def told(rows: list[Any]) -> Counter[Shown]:
     return Counter(Shown(row.k, row.start, row.end, tuple(row.ids)) for row in rows)
 
 
-def test_a_line_whose_workers_do_not_answer_refuses_with_other_windows(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mullion._lines.SPLITS", False)
-    rows = windowed(spark.range(3), Global.split(lambda buffer: [1]), by=(), time=None)
-    with pytest.raises(UnsupportedError, match=r"needs Spark 4\.2 or newer.*Global\.every"):
-        rows.collect()
-
-
 @pytest.mark.parametrize(
     ("state", "collect", "columns"),
     [("rocksdb", True, None), ("hdfs", False, ["rule", "id"]), ("memory", True, ["id", "rule"])],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
+from mullion import errors
 from mullion._jvm.objects import internal
 from mullion._tracebacks import raised_in_worker
 from mullion.errors import IncompatibleStateError, MullionError, TaskFailedError, UnsupportedError, error_of
@@ -29,6 +30,11 @@ _SEVERAL: Final = "WindowsTogether"
 _FAILED: Final = "org.apache.spark.sql.streaming.StreamingQueryException"
 _TASK: Final = "org.apache.spark.executor.Executor$TaskRunner"
 """What runs a task: it is in the trace of what a task failed by."""
+
+_CALLBACK: Final = "py4j.Py4JException"
+_TRACEBACK: Final = "Traceback (most recent call last):\n"
+# The error of a traceback begins the first line after its frames, which are indented.
+_OURS: Final = re.compile(r"(?:^  .*\n)+mullion\.errors\.(\w+): (.*)", re.S | re.M)
 
 _Error = TypeVar("_Error", bound=MullionError)
 
@@ -59,7 +65,12 @@ def error_in(exception: Any) -> MullionError | None:
     for _ in range(64):
         if cause is None:
             return None
-        if cause.getClass().getName() == EXCEPTION:
+        name = cause.getClass().getName()
+        if name == _CALLBACK:
+            raised = _raised_in_callback(cause.getMessage() or "")
+            if raised is not None:
+                return raised
+        if name == EXCEPTION:
             error = error_of(cause.condition(), cause.getMessage())
             error.jvm_trace = str(cause.trace())
             if cause.getCause() is not None:
@@ -70,6 +81,19 @@ def error_in(exception: Any) -> MullionError | None:
             return _other_sources(int(sources[1]), int(sources[2]))
         cause = cause.getCause()
     return None
+
+
+def _raised_in_callback(message: str) -> MullionError | None:
+    """What a function of ``foreachBatch`` raised, which comes back through the JVM as the text of its traceback.
+
+    Only if it ended with an error of ours: one that the user's code raised in its place is the user's.
+    """
+    *_, last = message.rpartition(_TRACEBACK)
+    found = _OURS.search(last)
+    kind = getattr(errors, found[1], None) if found is not None else None
+    if found is None or not (isinstance(kind, type) and issubclass(kind, MullionError)):
+        return None
+    return kind(found[2].strip())
 
 
 def failure_in(exception: Any, trace: str) -> TaskFailedError | None:

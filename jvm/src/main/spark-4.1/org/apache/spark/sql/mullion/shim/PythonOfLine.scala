@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.TransformWithStateInPySpark
 import org.apache.spark.sql.execution.arrow.ArrowConverters
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.execution.python.{ArrowPythonRunner, MapInBatchEvaluatorFactory}
+import org.apache.spark.sql.execution.python.{ArrowPythonWithNamedArgumentRunner, EvalPythonExec, MapInBatchEvaluatorFactory}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
@@ -21,7 +21,8 @@ private[shim] trait PythonOfLine {
     * operators.
     *
     * @param arguments
-    *   the ordinals of the function's arguments
+    *   the ordinals of the function's arguments. Workers of 4.1 read after each whether it has a name, which
+    *   `ArrowPythonRunner` does not say: they would wait for more, and never answer
     */
   def pythonRunner(
       function: PythonFunction,
@@ -32,10 +33,10 @@ private[shim] trait PythonOfLine {
       runnerConf: Map[String, String],
       metrics: Map[String, SQLMetric],
       artifacts: Option[String]
-  ): BasePythonRunner[Iterator[InternalRow], ColumnarBatch] = new ArrowPythonRunner(
+  ): BasePythonRunner[Iterator[InternalRow], ColumnarBatch] = new ArrowPythonWithNamedArgumentRunner(
     Seq(ChainedPythonFunctions(Seq(function)) -> 0L),
     PythonEvalType.SQL_SCALAR_ARROW_UDF,
-    Array(arguments.toArray),
+    Array(arguments.map(ordinal => EvalPythonExec.ArgumentMetadata(ordinal, None)).toArray),
     schema,
     timeZone,
     largeVarTypes,

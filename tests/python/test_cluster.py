@@ -1,0 +1,170 @@
+"""A standalone cluster loses an executor, and a worker with its executor, in the middle of a batch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from killing import committed, environment, session_of_its_own
+from mullion import Sliding, StateLostError, recover, windowed
+from mullion.windows import Store
+from standalone import Standalone, wait_until
+from streams import FLOOD, SECOND, Feed
+
+pytestmark = pytest.mark.slow
+
+COLUMNS = "k string, id bigint"
+LENGTH, SLIDE = 10, 5
+
+
+@pytest.mark.parametrize("state", ["rocksdb", "memory"])
+def test_a_query_whose_executor_and_worker_are_killed_gives_the_answers_of_a_batch(tmp_path: Path, state: str) -> None:
+    """In a process of its own, with the cluster's in theirs."""
+    script = [sys.executable, __file__, str(tmp_path), state]
+    done = subprocess.run(
+        script, env={**environment(), "PYSPARK_PYTHON": sys.executable}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-6000:]
+
+
+class Query:
+    """Sliding windows on a cluster. Each batch is written whole, over what an earlier attempt of it may have left."""
+
+    def __init__(self, spark: SparkSession, home: Path, state: Store) -> None:
+        self.spark, self.home, self.state = spark, home, state
+        self.checkpoint = home / "checkpoint"
+        self.feed = Feed(home / "in", COLUMNS)
+        self.written = 0
+        self.seen_inside: list[Exception] = []
+        self.running = self.start()
+
+    def start(self) -> Any:
+        gate, reached = str(self.home / "gate"), str(self.home / "reached")
+
+        @F.udf("bigint")
+        def held(number: int) -> int:
+            """The number, once no gate is there: so the test chooses the batch that its executors are killed in."""
+            import os
+            import time
+
+            while os.path.exists(gate):  # noqa: PTH110
+                open(reached, "w").close()  # noqa: PTH123
+                time.sleep(0.01)
+            return number
+
+        def write(batch: DataFrame, number: int) -> None:
+            try:
+                batch.write.mode("overwrite").parquet(str(self.home / "out" / f"batch={number}"))
+            except Exception as error:
+                self.seen_inside.append(error)
+                raise
+
+        rows = self.feed.stream(self.spark, "20 seconds").withColumn("id", held("id"))
+        panes = windowed(
+            rows, Sliding(f"{LENGTH} seconds", f"{SLIDE} seconds"), by="k", time="ts", state=self.state
+        ).agg(F.sort_array(F.collect_list("id")).alias("ids"))
+        writer = panes.writeStream.foreachBatch(write).option("checkpointLocation", str(self.checkpoint))
+        return writer.start()
+
+    def write(self, batches: int) -> None:
+        """Rows five seconds apart, none of which is ever late."""
+        for _ in range(batches):
+            at = SLIDE * self.written
+            self.feed.write(
+                ((at + i) * SECOND, f"key {(at + i) // 7 % 5}", 100 * self.written + i)
+                for i in range(-4, 8)
+                if at + i >= 0
+            )
+            self.written += 1
+
+    def settle(self) -> None:
+        self.running.processAllAvailable()
+
+    def killed_in_a_batch(self, kill: Callable[[], None]) -> None:
+        """A batch begins, and is held while its executor is killed; then it may go on."""
+        gate, reached = self.home / "gate", self.home / "reached"
+        reached.unlink(missing_ok=True)
+        gate.touch()
+        before = committed(self.checkpoint)
+        self.write(1)
+        wait_until("a task of the batch runs", reached.exists)
+        kill()
+        assert committed(self.checkpoint) == before, "the batch was killed before its end"
+        gate.unlink()
+        self.write(2)
+
+    def answers(self) -> Counter[Row]:
+        out = self.spark.read.parquet(str(self.home / "out")).select("k", "window.start", F.col("ids").cast("string"))
+        return Counter(out.collect())
+
+    def expected(self) -> Counter[Row]:
+        """By Spark's own windows."""
+        rows = self.feed.batch(self.spark).where(F.col("t") != FLOOD)
+        window = F.window("ts", f"{LENGTH} seconds", f"{SLIDE} seconds")
+        panes = rows.groupBy("k", window).agg(F.sort_array(F.collect_list("id")).alias("ids"))
+        return Counter(panes.select("k", "window.start", F.col("ids").cast("string")).collect())
+
+
+def run(cluster: Standalone, spark: SparkSession, home: Path, state: Store) -> None:
+    query = Query(spark, home, state)
+    query.write(5)
+    query.settle()
+    for kill in (lambda: cluster.kill_executor(0), lambda: cluster.kill_executor(1), lambda: cluster.kill_worker(0)):
+        query.killed_in_a_batch(kill)
+        if state == "memory":
+            go_on_from_a_snapshot(query)
+        query.settle()
+        query.write(3)
+        query.settle()
+    query.feed.flood()
+    query.settle()
+    query.running.stop()
+    out, expected = query.answers(), query.expected()
+    # After a recovery a batch may have other rows than the one of its number before, and pane by pane the same answers.
+    assert set(out) == set(expected)
+    assert len(out) > 30
+    if state == "rocksdb":
+        assert out == expected, "each pane came out once"
+        assert query.seen_inside == []
+
+
+def go_on_from_a_snapshot(query: Query) -> None:
+    """State that was in the memory of an executor is gone with it: the batch says so, and how to go on."""
+    with pytest.raises(StateLostError, match=r"is gone: .* call mullion\.recover\("):
+        query.settle()
+    (inside,) = query.seen_inside
+    assert isinstance(inside, StateLostError)
+    assert f'mullion.recover("file:{query.checkpoint}")' in str(inside)
+    query.seen_inside.clear()
+    assert recover(query.checkpoint, spark=query.spark) > 0
+    query.running = query.start()
+
+
+if __name__ == "__main__":
+    place, store = Path(sys.argv[1]), sys.argv[2]
+    assert store in ("rocksdb", "memory")
+    settings = {
+        "spark.executor.memory": "600m",
+        "spark.driver.host": "localhost",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.sql.streaming.stateStore.mullion.snapshotEvery": "4",
+        # A task waits so long for the executor that has its state, also for one that was killed.
+        "spark.locality.wait": "10s" if store == "memory" else "1s",
+    }
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    with Standalone(place / "cluster") as nodes:
+        own = session_of_its_own(place, nodes.url, conf=settings)
+        own.sparkContext.setLogLevel("ERROR")
+        try:
+            run(nodes, own, place, "memory" if store == "memory" else "rocksdb")
+        finally:
+            own.stop()
