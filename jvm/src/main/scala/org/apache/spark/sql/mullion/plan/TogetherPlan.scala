@@ -14,6 +14,7 @@ import org.apache.spark.sql.mullion.exec.assign.{
   TakeUpLateRowsExec
 }
 import org.apache.spark.sql.mullion.exec.batch.AggregateExecs
+import org.apache.spark.sql.mullion.exec.partial.PartialAggregates
 import org.apache.spark.sql.mullion.exec.panes.{LateOutput, LateProgram, TogetherProgram, TogetherWindow, WindowProgram}
 import org.apache.spark.sql.types.{BooleanType, IntegerType, LongType}
 
@@ -136,28 +137,25 @@ final class TogetherPlan private (node: WindowsTogether) {
       before = None,
       timed
     )
-    val aggregated =
-      aggregate(Partial, distribution = None, shared.map(s => s.expression(usedBy(s), number)), assign)
-    val aside = node.lateRow.fold(aggregated)(lateRows(_, timed, aggregated))
-    val merged = aggregate(PartialMerge, Some(shuffledBy), shared.map(_.expression(None, number)), aside)
-    WindowExec(program, merged)
-  }
-
-  private def aggregate(
-      mode: AggregateMode,
-      distribution: Option[Seq[Attribute]],
-      expressions: Seq[AggregateExpression],
-      child: SparkPlan
-  ): SparkPlan =
-    AggregateExecs(
-      mode,
-      distribution,
+    val aggregated = PartialAggregates(
       isStreaming = true,
       grouping,
-      expressions,
-      partial.map(_.asInstanceOf[NamedExpression]),
-      child
+      shared.map(s => s.expression(usedBy(s), number)),
+      partial.drop(grouping.length),
+      assign
     )
+    val aside = node.lateRow.fold(aggregated)(lateRows(_, timed, aggregated))
+    val merged = AggregateExecs(
+      PartialMerge,
+      Some(shuffledBy),
+      isStreaming = true,
+      grouping,
+      shared.map(_.expression(None, number)),
+      partial.map(_.asInstanceOf[NamedExpression]),
+      aside
+    )
+    WindowExec(program, merged)
+  }
 
   /** The numbers of the windows that have a function, if not all have. */
   private def usedBy(function: SharedFunction): Option[Seq[Int]] = {

@@ -24,6 +24,7 @@ import org.apache.spark.sql.mullion.exec.batch.{
   SlicesToWindowsExec
 }
 import org.apache.spark.sql.mullion.exec.panes.{RowProgram, Splitting, WindowProgram}
+import org.apache.spark.sql.mullion.exec.partial.PartialAggregates
 import org.apache.spark.sql.mullion.expressions.{AccumulatorLimit, ArrivalNumber, CollectRows, WindowEdge}
 import org.apache.spark.sql.mullion.python.{BranchExec, ProcessedRows}
 import org.apache.spark.sql.types.{ArrayType, BooleanType, LongType, StringType, TimestampType}
@@ -159,13 +160,11 @@ object WindowStrategy extends SparkStrategy {
     DroppedBefore.log(node.child)
     val program = WindowStrategy.program(node)
     val assign = assigner(program, node, program.marked, timed(node, program))
-    val partial = AggregateExecs(
-      Partial,
-      distribution = None,
+    val partial = PartialAggregates(
       isStreaming = true,
       program.grouping,
       expressions(node) ++ extras(program),
-      program.partial.map(_.asInstanceOf[NamedExpression]),
+      program.partial.drop(program.grouping.length),
       assign
     )
     val aside = node.lateRow.fold(partial) { lateRow =>
@@ -211,13 +210,11 @@ object WindowStrategy extends SparkStrategy {
     val assign = assigner(program, node, marked = None, planLater(node.child))
     val grouping = (node.keys :+ slice) ++ node.gap ++ program.start
     val wanted = expressions(node) ++ extras(program)
-    val partial = AggregateExecs(
-      Partial,
-      distribution = None,
+    val partial = PartialAggregates(
       isStreaming = false,
       grouping,
       wanted,
-      grouping ++ buffersOf(wanted.map(_.aggregateFunction)),
+      buffersOf(wanted.map(_.aggregateFunction)),
       assign
     )
     val windows = node.rules match {

@@ -42,7 +42,7 @@ case class AssignRangesExec(
 
   override def output: Seq[Attribute] = child.output ++ Seq(end) ++ marked ++ Seq(start)
 
-  override def forBatch(before: Option[Long]): SparkPlan = copy(before = before)
+  override protected def since(before: Option[Long]): SparkPlan = copy(before = before)
 
   override def needCopyResult: Boolean = true
 

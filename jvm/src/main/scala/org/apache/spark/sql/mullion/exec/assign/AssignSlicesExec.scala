@@ -37,7 +37,7 @@ case class AssignSlicesExec(
 
   override def output: Seq[Attribute] = (child.output :+ slice) ++ marked
 
-  override def forBatch(before: Option[Long]): SparkPlan = copy(before = before)
+  override protected def since(before: Option[Long]): SparkPlan = copy(before = before)
 
   // Late rows of sessions are counted where they are found to be late.
   private def isSession = rules.isInstanceOf[SessionRules]

@@ -50,7 +50,7 @@ case class AssignTogetherExec(
 
   override def producedAttributes: AttributeSet = AttributeSet(added)
 
-  override def forBatch(before: Option[Long]): SparkPlan = copy(before = before)
+  override protected def since(before: Option[Long]): SparkPlan = copy(before = before)
 
   override def needCopyResult: Boolean = true
 
@@ -207,7 +207,7 @@ case class AssignTogetherExec(
   override def rules: PaneRules = windows.head.rules
 
   override def simpleString(maxFields: Int): String =
-    windows.map(_.rules.window.describe).mkString(s"$nodeName [", "; ", "]")
+    (windows.map(_.rules.window.describe).mkString(s"$nodeName [", "; ", "]") +: bySpark.toSeq).mkString(", ")
 
   override protected def withNewChildInternal(newChild: SparkPlan): AssignTogetherExec = copy(child = newChild)
 }

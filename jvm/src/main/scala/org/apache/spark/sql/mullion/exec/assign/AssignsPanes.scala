@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{
   ExprCode,
   GenerateUnsafeProjection
 }
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.mullion.exec.metrics.WindowMetrics
@@ -29,7 +30,13 @@ private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
   def rules: PaneRules
 
   /** This node, once the batch is known: with the event clock before it, in microseconds. */
-  def forBatch(before: Option[Long]): SparkPlan
+  final def forBatch(before: Option[Long]): SparkPlan = {
+    val told = since(before)
+    told.copyTagsFrom(this)
+    told
+  }
+
+  protected def since(before: Option[Long]): SparkPlan
 
   override lazy val metrics: Map[String, SQLMetric] =
     (WindowMetrics.assigned :+ WindowMetrics.rowsDropped).map { metric =>
@@ -82,7 +89,15 @@ private[mullion] trait AssignsPanes extends UnaryExecNode with CodegenSupport {
   }
 
   override def simpleString(maxFields: Int): String =
-    Seq(rules.window.describe, rules.on(time.name)).filter(_.nonEmpty).mkString(s"$nodeName ", ", ", "")
+    (Seq(rules.window.describe, rules.on(time.name)).filter(_.nonEmpty) ++ bySpark).mkString(s"$nodeName ", ", ", "")
+
+  /** Why the partial aggregate above is Spark's, if it is, for those who read a plan. */
+  protected def bySpark: Option[String] =
+    getTagValue(AssignsPanes.aggregatedBySpark).map(why => s"partial aggregate by Spark: $why")
 
   protected def newSide: SlicesAside.Side = new SlicesAside.Side(operator, SparkLineShim.spillLimits(conf))
+}
+
+private[mullion] object AssignsPanes {
+  val aggregatedBySpark = TreeNodeTag[String]("mullion_aggregated_by_spark")
 }

@@ -1,0 +1,52 @@
+package org.apache.spark.sql.mullion.exec.partial
+
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.array.ByteArrayMethods
+import org.apache.spark.unsafe.hash.Murmur3_x86_32
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Texts and bytes of keys in records, for generated code: a column's word has their place from the row's start and how
+  * many there are, and they stand at its end, filled up with zeros to whole words.
+  */
+object GroupBytes {
+  private val Seed = 42
+
+  def hash(text: UTF8String): Long =
+    Murmur3_x86_32.hashUnsafeBytes(text.getBaseObject, text.getBaseOffset, text.numBytes, Seed).toLong
+
+  def hash(bytes: Array[Byte]): Long =
+    Murmur3_x86_32.hashUnsafeBytes(bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length, Seed).toLong
+
+  /** The bytes that a text takes at the end of a row. */
+  def size(text: UTF8String): Int = rounded(text.numBytes)
+
+  def size(bytes: Array[Byte]): Int = rounded(bytes.length)
+
+  private def rounded(bytes: Int): Int = ByteArrayMethods.roundNumberOfBytesToNearestWord(bytes)
+
+  def equal(base: AnyRef, row: Long, column: Int, text: UTF8String): Boolean =
+    equal(base, row, column, text.getBaseObject, text.getBaseOffset, text.numBytes)
+
+  def equal(base: AnyRef, row: Long, column: Int, bytes: Array[Byte]): Boolean =
+    equal(base, row, column, bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length)
+
+  private def equal(base: AnyRef, row: Long, column: Int, of: AnyRef, from: Long, length: Int): Boolean = {
+    val word = Platform.getLong(base, row + column)
+    word.toInt == length && ByteArrayMethods.arrayEquals(base, row + (word >>> 32), of, from, length.toLong)
+  }
+
+  /** Writes a text at `place` of a row; the place after it. */
+  def put(base: AnyRef, row: Long, column: Int, place: Int, text: UTF8String): Int =
+    put(base, row, column, place, text.getBaseObject, text.getBaseOffset, text.numBytes)
+
+  def put(base: AnyRef, row: Long, column: Int, place: Int, bytes: Array[Byte]): Int =
+    put(base, row, column, place, bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length)
+
+  private def put(base: AnyRef, row: Long, column: Int, place: Int, of: AnyRef, from: Long, length: Int): Int = {
+    val next = place + rounded(length)
+    if (next > place) Platform.putLong(base, row + next - 8, 0L)
+    Platform.copyMemory(of, from, base, row + place, length.toLong)
+    Platform.putLong(base, row + column, (place.toLong << 32) | length)
+    next
+  }
+}

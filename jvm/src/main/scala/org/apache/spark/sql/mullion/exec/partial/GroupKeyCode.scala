@@ -1,0 +1,139 @@
+package org.apache.spark.sql.mullion.exec.partial
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, FalseLiteral}
+import org.apache.spark.sql.types._
+
+/** Generates the code that finds a row's group, or makes it: the row's keys as words in variables, their hash, and one
+  * comparison for each record whose hash agrees.
+  *
+  * @param values
+  *   the keys' values, evaluated
+  */
+private[partial] final class GroupKeyCode(ctx: CodegenContext, layout: GroupLayout, values: Seq[ExprCode]) {
+  import GroupKeyCode._
+
+  private val nulls = ctx.freshName("nulls")
+  private val hash = ctx.freshName("hash")
+
+  private val keys = layout.keys.zip(values).zipWithIndex.map { case ((column, value), i) =>
+    Key(column, value, layout.ofKey(i), ctx.freshName("word"))
+  }
+
+  /** Declares the words and the hash of the row's keys. */
+  def words: String = {
+    val bits = keys.zipWithIndex.collect {
+      case (key, i) if key.mayBeNull => s"if (${key.value.isNull}) $nulls |= ${1L << i}L;"
+    }
+    val declared = keys.map { key =>
+      val of = if (key.isText) s"$bytesClass.hash(${key.value.value})" else word(key.column.dataType, key.value.value.toString)
+      s"long ${key.word} = ${key.orIfNull("0L", of)};"
+    }
+    val mixed = ctx.freshName("mixed")
+    val mixing = keys.map { key =>
+      s"""
+         |$mixed = ($mixed ^ ${key.word}) * ${Golden}L;
+         |$mixed ^= $mixed >>> 32;
+         |""".stripMargin
+    }
+    s"""
+       |long $nulls = 0L;
+       |${bits.mkString("\n")}
+       |${declared.mkString("\n")}
+       |long $mixed = $nulls;
+       |${mixing.mkString}
+       |int $hash = (int) $mixed;
+       |""".stripMargin
+  }
+
+  /** Looks for the group: `record`, `base` and `row` are variables that are set to what was found. */
+  def find(table: String, record: String, base: String, row: String): String = {
+    val same = s"($platform.getLong($base, $row) & ${layout.keyNulls}L) == $nulls" +: keys.map { key =>
+      if (key.isText)
+        s"(${if (key.mayBeNull) s"${key.value.isNull} || " else ""}" +
+          s"$bytesClass.equal($base, $row, ${key.place}, ${key.value.value}))"
+      else s"$platform.getLong($base, $row + ${key.place}) == ${key.word}"
+    }
+    s"""
+       |$record = $table.first($hash);
+       |while ($record != 0L) {
+       |  $base = $table.base($record);
+       |  $row = $table.offset($record);
+       |  if (${same.mkString(" && ")}) break;
+       |  $record = $table.next($hash);
+       |}
+       |""".stripMargin
+  }
+
+  /** An expression that is a new record for the group, or 0 if there is no room. */
+  def add(table: String): String = s"$table.add($hash, $size)"
+
+  /** The same for a record that no other row is added to. */
+  def alone(table: String): String = s"$table.alone($size)"
+
+  private def size: String = (layout.bytes.toString +: keys
+    .filter(_.isText)
+    .map(key => key.orIfNull("0", s"$bytesClass.size(${key.value.value})"))).mkString(" + ")
+
+  /** Writes the keys into a new record. */
+  def write(base: String, row: String): String = {
+    val place = ctx.freshName("place")
+    val texts = if (keys.exists(_.isText)) s"int $place = ${layout.bytes};" else ""
+    val others = (1 until layout.nullWords).map(i => s"$platform.putLong($base, $row + ${i * 8}, 0L);")
+    val written = keys.map { key =>
+      val none = s"$platform.putLong($base, $row + ${key.place}, 0L);"
+      if (!key.isText) s"$platform.putLong($base, $row + ${key.place}, ${key.word});"
+      else {
+        val put = s"$place = $bytesClass.put($base, $row, ${key.place}, $place, ${key.value.value});"
+        if (key.mayBeNull) s"if (${key.value.isNull}) { $none } else { $put }" else put
+      }
+    }
+    s"""
+       |$platform.putLong($base, $row, $nulls);
+       |${others.mkString("\n")}
+       |$texts
+       |${written.mkString("\n")}
+       |""".stripMargin
+  }
+}
+
+private[partial] object GroupKeyCode {
+  val platform = "org.apache.spark.unsafe.Platform"
+  private val bytesClass = GroupBytes.getClass.getName.stripSuffix("$")
+
+  // The golden ratio of a word: neighbours get hashes that are far apart.
+  private val Golden = 0x9e3779b97f4a7c15L
+
+  /** A value as the word that Spark writes for it, on machines that write the lowest byte first. */
+  def word(kind: DataType, value: String): String = kind match {
+    case BooleanType                                         => s"($value ? 1L : 0L)"
+    case ByteType                                            => s"(((long) $value) & 0xFFL)"
+    case ShortType                                           => s"(((long) $value) & 0xFFFFL)"
+    case IntegerType | DateType | _: YearMonthIntervalType   => s"(((long) $value) & 0xFFFFFFFFL)"
+    case FloatType                                           => s"(((long) Float.floatToRawIntBits($value)) & 0xFFFFFFFFL)"
+    case DoubleType                                          => s"Double.doubleToRawLongBits($value)"
+    case _: DecimalType                                      => s"$value.toUnscaledLong()"
+    case _                                                   => s"((long) $value)"
+  }
+
+  /** The value that a word is. */
+  def value(kind: DataType, base: String, at: String): String = kind match {
+    case BooleanType                                       => s"$platform.getBoolean($base, $at)"
+    case ByteType                                          => s"$platform.getByte($base, $at)"
+    case ShortType                                         => s"$platform.getShort($base, $at)"
+    case IntegerType | DateType | _: YearMonthIntervalType => s"$platform.getInt($base, $at)"
+    case FloatType                                         => s"$platform.getFloat($base, $at)"
+    case DoubleType                                        => s"$platform.getDouble($base, $at)"
+    case decimal: DecimalType                              =>
+      s"Decimal.apply($platform.getLong($base, $at), ${decimal.precision}, ${decimal.scale})"
+    case _ => s"$platform.getLong($base, $at)"
+  }
+
+  /** A key's value, and the variable that holds it as one word, or the hash of its text. */
+  private final case class Key(column: Attribute, value: ExprCode, place: Int, word: String) {
+    val isText: Boolean = GroupLayout.isText(column.dataType)
+    val mayBeNull: Boolean = value.isNull != FalseLiteral
+
+    def orIfNull(other: String, of: String): String = if (mayBeNull) s"(${value.isNull} ? $other : $of)" else of
+  }
+}

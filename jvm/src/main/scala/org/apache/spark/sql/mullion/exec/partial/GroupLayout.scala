@@ -1,0 +1,53 @@
+package org.apache.spark.sql.mullion.exec.partial
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
+import org.apache.spark.sql.catalyst.util.CollationFactory
+import org.apache.spark.sql.types._
+
+/** Where the columns of a group stand in its record, which is a row as Spark writes one: null bits, eight bytes for each
+  * column, then the texts of keys.
+  */
+private[partial] final class GroupLayout(val keys: Seq[Attribute], val buffers: Seq[Attribute]) {
+  val fields: Int = keys.length + buffers.length
+
+  private val nullBytes = UnsafeRow.calculateBitSetWidthInBytes(fields)
+
+  val nullWords: Int = nullBytes / 8
+
+  /** The bytes of a record's row without texts. */
+  val bytes: Int = nullBytes + fields * 8
+
+  /** The null bits that are of keys: all in the first word. */
+  val keyNulls: Long = (1L << keys.length) - 1
+
+  def ofKey(i: Int): Int = nullBytes + i * 8
+
+  def ofBuffer(i: Int): Int = nullBytes + (keys.length + i) * 8
+
+  /** Where the word with a buffer's null bit stands. */
+  def nullWordOfBuffer(i: Int): Int = (keys.length + i) / 64 * 8
+
+  def nullBitOfBuffer(i: Int): Int = (keys.length + i) % 64
+}
+
+private[partial] object GroupLayout {
+
+  /** With more keys their null bits would be in several words. */
+  val MostKeys = 60
+
+  /** Whether a column takes one word of a record, whatever its value. */
+  def isFixed(kind: DataType): Boolean = kind match {
+    case BooleanType | ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType => true
+    case DateType | TimestampType | TimestampNTZType                                         => true
+    case _: YearMonthIntervalType | _: DayTimeIntervalType                                   => true
+    case decimal: DecimalType => decimal.precision <= Decimal.MAX_LONG_DIGITS
+    case _                    => false
+  }
+
+  /** Whether equal keys have equal bytes, in a form that is known here. */
+  def isText(kind: DataType): Boolean = kind match {
+    case text: StringType => text.collationId == CollationFactory.UTF8_BINARY_COLLATION_ID
+    case BinaryType       => true
+    case _                => false
+  }
+}

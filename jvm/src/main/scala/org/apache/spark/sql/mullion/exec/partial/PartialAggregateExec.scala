@@ -1,0 +1,189 @@
+package org.apache.spark.sql.mullion.exec.partial
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Partial}
+import org.apache.spark.sql.catalyst.expressions.codegen._
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.catalyst.util.truncatedString
+import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.mullion.exec.batch.AggregateExecs
+
+/** Adds up the rows of each group before the shuffle: gives one row for each group that a task has seen, with its keys
+  * and the buffers of its functions, as Spark's own partial aggregate does.
+  *
+  * {{{
+  *   scan - AssignSlices - this - [shuffle by key]       one loop over a task's rows, compiled
+  *                          |
+  *                       GroupTable                      groups in flat memory
+  * }}}
+  *
+  * Where there is no more memory, the groups so far are handed on, and it begins again: a group may then have several
+  * rows, as it has of several tasks. Nothing is written to disk, nothing sorted. The row that finds no room goes alone,
+  * and stops the loop below, for code that is generated stops where a row is ready.
+  *
+  * @param grouping
+  *   the columns to group by
+  * @param buffers
+  *   the columns of the functions' buffers in the output
+  * @param limit
+  *   the most bytes that a task acquires for its groups
+  */
+case class PartialAggregateExec(
+    isStreaming: Boolean,
+    grouping: Seq[Attribute],
+    aggregates: Seq[AggregateExpression],
+    buffers: Seq[Attribute],
+    limit: Long,
+    child: SparkPlan
+) extends UnaryExecNode
+    with CodegenSupport {
+
+  override def nodeName: String = "PartialAggregate"
+
+  override def output: Seq[Attribute] = grouping ++ buffers
+
+  override def producedAttributes: AttributeSet = AttributeSet(buffers)
+
+  override lazy val allAttributes: AttributeSeq =
+    child.output ++ aggregates.flatMap(a =>
+      a.aggregateFunction.aggBufferAttributes ++ a.aggregateFunction.inputAggBufferAttributes
+    )
+
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
+    "handedOnEarly" -> SQLMetrics.createMetric(sparkContext, "groups handed on for want of memory"),
+    "peakMemory" -> SQLMetrics.createSizeMetric(sparkContext, "peak memory")
+  )
+
+  // As Spark's aggregates do: then what comes is handed over by a call, and the loop below stays short.
+  override def usedInputs: AttributeSet = inputSet
+
+  // A row below may become several, each of which may find no room.
+  override def needCopyResult: Boolean = below.needCopyResult
+
+  override def inputRDDs(): Seq[RDD[InternalRow]] = below.inputRDDs()
+
+  private def below = child.asInstanceOf[CodegenSupport]
+
+  @transient private lazy val layout = new GroupLayout(grouping, buffers)
+
+  // Names in the generated code, which is made in two parts.
+  private var table = ""
+  private var give = ""
+
+  override protected def doProduce(ctx: CodegenContext): String = {
+    val tableClass = classOf[GroupTable].getName
+    val maker = ctx.addReferenceObj("tables", new GroupTable.Maker(layout.fields, limit))
+    table = ctx.addMutableState(tableClass, "groups", name => s"$name = $maker.make();", forceInline = true)
+    give = giving(ctx)
+    val ended = ctx.addMutableState(CodeGenerator.JAVA_BOOLEAN, "groupsEnded")
+    val read = ctx.freshName("readIntoGroups")
+    val reading = ctx.addNewFunction(
+      read,
+      s"""
+         |private void $read(int partitionIndex) throws java.io.IOException {
+         |  ${below.produce(ctx, this)}
+         |}
+         |""".stripMargin
+    )
+    s"""
+       |while (!$ended || $table.isHandingOn()) {
+       |  if (!$table.isHandingOn()) {
+       |    $reading(partitionIndex);
+       |    $ended = !shouldStop();
+       |    $table.handOn(!$ended);
+       |    if ($ended) {
+       |      ${metricTerm(ctx, "handedOnEarly")}.add($table.handedOnEarly());
+       |      ${metricTerm(ctx, "peakMemory")}.add($table.peakBytes());
+       |    }
+       |    if (shouldStop()) return;
+       |  }
+       |  while ($table.advance()) {
+       |    $give($table.current());
+       |    if (shouldStop()) return;
+       |  }
+       |}
+       |""".stripMargin
+  }
+
+  /** A method that hands a group's row on. */
+  private def giving(ctx: CodegenContext): String = {
+    val (name, row) = (ctx.freshName("giveGroup"), ctx.freshName("group"))
+    ctx.currentVars = None.orNull
+    ctx.INPUT_ROW = row
+    ctx.addNewFunction(
+      name,
+      s"""
+         |private void $name(UnsafeRow $row) throws java.io.IOException {
+         |  ${metricTerm(ctx, "numOutputRows")}.add(1L);
+         |  ${consume(ctx, None.orNull, row)}
+         |}
+         |""".stripMargin
+    )
+  }
+
+  override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
+    val columns = child.output
+    val keys = grouping.map(key => input(columns.indexWhere(_.exprId == key.exprId)))
+    val (record, base, at) = (ctx.freshName("record"), ctx.freshName("base"), ctx.freshName("row"))
+    val key = new GroupKeyCode(ctx, layout, keys)
+    val group = new GroupBufferCode(ctx, layout, aggregates, base, at)
+    // What is above takes all rows at once, and stops nothing.
+    val makeRoom =
+      if (needStopCheck) ""
+      else
+        s"""
+           |if ($record == 0L) {
+           |  $table.handOn(true);
+           |  while ($table.advance()) $give($table.current());
+           |  $record = ${key.add(table)};
+           |}
+           |""".stripMargin
+    s"""
+       |${key.words}
+       |long $record;
+       |Object $base = null;
+       |long $at = 0L;
+       |${key.find(table, record, base, at)}
+       |if ($record == 0L) {
+       |  $record = ${key.add(table)};
+       |  $makeRoom
+       |  if ($record == 0L) $record = ${key.alone(table)};
+       |  $base = $table.base($record);
+       |  $at = $table.offset($record);
+       |  ${key.write(base, at)}
+       |  ${group.begin}
+       |}
+       |${group.update(columns, input, PartialAggregateExec.splitsFrom)}
+       |if ($table.isAlone($record)) $give($table.aloneRow());
+       |""".stripMargin
+  }
+
+  /** Where code is not generated, or is too long: Spark's own. */
+  override protected def doExecute(): RDD[InternalRow] = AggregateExecs(
+    Partial,
+    distribution = None,
+    isStreaming,
+    grouping,
+    aggregates,
+    output,
+    child
+  ).execute()
+
+  override def simpleString(maxFields: Int): String = {
+    val keys = truncatedString(grouping, "[", ", ", "]", maxFields)
+    s"$nodeName(keys=$keys, functions=${truncatedString(aggregates, "[", ", ", "]", maxFields)})"
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): PartialAggregateExec = copy(child = newChild)
+}
+
+private object PartialAggregateExec {
+  // The JVM interprets methods of more than 8000 bytes, which some 40,000 characters become.
+  private val splitsFrom = 16 * 1024
+}

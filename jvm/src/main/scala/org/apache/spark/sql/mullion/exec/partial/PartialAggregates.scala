@@ -1,0 +1,95 @@
+package org.apache.spark.sql.mullion.exec.partial
+
+import java.nio.ByteOrder
+
+import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, DeclarativeAggregate, Partial}
+import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.exec.assign.AssignsPanes
+import org.apache.spark.sql.mullion.exec.batch.AggregateExecs
+
+import dev.mullion.MullionException
+
+/** Chooses the partial aggregate below an operator: our own where it gives what Spark's would give, and is known to;
+  * else Spark's, and the node below says why.
+  */
+private[mullion] object PartialAggregates {
+
+  /** Who aggregates before the shuffle: `mullion`, or `spark`. */
+  val Setting = "spark.sql.mullion.partialAggregate"
+
+  /** The most bytes that a task acquires for its groups; for tests of what happens where there is no more. */
+  val LimitSetting = "spark.sql.mullion.partialAggregate.maxBytes"
+
+  def apply(
+      isStreaming: Boolean,
+      grouping: Seq[Attribute],
+      expressions: Seq[AggregateExpression],
+      buffers: Seq[Attribute],
+      child: SparkPlan
+  ): SparkPlan = {
+    val aggregates = expressions.map(_.copy(mode = Partial))
+    whyNot(grouping, aggregates, child) match {
+      case None => PartialAggregateExec(isStreaming, grouping, aggregates, buffers, limit(child.conf), child)
+      case Some(reason) =>
+        child match {
+          case assigner: AssignsPanes => assigner.setTagValue(AssignsPanes.aggregatedBySpark, reason)
+          case _                      =>
+        }
+        AggregateExecs(Partial, distribution = None, isStreaming, grouping, expressions, grouping ++ buffers, child)
+    }
+  }
+
+  private def whyNot(
+      grouping: Seq[Attribute],
+      aggregates: Seq[AggregateExpression],
+      child: SparkPlan
+  ): Option[String] = {
+    def ofKeys = grouping.collectFirst {
+      case key if !GroupLayout.isFixed(key.dataType) && !GroupLayout.isText(key.dataType) =>
+        s"the key ${key.name} is ${key.dataType.sql}"
+    }
+    def ofFunctions = aggregates.collectFirst(Function.unlift((_: AggregateExpression).aggregateFunction match {
+      case function: DeclarativeAggregate =>
+        function.aggBufferAttributes.find(b => !GroupLayout.isFixed(b.dataType)).map { buffer =>
+          s"${function.prettyName} holds ${buffer.dataType.sql}"
+        }
+      case other => Some(s"${other.prettyName} has no expressions that update it")
+    }))
+    def ofPlan = child match {
+      case below: CodegenSupport if below.supportCodegen => None
+      case _                                             => Some("code for the node below is not generated")
+    }
+    if (!isAsked(child.conf)) Some(s"$Setting is spark")
+    else if (!child.conf.wholeStageEnabled) Some(s"${SQLConf.WHOLESTAGE_CODEGEN_ENABLED.key} is false")
+    else if (grouping.length > GroupLayout.MostKeys) Some(s"there are more than ${GroupLayout.MostKeys} keys")
+    else if (ByteOrder.nativeOrder() != ByteOrder.LITTLE_ENDIAN) Some("this machine writes the highest byte first")
+    else ofKeys orElse ofFunctions orElse ofPlan
+  }
+
+  private def isAsked(conf: SQLConf): Boolean = conf.getConfString(Setting, "mullion").trim match {
+    case "mullion" => true
+    case "spark"   => false
+    case other     =>
+      throw MullionException.invalid(
+        s"$Setting=$other names no partial aggregate: say 'mullion' for the one that comes with Mullion (so if not said), or " +
+          "'spark' for Spark's."
+      )
+  }
+
+  private def limit(conf: SQLConf): Long = {
+    val said = conf.getConfString(LimitSetting, None.orNull)
+    if (said eq null) Long.MaxValue
+    else
+      try JavaUtils.byteStringAsBytes(said.trim)
+      catch {
+        case _: IllegalArgumentException =>
+          throw MullionException.invalid(
+            s"$LimitSetting=$said is not a number of bytes: say how many a task may take for its groups, such as '64m', or " +
+              "leave it out for as many as Spark has."
+          )
+      }
+  }
+}

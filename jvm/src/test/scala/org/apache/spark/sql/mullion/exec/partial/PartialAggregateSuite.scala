@@ -1,0 +1,284 @@
+package org.apache.spark.sql.mullion.exec.partial
+
+import java.math.{BigDecimal => JavaDecimal}
+import java.sql.{Date, Timestamp}
+
+import scala.concurrent.duration.{Duration, DurationInt}
+import scala.jdk.CollectionConverters._
+import scala.util.{Random, Try}
+
+import munit.FunSuite
+
+import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.{Column, DataFrame, Row, SparkSession}
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.classic.Dataset
+import org.apache.spark.sql.execution.WholeStageCodegenExec
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.types._
+
+import dev.mullion._
+
+/** The partial aggregate of our own beside Spark's, which is its model: over random schemas, keys and aggregates. */
+class PartialAggregateSuite extends FunSuite {
+  import PartialAggregateSuite._
+
+  override val munitTimeout: Duration = 5.minutes
+
+  private val seed = sys.env.get("MULLION_TEST_SEED").fold(Random.nextLong())(_.toLong)
+  private val rounds = sys.env.get("MULLION_TEST_ROUNDS").fold(8)(_.toInt)
+
+  private lazy val spark: SparkSession = SparkSession
+    .builder()
+    .master("local[1]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.log.level", "OFF")
+    .config("spark.sql.shuffle.partitions", "2")
+    .config("spark.sql.adaptive.enabled", "false")
+    .config("spark.sql.codegen.fallback", "false")
+    .config("spark.sql.session.timeZone", "UTC")
+    .getOrCreate()
+
+  override def afterAll(): Unit = spark.stop()
+
+  test(s"its answers are Spark's to the bit, whatever the keys and aggregates are (seed $seed)") {
+    for (round <- 0 until rounds) {
+      val random = new Random(seed + round)
+      val case_ = randomCase(random, isExact = false)
+      val (asked, ofSpark) = (case_.run("mullion"), case_.run("spark"))
+      assertSame(asked, ofSpark, s"round $round of seed $seed: $case_")
+    }
+  }
+
+  test(s"its answers are Spark's where memory is short and groups are handed on, early and often (seed $seed)") {
+    for (round <- 0 until rounds) {
+      val random = new Random(seed - round)
+      val case_ = randomCase(random, isExact = true)
+      val limit = Seq("0", "8k", "80k", "100k", "150k", "250k")(random.nextInt(6))
+      val (asked, ofSpark) = (case_.run("mullion", Some(limit)), case_.run("spark"))
+      assertSame(asked, ofSpark, s"round $round of seed $seed, $limit: $case_")
+    }
+  }
+
+  test("groups that are handed on early are counted, and memory stays within what was acquired") {
+    val rows = spark.range(20000).select(timestamp_seconds(lit(0)).as("ts"), col("id").as("k"), col("id").as("v"))
+    val panes = set("mullion", Some("300k")) {
+      val panes = rows.windowed(Tumbling("10 seconds"), time = "ts", by = Seq(col("k"))).agg(sum("v").as("total"))
+      assertEquals(panes.collect().length, 20000)
+      panes
+    }
+    val metrics = partial(panes).get.metrics
+    assert(clue(metrics("handedOnEarly").value) > 10000 && metrics("handedOnEarly").value < 20000)
+    assertEquals(metrics("numOutputRows").value, 20000L)
+    assert(clue(metrics("peakMemory").value) > 0 && metrics("peakMemory").value <= 300 * 1024)
+  }
+
+  test("a row that is larger than all memory goes alone") {
+    val rows = spark
+      .range(300)
+      .select(timestamp_seconds(lit(0)).as("ts"), when(col("id") % 3 === 0, repeat(lit("a"), 300000)).otherwise(
+        (col("id") % 7).cast("string")
+      ).as("k"))
+    def panes = rows
+      .windowed(Tumbling("10 seconds"), time = "ts", by = Seq(col("k")))
+      .agg(count("*").as("n"))
+      .select(length(col("k")), col("n"))
+      .collect()
+      .map(_.toString)
+      .sorted
+      .toSeq
+    assertEquals(set("mullion", Some("200k"))(panes), set("spark", None)(panes))
+  }
+
+  test("many aggregates are added up by methods of their own") {
+    val rows = spark.range(100).select(timestamp_seconds(lit(0)).as("ts"), (col("id") % 7).as("k"), col("id").as("v"))
+    val many = (1 to 150).map(i => (if (i % 2 == 0) stddev(col("v") * i) else sum(col("v") + i)).as(s"a$i"))
+    def panes = rows.windowed(Tumbling("10 seconds"), time = "ts", by = Seq(col("k"))).agg(many.head, many.tail: _*)
+    spark.conf.set("spark.sql.codegen.maxFields", 1000)
+    try assertEquals(set("mullion", None)(bytes(panes)), set("spark", None)(bytes(panes)))
+    finally spark.conf.unset("spark.sql.codegen.maxFields")
+  }
+
+  for (
+    (what, aggregate, why) <- Seq(
+      ("lists", collect_list("v").as("of"), "collect_list"),
+      ("the least of texts", min("text").as("of"), "min holds STRING"),
+      ("wide decimals", sum(col("wide")).as("of"), "sum holds DECIMAL(38,2)")
+    )
+  )
+    test(s"the plan says that Spark aggregates before the shuffle, and why: $what") {
+      val rows = spark.sql("SELECT timestamp_seconds(1) AS ts, 1 AS k, 2L AS v, 'a' AS text, 1.00BD + 0 AS wide0")
+      val panes = rows
+        .withColumn("wide", col("wide0").cast(DecimalType(28, 2)))
+        .windowed(Tumbling("10 seconds"), time = "ts", by = Seq(col("k")))
+        .agg(aggregate)
+      val plan = panes.queryExecution.executedPlan.toString
+      assert(clue(plan).contains(s"partial aggregate by Spark: $why"))
+      assertEquals(partial(panes), None)
+      assertEquals(panes.count(), 1L)
+    }
+
+  test("code that is not generated is Spark's, and gives the same") {
+    val rows = spark.range(1000).select(timestamp_seconds(col("id")).as("ts"), (col("id") % 7).as("k"))
+    def panes = rows.windowed(Tumbling("10 seconds"), time = "ts", by = Seq(col("k"))).agg(count("*").as("n"))
+    val generated = bytes(panes)
+    spark.conf.set("spark.sql.codegen.wholeStage", false)
+    try {
+      assert(panes.queryExecution.executedPlan.toString.contains("spark.sql.codegen.wholeStage is false"))
+      assertEquals(bytes(panes), generated)
+    } finally spark.conf.unset("spark.sql.codegen.wholeStage")
+  }
+
+  test("a setting that names no partial aggregate is refused") {
+    val rows = spark.sql("SELECT timestamp_seconds(1) AS ts, 1 AS k")
+    def panes = rows.windowed(Tumbling("10 seconds"), time = "ts", by = Seq(col("k"))).agg(count("*").as("n")).collect()
+    val name = set("flink", None)(intercept[MullionException](panes))
+    assert(clue(name.getMessage).contains("say 'mullion'"))
+    val size = set("mullion", Some("much"))(intercept[MullionException](panes))
+    assert(clue(size.getMessage).contains("such as '64m'"))
+  }
+
+  /** Shows where results differ, and not all of them. */
+  private def assertSame(asked: Result, ofSpark: Result, of: String): Unit = (asked, ofSpark) match {
+    case (Right(rows), Right(spark)) => assertEquals(rows.diff(spark).take(2), spark.diff(rows).take(2), of)
+    case _                           => assertEquals(asked.map(_.length), ofSpark.map(_.length), of)
+  }
+
+  private def set[A](who: String, limit: Option[String])(body: => A): A = {
+    spark.conf.set(PartialAggregates.Setting, who)
+    limit.foreach(spark.conf.set(PartialAggregates.LimitSetting, _))
+    try body
+    finally {
+      spark.conf.unset(PartialAggregates.Setting)
+      spark.conf.unset(PartialAggregates.LimitSetting)
+    }
+  }
+
+  private def partial(panes: DataFrame): Option[PartialAggregateExec] =
+    panes.asInstanceOf[Dataset[_]].queryExecution.executedPlan.collectFirst {
+      case stage: WholeStageCodegenExec if stage.exists(_.isInstanceOf[PartialAggregateExec]) =>
+        stage.collectFirst { case found: PartialAggregateExec => found }.get
+    }
+
+  /** The rows of a result as Spark has them in memory, in some order. */
+  private def bytes(panes: DataFrame): Seq[String] = panes
+    .asInstanceOf[Dataset[_]]
+    .queryExecution
+    .toRdd
+    .map(row => row.asInstanceOf[UnsafeRow].getBytes.map("%02x".format(_)).mkString)
+    .collect()
+    .sorted
+    .toSeq
+
+  private final class Case(rows: DataFrame, ansi: Boolean, window: Window, keys: Seq[Column], of: Seq[Column]) {
+    private def panes = rows.windowed(window, time = "ts", by = keys).agg(of.head, of.tail: _*)
+
+    /** What comes out, or what Spark's error is called. */
+    def run(who: String, limit: Option[String] = None): Result = {
+      spark.conf.set("spark.sql.ansi.enabled", ansi)
+      try
+        set(who, limit) {
+          val asked = panes
+          assertEquals(partial(asked).isDefined, who == "mullion", clue(this.toString))
+          Try(bytes(asked)).toEither.left.map { error =>
+            val conditions = causes(error).collect { case e: SparkThrowable => e.getCondition }.filter(_ ne null)
+            conditions.headOption.getOrElse(error.toString)
+          }
+        }
+      finally spark.conf.unset("spark.sql.ansi.enabled")
+    }
+
+    private def causes(error: Throwable): Seq[Throwable] =
+      Iterator.iterate(error)(_.getCause).takeWhile(_ ne null).toSeq.reverse
+
+    override def toString: String = s"$window by $keys of $of, ANSI $ansi"
+  }
+
+  /** @param isExact
+    *   whether sums are the same in any order
+    */
+  private def randomCase(random: Random, isExact: Boolean): Case = {
+    def some[A](of: Seq[A], most: Int): Seq[A] = random.shuffle(of).take(1 + random.nextInt(most))
+    val ansi = random.nextBoolean()
+    val size = random.nextInt(3000)
+    val ofKey = 1 + random.nextInt(if (random.nextBoolean()) 4 else 1000)
+    val rows = Seq.fill(size)(randomRow(random, ofKey, isExact, overflows = random.nextInt(2000) == 0))
+    val window = Seq(Tumbling("10 seconds"), Sliding("20 seconds", "5 seconds"), Session("3 seconds"))(random.nextInt(3))
+    val aggregates = some(if (isExact) exact else exact ++ inexact, 9).zipWithIndex.map { case (text, i) =>
+      val filter = if (random.nextInt(3) > 0) "" else some(filters, 1).mkString(" FILTER (WHERE ", "", ")")
+      expr(text + filter).as(s"a$i")
+    }
+    val keys = some(keyColumns, 4)
+    new Case(spark.createDataFrame(rows.asJava, schema), ansi, window, keys.map(col), aggregates)
+  }
+}
+
+private object PartialAggregateSuite {
+  private type Result = Either[String, Seq[String]]
+
+  private val keyColumns =
+    Seq("kl", "ki", "ks", "kbin", "kbool", "kbyte", "kshort", "kd", "kf", "kdec", "kdate", "kts")
+
+  private val schema = StructType(
+    Seq("ts" -> TimestampType) ++
+      keyColumns.zip(
+        Seq(LongType, IntegerType, StringType, BinaryType, BooleanType, ByteType, ShortType, DoubleType, FloatType) ++
+          Seq(DecimalType(12, 3), DateType, TimestampType)
+      ) ++
+      Seq("vl" -> LongType, "vi" -> IntegerType, "vd" -> DoubleType, "vdec" -> DecimalType(8, 2), "vb" -> BooleanType) ++
+      Seq("vf" -> FloatType, "vs" -> ShortType) map { case (name, kind) => StructField(name, kind) }
+  )
+
+  private val filters = Seq("vb", "vi > 0", "vd IS NOT NULL", "kl % 2 = 0 AND NOT vb", "false")
+
+  private val exact = Seq("count(*)", "count(vl)", "count(vd, vb)", "sum(vl)", "sum(vi)", "sum(vd)", "sum(vdec)") ++
+    Seq("avg(vi)", "avg(vd)", "min(vl)", "max(vl)", "min(vd)", "max(vd)", "min(vf)", "max(kdate)", "min(kts)") ++
+    Seq("max(vdec)", "bool_and(vb)", "bool_or(vb)", "count_if(vb)", "bit_xor(vl)", "bit_and(vi)", "max(vs)") ++
+    Seq("sum(vi + 1)", "sum(vi * 2L)", "max(vi * 2L)", "max(kbyte)", "try_sum(vl)", "try_avg(vi)")
+
+  private val inexact = Seq("stddev(vd)", "var_pop(vi)", "corr(vd, vi)", "covar_samp(vd, vi)", "skewness(vd)") ++
+    Seq("kurtosis(vi)", "sum(vd * 0.1D)", "avg(vf)", "first(vi)", "last(vi, true)", "first(vd, true)", "any_value(vl)") ++
+    Seq("max_by(vi, vl)", "min_by(vd, vi)", "regr_slope(vd, vi)", "sum(vf)", "stddev_pop(vi + vd)")
+
+  private val edges = Seq(0.0, -0.0, Double.NaN, Double.PositiveInfinity, Double.NegativeInfinity, Double.MinPositiveValue)
+
+  private def randomRow(random: Random, of: Int, isExact: Boolean, overflows: Boolean): Row = {
+    def orNull(value: Any): Any = if (random.nextInt(15) == 0) None.orNull else value
+    def key: Int = random.nextInt(of)
+    val time = if (random.nextInt(200) == 0) None.orNull else new Timestamp(random.nextInt(60000).toLong)
+    val text = key match {
+      case 0 => ""
+      case n => (if (n % 3 == 0) "ключ" else "k") * (n % 11) + n
+    }
+    val float = if (random.nextInt(4) == 0) edges(random.nextInt(edges.length)) else key.toDouble / 4
+    val oddNaN = java.lang.Double.longBitsToDouble(0x7ff8000000000123L)
+    val number = random.nextInt(2000) - 1000
+    val double: Double =
+      if (isExact) number.toDouble
+      else if (random.nextInt(300) == 0) edges(random.nextInt(edges.length))
+      else random.nextGaussian() * 1e6
+    Row.fromSeq(
+      time +: Seq[Any](
+        key.toLong << 33,
+        key - of / 2,
+        text,
+        text.getBytes("UTF-8").reverse,
+        key % 2 == 0,
+        key.toByte,
+        key.toShort,
+        if (random.nextInt(50) == 0) oddNaN else float,
+        float.toFloat,
+        JavaDecimal.valueOf(key.toLong, 3),
+        new Date(key * 86400000L),
+        new Timestamp(key.toLong),
+        if (overflows) Long.MaxValue - random.nextInt(3) else number.toLong,
+        number,
+        double,
+        JavaDecimal.valueOf(number.toLong, 2),
+        random.nextBoolean(),
+        number.toFloat,
+        number.toShort
+      ).map(orNull)
+    )
+  }
+}
