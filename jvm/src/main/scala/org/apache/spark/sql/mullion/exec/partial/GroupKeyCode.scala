@@ -26,7 +26,8 @@ private[partial] final class GroupKeyCode(ctx: CodegenContext, layout: GroupLayo
       case (key, i) if key.mayBeNull => s"if (${key.value.isNull}) $nulls |= ${1L << i}L;"
     }
     val declared = keys.map { key =>
-      val of = if (key.isText) s"$bytesClass.hash(${key.value.value})" else word(key.column.dataType, key.value.value.toString)
+      val of =
+        if (key.isText) s"$bytesClass.hash(${key.value.value})" else word(key.column.dataType, key.value.value.toString)
       s"long ${key.word} = ${key.orIfNull("0L", of)};"
     }
     val mixed = ctx.freshName("mixed")
@@ -106,14 +107,14 @@ private[partial] object GroupKeyCode {
 
   /** A value as the word that Spark writes for it, on machines that write the lowest byte first. */
   def word(kind: DataType, value: String): String = kind match {
-    case BooleanType                                         => s"($value ? 1L : 0L)"
-    case ByteType                                            => s"(((long) $value) & 0xFFL)"
-    case ShortType                                           => s"(((long) $value) & 0xFFFFL)"
-    case IntegerType | DateType | _: YearMonthIntervalType   => s"(((long) $value) & 0xFFFFFFFFL)"
-    case FloatType                                           => s"(((long) Float.floatToRawIntBits($value)) & 0xFFFFFFFFL)"
-    case DoubleType                                          => s"Double.doubleToRawLongBits($value)"
-    case _: DecimalType                                      => s"$value.toUnscaledLong()"
-    case _                                                   => s"((long) $value)"
+    case BooleanType                                       => s"($value ? 1L : 0L)"
+    case ByteType                                          => s"(((long) $value) & 0xFFL)"
+    case ShortType                                         => s"(((long) $value) & 0xFFFFL)"
+    case IntegerType | DateType | _: YearMonthIntervalType => s"(((long) $value) & 0xFFFFFFFFL)"
+    case FloatType      => s"(((long) Float.floatToRawIntBits($value)) & 0xFFFFFFFFL)"
+    case DoubleType     => s"Double.doubleToRawLongBits($value)"
+    case _: DecimalType => s"$value.toUnscaledLong()"
+    case _              => s"((long) $value)"
   }
 
   /** The value that a word is. */

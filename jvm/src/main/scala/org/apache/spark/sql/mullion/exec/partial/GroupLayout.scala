@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
 import org.apache.spark.sql.catalyst.util.CollationFactory
 import org.apache.spark.sql.types._
 
-/** Where the columns of a group stand in its record, which is a row as Spark writes one: null bits, eight bytes for each
-  * column, then the texts of keys.
+/** Where the columns of a group stand in its record, which is a row as Spark writes one: null bits, eight bytes for
+  * each column, then the texts of keys.
   */
 private[partial] final class GroupLayout(val keys: Seq[Attribute], val buffers: Seq[Attribute]) {
   val fields: Int = keys.length + buffers.length
@@ -38,8 +38,8 @@ private[partial] object GroupLayout {
   /** Whether a column takes one word of a record, whatever its value. */
   def isFixed(kind: DataType): Boolean = kind match {
     case BooleanType | ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType => true
-    case DateType | TimestampType | TimestampNTZType                                         => true
-    case _: YearMonthIntervalType | _: DayTimeIntervalType                                   => true
+    case DateType | TimestampType | TimestampNTZType                                          => true
+    case _: YearMonthIntervalType | _: DayTimeIntervalType                                    => true
     case decimal: DecimalType => decimal.precision <= Decimal.MAX_LONG_DIGITS
     case _                    => false
   }

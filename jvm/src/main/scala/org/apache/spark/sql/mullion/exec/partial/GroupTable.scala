@@ -15,8 +15,8 @@ import org.apache.spark.unsafe.memory.MemoryBlock
   *   page      [hash, bytes] null bits, keys ..., slice, buffers ..., texts of keys   [hash, bytes] ...
   * }}}
   *
-  * All memory is Spark's, acquired before it is taken. Where Spark has no more, [[add]] has no room: the groups are then
-  * handed on, page by page, and the table begins again. Generated code calls it.
+  * All memory is Spark's, acquired before it is taken. Where Spark has no more, [[add]] has no room: the groups are
+  * then handed on, page by page, and the table begins again. Generated code calls it.
   *
   * @param fields
   *   how many columns a record has
@@ -87,8 +87,8 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
   /** Where in that its row begins. */
   def offset(record: Long): Long = offsets((record >>> WordBits).toInt) + ((record & WordMask) << 3)
 
-  /** A new record of a group that [[first]] and [[next]] did not find, or 0 if there is no room. The caller writes all of
-    * its row.
+  /** A new record of a group that [[first]] and [[next]] did not find, or 0 if there is no room. The caller writes all
+    * of its row.
     *
     * @param bytes
     *   the size of its row
@@ -136,8 +136,8 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
 
   def isHandingOn: Boolean = handing
 
-  /** Whether there is another group to hand on, which is then in [[current]] until the next is asked for. Pages are given
-    * back as their groups have gone.
+  /** Whether there is another group to hand on, which is then in [[current]] until the next is asked for. Pages are
+    * given back as their groups have gone.
     */
   def advance(): Boolean = {
     while (from <= page && fromWord >= filled(from)) {

@@ -32,7 +32,7 @@ private[mullion] object PartialAggregates {
   ): SparkPlan = {
     val aggregates = expressions.map(_.copy(mode = Partial))
     whyNot(grouping, aggregates, child) match {
-      case None => PartialAggregateExec(isStreaming, grouping, aggregates, buffers, limit(child.conf), child)
+      case None         => PartialAggregateExec(isStreaming, grouping, aggregates, buffers, limit(child.conf), child)
       case Some(reason) =>
         child match {
           case assigner: AssignsPanes => assigner.setTagValue(AssignsPanes.aggregatedBySpark, reason)
