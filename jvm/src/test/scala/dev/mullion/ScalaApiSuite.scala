@@ -1,37 +1,20 @@
 package dev.mullion
 
-import java.nio.file.{Files, Path}
+import java.nio.file.Files
 import java.time.{Duration => JavaDuration}
 
-import scala.concurrent.duration.{Duration, DurationInt}
-import scala.util.Using
+import scala.concurrent.duration.DurationInt
 
-import munit.FunSuite
-
-import org.apache.spark.sql.{DataFrame, Row, SparkSession}
+import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
+import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.Trigger
 
-import dev.mullion.files.LocalFiles
-
 /** Windows as Scala users write them. The page docs/scala.md shows what stands here between its marks. */
-class ScalaApiSuite extends FunSuite {
+class ScalaApiSuite extends SparkSuite {
   import ScalaApiSuite._
 
-  override val munitTimeout: Duration = 5.minutes
-
-  private lazy val spark: SparkSession = SparkSession
-    .builder()
-    .master("local[2]")
-    .config("spark.ui.enabled", "false")
-    .config("spark.sql.shuffle.partitions", "2")
-    .config("spark.sql.session.timeZone", "UTC")
-    .config("spark.hadoop.fs.file.impl", classOf[LocalFiles].getName)
-    .getOrCreate()
-
-  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
-
-  override def afterAll(): Unit = spark.stop()
+  override protected def cores: Int = 2
 
   test("a batch has the panes that its rows are in") {
     // docs: batch
@@ -55,7 +38,7 @@ class ScalaApiSuite extends FunSuite {
   }
 
   test("a stream fires early, puts out its late rows, and its open panes are read from the checkpoint") {
-    within { folder =>
+    TemporaryFolder.use { folder =>
       val source = folder.resolve("in").toString
       val checkpoint = folder.resolve("checkpoint").toString
       Files.createDirectory(folder.resolve("in"))
@@ -168,12 +151,4 @@ private object ScalaApiSuite {
   def shown(frame: DataFrame, columns: String*): Set[String] =
     frame.selectExpr(columns: _*).collect().map((row: Row) => row.toSeq.mkString(" ")).toSet
 
-  def within[A](body: Path => A): A = {
-    val folder = Files.createTempDirectory("mullion-scala")
-    try body(folder)
-    finally
-      Using.resource(Files.walk(folder)) { files =>
-        files.sorted(java.util.Comparator.reverseOrder[Path]).forEach(file => Files.delete(file))
-      }
-  }
 }

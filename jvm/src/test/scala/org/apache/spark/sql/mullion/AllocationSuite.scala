@@ -1,22 +1,17 @@
 package org.apache.spark.sql.mullion
 
 import java.lang.management.ManagementFactory
-import java.nio.file.{Files, Path}
 
-import scala.concurrent.duration.{Duration, DurationInt}
 import scala.jdk.CollectionConverters._
-import scala.util.Using
 
 import com.sun.management.{ThreadMXBean => AllocatingThreads}
-import munit.FunSuite
 
-import org.apache.spark.sql.{Dataset, Row, SparkSession}
+import org.apache.spark.sql.{DataFrame, Dataset, Row}
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.Trigger
 
 import dev.mullion.{Facade, MullionExtensions}
-import dev.mullion.files.LocalFiles
 import dev.mullion.windows.spec.WindowSpec
 
 /** The bytes that tasks allocate for a row, and for a key: counted by the JVM for each thread, whatever a clock says.
@@ -24,23 +19,14 @@ import dev.mullion.windows.spec.WindowSpec
   * Two streams are run that differ in one thing alone, and what a batch of the one allocates beyond a batch of the
   * other is what that thing costs. A row that boxes one number more is 16 bytes over.
   */
-class AllocationSuite extends FunSuite {
+class AllocationSuite extends SparkSuite {
   import AllocationSuite._
 
-  override val munitTimeout: Duration = 5.minutes
-
-  private lazy val spark: SparkSession = SparkSession
-    .builder()
-    .master("local[1]")
-    .config("spark.ui.enabled", "false")
-    .config("spark.log.level", "ERROR")
-    .config("spark.sql.extensions", classOf[MullionExtensions].getName)
-    .config("spark.sql.shuffle.partitions", "1")
-    .config("spark.sql.streaming.checkpointFileManagerClass", classOf[FileSystemBasedCheckpointFileManager].getName)
-    .config("spark.hadoop.fs.file.impl", classOf[LocalFiles].getName)
-    .getOrCreate()
-
-  override def afterAll(): Unit = spark.stop()
+  override protected def settings: Seq[(String, String)] = Seq(
+    "spark.sql.extensions" -> classOf[MullionExtensions].getName,
+    "spark.sql.shuffle.partitions" -> "1",
+    "spark.sql.streaming.checkpointFileManagerClass" -> classOf[FileSystemBasedCheckpointFileManager].getName
+  )
 
   for (
     (name, window, perKey) <- Seq(
@@ -64,7 +50,7 @@ class AllocationSuite extends FunSuite {
   }
 
   /** The bytes that tasks allocate in the median of the warm batches, of panes or of the rows alone. */
-  private def allocated(window: Option[WindowSpec], rows: Long, keys: Long): Long = within { folder =>
+  private def allocated(window: Option[WindowSpec], rows: Long, keys: Long): Long = TemporaryFolder.use { folder =>
     val source = folder.resolve("rows").toString
     for (batch <- 0L until Batches) {
       val times = expr(s"timestamp_micros((${batch * rows} + id) * ${10 * Second} div $rows) AS ts")
@@ -73,7 +59,7 @@ class AllocationSuite extends FunSuite {
     }
     val stream = spark.readStream.schema("ts timestamp, k bigint, v bigint").option("maxFilesPerTrigger", 1)
     val timed = stream.parquet(source).withWatermark("ts", "0 seconds")
-    val panes = window.fold(timed.withColumn("total", col("v"))) { window =>
+    val panes = window.fold(timed.withColumn("total", col("v")): DataFrame) { window =>
       val options = Facade.options.withTime(col("ts")).withState("memory")
       Facade.windowed(timed, window, Array(col("k")), options, Array(sum("v").as("total")))
     }
@@ -117,12 +103,4 @@ private object AllocationSuite {
     tasks.toSeq.map(thread => threads.getThreadAllocatedBytes(thread.getId)).sum
   }
 
-  def within[A](body: Path => A): A = {
-    val folder = Files.createTempDirectory("allocations")
-    try body(folder)
-    finally
-      Using.resource(Files.walk(folder)) { files =>
-        files.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(Files.deleteIfExists(_): Unit)
-      }
-  }
 }

@@ -1,53 +1,38 @@
 package org.apache.spark.sql.mullion
 
 import java.lang.management.ManagementFactory
-import java.nio.file.{Files, Path}
+import java.nio.file.Path
 import java.sql.Timestamp
 import javax.management.ObjectName
 
 import scala.concurrent.duration.{Duration, DurationInt}
 
-import munit.{FunSuite, Slow}
-import org.apache.commons.io.FileUtils
+import munit.Slow
 
 import org.apache.spark.sql.{DataFrame, Encoders}
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.StreamingQuery
 
 import dev.mullion.{Facade, MullionExtensions}
-import dev.mullion.files.LocalFiles
 import dev.mullion.windows.spec.WindowSpec
 
 /** What queries keep on the heap does not grow with their batches. Counted are the live objects of our own classes,
   * once the panes that open are as many as those that close, and many batches later.
   */
-class HeapSuite extends FunSuite {
+class HeapSuite extends SparkSuite {
   import HeapSuite._
 
   override val munitTimeout: Duration = 20.minutes
 
-  private lazy val spark: SparkSession = Classic.session(
-    org.apache.spark.sql.SparkSession
-      .builder()
-      .master("local[2]")
-      .config("spark.ui.enabled", "false")
-      .config("spark.sql.extensions", classOf[MullionExtensions].getName)
-      .config("spark.sql.shuffle.partitions", "1")
-      .config("spark.sql.session.timeZone", "UTC")
-      .config("spark.sql.streaming.checkpointFileManagerClass", classOf[FileSystemBasedCheckpointFileManager].getName)
-      .config("spark.hadoop.fs.file.impl", classOf[LocalFiles].getName)
-      .getOrCreate()
+  override protected def settings: Seq[(String, String)] = Seq(
+    "spark.sql.extensions" -> classOf[MullionExtensions].getName,
+    "spark.sql.shuffle.partitions" -> "1",
+    "spark.sql.streaming.checkpointFileManagerClass" -> classOf[FileSystemBasedCheckpointFileManager].getName
   )
-
-  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
-
-  override def afterAll(): Unit = spark.stop()
 
   test("a query keeps as much after many batches as after a few, of every window, in every store".tag(Slow)) {
     within { folder =>
@@ -203,16 +188,12 @@ private object HeapSuite {
   private def isOurs(name: String) =
     name.startsWith("dev.mullion.") || name.startsWith("org.apache.spark.sql.mullion.")
 
-  private def within(body: Path => Unit): Unit = {
-    val folder = Files.createTempDirectory("heap")
-    try body(folder)
-    finally {
-      // What uploads snapshots is at it after a query has ended, too.
-      StateStore.stop()
-      FileUtils.deleteQuietly(folder.toFile)
-      ()
-    }
-  }
+  // What uploads snapshots is at it after a query has ended, too.
+  private def within(body: Path => Unit): Unit =
+    TemporaryFolder.use(folder =>
+      try body(folder)
+      finally StateStore.stop()
+    )
 }
 
 final case class KeyedRow(ts: Timestamp, k: Int, v: Int)

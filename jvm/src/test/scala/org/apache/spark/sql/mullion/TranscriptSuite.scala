@@ -1,59 +1,43 @@
 package org.apache.spark.sql.mullion
 
-import java.nio.file.{Files, Path, Paths}
+import java.nio.file.{Path, Paths}
 import java.util.concurrent.Executors
 
 import scala.collection.concurrent.TrieMap
 import scala.collection.mutable
 import scala.concurrent.{ExecutionContext, Future}
-import scala.concurrent.duration.{Duration, DurationInt}
-import scala.util.Using
 
 import com.fasterxml.jackson.databind.node.JsonNodeFactory
-import munit.FunSuite
 
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
-import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.mullion.state.StateChoice
 
 import dev.mullion.{MullionException, MullionExtensions}
-import dev.mullion.files.LocalFiles
 
 /** Runs the stories of `tests/transcripts` through the facade. `test_transcripts.py` runs the same files in Python.
   *
   * A story is small queries one after another, and much of their time is waiting. So a few stories run at a time, in
   * one session: with each that is asked for the next ones begin.
   */
-class TranscriptSuite extends FunSuite {
+class TranscriptSuite extends SparkSuite {
   import TranscriptSuite._
 
-  override val munitTimeout: Duration = 5.minutes
+  override protected def cores: Int = 3
 
-  private lazy val spark: SparkSession = Classic.session(
-    SparkSession
-      .builder()
-      .master("local[3]")
-      .appName("transcripts")
-      .config("spark.ui.enabled", "false")
-      .config("spark.sql.extensions", classOf[MullionExtensions].getName)
-      .config("spark.sql.shuffle.partitions", "2")
-      .config("spark.sql.session.timeZone", "UTC")
-      // A file of a few rows is read by several tasks.
-      .config("spark.sql.files.maxPartitionBytes", "64")
-      // Hundreds of small queries: what they cost is compiling.
-      .config("spark.sql.codegen.cache.maxEntries", "5000")
-      // Code that does not compile is a failure, and nothing to work round in silence.
-      .config("spark.sql.codegen.fallback", "false")
-      // Without Hadoop's native library the usual ones start a process for each small file of a checkpoint.
-      .config("spark.sql.streaming.checkpointFileManagerClass", classOf[FileSystemBasedCheckpointFileManager].getName)
-      .config("spark.hadoop.fs.file.impl", classOf[LocalFiles].getName)
-      // The Python suite has RocksDB write snapshots.
-      .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
-      .config("spark.sql.streaming.stateStore.mullion.snapshotEvery", "1")
-      // Whoever keeps a row of state for longer than it stands reads nonsense.
-      .config("spark.sql.streaming.stateStore.mullion.expireRows", "true")
-      .getOrCreate()
+  override protected def settings: Seq[(String, String)] = Seq(
+    "spark.sql.extensions" -> classOf[MullionExtensions].getName,
+    // A file of a few rows is read by several tasks.
+    "spark.sql.files.maxPartitionBytes" -> "64",
+    // Hundreds of small queries: what they cost is compiling.
+    "spark.sql.codegen.cache.maxEntries" -> "5000",
+    // Code that does not compile is a failure, and nothing to work round in silence.
+    "spark.sql.codegen.fallback" -> "false",
+    "spark.sql.streaming.checkpointFileManagerClass" -> classOf[FileSystemBasedCheckpointFileManager].getName,
+    // The Python suite has RocksDB write snapshots.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled" -> "true",
+    "spark.sql.streaming.stateStore.mullion.snapshotEvery" -> "1",
+    // Whoever keeps a row of state for longer than it stands reads nonsense.
+    "spark.sql.streaming.stateStore.mullion.expireRows" -> "true"
   )
 
   private val threads = Executors.newFixedThreadPool(
@@ -68,7 +52,7 @@ class TranscriptSuite extends FunSuite {
 
   override def afterAll(): Unit = {
     threads.shutdown()
-    spark.stop()
+    super.afterAll()
   }
 
   // The stores in turn, and the Python suite is one ahead: every story is run in both languages, each on another store.
@@ -90,7 +74,7 @@ class TranscriptSuite extends FunSuite {
     }
   )
 
-  private def tell(story: Story, store: String): Unit = within { folder =>
+  private def tell(story: Story, store: String): Unit = TemporaryFolder.use { folder =>
     story.refused match {
       case Some(why) =>
         val refusal = intercept[MullionException](new StoryRun(spark, story, store, folder).begin())
@@ -204,7 +188,7 @@ class TranscriptSuite extends FunSuite {
     val story = Story.ofOneRow(of)
     recordsOfOneRow.getOrElseUpdate(
       (store, story.panes, story.together.map(_._2)),
-      within { folder =>
+      TemporaryFolder.use { folder =>
         running(story, store, folder) { run =>
           run.run(flood(story.panes.lastStart(far), story.schema))
           run.recordsInState().last
@@ -257,12 +241,4 @@ object TranscriptSuite {
     here.size - (here.lastIndexWhere(_.is("close")) + 1)
   }
 
-  private def within[T](use: Path => T): T = {
-    val folder = Files.createTempDirectory("transcript")
-    try use(folder)
-    finally
-      Using.resource(Files.walk(folder)) { files =>
-        files.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(Files.deleteIfExists(_): Unit)
-      }
-  }
 }

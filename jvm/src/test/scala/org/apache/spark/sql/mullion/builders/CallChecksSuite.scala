@@ -1,25 +1,17 @@
 package org.apache.spark.sql.mullion.builders
 
-import munit.FunSuite
-
-import org.apache.spark.sql.{Column, SparkSession}
+import org.apache.spark.sql.Column
 import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.mullion.SparkSuite
 import org.apache.spark.sql.mullion.plan.Shown
 
 import dev.mullion.{Facade, MullionException, MullionExtensions}
 
-class CallChecksSuite extends FunSuite {
-  private lazy val spark: SparkSession = SparkSession
-    .builder()
-    .master("local[1]")
-    .appName("call-checks")
-    .config("spark.ui.enabled", "false")
-    .config("spark.sql.extensions", classOf[MullionExtensions].getName)
-    .config("spark.sql.session.timeZone", "UTC")
-    .getOrCreate()
+class CallChecksSuite extends SparkSuite {
 
-  override def afterAll(): Unit = spark.stop()
+  override protected def settings: Seq[(String, String)] =
+    Seq("spark.sql.extensions" -> classOf[MullionExtensions].getName)
 
   private lazy val rows: DataFrame = spark
     .sql("SELECT timestamp'2013-01-01' AS ts, 'a' AS k, 1.5D AS v, map(1, 2) AS m, 'b' COLLATE UTF8_LCASE AS collated")

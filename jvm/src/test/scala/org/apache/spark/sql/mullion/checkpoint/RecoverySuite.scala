@@ -5,53 +5,38 @@ import java.nio.file.{Files, Path}
 import java.sql.Timestamp
 import java.util.concurrent.atomic.AtomicInteger
 
-import scala.concurrent.duration.{Duration, DurationInt}
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
-import munit.FunSuite
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Path => HadoopPath}
 
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.{
   CheckpointFileManager,
   FileSystemBasedCheckpointFileManager
 }
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.{functions => F, Encoders}
-import org.apache.spark.sql.mullion.shim.Classic
+import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.mullion.state.StateChoice
 
 import dev.mullion.Facade
-import dev.mullion.files.LocalFiles
 import dev.mullion.windows.spec.WindowSpec
 
 /** Recoveries that are cut short at each of their steps, and done again. */
-class RecoverySuite extends FunSuite {
-  override val munitTimeout: Duration = 5.minutes
+class RecoverySuite extends SparkSuite {
 
-  private lazy val spark: SparkSession = Classic.session(
-    org.apache.spark.sql.SparkSession
-      .builder()
-      .master("local[2]")
-      .config("spark.ui.enabled", "false")
-      .config("spark.sql.shuffle.partitions", "2")
-      .config("spark.sql.session.timeZone", "UTC")
-      .config("spark.hadoop.fs.file.impl", classOf[LocalFiles].getName)
-      .config("spark.sql.streaming.checkpointFileManagerClass", classOf[MortalFileManager].getName)
-      .config("spark.sql.streaming.stateStore.mullion.snapshotEvery", "4")
-      .getOrCreate()
+  override protected def cores: Int = 2
+
+  override protected def settings: Seq[(String, String)] = Seq(
+    "spark.sql.streaming.checkpointFileManagerClass" -> classOf[MortalFileManager].getName,
+    "spark.sql.streaming.stateStore.mullion.snapshotEvery" -> "4"
   )
-
-  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
-
-  override def afterAll(): Unit = spark.stop()
 
   for (lastIsDone <- Seq(true, false)) {
     val last = if (lastIsDone) "that is done" else "that was begun"
     test(s"a recovery from a batch $last may be cut short at any step, and be done again") {
-      within { folder =>
+      TemporaryFolder.use { folder =>
         val checkpoint = folder.resolve("checkpoint")
         run(checkpoint, batches = 7)
         // Its snapshot is of a batch that was not committed, too.
@@ -119,12 +104,6 @@ class RecoverySuite extends FunSuite {
 
   private def isOf(batch: String, file: Path): Boolean = Set(batch, s".$batch.crc")(file.getFileName.toString)
 
-  private def within(body: Path => Unit): Unit = {
-    val folder = Files.createTempDirectory("recovery")
-    try body(folder)
-    finally
-      Using.resource(Files.walk(folder))(_.iterator.asScala.toSeq.reverse.foreach(Files.deleteIfExists(_)))
-  }
 }
 
 final case class TimedRow(ts: Timestamp, k: Int)

@@ -1,26 +1,17 @@
 package org.apache.spark.sql.mullion.expressions
 
-import munit.FunSuite
-
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{Dataset, ExpressionUtils}
 import org.apache.spark.sql.execution.WholeStageCodegenExec
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.mullion.SparkSuite
 import org.apache.spark.sql.types.StructType
 
 import dev.mullion.Facade
 
 /** Expressions that know more of a row than its columns: in generated code, and interpreted. */
-class RowExpressionsSuite extends FunSuite {
-  private lazy val spark: SparkSession = SparkSession
-    .builder()
-    .master("local[2]")
-    .appName("expressions")
-    .config("spark.ui.enabled", "false")
-    .config("spark.log.level", "ERROR")
-    .getOrCreate()
+class RowExpressionsSuite extends SparkSuite {
 
-  override def afterAll(): Unit = spark.stop()
+  override protected def cores: Int = 2
 
   for ((how, whole, factory) <- Seq(("generated", true, "CODEGEN_ONLY"), ("interpreted", false, "NO_CODEGEN"))) {
     def configured(test: => Unit): Unit = {

@@ -2,14 +2,12 @@ package org.apache.spark.sql.mullion.functions
 
 import scala.util.Random
 
-import munit.FunSuite
-
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenFallback, GenerateUnsafeProjection}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.classic.Dataset
 import org.apache.spark.sql.execution.HiveResult
+import org.apache.spark.sql.mullion.SparkSuite
 import org.apache.spark.sql.mullion.builders.Installation
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.types._
@@ -17,17 +15,10 @@ import org.apache.spark.sql.types._
 import dev.mullion.{MullionException, MullionExtensions}
 import dev.mullion.windows.spec.AlignedWindow
 
-class FunctionsSuite extends FunSuite {
-  private lazy val spark: SparkSession = SparkSession
-    .builder()
-    .master("local[1]")
-    .appName("functions")
-    .config("spark.ui.enabled", "false")
-    .config("spark.sql.extensions", classOf[MullionExtensions].getName)
-    .config("spark.sql.session.timeZone", "UTC")
-    .getOrCreate()
+class FunctionsSuite extends SparkSuite {
 
-  override def afterAll(): Unit = spark.stop()
+  override protected def settings: Seq[(String, String)] =
+    Seq("spark.sql.extensions" -> classOf[MullionExtensions].getName)
 
   private def shown(query: String): String = {
     val frame = spark.sql(query).asInstanceOf[Dataset[_]]

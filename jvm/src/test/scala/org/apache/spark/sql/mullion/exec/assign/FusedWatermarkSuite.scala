@@ -3,32 +3,18 @@ package org.apache.spark.sql.mullion.exec.assign
 import java.nio.file.Files
 import java.sql.Timestamp
 
-import scala.concurrent.duration.{Duration, DurationInt}
-
-import munit.FunSuite
-
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
 import org.apache.spark.sql.execution.streaming.runtime.{MemoryStream, StreamingQueryWrapper}
-import org.apache.spark.sql.{functions => F, DataFrame, Encoders, SparkSession}
+import org.apache.spark.sql.mullion.SparkSuite
+import org.apache.spark.sql.{functions => F, DataFrame, Encoders}
 import org.apache.spark.sql.streaming.StreamingQuery
 
 import dev.mullion.Facade
 
 /** What a query says of its rows' times, with Spark's watermark and with ours. */
-class FusedWatermarkSuite extends FunSuite {
-  override val munitTimeout: Duration = 5.minutes
+class FusedWatermarkSuite extends SparkSuite {
 
-  private lazy val spark = SparkSession
-    .builder()
-    .master("local[2]")
-    .config("spark.ui.enabled", "false")
-    .config("spark.sql.shuffle.partitions", 2)
-    .config("spark.sql.session.timeZone", "UTC")
-    .getOrCreate()
-
-  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
-
-  override def afterAll(): Unit = spark.stop()
+  override protected def cores: Int = 2
 
   private def eventTimes(windowed: DataFrame => DataFrame): (Seq[Map[String, String]], Seq[EventTimeWatermarkExec]) = {
     val encoder = Encoders.product[Timed]

@@ -8,14 +8,12 @@ import java.nio.file.{Files, Path}
 import java.util.UUID
 
 import scala.collection.mutable
-import scala.util.Using
 
-import munit.FunSuite
 import org.apache.hadoop.conf.Configuration
 
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolders}
 import org.apache.spark.sql.mullion.python.StateServer
 import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
@@ -28,23 +26,8 @@ import org.apache.spark.sql.mullion.state.store.{
 }
 
 /** What functions keep in a partition, in each of the stores and over the socket. */
-class KeyedStateSuite extends FunSuite {
+class KeyedStateSuite extends SparkSuite with TemporaryFolders {
   import KeyedStateSuite._
-
-  private lazy val spark = SparkSession.builder().master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-
-  // Here, for what it takes to start counts for no test.
-  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
-
-  override def afterAll(): Unit = spark.stop()
-
-  private val folder = FunFixture[Path](
-    _ => Files.createTempDirectory("state"),
-    path =>
-      Using.resource(Files.walk(path)) { files =>
-        files.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(Files.deleteIfExists(_): Unit)
-      }
-  )
 
   /** The state of one partition, batch after batch. */
   private final class Batches(folder: Path, choice: StateChoice) {

@@ -4,47 +4,26 @@ import java.nio.file.{Files, Path}
 import java.sql.Timestamp
 
 import scala.collection.mutable
-import scala.concurrent.duration.{Duration, DurationInt}
-import scala.util.Using
-
-import munit.FunSuite
 
 import org.apache.spark.sql.{functions => F, Column, DataFrame, Encoders, Row}
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
-import org.apache.spark.sql.mullion.shim.Classic
+import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.streaming.StreamingQueryException
 
 import dev.mullion.Facade
-import dev.mullion.files.LocalFiles
 
 /** Windows that are given no rows in the batches that a query begins with: the types of what they hold are learnt when
   * their first rows come, and from then on stay what they are.
   */
-class UnbegunWindowsSuite extends FunSuite {
+class UnbegunWindowsSuite extends SparkSuite {
   import UnbegunWindowsSuite._
 
-  override val munitTimeout: Duration = 5.minutes
-
-  private lazy val spark: SparkSession = Classic.session(
-    org.apache.spark.sql.SparkSession
-      .builder()
-      .master("local[2]")
-      .config("spark.ui.enabled", "false")
-      .config("spark.sql.shuffle.partitions", "2")
-      .config("spark.sql.session.timeZone", "UTC")
-      .config("spark.hadoop.fs.file.impl", classOf[LocalFiles].getName)
-      .getOrCreate()
-  )
-
-  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
-
-  override def afterAll(): Unit = spark.stop()
+  override protected def cores: Int = 2
 
   for (store <- Seq(StateChoice.RocksDb, StateChoice.Hdfs))
     test(s"a window without rows takes other types when its first rows come, and keeps them (${store.name})") {
-      within { checkpoint =>
+      TemporaryFolder.use { checkpoint =>
         val query = new Runs(checkpoint)
         def tens(kind: String): DataFrame => DataFrame =
           rows => window(rows, 10, store, F.max(F.col("v").cast(kind)).as("top"))
@@ -71,7 +50,7 @@ class UnbegunWindowsSuite extends FunSuite {
     }
 
   test("of windows together one without rows takes other types, and the panes of the others stay open") {
-    within { checkpoint =>
+    TemporaryFolder.use { checkpoint =>
       val query = new Runs(checkpoint)
       def both(all: String, few: String)(rows: DataFrame): DataFrame = {
         def max(kind: String, name: String) = F.max(F.col("v").cast(kind)).as(name)
@@ -137,14 +116,6 @@ class UnbegunWindowsSuite extends FunSuite {
     def header: String = Files.readString(checkpoint.resolve("state/0/_mullion/header.json"))
   }
 
-  private def within(body: Path => Unit): Unit = {
-    val folder = Files.createTempDirectory("unbegun")
-    try body(folder)
-    finally
-      Using.resource(Files.walk(folder))(
-        _.sorted(java.util.Comparator.reverseOrder[Path]).forEach(file => { Files.deleteIfExists(file); () })
-      )
-  }
 }
 
 object UnbegunWindowsSuite {

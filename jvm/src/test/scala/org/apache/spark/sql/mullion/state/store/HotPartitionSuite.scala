@@ -1,20 +1,19 @@
 package org.apache.spark.sql.mullion.state.store
 
-import java.nio.file.{Files, Path}
+import java.nio.file.Path
 import java.util.UUID
 
 import scala.util.{Random, Using}
 
-import munit.FunSuite
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.memory.MemoryMode
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
@@ -25,15 +24,8 @@ import org.apache.spark.sql.types.{BinaryType, LongType, StructType}
 import dev.mullion.MullionException
 
 /** What a partition in RocksDB gives with its records in memory too, without, and from one to the other. */
-class HotPartitionSuite extends FunSuite {
+class HotPartitionSuite extends SparkSuite {
   import HotPartitionSuite._
-
-  private lazy val spark = SparkSession.builder().master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-
-  // Here, for what it takes to start counts for no test.
-  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
-
-  override def afterAll(): Unit = spark.stop()
 
   private val oneByOne = partitions(inSegments = false)
   private val partition = partitions(inSegments = true)
@@ -41,7 +33,7 @@ class HotPartitionSuite extends FunSuite {
   private def partitions(inSegments: Boolean) = FunFixture[Batches](
     _ => {
       spark.streams // stores report to it
-      new Batches(Files.createTempDirectory("hot"), inSegments)
+      new Batches(TemporaryFolder.make(), inSegments)
     },
     _.close()
   )
@@ -214,7 +206,7 @@ class HotPartitionSuite extends FunSuite {
 
   test("partitions that are opened at once share the limit") {
     val limit = 1L << 20
-    val all = Seq.fill(8)(new Batches(Files.createTempDirectory("hot"), inSegments = true))
+    val all = Seq.fill(8)(new Batches(TemporaryFolder.make(), inSegments = true))
     try {
       all.foreach { batches =>
         batches.run()(opened => (0L until 5000L).foreach(k => opened.family(Main).insert(row(0, k), row(k))))
@@ -496,9 +488,7 @@ object HotPartitionSuite {
 
     def close(): Unit = {
       provider.close()
-      Using.resource(Files.walk(folder)) { files =>
-        files.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(Files.deleteIfExists(_): Unit)
-      }
+      TemporaryFolder.delete(folder)
     }
 
     def open(room: Long): StatePartition = {

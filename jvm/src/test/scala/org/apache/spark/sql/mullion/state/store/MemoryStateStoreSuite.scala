@@ -5,35 +5,22 @@ import java.nio.file.{Files, Path}
 
 import scala.util.Using
 
-import munit.FunSuite
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.io.LZ4CompressionCodec
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolders}
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder}
 import org.apache.spark.sql.types.{LongType, StructType}
 
 import dev.mullion.MullionException
 
 /** The versions of a store in memory: what attempts of a task, restarts and lost executors make of them. */
-class MemoryStateStoreSuite extends FunSuite {
+class MemoryStateStoreSuite extends SparkSuite with TemporaryFolders {
   import MemoryStateStoreSuite._
-
-  private lazy val spark = SparkSession.builder().master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-
-  override def afterAll(): Unit = spark.stop()
-
-  private val folder = FunFixture[Path](
-    _ => Files.createTempDirectory("memory"),
-    path =>
-      Using.resource(Files.walk(path)) { files =>
-        files.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(Files.deleteIfExists(_): Unit)
-      }
-  )
 
   /** A provider as a task of an executor finds it, or as a new executor makes it. */
   private def provider(folder: Path, every: Int = 10, ids: Boolean = false): MemoryStateStoreProvider = {

@@ -3,15 +3,13 @@ package org.apache.spark.sql.mullion.state.store
 import java.nio.file.{Files, Path}
 import java.util.UUID
 
-import scala.concurrent.duration.{Duration, DurationInt}
 import scala.util.{Random, Using}
 
-import munit.FunSuite
 import org.apache.hadoop.conf.Configuration
 
+import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.{SparkEnv, SparkException}
 import org.apache.spark.internal.config.SPECULATION_ENABLED
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreConf}
 import org.apache.spark.sql.internal.SQLConf
@@ -23,34 +21,21 @@ import org.apache.spark.sql.types.{LongType, StructType}
 import dev.mullion.MullionException
 
 /** A partition whose versions were written by several attempts of its tasks, on several executors. */
-class VersionsSuite extends FunSuite {
+class VersionsSuite extends SparkSuite {
   import VersionsSuite._
 
-  override val munitTimeout: Duration = 5.minutes
-
-  private lazy val spark = SparkSession
-    .builder()
-    .master("local[1]")
-    .config("spark.ui.enabled", "false")
-    .config("spark.hadoop.fs.file.impl", classOf[dev.mullion.files.LocalFiles].getName)
-    .getOrCreate()
-
   override def beforeAll(): Unit = {
-    spark.sparkContext.setLogLevel("OFF")
+    super.beforeAll()
     // Stores report to it.
     spark.streams
     ()
   }
 
-  override def afterAll(): Unit = spark.stop()
-
   private val partition = FunFixture[Path](
-    _ => Files.createTempDirectory("versions"),
+    _ => TemporaryFolder.make(),
     folder => {
       StateStore.stop()
-      Using.resource(Files.walk(folder)) { files =>
-        files.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(Files.deleteIfExists(_): Unit)
-      }
+      TemporaryFolder.delete(folder)
     }
   )
 

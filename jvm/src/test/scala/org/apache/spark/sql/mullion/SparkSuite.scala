@@ -1,0 +1,43 @@
+package org.apache.spark.sql.mullion
+
+import scala.concurrent.duration.{Duration, DurationInt}
+
+import munit.FunSuite
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.mullion.shim.Classic
+
+import dev.mullion.files.LocalFiles
+
+/** A suite with one small Spark session, which begins before its first test and ends after its last: no UI, no log,
+  * UTC, and local files without a process for each.
+  */
+trait SparkSuite extends FunSuite {
+
+  /** How many tasks run at once. */
+  protected def cores: Int = 1
+
+  /** What the session has besides, or instead. */
+  protected def settings: Seq[(String, String)] = Nil
+
+  override val munitTimeout: Duration = 5.minutes
+
+  protected lazy val spark: SparkSession = {
+    val builder = org.apache.spark.sql.SparkSession.builder().master(s"local[$cores]").appName(getClass.getSimpleName)
+    (SparkSuite.small ++ settings).foreach { case (key, value) => builder.config(key, value) }
+    Classic.session(builder.getOrCreate())
+  }
+
+  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
+
+  override def afterAll(): Unit = spark.stop()
+}
+
+object SparkSuite {
+  private val small = Seq(
+    "spark.ui.enabled" -> "false",
+    "spark.sql.shuffle.partitions" -> "2",
+    "spark.sql.session.timeZone" -> "UTC",
+    "spark.hadoop.fs.file.impl" -> classOf[LocalFiles].getName
+  )
+}
