@@ -30,6 +30,7 @@ from mullion.windows import (
     Global,
     Late,
     LateBy,
+    NewAggregates,
     Order,
     Session,
     Sliding,
@@ -41,6 +42,7 @@ from mullion.windows import (
 
 LATE: Final[tuple[str, ...]] = get_args(Late)
 LATE_BY: Final[tuple[str, ...]] = get_args(LateBy)
+NEW_AGGREGATES: Final[tuple[str, ...]] = get_args(NewAggregates)
 EMPTY: Final[tuple[str, ...]] = get_args(Empty)
 AT_END: Final[tuple[str, ...]] = get_args(AtEnd)
 STATE: Final[tuple[str, ...]] = get_args(Store)
@@ -76,6 +78,7 @@ def windowed(
     dedupe_by: ColumnOrName | Sequence[ColumnOrName] = (),
     at_end: AtEnd = "keep",
     late_by: LateBy = "panes",
+    new_aggregates: NewAggregates = "refuse",
 ) -> Windowed:
     """Puts the rows of a DataFrame into panes, one for each window and key. ``.agg(...)`` says what a pane holds.
 
@@ -169,6 +172,12 @@ def windowed(
       ``late="reopen"`` opens has an id of its own. Sessions keep their ids in state, so their checkpoint goes on as it
       began, with or without ids; other windows may get ids later.
 
+    - ``new_aggregates``: what becomes of an aggregate that the checkpoint's open panes do not know, because the query
+      has changed. ``"refuse"``: the query does not start. ``"from now"``: in those panes the aggregate is null until
+      their first new row, and then of the rows from that on. The result has one more column, ``incomplete``, which
+      lists the names of the aggregates that have not seen all rows of their pane. A checkpoint that has once gone on
+      with ``"from now"`` needs it from then on. Not with ``.collect()``, ``Global.split`` and ``dedupe_by``.
+
     **Order of rows.** ``running``, ``watermark="per key"``, windows of row numbers and ``.collect()`` take a key's rows
     in order of arrival: by source partition, and in its order. After a shuffle upstream (a join, ``dropDuplicates``)
     this is the order that the shuffle gave, and a batch that is tried again may see another one.
@@ -205,6 +214,7 @@ def windowed(
     require_one_of("empty", empty, EMPTY)
     require_one_of("at_end", at_end, AT_END)
     require_one_of("late_by", late_by, LATE_BY)
+    require_one_of("new_aggregates", new_aggregates, NEW_AGGREGATES)
     require_one_of("state", state, STATE)
     options = Options(
         time=time,
@@ -223,6 +233,7 @@ def windowed(
         at_end=at_end,
         follows_wall=watermark == "per key with wall time",
         late_by=late_by,
+        new_aggregates=new_aggregates,
     )
     _jvm.facade(df.sparkSession)
     _require_columns(df, window, keys, options)

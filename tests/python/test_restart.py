@@ -170,13 +170,9 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
         "[count(v) AS n, sum(v) AS total]",
         "[count(v) AS n, sum(v) AS total, max(v) AS most]",
     ),
-    ("removed aggregate", TUMBLING, {"aggregates": {"n": F.count}}, "sum(v) AS total", "[count(v) AS n]"),
-    ("swapped aggregates", TUMBLING, {"aggregates": {"n": F.sum, "total": F.count}}, "count(v) AS n", "sum(v) AS n"),
     ("key", TUMBLING, {"by": ["l"]}, "[k STRING]", "[l STRING]"),
     ("added key", SLIDING, {"by": ["k", "l"]}, "[k STRING]", "[k STRING, l STRING]"),
     ("removed key", SLIDING, {"by": []}, "[k STRING]", "[]"),
-    ("lateness", TUMBLING, {"allowed_lateness": "2 minutes"}, "[1 minute]", "[2 minutes]"),
-    ("less lateness", SLIDING, {"allowed_lateness": "0 seconds"}, "[1 minute]", "[0 seconds]"),
     ("early firing", TUMBLING, {"early": Early("5 seconds")}, "[none]", "[fires early every 5 seconds if changed]"),
     ("no early firing", SLIDING, {"early": None}, "[fires early every 5 seconds if changed]", "[none]"),
     (

@@ -78,6 +78,8 @@ def _asked(spark: SparkSession, options: Options) -> Any:
         asked = asked.withDedupeBy(java_columns(spark, options.dedupe_by))
     if options.at_end == "close":
         asked = asked.withCloseAtEnd()
+    if options.new_aggregates == "from now":
+        asked = asked.withNewAggregatesFromNow()
     if options.running:
         asked = asked.withRunning()
     if options.per_key:

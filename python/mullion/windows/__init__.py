@@ -31,6 +31,7 @@ __all__ = [
     "Global",
     "Late",
     "LateBy",
+    "NewAggregates",
     "Order",
     "RangesOf",
     "Session",
@@ -47,6 +48,9 @@ Late: TypeAlias = Literal["drop", "emit", "reopen", "reopen each"]
 
 LateBy: TypeAlias = Literal["panes", "watermark"]
 """What makes a row late."""
+
+NewAggregates: TypeAlias = Literal["refuse", "from now"]
+"""What becomes of aggregates that open panes of a checkpoint do not know."""
 
 Empty: TypeAlias = Literal["skip", "emit"]
 """What becomes of windows without rows."""

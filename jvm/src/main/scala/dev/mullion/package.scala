@@ -68,6 +68,8 @@ package object mullion {
       *   whether all panes close when a query with `Trigger.AvailableNow` has read its input
       * @param lateByWatermark
       *   whether a row is late by its time alone
+      * @param newAggregatesFromNow
+      *   whether aggregates that open panes of a checkpoint do not know begin with the rows from now on
       */
     def windowed(
         window: Window,
@@ -86,7 +88,8 @@ package object mullion {
         ids: Boolean = false,
         dedupeBy: Seq[Column] = Nil,
         closeAtEnd: Boolean = false,
-        lateByWatermark: Boolean = false
+        lateByWatermark: Boolean = false,
+        newAggregatesFromNow: Boolean = false
     ): Windowed = {
       def when(asked: Boolean)(change: WindowOptions => WindowOptions): WindowOptions => WindowOptions =
         if (asked) change else identity
@@ -107,6 +110,7 @@ package object mullion {
         when(running)(_.withRunning),
         when(closeAtEnd)(_.withCloseAtEnd),
         when(lateByWatermark)(_.withLateBehindClock),
+        when(newAggregatesFromNow)(_.withNewAggregatesFromNow),
         window.asked
       )
       new Windowed(df, window, by, changes.foldLeft(WindowOptions())((options, change) => change(options)))

@@ -22,6 +22,8 @@ package dev.mullion.windows.clock
   *   the timestamp of the batch before this one, where anything goes by the wall clock alone
   * @param inputEnds
   *   whether the input ends with it, so that all that is open closes in it whatever the clock says
+  * @param closedDue
+  *   by when panes were due that had closed before it, where `before` does not say that: since the lateness has changed
   */
 final case class BatchClock(
     before: Long,
@@ -30,19 +32,26 @@ final case class BatchClock(
     rowsCame: Boolean,
     number: Long = 0L,
     wallBefore: Long = BatchClock.BeforeAllTime,
-    inputEnds: Boolean = false
+    inputEnds: Boolean = false,
+    closedDue: Option[Long] = None
 ) {
+
+  /** What panes that had closed before this batch were due by. */
+  def closedBefore: Long = closedDue.getOrElse(before)
+
+  /** What panes that have closed with it are due by. */
+  def closedNow: Long = closedDue.fold(now)(Math.max(_, now))
 
   /** Whether a pane that closes at `due` had closed before this batch, so that its rows are late. Before the first
     * batch none had, not even one that ends before time begins.
     */
-  def hadClosed(due: Long): Boolean = before >= due && before != BatchClock.BeforeAllTime
+  def hadClosed(due: Long): Boolean = closedBefore >= due && before != BatchClock.BeforeAllTime
 
   /** Whether a pane that closes at `due` closes in this batch. */
   def closes(due: Long): Boolean = now >= due
 
   /** The same batch for what goes by the wall clock alone. */
-  def byWall: BatchClock = copy(before = wallBefore, now = wall)
+  def byWall: BatchClock = copy(before = wallBefore, now = wall, closedDue = None)
 }
 
 object BatchClock {

@@ -44,7 +44,8 @@ private[mullion] object CallText {
       columns.map(named),
       gap.map(g => sqlOf(g.child)),
       trigger.map(sqlOf),
-      ids.map(sqlOf)
+      ids.map(sqlOf),
+      call.functions.map(sqlOf)
     )
   }
 }

@@ -41,7 +41,8 @@ object WindowChecks {
     lateBehindClock,
     running,
     reopening,
-    dedupe
+    dedupe,
+    newAggregates
   )
 
   /** The rules of the panes. */
@@ -71,6 +72,21 @@ object WindowChecks {
           s"$name says what becomes of rows that come late, or of a clock that stands still, and on processing time " +
             "(time=None) there are neither. Leave it out, or name the rows' event time, as in time='ts'."
         )
+    }
+  }
+
+  private def newAggregates(asked: Asked): Option[MullionException] = {
+    import asked.options
+    val other = Seq(
+      options.collect.map(_ => "collect()"),
+      options.split.map(_ => "Global.split"),
+      Option.when(options.dedupeBy.nonEmpty)("dedupe_by")
+    ).flatten.headOption.filter(_ => options.fromNow)
+    other.flatMap { what =>
+      unsupported(
+        s"new_aggregates='from now' with $what",
+        "the rows of open panes are kept, or noted, for the aggregates that there were. Leave one of them out."
+      )
     }
   }
 

@@ -1,10 +1,10 @@
 package org.apache.spark.sql.mullion.builders
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Complete}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
-import org.apache.spark.sql.mullion.expressions.PaneColumns
+import org.apache.spark.sql.mullion.expressions.{KnownAggregates, PaneColumns}
 import org.apache.spark.sql.mullion.plan.{PaneTerms, Shown, WindowedAggregate}
 import org.apache.spark.sql.mullion.python.ProcessedRows
 import org.apache.spark.sql.mullion.query.Tick
@@ -37,14 +37,21 @@ private[builders] final class WindowNode(call: AnalysedCall) {
   private val lateColumns = if (emitsLate) df.queryExecution.analyzed.output else Nil
 
   private val (asked, hoisted) = WindowNode.hoist(call.functions)
+  private val known = Option.when(options.fromNow)(
+    AggregateExpression(KnownAggregates(), Complete, isDistinct = false)
+  )
   private val (functions, valueOf) =
-    call.dedupe.fold((asked, Map.empty[ExprId, Expression]))(_.over(asked))
+    call.dedupe.fold((asked ++ known, Map.empty[ExprId, Expression]))(_.over(asked))
 
-  /** The results over the node's keys and functions. */
-  private val values: Seq[Expression] = {
+  /** The results over the node's keys and functions, by their names. */
+  private val named: Seq[(String, Expression)] = {
     val replaced = valueOf ++ call.keys.columnOf
-    call.results.map(Shown.unalias(_).transform { case a: Attribute => replaced.getOrElse(a.exprId, a) })
+    val values = call.results.map(Shown.unalias(_).transform { case a: Attribute => replaced.getOrElse(a.exprId, a) })
+    known
+      .fold(call.results.map(_.name).zip(values))(Incomplete.over(_, functions, call.results.map(_.name).zip(values)))
   }
+
+  private val values: Seq[Expression] = named.map(_._2)
 
   /** Whether something only Spark can compute stands around aggregates: then above the node, over the functions' own
     * results.
@@ -53,7 +60,7 @@ private[builders] final class WindowNode(call: AnalysedCall) {
 
   private val computed: Seq[(String, Expression)] =
     if (above) functions.map(f => f.aggregateFunction.toString -> f.resultAttribute)
-    else call.results.map(_.name).zip(values)
+    else named
 
   // A late row has no results.
   private val resultColumns = computed.map { case (name, value) =>
@@ -117,10 +124,10 @@ private[builders] final class WindowNode(call: AnalysedCall) {
 
   private def computedAbove: Seq[NamedExpression] = {
     val columnOf = functions.map(_.resultAttribute.exprId).zip(resultColumns).toMap
-    call.results.zip(values).map { case (result, value) =>
+    named.map { case (name, value) =>
       val over = value.transform { case a: Attribute if columnOf.contains(a.exprId) => columnOf(a.exprId) }
       val isLate = EqualTo(GetStructField(node.pane, 0), Literal("late"))
-      Alias(if (emitsLate) If(isLate, Literal(None.orNull, over.dataType), over) else over, result.name)()
+      Alias(if (emitsLate) If(isLate, Literal(None.orNull, over.dataType), over) else over, name)()
     }
   }
 }

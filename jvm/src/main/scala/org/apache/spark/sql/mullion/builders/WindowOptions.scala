@@ -38,6 +38,8 @@ import dev.mullion.windows.spec.{Duration, WindowSpec}
   *   what splits global windows, where a function does
   * @param splitColumns
   *   the columns that it sees; none for all
+  * @param fromNow
+  *   whether aggregates that are new over an old checkpoint begin with the rows from then on
   * @param dedupeBy
   *   the columns in which rows of a pane that count once agree; none where all rows count
   */
@@ -60,7 +62,8 @@ final case class WindowOptions(
     collect: Option[Collected] = None,
     split: Option[SplitBy] = None,
     splitColumns: Seq[Column] = Nil,
-    dedupeBy: Seq[Column] = Nil
+    dedupeBy: Seq[Column] = Nil,
+    fromNow: Boolean = false
 ) {
   def withTime(column: Column): WindowOptions = copy(time = Some(column))
 
@@ -105,6 +108,8 @@ final case class WindowOptions(
   def withSplitColumns(columns: Array[Column]): WindowOptions = copy(splitColumns = columns.toSeq)
 
   def withDedupeBy(columns: Array[Column]): WindowOptions = copy(dedupeBy = columns.toSeq)
+
+  def withNewAggregatesFromNow: WindowOptions = copy(fromNow = true)
 
   def withRunning: WindowOptions = copy(running = true)
 

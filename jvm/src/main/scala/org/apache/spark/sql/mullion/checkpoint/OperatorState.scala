@@ -56,11 +56,13 @@ private[mullion] object OperatorState {
     *
     * @param one
     *   what an operator of it is called
+    * @param read
+    *   what a version of its state means
     */
   final case class Kind[H](
       one: String,
       many: String,
-      read: (Path, Configuration) => Option[H],
+      read: (Path, Configuration, Long) => Option[H],
       describe: H => String,
       state: H => String
   )
@@ -81,7 +83,7 @@ private[mullion] object OperatorState {
         s"There is no state in $checkpoint: it has no folder 'state'. Give the checkpointLocation of a query with a ${kind.one}."
       )
     val ours = files.list(root).map(_.getPath.getName).filter(_.forall(_.isDigit)).map(_.toLong).sorted.flatMap { id =>
-      kind.read(new Path(root, id.toString), hadoopConf).map(id -> _)
+      kind.read(new Path(root, id.toString), hadoopConf, Long.MaxValue).map(id -> _)
     }
     val (id, header) = (ours.toSeq, operator) match {
       case (Seq(), _) => throw MullionException.invalid(s"No operator in $checkpoint is a ${kind.one} of Mullion's.")
@@ -107,7 +109,10 @@ private[mullion] object OperatorState {
     val partitions = partitionsOf(root, id, hadoopConf, batch)
     val latest =
       OperatorState(root.toString, id, header, partitions, batch + 1, commit.stateUniqueIds.flatMap(_.get(id)))
-    if (kind.state(header) != StateChoice.Memory.name) latest
+    // A query that has changed may have begun its first batch.
+    def asWritten(of: OperatorState[H]) =
+      of.copy(header = kind.read(new Path(root, id.toString), hadoopConf, of.version).getOrElse(header))
+    if (kind.state(header) != StateChoice.Memory.name) asWritten(latest)
     else
       Recovery
         .snapshots(spark, home, id, partitions)
@@ -118,7 +123,7 @@ private[mullion] object OperatorState {
         .fold(
           throw MullionException.stateLost(s"There is no snapshot of the state in memory in $checkpoint to read.")
         ) { case (version, ids) =>
-          latest.copy(version = version, checkpointIds = ids)
+          asWritten(latest.copy(version = version, checkpointIds = ids))
         }
   }
 

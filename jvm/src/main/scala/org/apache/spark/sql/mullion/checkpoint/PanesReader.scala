@@ -86,7 +86,7 @@ object PanesReader {
     result
   }
 
-  private val kind = OperatorState.Kind[OperatorHeader]("window", "windows", OperatorHeader.read, _.describe, _.state)
+  private val kind = OperatorState.Kind[OperatorHeader]("window", "windows", OperatorHeader.readAt, _.describe, _.state)
 
   private def locate(spark: SparkSession, checkpoint: String, operator: Int): OperatorState[OperatorHeader] =
     OperatorState.locate(spark, checkpoint, operator, kind)
@@ -115,7 +115,8 @@ object PanesReader {
       // Open panes have been split as far as they are.
       split = header.rows.flatMap(_.splitOver).map(_ => UnknownSplit),
       splitColumns = header.rows.flatMap(_.splitOver).toSeq.flatten.map(c => expr(quoteIfNeeded(c))),
-      dedupeBy = header.dedupe.toSeq.flatten.map(expr)
+      dedupeBy = header.dedupe.toSeq.flatten.map(expr),
+      fromNow = header.fromNow.contains(true)
     )
     try WindowedBuilder(empty, header.window.spec, header.by.map(expr), options, header.aggregates.map(expr))
     catch {

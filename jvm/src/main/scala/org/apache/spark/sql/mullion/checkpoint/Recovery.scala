@@ -133,6 +133,8 @@ object Recovery {
       }
     else WatermarkNote.delete(files, home)
     operators.foreach { case (operator, partitions) =>
+      // What the query has changed since is given up too.
+      OperatorHeader.forgetAfter(new Path(new Path(home, "state"), operator.toString), hadoopConf, plan.batch + 1)
       val ids = snapshots(spark, home, operator, partitions)(plan.batch + 1)
       (0 until partitions).foreach { partition =>
         val id = StateStoreId(new Path(home, "state").toString, operator, partition)

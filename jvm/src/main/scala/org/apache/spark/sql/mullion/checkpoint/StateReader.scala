@@ -18,7 +18,7 @@ object StateReader {
   private val kind = OperatorState.Kind[StatefulHeader](
     "function with state",
     "functions with state",
-    StatefulHeader.read,
+    (root, hadoopConf, _) => StatefulHeader.read(root, hadoopConf),
     header => if (header.shards.isEmpty) "in one shard" else header.shards.mkString("by ", ", ", ""),
     _.state
   )

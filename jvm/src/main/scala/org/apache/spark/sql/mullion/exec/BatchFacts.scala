@@ -18,7 +18,8 @@ import dev.mullion.windows.spec.TimeMath
   * @param partitions
   *   how many partitions the operator's state has
   * @param before
-  *   the event clock of the batch before, in microseconds: what rows are late by
+  *   what rows are late by, in microseconds: the event clock of the batch before, or what stands in its place since the
+  *   lateness has changed
   * @param now
   *   the batch's processing time, in microseconds, where the operator is on it
   * @param batch
@@ -69,7 +70,13 @@ private[exec] object BatchFacts {
       before =
         // On processing time no row is ever late.
         if (program.onProcessingTime) Some(BatchClock.BeforeAllTime)
-        else lateEventsMs.map(clockBefore(info, _)),
+        else
+          lateEventsMs.map(clockBefore(info, _)).map { before =>
+            val continued = info.filter(_ => since.isEmpty).flatMap { known =>
+              Continued.of(session, program, known).flatMap(_.closedDue(known.storeVersion, before))
+            }
+            continued.getOrElse(before)
+          },
       now = for {
         known <- info if program.onProcessingTime
         timestamp <- batchTimestampMs

@@ -226,6 +226,10 @@ final class WindowExec(
   private def driverClock(info: SparkLineShim.StateInfo): DriverClock =
     DriverClock(session, info.queryRunId, info.operatorId)
 
+  /** How it goes on with the state that its query found. */
+  private def continued: Option[Continued] =
+    stateInfo.filter(_ => since.isEmpty).flatMap(Continued.of(session, program, _))
+
   private def batch(info: SparkLineShim.StateInfo): Long = info.storeVersion + since.getOrElse(0L)
 
   /** Another batch is worth its while once something is due by the clocks that it would have. */
@@ -285,7 +289,10 @@ final class WindowExec(
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] =
     if (!program.keepsWatermark) None
     else if (program.onProcessingTime) Some(inputWatermarkMs)
-    else Some(TimeMath.toMillis(program.outputWatermark(TimeMath.fromMillis(inputWatermarkMs))))
+    else {
+      val told = program.outputWatermark(TimeMath.fromMillis(inputWatermarkMs))
+      Some(TimeMath.toMillis(continued.fold(told)(_.outputWatermark(told))))
+    }
 
   /** What Spark would have an operator check that it knows of. */
   def checkBranch(hadoopConf: Configuration): Unit = {
@@ -296,15 +303,17 @@ final class WindowExec(
   override protected def checkState(hadoopConf: Configuration): Unit = {
     // Of windows between functions some may come later.
     val isWritten = since.isEmpty && getStateInfo.storeVersion > 0
-    OperatorHeader.check(program.header, getStateInfo, hadoopConf, isWritten, OperatorHeader.unbegun(conf))
+    OperatorHeader.check(
+      program.header,
+      getStateInfo,
+      hadoopConf,
+      isWritten,
+      OperatorHeader.unbegun(conf),
+      since.isEmpty
+    )
     if (program.state == StateChoice.Memory) {
       val n = MemorySnapshots.checkStart(getStateInfo, conf, hadoopConf)
-      logWarning(
-        s"$nodeName ${program.describe} keeps its state in memory, with a snapshot in the checkpoint every $n batches. After a " +
-          "stop or a crash in between, mullion.recover(checkpoint) goes back to the newest snapshot, and what came since is " +
-          "read and put out again. With several executors set spark.locality.wait to more than a batch takes, so that " +
-          "tasks wait for the one that has their state."
-      )
+      logWarning(MemorySnapshots.care(s"$nodeName ${program.describe}", n))
     }
   }
 
@@ -324,18 +333,22 @@ final class WindowExec(
         val (wallBefore, wall) =
           if (program.keysFollowWall || program.firesByWall) processingTime
           else (BatchClock.BeforeAllTime, TimeMath.fromMillis(batchTimestampMs.get))
+        val before = BatchFacts.clockBefore(stateInfo, eventTimeWatermarkForLateEvents.get)
         BatchClock(
-          before = BatchFacts.clockBefore(stateInfo, eventTimeWatermarkForLateEvents.get),
+          before,
           now = TimeMath.fromMillis(eventTimeWatermarkForEviction.get),
           wall,
           rowsCame,
           batch(getStateInfo),
           if (program.keysFollowWall) wallBefore else BatchClock.BeforeAllTime,
-          inputEnds
+          inputEnds,
+          continued.flatMap(_.closedDue(getStateInfo.storeVersion, before))
         )
       }
     followWallClock(rowsCame, child)
     followRecovery(batch(getStateInfo))
+    val adaptation = continued.flatMap(_.begin(session, program, getStateInfo, clock))
+    val kinds = program.families ++ adaptation.toSeq.flatMap(_.families)
     metrics // made on the driver, used in the tasks
     val due = (nextClose, nextEarlyEvent, nextByWall)
     val late = lateRows
@@ -343,7 +356,7 @@ final class WindowExec(
     val (count, sessionsLate) = (counter, lateHere)
     new StateRDD(
       child.execute(),
-      PartitionOpener(program.state, program.families, getStateInfo, session, conf),
+      PartitionOpener(program.state, kinds, getStateInfo, session, conf),
       SettingsOfRun(getStateInfo.queryRunId, session),
       Some(session.streams.stateStoreCoordinator),
       (index, partition, input) => {
@@ -351,6 +364,7 @@ final class WindowExec(
         val counts = new PaneCounts
         var inputEnded = started
         val rows = CompletionIterator[InternalRow, Iterator[InternalRow]](input, { inputEnded = System.nanoTime() })
+        adaptation.foreach(_(partition, clock))
         val engine = ready.engine(clock, partition, counts)
         val end = Option.when(inputEnds)(new EndOfInput(engine, partition, program.families.init, counts))
         val firings = engine.process(rows) ++ end.fold(Iterator.empty[InternalRow])(_.closes()) ++ late.fold(

@@ -17,6 +17,8 @@ import org.apache.spark.sql.types.StructType
   *   what tells when a global window closes, as SQL
   * @param dedupe
   *   by what rows count once in a pane, as SQL; nothing where all count
+  * @param functions
+  *   the aggregate functions as SQL, in their order
   */
 final case class AggregateText(
     input: StructType,
@@ -24,7 +26,8 @@ final case class AggregateText(
     aggregates: Seq[String],
     gap: Option[String],
     trigger: Option[String],
-    dedupe: Seq[String] = Nil
+    dedupe: Seq[String] = Nil,
+    functions: Seq[String] = Nil
 ) {
 
   /** Which rows count, in words, where not all do. */

@@ -262,6 +262,8 @@ private[mullion] object PartitionOpener {
     conf.setConfString("spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows", "false")
     // A batch writes what it changed, and not the files of the whole store, unless the session says otherwise.
     if (!session.contains(changelog)) conf.setConfString(changelog, "true")
+    // Rows of versions before a change of the query have other columns. The header says which rows are of what.
+    conf.setConf(SQLConf.STATE_STORE_FORMAT_VALIDATION_ENABLED, false)
     // What is unloaded from memory is gone.
     if (choice == StateChoice.Memory) conf.setConfString(unloadOnCommit, "false")
     conf

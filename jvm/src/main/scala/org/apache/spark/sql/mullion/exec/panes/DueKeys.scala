@@ -35,7 +35,7 @@ private[exec] abstract class DueKeys[K](
 )(keyOf: UnsafeRow => UnsafeRow)
     extends Iterator[InternalRow] {
   // What is in state had not closed before this batch.
-  private val scan = timers.scan(clock.before)
+  private val scan = timers.scan(Math.min(clock.before, clock.closedBefore))
   private val numberOf = new KeyOrder(keyTypes, 0)
   private val taken = new java.util.ArrayList[UnsafeRow]
   // Their positions, in the order in which the keys lie.

@@ -155,6 +155,14 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
     } else firings.andThen { store(active); () }
   }
 
+  /** Has each key wait for what is due of it by the rules as they are now. */
+  def setTimers(): Unit = {
+    val records = keys.all()
+    try records.foreach(record => store(load(record.key.copy())))
+    finally records.close()
+    timerChanges.flush()
+  }
+
   private def closing(): Iterator[InternalRow] = {
     timerChanges.flush()
     new DueKeys[K](timers, dueAt, clock, counts, keyTypes)(timerToKey(_)) {

@@ -74,6 +74,9 @@ trait OperatorProgram extends Product with Serializable {
   /** What is written beside the state, to tell it from another query's. */
   def header: OperatorHeader
 
+  /** What is to be done with state that another header is of, whose changes go on. */
+  private[exec] def adaptation(was: OperatorHeader): StateAdaptation
+
   /** The engine for one partition in one batch. */
   def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine
 }

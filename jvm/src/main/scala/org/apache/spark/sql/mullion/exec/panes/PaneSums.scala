@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, CollectList, ListAgg}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.expressions.Deduplicated
+import org.apache.spark.sql.mullion.state.header.StateHeader
 import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
@@ -155,7 +156,7 @@ private[exec] object PaneSums {
 
   /** How a function's accumulators are kept, where it is not as they are. */
   def words(program: WindowProgram, function: AggregateFunction): String =
-    if (program.rows.isEmpty && isList(function)) " in chunks" else ""
+    if (program.rows.isEmpty && isList(function)) StateHeader.Function.InChunks else ""
 
   /** The types of the notes that accumulators have for chunks: how many there are, and how many bytes. */
   def notes(program: WindowProgram): Seq[DataType] =
@@ -163,14 +164,15 @@ private[exec] object PaneSums {
 
   def chunksFamily(program: WindowProgram, heads: FamilySpec): Option[FamilySpec] =
     Option.when(program.functions.exists(isList)) {
-      val types = program.functions.filter(isList).flatMap(_.aggBufferAttributes.map(_.dataType))
-      FamilySpec(
-        "chunks",
-        StructType(heads.key :+ KeyedPanes.time("number")),
-        StructType(types.zipWithIndex.map { case (t, i) => StructField(s"list$i", t) }),
-        RecordOrder.WithinKey
-      )
+      chunksOf(heads, program.functions.filter(isList).flatMap(_.aggBufferAttributes.map(_.dataType)))
     }
+
+  def chunksOf(heads: FamilySpec, types: Seq[DataType]): FamilySpec = FamilySpec(
+    "chunks",
+    StructType(heads.key :+ KeyedPanes.time("number")),
+    StructType(types.zipWithIndex.map { case (t, i) => StructField(s"list$i", t) }),
+    RecordOrder.WithinKey
+  )
 
   def tooLarge(
       program: WindowProgram,

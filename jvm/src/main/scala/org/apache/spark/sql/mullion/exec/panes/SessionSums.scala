@@ -185,6 +185,28 @@ private[exec] object SessionSums {
       else if (of.isChanged) sessions.update(timed(of.start, key), of.sum)
   }
 
+  /** The accumulators of a key's record, each made another one.
+    *
+    * @param count
+    *   how many they are
+    * @param made
+    *   one of one of before, which stands until the next call
+    */
+  def rewritten(bytes: Array[Byte], count: Int)(made: UnsafeRow => UnsafeRow): Array[Byte] = {
+    val old = new UnsafeRow(1)
+    var at = 4 * (count - 1)
+    val sums = (0 until count).map { i =>
+      val length =
+        if (i + 1 < count) Platform.getInt(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + 4 * i) else bytes.length - at
+      old.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + at, length)
+      at += length
+      made(old).getBytes.clone()
+    }
+    val header = java.nio.ByteBuffer.allocate(4 * (count - 1)).order(java.nio.ByteOrder.nativeOrder)
+    sums.init.foreach(sum => header.putInt(sum.length))
+    (header.array +: sums).reduce(_ ++ _)
+  }
+
   // So many of a key are looked through in no time.
   private final val Most = 4
   // More than this is not written again for one of several.

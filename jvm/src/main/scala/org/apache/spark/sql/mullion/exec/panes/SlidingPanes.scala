@@ -44,8 +44,8 @@ private[exec] final class SlidingPanes(
 
   /** The first windows that were open before this batch, and that are open after it. */
   private val firstOpenBefore =
-    if (clock.before == BatchClock.BeforeAllTime) Long.MinValue else rules.firstOpen(clock.before)
-  private val firstOpenNow = rules.firstOpen(clock.now)
+    if (clock.before == BatchClock.BeforeAllTime) Long.MinValue else rules.firstOpen(clock.closedBefore)
+  private val firstOpenNow = rules.firstOpen(clock.closedNow)
 
   override protected def newKey(key: UnsafeRow): SlidingKey =
     new SlidingKey(

@@ -75,6 +75,14 @@ final case class TogetherProgram(
     windows.map(w => w.name -> w.program.header).toMap
   )
 
+  override private[exec] def adaptation(was: OperatorHeader): StateAdaptation = {
+    val before = was.windows.collect { case (Some(name), header) => name -> header }.toMap
+    val changes =
+      for (window <- windows; header <- before.get(window.name) if header != window.program.header)
+        yield WindowAdaptation(window.program, header, Some(window))
+    StateAdaptation(changes.flatMap(c => c.gone.map(c.named)), changes)
+  }
+
   override def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine =
     new TogetherPanes(this, clock, partition, counts)
 }

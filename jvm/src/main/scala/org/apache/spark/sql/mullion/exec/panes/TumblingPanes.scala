@@ -132,7 +132,7 @@ private[exec] final class TumblingPanes(
     // A pane in state had not closed before this batch, so it ends after this.
     val first =
       if (clock.before == BatchClock.BeforeAllTime) Long.MinValue
-      else bounds.orderOf(TimeMath.minus(clock.before, rules.allowedLateness))
+      else bounds.orderOf(TimeMath.minus(clock.closedBefore, rules.allowedLateness))
     new DueScan(panes.scan(first)) {
       override protected def isDue(key: UnsafeRow): Boolean = {
         val due = rules.closeDue(bounds.end(key))

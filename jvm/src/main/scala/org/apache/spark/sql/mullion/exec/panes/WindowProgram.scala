@@ -3,9 +3,9 @@ package org.apache.spark.sql.mullion.exec.panes
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, Count, Max, Min}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.mullion.expressions.{AccumulatorLimit, AggregateText, KeyColumns}
+import org.apache.spark.sql.mullion.expressions.{AccumulatorLimit, AggregateText, KeyColumns, KnownAggregates}
 import org.apache.spark.sql.mullion.state.StateChoice
-import org.apache.spark.sql.mullion.state.header.StateHeader
+import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateHeader}
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, KeyOrder, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
@@ -198,8 +198,33 @@ final case class WindowProgram(
     rows = rows.map(_.header),
     byShard = Option.when(byShard)(true),
     earlyByWall = Option.when(rules.early.exists(_.byWall))(true),
-    dedupe = Option.when(text.dedupe.nonEmpty)(text.dedupe.toList)
+    dedupe = Option.when(text.dedupe.nonEmpty)(text.dedupe.toList),
+    functions = functionTexts,
+    fromNow = functions.lastOption.collect { case _: KnownAggregates => true }
   )
+
+  /** The functions by their texts, where there is one for each. */
+  private def functionTexts: Option[List[StateHeader.Function]] = {
+    val known = functions.lastOption.collect { case f: KnownAggregates => f.prettyName }
+    val texts = text.functions ++ known
+    // Rows that count once are in one function, whatever is asked of them.
+    Option.when(text.dedupe.isEmpty && texts.length == functions.length)(
+      texts
+        .zip(functions)
+        .map { case (of, f) =>
+          val types = f.aggBufferAttributes.map(_.dataType.sql + PaneSums.words(this, f))
+          StateHeader.Function(s"$of ${f.dataType.sql}", types.toList)
+        }
+        .toList
+    )
+  }
+
+  private[exec] def adaptation(was: OperatorHeader): StateAdaptation = was match {
+    case one: StateHeader =>
+      val change = WindowAdaptation(this, one, within = None)
+      StateAdaptation(change.gone, Seq(change))
+    case other => throw new IllegalStateException(s"$describe cannot go on from ${other.describe}")
+  }
 
   def late: Seq[LateProgram] = lateRow
     .filter(_ => rows.isEmpty)

@@ -17,7 +17,8 @@ import org.apache.spark.sql.mullion.shim.SparkLineShim
 
 import dev.mullion.MullionException
 
-/** A small file of JSON beside an operator's state that says what it means. It is written once.
+/** A small file of JSON beside an operator's state that says what it means. It is written once; if its meaning changes
+  * with a version of the state, another file says so, with the number of that version in its name.
   *
   * @param of
   *   what its JSON says
@@ -25,11 +26,53 @@ import dev.mullion.MullionException
 private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue => T)(implicit formats: Formats)
     extends Logging {
 
+  private val (stem, ending) = name.splitAt(name.lastIndexOf('.'))
+  private val Versioned =
+    (java.util.regex.Pattern.quote(stem) + """\.(\d+)""" + java.util.regex.Pattern.quote(ending)).r
+
   private def path(operatorRoot: Path): Path = new Path(operatorRoot, s"_mullion/$name")
 
-  def read(operatorRoot: Path, hadoopConf: Configuration): Option[T] = {
+  private def pathFrom(operatorRoot: Path, version: Long): Path =
+    if (version == 0) path(operatorRoot) else new Path(operatorRoot, s"_mullion/$stem.$version$ending")
+
+  /** The versions that have a file of their own. */
+  private def versions(operatorRoot: Path, files: CheckpointFileManager): Seq[Long] = {
+    val folder = path(operatorRoot).getParent
+    if (!files.exists(folder)) Nil
+    else files.list(folder).toSeq.map(_.getPath.getName).collect { case Versioned(version) => version.toLong }
+  }
+
+  def read(operatorRoot: Path, hadoopConf: Configuration): Option[T] = readIn(operatorRoot, hadoopConf, version = 0)
+
+  /** What holds of a version. */
+  def readAt(operatorRoot: Path, hadoopConf: Configuration, version: Long): Option[T] =
+    readIn(operatorRoot, hadoopConf, from(operatorRoot, hadoopConf, version))
+
+  /** The version since when holds what holds of this one. */
+  private def from(operatorRoot: Path, hadoopConf: Configuration, version: Long): Long = {
     val files = CheckpointFileManager.create(operatorRoot, hadoopConf)
-    val file = path(operatorRoot)
+    versions(operatorRoot, files).filter(_ <= version).maxOption.getOrElse(0L)
+  }
+
+  /** Deletes the files of versions after this one; whether there were such. */
+  def forgetAfter(operatorRoot: Path, hadoopConf: Configuration, version: Long): Boolean = {
+    val files = CheckpointFileManager.create(operatorRoot, hadoopConf)
+    val after = versions(operatorRoot, files).filter(_ > version)
+    after.foreach(v => files.delete(pathFrom(operatorRoot, v)))
+    after.nonEmpty
+  }
+
+  /** Writes what holds from a version on, in place of what an attempt before this one may have written. */
+  def writeFrom(version: Long, operatorRoot: Path, hadoopConf: Configuration, header: T): Unit = {
+    val file = pathFrom(operatorRoot, version)
+    // Not every file manager can replace a file.
+    CheckpointFileManager.create(operatorRoot, hadoopConf).delete(file)
+    write(file, hadoopConf, header, replacing = false)
+  }
+
+  private def readIn(operatorRoot: Path, hadoopConf: Configuration, version: Long): Option[T] = {
+    val files = CheckpointFileManager.create(operatorRoot, hadoopConf)
+    val file = pathFrom(operatorRoot, version)
     Option.when(files.exists(file)) {
       val text = Using.resource(files.open(file))(in => Source.fromInputStream(in, UTF_8.name).mkString)
       try of(JsonMethods.parse(text))
@@ -61,6 +104,10 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
     *   whether what is may be written in place of what was, for nothing in the state is of what differs
     * @param renames
     *   whether only names differ, of which the newest are kept
+    * @param continuing
+    *   what is, going on from what was
+    * @param change
+    *   what becomes of the state, where it may change
     */
   def check(
       info: SparkLineShim.StateInfo,
@@ -69,27 +116,38 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
       others: String,
       isWritten: Boolean,
       replaces: (T, T) => Boolean = (_: T, _: T) => false,
-      renames: (T, T) => Boolean = (_: T, _: T) => false
+      renames: (T, T) => Boolean = (_: T, _: T) => false,
+      continuing: (T, T) => T = (now: T, _: T) => now,
+      change: (T, T) => Option[StateChange] = (_: T, _: T) => None
   )(
       differences: (T, T) => Seq[String]
   ): Unit = {
     val root = new Path(info.checkpointLocation, info.operatorId.toString)
-    read(root, hadoopConf) match {
+    val since = from(root, hadoopConf, info.storeVersion)
+    // A query that was about to change and did not come so far; or one that was taken back.
+    val wasAboutTo = forgetAfter(root, hadoopConf, info.storeVersion)
+    readIn(root, hadoopConf, since) match {
       case Some(was) if replaces(was, now) =>
         // Spark's own note of the types, which it makes again. First: ours is what says that there is something to do.
-        CheckpointFileManager.create(root, hadoopConf).delete(new Path(root, "0/_metadata/schema"))
-        write(root, hadoopConf, now, replacing = true)
+        forgetSchema(root, hadoopConf)
+        write(pathFrom(root, since), hadoopConf, now, replacing = true)
       case Some(was) if renames(was, now) =>
         logInfo(s"Columns over the state in $root have other names than before: the query goes on with these.")
-        write(root, hadoopConf, now, replacing = true)
+        if (wasAboutTo) forgetSchema(root, hadoopConf)
+        write(pathFrom(root, since), hadoopConf, continuing(now, was), replacing = true)
       case Some(was) =>
         val found = differences(was, now)
-        if (found.nonEmpty)
+        val becomes = if (found.isEmpty) StateChange.none else change(was, now).getOrElse(StateChange(Nil, found))
+        if (becomes.refused.nonEmpty)
           throw MullionException.incompatibleState(
             s"The checkpoint ${new Path(info.checkpointLocation).getParent} holds state of $others (operator " +
-              s"${info.operatorId}). ${found.mkString("; ")}. Nothing was overwritten. Start the changed query with a " +
+              s"${info.operatorId}). ${becomes.refused.mkString("; ")}. Nothing was overwritten. Start the changed query with a " +
               "new checkpointLocation, or change it back."
           )
+        if (becomes.goesOn.nonEmpty) {
+          logWarning(s"The query over the state in $root has changed and goes on: ${becomes.goesOn.mkString("; ")}.")
+        }
+        if (wasAboutTo || becomes.goesOn.nonEmpty) forgetSchema(root, hadoopConf)
       case None if isWritten =>
         throw damaged(
           root,
@@ -100,9 +158,15 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
     }
   }
 
-  def write(operatorRoot: Path, hadoopConf: Configuration, header: T, replacing: Boolean = false): Unit = {
-    val file = path(operatorRoot)
-    val files = CheckpointFileManager.create(operatorRoot, hadoopConf)
+  /** Spark's own note of the types, which it makes again. */
+  private def forgetSchema(operatorRoot: Path, hadoopConf: Configuration): Unit =
+    CheckpointFileManager.create(operatorRoot, hadoopConf).delete(new Path(operatorRoot, "0/_metadata/schema"))
+
+  def write(operatorRoot: Path, hadoopConf: Configuration, header: T): Unit =
+    write(path(operatorRoot), hadoopConf, header, replacing = false)
+
+  private def write(file: Path, hadoopConf: Configuration, header: T, replacing: Boolean): Unit = {
+    val files = CheckpointFileManager.create(file.getParent, hadoopConf)
     files.mkdirs(file.getParent)
     val out = files.createAtomic(file, overwriteIfPossible = replacing)
     try {

@@ -19,8 +19,18 @@ trait OperatorHeader {
   /** The windows in words. */
   def describe: String
 
-  /** What is not as it was, in words. */
+  /** What is not as it was, in words: an operator with another header could not read the state. */
   def differences(other: OperatorHeader): Seq[String]
+
+  /** What becomes of the state if the operator is now the other one. */
+  def changeTo(other: OperatorHeader): StateChange
+
+  /** This header, of state that goes on from what another one says.
+    *
+    * @param clockBefore
+    *   the event clock before the first batch under this one, in microseconds, if it is known
+    */
+  def after(was: OperatorHeader, clockBefore: Option[Long] = None): OperatorHeader
 
   /** This header with some windows' types of columns, by their names, as `other` has them; `*` is a window alone. */
   def typedAs(other: OperatorHeader, windows: Set[String]): OperatorHeader
@@ -54,6 +64,16 @@ final case class TogetherHeader(shared: List[String], together: Map[String, Stat
     case one => Seq(s"it was of several windows together ($describe) and is now of one (${one.describe})")
   }
 
+  override def after(was: OperatorHeader, clockBefore: Option[Long]): OperatorHeader = this
+
+  override def changeTo(other: OperatorHeader): StateChange = other match {
+    case several: TogetherHeader if several.names == names && several.shared == shared =>
+      names
+        .map(name => StateChange(together(name), several.together(name), isAlone = false).of(name))
+        .foldLeft(StateChange.none)(_ ++ _)
+    case _ => StateChange(Nil, differences(other))
+  }
+
   override def typedAs(other: OperatorHeader, of: Set[String]): OperatorHeader = other match {
     case several: TogetherHeader if several.names == names =>
       val typed = together.map {
@@ -84,26 +104,61 @@ object OperatorHeader {
   private def of(json: JValue): OperatorHeader =
     if (json \ "together" == JNothing) json.extract[StateHeader] else json.extract[TogetherHeader]
 
-  /** Compares the operator with the state that it is about to read, and fails before anything is written if they
-    * differ; in a new checkpoint, writes what the state will mean.
+  /** Compares the operator with the state that it is about to read, and fails before anything is written if they do not
+    * go together; in a new checkpoint, writes what the state will mean.
+    *
+    * What state means is written for a version of it, from which on it holds. A change of the query is written under
+    * the version that its first batch will leave: see [[changed]]. Until that is committed, the query of before goes on
+    * as it was.
+    *
+    * {{{
+    *   version of state     0 .. 16        17 ..
+    *   what it means        header.json    header.17.json
+    * }}}
+    *
+    * @param isAdaptable
+    *   whether state of before can be made what the operator wants
     */
   def check(
       header: OperatorHeader,
       info: SparkLineShim.StateInfo,
       hadoopConf: Configuration,
       isWritten: Boolean,
-      unbegun: Set[String]
+      unbegun: Set[String],
+      isAdaptable: Boolean
   ): Unit = {
     def replaces(was: OperatorHeader, now: OperatorHeader) =
       unbegun.nonEmpty && was.differences(now).nonEmpty && was.typedAs(now, unbegun).differences(now).isEmpty
-    def columns(of: OperatorHeader) = of.windows.flatMap { case (_, window) => window.aggregates }
-    def renames(was: OperatorHeader, now: OperatorHeader) =
-      columns(was) != columns(now) && was.differences(now).isEmpty
-    file.check(info, hadoopConf, header, "another query", isWritten, replaces, renames)(_.differences(_))
+    def said(of: OperatorHeader) = of.windows.map { case (_, window) => window.aggregates -> window.functions }
+    def renames(was: OperatorHeader, now: OperatorHeader) = said(was) != said(now) && was.differences(now).isEmpty
+    file.check(
+      info,
+      hadoopConf,
+      header,
+      "another query",
+      isWritten,
+      replaces,
+      renames,
+      _.after(_),
+      (was, now) => Option.when(isAdaptable)(was.changeTo(now))
+    )(_.differences(_))
   }
+
+  /** Notes, before the first batch of a query that has changed, what state will mean after it. */
+  def changed(root: Path, hadoopConf: Configuration, version: Long, header: OperatorHeader): Unit =
+    file.writeFrom(version + 1, root, hadoopConf, header)
+
+  /** Forgets what was noted for versions after `version` that have been given up. */
+  def forgetAfter(root: Path, hadoopConf: Configuration, version: Long): Unit =
+    file.forgetAfter(root, hadoopConf, version)
 
   /** What a session says of windows that have been given no rows. */
   def unbegun(conf: SQLConf): Set[String] = conf.getConfString(Unbegun, "").linesIterator.filter(_.nonEmpty).toSet
 
+  /** What an operator's state meant when it began. */
   def read(operatorRoot: Path, hadoopConf: Configuration): Option[OperatorHeader] = file.read(operatorRoot, hadoopConf)
+
+  /** What a version of it means. */
+  def readAt(operatorRoot: Path, hadoopConf: Configuration, version: Long): Option[OperatorHeader] =
+    file.readAt(operatorRoot, hadoopConf, version)
 }

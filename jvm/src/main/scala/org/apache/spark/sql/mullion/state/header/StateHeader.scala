@@ -42,6 +42,13 @@ import dev.mullion.windows.spec.{
   *   whether the state of a key is where a stage before put its rows, and not where its hash says
   * @param dedupe
   *   by what rows count once in a pane, as SQL over `input`
+  * @param functions
+  *   the functions whose accumulators state holds, in their order, where their texts tell them
+  * @param fromNow
+  *   whether panes know which functions have seen all their rows
+  * @param closedTo
+  *   the end of the last pane that had closed when another lateness began, in microseconds: what ends by then stays
+  *   closed
   */
 final case class StateHeader(
     format: Int,
@@ -60,16 +67,17 @@ final case class StateHeader(
     rows: Option[StateHeader.Rows] = None,
     byShard: Option[Boolean] = None,
     earlyByWall: Option[Boolean] = None,
-    dedupe: Option[List[String]] = None
+    dedupe: Option[List[String]] = None,
+    functions: Option[List[StateHeader.Function]] = None,
+    fromNow: Option[Boolean] = None,
+    closedTo: Option[Long] = None
 ) extends OperatorHeader {
 
   def early: Option[EarlyFiring] =
     if (earlyEvery == 0) None else Some(EarlyFiring(earlyEvery, earlyUnchanged, earlyByWall.contains(true)))
 
-  /** What must not change, by the words in which it is told. The lateness is of it: with more, panes that have closed
-    * would open again.
-    */
-  private def identity: Seq[(String, String)] = Seq(
+  /** What state depends on, by the words in which it is told. */
+  private[header] def identity: Seq[(String, String)] = Seq(
     "state format" -> format.toString,
     "window" -> window.describe,
     "allowed lateness" -> Duration.describe(allowedLateness),
@@ -84,6 +92,7 @@ final case class StateHeader(
     "dedupe_by" -> dedupe.fold("none")(_.mkString(", ")),
     "state" -> state,
     "rows one by one" -> rows.fold("no")(_.describe),
+    "new aggregates" -> (if (fromNow.contains(true)) "from now" else "refuse"),
     "distribution" -> (if (byShard.contains(true)) "by shard" else "by key")
   )
 
@@ -91,17 +100,36 @@ final case class StateHeader(
 
   override def describe: String = window.describe
 
+  override def changeTo(other: OperatorHeader): StateChange = other match {
+    case one: StateHeader => StateChange(this, one, isAlone = true)
+    case several          => StateChange(Nil, differences(several))
+  }
+
+  override def after(was: OperatorHeader, clockBefore: Option[Long]): OperatorHeader = was match {
+    case one: StateHeader =>
+      val closed = clockBefore.filter(_ => one.allowedLateness != allowedLateness).map(StateChange.closedTo(one, _))
+      copy(closedTo = closed orElse one.closedTo)
+    case _ => this
+  }
+
+  /** Whether state keeps rows as they are. */
+  private[header] def keepsRows: Boolean = rows.exists(r => r.collectName.isDefined || r.splitOver.isDefined)
+
   override def differences(other: OperatorHeader): Seq[String] = other match {
     case one: StateHeader =>
-      identity.zip(one.identity).collect {
+      val found = identity.zip(one.identity).collect {
         case ((name, was), (_, is)) if was != is && !(name == "aggregates" && isRenamed(one)) =>
           s"$name was [$was] and is now [$is]"
       }
+      // Their texts say of what type they are, which the accumulators of lists do not.
+      def texts(of: StateHeader) = of.functions.map(_.map(_.text).mkString(", "))
+      val typed = texts(this).zip(texts(one)).filter { case (was, is) => found.isEmpty && was != is }
+      found ++ typed.map { case (was, is) => s"aggregates was [$was] and is now [$is]" }
     case several => Seq(s"it was of one window ($describe) and is now of several together (${several.describe})")
   }
 
   /** What a column is called says nothing of what state holds. */
-  private def isRenamed(other: StateHeader): Boolean =
+  private[header] def isRenamed(other: StateHeader): Boolean =
     aggregates.length == other.aggregates.length &&
       aggregates.zip(other.aggregates).forall { case (was, is) => was == is || StateHeader.isRenamed(was, is) }
 
@@ -111,10 +139,36 @@ final case class StateHeader(
   }
 
   private[state] def typesOf(other: StateHeader): StateHeader =
-    copy(keys = other.keys, aggregates = other.aggregates, buffers = other.buffers, input = other.input, by = other.by)
+    copy(
+      keys = other.keys,
+      aggregates = other.aggregates,
+      buffers = other.buffers,
+      input = other.input,
+      by = other.by,
+      functions = other.functions
+    )
 }
 
 object StateHeader {
+
+  /** An aggregate function.
+    *
+    * @param text
+    *   as SQL over `input`, with the type of what it gives
+    * @param buffers
+    *   the types of its accumulator's columns
+    */
+  final case class Function(text: String, buffers: List[String]) {
+
+    /** Whether its accumulators may be kept in several records. */
+    def isInChunks: Boolean = buffers.exists(_.endsWith(Function.InChunks))
+  }
+
+  object Function {
+
+    /** What is said of buffers that are lists which may be in several records. */
+    val InChunks: String = " in chunks"
+  }
 
   /** A window: aligned with `size`, `slide` and `offset`, by the calendar of a `zone` with `days` or `months` and the
     * `first` day, a session with a `gap` or, in SQL over `input`, with `gapByRow`, one about each row from `before` it
@@ -238,7 +292,7 @@ object StateHeader {
   }
 
   /** Whether two output columns as SQL are one expression under two names. What is no SQL is not asked further. */
-  private def isRenamed(was: String, is: String): Boolean =
+  private[header] def isRenamed(was: String, is: String): Boolean =
     (Try(CatalystSqlParser.parseExpression(was)), Try(CatalystSqlParser.parseExpression(is))) match {
       case (Success(Alias(one, _)), Success(Alias(other, _))) => one == other
       case _                                                  => false

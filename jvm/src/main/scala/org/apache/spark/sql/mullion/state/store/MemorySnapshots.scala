@@ -118,6 +118,19 @@ private[mullion] final class MemorySnapshots(folder: Path, hadoopConf: Configura
 }
 
 private[mullion] object MemorySnapshots {
+
+  /** What is to be known of state in memory.
+    *
+    * @param what
+    *   keeps it
+    * @param n
+    *   after how many batches there is a snapshot
+    */
+  def care(what: String, n: Long): String =
+    s"$what keeps its state in memory, with a snapshot in the checkpoint every $n batches. After a stop or a crash in " +
+      "between, mullion.recover(checkpoint) goes back to the newest snapshot, and what came since is read and put out again. " +
+      "With several executors set spark.locality.wait to more than a batch takes, so that tasks wait for the one that has " +
+      "their state."
   private val Format = 4
   private val Name = """(\d+)(_[^.]+)?\.memory""".r
   private val End = -1

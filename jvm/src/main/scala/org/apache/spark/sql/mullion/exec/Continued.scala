@@ -1,0 +1,103 @@
+package org.apache.spark.sql.mullion.exec
+
+import java.util.WeakHashMap
+
+import scala.collection.mutable
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+import org.apache.spark.sql.mullion.exec.panes.{OperatorProgram, StateAdaptation}
+import org.apache.spark.sql.mullion.query.RunningQuery
+import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateChange, StateHeader}
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.spec.TimeMath
+
+/** How an operator goes on with the state that it found when its query started: what that meant, and what is to be done
+  * with it in the first batch.
+  *
+  * {{{
+  *   batch                 16     17 (the first under the changed query)    18
+  *   reads state of        was    was, and makes it what is now            now
+  *   all had closed by     12:00  12:00, as before the change              12:00 at least
+  * }}}
+  *
+  * @param first
+  *   the version of state that the first batch of this run reads
+  * @param was
+  *   what that version means
+  */
+private[exec] final class Continued(first: Long, was: OperatorHeader, now: OperatorHeader) {
+  private val changes = was.differences(now).nonEmpty
+  private val (lateness, changesLateness, closedBefore) = (was, now) match {
+    case (one: StateHeader, other: StateHeader) =>
+      (other.allowedLateness, one.allowedLateness != other.allowedLateness, one.closedTo)
+    case _ => (0L, false, None)
+  }
+  // What all panes had ended by that had closed when the lateness changed.
+  private var closedTo = closedBefore
+
+  /** What state is to be made in a batch, if it is the first under a query that has changed. What state means after
+    * that is noted here, before anything of it is written.
+    */
+  def begin(
+      session: SparkSession,
+      program: OperatorProgram,
+      info: SparkLineShim.StateInfo,
+      clock: BatchClock
+  ): Option[StateAdaptation] = Option.when(changes && info.storeVersion == first) {
+    val hadoopConf = session.sessionState.newHadoopConf()
+    OperatorHeader.changed(Continued.root(info), hadoopConf, first, now.after(was, Some(clock.before)))
+    program.adaptation(was)
+  }
+
+  /** By when panes were due that had closed before a batch, in microseconds, where that is not the clock before it. */
+  def closedDue(version: Long, before: Long): Option[Long] =
+    if (before == BatchClock.BeforeAllTime) None
+    else
+      synchronized {
+        if (changesLateness && version == first)
+          (was, now) match {
+            case (one: StateHeader, _) => closedTo = Some(StateChange.closedTo(one, before))
+            case _                     =>
+          }
+        closedTo.map { end =>
+          val due = TimeMath.plus(end, lateness)
+          if (changesLateness && version == first) due else Math.max(before, due)
+        }
+      }
+
+  /** What is told downstream of event time, where no pane that ended by then closes any more. */
+  def outputWatermark(byRules: Long): Long = synchronized(closedTo.fold(byRules)(Math.max(_, byRules)))
+}
+
+private[exec] object Continued {
+  // Forgotten with the query, so nothing in here may hold on to it.
+  private val ofQueries = new WeakHashMap[StreamExecution, mutable.Map[Long, Option[Continued]]]()
+
+  /** That of an operator whose state Spark knows; none where no query runs, or in a new checkpoint. */
+  def of(session: SparkSession, program: OperatorProgram, info: SparkLineShim.StateInfo): Option[Continued] =
+    ofQueries.synchronized {
+      RunningQuery.find(session, info.queryRunId).flatMap { query =>
+        ofQueries
+          .computeIfAbsent(query, _ => mutable.Map.empty[Long, Option[Continued]])
+          .getOrElseUpdate(info.operatorId, found(session, program, info))
+      }
+    }
+
+  private def found(
+      session: SparkSession,
+      program: OperatorProgram,
+      info: SparkLineShim.StateInfo
+  ): Option[Continued] =
+    if (info.storeVersion == 0) None
+    else
+      OperatorHeader
+        .readAt(root(info), session.sessionState.newHadoopConf(), info.storeVersion)
+        .map(new Continued(info.storeVersion, _, program.header))
+
+  private def root(info: SparkLineShim.StateInfo) = new Path(info.checkpointLocation, info.operatorId.toString)
+}

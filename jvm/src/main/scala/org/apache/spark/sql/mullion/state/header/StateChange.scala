@@ -1,0 +1,159 @@
+package org.apache.spark.sql.mullion.state.header
+
+import dev.mullion.windows.rules.Refinements
+import dev.mullion.windows.spec.TimeMath
+
+/** What becomes of the state of one window when the query over it has changed: what goes on under the new rules, and
+  * what cannot.
+  *
+  * @param goesOn
+  *   what has changed and goes on, in words
+  * @param refused
+  *   what has changed and cannot, in words that say why
+  */
+final case class StateChange(goesOn: Seq[String], refused: Seq[String]) {
+  def ++(other: StateChange): StateChange = StateChange(goesOn ++ other.goesOn, refused ++ other.refused)
+
+  /** The same, of a window that has a name. */
+  def of(window: String): StateChange = {
+    def named(what: Seq[String]) = what.map(w => s"of the window '$window' $w")
+    StateChange(named(goesOn), named(refused))
+  }
+}
+
+object StateChange {
+  val none: StateChange = StateChange(Nil, Nil)
+
+  def goesOn(what: String): StateChange = StateChange(Seq(what), Nil)
+
+  def refused(what: String): StateChange = StateChange(Nil, Seq(what))
+
+  /** What comes of the change of a window.
+    *
+    * @param isAlone
+    *   whether it is the only one of its operator
+    */
+  def apply(was: StateHeader, now: StateHeader, isAlone: Boolean): StateChange = {
+    val differs = was.identity.zip(now.identity).collect { case ((name, a), (_, b)) if a != b => name -> (a -> b) }
+    val ofAggregates = StateChange.ofAggregates(was, now)
+    differs
+      .flatMap { case (name, (a, b)) =>
+        val words = s"$name was [$a] and is now [$b]"
+        name match {
+          case "aggregates" if was.isRenamed(now) => None
+          // Asked of the functions, which say more.
+          case "aggregates" | "accumulators" if was.functions.isDefined && now.functions.isDefined =>
+            Option.when(name == "accumulators" && ofAggregates.refused.nonEmpty)(refused(words))
+          case "keys"             => Some(ofKeys(was, now, words))
+          case "allowed lateness" => Some(ofLateness(was, now, words, isAlone))
+          case "early firing"     => Some(ofEarly(was, now, words))
+          case "firings"          => Some(ofFirings(was.refinements, now.refinements, words))
+          case "new aggregates"   => Some(ofNewAggregates(was, words))
+          case _                  => Some(refused(words))
+        }
+      }
+      .foldLeft(ofAggregates)(_ ++ _)
+  }
+
+  private def ofKeys(was: StateHeader, now: StateHeader, words: String): StateChange = {
+    def types(of: StateHeader) = of.keys.map(key => key.drop(key.lastIndexOf(' ')))
+    if (
+      types(was) == types(now) && was.by.length == now.by.length && was.by.zip(now.by).forall { case (a, b) =>
+        StateHeader.isRenamed(a, b)
+      }
+    )
+      goesOn(words)
+    else if (was.keys.sorted == now.keys.sorted)
+      refused(
+        s"$words: where the state of a key lies depends on their order (give them to by= in the order of before, and put " +
+          "the columns in order with select)"
+      )
+    else refused(words)
+  }
+
+  private def ofLateness(was: StateHeader, now: StateHeader, words: String, isAlone: Boolean): StateChange =
+    if (!isAlone) refused(s"$words, which cannot change for one of several windows together")
+    else if (was.rows.isDefined || now.rows.isDefined)
+      refused(s"$words, which cannot change where rows are worked on one by one")
+    else goesOn(words)
+
+  private def ofEarly(was: StateHeader, now: StateHeader, words: String): StateChange =
+    (was.early, now.early) match {
+      case (Some(a), Some(b)) if a.unchanged == b.unchanged => goesOn(words)
+      case (Some(_), Some(_))                               =>
+        refused(
+          s"$words: which of the open panes wait to fire is noted by that (keep unchanged= as it was)"
+        )
+      case _ => refused(s"$words: open panes have no note of their firings, or would lose it")
+    }
+
+  private def ofFirings(was: Refinements, now: Refinements, words: String): StateChange =
+    if (was.count.isDefined && now.count.isDefined && was.copy(count = now.count) == now) goesOn(words)
+    else if (was.accumulate != now.accumulate)
+      refused(s"$words: what the firings so far have shown of open panes is not known, so none of them could be right")
+    else if (was.fires != now.fires || was.onTime != now.onTime || was.count.isDefined != now.count.isDefined)
+      refused(s"$words: open panes have no note of their firings, or would lose it")
+    else refused(words)
+
+  private def ofNewAggregates(was: StateHeader, words: String): StateChange =
+    if (was.fromNow.contains(true))
+      refused(s"$words: open panes may hold aggregates that are not whole, and could not say so (leave it as it was)")
+    else goesOn(words)
+
+  private def ofAggregates(was: StateHeader, now: StateHeader): StateChange =
+    (was.functions, now.functions) match {
+      case (Some(before), Some(after)) if before != after => ofFunctions(was, now, before, after)
+      case (Some(_), Some(_)) if was.aggregates != now.aggregates && !was.isRenamed(now) =>
+        // What is computed over aggregates says nothing of what state holds.
+        goesOn(s"aggregates were [${listed(was)}] and are now [${listed(now)}]")
+      case _ => none
+    }
+
+  private def listed(of: StateHeader) = of.aggregates.mkString(", ")
+
+  private def ofFunctions(
+      was: StateHeader,
+      now: StateHeader,
+      before: List[StateHeader.Function],
+      after: List[StateHeader.Function]
+  ): StateChange = {
+    val words = s"aggregates was [${listed(was)}] and is now [${listed(now)}]"
+    def texts(of: List[StateHeader.Function]) = of.map(_.text)
+    val (gone, added) = (texts(before).diff(texts(after)), texts(after).diff(texts(before)))
+    def hasLists(of: List[StateHeader.Function]) = of.exists(_.isInChunks)
+    val lists = before.filter(_.isInChunks)
+    if (Seq(before, after).exists(of => texts(of).distinct != texts(of)))
+      refused(s"$words, of which two read alike and could not be told apart")
+    else if (Seq(was, now).exists(_.keepsRows))
+      refused(s"$words: the rows of open panes are kept with the columns that were asked for")
+    else if (before.exists(f => after.exists(g => f.text == g.text && f.buffers != g.buffers)))
+      refused(s"$words, of which one is now kept in another form")
+    else if (added.nonEmpty && !now.fromNow.contains(true))
+      refused(
+        s"$words: what [${added.mkString(", ")}] would be of the rows before is not known (with new_aggregates='from now' it " +
+          "begins with the rows from now on, and open panes say so)"
+      )
+    else if (lists.exists(list => gone.contains(list.text)) && hasLists(after))
+      refused(s"$words: of several aggregates that collect rows one is gone, and another one stays")
+    else if (hasLists(before) != hasLists(after) && was.state == "hdfs")
+      refused(s"$words: Spark's HDFS store has no place for lists that begin or end while a query has state")
+    else
+      goesOn(
+        (Seq("aggregates are in another order").filter(_ => gone.isEmpty && added.isEmpty) ++
+          Option.when(gone.nonEmpty)(s"aggregates are gone: [${gone.mkString(", ")}]") ++
+          Option.when(added.nonEmpty)(s"aggregates are new: [${added.mkString(", ")}]")).mkString("; ")
+      )
+  }
+
+  /** For each function of now, which one of before it is. */
+  def kept(was: StateHeader, now: StateHeader): Seq[Option[Int]] = {
+    val before = was.functions.getOrElse(Nil).map(_.text)
+    now.functions.getOrElse(Nil).map(f => Option(before.indexOf(f.text)).filter(_ >= 0))
+  }
+
+  /** By when all panes had closed before the first batch with another lateness: the end of the last of them, as of the
+    * event clock `before`.
+    */
+  def closedTo(was: StateHeader, before: Long): Long =
+    Math.max(was.closedTo.getOrElse(Long.MinValue), TimeMath.minus(before, was.allowedLateness))
+}

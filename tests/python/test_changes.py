@@ -1,0 +1,359 @@
+"""Queries that change between two runs over one checkpoint: what goes on, what open panes are then, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from change_model import Changing, Gap, Grid, Shown
+from checked import settings
+from mullion import Early, IncompatibleStateError, read_panes, recover, together, windowed
+from mullion.testing import ClockedQuery
+from mullion.windows import Around, Count, Session, Sliding, Store, Tumbling, Window
+from streams import SECOND, Feed
+
+AGGREGATES = {
+    "n": "count(*)",
+    "total": "sum(v)",
+    "most": "max(v)",
+    "odd": "count_if(v % 2 = 1)",
+    "mean": "avg(v)",
+    "everything": "sort_array(collect_list(v))",
+    "more": "sort_array(collect_list(v + 1))",
+}
+SNAPSHOT_EVERY = "spark.sql.streaming.stateStore.mullion.snapshotEvery"
+LISTS = {"everything", "more"}
+ROUNDS = int(os.environ.get("MULLION_TEST_ROUNDS", "2"))
+
+
+class Runs:
+    """One checkpoint, and the runs of the query over it."""
+
+    def __init__(self, spark: SparkSession, folder: Path, window: Window, state: Store = "rocksdb") -> None:
+        self.spark = spark
+        self.checkpoint = folder / "checkpoint"
+        self.feed = Feed(folder / "in", "k string, v int")
+        self.window = window
+        self.state = state
+
+    def panes(self, asked: Sequence[str | Column], **options: Any) -> DataFrame:
+        columns = [F.expr(AGGREGATES[a]).alias(a) if isinstance(a, str) else a for a in asked]
+        keys = options.pop("by", "k")
+        window = options.pop("window", self.window)
+        options = {"time": "ts", "new_aggregates": "from now", **options}
+        return windowed(self.feed.stream(self.spark), window, by=keys, state=self.state, **options).agg(*columns)
+
+    def start(self, asked: Sequence[str | Column], **options: Any) -> ClockedQuery:
+        return ClockedQuery(self.panes(asked, **options), checkpoint=self.checkpoint)
+
+    def run(self, asked: Sequence[str | Column], rows: Sequence[tuple[int, str, int]], **options: Any) -> list[Row]:
+        """One run with one batch of rows; times are whole seconds."""
+        with self.start(asked, **options) as query:
+            self.write(rows)
+            return query.settle()
+
+    def write(self, rows: Sequence[tuple[int, str, int]]) -> None:
+        self.feed.write([(time * SECOND, key, value) for time, key, value in rows])
+
+    def open(self) -> list[Row]:
+        return read_panes(self.checkpoint, spark=self.spark).collect()
+
+    def files(self) -> dict[str, float]:
+        return {str(p): p.stat().st_mtime for p in self.checkpoint.rglob("*") if p.is_file()}
+
+    def crash(self) -> None:
+        """As if the query had died after its last batch had written everything but its commit."""
+        commits = self.checkpoint / "commits"
+        last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+        (commits / str(last)).unlink()
+        (commits / f".{last}.crc").unlink(missing_ok=True)
+
+
+def shown(row: Row, asked: Sequence[str]) -> Shown:
+    start, end = (int(row.window[at].timestamp()) for at in ("start", "end"))
+    return row.k, start, end, tuple(row[name] for name in asked), tuple(row["incomplete"])
+
+
+def ordered(panes: Sequence[Shown]) -> list[Shown]:
+    return sorted(panes, key=lambda pane: pane[:3])
+
+
+def next_asked(chance: random.Random, before: Sequence[str], state: Store) -> list[str]:
+    """Other aggregates, or others in order, of those whose change goes on."""
+    while True:
+        asked = chance.sample(list(AGGREGATES), chance.randint(1, len(AGGREGATES)))
+        was, now = LISTS & set(before), LISTS & set(asked)
+        if not before or ((was <= now or not now) and (state != "hdfs" or bool(was) == bool(now))):
+            return asked
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_random_changes_are_those_of_the_model(spark: SparkSession, tmp_path: Path, number: int) -> None:
+    seed = os.environ.get("MULLION_TEST_SEED", f"{random.randrange(10**9)}-{number}")
+    chance = random.Random(seed)
+    stores: tuple[Store, ...] = ("rocksdb", "rocksdb", "hdfs")
+    state = chance.choice(stores)
+    size, slide = chance.choice(((10, 10), (10, 5), (12, 4), (7, 7)))
+    window, model = chance.choice(
+        (
+            (Tumbling(f"{slide} seconds"), Changing(Grid(slide, slide))),
+            (Sliding(f"{size} seconds", f"{slide} seconds"), Changing(Grid(size, slide))),
+            (Session(f"{size} seconds"), Changing(Gap(size))),
+        )
+    )
+    runs = Runs(spark, tmp_path, window, state)
+    asked: list[str] = []
+    watermark = 30
+    said = f"{seed}: {window!r} in {state}"
+    for _ in range(chance.randint(3, 8)):
+        asked = next_asked(chance, asked, state) if not asked or chance.random() < 0.8 else asked
+        lateness = chance.choice((0, 3, 10, 25))
+        said += f"\n{asked}, {lateness} seconds"
+        model.begin(asked, lateness)
+        with runs.start(asked, allowed_lateness=f"{lateness} seconds") as query:
+            for _ in range(chance.randint(1, 3)):
+                rows = [
+                    (max(0, watermark + chance.randint(-30, 12)), chance.choice("abc"), chance.randint(0, 9))
+                    for _ in range(chance.randint(1, 8))
+                ]
+                said += f"\n  {rows}"
+                watermark = max([watermark, *(time for time, _, _ in rows)])
+                runs.write(rows)
+                closes = [shown(row, asked) for row in query.settle()]
+                assert ordered(closes) == ordered(model.write(rows)), said
+            held = [shown(row, asked) for row in runs.open()]
+            assert ordered(held) == ordered(model.open()), said
+
+
+LATE_ENOUGH: dict[str, Any] = {"allowed_lateness": "100 seconds"}
+
+
+@pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
+@pytest.mark.parametrize("goes_back", [False, True], ids=["goes on", "goes back"])
+def test_a_query_that_dies_in_its_first_batch_after_a_change_goes_on_with_the_change_or_without(
+    spark: SparkSession, tmp_path: Path, state: Store, goes_back: bool
+) -> None:
+    with settings(spark, {SNAPSHOT_EVERY: "1"}):
+        runs = Runs(spark, tmp_path, Tumbling("10 seconds"), state)
+        before: dict[str, Any] = {**LATE_ENOUGH, "new_aggregates": "refuse"}
+        runs.run(["n", "total"], [(1, "a", 1), (2, "b", 5), (12, "a", 2)], **before)
+        held = runs.open()
+        runs.run(["most", "n"], [(13, "a", 4)], allowed_lateness="50 seconds")
+        runs.crash()
+        assert runs.open() == held, "what was committed is as it was"
+        if goes_back:
+            with runs.start(["n", "total"], **before) as query:
+                query.settle()
+            assert {(row.k, row.n, row.total) for row in runs.open()} == {("a", 1, 1), ("b", 1, 5), ("a", 2, 6)}
+            with runs.start(["n", "total"], **before) as query:
+                runs.write([(200, "c", 0)])
+                closes = query.settle()
+            assert {(row.k, row.n, row.total) for row in closes} == {("a", 1, 1), ("b", 1, 5), ("a", 2, 6)}
+        else:
+            with runs.start(["most", "n"], allowed_lateness="50 seconds") as query:
+                query.settle()
+                runs.write([(71, "c", 0)])
+                closes = query.settle()
+            new = ("a", 4, 2, ("most",))
+            assert {(row.k, row.most, row.n, tuple(row.incomplete)) for row in closes} == {
+                ("a", None, 1, ("most",)),
+                ("b", None, 1, ("most",)),
+                new,
+            }
+
+
+def test_a_pane_that_had_closed_does_not_open_again_when_the_lateness_grows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    assert [row.n for row in runs.run(["n"], [(1, "a", 1), (15, "a", 1)], late="emit")] == [1]
+    with runs.start(["n"], late="emit", allowed_lateness="1 minute") as query:
+        runs.write([(3, "a", 1), (16, "a", 1)])
+        late = query.settle()
+        assert [row.late_row.t for row in late] == [3 * SECOND]
+        # Nor in a later batch; and what was open has the new lateness.
+        runs.write([(4, "a", 1), (75, "a", 1)])
+        assert [row.late_row.t for row in query.settle()] == [4 * SECOND]
+        runs.write([(80, "a", 1)])
+        assert [(row.window.start.second, row.n) for row in query.settle()] == [(10, 2)]
+    # It is remembered.
+    with runs.start(["n"], late="emit", allowed_lateness="10 minutes") as query:
+        runs.write([(17, "a", 1)])
+        assert [row.late_row.t for row in query.settle()] == [17 * SECOND]
+
+
+def test_open_panes_close_at_once_when_the_lateness_shrinks(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Sliding("10 seconds", "5 seconds"))
+    assert runs.run(["n"], [(1, "a", 1), (50, "a", 1)], allowed_lateness="1 minute") == []
+    closes = runs.run(["n"], [(2, "a", 1), (50, "a", 1)])
+    # The rows of the first batch still enter what was open before it.
+    assert sorted((row.window.start.timestamp(), row.n) for row in closes) == [(-5, 2), (0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("window", "options"),
+    [
+        (Count(3), {"time": None}),
+        (Tumbling("10 seconds"), {"watermark": "per key"}),
+        (Session("5 seconds"), {"watermark": "per key"}),
+        (Sliding("10 seconds", "5 seconds"), {"running": True}),
+        (Around("5 seconds", "20 seconds"), {}),
+        (Sliding("10 seconds", "5 seconds"), {"early": Early("5 seconds"), "accumulate": False}),
+        (Session("5 seconds"), {"early": Early("5 seconds"), "ids": True}),
+        (Tumbling("10 seconds"), {"early": Early(count=100), "on_time": True, "allowed_lateness": "5 seconds"}),
+        (Tumbling("10 seconds"), {"empty": "emit"}),
+    ],
+    ids=repr,
+)
+def test_aggregates_come_and_go_in_every_kind_of_pane(
+    spark: SparkSession, tmp_path: Path, window: Window, options: dict[str, Any]
+) -> None:
+    runs = Runs(spark, tmp_path, window)
+    runs.run(["n", "total"], [(1, "a", 1), (2, "b", 5)], **{**options, "new_aggregates": "refuse"})
+    runs.run(["most", "total"], [(3, "a", 4)], **options)
+    held = runs.open()
+    assert {(row.total, row.most, *row.incomplete) for row in held if row.k == "b"} == {(5, None, "most")}
+    assert (5, 4, "most") in {(row.total, row.most, *row.incomplete) for row in held if row.k == "a"}
+
+
+def test_windows_together_change_each_for_itself(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+
+    def run(tens: Sequence[str], visits: Sequence[str], rows: Sequence[tuple[int, str, int]]) -> list[Row]:
+        stream = runs.feed.stream(spark)
+
+        def over(window: Window, asked: Sequence[str], **options: Any) -> DataFrame:
+            columns = [F.expr(AGGREGATES[name]).alias(name) for name in asked]
+            return windowed(stream, window, by="k", time="ts", **options, **LATE_ENOUGH).agg(*columns)
+
+        both = together(
+            tens=over(Tumbling("10 seconds"), tens, new_aggregates="from now"),
+            visits=over(Session("5 seconds"), visits),
+        )
+        with ClockedQuery(both, checkpoint=runs.checkpoint) as query:
+            runs.write(rows)
+            return query.settle()
+
+    run(["n", "total"], ["n", "total"], [(1, "a", 1), (12, "a", 2)])
+    run(["most", "n"], ["total"], [(13, "a", 7)])
+    closes = run(["most", "n"], ["total"], [(500, "b", 0)])
+    found = {(row.window_name, row.window.start.second, row.n, row.total, row.most) for row in closes}
+    assert found == {("tens", 0, 1, None, None), ("tens", 10, 2, None, 7), ("visits", 1, None, 1, None)} | {
+        ("visits", 12, None, 9, None)
+    }
+    with pytest.raises(IncompatibleStateError, match="new_aggregates='from now'"):
+        run(["most", "n"], ["total", "n"], [(501, "b", 0)])
+
+
+def test_long_lists_go_on_in_another_order_and_with_another_list(spark: SparkSession, tmp_path: Path) -> None:
+    """Lists of more than 64 kB are in records of their own."""
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    numbers = F.expr("collect_list(concat(repeat('x', 30000), v))").alias("texts")
+    two = F.expr("collect_list(v)").alias("numbers")
+    first = [(1, "a", v) for v in range(4)]
+    runs.run([numbers, "n"], first, **LATE_ENOUGH)
+    runs.run([numbers, "n"], [(2, "a", 4)], **LATE_ENOUGH)
+    runs.run(["total", two, "n", numbers], [(3, "a", 5)], **LATE_ENOUGH)
+    (pane,) = runs.open()
+    assert sorted(text[30000:] for text in pane.texts) == ["0", "1", "2", "3", "4", "5"]
+    assert (list(pane.numbers), pane.n, pane.total, list(pane.incomplete)) == ([5], 6, 5, ["total", "numbers"])
+    with pytest.raises(IncompatibleStateError, match="one is gone, and another one stays"):
+        runs.run([two, "n"], [(4, "a", 6)], **LATE_ENOUGH)
+    runs.run(["n"], [(5, "a", 6)], **LATE_ENOUGH)
+    (closed,) = runs.run(["n"], [(500, "b", 0)], **LATE_ENOUGH)
+    assert closed.n == 8
+
+
+def test_state_in_memory_that_is_recovered_from_before_a_change_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"), "memory")
+    with settings(spark, {SNAPSHOT_EVERY: "1"}):
+        runs.run(["n"], [(1, "a", 1)], **LATE_ENOUGH)
+    with settings(spark, {SNAPSHOT_EVERY: "10"}):
+        runs.run(["total", "n"], [(2, "a", 7)], **LATE_ENOUGH)
+    assert recover(runs.checkpoint, spark=spark) == 1
+    with settings(spark, {SNAPSHOT_EVERY: "1"}):
+        with runs.start(["total", "n"], **LATE_ENOUGH) as query:
+            query.settle()
+        (pane,) = runs.open()
+    assert (pane.n, pane.total, list(pane.incomplete)) == (2, 7, ["total"])
+
+
+def test_what_comes_before_the_window_and_the_name_of_a_key_may_change(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    runs.run(["n", "total"], [(1, "a", 1)], **LATE_ENOUGH)
+    rows = runs.feed.stream(spark).where("v < 100").withColumn("more", F.col("v") + 1)
+    panes = windowed(rows, runs.window, by=F.col("k").alias("who"), time="ts", new_aggregates="from now", **LATE_ENOUGH)
+    with ClockedQuery(
+        panes.agg(F.expr("sum(v)").alias("total"), F.expr("sum(v) / count(*)").alias("each")),
+        checkpoint=runs.checkpoint,
+    ) as query:
+        runs.write([(2, "a", 5), (3, "a", 100)])
+        query.settle()
+    (pane,) = runs.open()
+    assert (pane.who, pane.total, pane.each, list(pane.incomplete)) == ("a", 6, 3.0, [])
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"asked": ["n", "most"], "new_aggregates": "refuse"}, "new_aggregates='from now'"),
+        ({"by": ["v", "k"]}, "by= in the order of before"),
+        ({"by": ["k", "t"]}, r"keys was \[k STRING, v INT\] and is now \[k STRING, t BIGINT\]"),
+        ({"accumulate": False, "early": Early("5 seconds")}, "have shown of open panes is not known"),
+        ({"window": Tumbling("20 seconds")}, r"window was \[tumbling 10 seconds\]"),
+    ],
+    ids=["new", "order of keys", "other keys", "accumulate", "window"],
+)
+def test_what_cannot_go_on_is_refused_and_nothing_is_written(
+    spark: SparkSession, tmp_path: Path, change: dict[str, Any], why: str
+) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    written: dict[str, Any] = {
+        "by": ["k", "v"],
+        "early": Early("10 seconds"),
+        "new_aggregates": "refuse",
+        **LATE_ENOUGH,
+    }
+    runs.run(["n"], [(1, "a", 1)], **written)
+    files = runs.files()
+    wanted = {**written, **change}
+    with pytest.raises(IncompatibleStateError, match=why):
+        runs.run(wanted.pop("asked", ["n"]), [(2, "a", 1)], **wanted)
+    assert {name for name in runs.files() if "/state/" in name} == {name for name in files if "/state/" in name}
+
+
+def test_the_interval_of_early_firings_may_change(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("1000 seconds"))
+    asked = ["n"]
+    fired: list[int] = []
+    with runs.start(asked, early=Early("100 seconds")) as query:
+        runs.write([(1, "a", 1)])
+        fired += [row.n for row in query.settle()]
+    with runs.start(asked, early=Early("10 seconds")) as query:
+        for time in (5, 12, 13, 24):
+            runs.write([(time, "a", 1)])
+            fired += [row.n for row in query.settle()]
+    assert fired == [3, 5]
+
+
+def test_the_change_is_noted_beside_the_state_for_the_versions_that_it_holds_of(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    runs.run(["n"], [(1, "a", 1)], **LATE_ENOUGH)
+    runs.run(["n"], [(2, "a", 1)], **LATE_ENOUGH)
+    runs.run(["total", "n"], [(3, "a", 1)], **LATE_ENOUGH)
+    notes = sorted((runs.checkpoint / "state" / "0" / "_mullion").glob("header*.json"))
+    assert [note.name for note in notes] == ["header.3.json", "header.json"]
+    assert [json.loads(note.read_text())["aggregates"] for note in notes] == [
+        ["sum(v) AS total", "count(1) AS n"],
+        ["count(1) AS n"],
+    ]
