@@ -18,14 +18,14 @@ from faust_against_python import Runs
 @pytest.mark.usefixtures("spark")
 def test_random_programs_give_the_answers_of_plain_python(tmp_path: Path) -> None:
     seed = int(os.environ.get("MULLION_TEST_SEED", random.randrange(10**6)))
-    print(f"tests/python/faust_random.py --programs 80 --seed {seed}")
-    found = faust_random.run(seed, 80, tmp_path)
+    print(f"tests/python/faust_random.py --programs 50 --seed {seed}")
+    found = faust_random.run(seed, 50, tmp_path)
     assert not found.wrong, "\n".join(found.wrong.values())
     # Most run, and all ways of running are used.
-    assert len(found.refused) < 16, found.refused
-    assert len(found.sharded) > 8
+    assert len(found.refused) < 12, found.refused
+    assert len(found.sharded) > 3
     assert found.jvm
-    assert found.folded > 100
+    assert found.folded > 50
 
 
 def test_fifty_six_ways_of_writing_an_agent_give_the_answers_of_plain_python(
