@@ -603,3 +603,16 @@ def test_a_dataflow_runs_from_a_command_line(
 def test_a_command_line_that_is_wrong_says_why(capsys: pytest.CaptureFixture[str], where: str, says: str) -> None:
     assert command.main([where]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_an_inspector_sees_an_item_before_the_steps_behind_it_change_it(spark: SparkSession) -> None:
+    def doubled(item: dict[str, int]) -> dict[str, int]:
+        item["n"] = item["n"] * 2
+        return item
+
+    flow, seen, out = Dataflow("changed"), list[Any](), list[Any]()
+    items = op.input("in", flow, TestingSource([{"n": 1}, {"n": 2}], 2))
+    before = op.inspect("see", items, lambda _, item: seen.append(item))
+    op.output("out", op.map("doubled", before, doubled), TestingSink(out))
+    run_main(flow, spark=spark)
+    assert (seen, out) == ([{"n": 1}, {"n": 2}], [{"n": 2}, {"n": 4}])

@@ -25,6 +25,9 @@ from mullion.testing import ManualClock
 pytestmark = pytest.mark.slow
 
 FEW, MANY = (int(os.environ.get(f"MULLION_TEST_HEAP_{name}", n)) for name, n in (("FEW", 150), ("MANY", 350)))
+_AT_ONCE = 5
+"""So many objects of a kind may be there by chance, of a batch that is going on."""
+
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
@@ -110,10 +113,9 @@ def test_a_dataflow_keeps_as_much_after_many_batches_as_after_a_few(
     run(flow, tmp_path, ManualClock(), spark)
     before, after = probe.counted
     assert seen[0] > MANY / 2
-    # Less than one for every other batch, as in test_heap.
-    grown = {kind: n for kind, n in after.objects.items() if n - before.objects[kind] > (MANY - FEW) / 2}
+    grown = {kind: n for kind, n in after.objects.items() if n - before.objects[kind] > _AT_ONCE}
     assert not grown
-    assert after.own - before.own < (MANY - FEW) / 4
+    assert after.own - before.own <= _AT_ONCE
     assert after.files["inputs"] <= before.files["inputs"] + 2
     # Of Spark's own notes of batches the newest hundred stay, and its versions of state until maintenance.
     assert after.files["outputs.json"] == 1

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import faust_people as people
 import mullion.faust as faust
+from kafka_server import KafkaServer
 from mullion import topics
 from mullion._clock import ManualClock
 from mullion.topics._kafka import client
@@ -93,6 +94,36 @@ def test_topics_of_a_pattern_are_those_that_the_query_began_with(
     assert topics.read(app().broker, "orders-dead-letters").num_rows == 1
     assert max(row["so_far"] for row in values(app(), "counted")) == 11
     assert {part.name for part in app().explain().parts} == {"agent count@orders-eu", "agent count@orders-us"}
+
+
+@pytest.mark.xdist_group("kafka")
+def test_topics_of_a_pattern_in_kafka_are_those_that_the_query_began_with(
+    spark: SparkSession, kafka: KafkaServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def app() -> faust.App:
+        made = faust.App("patterned", broker=kafka.url, spark=spark, checkpoint=tmp_path / "patterned")
+        counts = made.Table("counts", default=int, partitions=1)
+
+        @made.agent(made.topic(pattern="patterned-.*"), sink=[made.topic("counts-of-patterned")])
+        async def count(stream: Any) -> Any:
+            async for value in stream:
+                counts["all"] += value["n"]
+                yield {"so_far": counts["all"]}
+
+        return made
+
+    with pytest.raises(faust.InvalidArgumentError, match=r"No topic of kafka:.* matches the pattern 'patterned-\.\*'"):
+        app().run(until="drained")
+    topics.produce(kafka.url, "patterned-eu", [{"n": 1}])
+    topics.produce(kafka.url, "patterned-us", [{"n": 2}])
+    topics.produce(kafka.url, "not-patterned-eu", [{"n": 100}])
+    app().run(until="drained")
+    topics.produce(kafka.url, "patterned-asia", [{"n": 4}])
+    topics.produce(kafka.url, "patterned-eu", [{"n": 8}])
+    app().run(until="drained")
+    assert "the topic 'patterned-asia' came after the query began" in caplog.text
+    assert sorted(row["so_far"] for row in values(app(), "counts-of-patterned"))[-1] == 11
+    assert {part.name for part in app().explain().parts} == {"agent count@patterned-eu", "agent count@patterned-us"}
 
 
 def test_a_program_whose_shards_are_by_a_field_that_nobody_knew_goes_on_by_itself_once_it_is_there(

@@ -55,6 +55,7 @@ class _Items(StatefulSourcePartition[X, int]):
     def __init__(self, items: Iterable[Any], batch_size: int, resume_state: int | None) -> None:
         self._place = resume_state or 0
         self._batch_size = batch_size
+        self._listed: Any = items if type(items) in (list, tuple) else None
         self._it = iter(items)
         ffwd_iter(self._it, self._place)
         self._raise: type[Exception] | None = None
@@ -64,6 +65,12 @@ class _Items(StatefulSourcePartition[X, int]):
         if self._raise is not None:
             raise self._raise
         self._awake = None
+        if self._listed is not None:
+            together = list(self._listed[self._place : self._place + self._batch_size])
+            if together and not any(issubclass(kind, _marks()) for kind in set(map(type, together))):
+                self._place += len(together)
+                return together
+            self._it.__setstate__(self._place)  # type: ignore[attr-defined]
         found: list[X] = []
         for item in self._it:
             self._place += 1
@@ -133,6 +140,11 @@ class TestingSource(FixedPartitionedSource[X, int]):
     def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> _Items[X]:
         """The part."""
         return _Items(self._ib, self._batch_size, resume_state)
+
+
+def _marks() -> tuple[type, ...]:
+    """What is among items and is none."""
+    return TestingSource.EOF, TestingSource.ABORT, TestingSource.PAUSE
 
 
 class _Appending(StatelessSinkPartition[X]):
