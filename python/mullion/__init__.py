@@ -7,6 +7,7 @@
 ... ).agg(F.count("*").alias("n"))  # doctest: +SKIP
 """
 
+from mullion._changes import compare
 from mullion._configure import configure
 from mullion._durations import Duration
 from mullion._flat import flat
@@ -61,6 +62,7 @@ __all__ = [
     "Windowed",
     "__version__",
     "changelog",
+    "compare",
     "configure",
     "flat",
     "open_panes",

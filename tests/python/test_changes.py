@@ -15,7 +15,16 @@ from pyspark.sql import functions as F
 
 from change_model import Changing, Gap, Grid, Shown
 from checked import settings
-from mullion import Early, IncompatibleStateError, read_panes, recover, together, windowed
+from mullion import (
+    Early,
+    IncompatibleStateError,
+    InvalidArgumentError,
+    compare,
+    read_panes,
+    recover,
+    together,
+    windowed,
+)
 from mullion.testing import ClockedQuery
 from mullion.windows import Around, Count, Session, Sliding, Store, Tumbling, Window
 from streams import SECOND, Feed
@@ -357,3 +366,33 @@ def test_the_change_is_noted_beside_the_state_for_the_versions_that_it_holds_of(
         ["sum(v) AS total", "count(1) AS n"],
         ["count(1) AS n"],
     ]
+
+
+def verdicts(panes: DataFrame, runs: Runs) -> set[tuple[str, str]]:
+    before = runs.files()
+    found = {(row.verdict, row.what) for row in compare(panes, runs.checkpoint).collect()}
+    assert runs.files() == before, "nothing was written"
+    return found
+
+
+def test_compare_says_what_would_go_on_and_what_would_be_refused(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    plain: dict[str, Any] = {**LATE_ENOUGH, "new_aggregates": "refuse"}
+    runs.run(["n", "total"], [(1, "a", 1)], **plain)
+    assert verdicts(runs.panes(["n", "total"], **plain), runs) == {("goes on", "the state means what it meant")}
+    renamed: list[str | Column] = [F.expr("count(*)").alias("rows"), "total"]
+    assert verdicts(runs.panes(renamed, **plain), runs) == {("goes on", "aggregates have other names")}
+    assert verdicts(runs.panes(["total"]), runs) == {
+        ("goes on", "aggregates are gone: [count(1) BIGINT]"),
+        ("goes on", "allowed lateness was [1 minute 40 seconds] and is now [0 seconds]"),
+        ("goes on", "new aggregates was [refuse] and is now [from now]"),
+    }
+    twice = verdicts(runs.panes(["most", "n"], window=Tumbling("20 seconds"), **plain), runs)
+    assert ("refused", "window was [tumbling 10 seconds] and is now [tumbling 20 seconds]") in twice
+    assert any(verdict == "refused" and "new_aggregates='from now'" in what for verdict, what in twice)
+    queued = verdicts(runs.panes(["n", "total"], **plain, early=Early("5 seconds")), runs)
+    assert any("had 1 sources and has 2" in what for _, what in queued)
+    with pytest.raises(InvalidArgumentError, match="no result of windowed"):
+        compare(runs.feed.stream(spark), runs.checkpoint)
+    with pytest.raises(InvalidArgumentError, match="There is no state"):
+        compare(runs.panes(["n"]), tmp_path)

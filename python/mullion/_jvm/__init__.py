@@ -56,7 +56,16 @@ from mullion._jvm.storage import (
     upsert_jdbc,
     version_folder,
 )
-from mullion._jvm.windows import check_window, dropped_before, open_panes, pane_keys, read_panes, together, windowed
+from mullion._jvm.windows import (
+    check_window,
+    compare,
+    dropped_before,
+    open_panes,
+    pane_keys,
+    read_panes,
+    together,
+    windowed,
+)
 
 __all__ = [
     "BridgeError",
@@ -67,6 +76,7 @@ __all__ = [
     "begin_redo",
     "check_window",
     "checkpoint_of",
+    "compare",
     "dropped_before",
     "error_in",
     "facade",

@@ -183,6 +183,12 @@ def read_panes(
     return dataframe_of(jvm.readPanesOf(internal(panes, "_jdf"), checkpoint, which), spark)
 
 
+def compare(panes: DataFrame, checkpoint: str) -> DataFrame:
+    """What would become of a checkpoint under a query."""
+    spark = panes.sparkSession
+    return dataframe_of(facade(spark).compare(internal(panes, "_jdf"), checkpoint), spark)
+
+
 def open_panes(spark: SparkSession, of: Any, which: int, panes: DataFrame | None, window: str | None) -> DataFrame:
     """Why panes are open, of a query of the JVM or of a checkpoint."""
     jvm = facade(spark)

@@ -12,7 +12,7 @@ import org.apache.spark.sql.mullion.builders.{
   WindowOptions,
   WindowedBuilder
 }
-import org.apache.spark.sql.mullion.checkpoint.{LostState, OpenPanes, PanesReader, Recovery, StateReader}
+import org.apache.spark.sql.mullion.checkpoint.{Comparison, LostState, OpenPanes, PanesReader, Recovery, StateReader}
 import org.apache.spark.sql.mullion.expressions.{BatchNumber, Counted, InShard, PerText, RowInBatch}
 import org.apache.spark.sql.mullion.plan.{DroppedBefore, PaneKeys}
 import org.apache.spark.sql.mullion.python.StatefulOptions
@@ -183,6 +183,9 @@ object Facade {
       window: String
   ): DataFrame =
     OpenPanes.in(Classic.session(spark), checkpoint, operator, Option(panes).map(Classic.frame), Option(window))
+
+  /** What would become of a checkpoint under a query: `operator`, `window`, `verdict`, `what`; see `Comparison`. */
+  def compare(panes: DataFrame, checkpoint: String): DataFrame = Comparison(Classic.frame(panes), checkpoint)
 
   /** What is asked of functions with state: a function, as yet.
     *

@@ -130,6 +130,11 @@ package object mullion {
   def openPanes(query: StreamingQuery): DataFrame =
     OpenPanes.of(query, operator = -1, panes = None, window = None)
 
+  /** What would become of a checkpoint if `panes` were started over it: `operator`, `window`, `verdict` (`goes on` or
+    * `refused`) and `what`. It writes nothing.
+    */
+  def compare(panes: DataFrame, checkpoint: String): DataFrame = Facade.compare(panes, checkpoint)
+
   /** Takes a checkpoint with state in memory back to its newest snapshot; how many batches the query will do again. */
   def recover(spark: SparkSession, checkpoint: String): Long = Facade.recover(spark, checkpoint)
 }

@@ -205,7 +205,7 @@ final case class WindowProgram(
 
   /** The functions by their texts, where there is one for each. */
   private def functionTexts: Option[List[StateHeader.Function]] = {
-    val known = functions.lastOption.collect { case f: KnownAggregates => f.prettyName }
+    val known = functions.lastOption.collect { case _: KnownAggregates => StateHeader.Function.Knowing }
     val texts = text.functions ++ known
     // Rows that count once are in one function, whatever is asked of them.
     Option.when(text.dedupe.isEmpty && texts.length == functions.length)(

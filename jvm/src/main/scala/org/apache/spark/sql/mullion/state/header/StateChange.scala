@@ -118,7 +118,8 @@ object StateChange {
       after: List[StateHeader.Function]
   ): StateChange = {
     val words = s"aggregates was [${listed(was)}] and is now [${listed(now)}]"
-    def texts(of: List[StateHeader.Function]) = of.map(_.text)
+    // What knows of the others is told as what was asked for.
+    def texts(of: List[StateHeader.Function]) = of.filterNot(_.isKnowing).map(_.text)
     val (gone, added) = (texts(before).diff(texts(after)), texts(after).diff(texts(before)))
     def hasLists(of: List[StateHeader.Function]) = of.exists(_.isInChunks)
     val lists = before.filter(_.isInChunks)
@@ -138,10 +139,14 @@ object StateChange {
     else if (hasLists(before) != hasLists(after) && was.state == "hdfs")
       refused(s"$words: Spark's HDFS store has no place for lists that begin or end while a query has state")
     else
-      goesOn(
-        (Seq("aggregates are in another order").filter(_ => gone.isEmpty && added.isEmpty) ++
-          Option.when(gone.nonEmpty)(s"aggregates are gone: [${gone.mkString(", ")}]") ++
-          Option.when(added.nonEmpty)(s"aggregates are new: [${added.mkString(", ")}]")).mkString("; ")
+      StateChange(
+        Seq(
+          Option
+            .when(gone.isEmpty && added.isEmpty && texts(before) != texts(after))("aggregates are in another order"),
+          Option.when(gone.nonEmpty)(s"aggregates are gone: [${gone.mkString(", ")}]"),
+          Option.when(added.nonEmpty)(s"aggregates are new: [${added.mkString(", ")}]")
+        ).flatten,
+        Nil
       )
   }
 

@@ -162,12 +162,18 @@ object StateHeader {
 
     /** Whether its accumulators may be kept in several records. */
     def isInChunks: Boolean = buffers.exists(_.endsWith(Function.InChunks))
+
+    /** Whether it says which of the others are whole. */
+    def isKnowing: Boolean = text.startsWith(s"${Function.Knowing} ")
   }
 
   object Function {
 
     /** What is said of buffers that are lists which may be in several records. */
     val InChunks: String = " in chunks"
+
+    /** What a function is called that knows which of the others are whole. */
+    val Knowing: String = "known_aggregates"
   }
 
   /** A window: aligned with `size`, `slide` and `offset`, by the calendar of a `zone` with `days` or `months` and the

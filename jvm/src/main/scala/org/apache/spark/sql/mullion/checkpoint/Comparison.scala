@@ -1,0 +1,107 @@
+package org.apache.spark.sql.mullion.checkpoint
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.streaming.{StreamingRelationV2 => Source}
+import org.apache.spark.sql.classic.{DataFrame, SparkSession}
+import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog, OffsetSeqLog}
+import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation
+import org.apache.spark.sql.mullion.query.CheckpointFiles
+import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateChange}
+import org.apache.spark.sql.types._
+
+import dev.mullion.MullionException
+
+/** What would become of a checkpoint under a query, before it starts: a row for each thing that differs, or one that
+  * says that nothing does. Nothing is written.
+  *
+  * {{{
+  *   operator  window               verdict   what
+  *          0  tumbling 10 seconds  goes on   aggregates are gone: [max(v) INT]
+  *          0  tumbling 10 seconds  refused   window was [tumbling 10 seconds] and is now [tumbling 1 minute]
+  * }}}
+  *
+  * Operators of a plan and of a checkpoint are in one order: Spark numbers them so.
+  */
+object Comparison {
+  private val schema = new StructType()
+    .add("operator", LongType, nullable = false)
+    .add("window", StringType, nullable = false)
+    .add("verdict", StringType, nullable = false)
+    .add("what", StringType, nullable = false)
+
+  def apply(panes: DataFrame, checkpoint: String): DataFrame = {
+    val spark = panes.sparkSession
+    val rows = spark.withActive(CheckpointFiles.reading(checkpoint)(compared(spark, panes, checkpoint)))
+    val list = new java.util.ArrayList[Row]()
+    rows.foreach(list.add)
+    spark.createDataFrame(list, schema)
+  }
+
+  private def compared(spark: SparkSession, panes: DataFrame, checkpoint: String): Seq[Row] = {
+    val home = new Path(checkpoint)
+    val now = PanesReader.programsOf(panes).map(_.header)
+    if (now.isEmpty) throw MullionException.invalid("panes= is no result of windowed(...).agg(...).")
+    val was = headers(spark, home, checkpoint)
+    val sources = ofSources(spark, panes.queryExecution.analyzed, home)
+    val operators =
+      if (was.length != now.length)
+        Seq(
+          row(
+            0,
+            now.head,
+            Refused,
+            s"the checkpoint has ${was.length} of Mullion's operators (${was.map(_._2.describe).mkString("; ")}), and the query " +
+              s"has ${now.length}"
+          )
+        )
+      else was.zip(now).flatMap { case ((operator, before), after) => ofOperator(operator, before, after) }
+    sources.map(row(was.headOption.fold(0L)(_._1), now.head, Refused, _)).toSeq ++ operators
+  }
+
+  private def headers(spark: SparkSession, home: Path, checkpoint: String): Seq[(Long, OperatorHeader)] = {
+    val hadoopConf = spark.sessionState.newHadoopConf()
+    val root = new Path(home, "state")
+    val files = CheckpointFileManager.create(home, hadoopConf)
+    if (!files.exists(root))
+      throw MullionException.invalid(
+        s"There is no state in $checkpoint: it has no folder 'state'. Give the checkpointLocation of a query with a window."
+      )
+    val version = new CommitLog(spark, new Path(home, "commits").toString).getLatestBatchId().fold(0L)(_ + 1)
+    val ids = files.list(root).toSeq.map(_.getPath.getName).filter(_.forall(_.isDigit)).map(_.toLong).sorted
+    ids.flatMap(id => OperatorHeader.readAt(new Path(root, id.toString), hadoopConf, version).map(id -> _))
+  }
+
+  private def ofOperator(operator: Long, was: OperatorHeader, now: OperatorHeader): Seq[Row] = {
+    def columns(of: OperatorHeader) = of.windows.map(_._2.aggregates)
+    val change =
+      if (was.differences(now).nonEmpty) was.changeTo(now)
+      else if (columns(was) != columns(now)) StateChange.goesOn("aggregates have other names")
+      else StateChange.none
+    val rows = change.refused.map(row(operator, was, Refused, _)) ++ change.goesOn.map(row(operator, was, GoesOn, _))
+    if (rows.isEmpty) Seq(row(operator, was, GoesOn, "the state means what it meant")) else rows
+  }
+
+  /** Spark finds sources again by their order, and refuses another number. */
+  private def ofSources(spark: SparkSession, plan: LogicalPlan, home: Path): Option[String] = {
+    val now = plan
+      .collect {
+        case source: StreamingRelation => source
+        case source: Source            => source
+      }
+      .distinct
+      .length
+    val log = new OffsetSeqLog(spark, new Path(home, "offsets").toString)
+    log.getLatest().map(_._2.offsets.size).filter(_ != now).map { was =>
+      s"the query had $was sources and has $now (early=Early(every=...), idle_after= and at_end='close' count as one more)"
+    }
+  }
+
+  private val Refused = "refused"
+  private val GoesOn = "goes on"
+
+  private def row(operator: Long, header: OperatorHeader, verdict: String, what: String): Row =
+    Row(operator, header.describe, verdict, what)
+}
