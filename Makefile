@@ -3,6 +3,8 @@
 # make test   every check, and the tests that every change must pass, Scala and Python
 # make test-all   those that take long too: kills, executors, Kafka, millions of rows; and make test on each line
 # make simulation   queries under failures without Spark: CASES=, and SEED= for one that failed
+# make faults   queries from Kafka to Kafka whose parts are killed: KILLS=100
+# make soak     a query at a steady rate: MINUTES=480
 # make docs   the documentation as a site, in .build/site
 # make bench  against Spark's own windows and other engines; make bench-full also with millions of keys
 # make wheel  the package, with a JAR for each line of Spark
@@ -49,7 +51,7 @@ CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 # $(call quietly,LOG,COMMAND): the command's output, only if it fails.
 quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; exit 1; }
 
-.PHONY: demo check test test-all simulation docs pictures version bench bench-full venv jar wheel kafka delta publish-local lint lint-python fmt clean
+.PHONY: demo check test test-all simulation faults soak docs pictures version bench bench-full venv jar wheel kafka delta publish-local lint lint-python fmt clean
 .DELETE_ON_ERROR:
 
 demo: venv
@@ -100,6 +102,18 @@ test-all: lint-python venv kafka delta publish-local $(CLASSES) $(SBT_LAUNCH)
 # What goes wrong in the life of a query, under one seed. CASES=1000000 for more of them, SEED= for the one that failed.
 simulation: $(SBT_LAUNCH)
 	@$(SBT) --error 'jvm/Test/runMain org.apache.spark.sql.mullion.exec.simulation.Simulation' < /dev/null
+
+# Kills drivers, Python workers and the broker, and compares what was published with an undisturbed run. The Scala tests
+# bring the disk that fails.
+KILLS ?= 100
+faults: venv kafka $(SBT_LAUNCH)
+	@$(call quietly,scala-tests,$(SBT) jvm/Test/compile)
+	@PYTHONPATH=tests/python $(IN)/python tests/python/fault_campaign.py --kills $(KILLS) $(if $(SEED),--seed $(SEED))
+
+# What a query takes after hours, as a table and a plot in .build/soak.
+MINUTES ?= 480
+soak: venv
+	@PYTHONPATH=tests/python $(IN)/python tests/python/soak.py --minutes $(MINUTES) --into .build/soak
 
 docs: $(ENV)/.requirements
 	@NO_MKDOCS_2_WARNING=1 $(IN)/python -m mkdocs build --quiet

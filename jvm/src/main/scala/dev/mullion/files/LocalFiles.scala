@@ -37,7 +37,7 @@ private final class RawLocalFilesContext(conf: Configuration)
   override def isValidName(name: String): Boolean = true
 }
 
-private final class RawLocalFiles extends RawLocalFileSystem {
+private class RawLocalFiles extends RawLocalFileSystem {
   override def setPermission(path: Path, permission: FsPermission): Unit = {
     Files.setPosixFilePermissions(local(path), PosixFilePermissions.fromString(permission.toString.take(9)))
     ()

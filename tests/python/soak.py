@@ -1,0 +1,138 @@
+"""A query at a steady rate for hours, with keys that come and go: what it takes must stay what it was.
+
+    make soak              eight hours
+    make soak MINUTES=15
+
+Prints a table with a line a sample, and the verdict: of each figure the median of the second quarter of the time beside
+that of the last one. ``--into`` writes the table, and a plot of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from mullion import Session, Sliding, Tumbling, together, windowed
+from small_heaps import heap_after_collection, session
+
+FIGURES = ("heap after collection, MB", "resident memory, MB", "state rows", "files in the checkpoint", "batch, ms")
+KEPT = {
+    "spark_ui_retainedJobs": 10,
+    "spark_ui_retainedStages": 10,
+    "spark_ui_retainedTasks": 100,
+    "spark_sql_ui_retainedExecutions": 10,
+    "spark_sql_streaming_numRecentProgressUpdates": 50,
+    "spark_sql_streaming_ui_retainedProgressUpdates": 10,
+    "spark_sql_streaming_minBatchesToRetain": 20,
+    "spark_ui_showConsoleProgress": "false",
+}
+
+
+def started(spark: SparkSession, checkpoint: Path, rate: int) -> Any:
+    rows = spark.readStream.format("rate").option("rowsPerSecond", rate).option("numPartitions", 2).load()
+    # Two hundred keys at a time: each lives for a minute.
+    life = F.floor(F.col("value") / F.lit(60 * rate))
+    keyed = rows.withWatermark("timestamp", "2 seconds").withColumn("k", life * 200 + F.col("value") % 200)
+
+    def counted(window: Any) -> Any:
+        return windowed(keyed, window, by="k", time="timestamp").agg(F.count("*").alias("n"), F.avg("value").alias("v"))
+
+    panes = together(
+        tumbling=counted(Tumbling("10 seconds")),
+        sliding=counted(Sliding("30 seconds", "5 seconds")),
+        visits=counted(Session("5 seconds")),
+    )
+    writer = panes.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+    return writer.trigger(processingTime="1 second").start()
+
+
+def resident(pid: int) -> float:
+    (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) / 1024
+
+
+def sample(spark: SparkSession, query: Any, checkpoint: Path, pid: int) -> list[float]:
+    reports = [r for r in query.recentProgress if r["stateOperators"] and "addBatch" in r["durationMs"]]
+    batch = statistics.median(r["durationMs"]["triggerExecution"] for r in reports)
+    return [
+        heap_after_collection(spark) / 1024,
+        resident(pid),
+        reports[-1]["stateOperators"][0]["numRowsTotal"],
+        sum(len(files) for _, _, files in os.walk(checkpoint)),
+        batch,
+    ]
+
+
+def medians(column: Sequence[float]) -> tuple[float, float]:
+    """Of the second quarter, when all is warm, and of the last."""
+    quarter = max(1, len(column) // 4)
+    return statistics.median(column[quarter : 2 * quarter]), statistics.median(column[-quarter:])
+
+
+def plotted(minutes: Sequence[float], samples: Sequence[Sequence[float]], into: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(len(FIGURES), 1, sharex=True, figsize=(8, 9), layout="constrained")
+    for axis, name, column in zip(axes, FIGURES, zip(*samples, strict=True), strict=True):
+        axis.plot(minutes, column, linewidth=1)
+        axis.set_title(name, fontsize=9, loc="left")
+        axis.set_ylim(bottom=0)
+    axes[-1].set_xlabel("minutes")
+    figure.savefig(into, metadata={"Date": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Runs a query for long, and measures what it takes.")
+    parser.add_argument("--minutes", type=float, default=480)
+    parser.add_argument("--rate", type=int, default=2000, help="rows a second")
+    parser.add_argument("--every", type=float, default=15, help="seconds from sample to sample")
+    parser.add_argument("--into", type=Path, help="a folder for soak.csv and soak.svg")
+    asked = parser.parse_args()
+    home = Path(tempfile.mkdtemp(prefix="soak"))
+    spark = session(home, "640m", 2, brief=False, **KEPT)
+    spark.sparkContext.setLogLevel("ERROR")
+    jvm: Any = spark._jvm
+    pid = int(jvm.java.lang.ProcessHandle.current().pid())
+    checkpoint = home / "checkpoint"
+    query = started(spark, checkpoint, asked.rate)
+    began = time.monotonic()
+    minutes: list[float] = []
+    samples: list[list[float]] = []
+    print("minute, " + "; ".join(FIGURES), flush=True)
+    while (passed := (time.monotonic() - began) / 60) < asked.minutes:
+        time.sleep(asked.every)
+        assert query.isActive, query.exception()
+        if not any(r["stateOperators"] and "addBatch" in r["durationMs"] for r in query.recentProgress):
+            continue
+        minutes.append(passed)
+        samples.append(sample(spark, query, checkpoint, pid))
+        print(f"{passed:6.1f}  " + "  ".join(f"{figure:10.1f}" for figure in samples[-1]), flush=True)
+    batches = query.lastProgress["batchId"]
+    query.stop()
+    if asked.into:
+        asked.into.mkdir(parents=True, exist_ok=True)
+        with (asked.into / "soak.csv").open("w", newline="") as out:
+            csv.writer(out).writerows([("minute", *FIGURES), *([m, *s] for m, s in zip(minutes, samples, strict=True))])
+        plotted(minutes, samples, asked.into / "soak.svg")
+    print(f"{minutes[-1]:.0f} minutes, {batches} batches, {len(samples)} samples at {asked.rate} rows a second")
+    for name, column in zip(FIGURES, zip(*samples, strict=True), strict=True):
+        before, after = medians(column)
+        print(f"{name}: {before:.1f} in the second quarter, {after:.1f} in the last")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""Keys and rows that few streams have: each gives what Spark's own windows give, or is refused before it starts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mullion import Tumbling, together, windowed
+from mullion.errors import MullionError
+from mullion.testing import ClockedQuery
+from streams import SECOND, Feed
+
+KEYS = ["a", "A", "a\0b", "a\0", "", "ä" * 10_000, "x" * 9_999 + "y", "7", None]
+
+ODD = {
+    "strings with NUL, and of 10,000 characters": "k",
+    "maps, whatever the order of their keys": "if(length(k) > 3, map('a', k, 'b', ''), map('b', '', 'a', k))",
+    "structs": "named_struct('name', k, 'inner', named_struct('long', length(k), 'none', cast(null as int)))",
+    "decimals of 38 digits": "cast(length(k) as decimal(38, 18)) / 7",
+    "arrays": "array(k, reverse(k))",
+    "binary": "cast(k as binary)",
+    "floats with every zero and NaN": "case length(k) when 1 then -0.0D when 0 then 0.0D when 4 then double('NaN') end",
+    "intervals": "make_dt_interval(length(k))",
+}
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    feed = Feed(tmp_path / "in", "k string")
+    for number in range(3):
+        feed.write((number * SECOND * 4 + i * SECOND, key) for i, key in enumerate(KEYS + KEYS[:number]))
+    feed.flood()
+    return feed
+
+
+def closes(panes: DataFrame, checkpoint: Path) -> list[Any]:
+    with ClockedQuery(panes, checkpoint=checkpoint) as query:
+        return [row for row in query.settle() if row.pane.firing == "close"]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("state", ["rocksdb", "memory"])
+@pytest.mark.parametrize("key", ODD)
+def test_keys_that_few_streams_have_are_grouped_as_spark_groups_them(
+    spark: SparkSession, tmp_path: Path, feed: Feed, key: str, state: Any
+) -> None:
+    def keyed(rows: DataFrame) -> DataFrame:
+        return rows.withColumn("key", F.expr(ODD[key]))
+
+    stream = windowed(keyed(feed.stream(spark)), Tumbling("10 seconds"), by="key", time="ts", state=state)
+    got = closes(stream.agg(F.count("*").alias("n"), F.max("t").alias("last")), tmp_path / "checkpoint")
+    plain = keyed(feed.batch(spark)).groupBy("key", F.window("ts", "10 seconds"))
+    wanted = plain.agg(F.count("*").alias("n"), F.max("t").alias("last")).collect()
+
+    def shown(rows: list[Any]) -> Counter[str]:
+        def plain(value: Any) -> Any:
+            return sorted(value.items()) if isinstance(value, dict) else value
+
+        return Counter(repr((plain(row.key), row.window.start, row.n, row.last)) for row in rows)
+
+    assert shown(got) == shown(wanted)
+    assert len(wanted) > 3
+
+
+@pytest.mark.parametrize("key", ["k collate UTF8_LCASE", "parse_json('1')"])
+def test_keys_that_cannot_be_told_apart_byte_by_byte_are_refused_when_the_window_is_written(
+    spark: SparkSession, feed: Feed, key: str
+) -> None:
+    rows = feed.stream(spark).withColumn("key", F.expr(key))
+    with pytest.raises((MullionError, AnalysisException), match=r"(?i)key|group"):
+        windowed(rows, Tumbling("10 seconds"), by="key", time="ts").agg(F.count("*"))
+
+
+def test_windows_of_a_microsecond_hold_a_row_each(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    feed.write((SECOND + i, "a") for i in range(50))
+    feed.write((SECOND + i, "a") for i in range(50, 60))
+    feed.flood()
+    panes = windowed(feed.stream(spark), Tumbling("1 microsecond"), by="k", time="ts").agg(F.count("*").alias("n"))
+    assert [row.n for row in closes(panes, tmp_path / "checkpoint")] == [1] * 60
+
+
+def test_days_on_which_clocks_change_have_the_hours_that_they_have(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    # Half hours of the last days of March and October 2024, in Berlin.
+    for begin in (1711753200, 1729893600):
+        feed.write(((begin + 1800 * i) * SECOND, "a") for i in range(3 * 48))
+    feed.flood()
+    days = windowed(feed.stream(spark), Tumbling("1 day", timezone="Europe/Berlin"), by="k", time="ts")
+    rows = closes(days.agg(F.count("*").alias("n")), tmp_path / "checkpoint")
+    hours = [(row.window.end - row.window.start).total_seconds() / 3600 for row in rows]
+    assert sorted(set(hours)) == [23.0, 24.0, 25.0]
+    assert sum(row.n for row in rows) == 2 * 3 * 48
+
+
+def test_five_hundred_columns_are_aggregated_side_by_side(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    feed.write((i * SECOND, "a") for i in range(4))
+    feed.flood()
+    wide = feed.stream(spark).select("*", *((F.col("t") + i).alias(f"c{i}") for i in range(500)))
+    panes = windowed(wide, Tumbling("10 seconds"), by="k", time="ts").agg(
+        *(F.max(f"c{i}").alias(f"m{i}") for i in range(500))
+    )
+    (row,) = closes(panes, tmp_path / "checkpoint")
+    assert [row[f"m{i}"] for i in range(500)] == [3 * SECOND + i for i in range(500)]
+
+
+@pytest.mark.slow
+def test_a_hundred_windows_together_are_one_operator(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    feed.write((i * SECOND, "a") for i in range(100))
+    feed.flood()
+    stream = feed.stream(spark)
+    panes = together(
+        **{
+            f"w{n}": windowed(stream, Tumbling(f"{n} seconds"), by="k", time="ts").agg(F.count("*").alias("n"))
+            for n in range(1, 101)
+        }
+    )
+    by_window = Counter({f"w{n}": 0 for n in range(1, 101)})
+    for row in closes(panes, tmp_path / "checkpoint"):
+        by_window[row.window_name] += row.n
+    assert set(by_window.values()) == {100}
