@@ -18,7 +18,7 @@ import org.apache.spark.sql.mullion.plan.{DroppedBefore, PaneKeys}
 import org.apache.spark.sql.mullion.python.StatefulOptions
 import org.apache.spark.sql.mullion.python.flows.EntryLogProvider
 import org.apache.spark.sql.mullion.query.{BatchesQuery, ClockedQuery, RunningQuery, TestClock}
-import org.apache.spark.sql.mullion.shim.Classic
+import org.apache.spark.sql.mullion.shim.{Classic, Distribution}
 import org.apache.spark.sql.mullion.tables.{JdbcUpsert, TableVersions}
 import org.apache.spark.sql.mullion.topics.{JsonDecimals, JsonFit, JsonShape, JsonShard, TopicFileSystem}
 import org.apache.spark.sql.streaming.StreamingQuery
@@ -53,8 +53,16 @@ object Facade {
   /** The line of Spark that this JAR is built for, such as `4.2`. */
   def sparkLine: String = build.getProperty("spark")
 
-  /** Makes Mullion known to a session that was built without its extension; again does nothing. */
-  def install(spark: SparkSession): Unit = Installation.install(spark)
+  /** Makes Mullion known to a session that was built without its extension; again does nothing. A vendor's Spark that
+    * lacks what this JAR calls is refused.
+    */
+  def install(spark: SparkSession): Unit = {
+    Distribution.check(spark, sparkLine)
+    Installation.install(spark)
+  }
+
+  /** What the Spark that runs lacks of all that this JAR calls, a line each: for scripts/try-on-databricks.py. */
+  def lacks: String = Distribution.lacks
 
   def tumbling(size: Long, offset: Long): AlignedWindow = AlignedWindow.tumbling(size, offset)
 

@@ -1,0 +1,85 @@
+package org.apache.spark.sql.mullion.shim
+
+import scala.util.matching.Regex
+
+import org.apache.spark.sql.SparkSession
+
+import dev.mullion.MullionException
+
+/** A Spark that is not Apache's own, as vendors' runtimes have: its version may be that of a line, and its private
+  * parts others, which may change without a new version.
+  *
+  * @param photon
+  *   whether it runs plans by Photon, Databricks' engine outside of the JVM
+  */
+final case class Distribution(name: String, photon: Boolean)
+
+/** Refuses such a Spark before a query starts, if a part that this JAR calls is not in it. What Apache publishes is
+  * what the JAR was built with, and is not looked through.
+  */
+object Distribution {
+
+  /** Says `false` to try all the same. */
+  val Setting = "spark.mullion.checkRuntime"
+
+  private val Published: Regex = """\d+\.\d+\.\d+""".r
+  private val Tags = "spark.databricks.clusterUsageTags"
+
+  private lazy val missing: Option[Seq[String]] = SparkLinks.missing()
+
+  def check(spark: SparkSession, line: String): Unit = {
+    def setting(name: String) = spark.conf.getOption(name).filter(_.nonEmpty)
+    if (!setting(Setting).contains("false"))
+      of(spark.version, sys.env.get, setting).flatMap(refusal(_, line, missing)).foreach(throw _)
+  }
+
+  /** What of all that this JAR calls is not in the Spark that runs, a line each, for a report. */
+  def lacks: String = missing.fold("The file of the JAR cannot be read.")(_.mkString("\n"))
+
+  /** None for Apache's own. */
+  def of(
+      version: String,
+      environment: String => Option[String],
+      setting: String => Option[String]
+  ): Option[Distribution] =
+    environment("DATABRICKS_RUNTIME_VERSION") match {
+      case Some(runtime) =>
+        val engine = Seq("sparkVersion", "runtimeEngine").flatMap(tag => setting(s"$Tags.$tag"))
+        Some(
+          Distribution(s"Databricks Runtime $runtime (Spark $version)", engine.exists(_.toLowerCase.contains("photon")))
+        )
+      case None => Option.unless(Published.matches(version))(Distribution(s"Spark $version", photon = false))
+    }
+
+  /** Why Mullion cannot run there, if so.
+    *
+    * @param missing
+    *   what is not there of all that this JAR calls; `None` where it could not be looked up
+    */
+  def refusal(found: Distribution, line: String, missing: Option[Seq[String]]): Option[MullionException] = {
+    def refused(why: String, instead: String) = Some(
+      MullionException.unsupported(
+        s"$why $instead To try all the same set $Setting=false: what does not fit fails then in a batch. " +
+          "scripts/try-on-databricks.py tries a runtime, and writes a report to send to us (docs/databricks.md)."
+      )
+    )
+    val elsewhere = s"Take a runtime whose notes say Spark $line, or Apache Spark $line."
+    if (found.photon)
+      refused(
+        s"This is ${found.name} with Photon, where Mullion's operator has not been tried.",
+        "Take compute without Photon acceleration."
+      )
+    else
+      missing match {
+        case None =>
+          refused(s"What this JAR calls could not be looked up in ${found.name}: its file cannot be read.", elsewhere)
+        case Some(Nil)     => None
+        case Some(members) =>
+          refused(
+            s"This JAR is built for Apache Spark $line, and ${found.name} lacks ${members.length} " +
+              s"of the parts that it calls, such as ${members.take(3).mkString(", ")}.",
+            elsewhere
+          )
+      }
+  }
+}

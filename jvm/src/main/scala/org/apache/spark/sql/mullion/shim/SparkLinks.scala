@@ -1,0 +1,129 @@
+package org.apache.spark.sql.mullion.shim
+
+import java.lang.invoke.MethodType
+import java.lang.reflect.Modifier
+import java.net.URL
+import java.nio.file.{FileSystems, Files, Path, Paths}
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
+import dev.mullion.MullionException
+
+/** What this JAR calls of Spark, and what of it is not there in the Spark that runs.
+  *
+  * The JVM looks up a member when the code that calls it first runs: in a task, of some batch. Here all are looked up
+  * at once, by name and descriptor, as it would; and for each class of ours whether all that Spark leaves to it is
+  * there.
+  */
+private[mullion] object SparkLinks {
+  private val Ours =
+    Seq(classOf[MullionException].getPackageName, classOf[Reference].getPackageName.stripSuffix(".shim"))
+      .map(_ + ".")
+
+  /** What is missing, sorted; `None` where the class files of this JAR cannot be read. */
+  def missing(): Option[Seq[String]] =
+    location.map(Using.resource(_)(home => missing(classFiles(home))))
+
+  def missing(references: Iterable[Reference]): Seq[String] = {
+    val known = new Known
+    references.iterator.filterNot(known.has).map(_.toString).toSeq.distinct.sorted
+  }
+
+  private def missing(files: Seq[Path]): Seq[String] = {
+    val references = files.iterator.flatMap(file => Using.resource(Files.newInputStream(file))(ClassReferences.of))
+    val ours =
+      references.filter(reference => isOurs(reference.owner) || reference.owner.startsWith("org.apache.spark."))
+    val unlinked = missing(ours.toSet)
+    if (unlinked.nonEmpty) unlinked else files.flatMap(file => unwritten(className(file))).distinct.sorted
+  }
+
+  /** Methods that a class of ours would have to have: it is no abstract one, and Spark has added them to a type of it.
+    */
+  private def unwritten(name: String): Seq[String] = {
+    val found = loaded(name)
+    if (Modifier.isAbstract(found.getModifiers)) Nil
+    else
+      found.getMethods.toSeq
+        .filter(method => Modifier.isAbstract(method.getModifiers))
+        .map(method => s"$name has no ${method.getName}, which ${method.getDeclaringClass.getName} asks for")
+  }
+
+  private final class Known {
+    private val membersOf = mutable.Map.empty[String, Set[String]]
+
+    def has(reference: Reference): Boolean =
+      try {
+        val members = membersOf.getOrElseUpdate(reference.owner, all(loaded(reference.owner)))
+        reference.member.forall(members)
+      } catch { case _: ClassNotFoundException | _: LinkageError => false }
+
+    /** The members of a class and of all that it extends, and its own constructors. */
+    private def all(found: Class[_]): Set[String] = {
+      val methods = lineage(found).flatMap(_.getDeclaredMethods).map { method =>
+        method.getName + descriptor(method.getReturnType, method.getParameterTypes.toSeq)
+      }
+      val fields = lineage(found).flatMap(_.getDeclaredFields).map { field =>
+        field.getName + field.getType.descriptorString
+      }
+      val constructors = found.getDeclaredConstructors.toSeq.map { constructor =>
+        "<init>" + descriptor(Void.TYPE, constructor.getParameterTypes.toSeq)
+      }
+      (methods ++ fields ++ constructors).toSet
+    }
+
+    private def lineage(found: Class[_]): Seq[Class[_]] = {
+      val above = Option(found.getSuperclass).toSeq ++ found.getInterfaces
+      // An interface has the methods of every object.
+      val objects = if (found.isInterface) Seq(classOf[Object]) else Nil
+      (found +: (above.flatMap(lineage) ++ objects)).distinct
+    }
+  }
+
+  private def descriptor(gives: Class[_], takes: Seq[Class[_]]): String =
+    MethodType.methodType(gives, takes.toArray[Class[_]]).toMethodDescriptorString
+
+  private def loaded(name: String): Class[_] = Class.forName(name, false, getClass.getClassLoader)
+
+  private def isOurs(name: String): Boolean = Ours.exists(name.startsWith)
+
+  /** The folder or the JAR that this class came from. */
+  private def location: Option[Home] =
+    for {
+      domain <- Option(getClass.getProtectionDomain)
+      source <- Option(domain.getCodeSource)
+      url <- Option(source.getLocation)
+      home <- opened(url)
+    } yield home
+
+  private def opened(url: URL): Option[Home] =
+    if (url.getProtocol != "file") None
+    else {
+      val path = Paths.get(url.toURI)
+      if (Files.isDirectory(path)) Some(new Home(path, () => ()))
+      else if (!Files.isReadable(path)) None
+      else {
+        val jar = FileSystems.newFileSystem(path)
+        Some(new Home(jar.getPath("/"), () => jar.close()))
+      }
+    }
+
+  private final class Home(val root: Path, whenClosed: () => Unit) extends AutoCloseable {
+    override def close(): Unit = whenClosed()
+  }
+
+  private def classFiles(home: Home): Seq[Path] =
+    Using.resource(Files.walk(home.root)) { files =>
+      files.iterator.asScala
+        .filter(file => file.toString.endsWith(".class"))
+        .map(file => home.root.relativize(file) -> file)
+        .collect { case (name, file) if isOurs(name.toString.replace('/', '.')) => file }
+        .toVector
+    }
+
+  private def className(file: Path): String = {
+    val name = file.toString.stripSuffix(".class").replace('/', '.')
+    name.substring(Ours.map(name.indexOf(_)).filter(_ >= 0).min)
+  }
+}

@@ -1,0 +1,69 @@
+package org.apache.spark.sql.mullion.shim
+
+import munit.FunSuite
+
+class SparkLinksSuite extends FunSuite {
+
+  test("all that the JAR calls is in the Spark that it is tested with") {
+    assertEquals(SparkLinks.missing(), Some(Nil))
+  }
+
+  test("members are looked up by name and descriptor, in all that a class extends, and constructors in it alone") {
+    val context = "org.apache.spark.SparkContext"
+    val operator = "org.apache.spark.sql.mullion.exec.WindowExec"
+    val there = Seq(
+      Reference(context, None),
+      Reference(context, Some("version()Ljava/lang/String;")),
+      Reference(context, Some("<init>()V")),
+      Reference(operator, Some("hashCode()I")),
+      Reference(operator, Some("sparkContext()Lorg/apache/spark/SparkContext;")),
+      Reference("org.apache.spark.sql.catalyst.expressions.Expression", Some("getClass()Ljava/lang/Class;"))
+    )
+    assertEquals(SparkLinks.missing(there), Nil)
+    val gone = Seq(
+      Reference("org.apache.spark.NoSuch", None),
+      Reference(context, Some("<init>(I)V")),
+      Reference(context, Some("version()I"))
+    )
+    assertEquals(SparkLinks.missing(there ++ gone), gone.map(_.toString))
+  }
+
+  test("a class file names what it calls") {
+    val file = getClass.getResourceAsStream("/org/apache/spark/sql/mullion/shim/Classic$.class")
+    val found = ClassReferences.of(file)
+    val frame = "org.apache.spark.sql.classic.Dataset"
+    assert(found.contains(Reference(frame, None)))
+    assert(found.contains(Reference(frame, Some(s"toDF()L${frame.replace('.', '/')};"))))
+  }
+}
+
+class DistributionSuite extends FunSuite {
+  private def of(version: String, environment: Map[String, String] = Map.empty, conf: Map[String, String] = Map.empty) =
+    Distribution.of(version, environment.get, conf.get)
+
+  private val runtime = Map("DATABRICKS_RUNTIME_VERSION" -> "18.1")
+
+  test("Apache's own Spark is not looked through") {
+    assertEquals(of("4.2.1"), None)
+    assertEquals(of("4.1.0-vendor-1"), Some(Distribution("Spark 4.1.0-vendor-1", photon = false)))
+  }
+
+  test("a Databricks runtime is named, with Photon") {
+    val tag = "spark.databricks.clusterUsageTags.sparkVersion"
+    val name = "Databricks Runtime 18.1 (Spark 4.1.0)"
+    assertEquals(of("4.1.0", runtime, Map(tag -> "18.1.x-scala2.13")), Some(Distribution(name, photon = false)))
+    assertEquals(of("4.1.0", runtime, Map(tag -> "18.1.x-photon-scala2.13")), Some(Distribution(name, photon = true)))
+  }
+
+  test("what lacks a part is refused with the runtime, the part and the way out") {
+    val found = Distribution("Databricks Runtime 18.1 (Spark 4.1.0)", photon = false)
+    assertEquals(Distribution.refusal(found, "4.1", Some(Nil)), None)
+    val lacking = Distribution.refusal(found, "4.1", Some(Seq("a.B.c()V", "a.B.d()V"))).get
+    assertEquals(lacking.condition, "UNSUPPORTED")
+    Seq(found.name, "lacks 2", "a.B.c()V", "whose notes say Spark 4.1", Distribution.Setting)
+      .foreach(word => assert(lacking.getMessage.contains(word), word))
+    assert(Distribution.refusal(found, "4.1", None).get.getMessage.contains("could not be looked up"))
+    val photon = Distribution.refusal(found.copy(photon = true), "4.1", Some(Nil)).get
+    assert(photon.getMessage.contains("without Photon"))
+  }
+}

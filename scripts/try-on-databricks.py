@@ -1,0 +1,172 @@
+"""Tries Mullion on a live cluster: Databricks, or any other Spark. It prints a report, and writes it to send to us.
+
+    python scripts/try-on-databricks.py --folder /Volumes/catalog/schema/volume/mullion --stories 40
+
+The cluster has Mullion's wheel and JAR as libraries (docs/databricks.md); this runs in a checkout of the project, for
+the stories are those of its tests. ``--folder`` is a place that the driver's Python and all executors see under one
+path. A part of the stories is run on each store, another part with another ``--seed``; they leave nothing behind.
+
+The report holds versions, the settings named in ``SETTINGS``, what Spark lacks of what the JAR calls, a plan, and of
+each story whether it came out as it should. No data, no other settings, no environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
+
+import pyarrow
+import pyspark
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import mullion
+from mullion import MullionError, Tumbling, windowed
+from story import STORES, Story, stories
+from story_run import Run, play
+
+SETTINGS = (
+    "spark.master",
+    "spark.sql.extensions",
+    "spark.sql.streaming.stateStore.providerClass",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
+    "spark.sql.streaming.checkpointFileManagerClass",
+    "spark.sql.ansi.enabled",
+    "spark.databricks.clusterUsageTags.sparkVersion",
+    "spark.databricks.clusterUsageTags.runtimeEngine",
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    asked = parsed(arguments)
+    spark = mullion.configure(SparkSession.builder).getOrCreate()
+    report: dict[str, Any] = {"mullion": mullion.__version__, "about": about(spark)}
+    report["refused"] = refused(spark)
+    # What is refused is tried all the same: how far it comes is what we want to know.
+    spark.conf.set("spark.mullion.checkRuntime", "false")
+    report["lacks"] = tried(lambda: lacks(spark))
+    report["plan"] = tried(lambda: plan(spark))
+    report["stories"] = told = run_some(spark, asked.folder, asked.stories, asked.seed)
+    report["counted"] = dict(Counter(story["came out"] for story in told))
+    asked.report.write_text(json.dumps(report, indent=1), "utf-8")
+    for story in told:
+        if story["came out"] != "right":
+            print(f"{story['name']} ({story['store']}): {story['came out']}: {story['why'].splitlines()[-1]}")
+    print(f"Refused: {report['refused']}\nLacking: {report['lacks'] or 'nothing'}\nStories: {report['counted']}")
+    print(f"Please send us {asked.report}")
+    return 0 if set(report["counted"]) <= {"right"} and report["refused"] is None else 1
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "mullion-try"))
+    parser.add_argument("--report", type=Path, default=Path("mullion-report.json"))
+    parser.add_argument("--stories", type=int, default=40, help="how many of them")
+    parser.add_argument("--seed", type=int, default=1, help="which of them")
+    return parser.parse_args(arguments)
+
+
+def about(spark: SparkSession) -> dict[str, Any]:
+    settings = {name: spark.conf.get(name, None) for name in SETTINGS}
+    return {
+        "spark": spark.version,
+        "pyspark": pyspark.__version__,
+        "runtime": os.environ.get("DATABRICKS_RUNTIME_VERSION"),
+        "python": platform.python_version(),
+        "pyarrow": pyarrow.__version__,
+        "session": type(spark).__module__,
+        "java": tried(lambda: jvm(spark).java.lang.System.getProperty("java.version")),
+        "settings": {name: value for name, value in settings.items() if value is not None},
+    }
+
+
+def jvm(spark: SparkSession) -> Any:
+    return spark._jvm
+
+
+def tried(asked: Any) -> Any:
+    """What it gives, or why it does not."""
+    try:
+        return asked()
+    except Exception:
+        return traceback.format_exc()
+
+
+def refused(spark: SparkSession) -> str | None:
+    """What a user is told at the first call, if it is no."""
+    try:
+        windowed(minutes(spark), Tumbling("1 minute"), time="ts").agg(F.count("*").alias("n"))
+    except MullionError as error:
+        return str(error)
+    return None
+
+
+def lacks(spark: SparkSession) -> str:
+    return str(jvm(spark).dev.mullion.Facade.lacks())
+
+
+def minutes(spark: SparkSession) -> Any:
+    return spark.range(120).select(F.timestamp_seconds("id").alias("ts"))
+
+
+def plan(spark: SparkSession) -> str:
+    panes: Any = windowed(minutes(spark), Tumbling("1 minute"), time="ts").agg(F.count("*").alias("n"))
+    return str(panes._jdf.queryExecution().executedPlan().toString())
+
+
+def run_some(spark: SparkSession, folder: Path, number: int, seed: int) -> list[dict[str, Any]]:
+    own = spark.newSession()
+    # As in the project's tests.
+    own.conf.set("spark.mullion.checkRuntime", "false")
+    own.conf.set("spark.sql.shuffle.partitions", "2")
+    own.conf.set("spark.sql.session.timeZone", "UTC")
+    own.conf.set("spark.sql.streaming.stateStore.mullion.snapshotEvery", "1")
+    chosen = random.Random(seed).sample(stories(), min(number, len(stories())))
+    return [run(own, story, STORES[i % len(STORES)], folder / str(i)) for i, story in enumerate(chosen)]
+
+
+def run(spark: SparkSession, story: Story, store: Any, folder: Path) -> dict[str, Any]:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    began = time.monotonic()
+    came_out, why = "right", ""
+    try:
+        if story.refused is None:
+            told = Run(spark, story, store, folder)
+            try:
+                play(told)
+            finally:
+                told.query.stop()
+        else:
+            try:
+                Run(spark, story, store, folder).start()
+                came_out, why = "wrong", "it was not refused"
+            except MullionError:
+                pass
+    except AssertionError:
+        came_out, why = "wrong", traceback.format_exc()
+    except Exception:
+        came_out, why = "failed", traceback.format_exc()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    seconds = round(time.monotonic() - began, 1)
+    return {"name": story.name, "store": store, "came out": came_out, "why": why, "seconds": seconds}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
