@@ -87,6 +87,12 @@ def test_an_error_that_the_function_raised_in_place_of_ours_is_its_own(theirs: s
     assert _jvm.error_in(JavaError("py4j.Py4JException", CALLBACK + theirs)) is None
 
 
+def test_a_long_error_of_another_system_is_looked_through_once() -> None:
+    frames = "".join(f"\tat org.apache.spark.Frame.call(Frame.scala:{line})\n" for line in range(20_000))
+    theirs = JavaError("py4j.Py4JException", f"{CALLBACK}py4j.protocol.Py4JJavaError: An error.\n  {frames}" * 2)
+    assert _jvm.error_in(theirs) is None
+
+
 def test_causes_that_go_round_in_a_circle_come_to_an_end() -> None:
     one = JavaError(THEIRS)
     one.cause = JavaError(THEIRS, cause=one)

@@ -33,8 +33,11 @@ _TASK: Final = "org.apache.spark.executor.Executor$TaskRunner"
 
 _CALLBACK: Final = "py4j.Py4JException"
 _TRACEBACK: Final = "Traceback (most recent call last):\n"
-# The error of a traceback begins the first line after its frames, which are indented.
-_OURS: Final = re.compile(r"(?:^  .*\n)+mullion\.errors\.(\w+): (.*)", re.S | re.M)
+_CHAINED: Final = (
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
+)
+_OURS: Final = re.compile(r"mullion\.errors\.(\w+): (.*)")
 
 _Error = TypeVar("_Error", bound=MullionError)
 
@@ -88,12 +91,20 @@ def _raised_in_callback(message: str) -> MullionError | None:
 
     Only if it ended with an error of ours: one that the user's code raised in its place is the user's.
     """
-    *_, last = message.rpartition(_TRACEBACK)
-    found = _OURS.search(last)
-    kind = getattr(errors, found[1], None) if found is not None else None
-    if found is None or not (isinstance(kind, type) and issubclass(kind, MullionError)):
+    # Of errors that were raised one after another the last has its traceback last.
+    for chained in _CHAINED:
+        message = message.rpartition(chained)[2]
+    _, _, traceback = message.partition(_TRACEBACK)
+    # Frames are indented, and the error comes after them.
+    lines = traceback.splitlines()
+    at = next((number for number, line in enumerate(lines) if line and not line.startswith(" ")), None)
+    found = _OURS.fullmatch(lines[at]) if at is not None else None
+    if at is None or found is None:
         return None
-    return kind(found[2].strip())
+    kind = getattr(errors, found[1], None)
+    if not (isinstance(kind, type) and issubclass(kind, MullionError)):
+        return None
+    return kind("\n".join([found[2], *lines[at + 1 :]]).strip())
 
 
 def failure_in(exception: Any, trace: str) -> TaskFailedError | None:
