@@ -93,7 +93,7 @@ private[mullion] object SimulatedState {
     )
 
     override def open(executor: Int, partition: Int, version: Long, id: Option[String], room: Long): Opened = {
-      val store = provider(executor, partition).getStore(version, id, forceSnapshotOnCommit = false, loadEmpty = false)
+      val store = provider(executor, partition).getStore(version, id)
       new Opened(
         new ExpiringPartition(new MemoryPartition(store, families)),
         () => store.getStateStoreCheckpointInfo().stateStoreCkptId,
