@@ -47,6 +47,18 @@ private[partial] final class GroupKeyCode(ctx: CodegenContext, layout: GroupLayo
        |""".stripMargin
   }
 
+  /** Writes the hash and the words of keys that have no texts into an array of longs. */
+  def save(words: String, at: String): String =
+    (Seq(hash, nulls) ++ keys.map(_.word)).zipWithIndex
+      .map { case (of, i) => s"$words[$at + $i] = $of;" }
+      .mkString("\n")
+
+  /** Declares them anew from there. */
+  def restore(words: String, at: String): String =
+    (s"int $hash = (int) $words[$at];" +: (nulls +: keys.map(_.word)).zipWithIndex.map { case (of, i) =>
+      s"long $of = $words[$at + ${i + 1}];"
+    }).mkString("\n")
+
   /** Looks for the group: `record`, `base` and `row` are variables that are set to what was found. */
   def find(table: String, record: String, base: String, row: String): String = {
     val same = s"($platform.getLong($base, $row) & ${layout.keyNulls}L) == $nulls" +: keys.map { key =>
@@ -118,6 +130,18 @@ private[partial] object GroupKeyCode {
   }
 
   /** The value that a word is. */
+  def ofWord(kind: DataType, word: String): String = kind match {
+    case BooleanType                                       => s"($word != 0L)"
+    case ByteType                                          => s"((byte) $word)"
+    case ShortType                                         => s"((short) $word)"
+    case IntegerType | DateType | _: YearMonthIntervalType => s"((int) $word)"
+    case FloatType                                         => s"Float.intBitsToFloat((int) $word)"
+    case DoubleType                                        => s"Double.longBitsToDouble($word)"
+    case decimal: DecimalType => s"Decimal.apply($word, ${decimal.precision}, ${decimal.scale})"
+    case _                    => word
+  }
+
+  /** The value that stands somewhere as a word. */
   def value(kind: DataType, base: String, at: String): String = kind match {
     case BooleanType                                       => s"$platform.getBoolean($base, $at)"
     case ByteType                                          => s"$platform.getByte($base, $at)"

@@ -44,7 +44,7 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
   private[this] var word = 0
   private[this] var words = 0
   private[this] var pageBytes = FirstPage
-  bases(0) = new Array[Long](0)
+  bases(0) = new Array[Long](fields + 2)
   offsets(0) = Platform.LONG_ARRAY_OFFSET.toLong
 
   private[this] val row = new UnsafeRow(fields)
@@ -53,6 +53,9 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
   private[this] var fromWord = 0
   private[this] var early = 0L
   private[this] var peak = 0L
+
+  private[this] val ahead = new Array[Long](Together)
+  private[this] var touched = 0L
 
   makeIndex(FirstIndex)
 
@@ -80,6 +83,30 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
 
   private[this] def at(position: Int): Long =
     if (mask == 0) 0L else Platform.getLong(indexBase, indexOffset + (position.toLong << 3))
+
+  /** Reads what rows will need, so that it is in the processor's caches when they are added. The reads do not depend on
+    * one another, and the processor waits for them together.
+    *
+    * @param rows
+    *   rows of `width` words, each with its hash first
+    */
+  def touch(rows: Array[Long], width: Int, count: Int): Unit = if (this.count > Few) {
+    var i = 0
+    while (i < count) {
+      ahead(i) = at(rows(i * width).toInt & mask) & AddressMask
+      i += 1
+    }
+    var all = 0L
+    i = 0
+    while (i < count) {
+      val page = (ahead(i) >>> WordBits).toInt
+      val row = offsets(page) + ((ahead(i) & WordMask) << 3)
+      all += Platform.getLong(bases(page), row) + Platform.getLong(bases(page), row + fields * 8L)
+      i += 1
+    }
+    // Or the JVM would leave out reads that nobody wants.
+    touched = all
+  }
 
   /** In what a record lies: an array, or null outside the heap. */
   def base(record: Long): AnyRef = bases((record >>> WordBits).toInt)
@@ -297,6 +324,12 @@ object GroupTable {
   private val LargestIndex = 1 << 28
 
   private val Alone = 1L
+
+  /** The most rows that [[GroupTable.touch]] takes. */
+  val Together = 64
+
+  // The groups that stay in the processor's caches of themselves.
+  private val Few = 4096
 
   // Small at first: most micro-batches are.
   private val FirstIndex = 1 << 10

@@ -75,12 +75,19 @@ case class PartialAggregateExec(
   // Names in the generated code, which is made in two parts.
   private var table = ""
   private var give = ""
+  @transient private var waiting: Option[WaitingRowsCode] = None
+  private var addWaiting = ""
 
   override protected def doProduce(ctx: CodegenContext): String = {
     val tableClass = classOf[GroupTable].getName
     val maker = ctx.addReferenceObj("tables", new GroupTable.Maker(layout.fields, limit))
     table = ctx.addMutableState(tableClass, "groups", name => s"$name = $maker.make();", forceInline = true)
     give = giving(ctx)
+    waiting = WaitingRowsCode
+      .columns(layout, aggregates, child.output)
+      .map(new WaitingRowsCode(ctx, grouping.length, _))
+    addWaiting = ""
+    val inputEnded = ctx.addMutableState(CodeGenerator.JAVA_BOOLEAN, "inputEnded")
     val ended = ctx.addMutableState(CodeGenerator.JAVA_BOOLEAN, "groupsEnded")
     val read = ctx.freshName("readIntoGroups")
     val reading = ctx.addNewFunction(
@@ -91,11 +98,17 @@ case class PartialAggregateExec(
          |}
          |""".stripMargin
     )
+    val rest = waiting.fold("")(w => s"while (${w.filled} > 0 && !shouldStop()) $addWaiting();")
+    val noneLeft = waiting.fold("")(w => s" && ${w.filled} == 0")
     s"""
        |while (!$ended || $table.isHandingOn()) {
        |  if (!$table.isHandingOn()) {
-       |    $reading(partitionIndex);
-       |    $ended = !shouldStop();
+       |    if (!$inputEnded) {
+       |      $reading(partitionIndex);
+       |      $inputEnded = !shouldStop();
+       |    }
+       |    $rest
+       |    $ended = $inputEnded$noneLeft;
        |    $table.handOn(!$ended);
        |    if ($ended) {
        |      ${metricTerm(ctx, "handedOnEarly")}.add($table.handedOnEarly());
@@ -128,10 +141,36 @@ case class PartialAggregateExec(
   }
 
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
-    val columns = child.output
-    val keys = grouping.map(key => input(columns.indexWhere(_.exprId == key.exprId)))
+    def of(column: Attribute) = input(child.output.indexWhere(_.exprId == column.exprId))
+    val key = new GroupKeyCode(ctx, layout, grouping.map(of))
+    waiting match {
+      case None =>
+        s"""
+           |${key.words}
+           |${add(ctx, key, child.output, input, stop = "")}
+           |""".stripMargin
+      case Some(rows) =>
+        val columns = WaitingRowsCode.columns(layout, aggregates, child.output).toSeq.flatten
+        val values = columns.map(of)
+        if (addWaiting.isEmpty)
+          addWaiting = rows.adding(table, key)(add(ctx, key, columns, _, rows.stop))
+        rows.await(key, values, addWaiting)
+    }
+  }
+
+  /** The code that adds a row whose keys are in variables.
+    *
+    * @param stop
+    *   what follows where it found no room and went alone
+    */
+  private def add(
+      ctx: CodegenContext,
+      key: GroupKeyCode,
+      columns: Seq[Attribute],
+      input: Seq[ExprCode],
+      stop: String
+  ): String = {
     val (record, base, at) = (ctx.freshName("record"), ctx.freshName("base"), ctx.freshName("row"))
-    val key = new GroupKeyCode(ctx, layout, keys)
     val group = new GroupBufferCode(ctx, layout, aggregates, base, at)
     // What is above takes all rows at once, and stops nothing.
     val makeRoom =
@@ -145,7 +184,6 @@ case class PartialAggregateExec(
            |}
            |""".stripMargin
     s"""
-       |${key.words}
        |long $record;
        |Object $base = null;
        |long $at = 0L;
@@ -160,7 +198,10 @@ case class PartialAggregateExec(
        |  ${group.begin}
        |}
        |${group.update(columns, input, PartialAggregateExec.splitsFrom)}
-       |if ($table.isAlone($record)) $give($table.aloneRow());
+       |if ($table.isAlone($record)) {
+       |  $give($table.aloneRow());
+       |  $stop
+       |}
        |""".stripMargin
   }
 

@@ -1,0 +1,132 @@
+package org.apache.spark.sql.mullion.exec.partial
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.catalyst.expressions.codegen._
+
+/** Generates the code by which rows wait until there are some dozens, and are then added one after the other.
+  *
+  * {{{
+  *   one by one   find [memory] add   find [memory] add   find [memory] add      each waits for its group alone
+  *   together     read what all will need [memory]   find add  find add  find add
+  * }}}
+  *
+  * Where groups are many, a row's is seldom in the processor's caches, and to wait for memory takes more time than all
+  * else. A processor waits for several places at a time if the code that asks for them stands close together.
+  *
+  * A row waits as words: its hash, its keys, and the columns that the functions read.
+  *
+  * @param columns
+  *   the columns that the functions and their filters read
+  */
+private[partial] final class WaitingRowsCode(ctx: CodegenContext, keys: Int, columns: Seq[Attribute]) {
+  import WaitingRowsCode.Most
+
+  private val width = 2 + keys + 1 + columns.length
+  private val ofNulls = 2 + keys
+
+  private val words =
+    ctx.addMutableState("long[]", "waiting", name => s"$name = new long[${Most * width}];", forceInline = true)
+
+  /** How many rows have come to wait. */
+  val filled: String = ctx.addMutableState(CodeGenerator.JAVA_INT, "waitingFilled")
+
+  /** How many of them have been added. */
+  private val next = ctx.addMutableState(CodeGenerator.JAVA_INT, "waitingNext")
+
+  /** Lets a row wait, and calls `add` when there are enough.
+    *
+    * @param input
+    *   the columns' values, evaluated
+    */
+  def await(key: GroupKeyCode, input: Seq[ExprCode], add: String): String = {
+    val (at, nulls) = (ctx.freshName("at"), ctx.freshName("absent"))
+    val of = columns.zip(input).zipWithIndex.map { case ((column, value), i) =>
+      val word = GroupKeyCode.word(column.dataType, value.value.toString)
+      val place = s"$words[$at + ${ofNulls + 1 + i}]"
+      if (value.isNull == FalseLiteral) s"$place = $word;"
+      else s"if (${value.isNull}) { $nulls |= ${1L << i}L; } else { $place = $word; }"
+    }
+    s"""
+       |${key.words}
+       |while ($filled == $Most) $add();
+       |int $at = $filled * $width;
+       |${key.save(words, at)}
+       |long $nulls = 0L;
+       |${of.mkString("\n")}
+       |$words[$at + $ofNulls] = $nulls;
+       |$filled += 1;
+       |if ($filled == $Most) $add();
+       |""".stripMargin
+  }
+
+  /** A method that adds the rows that wait; it stops behind one that found no room.
+    *
+    * @param row
+    *   the code that adds one, from its columns
+    */
+  def adding(table: String, key: GroupKeyCode)(row: Seq[ExprCode] => String): String = {
+    val (name, at, nulls) = (ctx.freshName("addWaiting"), ctx.freshName("at"), ctx.freshName("absent"))
+    val input = columns.zipWithIndex.map { case (column, i) =>
+      val (value, isNull) = (ctx.freshName("value"), ctx.freshName("isNull"))
+      val read = GroupKeyCode.ofWord(column.dataType, s"$words[$at + ${ofNulls + 1 + i}]")
+      val javaType = CodeGenerator.javaType(column.dataType)
+      if (!column.nullable)
+        ExprCode(code"$javaType $value = $read;", FalseLiteral, JavaCode.variable(value, column.dataType))
+      else
+        ExprCode(
+          code"""
+             |boolean $isNull = ($nulls & ${1L << i}L) != 0L;
+             |$javaType $value = $isNull ? ${CodeGenerator.defaultValue(column.dataType)} : $read;
+           """.stripMargin,
+          JavaCode.isNullVariable(isNull),
+          JavaCode.variable(value, column.dataType)
+        )
+    }
+    val values = input.map(i => ExprCode(EmptyBlock, i.isNull, i.value))
+    val added = row(values)
+    ctx.addNewFunction(
+      name,
+      s"""
+         |private void $name() throws java.io.IOException {
+         |  if ($next == 0) $table.touch($words, $width, $filled);
+         |  while ($next < $filled) {
+         |    int $at = $next * $width;
+         |    $next += 1;
+         |    ${key.restore(words, at)}
+         |    long $nulls = $words[$at + $ofNulls];
+         |    ${input.map(_.code.toString).mkString("\n")}
+         |    $added
+         |  }
+         |  $next = 0;
+         |  $filled = 0;
+         |}
+         |""".stripMargin
+    )
+  }
+
+  /** Behind a row that found no room: those after it wait on. */
+  def stop: String = s"if ($next < $filled) return;"
+}
+
+private[partial] object WaitingRowsCode {
+  // More than a processor waits for at a time, and few enough to stay in its first cache with what they need.
+  private val Most = GroupTable.Together
+  private val MostColumns = 64
+
+  /** The columns of rows that wait, if these rows can: all they bring is words, and it does not matter when they are
+    * looked at.
+    */
+  def columns(
+      layout: GroupLayout,
+      aggregates: Seq[AggregateExpression],
+      input: Seq[Attribute]
+  ): Option[Seq[Attribute]] = {
+    val read = AttributeSet(aggregates.flatMap(a => a.aggregateFunction +: a.filter.toSeq))
+    val columns = input.filter(read.contains)
+    val plain = (layout.keys ++ columns).forall(c => GroupLayout.isFixed(c.dataType))
+    val whenever = aggregates.forall(a => a.aggregateFunction.deterministic && a.filter.forall(_.deterministic))
+    Option.when(plain && whenever && columns.length <= MostColumns)(columns)
+  }
+}
