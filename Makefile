@@ -101,7 +101,7 @@ test-all: lint-python venv kafka delta publish-local $(CLASSES) $(SBT_LAUNCH)
 
 # What goes wrong in the life of a query, under one seed. CASES=1000000 for more of them, SEED= for the one that failed.
 simulation: $(SBT_LAUNCH)
-	@$(SBT) --error 'jvm/Test/runMain org.apache.spark.sql.mullion.exec.simulation.Simulation' < /dev/null
+	@$(SBT) 'jvm/Test/runMain org.apache.spark.sql.mullion.exec.simulation.Simulation' < /dev/null
 
 # Kills drivers, Python workers and the broker, and compares what was published with an undisturbed run. The Scala tests
 # bring the disk that fails.
