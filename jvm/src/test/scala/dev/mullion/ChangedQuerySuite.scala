@@ -1,0 +1,114 @@
+package dev.mullion
+
+import java.nio.file.{Files, Path}
+
+import org.apache.spark.sql.{Column, DataFrame, Row}
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
+import org.apache.spark.sql.mullion.state.StateChoice
+import org.apache.spark.sql.streaming.{StreamingQueryException, Trigger}
+
+/** Queries that change between two runs over one checkpoint, as Scala users write them; `test_changes.py` has the same
+  * against a model.
+  */
+class ChangedQuerySuite extends SparkSuite {
+  override protected def cores: Int = 2
+
+  private val (n, total, most) = (count("*").as("n"), sum("v").as("total"), max("v").as("most"))
+
+  for (store <- Seq(State.RocksDb, State.Hdfs))
+    test(s"aggregates come, go and change their order, and open panes say which are not whole (${store.name})") {
+      for (window <- Seq[Window](Tumbling("10 seconds"), Sliding("10 seconds", "10 seconds"), Session("9 seconds")))
+        TemporaryFolder.use { folder =>
+          val query = new Runs(folder, window, store)
+          assertEquals(query.run(Seq(n, total), fromNow = false, (1, 3)), Set.empty[String])
+          assertEquals(query.run(Seq(total, n), fromNow = false, (2, 4)), Set.empty[String])
+          val refused = intercept[StreamingQueryException](query.run(Seq(total, n, most), fromNow = false, (3, 5)))
+          assert(clue(refused.getMessage).contains("new_aggregates='from now'"))
+          assertEquals(query.run(Seq(most, total), fromNow = true), Set.empty[String])
+          assertEquals(query.open("most", "total", "incomplete"), Set("5 12 [most]"))
+          assertEquals(query.run(Seq(most, total), fromNow = true, (100, 1)), Set("5 12 [most]"))
+        }
+    }
+
+  test("what had closed stays closed when the lateness grows, and what is due closes at once when it shrinks") {
+    TemporaryFolder.use { folder =>
+      val query = new Runs(folder, Tumbling("10 seconds"), State.RocksDb)
+      def run(lateness: Span, rows: (Int, Int)*) = query.run(Seq(n), fromNow = false, lateness, rows)
+      assertEquals(run("0 seconds", (1, 0), (15, 0)), Set("1"))
+      assertEquals(run("1 minute", (2, 0), (16, 0)), Set.empty[String])
+      assertEquals(query.open("n"), Set("2"))
+      assertEquals(run("1 minute", (40, 0)), Set.empty[String])
+      assertEquals(run("5 seconds", (41, 0)), Set("2"))
+    }
+  }
+
+  test("compare says what would become of a checkpoint, and writes nothing") {
+    TemporaryFolder.use { folder =>
+      val query = new Runs(folder, Tumbling("10 seconds"), State.RocksDb)
+      query.run(Seq(n, total), fromNow = false, (1, 3))
+      def verdicts(aggregates: Column*) =
+        compare(query.panes(aggregates, fromNow = false, "30 seconds"), query.checkpoint)
+          .select("verdict")
+          .collect()
+          .map(_.getString(0))
+          .toSet
+      assertEquals(verdicts(n), Set("goes on"))
+      assertEquals(verdicts(n, most), Set("refused"))
+      assertEquals(query.run(Seq(n, total), fromNow = false, (100, 1)), Set("1 3"))
+    }
+  }
+
+  /** The runs of a query over one checkpoint. */
+  private final class Runs(folder: Path, window: Window, store: StateChoice) {
+    val checkpoint: String = folder.resolve("checkpoint").toString
+    private val source = Files.createDirectory(folder.resolve("in")).toString
+
+    def panes(aggregates: Seq[Column], fromNow: Boolean, lateness: Span): DataFrame =
+      spark.readStream
+        .schema("s bigint, v int")
+        .json(source)
+        .withColumn("at", timestamp_seconds(col("s")))
+        .withWatermark("at", "0 seconds")
+        .windowed(
+          window,
+          time = "at",
+          allowedLateness = lateness,
+          state = store,
+          newAggregatesFromNow = fromNow
+        )
+        .agg(aggregates.head, aggregates.tail: _*)
+
+    def run(aggregates: Seq[Column], fromNow: Boolean, rows: (Int, Int)*): Set[String] =
+      run(aggregates, fromNow, "30 seconds", rows)
+
+    /** What closes. */
+    def run(aggregates: Seq[Column], fromNow: Boolean, lateness: Span, rows: Seq[(Int, Int)]): Set[String] = {
+      if (rows.nonEmpty)
+        spark.createDataFrame(rows).toDF("s", "v").coalesce(1).write.mode("append").json(source)
+      val closed = Set.newBuilder[String]
+      val query = panes(aggregates, fromNow, lateness).writeStream
+        .foreachBatch { (batch: DataFrame, _: Long) =>
+          closed ++= batch.drop("window", "pane").collect().map(ChangedQuerySuite.text)
+          ()
+        }
+        .option("checkpointLocation", checkpoint)
+        .trigger(Trigger.AvailableNow())
+        .start()
+      query.awaitTermination()
+      closed.result()
+    }
+
+    def open(columns: String*): Set[String] =
+      readPanes(spark, checkpoint).select(columns.map(col): _*).collect().map(ChangedQuerySuite.text).toSet
+  }
+}
+
+object ChangedQuerySuite {
+  private def text(row: Row): String = row.toSeq
+    .map {
+      case names: scala.collection.Seq[_] => names.mkString("[", ", ", "]")
+      case value                          => String.valueOf(value)
+    }
+    .mkString(" ")
+}
