@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructField
 
-from mullion import _jvm
+from mullion import _engine, _jvm
 from mullion._checks import did_you_mean
 from mullion.errors import InvalidArgumentError, UnknownColumnError
 
@@ -24,8 +24,7 @@ _FIXES: Final = {
 
 
 def require_dataframe(df: object, given: str = "windowed() was given") -> None:
-    """Raises when ``df`` is no DataFrame of a classic session."""
-    _jvm.require_classic(df, "this DataFrame")
+    """Raises when ``df`` is no DataFrame."""
     if not isinstance(df, DataFrame):
         raise InvalidArgumentError(
             f"{given} a {type(df).__module__}.{type(df).__name__}, which is not a Spark DataFrame. "
@@ -36,7 +35,7 @@ def require_dataframe(df: object, given: str = "windowed() was given") -> None:
 def field_of(df: DataFrame, what: str, column: ColumnOrName) -> StructField:
     """The name and type that Spark gives a column of ``df``."""
     if isinstance(column, Column):
-        _jvm.require_classic(column, what)
+        _engine.require_same(df, column, what)
     elif column.isidentifier() and column.lower() not in (name.lower() for name in df.columns):
         # Spark would say so too, but in its log as well.
         raise _unknown(column, df, what)

@@ -7,8 +7,9 @@ import os
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mullion import _checkpoints, _jvm
+from mullion import _checkpoints, _engine, _jvm
 from mullion._calls import explained
+from mullion._connect import is_remote
 from mullion.errors import InvalidArgumentError
 from mullion.testing import ClockedQuery
 
@@ -36,13 +37,13 @@ def read_panes(
     - ``spark``: the session to read in; the active session by default.
 
     Raises :class:`InvalidArgumentError` when there is no such checkpoint, operator or session, and
-    :class:`UnsupportedError` under Spark Connect or when ``panes`` is needed.
+    :class:`UnsupportedError` when ``panes`` is needed.
     """
     path = _checkpoints.path_of(checkpoint)
     number = _checkpoints.operator_of(operator)
     _check(panes, window)
     session = _checkpoints.session_of(spark or (panes.sparkSession if panes is not None else None))
-    return _jvm.read_panes(session, path, number, panes, window)
+    return _engine.read_panes(session, path, number, panes, window)
 
 
 def open_panes(
@@ -88,10 +89,9 @@ def open_panes(
     _check(panes, window)
     if isinstance(query, ClockedQuery):
         return _jvm.open_panes(query.session, query.java_query, number, panes, window)
-    _jvm.require_classic(query, "query=")
-    if isinstance(query, StreamingQuery):
+    if isinstance(query, StreamingQuery) or is_remote(query):
         session = _checkpoints.session_of(spark or (panes.sparkSession if panes is not None else None))
-        return _jvm.open_panes(session, _jvm.java_query(query), number, panes, window)
+        return _engine.open_panes(session, query, number, panes, window)
     if not isinstance(query, (str, os.PathLike)):
         raise InvalidArgumentError(
             f"query={query!r} ({type(query).__name__}) is neither a running query nor a path. Give what "
@@ -99,14 +99,12 @@ def open_panes(
         )
     path = _checkpoints.path_of(query)
     session = _checkpoints.session_of(spark or (panes.sparkSession if panes is not None else None))
-    return _jvm.open_panes(session, path, number, panes, window)
+    return _engine.open_panes(session, path, number, panes, window)
 
 
 def _check(panes: DataFrame | None, window: str | None) -> None:
-    if panes is not None:
-        _jvm.require_classic(panes, "panes")
-        if not isinstance(panes, DataFrame):
-            raise InvalidArgumentError(f"panes={panes!r} is not a DataFrame. Give what windowed(...).agg() made.")
+    if panes is not None and not isinstance(panes, DataFrame):
+        raise InvalidArgumentError(f"panes={panes!r} is not a DataFrame. Give what windowed(...).agg() made.")
     if window is not None and (panes is not None or not isinstance(window, str)):
         raise InvalidArgumentError(
             f"window={window!r} is the name of a window between functions, whose panes are read without panes=."

@@ -6,7 +6,7 @@ import os
 
 from pyspark.sql import SparkSession
 
-from mullion import _checkpoints, _jvm
+from mullion import _checkpoints, _engine
 from mullion._calls import explained
 
 
@@ -24,11 +24,11 @@ def recover(checkpoint: str | os.PathLike[str], *, spark: SparkSession | None = 
     - ``spark``: the session to work in; the active session by default.
 
     Raises :class:`StateLostError` when there is no snapshot; :class:`InvalidArgumentError` when the checkpoint does not
-    belong to a query with state in memory, or when the query runs; and :class:`UnsupportedError` under Spark Connect,
-    or when other operators of the query keep state in another store.
+    belong to a query with state in memory, or when the query runs; and :class:`UnsupportedError` when other
+    operators of the query keep state in another store.
 
     >>> mullion.recover("checkpoints/flights")  # doctest: +SKIP
     7
     """
     path = _checkpoints.path_of(checkpoint)
-    return _jvm.recover(_checkpoints.session_of(spark), path)
+    return _engine.recover(_checkpoints.session_of(spark), path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from mullion import _jvm
+from mullion import _engine
 from mullion._calls import explained
 from mullion._windowed import Windowed
 from mullion.errors import InvalidArgumentError
@@ -36,7 +36,7 @@ def together(**windows: DataFrame) -> DataFrame:
 
     Raises :class:`InvalidArgumentError` for something that is not such a result; for a name that is not made of English
     letters, digits and underscores; for columns that do not fit; and if the windows differ in ``idle_after``, which
-    moves the event clock of the whole query. Raises :class:`UnsupportedError` under Spark Connect.
+    moves the event clock of the whole query.
 
     >>> together(  # doctest: +SKIP
     ...     hourly=windowed(events, Tumbling("1 hour"), by="carrier", time="ts").agg(F.count("*").alias("n")),
@@ -49,7 +49,6 @@ def together(**windows: DataFrame) -> DataFrame:
             "together() was given no window. Name at least one, as in together(hourly=windowed(...).agg(...))."
         )
     for name, panes in windows.items():
-        _jvm.require_classic(panes, f"{name}=")
         given: object = panes
         if isinstance(given, Windowed):
             raise InvalidArgumentError(
@@ -59,4 +58,4 @@ def together(**windows: DataFrame) -> DataFrame:
             raise InvalidArgumentError(
                 f"{name}={panes!r} ({type(panes).__name__}) is not a DataFrame. Give what windowed(...).agg(...) made."
             )
-    return _jvm.together(windows)
+    return _engine.together(windows)

@@ -13,9 +13,10 @@ from pyspark.sql.types import DataType
 from mullion import _jvm
 from mullion._calls import explained
 from mullion._columns import require_dataframe
+from mullion._described import quoted
 from mullion._flat import flat
 from mullion.errors import InvalidArgumentError
-from mullion.tables import DeltaTable, JdbcTable, ParquetTable, Table, quoted, same_key
+from mullion.tables import DeltaTable, JdbcTable, ParquetTable, Table, same_key
 
 OnBatch: TypeAlias = Callable[[DataFrame, int], object]
 """What is done with rows of a batch: these, and the number of the batch."""

@@ -9,10 +9,11 @@ from typing import Any, Final, NoReturn, get_args
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
-from mullion import _durations, _jvm
+from mullion import _durations, _engine
 from mullion._calls import explained
 from mullion._checks import did_you_mean, require_bool, require_one_of
 from mullion._columns import ColumnOrName, field_of, refusal, require_dataframe
+from mullion._described import quoted
 from mullion._durations import Duration
 from mullion._options import Options
 from mullion.errors import (
@@ -188,7 +189,7 @@ def windowed(
     ``dedupe_by`` drops no row.
 
     Raises :class:`UnknownColumnError` for a column that ``df`` does not have, :class:`InvalidArgumentError` for a value
-    that cannot be right, and :class:`UnsupportedError` for what this version, or Spark Connect, cannot do.
+    that cannot be right, and :class:`UnsupportedError` for what this version cannot do.
     ``.agg(...)`` finds a missing watermark; the start of the query finds the state of another query.
 
     >>> windowed(events, Tumbling("1 hour"), by="carrier", time="ts").agg(F.count("*").alias("n"))  # doctest: +SKIP
@@ -235,10 +236,10 @@ def windowed(
         late_by=late_by,
         new_aggregates=new_aggregates,
     )
-    _jvm.facade(df.sparkSession)
+    _engine.ready(df.sparkSession)
     _require_columns(df, window, keys, options)
     # What does not go together, and what columns may not be, the JVM knows alone.
-    _jvm.check_window(df, window, keys, options)
+    _engine.check_window(df, window, keys, options)
     return Windowed(df, window, keys, options)
 
 
@@ -278,9 +279,9 @@ class Windowed:
         for aggregate in aggregates:
             if not isinstance(aggregate, Column):
                 raise InvalidArgumentError(_not_an_aggregate(aggregate))
-            _jvm.require_classic(aggregate, f"the aggregate {aggregate!r}")
+            _engine.require_same(self._df, aggregate, f"the aggregate {aggregate!r}")
         try:
-            panes = _jvm.windowed(self._df, self._window, self._by, self._options, aggregates=aggregates)
+            panes = _engine.windowed(self._df, self._window, self._by, self._options, aggregates=aggregates)
         except AnalysisException as theirs:
             raise refusal(theirs, self._df, "agg(...)") from None
         _warn_of_dropped_rows(self._df)
@@ -319,7 +320,7 @@ class Windowed:
             )
         collect = (order == "time", name, max_rows)
         try:
-            panes = _jvm.windowed(self._df, self._window, self._by, self._options, aggregates=(), collect=collect)
+            panes = _engine.windowed(self._df, self._window, self._by, self._options, aggregates=(), collect=collect)
         except AnalysisException as theirs:
             raise refusal(theirs, self._df, "collect()") from None
         _warn_of_dropped_rows(self._df, calls=4)
@@ -350,7 +351,7 @@ def _warn_of_dropped_rows(df: DataFrame, calls: int = 3) -> None:
 
     ``calls`` is how many calls up from here that is.
     """
-    for text in _jvm.dropped_before(df):
+    for text in _engine.dropped_before(df):
         warnings.warn(text, DroppedRowsWarning, stacklevel=calls)
 
 
@@ -406,7 +407,7 @@ def _require_columns(df: DataFrame, window: Window, keys: tuple[ColumnOrName, ..
         field_of(df, f"ranges={window.ranges!r}", window.ranges)
     if isinstance(window, Global):
         for name in window.columns or ():
-            field_of(df, f"columns={list(window.columns or ())!r}", _jvm.quoted(name))
+            field_of(df, f"columns={list(window.columns or ())!r}", quoted(name))
 
 
 def _not_yet(name: str, is_streaming: bool) -> str:

@@ -10,7 +10,7 @@ If the time is null, the result is null. At the ends of time the result is clamp
 - a length is text (``"10 minutes"``) or a :class:`datetime.timedelta`, in whole microseconds.
 
 A wrong length raises :class:`InvalidArgumentError` at once; a column of another type raises it when a DataFrame is made
-with it. The functions need an active classic session. Under Spark Connect they raise :class:`UnsupportedError`.
+with it. The functions need an active session.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 from pyspark.sql import Column, SparkSession
 from pyspark.sql.functions import call_function, col, lit
 
-from mullion import _durations, _jvm
+from mullion import _durations, _engine
 from mullion._durations import Duration
 from mullion.errors import InvalidArgumentError
 
@@ -132,6 +132,6 @@ def _call(function: str, ts: ColumnOrName, *lengths: int | Column) -> Column:
         raise InvalidArgumentError(
             "There is no active Spark session. Start one first, mullion.configure(SparkSession.builder).getOrCreate()."
         )
-    _jvm.facade(spark)
+    _engine.ready(spark)
     texts = [length if isinstance(length, Column) else lit(_durations.written(length)) for length in lengths]
     return call_function(function, col(ts) if isinstance(ts, str) else ts, *texts)

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from mullion import _jvm
+from mullion._described import quoted
 from mullion.errors import InvalidArgumentError, UnsupportedError
 
 _ROWS: Final = "mullion_upsert_rows"
@@ -220,11 +221,6 @@ class ParquetTable:
 
     def _folder(self, spark: SparkSession, version: int) -> str:
         return f"{self.path.rstrip('/')}/{_jvm.version_folder(spark, version)}"
-
-
-def quoted(name: str) -> str:
-    """A column of that name, whatever is in it."""
-    return _jvm.quoted(name)
 
 
 def same_key(names: Sequence[str]) -> Column:

@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 
+import connect_server
 import kafka_server
 import mullion
 from mullion import _jars
@@ -48,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what needs Spark by its fixtures, and what a run leaves out of many cases."""
     for item in items:
-        if {"spark", "kafka"} & set(getattr(item, "fixturenames", ())):
+        if {"spark", "server", "kafka"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("spark")
     mark_the_rest_slow(items)
 
@@ -64,6 +65,8 @@ def session() -> SparkSession:
         SparkSession.builder.master("local[2]")
         .appName("mullion-tests")
         .config("spark.ui.enabled", "false")
+        # A server of Spark Connect, which tests start in here, takes a port that is free.
+        .config("spark.connect.grpc.binding.port", "0")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.streaming.stopTimeout", "30s")
@@ -96,6 +99,13 @@ def spark() -> Iterator[SparkSession]:
     found = session()
     yield found
     found.stop()
+
+
+@pytest.fixture(scope="session")
+def server(spark: SparkSession) -> SparkSession:
+    """The suite's session as a server of Spark Connect; ``connect_server.remote`` gives clients of it."""
+    connect_server.start(spark)
+    return spark
 
 
 @pytest.fixture(scope="session")

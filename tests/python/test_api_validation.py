@@ -25,6 +25,7 @@ from mullion import (
     read_panes,
     windowed,
 )
+from mullion._stateful.api import read_state
 
 HOUR = Tumbling("1 hour")
 
@@ -274,7 +275,7 @@ def test_a_gap_that_is_no_interval_is_refused_with_the_conversion(make: Make, ga
 def test_a_gap_of_spark_connect_is_refused(make: Make) -> None:
     module = {"__module__": "pyspark.sql.connect.column", "__repr__": lambda _: "Column<'text'>"}
     gap: Any = object.__new__(type("Column", (Column,), module))
-    with pytest.raises(UnsupportedError, match=r"gap=Column<'text'> belongs to Spark Connect"):
+    with pytest.raises(InvalidArgumentError, match=r"gap=Column<'text'> belongs to Spark Connect, .*in one session"):
         make(window=Session(gap))
 
 
@@ -284,11 +285,11 @@ def test_a_frame_that_is_not_sparks_is_refused() -> None:
 
 
 def test_spark_connect_is_refused_with_what_to_do() -> None:
-    frame: Any = of_connect("DataFrame")
+    session: Any = of_connect("SparkSession")
     with pytest.raises(UnsupportedError, match=r"without \.remote\(\.\.\.\).*dedicated \(single-user\)"):
-        windowed(frame, HOUR, time="ts")
+        read_state("/checkpoint", spark=session)
     with pytest.raises(UnsupportedError, match="this Spark session belongs to Spark Connect"):
-        read_panes("/checkpoint", spark=of_connect("SparkSession"))  # type: ignore[arg-type]
+        read_state("/checkpoint", spark=session)
 
 
 def test_a_repr_shows_the_call(flights: DataFrame) -> None:

@@ -29,7 +29,7 @@ from mullion._jvm.columns import (
 )
 from mullion._jvm.entry import facade, is_running, running_conf
 from mullion._jvm.errors import BridgeError, error_in, traced
-from mullion._jvm.objects import quoted, require_classic
+from mullion._jvm.objects import require_classic
 from mullion._jvm.queries import (
     active,
     begin_redo,
@@ -99,7 +99,6 @@ __all__ = [
     "per_text",
     "plan_of_batch",
     "progress_of",
-    "quoted",
     "read_jdbc",
     "read_panes",
     "read_state",

@@ -7,12 +7,11 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from mullion import errors
 from mullion._jvm.objects import internal
-from mullion._tracebacks import raised_in_worker
+from mullion._query_errors import FAILED_QUERY, FAILED_TASK, OPERATOR, is_of_windows, task_failure
 from mullion.errors import IncompatibleStateError, MullionError, TaskFailedError, UnsupportedError, error_of
 
 if TYPE_CHECKING:
@@ -20,16 +19,20 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-BridgeError = Py4JError
-"""What the bridge to the JVM raises."""
+try:
+    from py4j.protocol import Py4JError
+
+    BridgeError = Py4JError
+    """What the bridge to the JVM raises."""
+except ImportError:
+    # A client of Spark Connect need not have py4j.
+    class NoBridgeError(Exception):
+        """Raised by nothing."""
+
+    BridgeError = NoBridgeError
+
 
 EXCEPTION: Final = "dev.mullion.MullionException"
-OPERATOR: Final = "WindowedAggregate"
-"""The name of Mullion's node in a plan."""
-_SEVERAL: Final = "WindowsTogether"
-_FAILED: Final = "org.apache.spark.sql.streaming.StreamingQueryException"
-_TASK: Final = "org.apache.spark.executor.Executor$TaskRunner"
-"""What runs a task: it is in the trace of what a task failed by."""
 
 _CALLBACK: Final = "py4j.Py4JException"
 _TRACEBACK: Final = "Traceback (most recent call last):\n"
@@ -110,8 +113,7 @@ def _raised_in_callback(message: str) -> MullionError | None:
 def failure_in(exception: Any, trace: str) -> TaskFailedError | None:
     """Why a query over windows failed, in a line, where a task of it did by an error that is not ours."""
     said = exception.toString()
-    of_windows = exception.getClass().getName() == _FAILED and any(name in said for name in (OPERATOR, _SEVERAL))
-    if not of_windows or _TASK not in trace:
+    if exception.getClass().getName() != FAILED_QUERY or not is_of_windows(said) or FAILED_TASK not in trace:
         return None
     cause, message = exception, ""
     for _ in range(64):
@@ -119,12 +121,7 @@ def failure_in(exception: Any, trace: str) -> TaskFailedError | None:
             break
         message = cause.getMessage() or cause.toString()
         cause = cause.getCause()
-    line = raised_in_worker(message) or next(iter(message.strip().splitlines()), "")
-    line = re.sub(r"\s*SQLSTATE: \w+\s*$", "", line).rstrip(".")
-    return TaskFailedError(
-        f"A task of the query failed: {line}. Nothing of its batch was kept, and the query goes on from its checkpoint "
-        "once that is mended."
-    )
+    return task_failure(message)
 
 
 def _other_sources(was: int, now: int) -> IncompatibleStateError:

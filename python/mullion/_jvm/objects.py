@@ -8,23 +8,20 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col
 
+from mullion._connect import is_remote
 from mullion.errors import UnsupportedError
 
 
 def require_classic(thing: object, what: str) -> None:
     """Raises :class:`UnsupportedError` when ``thing`` (a DataFrame, session or column) lives in Spark Connect."""
-    if any(kind.__module__.startswith("pyspark.sql.connect") for kind in type(thing).__mro__):
+    if is_remote(thing):
         raise UnsupportedError(
-            f"{what} belongs to Spark Connect, and Mullion adds an operator to Spark's planner, which only a classic "
-            "session can reach. Create the session on the driver, without .remote(...) and with SPARK_REMOTE and "
-            "SPARK_CONNECT_MODE_ENABLED unset; on Databricks, use a cluster in dedicated (single-user) access mode, "
-            "not a shared or serverless one."
+            f"{what} belongs to Spark Connect, and this works only in the process of Spark's driver. Over Spark "
+            "Connect there are windowed(...).agg(...), .collect(...), together(...), flat(...), read_panes(...), "
+            "open_panes(...), recover(...), mullion.functions, and SQL. For the rest, create the session on the "
+            "driver, without .remote(...) and with SPARK_REMOTE and SPARK_CONNECT_MODE_ENABLED unset; on Databricks, "
+            "use a cluster in dedicated (single-user) access mode, not a shared or serverless one."
         )
-
-
-def quoted(name: str) -> str:
-    """A column of that name, whatever is in it."""
-    return f"`{name.replace('`', '``')}`"
 
 
 def internal(thing: object, name: str) -> Any:

@@ -6,22 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.functions import col, unix_micros
-from pyspark.sql.types import StructType
 
+from mullion._described import Description
 from mullion._jvm.entry import facade
-from mullion._jvm.objects import dataframe_of, internal, java_array, java_column, java_columns, quoted
+from mullion._jvm.objects import dataframe_of, internal, java_array, java_columns
 from mullion._options import Options
-from mullion._ranges import ranges_of
-from mullion._splits import splits_of
-from mullion.windows import Around, Count, Custom, Global, Session, Sliding, Tumbling, Window
+from mullion.windows import Window
 
 
 def check_window(df: DataFrame, window: Window, by: Sequence[Column | str], options: Options) -> None:
     """Raises for what shows to be wrong before anybody has said what panes hold."""
     spark = df.sparkSession
-    asked = _with_columns(_asked(spark, options), window)
-    facade(spark).checkWindow(internal(df, "_jdf"), _spec(spark, window), java_columns(spark, by), asked)
+    asked = Description("check", window, by, options)
+    facade(spark).checkWindow(internal(df, "_jdf"), asked.json, java_columns(spark, asked.columns))
 
 
 def windowed(
@@ -35,121 +32,11 @@ def windowed(
 ) -> DataFrame:
     """The operator over ``df``."""
     spark = df.sparkSession
-    asked = _with_functions(_with_columns(_asked(spark, options), window), df, window, options)
-    if collect is not None:
-        asked = asked.withCollect(*collect)
+    asked = Description("windowed", window, by, options).with_functions(df, window, options)
+    asked = asked.with_held(aggregates, collect)
     jvm = facade(spark)
-    return dataframe_of(
-        jvm.windowed(
-            internal(df, "_jdf"),
-            _spec(spark, window),
-            java_columns(spark, by),
-            asked,
-            java_columns(spark, aggregates),
-        ),
-        spark,
-    )
-
-
-def _asked(spark: SparkSession, options: Options) -> Any:
-    """The options as the JVM has them."""
-    asked = facade(spark).options()
-    # The time first: without one there is no lateness.
-    if options.time is not None:
-        asked = asked.withTime(java_column(options.time))
-    asked = (
-        asked.withAllowedLateness(options.allowed_lateness_us)
-        .withOnTime(options.on_time)
-        .withAccumulate(options.accumulate)
-        .withLate(options.late)
-        .withEmpty(options.empty == "emit")
-        .withIds(options.ids)
-        .withState(options.state)
-    )
-    if options.idle_after_us is not None:
-        asked = asked.withIdleAfter(options.idle_after_us)
-    if options.early is not None and options.early.every_us is not None:
-        asked = asked.withEarly(options.early.every_us, options.early.unchanged)
-    if options.early is not None and options.early.wall_us is not None:
-        asked = asked.withEarlyByWall(options.early.wall_us, options.early.unchanged)
-    if options.early is not None and options.early.count is not None:
-        asked = asked.withEarlyCount(options.early.count)
-    if options.dedupe_by:
-        asked = asked.withDedupeBy(java_columns(spark, options.dedupe_by))
-    if options.at_end == "close":
-        asked = asked.withCloseAtEnd()
-    if options.new_aggregates == "from now":
-        asked = asked.withNewAggregatesFromNow()
-    if options.running:
-        asked = asked.withRunning()
-    if options.per_key:
-        asked = asked.withClockPerKey(options.follows_wall)
-    if options.late_by == "watermark":
-        asked = asked.withLateBehindClock()
-    return asked
-
-
-def _spec(spark: SparkSession, window: Window) -> Any:
-    """A window as the JVM has it."""
-    jvm = facade(spark)
-    match window:
-        case Tumbling(calendar=(count, unit)):
-            return jvm.calendar(count, unit, window.timezone)
-        case Tumbling():
-            return jvm.tumbling(window.size_us, window.offset_us)
-        case Sliding():
-            return jvm.sliding(window.size_us, window.slide_us, window.offset_us)
-        case Around():
-            return jvm.around(window.before_us, window.after_us)
-        case Session(gap=Column()):
-            return jvm.sessionByRow()
-        case Session():
-            return jvm.session(window.gap_us)
-        case Count():
-            return jvm.count(window.size, window.every)
-        case Global(condition=(Column() | str())):
-            return jvm.globalWhen()
-        case Global(changing=(Column() | str())):
-            return jvm.globalChanges()
-        case Global(splitting=function) if function is not None:
-            return jvm.globalSplit(window.function)
-        case Global():
-            return jvm.globalEvery(window.count)
-        case Custom():
-            return jvm.custom()
-
-
-def _with_columns(asked: Any, window: Window) -> Any:
-    """With the columns that a window is made by."""
-    match window:
-        case Session(gap=Column() as gap):
-            return asked.withGap(java_column(gap))
-        case Global(condition=(Column() | str()) as condition):
-            return asked.withTrigger(java_column(condition))
-        case Global(changing=(Column() | str()) as changing):
-            return asked.withTrigger(java_column(changing))
-        case Custom(ranges=(str() | Column()) as ranges):
-            return asked.withRanges(java_column(ranges))
-        case _:
-            return asked
-
-
-def _with_functions(asked: Any, df: DataFrame, window: Window, options: Options) -> Any:
-    """With the functions of Python that a window is made by."""
-    match window:
-        case Global(splitting=function) if function is not None:
-            assert window.function is not None
-            asked = asked.withSplit(java_column(splits_of(function, window.takes_offset)), window.function)
-            if window.columns is None:
-                return asked
-            return asked.withSplitColumns(java_columns(df.sparkSession, [quoted(name) for name in window.columns]))
-        case Custom(ranges=function) if not isinstance(function, (str, Column)):
-            name = f"the function {window.function}"
-            assert options.time is not None
-            ranges = ranges_of(function, name, _micros(df, options.time))
-            return asked.withRanges(java_column(ranges)).withRangesText(name)
-        case _:
-            return asked
+    made = jvm.windowed(internal(df, "_jdf"), asked.json, java_columns(spark, asked.columns))
+    return dataframe_of(made, spark)
 
 
 def dropped_before(df: DataFrame) -> list[str]:
@@ -196,10 +83,3 @@ def open_panes(spark: SparkSession, of: Any, which: int, panes: DataFrame | None
     if isinstance(of, str):
         return dataframe_of(jvm.openPanes(internal(spark, "_jsparkSession"), of, which, code, window), spark)
     return dataframe_of(jvm.openPanesOf(of, which, code, window), spark)
-
-
-def _micros(df: DataFrame, time: Column | str) -> Column:
-    """The event time in microseconds; of a window column, that of its last one."""
-    kind = df.select(time).schema.fields[0].dataType
-    column = col(time) if isinstance(time, str) else time
-    return unix_micros(column["end"]) - 1 if isinstance(kind, StructType) else unix_micros(column)

@@ -18,7 +18,7 @@ from mullion._programs.jobs import Job
 from mullion._programs.names import Named, Names, folder_name
 from mullion._programs.report import Part, Report, table
 from mullion._programs.runner import Query, Running, drain, serve
-from mullion._programs.session import session_for
+from mullion._programs.session import require_driver, session_for
 from mullion.errors import InvalidArgumentError
 from mullion.topics import Broker, DirBroker
 from mullion.topics import broker as broker_of
@@ -69,6 +69,8 @@ class App(abc.ABC):
         self.clock = clock or system()
         self.names = Names()
         self.queries: dict[str, Query] = {}
+        if spark is not None:
+            require_driver(spark, f"{type(self).__module__.rpartition('.')[0] or type(self).__module__}.App({name!r})")
         self._spark = spark
 
     @property

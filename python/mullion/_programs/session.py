@@ -9,13 +9,27 @@ from pyspark.sql import SparkSession
 
 from mullion import _jvm
 from mullion._configure import configure
+from mullion._connect import is_remote
+from mullion.errors import UnsupportedError
 from mullion.topics import Broker
+
+
+def require_driver(spark: SparkSession, what: str) -> None:
+    """Raises :class:`UnsupportedError` for a session of Spark Connect: programs run beside Spark's driver."""
+    if is_remote(spark):
+        raise UnsupportedError(
+            f"{what} was given a session of Spark Connect, and it runs functions in the process of Spark's driver: "
+            "what it publishes, its timers, and what it asks of a running query. Run the program where the driver "
+            "runs, with spark-submit or as a job of the cluster (on Databricks with dedicated access mode), without "
+            "SPARK_REMOTE. Over Spark Connect, mullion.windowed(...) gives the same panes as a DataFrame."
+        )
 
 
 def session_for(name: str, broker: Broker) -> SparkSession:
     """The active session, or a local one; under ``spark-submit``, the one that it was asked for."""
     active = SparkSession.getActiveSession()
     if active is not None:
+        require_driver(active, f"{name!r}")
         return active
     # Workers have the packages that this program has: on this machine; a cluster has its own setting.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -17,6 +17,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from mullion import _durations, _jvm
 from mullion._columns import field_of
+from mullion._described import quoted
 from mullion._windowed import windowed
 from mullion.errors import InvalidArgumentError
 from mullion.kx._batches import CLOSING, unmixed
@@ -40,7 +41,7 @@ def panes_of(records: DataFrame, window: Window, name: str, *, closes: bool) -> 
     if not window.clocked:
         found = windowed(records, _of_records(window, name), **asked).collect()
         return found.select("window", "pane", "rows")
-    record = sf.struct(*(sf.col(_jvm.quoted(each)) for each in records.columns if each != TIME))
+    record = sf.struct(*(sf.col(quoted(each)) for each in records.columns if each != TIME))
     held = records.select(record.alias(_RECORD))
     if window.on_event_time:
         clock = _clock(records, window, name).alias(_CLOCK)
@@ -129,7 +130,7 @@ def _split(window: Window, name: str) -> SplitOf:
 def _clock(records: DataFrame, window: Window, name: str) -> Column:
     if window.time_column is None:
         return sf.col(TIME)
-    column, what = _jvm.quoted(window.time_column), f"time_column={window.time_column!r} of {name}"
+    column, what = quoted(window.time_column), f"time_column={window.time_column!r} of {name}"
     if window.time_column not in records.columns:
         field_of(records, what, window.time_column)
     kind = records.schema[window.time_column].dataType

@@ -18,7 +18,7 @@ from mullion._clock import Clock, ManualClock, system
 from mullion._files import replace_text
 from mullion._programs.failures import failure_of
 from mullion._programs.names import folder_name
-from mullion._programs.session import session_for
+from mullion._programs.session import require_driver, session_for
 from mullion._stateful.api import stateful_map
 from mullion.bytewax._run.chunks import CHUNKS
 from mullion.bytewax._run.classes import classes_of
@@ -50,6 +50,8 @@ def run(
     sink.
     """
     plan = Plan.of(flow)
+    if spark is not None:
+        require_driver(spark, f"The dataflow {flow.flow_id!r}")
     session = spark or session_for(flow.flow_id, DirBroker(folder or tempfile.gettempdir()))
     if folder is not None:
         _Run(flow, plan, folder, session, clock or system(), "rocksdb").run(asked_to_stop)

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from mullion import _jvm
 from mullion._clock import Clock
+from mullion._described import quoted
 from mullion.errors import InvalidArgumentError
 from mullion.topics import _types
 from mullion.topics._broker import NO_COLUMNS, SCALAR, UNFIT, Publisher, SchemaLike, column_mark
@@ -179,7 +180,7 @@ def _stream(spark: SparkSession, folder: DirTopic, about: About, wanted: T.Struc
     known = F.when(_is_later(about), later.cast("boolean")).otherwise(True)
     rows = rows.where(_jvm.per_text(spark, F.col(_FILE), known))
     if TEXT not in wanted.names:
-        text = F.col(_jvm.quoted(_TEXTS))
+        text = F.col(quoted(_TEXTS))
         why = F.concat(
             F.lit(f"Topic '{folder.name}': a JSON value came that has no place in the columns of this query: "),
             F.substring(text, 1, 200),
@@ -211,9 +212,9 @@ def _as_sent(spark: SparkSession, folder: DirTopic, about: About, wanted: T.Stru
         if column.name in wanted.names:
             for kind in _pieces(column):
                 if not _types.is_same(kind, wanted[column.name].dataType):
-                    elsewhere |= F.col(_jvm.quoted(stored_name(column.name, kind))).isNotNull()
+                    elsewhere |= F.col(quoted(stored_name(column.name, kind))).isNotNull()
     place = F.concat(F.lit(PLACE), F.col("_metadata.row_index"), F.lit(":"), F.col(_FILE))
-    text = F.coalesce(F.col(_jvm.quoted(_TEXTS)), F.col(SENT), F.when(elsewhere, place))
+    text = F.coalesce(F.col(quoted(_TEXTS)), F.col(SENT), F.when(elsewhere, place))
     return rows.select(*_columns(about, wanted), text.alias(UNFIT), KEY, TIMESTAMP, COLUMNS)
 
 
@@ -255,7 +256,7 @@ def _columns(about: About, wanted: T.StructType) -> list[Column]:
     columns = []
     for field in wanted:
         pieces = [
-            _types.fit_column(F.col(_jvm.quoted(stored_name(field.name, kind))), kind, field.dataType)
+            _types.fit_column(F.col(quoted(stored_name(field.name, kind))), kind, field.dataType)
             for kind in (_pieces(known[field.name]) if field.name in known else [])
         ]
         column = F.coalesce(*pieces) if pieces else F.lit(None).cast(field.dataType)

@@ -1,15 +1,13 @@
 package dev.mullion
 
-import java.util.Properties
-
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 import org.apache.spark.sql.execution.python.UserDefinedPythonFunction
 import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction
 import org.apache.spark.sql.mullion.builders.{
+  CallDescription,
   Installation,
   StatefulBuilder,
   TogetherBuilder,
-  WindowOptions,
   WindowedBuilder
 }
 import org.apache.spark.sql.mullion.checkpoint.{Comparison, LostState, OpenPanes, PanesReader, Recovery, StateReader}
@@ -18,40 +16,21 @@ import org.apache.spark.sql.mullion.plan.{DroppedBefore, PaneKeys}
 import org.apache.spark.sql.mullion.python.StatefulOptions
 import org.apache.spark.sql.mullion.python.flows.EntryLogProvider
 import org.apache.spark.sql.mullion.query.{BatchesQuery, ClockedQuery, RunningQuery, TestClock}
-import org.apache.spark.sql.mullion.shim.{Classic, Distribution}
+import org.apache.spark.sql.mullion.shim.{BuildInfo, Classic, Distribution}
 import org.apache.spark.sql.mullion.tables.{JdbcUpsert, TableVersions}
 import org.apache.spark.sql.mullion.topics.{JsonDecimals, JsonFit, JsonShape, JsonShard, TopicFileSystem}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.util.LongAccumulator
 
-import dev.mullion.windows.spec.{
-  AlignedWindow,
-  AroundWindow,
-  CalendarWindow,
-  CountWindow,
-  CustomWindow,
-  GlobalTrigger,
-  GlobalWindow,
-  SessionWindow,
-  WindowSpec
-}
-
 /** The door to Python: plain types in, DataFrames out. Lengths of time are microseconds. */
 object Facade {
-  private lazy val build: Properties = {
-    val properties = new Properties()
-    val in = getClass.getResourceAsStream("/dev/mullion/build.properties")
-    try properties.load(in)
-    finally in.close()
-    properties
-  }
 
   /** The version of this JAR, which must be the wheel's. */
-  def version: String = build.getProperty("version")
+  def version: String = BuildInfo.version
 
   /** The line of Spark that this JAR is built for, such as `4.2`. */
-  def sparkLine: String = build.getProperty("spark")
+  def sparkLine: String = BuildInfo.sparkLine
 
   /** Makes Mullion known to a session that was built without its extension; again does nothing. A vendor's Spark that
     * lacks what this JAR calls is refused.
@@ -64,64 +43,29 @@ object Facade {
   /** What the Spark that runs lacks of all that this JAR calls, a line each: for scripts/try-on-databricks.py. */
   def lacks: String = Distribution.lacks
 
-  def tumbling(size: Long, offset: Long): AlignedWindow = AlignedWindow.tumbling(size, offset)
-
-  def sliding(size: Long, slide: Long, offset: Long): AlignedWindow = AlignedWindow.sliding(size, slide, offset)
-
-  /** Windows of so many days, weeks or months (`unit`) by the calendar of a time zone. */
-  def calendar(n: Int, unit: String, zone: String): CalendarWindow = unit match {
-    case "day"   => CalendarWindow.ofDays(n, zone)
-    case "week"  => CalendarWindow.ofWeeks(n, zone)
-    case "month" => CalendarWindow.ofMonths(n, zone)
-    case other   => throw new IllegalArgumentException(s"the calendar has no windows of a $other")
+  /** Refuses what shows to be wrong of windows before anybody has said what their panes hold.
+    *
+    * @param call
+    *   what is asked, as JSON; see `CallDescription`
+    * @param columns
+    *   the columns that it names, in their order
+    */
+  def checkWindow(df: DataFrame, call: String, columns: Array[Column]): Unit = {
+    val asked = CallDescription.read(call, columns.toSeq)
+    WindowedBuilder.check(Classic.frame(df), asked.window, asked.by, asked.options)
   }
 
-  def around(before: Long, after: Long): WindowSpec = AroundWindow(before, after)
-
-  def session(gap: Long): WindowSpec = SessionWindow(Some(gap))
-
-  /** Sessions in which each row brings its own gap. */
-  def sessionByRow(): WindowSpec = SessionWindow(None)
-
-  /** Windows of `size` rows that start every `every` rows. */
-  def count(size: Long, every: Long): WindowSpec = CountWindow(size, every)
-
-  /** Windows that close with every so many rows. */
-  def globalEvery(rows: Long): WindowSpec = GlobalWindow(GlobalTrigger.Every(rows))
-
-  /** Windows that close after a row for which `WindowOptions.trigger` is true. */
-  def globalWhen(): WindowSpec = GlobalWindow(GlobalTrigger.When)
-
-  /** Windows that close where the value of `WindowOptions.trigger` changes. */
-  def globalChanges(): WindowSpec = GlobalWindow(GlobalTrigger.Changes)
-
-  /** Windows that a function of the buffered rows splits, which the options bring.
+  /** Aggregates in panes.
     *
-    * @param function
-    *   what it is called
+    * @param call
+    *   what is asked, as JSON; see `CallDescription`
+    * @param columns
+    *   the columns that it names, in their order
     */
-  def globalSplit(function: String): WindowSpec = GlobalWindow(GlobalTrigger.Split(function))
-
-  /** Windows that each row brings, in the column that the options name. */
-  def custom(): WindowSpec = CustomWindow("each row's own")
-
-  /** What is asked of panes beside their window: nothing, as yet. */
-  def options: WindowOptions = WindowOptions()
-
-  /** Refuses what shows to be wrong of windows before anybody has said what their panes hold. */
-  def checkWindow(df: DataFrame, window: WindowSpec, by: Array[Column], options: WindowOptions): Unit =
-    WindowedBuilder.check(Classic.frame(df), window, by.toSeq, options)
-
-  /** Aggregates in panes. */
-  def windowed(
-      df: DataFrame,
-      window: WindowSpec,
-      by: Array[Column],
-      options: WindowOptions,
-      aggregates: Array[Column]
-  ): DataFrame = {
+  def windowed(df: DataFrame, call: String, columns: Array[Column]): DataFrame = {
     install(df.sparkSession)
-    WindowedBuilder(Classic.frame(df), window, by.toSeq, options, aggregates.toSeq)
+    val asked = CallDescription.read(call, columns.toSeq)
+    WindowedBuilder(Classic.frame(df), asked.window, asked.by, asked.options, asked.aggregates)
   }
 
   /** What is to be said of rows that never come to a window over `df`, a line each; see `DroppedBefore`. */

@@ -1,5 +1,7 @@
 package dev.mullion
 
+import org.apache.spark.SparkThrowable
+
 /** An error that Mullion reports: its message names the value, the cause and the fix.
   *
   * Where it is printed, as Spark prints whatever ends a query, it is that message: where in Mullion it was raised says
@@ -9,7 +11,12 @@ package dev.mullion
   *   what kind of error it is, the same word in Scala and Python
   */
 final class MullionException(val condition: String, message: String, cause: Option[Throwable] = None)
-    extends RuntimeException(message, cause.orNull, true, false) {
+    extends RuntimeException(message, cause.orNull, true, false)
+    with SparkThrowable {
+
+  /** The same for Spark, which tells clients of Spark Connect and listeners of queries an error by it. */
+  override def getCondition: String = s"MULLION_$condition"
+
   private val raisedAt = new Throwable().getStackTrace.dropWhile(_.getClassName.startsWith(getClass.getName))
 
   /** Where it was raised, as a stack trace is printed. */

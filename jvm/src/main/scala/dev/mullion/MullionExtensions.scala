@@ -1,9 +1,11 @@
 package dev.mullion
 
 import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.mullion.calls.{ResolveCalls, TableFunctions}
 import org.apache.spark.sql.mullion.functions.SqlFunctions
 import org.apache.spark.sql.mullion.plan.{RefuseAtStart, WindowStrategy}
 import org.apache.spark.sql.mullion.python.StatefulStrategy
+import org.apache.spark.sql.mullion.shim.Classic
 
 /** Adds Mullion to a session: `spark.sql.extensions=dev.mullion.MullionExtensions`. */
 class MullionExtensions extends (SparkSessionExtensions => Unit) {
@@ -13,5 +15,10 @@ class MullionExtensions extends (SparkSessionExtensions => Unit) {
     // Before anything is resolved: Spark's own check of output modes comes with the resolution of the sink.
     extensions.injectHintResolutionRule(_ => RefuseAtStart)
     SqlFunctions.inject(extensions)
+    // What calls ask for stands in their place before Spark drops hints that it does not know, and once a function of
+    // SQL has made a call.
+    extensions.injectHintResolutionRule(session => ResolveCalls(Classic.session(session)))
+    extensions.injectResolutionRule(session => ResolveCalls(Classic.session(session)))
+    TableFunctions.inject(extensions)
   }
 }

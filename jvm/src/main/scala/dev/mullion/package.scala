@@ -35,6 +35,7 @@ import dev.mullion.windows.rules.LatePolicy
   *     plan                         logical nodes, and how they become plans
   *     builders                     from a call in Python to a logical plan
   *     checkpoint                   a checkpoint read, recovered or shown
+  *     calls                        the same asked for inside of a plan, by SQL and clients of Spark Connect
   * }}}
   */
 package object mullion {

@@ -51,7 +51,7 @@ object LayoutSuite {
       Seq("metrics", "assign", "panes", "batch", "partial").map(room => s"$spark.exec.$room") ++
       Seq(s"$spark.exec") ++
       Seq("python.state", "python.folds", "python.flows", "python").map(room => s"$spark.$room") ++
-      Seq("plan", "builders", "checkpoint").map(room => s"$spark.$room") :+
+      Seq("plan", "builders", "checkpoint", "calls").map(room => s"$spark.$room") :+
       public
 
   private val named =

@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedChe
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.Trigger
 
-import dev.mullion.{Facade, MullionExtensions}
+import dev.mullion.{Asked, MullionExtensions}
 import dev.mullion.windows.spec.WindowSpec
 
 /** The bytes that tasks allocate for a row, and for a key: counted by the JVM for each thread, whatever a clock says.
@@ -30,8 +30,8 @@ class AllocationSuite extends SparkSuite {
 
   for (
     (name, window, perKey) <- Seq(
-      ("tumbling", Facade.tumbling(10 * Second, 0), OfTumbling),
-      ("sliding", Facade.sliding(20 * Second, Second, 0), OfSliding)
+      ("tumbling", Asked.tumbling(10 * Second, 0), OfTumbling),
+      ("sliding", Asked.sliding(20 * Second, Second, 0), OfSliding)
     )
   ) {
     test(s"a row allocates nothing on its way into its partial aggregate: $name windows") {
@@ -60,8 +60,8 @@ class AllocationSuite extends SparkSuite {
     val stream = spark.readStream.schema("ts timestamp, k bigint, v bigint").option("maxFilesPerTrigger", 1)
     val timed = stream.parquet(source).withWatermark("ts", "0 seconds")
     val panes = window.fold(timed.withColumn("total", col("v")): DataFrame) { window =>
-      val options = Facade.options.withTime(col("ts")).withState("memory")
-      Facade.windowed(timed, window, Array(col("k")), options, Array(sum("v").as("total")))
+      val options = Asked.options.withTime(col("ts")).withState("memory")
+      Asked.windowed(timed, window, Array(col("k")), options, Array(sum("v").as("total")))
     }
     val seen = Seq.newBuilder[Long]
     val query = panes.writeStream

@@ -17,7 +17,7 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.StreamingQuery
 
-import dev.mullion.{Facade, MullionExtensions}
+import dev.mullion.{Asked, Facade, MullionExtensions}
 import dev.mullion.windows.spec.WindowSpec
 
 /** What queries keep on the heap does not grow with their batches. Counted are the live objects of our own classes,
@@ -105,30 +105,30 @@ private object HeapSuite {
   private def of(window: WindowSpec, by: String*): Kind = (rows, state) => windowed(rows, window, state, by)
 
   private def windowed(rows: DataFrame, window: WindowSpec, state: String, by: Seq[String]): DataFrame =
-    Facade.windowed(
+    Asked.windowed(
       rows,
       window,
       by.map(col).toArray,
-      Facade.options.withTime(col("ts")).withState(state),
+      Asked.options.withTime(col("ts")).withState(state),
       Array(count(lit(1)).as("n"), collect_list(col("v")).as("vs"))
     )
 
   private val deduplicated: Kind = (rows, state) =>
-    Facade.windowed(
+    Asked.windowed(
       rows,
-      Facade.sliding(20 * Second, 5 * Second, 0),
+      Asked.sliding(20 * Second, 5 * Second, 0),
       Array(col("k")),
-      Facade.options.withTime(col("ts")).withState(state).withDedupeBy(Array(col("v"))),
+      Asked.options.withTime(col("ts")).withState(state).withDedupeBy(Array(col("v"))),
       Array(count(lit(1)).as("n"))
     )
 
   /** Panes with their rows, which fire early too. */
   private val collected: Kind = (rows, state) =>
-    Facade.windowed(
+    Asked.windowed(
       rows,
-      Facade.tumbling(10 * Second, 0),
+      Asked.tumbling(10 * Second, 0),
       Array(col("k")),
-      Facade.options
+      Asked.options
         .withTime(col("ts"))
         .withState(state)
         .withEarly(2 * Second, false)
@@ -136,11 +136,11 @@ private object HeapSuite {
       Array()
     )
 
-  private val tumbling = of(Facade.tumbling(10 * Second, 0), "k")
+  private val tumbling = of(Asked.tumbling(10 * Second, 0), "k")
   private val together: Kind = (rows, state) =>
     Facade.together(
       Array("short", "long"),
-      Array(Facade.tumbling(5 * Second, 0), Facade.sliding(10 * Second, 5 * Second, 0)).map { window =>
+      Array(Asked.tumbling(5 * Second, 0), Asked.sliding(10 * Second, 5 * Second, 0)).map { window =>
         windowed(rows, window, state, Seq("k"))
       }
     )
@@ -152,11 +152,11 @@ private object HeapSuite {
     (tumbling, "hdfs", 1),
     (tumbling, "memory", 1),
     (tumbling, "memory", 2),
-    (of(Facade.sliding(20 * Second, 5 * Second, 0), "k"), "rocksdb", 1),
-    (of(Facade.session(3 * Second), "k", "v"), "rocksdb", 1),
-    (of(Facade.session(3 * Second), "k", "v"), "rocksdb", 2),
-    (of(Facade.around(5 * Second, Second), "k"), "rocksdb", 1),
-    (of(Facade.count(7, 7), "k"), "rocksdb", 1),
+    (of(Asked.sliding(20 * Second, 5 * Second, 0), "k"), "rocksdb", 1),
+    (of(Asked.session(3 * Second), "k", "v"), "rocksdb", 1),
+    (of(Asked.session(3 * Second), "k", "v"), "rocksdb", 2),
+    (of(Asked.around(5 * Second, Second), "k"), "rocksdb", 1),
+    (of(Asked.count(7, 7), "k"), "rocksdb", 1),
     (deduplicated, "rocksdb", 1),
     (deduplicated, "memory", 1),
     (collected, "rocksdb", 1),

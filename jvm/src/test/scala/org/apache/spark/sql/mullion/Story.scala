@@ -10,7 +10,7 @@ import com.fasterxml.jackson.dataformat.yaml.YAMLMapper
 
 import org.apache.spark.sql.mullion.plan.WindowsTogether
 
-import dev.mullion.Facade
+import dev.mullion.Asked
 import dev.mullion.windows.spec.{AlignedWindow, RowNumberWindow, WindowSpec}
 
 /** A document of `tests/transcripts`: rows that come, and the firings that they must give. The README there says how
@@ -324,29 +324,29 @@ object Story {
   private def window(node: JsonNode): WindowSpec = {
     val said = new Said(node)
     val spec =
-      if (node.has("tumbling")) Facade.tumbling(said.micros("tumbling"), said.micros("offset"))
+      if (node.has("tumbling")) Asked.tumbling(said.micros("tumbling"), said.micros("offset"))
       else if (node.has("calendar")) {
         val size = said.text("calendar").get.split(" ")
-        Facade.calendar(size.head.toInt, size.last.stripSuffix("s"), said.text("timezone").get)
+        Asked.calendar(size.head.toInt, size.last.stripSuffix("s"), said.text("timezone").get)
       } else if (node.has("count")) {
         val size = said.number("count").get
-        Facade.count(size, said.number("every").getOrElse(size))
+        Asked.count(size, said.number("every").getOrElse(size))
       } else if (node.has("global")) global(said.get("global").get)
       else if (node.has("sliding"))
-        Facade.sliding(said.micros("sliding"), said.micros("every"), said.micros("offset"))
-      else if (said.text("custom").isDefined) Facade.custom()
-      else if (node.has("around")) Facade.around(said.micros("around"), said.micros("after"))
-      else if (said.get("session").exists(_.isTextual)) Facade.sessionByRow()
-      else Facade.session(said.micros("session"))
+        Asked.sliding(said.micros("sliding"), said.micros("every"), said.micros("offset"))
+      else if (said.text("custom").isDefined) Asked.custom()
+      else if (node.has("around")) Asked.around(said.micros("around"), said.micros("after"))
+      else if (said.get("session").exists(_.isTextual)) Asked.sessionByRow()
+      else Asked.session(said.micros("session"))
     said.finish()
     spec
   }
 
   private def global(node: JsonNode): WindowSpec =
-    if (node.has("when")) Facade.globalWhen()
-    else if (node.has("changes")) Facade.globalChanges()
-    else if (node.has("split")) Facade.globalSplit("split")
-    else Facade.globalEvery(node.get("every").asLong)
+    if (node.has("when")) Asked.globalWhen()
+    else if (node.has("changes")) Asked.globalChanges()
+    else if (node.has("split")) Asked.globalSplit("split")
+    else Asked.globalEvery(node.get("every").asLong)
 
   private def next(node: JsonNode): NextStory = {
     val said = new Said(node)

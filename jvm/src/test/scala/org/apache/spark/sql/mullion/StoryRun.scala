@@ -16,7 +16,7 @@ import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryProgress}
 import org.apache.spark.sql.types.{LongType, StructType, TimestampType}
 
-import dev.mullion.Facade
+import dev.mullion.{Asked, Facade}
 import dev.mullion.windows.spec.AlignedWindow
 
 /** One story's query, on one state store. */
@@ -135,8 +135,8 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
 
   private def windowed(rows: DataFrame, panes: PaneStory, time: String): DataFrame = {
     val timed =
-      if (panes.onProcessingTime || (panes.isNumbered && !panes.collect.exists(_.byTime))) Facade.options
-      else Facade.options.withTime(col(time))
+      if (panes.onProcessingTime || (panes.isNumbered && !panes.collect.exists(_.byTime))) Asked.options
+      else Asked.options.withTime(col(time))
     val idling = panes.idleAfter.fold(timed)(timed.withIdleAfter)
     val rules = idling.withAllowedLateness(panes.lateness).withLate(panes.late).withState(store)
     val triggered = panes.trigger.fold(rules)(sql => rules.withTrigger(expr(sql)))
@@ -158,7 +158,7 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
         val byWall = e.wall.fold(counting)(wall => counting.withEarlyByWall(wall, e.unchanged))
         e.every.fold(byWall)(every => counting.withEarly(every, e.unchanged))
       }
-    Facade.windowed(rows, panes.window, panes.by.map(expr).toArray, options, panes.aggregates.map(column).toArray)
+    Asked.windowed(rows, panes.window, panes.by.map(expr).toArray, options, panes.aggregates.map(column).toArray)
   }
 
   /** Closes of Spark's own, which look as ours do. */

@@ -6,7 +6,7 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.mullion.SparkSuite
 import org.apache.spark.sql.mullion.plan.Shown
 
-import dev.mullion.{Facade, MullionException, MullionExtensions}
+import dev.mullion.{Asked, MullionException, MullionExtensions}
 
 class CallChecksSuite extends SparkSuite {
 
@@ -18,13 +18,13 @@ class CallChecksSuite extends SparkSuite {
     .asInstanceOf[DataFrame]
 
   private def call(by: Seq[Column], options: WindowOptions, aggregates: Column*): DataFrame =
-    WindowedBuilder(rows, Facade.tumbling(1000000L, 0), by, options.withTime(col("ts")), aggregates)
+    WindowedBuilder(rows, Asked.tumbling(1000000L, 0), by, options.withTime(col("ts")), aggregates)
 
   private def refusal(by: Seq[Column], aggregates: Column*): String =
-    intercept[MullionException](call(by, Facade.options, aggregates: _*)).getMessage
+    intercept[MullionException](call(by, Asked.options, aggregates: _*)).getMessage
 
   test("a call is a node with its keys in a form that equal values share, and what is shown of it") {
-    val panes = call(Seq(col("k"), col("v").as("price"), col("m")), Facade.options, sum("v").as("total"))
+    val panes = call(Seq(col("k"), col("v").as("price"), col("m")), Asked.options, sum("v").as("total"))
     assertEquals(panes.columns.toSeq, Seq("k", "price", "m", "window", "pane", "total"))
     panes.queryExecution.analyzed match {
       case Shown(shown) => assertEquals(shown.node.keys.map(_.name), Seq("k", "price", "m"))
@@ -49,20 +49,20 @@ class CallChecksSuite extends SparkSuite {
     assert(clue(refusal(Seq(col("k").as("Pane")), count("*").as("n"))).startsWith("by='Pane' is also the name"))
     assert(clue(refusal(Seq(col("k")), count("*").as("window"))).startsWith("A column is named 'window'"))
     assert(clue(refusal(Seq(col("k")), count("*").as("k"))).contains("2 columns named 'k'"))
-    val late = intercept[MullionException](call(Nil, Facade.options.withLate("emit"), count("*").as("late_row")))
+    val late = intercept[MullionException](call(Nil, Asked.options.withLate("emit"), count("*").as("late_row")))
     assert(clue(late.getMessage).contains("'late_row'"))
-    assert(call(Nil, Facade.options, count("*").as("late_row")).columns.contains("late_row"))
+    assert(call(Nil, Asked.options, count("*").as("late_row")).columns.contains("late_row"))
   }
 
   test("what shows before the aggregates are known is refused before") {
     def refused(window: dev.mullion.windows.spec.WindowSpec, by: Seq[Column], options: WindowOptions): String =
       intercept[MullionException](WindowedBuilder.check(rows, window, by, options)).getMessage
-    val tumbling = Facade.tumbling(1000000L, 0)
-    val timed = Facade.options.withTime(col("ts"))
-    assert(clue(refused(tumbling, Nil, Facade.options.withTime(col("k")))).contains("F.to_timestamp('k')"))
+    val tumbling = Asked.tumbling(1000000L, 0)
+    val timed = Asked.options.withTime(col("ts"))
+    assert(clue(refused(tumbling, Nil, Asked.options.withTime(col("k")))).contains("F.to_timestamp('k')"))
     assert(clue(refused(tumbling, Seq(col("k"), upper(col("k")).as("k")), timed)).contains("2 columns named 'k'"))
-    assert(clue(refused(Facade.sessionByRow(), Nil, timed.withGap(col("v")))).contains("make_dt_interval(secs='v')"))
-    assert(clue(refused(Facade.custom(), Nil, timed.withRanges(col("k")))).startsWith("ranges=k is of type string"))
+    assert(clue(refused(Asked.sessionByRow(), Nil, timed.withGap(col("v")))).contains("make_dt_interval(secs='v')"))
+    assert(clue(refused(Asked.custom(), Nil, timed.withRanges(col("k")))).startsWith("ranges=k is of type string"))
     WindowedBuilder.check(rows, tumbling, Seq(col("k")), timed)
   }
 }

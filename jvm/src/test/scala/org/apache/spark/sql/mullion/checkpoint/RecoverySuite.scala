@@ -20,7 +20,7 @@ import org.apache.spark.sql.{functions => F, Encoders}
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.mullion.state.StateChoice
 
-import dev.mullion.Facade
+import dev.mullion.Asked
 import dev.mullion.windows.spec.WindowSpec
 
 /** Recoveries that are cut short at each of their steps, and done again. */
@@ -73,9 +73,9 @@ class RecoverySuite extends SparkSuite {
     val encoder = Encoders.product[TimedRow]
     val source = MemoryStream[TimedRow](spark, 2)(encoder)
     val rows = source.toDF().withWatermark("ts", "0 seconds")
-    val options = Facade.options.copy(time = Some(F.col("ts")), state = StateChoice.Memory)
-    val window: WindowSpec = Facade.tumbling(10000000L, 0L)
-    val panes = Facade.windowed(rows, window, Array(F.col("k")), options, Array(F.count(F.lit(1)).as("n")))
+    val options = Asked.options.copy(time = Some(F.col("ts")), state = StateChoice.Memory)
+    val window: WindowSpec = Asked.tumbling(10000000L, 0L)
+    val panes = Asked.windowed(rows, window, Array(F.col("k")), options, Array(F.count(F.lit(1)).as("n")))
     val query = panes.writeStream.format("noop").option("checkpointLocation", checkpoint.toString).start()
     try
       (0 until batches).foreach { batch =>

@@ -9,7 +9,7 @@ import org.apache.spark.sql.mullion.SparkSuite
 import org.apache.spark.sql.{functions => F, DataFrame, Encoders}
 import org.apache.spark.sql.streaming.StreamingQuery
 
-import dev.mullion.Facade
+import dev.mullion.Asked
 
 /** What a query says of its rows' times, with Spark's watermark and with ours. */
 class FusedWatermarkSuite extends SparkSuite {
@@ -52,8 +52,8 @@ class FusedWatermarkSuite extends SparkSuite {
   test("the times of rows that a query tells are those of Spark's own watermark") {
     val (sparks, plain) = eventTimes(_.groupBy(F.window(F.col("ts"), "10 seconds"), F.col("k")).count())
     val (ours, fused) = eventTimes { rows =>
-      val options = Facade.options.withTime(F.col("ts")).withState("memory")
-      Facade.windowed(rows, Facade.tumbling(10000000L, 0), Array(F.col("k")), options, Array(F.count("*").as("count")))
+      val options = Asked.options.withTime(F.col("ts")).withState("memory")
+      Asked.windowed(rows, Asked.tumbling(10000000L, 0), Array(F.col("k")), options, Array(F.count("*").as("count")))
     }
     assertEquals(ours, sparks)
     assertEquals(ours.map(_("max")).last, "1970-01-01T00:02:00.000Z")

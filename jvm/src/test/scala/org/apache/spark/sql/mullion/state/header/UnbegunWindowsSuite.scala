@@ -11,7 +11,7 @@ import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.streaming.StreamingQueryException
 
-import dev.mullion.Facade
+import dev.mullion.{Asked, Facade}
 
 /** Windows that are given no rows in the batches that a query begins with: the types of what they hold are learnt when
   * their first rows come, and from then on stay what they are.
@@ -76,9 +76,9 @@ class UnbegunWindowsSuite extends SparkSuite {
   }
 
   private def window(rows: DataFrame, size: Long, state: StateChoice, value: Column, every: Long = 10): DataFrame = {
-    val options = Facade.options.copy(time = Some(F.col("ts")), state = state)
-    val spec = Facade.sliding(size * 1000000L, every * 1000000L, 0L)
-    Facade.windowed(rows, spec, Array(F.col("k")), options, Array(value))
+    val options = Asked.options.copy(time = Some(F.col("ts")), state = state)
+    val spec = Asked.sliding(size * 1000000L, every * 1000000L, 0L)
+    Asked.windowed(rows, spec, Array(F.col("k")), options, Array(value))
   }
 
   /** The runs of a query, one after another, from one checkpoint. */

@@ -1,0 +1,159 @@
+package org.apache.spark.sql.mullion.builders
+
+import org.json4s._
+import org.json4s.jackson.JsonMethods.parse
+
+import org.apache.spark.sql.Column
+
+import dev.mullion.MullionException
+import dev.mullion.windows.spec.{
+  AlignedWindow,
+  AroundWindow,
+  CalendarWindow,
+  CountWindow,
+  CustomWindow,
+  GlobalTrigger,
+  GlobalWindow,
+  SessionWindow,
+  WindowSpec
+}
+
+/** A call of `windowed(…).agg(…)` as it crosses a border: what is asked in JSON, and the columns that it names beside
+  * it. Python's over py4j, that of Spark Connect and SQL's are the same.
+  *
+  * {{{
+  *   {"window":  {"kind": "tumbling", "size": us, "offset": us}          and so on, see `windowOf`
+  *    "options": {"allowed_lateness": us, "late": "drop", ...}           by Python's names; what is not there is not asked
+  *    "collect": {"order": "time", "name": "rows", "max_rows": n}        instead of aggregates
+  *    "columns": ["by", "by", "time", "aggregate", ...]}                 what each column is, in their order
+  * }}}
+  *
+  * Lengths of time are microseconds.
+  */
+final case class CallDescription(
+    window: WindowSpec,
+    by: Seq[Column],
+    options: WindowOptions,
+    aggregates: Seq[Column]
+)
+
+object CallDescription {
+
+  def read(json: String, columns: Seq[Column]): CallDescription = read(parse(json), columns)
+
+  def read(said: JValue, columns: Seq[Column]): CallDescription = {
+    val roles = (said \ "columns") match {
+      case JArray(names) => names.collect { case JString(name) => name }
+      case _             => Nil
+    }
+    if (roles.length != columns.length)
+      throw new IllegalArgumentException(s"${columns.length} columns came with a call of ${roles.length}: $roles")
+    val of = roles.zip(columns).groupMap(_._1)(_._2).withDefaultValue(Nil)
+    CallDescription(
+      windowOf(said \ "window"),
+      of("by"),
+      collected(said \ "collect", optionsOf(said, of)),
+      of("aggregate")
+    )
+  }
+
+  private def windowOf(said: JValue): WindowSpec = {
+    def us(name: String) = whole(said \ name)
+    (said \ "kind") match {
+      case JString("tumbling") => AlignedWindow.tumbling(us("size"), us("offset"))
+      case JString("sliding")  => AlignedWindow.sliding(us("size"), us("slide"), us("offset"))
+      case JString("calendar") => calendar(us("number").toInt, text(said \ "unit"), text(said \ "timezone"))
+      case JString("around")   => AroundWindow(us("before"), us("after"))
+      case JString("session")  => SessionWindow(some(said \ "gap").map(whole))
+      case JString("count")    => CountWindow(us("size"), us("every"))
+      case JString("every")    => GlobalWindow(GlobalTrigger.Every(us("rows")))
+      case JString("when")     => GlobalWindow(GlobalTrigger.When)
+      case JString("changes")  => GlobalWindow(GlobalTrigger.Changes)
+      case JString("split")    => GlobalWindow(GlobalTrigger.Split(text(said \ "function")))
+      case JString("custom")   => CustomWindow("each row's own")
+      case other               => throw new IllegalArgumentException(s"$other is no kind of window")
+    }
+  }
+
+  private def calendar(number: Int, unit: String, zone: String): CalendarWindow = unit match {
+    case "day"   => CalendarWindow.ofDays(number, zone)
+    case "week"  => CalendarWindow.ofWeeks(number, zone)
+    case "month" => CalendarWindow.ofMonths(number, zone)
+    case other   => throw new IllegalArgumentException(s"the calendar has no windows of a $other")
+  }
+
+  private type Change = WindowOptions => WindowOptions
+
+  private def optionsOf(said: JValue, columns: String => Seq[Column]): WindowOptions = {
+    val asked = said \ "options"
+    def when(name: String)(change: JValue => Change): Change = some(asked \ name).fold[Change](identity)(change)
+    def column(role: String)(change: (WindowOptions, Column) => WindowOptions): Change =
+      options => columns(role).foldLeft(options)(change)
+    val function = some(said \ "window" \ "function").map(text)
+    Seq[Change](
+      // The time first: without one there is no lateness.
+      column("time")(_.withTime(_)),
+      when("allowed_lateness")(us => _.withAllowedLateness(whole(us))),
+      when("on_time")(on => _.withOnTime(truth(on))),
+      when("accumulate")(on => _.withAccumulate(truth(on))),
+      when("late")(policy => _.withLate(text(policy))),
+      when("empty")(policy => _.withEmpty(text(policy) == "emit")),
+      when("ids")(on => _.withIds(truth(on))),
+      when("state")(store => _.withState(text(store))),
+      when("idle_after")(us => _.withIdleAfter(whole(us))),
+      when("early")(early),
+      when("at_end")(policy => if (text(policy) == "close") _.withCloseAtEnd else identity),
+      when("running")(on => if (truth(on)) _.withRunning else identity),
+      when("watermark")(watermark),
+      when("late_by")(by => if (text(by) == "watermark") _.withLateBehindClock else identity),
+      when("new_aggregates")(from => if (text(from) == "from now") _.withNewAggregatesFromNow else identity),
+      options => if (columns("dedupe_by").isEmpty) options else options.withDedupeBy(columns("dedupe_by").toArray),
+      column("gap")(_.withGap(_)),
+      column("trigger")(_.withTrigger(_)),
+      column("ranges")(_.withRanges(_)),
+      when("ranges_text")(words => _.withRangesText(text(words))),
+      column("split")((options, ask) => function.fold(options)(options.withSplit(ask, _))),
+      options => if (columns("seen").isEmpty) options else options.withSplitColumns(columns("seen").toArray)
+    ).foldLeft(WindowOptions())((options, change) => change(options))
+  }
+
+  private def early(said: JValue): Change = { options =>
+    val unchanged = some(said \ "unchanged").exists(truth)
+    val every = some(said \ "every").map(whole).fold(options)(options.withEarly(_, unchanged))
+    val wall = some(said \ "wall").map(whole).fold(every)(every.withEarlyByWall(_, unchanged))
+    some(said \ "count").map(whole).fold(wall)(wall.withEarlyCount)
+  }
+
+  private def watermark(said: JValue): Change = text(said) match {
+    case "per key"                => _.withClockPerKey(followsWall = false)
+    case "per key with wall time" => _.withClockPerKey(followsWall = true)
+    case _                        => identity
+  }
+
+  private def collected(said: JValue, options: WindowOptions): WindowOptions = some(said).fold(options) { collect =>
+    options.withCollect(text(collect \ "order") == "time", text(collect \ "name"), whole(collect \ "max_rows"))
+  }
+
+  private def some(value: JValue): Option[JValue] = value match {
+    case JNothing | JNull => None
+    case there            => Some(there)
+  }
+
+  private def whole(value: JValue): Long = value match {
+    // What is beyond a long is refused as Python's own numbers are over py4j.
+    case JInt(number) if number.isValidLong => number.toLong
+    case JInt(number)                       =>
+      throw MullionException.invalid(s"$number is more than a number of rows or of microseconds can be (2^63 - 1).")
+    case other => throw new IllegalArgumentException(s"$other is no whole number")
+  }
+
+  private def text(value: JValue): String = value match {
+    case JString(text) => text
+    case other         => throw new IllegalArgumentException(s"$other is no text")
+  }
+
+  private def truth(value: JValue): Boolean = value match {
+    case JBool(value) => value
+    case other        => throw new IllegalArgumentException(s"$other is neither true nor false")
+  }
+}

@@ -1,0 +1,72 @@
+package org.apache.spark.sql.mullion.calls
+
+import org.apache.spark.sql.catalyst.expressions.{Alias, Expression, Literal}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreePattern.UNRESOLVED_HINT
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.types.StringType
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Puts in the place of a call what it asks for. A call is a hint over the rows that it is about: the one kind of plan
+  * that a client of Spark Connect, which knows nothing of ours, can send with columns and without protobuf.
+  *
+  * {{{
+  *   UnresolvedHint mullion [json, columns…]      ResolveCalls      Project [k, window, pane, n]
+  *     rows                                     ------------>         WindowedAggregate
+  *                                                                      rows
+  * }}}
+  *
+  * It runs where Spark resolves hints, before it drops those that nobody knows; and again where it resolves the rest,
+  * for functions of SQL make calls there.
+  */
+final case class ResolveCalls(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (!plan.containsPattern(UNRESOLVED_HINT)) plan
+    else {
+      // What a subquery was named in WITH stands at the top of the plan, and a call is analysed by itself.
+      val named = plan.collect { case WithCTE(_, definitions) => definitions }.flatten.map(of => of.id -> of).toMap
+      plan.resolveOperatorsUpWithPruning(_.containsPattern(UNRESOLVED_HINT)) {
+        case ResolveCalls.Call(json, columns, rows) =>
+          AnalysisHelper.allowInvokingTransformsInAnalyzer {
+            session.withActive(Calls(session, json, columns, ResolveCalls.spelledOut(rows, named)))
+          }
+      }
+    }
+}
+
+object ResolveCalls {
+
+  /** What Spark has as a hint's name. */
+  val hint = "mullion"
+
+  /** A call as a plan.
+    *
+    * @param json
+    *   what it asks for; see [[Calls]]
+    */
+  def call(json: String, columns: Seq[Expression], rows: LogicalPlan): LogicalPlan =
+    UnresolvedHint(hint, Literal(json) +: columns, rows)
+
+  private object Call {
+    def unapply(plan: LogicalPlan): Option[(String, Seq[Expression], LogicalPlan)] = plan match {
+      case UnresolvedHint(`hint`, parameters, rows) =>
+        parameters.toList match {
+          case Literal(json: UTF8String, _: StringType) :: columns =>
+            Some((json.toString, columns.collect { case column: Expression => column }, rows))
+          case _ => None
+        }
+      case _ => None
+    }
+  }
+
+  /** Rows with what stands for a subquery of WITH replaced by it. */
+  private def spelledOut(rows: LogicalPlan, named: Map[Long, CTERelationDef]): LogicalPlan =
+    if (named.isEmpty) rows
+    else
+      rows.transformUp {
+        case use: CTERelationRef if named.contains(use.cteId) && use.resolved =>
+          val of = spelledOut(named(use.cteId).child, named)
+          Project(use.output.zip(of.output).map { case (as, is) => Alias(is, as.name)(exprId = as.exprId) }, of)
+      }
+}

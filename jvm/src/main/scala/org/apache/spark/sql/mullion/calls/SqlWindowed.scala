@@ -1,0 +1,205 @@
+package org.apache.spark.sql.mullion.calls
+
+import org.json4s._
+import org.json4s.jackson.JsonMethods.{compact, render}
+
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+
+import dev.mullion.MullionException
+
+/** `mullion_windowed(TABLE(rows), window => 'tumbling', size => '1 hour', …)`: its arguments as the call that
+  * `windowed(…).agg(…)` of Python is, with the same names.
+  *
+  * What rows have of their own (keys, time, aggregates) is text of SQL over the columns of the table, for Spark
+  * resolves arguments of a function in FROM before there are rows.
+  */
+private[calls] final class SqlWindowed(values: Seq[Expression]) {
+  private val arguments = SqlArguments(SqlWindowed.name, SqlWindowed.parameters, values, SqlWindowed.example)
+  import arguments._
+
+  def call: LogicalPlan = {
+    val rows = table("rows")
+    if (rows.orderByExpressions.nonEmpty || rows.withSinglePartition)
+      throw MullionException.invalid(
+        s"${SqlWindowed.name} takes rows as they come: ORDER BY and WITH SINGLE PARTITION say nothing to it. Leave them out, " +
+          "and name the rows' time, as in time => 'ts'."
+      )
+    if (rows.partitionByExpressions.nonEmpty && has("by"))
+      throw MullionException.invalid(
+        s"${SqlWindowed.name} was given keys twice: by PARTITION BY and by 'by'. Leave one of them out."
+      )
+    if (!has("time"))
+      throw MullionException.invalid(
+        s"${SqlWindowed.name} was not given time. Name the column that holds each row's event time, as in time => 'ts', or write " +
+          "time => NULL for windows by the wall clock or of row numbers."
+      )
+    val (window, ofWindow) = windowOf(needed("window", oneOf(_, SqlWindowed.kinds)))
+    val columns = Seq(
+      "by" -> (rows.partitionByExpressions ++ arguments.columns("by")),
+      "time" -> column("time").toSeq,
+      "dedupe_by" -> arguments.columns("dedupe_by"),
+      "aggregate" -> held
+    ).flatMap { case (role, all) => all.map(role -> _) } ++ ofWindow
+    val said = Seq(
+      "call" -> JString("windowed"),
+      "window" -> JObject(window.toList),
+      "options" -> JObject(options.toList),
+      "collect" -> collect,
+      "columns" -> JArray(columns.map(column => JString(column._1)).toList)
+    )
+    ResolveCalls.call(compact(render(JObject(said.toList))), columns.map(_._2), rows.plan)
+  }
+
+  private type Said = Seq[(String, JValue)]
+
+  /** A window, and the columns that it is made by. */
+  private def windowOf(kind: String): (Said, Seq[(String, Expression)]) = {
+    val taken = SqlWindowed.ofKind(kind)
+    SqlWindowed.ofWindows.filterNot(taken.contains).find(has).foreach { name =>
+      throw MullionException.invalid(
+        s"$name means nothing to window => '$kind', which takes ${taken.mkString(", ")}. Leave it out."
+      )
+    }
+    def us(name: String): (String, JValue) = name -> JLong(needed(name, positive(_)))
+    def offset = length("offset").map(us => "offset" -> JLong(us)).getOrElse("offset" -> JLong(0))
+    def rows(name: String): JValue = JLong(needed(name, number(_)))
+    def by(role: String, name: String) = Seq(role -> needed(name, column(_)))
+    val (said, columns): (Said, Seq[(String, Expression)]) = kind match {
+      case "tumbling" if has("timezone")                => (calendar, Nil)
+      case "tumbling"                                   => (Seq(us("size"), offset), Nil)
+      case "sliding"                                    => (Seq(us("size"), us("slide"), offset), Nil)
+      case "session" if has("gap_column") && has("gap") =>
+        throw MullionException.invalid("gap and gap_column both say how long a pause ends a session. Give one of them.")
+      case "session" if has("gap_column") => (Nil, by("gap", "gap_column"))
+      case "session"                      => (Seq(us("gap")), Nil)
+      case "around"                       =>
+        (Seq("before" -> JLong(needed("before", length(_))), "after" -> JLong(length("after").getOrElse(0L))), Nil)
+      case "count"  => (Seq("size" -> rows("length"), "every" -> number("every").fold(rows("length"))(JLong(_))), Nil)
+      case "global" => global
+      case "custom" => (Nil, by("ranges", "ranges"))
+      case other    => throw new IllegalStateException(other)
+    }
+    val named = if (said.exists(_._1 == "kind")) said else ("kind" -> JString(kind)) +: said
+    (named, columns)
+  }
+
+  private def calendar: Said = {
+    val size = needed("size", text)
+    val form = "(\\d+) (day|week|month|quarter|year)s?".r
+    if (has("offset"))
+      throw MullionException.invalid(
+        "offset is for windows of one length, and those by the calendar of timezone begin at midnight there. Leave one out."
+      )
+    val (number, unit) = size.trim match {
+      case form(number, "quarter") => (number.toInt * 3L, "month")
+      case form(number, "year")    => (number.toInt * 12L, "month")
+      case form(number, unit)      => (number.toLong, unit)
+      case other                   =>
+        throw MullionException.invalid(
+          s"size => '$other' is not of whole days, weeks, months, quarters or years, which windows by the calendar of timezone " +
+            "are of. Write size => '1 day', or leave timezone out."
+        )
+    }
+    val zone = needed("timezone", text)
+    Seq("kind" -> JString("calendar"), "number" -> JLong(number), "unit" -> JString(unit), "timezone" -> JString(zone))
+  }
+
+  private def global: (Said, Seq[(String, Expression)]) = {
+    val ways = Seq("every", "when", "changes").filter(has)
+    ways match {
+      case Seq("every") => (Seq("kind" -> JString("every"), "rows" -> JLong(needed("every", number(_)))), Nil)
+      case Seq(one)     => (Seq("kind" -> JString(one)), Seq("trigger" -> needed(one, column(_))))
+      case _            =>
+        throw MullionException.invalid(
+          "window => 'global' takes one of every, when and changes, which say when a window closes, and was given " +
+            s"${if (ways.isEmpty) "none" else ways.mkString(" and ")}. Write, for instance, every => 100."
+        )
+    }
+  }
+
+  /** What panes hold. */
+  private def held: Seq[Expression] = (columns("aggregates"), has("collect")) match {
+    case (Nil, false) =>
+      throw MullionException.invalid(
+        s"${SqlWindowed.name} was not told what a pane holds. Write, for instance, aggregates => 'count(*) AS n', or " +
+          "collect => 'rows' for the rows themselves."
+      )
+    case (some, true) if some.nonEmpty =>
+      throw MullionException.invalid("A pane holds aggregates or its rows: give aggregates or collect, and not both.")
+    case (all, _) => all
+  }
+
+  private def collect: JValue = text("collect").fold[JValue](JNothing) { name =>
+    JObject(
+      "order" -> JString(oneOf("collect_order", Seq("arrival", "time")).getOrElse("arrival")),
+      "name" -> JString(name),
+      "max_rows" -> JLong(number("max_rows").getOrElse(1000000L))
+    )
+  }
+
+  private def options: Said = {
+    def choice(name: String, choices: String*) = oneOf(name, choices).map(value => name -> (JString(value): JValue))
+    def flag(name: String) = truth(name).map(value => name -> (JBool(value): JValue))
+    val early = Seq[Option[(String, JValue)]](
+      positive("early").map(us => "every" -> JLong(us)),
+      positive("early_wall").map(us => "wall" -> JLong(us)),
+      number("early_count").map(rows => "count" -> JLong(rows)),
+      truth("early_unchanged").map(value => "unchanged" -> JBool(value))
+    ).flatten
+    if (has("early") && has("early_wall"))
+      throw MullionException.invalid("early and early_wall both say by which clock panes fire early. Give one of them.")
+    if (has("early_unchanged") && !has("early") && !has("early_wall"))
+      throw MullionException.invalid(
+        "early_unchanged is of firings at an interval. Give early or early_wall, or leave it out."
+      )
+    Seq[Option[(String, JValue)]](
+      length("allowed_lateness").map(notNegative("allowed_lateness", _)).map(us => "allowed_lateness" -> JLong(us)),
+      Option.when(early.nonEmpty)("early" -> JObject(early.toList)),
+      flag("on_time"),
+      flag("accumulate"),
+      choice("late", "drop", "emit", "reopen", "reopen each"),
+      choice("empty", "skip", "emit"),
+      positive("idle_after").map(us => "idle_after" -> JLong(us)),
+      choice("state", "rocksdb", "hdfs", "memory"),
+      flag("running"),
+      choice("watermark", "stream", "per key", "per key with wall time"),
+      flag("ids"),
+      choice("at_end", "keep", "close"),
+      choice("late_by", "panes", "watermark"),
+      choice("new_aggregates", "refuse", "from now")
+    ).flatten
+  }
+
+  private def notNegative(name: String, us: Long): Long =
+    if (us >= 0) us
+    else throw MullionException.invalid(s"$name of ${SqlWindowed.name} is negative. Give '0 seconds' or more.")
+}
+
+private[calls] object SqlWindowed {
+  val name = "mullion_windowed"
+
+  val example =
+    "mullion_windowed(TABLE(events), window => 'tumbling', size => '1 hour', by => 'carrier', time => 'ts', aggregates => " +
+      "'count(*) AS n')"
+
+  /** What says a window, by its kind. */
+  val ofKind: Map[String, Seq[String]] = Map(
+    "tumbling" -> Seq("size", "offset", "timezone"),
+    "sliding" -> Seq("size", "slide", "offset"),
+    "session" -> Seq("gap", "gap_column"),
+    "around" -> Seq("before", "after"),
+    "count" -> Seq("length", "every"),
+    "global" -> Seq("every", "when", "changes"),
+    "custom" -> Seq("ranges")
+  )
+
+  val kinds: Seq[String] = Seq("tumbling", "sliding", "session", "around", "count", "global", "custom")
+
+  val ofWindows: Seq[String] = kinds.flatMap(ofKind).distinct
+
+  val parameters: Seq[String] = Seq("rows", "window") ++ ofWindows ++ Seq("by", "time", "aggregates", "collect") ++
+    Seq("collect_order", "max_rows", "allowed_lateness", "early", "early_wall", "early_count", "early_unchanged") ++
+    Seq("on_time", "accumulate", "late", "empty", "idle_after", "state", "running", "watermark", "ids", "dedupe_by") ++
+    Seq("at_end", "late_by", "new_aggregates")
+}

@@ -1,0 +1,55 @@
+package org.apache.spark.sql.mullion.calls
+
+import org.json4s._
+import org.json4s.jackson.JsonMethods.{compact, render}
+
+import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo}
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
+
+/** Functions of SQL that give rows: `DESCRIBE FUNCTION EXTENDED mullion_windowed` says what one does. Each makes the
+  * call of which [[ResolveCalls]] makes the plan. They are there in sessions that were built with the extension.
+  */
+object TableFunctions {
+  private type Described = (FunctionIdentifier, ExpressionInfo, Seq[Expression] => LogicalPlan)
+
+  private val all: Seq[Described] = Seq(
+    function(
+      "mullion_windowed",
+      s"_FUNC_(TABLE(rows), ${SqlWindowed.parameters.mkString(" => ..., ")} => ...) - Puts rows into panes, one for each window " +
+        "and key, and gives a row for each firing of a pane. What is not given is as in Python.",
+      arguments => new SqlWindowed(arguments).call
+    ),
+    function(
+      "mullion_read_panes",
+      s"_FUNC_(${SqlPanes.parameters.mkString(", ")}) - The panes that are open in a query's checkpoint.",
+      arguments => panes("read_panes", "mullion_read_panes", arguments)
+    ),
+    function(
+      "mullion_open_panes",
+      s"_FUNC_(${SqlPanes.parameters.mkString(", ")}) - Why the panes that are open in a query's checkpoint are open.",
+      arguments => panes("open_panes", "mullion_open_panes", arguments)
+    )
+  )
+
+  def inject(extensions: SparkSessionExtensions): Unit = all.foreach(extensions.injectTableFunction)
+
+  private def function(name: String, usage: String, make: Seq[Expression] => LogicalPlan): Described =
+    (FunctionIdentifier(name), info(name, usage), make)
+
+  private def info(name: String, usage: String): ExpressionInfo =
+    new ExpressionInfo(getClass.getName, None.orNull, name, usage, "", "", "", "table_funcs", "", "", "built-in")
+
+  private object SqlPanes {
+    val parameters: Seq[String] = Seq("checkpoint", "operator", "window")
+  }
+
+  private def panes(call: String, name: String, values: Seq[Expression]): LogicalPlan = {
+    val arguments = SqlArguments(name, SqlPanes.parameters, values, s"$name('checkpoints/flights')")
+    val said = Seq("call" -> JString(call), "checkpoint" -> JString(arguments.needed("checkpoint", arguments.text))) ++
+      arguments.number("operator").map(number => "operator" -> JLong(number)) ++
+      arguments.text("window").map(window => "window" -> JString(window))
+    ResolveCalls.call(compact(render(JObject(said.toList))), Nil, LocalRelation())
+  }
+}

@@ -1,0 +1,61 @@
+package dev.mullion
+
+import org.apache.spark.sql.{Column, DataFrame}
+import org.apache.spark.sql.mullion.builders.{WindowOptions, WindowedBuilder}
+import org.apache.spark.sql.mullion.shim.Classic
+
+import dev.mullion.windows.spec.{
+  AlignedWindow,
+  AroundWindow,
+  CalendarWindow,
+  CountWindow,
+  CustomWindow,
+  GlobalTrigger,
+  GlobalWindow,
+  SessionWindow,
+  WindowSpec
+}
+
+/** Windows and what is asked of them, as tests write them: in plain types, with lengths of time in microseconds. */
+object Asked {
+  def tumbling(size: Long, offset: Long): AlignedWindow = AlignedWindow.tumbling(size, offset)
+
+  def sliding(size: Long, slide: Long, offset: Long): AlignedWindow = AlignedWindow.sliding(size, slide, offset)
+
+  def calendar(n: Int, unit: String, zone: String): CalendarWindow = unit match {
+    case "day"  => CalendarWindow.ofDays(n, zone)
+    case "week" => CalendarWindow.ofWeeks(n, zone)
+    case _      => CalendarWindow.ofMonths(n, zone)
+  }
+
+  def around(before: Long, after: Long): WindowSpec = AroundWindow(before, after)
+
+  def session(gap: Long): WindowSpec = SessionWindow(Some(gap))
+
+  def sessionByRow(): WindowSpec = SessionWindow(None)
+
+  def count(size: Long, every: Long): WindowSpec = CountWindow(size, every)
+
+  def globalEvery(rows: Long): WindowSpec = GlobalWindow(GlobalTrigger.Every(rows))
+
+  def globalWhen(): WindowSpec = GlobalWindow(GlobalTrigger.When)
+
+  def globalChanges(): WindowSpec = GlobalWindow(GlobalTrigger.Changes)
+
+  def globalSplit(function: String): WindowSpec = GlobalWindow(GlobalTrigger.Split(function))
+
+  def custom(): WindowSpec = CustomWindow("each row's own")
+
+  def options: WindowOptions = WindowOptions()
+
+  def windowed(
+      df: DataFrame,
+      window: WindowSpec,
+      by: Array[Column],
+      options: WindowOptions,
+      aggregates: Array[Column]
+  ): DataFrame = {
+    Facade.install(df.sparkSession)
+    WindowedBuilder(Classic.frame(df), window, by.toSeq, options, aggregates.toSeq)
+  }
+}

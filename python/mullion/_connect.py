@@ -1,0 +1,215 @@
+"""The border to a server of Spark Connect: what the JAR is asked for there travels in hints over DataFrames.
+
+``df.hint("mullion", json, *columns)`` is a call, of which the server makes the plan that it asks for (``ResolveCalls``
+in Scala). Columns travel as Spark sends them, Python functions too. The server's errors of ours come back as those of
+:mod:`mullion.errors`.
+
+A call is made where its DataFrame is analysed, and so each time that something is asked of that. ``_jvm`` is the same
+for a session of this process.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from mullion._described import Description
+from mullion._options import Options
+from mullion._query_errors import FAILED_QUERY, FAILED_TASK, is_of_windows, task_failure
+from mullion._version import __version__
+from mullion.errors import InvalidArgumentError, MullionError, VersionMismatchError, error_of
+from mullion.windows import Window
+
+_HINT: Final = "mullion"
+_EXCEPTION: Final = "dev.mullion.MullionException"
+_CONDITION: Final = "MULLION_"
+
+_greeted: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
+
+
+def is_remote(thing: object) -> bool:
+    """Whether a DataFrame, session, column or query lives in Spark Connect."""
+    return any(kind.__module__.startswith("pyspark.sql.connect") for kind in type(thing).__mro__)
+
+
+def greet(spark: SparkSession) -> None:
+    """Makes sure that the server has this Mullion: one that has none takes our hints for a spelling mistake.
+
+    Raises :class:`MullionError` where it has none, and :class:`VersionMismatchError` where it has another version.
+    """
+    if spark in _greeted:
+        return
+    translate_errors()
+    answer = _ask(spark, "version")
+    said = answer.collect() if answer.columns == ["said"] else []
+    if not said:
+        raise MullionError(
+            f"The Spark Connect server (Spark {spark.version}) has no Mullion, or does not look at hints. Start it "
+            f"with --jars mullion-spark-{'.'.join(spark.version.split('.')[:2])}_2.13-{__version__}.jar and --conf "
+            "spark.sql.extensions=dev.mullion.MullionExtensions, and leave spark.sql.optimizer.disableHints as it is."
+        )
+    if said[0][0] != __version__:
+        raise VersionMismatchError(
+            f"The Spark Connect server has Mullion {said[0][0]}, and this Python package is {__version__}. They must "
+            f"be the same: pip install mullion-spark=={said[0][0]}, or start the server with the JAR of {__version__}."
+        )
+    _greeted[spark] = True
+
+
+def check_window(df: DataFrame, window: Window, by: Sequence[Column | str], options: Options) -> None:
+    """Raises for what shows to be wrong before anybody has said what panes hold."""
+    asked = Description("check", window, by, options)
+    _analysed(_hinted(df, asked.json, *asked.columns))
+
+
+def windowed(
+    df: DataFrame,
+    window: Window,
+    by: Sequence[Column | str],
+    options: Options,
+    *,
+    aggregates: Sequence[Column],
+    collect: tuple[bool, str, int] | None = None,
+) -> DataFrame:
+    """The operator over ``df``."""
+    asked = Description("windowed", window, by, options).with_functions(df, window, options)
+    asked = asked.with_held(aggregates, collect)
+    return _panes(_hinted(df, asked.json, *asked.columns))
+
+
+def dropped_before(df: DataFrame) -> list[str]:
+    """What is to be said of rows that operators of Spark's drop before a window over ``df``."""
+    return [line[0] for line in _hinted(df, _call("dropped_before")).collect()] if df.isStreaming else []
+
+
+def together(windows: Mapping[str, DataFrame]) -> DataFrame:
+    """Several results of :func:`windowed` in one, each under its name."""
+    # A hint is over one DataFrame: over a union, which is taken apart again.
+    over = functools.reduce(DataFrame.union, windows.values())
+    return _panes(_hinted(over, _call("together", names=list(windows))))
+
+
+def read_panes(
+    spark: SparkSession, checkpoint: str, which: int, panes: DataFrame | None, window: str | None
+) -> DataFrame:
+    """The open panes of a checkpoint; the aggregates' code comes from ``panes`` where it is given."""
+    asked = {"checkpoint": checkpoint, "operator": which, "window": window}
+    return _analysed(_ask(spark, "read_panes", panes, **asked))
+
+
+def open_panes(spark: SparkSession, of: Any, which: int, panes: DataFrame | None, window: str | None) -> DataFrame:
+    """Why panes are open, of a query of the server or of a checkpoint."""
+    asked = {"checkpoint": of} if isinstance(of, str) else {"query": str(of.id)}
+    return _analysed(_ask(spark, "open_panes", panes, operator=which, window=window, **asked))
+
+
+def recover(spark: SparkSession, checkpoint: str) -> int:
+    """Takes a checkpoint with state in memory back to its newest snapshot; how many batches that is."""
+    return int(_ask(spark, "recover", checkpoint=checkpoint).collect()[0][0])
+
+
+def _call(call: str, **said: Any) -> str:
+    return json.dumps({"call": call, **said})
+
+
+def _ask(spark: SparkSession, call: str, panes: DataFrame | None = None, **said: Any) -> DataFrame:
+    rows = spark.range(0) if panes is None else panes
+    return _hinted(rows, _call(call, of=panes is not None, **said))
+
+
+def _hinted(df: DataFrame, json: str, *columns: Column) -> DataFrame:
+    made = df.hint(_HINT, json, *columns)
+    # PySpark takes it that a hint leaves columns as they are, and has those that it asked for before.
+    setattr(made, "_cached_schema", None)  # noqa: B010
+    return made
+
+
+def _analysed(df: DataFrame) -> DataFrame:
+    """Has the server look at a plan, which it would else do when somebody asks for its rows."""
+    _ = df.schema
+    return df
+
+
+def _panes(df: DataFrame) -> DataFrame:
+    fields = {field.name: field.dataType for field in df.schema.fields}
+    pane = fields.get("pane")
+    if not isinstance(pane, StructType) or pane.names[:2] != ["firing", "seq"]:
+        raise InvalidArgumentError(
+            "The Spark Connect server did not look at a hint, and so made no windows: spark.sql.optimizer.disableHints "
+            "is true in this session. Leave it at false, its default."
+        )
+    return df
+
+
+def error_in(info: Any, details: Any) -> MullionError | None:
+    """Mullion's error in what a server says of one, or of its causes; ``None`` where it is not ours."""
+    chain = list(details.errors) if details is not None else []
+    for error in chain:
+        if error.error_type_hierarchy and error.error_type_hierarchy[0] == _EXCEPTION:
+            return _ours(error.spark_throwable.error_class, error.message)
+    if info.reason == _EXCEPTION:
+        return _ours(info.metadata.get("errorClass", ""), "")
+    if chain and chain[0].error_type_hierarchy[0] == FAILED_QUERY and is_of_windows(chain[0].message):
+        frames = (frame.declaring_class for error in chain for frame in error.stack_trace)
+        if FAILED_TASK in frames or FAILED_TASK in " ".join(error.message for error in chain):
+            return task_failure(chain[-1].message)
+    return None
+
+
+def _ours(condition: str, message: str) -> MullionError:
+    return error_of(condition.removeprefix(_CONDITION), message)
+
+
+def translate_errors() -> None:
+    """Has PySpark raise Mullion's own types for errors of the server's Mullion. Idempotent."""
+    from pyspark.errors.exceptions import connect
+    from pyspark.sql.connect.client import core
+    from pyspark.sql.connect.streaming.query import StreamingQuery
+
+    if getattr(getattr(core, "convert_exception"), "_mullion", False):  # noqa: B009
+        return
+    setattr(core, "convert_exception", _translating(connect.convert_exception))  # noqa: B010
+    setattr(StreamingQuery, "exception", _translating_result(StreamingQuery.exception))  # noqa: B010
+
+
+def _translating(convert: Callable[..., Exception]) -> Callable[..., Exception]:
+    @functools.wraps(convert)
+    def converting(info: Any, message: str, details: Any, *args: Any, **kwargs: Any) -> Exception:
+        theirs = convert(info, message, details, *args, **kwargs)
+        ours = error_in(info, details)
+        if ours is None:
+            return theirs
+        if not str(ours):
+            # Where the server keeps details to itself, its message is cut short.
+            ours = _ours(ours.condition, message)
+        stack = getattr(theirs, "getStackTrace", lambda: None)()
+        ours.jvm_trace = f"{theirs}\n{stack}" if stack else str(theirs)
+        return ours
+
+    converting._mullion = True  # type: ignore[attr-defined]
+    return converting
+
+
+def _translating_result(exception: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """``query.exception()`` brings text alone; waiting for a query that has failed raises the same with its causes."""
+
+    @functools.wraps(exception)
+    def exception_of(query: Any) -> Any:
+        theirs = exception(query)
+        if theirs is None:
+            return None
+        try:
+            query.awaitTermination()
+        except MullionError as ours:
+            return ours
+        except Exception:
+            return theirs
+        return theirs
+
+    return exception_of

@@ -1,0 +1,142 @@
+"""A call of ``windowed(...).agg(...)`` as it crosses a border: what is asked as JSON, and the columns that it names.
+
+``CallDescription`` in Scala reads it, whether it comes over py4j or by Spark Connect.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.functions import col, unix_micros
+from pyspark.sql.types import StructType
+
+from mullion._options import Options
+from mullion._ranges import ranges_of
+from mullion._splits import splits_of
+from mullion.windows import Around, Count, Custom, Global, Session, Sliding, Tumbling, Window
+
+
+def quoted(name: str) -> str:
+    """A column of that name, whatever is in it."""
+    return f"`{name.replace('`', '``')}`"
+
+
+class Description:
+    """What is asked of panes, and the columns that are named in it, each with what it is."""
+
+    def __init__(self, call: str, window: Window, by: Sequence[Column | str], options: Options) -> None:
+        self._said: dict[str, Any] = {"call": call, "window": _window(window), "options": _options(options)}
+        self._roles: list[str] = []
+        self.columns: list[Column] = []
+        self._add("by", by)
+        if options.time is not None:
+            self._add("time", [options.time])
+        self._add("dedupe_by", options.dedupe_by)
+        match window:
+            case Session(gap=Column() as gap):
+                self._add("gap", [gap])
+            case Global(condition=(Column() | str()) as condition):
+                self._add("trigger", [condition])
+            case Global(changing=(Column() | str()) as changing):
+                self._add("trigger", [changing])
+            case Custom(ranges=(str() | Column()) as ranges):
+                self._add("ranges", [ranges])
+            case _:
+                pass
+
+    def with_functions(self, df: DataFrame, window: Window, options: Options) -> Description:
+        """Adds the functions of Python that a window is made by."""
+        match window:
+            case Global(splitting=function) if function is not None:
+                self._add("split", [splits_of(function, window.takes_offset)])
+                if window.columns is not None:
+                    self._add("seen", [quoted(name) for name in window.columns])
+            case Custom(ranges=function) if not isinstance(function, (str, Column)):
+                name = f"the function {window.function}"
+                assert options.time is not None
+                self._add("ranges", [ranges_of(function, name, _micros(df, options.time))])
+                self._said["options"]["ranges_text"] = name
+            case _:
+                pass
+        return self
+
+    def with_held(self, aggregates: Sequence[Column], collect: tuple[bool, str, int] | None) -> Description:
+        """Adds what panes hold."""
+        self._add("aggregate", aggregates)
+        if collect is not None:
+            by_time, name, max_rows = collect
+            self._said["collect"] = {"order": "time" if by_time else "arrival", "name": name, "max_rows": max_rows}
+        return self
+
+    @property
+    def json(self) -> str:
+        """What is asked."""
+        return json.dumps({**self._said, "columns": self._roles})
+
+    def _add(self, role: str, columns: Sequence[Column | str]) -> None:
+        for column in columns:
+            self._roles.append(role)
+            self.columns.append(col(column) if isinstance(column, str) else column)
+
+
+def _window(window: Window) -> dict[str, Any]:
+    match window:
+        case Tumbling(calendar=(count, unit)):
+            return {"kind": "calendar", "number": count, "unit": unit, "timezone": window.timezone}
+        case Tumbling():
+            return {"kind": "tumbling", "size": window.size_us, "offset": window.offset_us}
+        case Sliding():
+            return {"kind": "sliding", "size": window.size_us, "slide": window.slide_us, "offset": window.offset_us}
+        case Around():
+            return {"kind": "around", "before": window.before_us, "after": window.after_us}
+        case Session():
+            return {"kind": "session", "gap": window.gap_us}
+        case Count():
+            return {"kind": "count", "size": window.size, "every": window.every}
+        case Global(condition=(Column() | str())):
+            return {"kind": "when"}
+        case Global(changing=(Column() | str())):
+            return {"kind": "changes"}
+        case Global(splitting=function) if function is not None:
+            return {"kind": "split", "function": window.function}
+        case Global():
+            return {"kind": "every", "rows": window.count}
+        case Custom():
+            return {"kind": "custom"}
+
+
+def _options(options: Options) -> dict[str, Any]:
+    clock = "per key with wall time" if options.follows_wall else "per key"
+    said: dict[str, Any] = {
+        "allowed_lateness": options.allowed_lateness_us,
+        "on_time": options.on_time,
+        "accumulate": options.accumulate,
+        "late": options.late,
+        "empty": options.empty,
+        "ids": options.ids,
+        "state": options.state,
+        "idle_after": options.idle_after_us,
+        "at_end": options.at_end,
+        "running": options.running,
+        "watermark": clock if options.per_key else "stream",
+        "late_by": options.late_by,
+        "new_aggregates": options.new_aggregates,
+    }
+    if options.early is not None:
+        said["early"] = {
+            "every": options.early.every_us,
+            "wall": options.early.wall_us,
+            "count": options.early.count,
+            "unchanged": options.early.unchanged,
+        }
+    return said
+
+
+def _micros(df: DataFrame, time: Column | str) -> Column:
+    """The event time in microseconds; of a window column, that of its last one."""
+    column = col(time) if isinstance(time, str) else time
+    kind = df.select(column).schema.fields[0].dataType
+    return unix_micros(column["end"]) - 1 if isinstance(kind, StructType) else unix_micros(column)

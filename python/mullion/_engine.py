@@ -1,0 +1,97 @@
+"""The operator, by whichever way there is to it: in this process (:mod:`mullion._jvm`) or on a server of Spark Connect.
+
+Each function is one of both, with the same arguments, answers and errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from mullion import _connect, _jvm
+from mullion._connect import is_remote
+from mullion._options import Options
+from mullion.errors import InvalidArgumentError
+from mullion.windows import Window
+
+
+def ready(spark: SparkSession) -> None:
+    """Raises where the session has no Mullion, or another one than this."""
+    if is_remote(spark):
+        _connect.greet(spark)
+    else:
+        _jvm.facade(spark)
+
+
+def check_window(df: DataFrame, window: Window, by: Sequence[Column | str], options: Options) -> None:
+    """Raises for what shows to be wrong before anybody has said what panes hold."""
+    if is_remote(df):
+        _connect.check_window(df, window, by, options)
+    else:
+        _jvm.check_window(df, window, by, options)
+
+
+def windowed(
+    df: DataFrame,
+    window: Window,
+    by: Sequence[Column | str],
+    options: Options,
+    *,
+    aggregates: Sequence[Column],
+    collect: tuple[bool, str, int] | None = None,
+) -> DataFrame:
+    """The operator over ``df``."""
+    if is_remote(df):
+        return _connect.windowed(df, window, by, options, aggregates=aggregates, collect=collect)
+    return _jvm.windowed(df, window, by, options, aggregates=aggregates, collect=collect)
+
+
+def dropped_before(df: DataFrame) -> list[str]:
+    """What is to be said of rows that operators of Spark's drop before a window over ``df``."""
+    return _connect.dropped_before(df) if is_remote(df) else _jvm.dropped_before(df)
+
+
+def together(windows: Mapping[str, DataFrame]) -> DataFrame:
+    """Several results of :func:`windowed` in one, each under its name."""
+    first = next(iter(windows.values()))
+    ready(first.sparkSession)
+    for name, panes in windows.items():
+        require_same(first, panes, f"{name}=")
+    return _connect.together(windows) if is_remote(first) else _jvm.together(windows)
+
+
+def read_panes(
+    spark: SparkSession, checkpoint: str, which: int, panes: DataFrame | None, window: str | None
+) -> DataFrame:
+    """The open panes of a checkpoint; the aggregates' code comes from ``panes`` where it is given."""
+    ready(spark)
+    if is_remote(spark):
+        return _connect.read_panes(spark, checkpoint, which, panes, window)
+    return _jvm.read_panes(spark, checkpoint, which, panes, window)
+
+
+def open_panes(spark: SparkSession, of: Any, which: int, panes: DataFrame | None, window: str | None) -> DataFrame:
+    """Why panes are open, of a query or of a checkpoint."""
+    ready(spark)
+    if is_remote(spark):
+        return _connect.open_panes(spark, of, which, panes, window)
+    return _jvm.open_panes(spark, of if isinstance(of, str) else _jvm.java_query(of), which, panes, window)
+
+
+def recover(spark: SparkSession, checkpoint: str) -> int:
+    """Takes a checkpoint with state in memory back to its newest snapshot; how many batches that is."""
+    ready(spark)
+    return _connect.recover(spark, checkpoint) if is_remote(spark) else _jvm.recover(spark, checkpoint)
+
+
+def require_same(df: object, column: object, what: str) -> None:
+    """Raises where one of two things lives in Spark Connect and the other in this process."""
+    if is_remote(df) == is_remote(column):
+        return
+    here, there = ("Spark Connect", "this process") if is_remote(df) else ("this process", "Spark Connect")
+    raise InvalidArgumentError(
+        f"{what} belongs to {there}, and the DataFrame to {here}. Make both in one session; columns of functions such "
+        "as F.col belong to Spark Connect while a remote session is active."
+    )
