@@ -30,11 +30,13 @@ def _service(spark: SparkSession) -> Any:
 @contextmanager
 def remote_functions() -> Iterator[None]:
     """``F.col`` and its like make columns of Spark Connect meanwhile, as they do in a process of a client."""
+    before = os.environ.get(_REMOTE)
     os.environ[_REMOTE] = "1"
     try:
         yield
     finally:
-        del os.environ[_REMOTE]
+        if before is None:
+            del os.environ[_REMOTE]
 
 
 @contextmanager
@@ -56,6 +58,6 @@ def on_the_server(server: SparkSession, session: Any, frame: DataFrame) -> DataF
     with remote_functions():
         frame.createOrReplaceTempView("of_a_client")
     client = session.client
-    holder = _service(server).getOrCreateIsolatedSession(client._user_id, client._session_id)
+    holder = _service(server).getOrCreateIsolatedSession(client._user_id or "", client._session_id)
     theirs = SparkSession(server.sparkContext, holder.session())
     return theirs.table("of_a_client")

@@ -37,8 +37,9 @@ from mullion import (
     windowed,
 )
 from mullion import functions as MF
+from mullion.bytewax import operators as op
 from mullion.bytewax.dataflow import Dataflow
-from mullion.bytewax.testing import run_main
+from mullion.bytewax.testing import TestingSink, TestingSource, run_main
 from mullion.faust import App as FaustApp
 from mullion.kx.app import App as KxApp
 from mullion.testing import ClockedQuery
@@ -129,7 +130,7 @@ def test_a_batch_gives_a_client_what_it_gives_the_driver(server: SparkSession) -
             (Global.changes("v"), None),
         ]
         held = [F.sum(doubled("v")).alias("s"), (F.sum("v") / F.count("*")).alias("mean")]
-        keys = [rows.k, F.upper("k").alias("K")]
+        keys = [rows.k, F.upper("k").alias("upper")]
         panes = [windowed(rows, window, by=keys, time=time).agg(*held) for window, time in over]
         visits = windowed(rows, Session("1 hour"), by="k", time="ts").agg(F.max("v").alias("most"))
         both = together(a=panes[0], b=visits)
@@ -235,8 +236,10 @@ def test_what_needs_the_drivers_process_is_refused_by_name(
     for door in (TurbineApp, FaustApp, KxApp):
         with pytest.raises(UnsupportedError, match=rf"{door.__module__.split('.')[1]}.*session of Spark Connect"):
             door("orders", spark=remote)
+    flow = Dataflow("flow")
+    op.output("out", op.input("in", flow, TestingSource([1])), TestingSink([]))
     with pytest.raises(UnsupportedError, match=r"'flow' was given a session of Spark Connect.*windowed"):
-        run_main(Dataflow("flow"))
+        run_main(flow)
 
 
 def test_columns_of_another_session_are_refused(server: SparkSession, rows: DataFrame) -> None:

@@ -1,0 +1,198 @@
+"""Windows asked for in SQL: ``mullion_windowed(TABLE(rows), ...)`` gives what ``windowed(...).agg(...)`` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mullion import (
+    Around,
+    Count,
+    Custom,
+    Early,
+    Global,
+    InvalidArgumentError,
+    MullionError,
+    Session,
+    Sliding,
+    Tumbling,
+    UnsupportedError,
+    windowed,
+)
+from mullion.windows import Window
+
+ROWS = """
+SELECT * FROM VALUES
+  ('a', timestamp'2024-01-01 10:00:00', 1),
+  ('a', timestamp'2024-01-01 10:30:00', 2),
+  ('b', timestamp'2024-01-01 11:00:00', 5) AS t(k, ts, v)
+"""
+TUMBLING = "window => 'tumbling', size => '1 hour'"
+
+
+@pytest.fixture
+def rows(spark: SparkSession) -> DataFrame:
+    rows = spark.sql(ROWS)
+    rows.createOrReplaceTempView("rows_of_sql")
+    return rows
+
+
+def asked(spark: SparkSession, arguments: str, table: str = "rows_of_sql") -> DataFrame:
+    return spark.sql(f"SELECT * FROM mullion_windowed(TABLE({table}), {arguments})")
+
+
+def over(spark: SparkSession, arguments: str) -> DataFrame:
+    return spark.sql(f"SELECT * FROM mullion_windowed({arguments})")
+
+
+def told(panes: DataFrame) -> tuple[object, list[str]]:
+    return panes.dtypes, sorted(map(repr, panes.collect()))
+
+
+@pytest.mark.parametrize(
+    ("said", "window", "time"),
+    [
+        (TUMBLING, lambda: Tumbling("1 hour"), "ts"),
+        (
+            "window => 'tumbling', size => INTERVAL 1 HOUR, offset => '5 minutes'",
+            lambda: Tumbling("1 hour", "5 minutes"),
+            "ts",
+        ),
+        (
+            "window => 'tumbling', size => '1 day', timezone => 'Asia/Tokyo'",
+            lambda: Tumbling("1 day", timezone="Asia/Tokyo"),
+            "ts",
+        ),
+        (
+            "window => 'sliding', size => '2 hours', slide => '30 minutes'",
+            lambda: Sliding("2 hours", "30 minutes"),
+            "ts",
+        ),
+        ("window => 'session', gap => '30 minutes'", lambda: Session("30 minutes"), "ts"),
+        (
+            "window => 'session', gap_column => 'make_dt_interval(0, v)'",
+            lambda: Session(F.expr("make_dt_interval(0, v)")),
+            "ts",
+        ),
+        ("window => 'around', before => '1 hour'", lambda: Around("1 hour"), "ts"),
+        (
+            "window => 'custom', ranges => 'mullion_windows(ts, \"1 hour\")'",
+            lambda: Custom(F.expr("mullion_windows(ts, '1 hour')")),
+            "ts",
+        ),
+        ("window => 'count', length => 2", lambda: Count(2), None),
+        ("window => 'global', every => 2", lambda: Global.every(2), None),
+        ("window => 'global', when => 'v > 1'", lambda: Global.when(F.col("v") > 1), None),
+        ("window => 'global', changes => 'v'", lambda: Global.changes("v"), None),
+    ],
+)
+def test_a_batch_gives_what_python_gives(
+    spark: SparkSession, rows: DataFrame, said: str, window: Callable[[], Window], time: str | None
+) -> None:
+    named = "NULL" if time is None else f"'{time}'"
+    held = "count(*) AS n, sum(v) / count(*) AS mean"
+    keys = "k, upper(k) AS K2"
+    sql = asked(spark, f"{said}, time => {named}, by => '{keys}', aggregates => '{held}'")
+    python = windowed(rows, window(), by=["k", F.upper("k").alias("K2")], time=time).agg(
+        F.count("*").alias("n"), (F.sum("v") / F.count("*")).alias("mean")
+    )
+    assert told(sql) == told(python)
+
+
+def test_keys_may_be_said_by_partition_by_and_rows_come_from_any_query(spark: SparkSession, rows: DataFrame) -> None:
+    said = f"{TUMBLING}, time => 'ts', aggregates => 'sum(v) AS s'"
+    expected = told(windowed(rows.where("v > 1"), Tumbling("1 hour"), by="k", time="ts").agg(F.sum("v").alias("s")))
+    few = "TABLE(SELECT * FROM rows_of_sql WHERE v > 1) PARTITION BY k"
+    assert told(over(spark, f"{few}, {said}")) == expected
+    named = "WITH few AS (SELECT * FROM rows_of_sql WHERE v > 1), same AS (SELECT * FROM few)"
+    of_few = f"SELECT * FROM mullion_windowed(TABLE(same), by => 'k', {said})"
+    assert told(spark.sql(f"{named} {of_few}")) == expected
+    twice = spark.sql(f"{named} SELECT * FROM ({of_few}) UNION ALL SELECT * FROM ({of_few})")
+    assert twice.count() == 2 * len(expected[1])
+    collected = asked(spark, f"{TUMBLING}, time => 'ts', by => 'k', collect => 'rows', collect_order => 'time'")
+    assert told(collected) == told(windowed(rows, Tumbling("1 hour"), by="k", time="ts").collect(order="time"))
+
+
+def test_a_stream_runs_as_pythons_and_its_checkpoint_is_read_in_sql(
+    spark: SparkSession, rows: DataFrame, tmp_path: Path
+) -> None:
+    rows.coalesce(1).write.json(str(tmp_path / "in"))
+    stream = spark.readStream.schema("k string, ts timestamp, v int").json(str(tmp_path / "in"))
+    stream.withWatermark("ts", "0 seconds").createOrReplaceTempView("stream_of_sql")
+    options = "late => 'emit', early_count => 1, ids => true, allowed_lateness => INTERVAL 0 SECONDS"
+    panes = asked(
+        spark, f"{TUMBLING}, time => 'ts', by => 'k', aggregates => 'sum(v) AS s', {options}", "stream_of_sql"
+    )
+    same = windowed(
+        stream.withWatermark("ts", "0 seconds"),
+        Tumbling("1 hour"),
+        by="k",
+        time="ts",
+        late="emit",
+        early=Early(count=1),
+        ids=True,
+    ).agg(F.sum("v").alias("s"))
+    assert panes.isStreaming
+    assert panes.dtypes == same.dtypes
+    checkpoint = str(tmp_path / "checkpoint")
+    writer = panes.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    query.awaitTermination()
+    fired = spark.read.parquet(str(tmp_path / "out")).select("k", "pane.firing", "s").collect()
+    assert sorted(map(tuple, fired)) == [("a", "close", 3), ("a", "early", 3), ("b", "early", 5)]
+    open_now = spark.sql(f"SELECT k, s FROM mullion_read_panes('{checkpoint}')").collect()
+    assert [tuple(row) for row in open_now] == [("b", 5)]
+    why = spark.sql(f"SELECT k, waits_for FROM mullion_open_panes(checkpoint => '{checkpoint}')").collect()
+    assert [tuple(row) for row in why] == [("b", "1 hour of event time")]
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("time => 'ts', windw => 'x'", "has no argument 'windw'"),
+        (f"{TUMBLING}, aggregates => 'count(*)'", "was not given time"),
+        ("time => 'ts', aggregates => 'count(*)'", "was not given window"),
+        ("window => 'tumbling', time => 'ts', aggregates => 'count(*)'", "was not given size"),
+        ("window => 'hopping', time => 'ts', aggregates => 'count(*)'", "none of 'tumbling', 'sliding'"),
+        (f"{TUMBLING}, slide => '1 hour', time => 'ts', aggregates => 'count(*)'", "slide means nothing"),
+        ("window => 'tumbling', size => '1 month', time => 'ts', aggregates => 'count(*)'", "no fixed length"),
+        ("window => 'tumbling', size => '0 hours', time => 'ts', aggregates => 'count(*)'", "longer than nothing"),
+        ("window => 'tumbling', size => 5, time => 'ts', aggregates => 'count(*)'", "must be an interval"),
+        (f"{TUMBLING}, time => 'ts'", "what a pane holds"),
+        (f"{TUMBLING}, time => 'ts', aggregates => 'count(*)', collect => 'rows'", "and not both"),
+        (f"{TUMBLING}, time => 'ts', aggregates => 'count(*', by => 'k'", "is no list of columns"),
+        (f"{TUMBLING}, time => 'ts', aggregates => 'count(*) FROM t'", "more than a list of columns"),
+        (f"{TUMBLING}, time => 'ts, k', aggregates => 'count(*)'", "is one column"),
+        (f"{TUMBLING}, time => 'ts', aggregates => 'count(*)', late => 'emitt'", "none of 'drop', 'emit'"),
+        (f"{TUMBLING}, time => 'ts', aggregates => 'count(*)', running => 'yes'", "must be true or false"),
+        (f"{TUMBLING}, time => 'ts', aggregates => 'count(*)', allowed_lateness => '-1 hour'", "is negative"),
+        ("window => 'count', length => 'two', time => NULL, aggregates => 'count(*)'", "must be a whole number"),
+        ("window => 'global', time => NULL, aggregates => 'count(*)'", "one of every, when and changes"),
+        (f"{TUMBLING}, time => 'k', aggregates => 'count(*)'", "time='k' is of type string"),
+        (f"{TUMBLING}, time => NULL, aggregates => 'count(*)', late => 'emit'", "processing time"),
+    ],
+)
+def test_a_wrong_argument_is_refused_by_name(spark: SparkSession, rows: DataFrame, said: str, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message.replace("(", r"\(").replace("*", r"\*")):
+        asked(spark, said)
+
+
+def test_what_pythons_call_refuses_is_refused_in_sql(spark: SparkSession, rows: DataFrame) -> None:
+    with pytest.raises(UnsupportedError, match="every distinct value"):
+        asked(spark, f"{TUMBLING}, time => 'ts', aggregates => 'count(DISTINCT v) AS n'")
+    with pytest.raises(MullionError, match="ORDER BY and WITH SINGLE PARTITION say nothing"):
+        spark.sql(
+            f"SELECT * FROM mullion_windowed(TABLE(rows_of_sql) PARTITION BY k ORDER BY ts, {TUMBLING}, time => 'ts')"
+        )
+    with pytest.raises(InvalidArgumentError, match="keys twice"):
+        spark.sql(
+            f"SELECT * FROM mullion_windowed(TABLE(rows_of_sql) PARTITION BY k, by => 'k', {TUMBLING}, time => 'ts')"
+        )
+    with pytest.raises(InvalidArgumentError, match="as the rows that it is about"):
+        over(spark, f"'rows_of_sql', {TUMBLING}, time => 'ts'")
+    with pytest.raises(InvalidArgumentError, match="There is no state in /nowhere"):
+        spark.sql("SELECT * FROM mullion_read_panes('/nowhere')")
