@@ -62,6 +62,10 @@ class Run:
             panes = self.story.chained.over(panes, self.store)
         return panes
 
+    def another(self, story: Story, folder: Path) -> Run:
+        """A run of another story on the same store."""
+        return Run(self.spark, story, self.store, folder)
+
     def start(self, *, drain: bool = False) -> ClockedQuery:
         self.reports = 0
         return ClockedQuery(
@@ -306,7 +310,7 @@ def one_row(run: Run) -> int:
         )
         if several:
             story = Story("one row", 0, together=several, columns=run.story.columns)
-        with_one = Run(run.spark, story, run.store, run.rows.parent / "one_row")
+        with_one = run.another(story, run.rows.parent / "one_row")
         try:
             with_one.step(Step(rows=[[FAR, *([None] * (len(story.names) - 1))]]))
             _one_row[shape] = with_one.records()

@@ -84,6 +84,9 @@ class RemoteRun(Run):
         super().__init__(client, story, store, folder)
         self.server = server
 
+    def another(self, story: Story, folder: Path) -> Run:
+        return RemoteRun(self.server, self.client, story, self.store, folder)
+
     def start(self, *, drain: bool = False) -> ClockedQuery:
         self.reports = 0
         panes = connect_server.on_the_server(self.server, self.client, shown(self.panes, self.story.last))
