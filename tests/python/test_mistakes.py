@@ -281,7 +281,7 @@ def test_a_checkpoint_that_is_refused_prints_a_line_and_no_trace_of_the_jvm(
         windowed(stream, Session("1 hour"), by="k", time="ts").agg(n()),
         windowed(stream, HOUR, by="v", time="ts").agg(n()),
         windowed(stream, HOUR, by="k", time="ts").agg(F.sum("v")),
-        windowed(stream, HOUR, by="k", time="ts", allowed_lateness="1 hour").agg(n()),
+        windowed(stream, HOUR, by="k", time="ts", empty="emit").agg(n()),
         windowed(stream, HOUR, by="k", time="ts", state="hdfs").agg(n()),
         windowed(stream, HOUR, by="k", time="ts", early=Early(count=2)).agg(n()),
         windowed(stream, HOUR, by=["k", "v"], time="ts").agg(n()),
