@@ -345,8 +345,8 @@ class Campaign:
 
 def main() -> None:
     if sys.argv[1:2] == ["life"]:
-        home, servers, prefix = sys.argv[2:]
-        life(Path(home), servers, prefix)
+        folder, servers, prefix = sys.argv[2:]
+        life(Path(folder), servers, prefix)
         return
     parser = argparse.ArgumentParser(description="Kills queries from Kafka to Kafka, and compares what they put out.")
     parser.add_argument("--kills", type=int, default=100)

@@ -292,6 +292,10 @@ class _Numbers(StatelessSourcePartition[int]):
             raise StopIteration
         return [self._next]
 
+    def next_awake(self) -> datetime:
+        """Later, whenever it is asked: what it said after it was read counts."""
+        return datetime.now(UTC) + timedelta(milliseconds=1)
+
 
 class Polled(SimplePollingSource[int, int]):
     """Two numbers, one at a time."""

@@ -31,7 +31,7 @@ class Slowly(FileSource):
 
     def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> Any:
         part = super().build_part(step_id, for_part, resume_state)
-        part.next_awake = lambda: datetime.now(UTC) + timedelta(milliseconds=5)  # type: ignore[method-assign]
+        part.next_awake = lambda: datetime.now(UTC) + timedelta(milliseconds=40)  # type: ignore[method-assign]
         return part
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -37,7 +37,11 @@ class _Part:
     source: Any
     keeps_place: bool
     ended: bool = False
-    place: Any = field(default=None)
+    awake: datetime | None = None
+    """When it is to be read next, as it said when it was built or after it was read."""
+
+    def __post_init__(self) -> None:
+        self.awake = self.source.next_awake()
 
 
 class Feed:
@@ -130,7 +134,7 @@ class Feed:
                 if part.ended or not self._awake(part):
                     continue
                 try:
-                    batch = list(self._next(part))
+                    batch = self._next(part)
                 except StopIteration:
                     part.ended = True
                     self._note(part)
@@ -147,9 +151,10 @@ class Feed:
             items += found
         return batches, False
 
-    def _next(self, part: _Part) -> Iterable[Any]:
+    def _next(self, part: _Part) -> list[Any]:
         try:
-            batch: Iterable[Any] = part.source.next_batch()
+            batch = list(part.source.next_batch())
+            part.awake = part.source.next_awake()
         except (StopIteration, AbortExecution):
             raise
         except Exception as error:
@@ -163,8 +168,7 @@ class Feed:
             self._places[part.step_id][part.name] = part.source.snapshot()
 
     def _awake(self, part: _Part) -> bool:
-        at = part.source.next_awake()
-        return at is None or micros(at) <= self._now_us()
+        return part.awake is None or micros(part.awake) <= self._now_us()
 
     def _now_us(self) -> int:
         return micros(datetime.now(UTC)) if isinstance(self._clock, ManualClock) else self._clock.time_us()
