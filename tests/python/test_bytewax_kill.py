@@ -27,11 +27,11 @@ START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 class Slowly(FileSource):
-    """A file, a few lines at a time, so that there are many batches."""
+    """A file, a few lines at a time: it is not read to its end before the process is killed."""
 
     def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> Any:
         part = super().build_part(step_id, for_part, resume_state)
-        part.next_awake = lambda: datetime.now(UTC) + timedelta(milliseconds=40)  # type: ignore[method-assign]
+        part.next_awake = lambda: datetime.now(UTC) + timedelta(milliseconds=200)  # type: ignore[method-assign]
         return part
 
 

@@ -19,7 +19,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from kafka_server import KafkaServer, jars
@@ -87,7 +86,7 @@ def test_a_checkpoint_that_was_restored_from_an_older_copy_is_refused_by_what_ka
     shutil.copytree(checkpoint, copy)
     feed(broker, range(1, 2), prefix)
     run(spark, broker, checkpoint, prefix)
-    with pytest.raises(StreamingQueryException, match=r"Batch 1 of the query .* is not the one that was published"):
+    with pytest.raises(MullionError, match=r"Batch 1 of the query .* is not the one that was published"):
         run(spark, broker, copy, prefix)
     is_whole(broker, 20, prefix)
     feed(broker, range(2, 3), prefix)
@@ -115,7 +114,7 @@ def test_a_row_above_the_brokers_limit_leaves_nothing_of_its_batch_and_the_error
         writer.trigger(availableNow=True).start().awaitTermination()
 
     said = r"Topic 'too-large': a row of batch 0 of the query \S+ has 20000\d\d bytes, .* takes 1048588 at most, .*"
-    with pytest.raises(StreamingQueryException, match=said + "Nothing of the batch is published"):
+    with pytest.raises(MullionError, match=said + "Nothing of the batch is published"):
         publish()
     assert _kafka_client.read(kafka.servers, "too-large") == []
     sizes.clear()
@@ -357,7 +356,7 @@ def test_of_two_programs_on_one_checkpoint_the_second_is_refused_and_on_a_copy_o
             assert first.poll() is None, first.stderr and first.stderr.read()
             time.sleep(0.05)
         with pytest.raises(
-            StreamingQueryException, match=rf"is published by process {first.pid} on \S+ already, .* Stop that one"
+            MullionError, match=rf"is published by process {first.pid} on \S+ already, .* Stop that one"
         ):
             run(spark, broker, checkpoint, prefix)
         assert rows_of(broker, "two-even") == []

@@ -36,7 +36,7 @@ from mullion._durations import Duration
 from mullion._programs.failures import failure_of
 from mullion._programs.jobs import Job
 from mullion._programs.names import folder_name
-from mullion.errors import InvalidArgumentError
+from mullion.errors import InvalidArgumentError, MullionError
 from mullion.topics import _leases
 
 if TYPE_CHECKING:
@@ -90,14 +90,14 @@ class Query:
             query = writer.trigger(once=True).foreachBatch(_done_again).start()
             try:
                 query.awaitTermination()
-            except StreamingQueryException as error:
+            except (StreamingQueryException, MullionError) as error:
                 raise failure_of(self.job.name, query, None) or error from None
 
     def mended(self, failure: BaseException) -> bool:
         """Whether it has been started again, for its job has learned from its failure."""
         if self.query.exception() is not None:
             # To its very end: what it has begun is looked at, and may be put away.
-            with suppress(StreamingQueryException):
+            with suppress(StreamingQueryException, MullionError):
                 self.query.awaitTermination()
         if self.job.mend is None or not self.job.mend(failure):
             return False

@@ -5,6 +5,7 @@ import scala.concurrent.duration.{Duration, DurationInt}
 import munit.FunSuite
 
 import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.mullion.shim.Classic
 
 import dev.mullion.files.LocalFiles
@@ -30,7 +31,11 @@ trait SparkSuite extends FunSuite {
 
   override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
 
-  override def afterAll(): Unit = spark.stop()
+  // Spark frees what its stores hold with their next maintenance, and another suite of the JVM may count what is held.
+  override def afterAll(): Unit = {
+    StateStore.stop()
+    spark.stop()
+  }
 }
 
 object SparkSuite {
