@@ -251,7 +251,11 @@ def _session(log: Path) -> SparkSession:
         # Asked for four times a second, and each time whole.
         .config("spark.sql.streaming.numRecentProgressUpdates", "20")
         # Hundreds of small batches: what they cost is compiling their code, and the quick compiler has done it sooner.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        # Where all is compiled so, the JVM reserves little room for code, and a year's batches would fill it.
+        .config(
+            "spark.driver.extraJavaOptions",
+            "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=512m",
+        )
         # The rest of their cost is the state store's commit, and one is cheaper than two.
         .config("spark.sql.shuffle.partitions", "1")
         # What a batch changed is written, and not each time all that is open.
