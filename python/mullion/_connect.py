@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -20,11 +20,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from mullion._described import Description
-from mullion._options import Options
 from mullion._query_errors import FAILED_QUERY, FAILED_TASK, is_of_windows, task_failure
 from mullion._version import __version__
 from mullion.errors import InvalidArgumentError, MullionError, VersionMismatchError, error_of
-from mullion.windows import Window
 
 _HINT: Final = "mullion"
 _EXCEPTION: Final = "dev.mullion.MullionException"
@@ -62,24 +60,13 @@ def greet(spark: SparkSession) -> None:
     _greeted[spark] = True
 
 
-def check_window(df: DataFrame, window: Window, by: Sequence[Column | str], options: Options) -> None:
+def check_window(df: DataFrame, asked: Description) -> None:
     """Raises for what shows to be wrong before anybody has said what panes hold."""
-    asked = Description("check", window, by, options)
     _analysed(_hinted(df, asked.json, *asked.columns))
 
 
-def windowed(
-    df: DataFrame,
-    window: Window,
-    by: Sequence[Column | str],
-    options: Options,
-    *,
-    aggregates: Sequence[Column],
-    collect: tuple[bool, str, int] | None = None,
-) -> DataFrame:
+def windowed(df: DataFrame, asked: Description) -> DataFrame:
     """The operator over ``df``."""
-    asked = Description("windowed", window, by, options).with_functions(df, window, options)
-    asked = asked.with_held(aggregates, collect)
     return _panes(_hinted(df, asked.json, *asked.columns))
 
 

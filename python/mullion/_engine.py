@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from mullion import _connect, _jvm
 from mullion._connect import is_remote
+from mullion._described import Description
 from mullion._options import Options
 from mullion.errors import InvalidArgumentError
 from mullion.windows import Window
@@ -27,10 +28,11 @@ def ready(spark: SparkSession) -> None:
 
 def check_window(df: DataFrame, window: Window, by: Sequence[Column | str], options: Options) -> None:
     """Raises for what shows to be wrong before anybody has said what panes hold."""
+    asked = Description("check", window, by, options)
     if is_remote(df):
-        _connect.check_window(df, window, by, options)
+        _connect.check_window(df, asked)
     else:
-        _jvm.check_window(df, window, by, options)
+        _jvm.check_window(df, asked)
 
 
 def windowed(
@@ -43,9 +45,9 @@ def windowed(
     collect: tuple[bool, str, int] | None = None,
 ) -> DataFrame:
     """The operator over ``df``."""
-    if is_remote(df):
-        return _connect.windowed(df, window, by, options, aggregates=aggregates, collect=collect)
-    return _jvm.windowed(df, window, by, options, aggregates=aggregates, collect=collect)
+    asked = Description("windowed", window, by, options).with_functions(df, window, options)
+    asked = asked.with_held(aggregates, collect)
+    return _connect.windowed(df, asked) if is_remote(df) else _jvm.windowed(df, asked)
 
 
 def dropped_before(df: DataFrame) -> list[str]:

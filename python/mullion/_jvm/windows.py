@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from mullion._described import Description
 from mullion._jvm.entry import facade
 from mullion._jvm.objects import dataframe_of, internal, java_array, java_columns
-from mullion._options import Options
-from mullion.windows import Window
 
 
-def check_window(df: DataFrame, window: Window, by: Sequence[Column | str], options: Options) -> None:
+def check_window(df: DataFrame, asked: Description) -> None:
     """Raises for what shows to be wrong before anybody has said what panes hold."""
     spark = df.sparkSession
-    asked = Description("check", window, by, options)
     facade(spark).checkWindow(internal(df, "_jdf"), asked.json, java_columns(spark, asked.columns))
 
 
-def windowed(
-    df: DataFrame,
-    window: Window,
-    by: Sequence[Column | str],
-    options: Options,
-    *,
-    aggregates: Sequence[Column],
-    collect: tuple[bool, str, int] | None = None,
-) -> DataFrame:
+def windowed(df: DataFrame, asked: Description) -> DataFrame:
     """The operator over ``df``."""
     spark = df.sparkSession
-    asked = Description("windowed", window, by, options).with_functions(df, window, options)
-    asked = asked.with_held(aggregates, collect)
-    jvm = facade(spark)
-    made = jvm.windowed(internal(df, "_jdf"), asked.json, java_columns(spark, asked.columns))
+    made = facade(spark).windowed(internal(df, "_jdf"), asked.json, java_columns(spark, asked.columns))
     return dataframe_of(made, spark)
 
 
