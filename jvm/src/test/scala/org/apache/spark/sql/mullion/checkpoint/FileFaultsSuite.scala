@@ -12,6 +12,7 @@ import munit.{FunSuite, Slow}
 
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.mullion.TemporaryFolder
 import org.apache.spark.sql.streaming.{StreamingQueryException, Trigger}
 
 import dev.mullion.{Facade, MullionExtensions}
@@ -36,7 +37,7 @@ class FileFaultsSuite extends FunSuite {
 
   for (store <- Seq("rocksdb", "hdfs", "memory"); format <- formatsOf(store))
     test(s"at every operation of a batch (state in $store, checkpoints of format $format)".tag(Slow)) {
-      within { home =>
+      TemporaryFolder.use { home =>
         val life = new Life(spark, home, store, format)
         for (fault <- Seq[Fault](Fails, Tears)) {
           val reached = Iterator.from(0).map(life.faulty(fault, _)).takeWhile(_.isDefined).flatten.toVector
@@ -49,7 +50,7 @@ class FileFaultsSuite extends FunSuite {
     }
 
   test("at a few operations of a batch, of some store and format") {
-    within { home =>
+    TemporaryFolder.use { home =>
       val random = new Random(seed)
       val store = Seq("rocksdb", "hdfs", "memory")(random.nextInt(3))
       val life = new Life(spark, home, store, formatsOf(store)(random.nextInt(formatsOf(store).length)))
@@ -61,16 +62,10 @@ class FileFaultsSuite extends FunSuite {
   test("processes that die at an operation of a batch".tag(Slow)) {
     val random = new Random(seed)
     for (store <- Seq("rocksdb", "memory"); at <- Seq.fill(2)(random.nextInt(16)))
-      within { home =>
+      TemporaryFolder.use { home =>
         val life = new Life(spark, home, store, format = 1)
         life.dies(at)
       }
-  }
-
-  private def within(body: Path => Unit): Unit = {
-    val folder = Files.createTempDirectory("faults")
-    try body(folder)
-    finally deleted(folder)
   }
 }
 
@@ -91,10 +86,6 @@ object FileFaultsSuite {
     .config("spark.hadoop.fs.AbstractFileSystem.file.impl", classOf[dev.mullion.files.FaultyFilesContext].getName)
     .config("spark.sql.streaming.stateStore.mullion.snapshotEvery", "1")
     .getOrCreate()
-
-  private def deleted(folder: Path): Unit = Using.resource(Files.walk(folder)) { files =>
-    files.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(Files.deleteIfExists(_): Unit)
-  }
 
   private def copied(from: Path, to: Path): Unit = Using.resource(Files.walk(from)) { files =>
     files.iterator.asScala.foreach { file =>
@@ -144,7 +135,7 @@ object FileFaultsSuite {
         catch { case _: StreamingQueryException => () }
       }
       plan.happened.foreach(isRight(checkpoint, fault, _))
-      deleted(checkpoint)
+      TemporaryFolder.delete(checkpoint)
       plan.happened
     }
 
@@ -172,7 +163,7 @@ object FileFaultsSuite {
       assert(process.waitFor(5, TimeUnit.MINUTES), "it hangs")
       assert(process.exitValue == 137, s"${process.exitValue}: ${Files.readString(home.resolve("out"))}")
       isRight(checkpoint, Dies, s"operation $at")
-      deleted(checkpoint)
+      TemporaryFolder.delete(checkpoint)
     }
 
     private def isRight(checkpoint: Path, fault: Fault, what: String): Unit = {

@@ -3,43 +3,29 @@ package org.apache.spark.sql.mullion.exec.partial
 import java.math.{BigDecimal => JavaDecimal}
 import java.sql.{Date, Timestamp}
 
-import scala.concurrent.duration.{Duration, DurationInt}
 import scala.jdk.CollectionConverters._
 import scala.util.{Random, Try}
 
-import munit.FunSuite
-
 import org.apache.spark.SparkThrowable
-import org.apache.spark.sql.{Column, DataFrame, Row, SparkSession}
+import org.apache.spark.sql.{Column, DataFrame, Row}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.classic.Dataset
 import org.apache.spark.sql.execution.WholeStageCodegenExec
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.mullion.SparkSuite
 import org.apache.spark.sql.types._
 
 import dev.mullion._
 
 /** The partial aggregate of our own beside Spark's, which is its model: over random schemas, keys and aggregates. */
-class PartialAggregateSuite extends FunSuite {
+class PartialAggregateSuite extends SparkSuite {
   import PartialAggregateSuite._
-
-  override val munitTimeout: Duration = 5.minutes
 
   private val seed = sys.env.get("MULLION_TEST_SEED").fold(Random.nextLong())(_.toLong)
   private val rounds = sys.env.get("MULLION_TEST_ROUNDS").fold(4)(_.toInt)
 
-  private lazy val spark: SparkSession = SparkSession
-    .builder()
-    .master("local[1]")
-    .config("spark.ui.enabled", "false")
-    .config("spark.log.level", "OFF")
-    .config("spark.sql.shuffle.partitions", "2")
-    .config("spark.sql.adaptive.enabled", "false")
-    .config("spark.sql.codegen.fallback", "false")
-    .config("spark.sql.session.timeZone", "UTC")
-    .getOrCreate()
-
-  override def afterAll(): Unit = spark.stop()
+  override protected def settings: Seq[(String, String)] =
+    Seq("spark.sql.adaptive.enabled" -> "false", "spark.sql.codegen.fallback" -> "false")
 
   test(s"its answers are Spark's to the bit, whatever the keys and aggregates are (seed $seed)") {
     for (round <- 0 until rounds) {
@@ -152,8 +138,8 @@ class PartialAggregateSuite extends FunSuite {
 
   /** Shows where results differ, and not all of them. */
   private def assertSame(asked: Result, ofSpark: Result, of: String): Unit = (asked, ofSpark) match {
-    case (Right(rows), Right(spark)) => assertEquals(rows.diff(spark).take(2), spark.diff(rows).take(2), of)
-    case _                           => assertEquals(asked.map(_.length), ofSpark.map(_.length), of)
+    case (Right(rows), Right(theirs)) => assertEquals(rows.diff(theirs).take(2), theirs.diff(rows).take(2), of)
+    case _                            => assertEquals(asked.map(_.length), ofSpark.map(_.length), of)
   }
 
   private def set[A](who: String, limit: Option[String])(body: => A): A = {

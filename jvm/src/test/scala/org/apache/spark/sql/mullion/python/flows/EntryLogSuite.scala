@@ -5,16 +5,9 @@ import java.nio.file.{Files, Path}
 import munit.FunSuite
 
 import org.apache.spark.sql.connector.read.streaming.ReadLimit
+import org.apache.spark.sql.mullion.TemporaryFolders
 
-class EntryLogSuite extends FunSuite {
-  private val folder = FunFixture[Path](
-    _ => Files.createTempDirectory("entries"),
-    folder => {
-      EntryLog.numbers(folder).foreach(number => Files.delete(EntryLog.file(folder, number)))
-      Files.delete(folder)
-    }
-  )
-
+class EntryLogSuite extends FunSuite with TemporaryFolders {
   private def write(folder: Path, numbers: Int*): Unit =
     numbers.foreach(number => Files.write(EntryLog.file(folder, number.toLong), Array(number.toByte)))
 

@@ -4,27 +4,13 @@ import scala.util.{Random, Try, Using}
 
 import munit.FunSuite
 
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.mullion.state.StateChoice
-import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder}
-import org.apache.spark.sql.types.{LongType, StructType}
 
 import dev.mullion.MullionException
 
 /** Snapshots whose bytes are not what was written: they are refused in our words, or say what they said. */
 class DamagedSnapshotsSuite extends FunSuite {
-  private val family = FamilySpec(
-    "sums",
-    new StructType().add("key", LongType, nullable = false),
-    new StructType().add("sum", LongType, nullable = false),
-    RecordOrder.Unordered
-  )
-
-  private def row(value: Long): UnsafeRow = {
-    val row = UnsafeRow.createFromByteArray(16, 1)
-    row.setLong(0, value)
-    row
-  }
+  import MemoryStateStoreSuite.{family, row}
 
   private def damaged(bytes: Array[Byte], random: Random): Array[Byte] = {
     val at = random.nextInt(bytes.length)

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.mullion.state.store
 
-import java.nio.file.{Files, Path}
 import java.util.UUID
 
 import scala.util.{Random, Using}
@@ -11,6 +10,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.TemporaryFolder
 import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
 import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrder}
 import org.apache.spark.sql.types._
@@ -100,7 +100,7 @@ object KeyLayoutSuite {
       order
     )
     private val project = UnsafeProjection.create(columns.toArray)
-    private val folder = Files.createTempDirectory("layout")
+    private val folder = TemporaryFolder.make()
     private var version = 0L
 
     def timeOf(key: Seq[Any]): Long = key(at).asInstanceOf[Long]
@@ -142,8 +142,6 @@ object KeyLayoutSuite {
       key -> of.value.getLong(0)
     }
 
-    def close(): Unit = Using.resource(Files.walk(folder)) { files =>
-      files.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(Files.deleteIfExists(_): Unit)
-    }
+    def close(): Unit = TemporaryFolder.delete(folder)
   }
 }

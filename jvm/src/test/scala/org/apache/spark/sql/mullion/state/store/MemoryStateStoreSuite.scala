@@ -190,14 +190,14 @@ class MemoryStateStoreSuite extends SparkSuite with TemporaryFolders {
 }
 
 object MemoryStateStoreSuite {
-  private val family = FamilySpec(
+  private[store] val family = FamilySpec(
     "sums",
     new StructType().add("key", LongType, nullable = false),
     new StructType().add("sum", LongType, nullable = false),
     RecordOrder.Unordered
   )
 
-  private def row(value: Long): UnsafeRow = {
+  private[store] def row(value: Long): UnsafeRow = {
     val row = UnsafeRow.createFromByteArray(16, 1)
     row.setLong(0, value)
     row
