@@ -70,7 +70,8 @@ private[state] final class HotRecords {
   ): Option[Long] = {
     val bytes = contents.footprint
     val block = share.block(new Version(version, name, contents, before), bytes, evicted)
-    kept.set(block)
+    // Another attempt of the task may have kept its own meanwhile.
+    kept.getAndSet(block).foreach(_.drop())
     val isKept = block.exists { made => !isClosed && made.put() }
     if (!isKept) kept.getAndSet(None).foreach(_.freed())
     tooLarge = Option.when(!isKept)(TooLarge(Some(contents.size), contents.recordBytes, bytes))

@@ -196,6 +196,11 @@ private[simulation] final class Simulation(seed: Long) {
         opened.id()
       } catch { case e: Throwable => opened.abort(); throw e }
 
+    // Where one of two attempts fails, the other is given up as well.
+    def beside[T](other: SimulatedState.Opened)(body: => T): T =
+      try body
+      catch { case e: Throwable => other.abort(); throw e }
+
     @tailrec
     def attempt(left: Int, elsewhere: Boolean): Option[(SimulatedQuery.Worked, Option[String])] = {
       val executor = if (elsewhere) random.nextInt(executors) else home(partition)
@@ -209,7 +214,9 @@ private[simulation] final class Simulation(seed: Long) {
             random.nextInt(6) match {
               case 0 =>
                 figures.killed += 1
-                work(open(executor), Some(random.nextInt(8)))
+                val opened = open(executor)
+                work(opened, Some(random.nextInt(8)))
+                opened.abort()
                 throw new SimulatedQuery.Died
               case 1 =>
                 // It dies with all done but the commit.
@@ -228,11 +235,12 @@ private[simulation] final class Simulation(seed: Long) {
               case 3 =>
                 figures.twice += 1
                 val other = if (chance(50)) executor else random.nextInt(executors)
-                val (one, two) = (open(executor), open(other))
-                val (first, second) = (work(one), work(two))
+                val one = open(executor)
+                val two = beside(one)(open(other))
+                val (first, second) = (beside(two)(work(one)), beside(one)(work(two)))
                 if (first.out.sorted != second.out.sorted)
                   throw new AssertionError(s"attempts put out ${first.out} and ${second.out}")
-                val (of, to) = (commit(one), commit(two))
+                val (of, to) = (beside(two)(commit(one)), commit(two))
                 Right(Some(if (chance(50)) (first, of, executor) else (second, to, other)))
               case 4 =>
                 figures.disks += 1

@@ -2,13 +2,17 @@ package org.apache.spark.sql.mullion.exec.simulation
 
 import munit.FunSuite
 
+import org.apache.spark.sql.mullion.state.store.SimulatedState
+
 /** A few seconds of the simulation. `make simulation` runs more of it, and a seed again that failed. */
 class SimulationSuite extends FunSuite {
   test(
     "whatever dies, tears or runs twice, each batch puts out what the contract says and nothing is left at the end"
   ) {
     val seed = sys.props.get("mullion.simulation.seed").fold(System.nanoTime())(_.toLong)
+    val before = SimulatedState.bytesInMemory
     val figures = Simulation.run(seed, 1500)
+    assertEquals(SimulatedState.bytesInMemory, before, s"bytes that records still hold, seed $seed")
     assertEquals(figures.cases, 1500L)
     assert(clue(figures).firings > 20000)
     Seq(figures.restarts, figures.killed, figures.twice, figures.disks, figures.executors).foreach(n => assert(n > 50))

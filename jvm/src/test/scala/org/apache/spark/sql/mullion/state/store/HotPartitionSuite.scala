@@ -27,11 +27,6 @@ import dev.mullion.MullionException
 class HotPartitionSuite extends SparkSuite {
   import HotPartitionSuite._
 
-  override def beforeAll(): Unit = {
-    super.beforeAll()
-    assert(heldByOthers >= 0)
-  }
-
   private val oneByOne = partitions(inSegments = false)
   private val partition = partitions(inSegments = true)
 
@@ -254,8 +249,8 @@ class HotPartitionSuite extends SparkSuite {
       opened.family(Counted).insert(row(0), row(1001))
     }
     batches.restart()
-    val others = HotMemory.Share(room + heldByOthers)
-    assert(others.covers(room + heldByOthers - HotMemory.inUse - 1000))
+    val others = HotMemory.Share(room)
+    assert(others.covers(room - HotMemory.inUse - 1000))
     batches.run(room)(opened => assertEquals(opened.family(Main).get(row(0, 1)).getLong(0), 1L))
     assert(batches.readInStore > 0)
     others.shrink(0L)
@@ -410,10 +405,6 @@ class HotPartitionSuite extends SparkSuite {
 }
 
 object HotPartitionSuite {
-
-  /** What other suites of the JVM left acquired, for executors of theirs that died. */
-  private lazy val heldByOthers = HotMemory.inUse
-
   private val Long1 = new StructType().add("time", LongType, nullable = false)
   private val Main =
     FamilySpec("main", Long1.add("key", LongType, nullable = false), Long1, RecordOrder.ByFirst(1))
@@ -506,7 +497,7 @@ object HotPartitionSuite {
       def ids = rocks.versionIds
       val names =
         if (inSegments) new VersionNames.InState(ids, version, ids.of(version), _ => ()) else VersionNames.None
-      HotPartition(rocks, families, version, names, if (room == 0) 0 else room + heldByOthers, inSegments)
+      HotPartition(rocks, families, version, names, room, inSegments)
     }
 
     private def newId = StateStoreProviderId(StateStoreId(folder.toUri.toString, 0, 0), UUID.randomUUID())

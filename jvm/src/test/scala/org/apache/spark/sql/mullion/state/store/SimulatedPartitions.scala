@@ -44,6 +44,9 @@ private[mullion] trait SimulatedState {
 
 private[mullion] object SimulatedState {
 
+  /** What records beside RocksDB hold, of all executors. */
+  def bytesInMemory: Long = HotMemory.inUse
+
   /** @param id
     *   of the version that was committed
     */
