@@ -150,6 +150,9 @@ def test_a_stream_runs_as_pythons_and_its_checkpoint_is_read_in_sql(
     assert [tuple(row) for row in why] == [("b", "1 hour of event time")]
 
 
+DAYS = "window => 'tumbling', size => '{}', timezone => '{}', time => 'ts', aggregates => 'count(*)'"
+
+
 @pytest.mark.parametrize(
     ("said", "message"),
     [
@@ -174,6 +177,14 @@ def test_a_stream_runs_as_pythons_and_its_checkpoint_is_read_in_sql(
         ("window => 'global', time => NULL, aggregates => 'count(*)'", "one of every, when and changes"),
         (f"{TUMBLING}, time => 'k', aggregates => 'count(*)'", "time='k' is of type string"),
         (f"{TUMBLING}, time => NULL, aggregates => 'count(*)', late => 'emit'", "processing time"),
+        (f"{DAYS.format('99999999999 years', 'UTC')}", "is not of whole days"),
+        (f"{DAYS.format('0 days', 'UTC')}", "is not of whole days"),
+        (f"{DAYS.format('1 day', 'Nowhere')}", "Nowhere"),
+        ("window => 'count', length => 0, time => NULL, aggregates => 'count(*)'", "0"),
+        ("window => 'count', length => 5, every => -1, time => NULL, aggregates => 'count(*)'", "-1"),
+        ("window => 'global', every => 0, time => NULL, aggregates => 'count(*)'", "0"),
+        (f"{TUMBLING}, time => 'ts', aggregates => 'count(*)', early_count => 0", "0"),
+        (f"{TUMBLING}, time => 'ts', collect => 'rows', max_rows => 0", "0"),
     ],
 )
 def test_a_wrong_argument_is_refused_by_name(spark: SparkSession, rows: DataFrame, said: str, message: str) -> None:

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.mullion.calls
 
+import java.util.Locale
+
 import org.json4s._
 import org.json4s.jackson.JsonMethods.{compact, render}
 
@@ -86,18 +88,19 @@ private[calls] final class SqlWindowed(values: Seq[Expression]) {
 
   private def calendar: Said = {
     val size = needed("size", text)
-    val form = "(\\d+) (day|week|month|quarter|year)s?".r
+    // As Python reads it.
+    val form = "([1-9][0-9]{0,3})\\s+(day|week|month|quarter|year)s?".r
     if (has("offset"))
       throw MullionException.invalid(
         "offset is for windows of one length, and those by the calendar of timezone begin at midnight there. Leave one out."
       )
-    val (number, unit) = size.trim match {
+    val (number, unit) = size.trim.toLowerCase(Locale.ROOT) match {
       case form(number, "quarter") => (number.toInt * 3L, "month")
       case form(number, "year")    => (number.toInt * 12L, "month")
       case form(number, unit)      => (number.toLong, unit)
-      case other                   =>
+      case _                       =>
         throw MullionException.invalid(
-          s"size => '$other' is not of whole days, weeks, months, quarters or years, which windows by the calendar of timezone " +
+          s"size => '$size' is not of whole days, weeks, months, quarters or years, which windows by the calendar of timezone " +
             "are of. Write size => '1 day', or leave timezone out."
         )
     }
