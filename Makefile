@@ -51,7 +51,7 @@ CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 # $(call quietly,LOG,COMMAND): the command's output, only if it fails.
 quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; exit 1; }
 
-.PHONY: demo check test test-all simulation faults soak docs pictures version bench bench-full venv jar wheel kafka delta publish-local lint lint-python fmt clean
+.PHONY: demo check test test-all simulation faults soak docs pictures version bench bench-goals bench-full venv jar wheel kafka delta publish-local lint lint-python fmt clean
 .DELETE_ON_ERROR:
 
 demo: venv
@@ -129,6 +129,10 @@ version:
 # On a machine with nothing else to do. KEEP=1 writes what is found to benchmarks/results.
 bench: venv kafka $(ENV)/.bench
 	@$(IN)/python benchmarks/run.py $(if $(KEEP),--keep)
+
+# What the goals of speed and memory ask, in a quarter of an hour.
+bench-goals: venv $(ENV)/.bench
+	@$(IN)/python benchmarks/run.py --goals $(if $(KEEP),--keep)
 
 bench-full: venv kafka $(ENV)/.bench .build/flink/.got
 	@$(IN)/python benchmarks/run.py --full $(if $(KEEP),--keep)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from environments import CONTENDERS, ROOT
-from turns import TURNS
+from turns import MEASURED, TURNS
 from workloads import Workload
 
 HERTZ = os.sysconf("SC_CLK_TCK")
@@ -91,6 +91,11 @@ class Watch(threading.Thread):
         while not self.over.wait(0.25):
             self.look()
 
+    def stop(self) -> None:
+        """What the processes do from now on does not count."""
+        self.over.set()
+        self.join()
+
     def look(self) -> None:
         pages = 0
         known = set(self.cpu)
@@ -111,8 +116,9 @@ class Watch(threading.Thread):
 class Running:
     """A contender on its way over a folder with so many rows. Raises ``Unavailable`` where it cannot run.
 
-    One on Spark stops before its query, and after each micro-batch, until it has its next turn, so that contenders can
-    go batch by batch: a machine that is slow for a minute is slow for all of them then. The others do not stop.
+    One on Spark stops before each micro-batch until it has its next turn, so that contenders can go batch by batch: a
+    machine that is slow for a minute is slow for all of them then. Its last turn is for its answer and does not count.
+    The others do not stop.
     """
 
     def __init__(self, name: str, workload: Workload, rows: int, folder: Path) -> None:
@@ -174,6 +180,7 @@ class Process:
             )
         # What the process says ends with it, once none else has this end.
         os.close(says)
+        self.is_over = False
         self.watch = Watch(self.child.pid)
         self.watch.start()
 
@@ -184,14 +191,17 @@ class Process:
 
     def stops(self) -> bool:
         """Whether it stops for the next turn; if not, it has ended."""
-        return os.read(self.ends, 1) != b""
+        said = os.read(self.ends, 1)
+        if said == MEASURED:
+            self.watch.stop()
+        return said != b""
 
     def end(self) -> int:
         """Waits for its end; how it exited."""
         exit_code = self.child.wait()
-        if not self.watch.over.is_set():
-            self.watch.over.set()
-            self.watch.join()
+        if not self.is_over:
+            self.is_over = True
+            self.watch.stop()
             os.close(self.ends)
             if self.child.stdin:
                 self.child.stdin.close()

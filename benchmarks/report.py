@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pyspark
 from rich.console import Console
 from rich.table import Table
@@ -23,6 +24,7 @@ from curves import CURVES, Curve, points
 from environments import CONTENDERS, ROOT
 from goals import COMPARISONS, UNITS, Comparison
 from measured import Figures
+from workloads import KEYS, SIZED, SIZES
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -41,6 +43,9 @@ SPENT = """Milliseconds of a warm batch, the median of each part. `source` finds
 batch, `running` runs its tasks, `logs` writes Spark's logs. The last three are parts of `running`, summed over the
 tasks, as the stateful operator reports them: its updates of state, its removals and its commits."""
 
+COST = """Tumbling windows of ten seconds. Milliseconds of a warm batch of so many rows, and the line through them: what
+a batch costs however few rows it has, and what each row adds, with which you can predict a batch of your own."""
+
 Found = dict[str, dict[str, Figures]]
 # By machine, the one that measured last at the end.
 Everywhere = dict[str, Found]
@@ -50,11 +55,14 @@ Compared = list[tuple[Comparison, dict[str, Any]]]
 
 COMPARED = ["workload", "against", "unit", "ours", "theirs", "ratio", "goal", ""]
 MEASURED = ["workload", "contender", "warm batch (least - most)", "rows/s", "whole run", "processors", "peak memory"]
+COSTS = ["keys", "contender", *(f"{rows:,} rows" for rows in SIZES), "a batch", "a row"]
 AT_A_GLANCE = ["windows", "compared with", "theirs", "Mullion", "times as fast"]
 
 
 def show(found: Found, console: Console, minutes: float) -> None:
-    for heads, rows in ((MEASURED, measured(found)), (COMPARED, shown(compared(found)))):
+    for heads, rows in ((MEASURED, measured(found)), (COSTS, costs(found)), (COMPARED, shown(compared(found)))):
+        if not rows:
+            continue
         table = Table(*heads)
         for row in rows:
             table.add_row(*row)
@@ -98,11 +106,13 @@ def of_page(everywhere: Everywhere) -> str:
     pictures = [f"![Rows a second of each contender, on a logarithmic scale]({FROM_PAGE}/latest.png)"]
     if drawn_curves(everywhere):
         pictures.append(f"![What a row or a batch costs as one thing grows]({FROM_PAGE}/curves.png)")
+    costly = by_machine(COSTS, {at: costs(found) for at, found in everywhere.items()})
     sections = (
         "## Ratios",
         RATIOS,
         f"Beside Mullion: {peers(list(everywhere.values()))}.",
         by_machine(COMPARED, {at: shown(compared(found)) for at, found in everywhere.items()}),
+        *(["## What a batch costs", COST, costly] if costly else []),
         *pictures,
         "## Every figure",
         by_machine(MEASURED, {at: measured(found) for at, found in everywhere.items()}),
@@ -207,6 +217,30 @@ def measured(found: Found) -> Rows:
         for workload, sides in found.items()
         for name, figures in sides.items()
     ]
+
+
+def costs(found: Found) -> Rows:
+    """What a batch costs and what a row adds, of each contender that ran with three sizes of batches."""
+    rows: Rows = []
+    for keys, sizes in SIZED.items():
+        for name, contender in CONTENDERS.items():
+            medians = {
+                size: found[workload.name][name].median_ms
+                for size, workload in sizes.items()
+                if contender.is_on_spark and name in found.get(workload.name, {})
+            }
+            if len(medians) > 2:
+                batch, row = line(medians)
+                shown = [f"{medians[size]:,.0f} ms" if size in medians else "" for size in SIZES]
+                rows.append([KEYS[keys], contender.title, *shown, f"{batch:,.0f} ms", f"{row:,.0f} ns"])
+    return rows
+
+
+def line(medians: dict[int, float]) -> tuple[float, float]:
+    """Milliseconds a batch, and nanoseconds a row: the line that is off by the least share of each median."""
+    sizes, times = np.array(list(medians)), np.array(list(medians.values()))
+    slope, batch = np.polyfit(sizes, times, 1, w=1 / times)
+    return float(batch), float(slope * 1e6)
 
 
 def spent(found: Found) -> Rows:

@@ -158,14 +158,22 @@ def together(before: report.Found, found: report.Found) -> report.Found:
 
 
 def replaced(before: report.Found, found: report.Found) -> report.Found:
-    """What was found, and of before the workloads and the contenders that did not run."""
-    return before | {name: before.get(name, {}) | sides for name, sides in found.items()}
+    """What was found, and of before the workloads that did not run, and other engines.
+
+    What contenders on Spark did on a workload is of one run, in which they took turns.
+    """
+    return before | {
+        name: {who: past for who, past in before.get(name, {}).items() if not CONTENDERS[who].is_on_spark} | sides
+        for name, sides in found.items()
+    }
 
 
-def chosen(full: bool, only: list[str], by: list[str], share: float) -> list[Workload]:
+def chosen(options: argparse.Namespace) -> list[Workload]:
     """The workloads and contenders that are asked for, or all where none are, with a share of their rows."""
+    full, only, by, share = options.full, options.only, options.by, options.share
     found = []
-    for workload in [*workloads.FULL, *curves.points()] if full else workloads.BENCH:
+    asked = [*workloads.FULL, *curves.points()] if full else workloads.GOALS if options.goals else workloads.BENCH
+    for workload in asked:
         if only and not any(re.search(pattern, workload.name) for pattern in only):
             continue
         takes = {**workload.takes, **(workload.more if full else {})}
@@ -184,7 +192,9 @@ def chosen(full: bool, only: list[str], by: list[str], share: float) -> list[Wor
 
 def main() -> None:
     asked = argparse.ArgumentParser()
-    asked.add_argument("--full", action="store_true")
+    which = asked.add_mutually_exclusive_group()
+    which.add_argument("--full", action="store_true", help="all workloads and curves")
+    which.add_argument("--goals", action="store_true", help="what the goals of speed and memory ask, 15 minutes")
     asked.add_argument("--only", action="append", default=[])
     asked.add_argument("--by", action="append", default=[])
     asked.add_argument("--share", type=float, default=1.0)
@@ -200,7 +210,7 @@ def main() -> None:
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         run = Run(Path(scratch), console)
-        for workload in chosen(options.full, options.only, options.by, options.share):
+        for workload in chosen(options):
             run.take(workload, options.rounds)
     report.show(run.found, console, (time.monotonic() - start) / 60)
     if run.wrong:

@@ -37,6 +37,6 @@ def session(store: str = "rocksdb", cores: int = CORES, heap: int = 8) -> SparkS
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
     )
-    spark: SparkSession = configure(builder).getOrCreate()
+    spark: SparkSession = configure(builder, local_files=True).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark

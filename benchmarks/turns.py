@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 
 # The variable with the number of the pipe.
 TURNS = "MULLION_BENCH_TURNS"
 
+# What a process says on it: that it stops, and that it stops before what is not measured any more.
+STOPS, MEASURED = b".", b"!"
+
 
 class Turns:
-    """The turns of this process, if it is told to wait for them, and how long it waited after each batch."""
+    """The turns of this process, if it is told to wait for them."""
 
     def __init__(self) -> None:
         said = os.environ.get(TURNS)
         self.pipe = int(said) if said else None
-        self.seconds: dict[int, float] = {}
 
     def wait(self) -> None:
-        if self.pipe is not None:
-            os.write(self.pipe, b".")
-            sys.stdin.readline()
+        self._stop(STOPS)
 
-    def batch_over(self, batch: int) -> None:
-        """Waits for the turn to go on to the next batch."""
-        began = time.perf_counter()
-        self.wait()
-        self.seconds[batch] = self.seconds.get(batch, 0.0) + time.perf_counter() - began
+    def measured(self) -> None:
+        """Waits for a turn whose processor time and memory do not count."""
+        self._stop(MEASURED)
+
+    def _stop(self, how: bytes) -> None:
+        if self.pipe is not None:
+            os.write(self.pipe, how)
+            sys.stdin.readline()

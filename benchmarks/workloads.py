@@ -232,6 +232,33 @@ NEXMARK = tuple(
     for query, size, slide in (("q5", 10, 2), ("q7", 10, 0), ("q8", 10, 0), ("q11", 10, 0), ("q12", 10, 0))
 )
 
+NOT_EARLY = replace(EARLY, name="the same, but not early", early=0)
+
+# How many batches of so many rows say what a batch costs and what a row adds to it.
+SIZES = {100: 32, 100_000: 16, M: 12, 5 * M: 8}
+KEYS = {1_000: "1k", 100_000: "100k"}
+
+
+def sized(keys: int, rows: int) -> Workload:
+    """Tumbling windows over batches of so many rows."""
+    batches = SIZES[rows]
+    judge = ["duckdb"] if rows == max(SIZES) else []
+    return Workload(
+        f"{rows:,} rows a batch, {KEYS[keys]} keys",
+        "tumbling",
+        10,
+        everyone(rows * batches, "mullion", "spark", "ceiling", *judge),
+        keys=keys,
+        rows=rows,
+        batches=batches,
+        warm=batches // 2,
+        # What Spark gives an executor that has five million rows to aggregate at once.
+        heap=2,
+    )
+
+
+SIZED = {keys: {rows: sized(keys, rows) for rows in SIZES} for keys in KEYS}
+
 BENCH = (TUMBLING_1K, TUMBLING_100K, SLIDING_1K, VISITS, FEW_ROWS)
 FULL = (
     *BENCH,
@@ -243,6 +270,33 @@ FULL = (
     BURSTS,
     *NOTHING.values(),
     EARLY,
+    NOT_EARLY,
     LATE,
+    *(workload for sizes in SIZED.values() for workload in sizes.values()),
     *NEXMARK,
+)
+
+
+def of(workload: Workload, *names: str) -> Workload:
+    """A workload by some of its contenders."""
+    everybody = workload.takes | workload.more
+    return replace(workload, takes={name: everybody[name] for name in names}, more={})
+
+
+# What says whether the goals of speed and memory are reached, in a quarter of an hour.
+GOALS = (
+    SIZED[100_000][5 * M],
+    SIZED[1_000][5 * M],
+    of(FEW_ROWS, "mullion", "spark", "ceiling", "stateless"),
+    of(SLIDING_100K, "mullion", "ceiling"),
+    of(EARLY, "mullion"),
+    of(NOT_EARLY, "mullion"),
+    replace(
+        of(VISITS, "mullion", "ceiling", "spark"), takes={**everyone(10 * M, "mullion", "ceiling"), "spark": 3 * M}
+    ),
+    replace(of(TUMBLING_100K, "mullion", "ceiling", "spark"), takes=TUMBLING_100K.takes | {"spark": 4 * M}),
+    replace(
+        of(SLIDING_1K, "mullion", "ceiling", "spark"), takes=everyone(14 * M, "mullion", "ceiling") | {"spark": 2 * M}
+    ),
+    of(TUMBLING_3M, "mullion", "spark"),
 )

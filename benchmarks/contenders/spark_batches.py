@@ -8,15 +8,15 @@ other, and ``stateless``, which hands its rows on.
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from contenders import answers, nexmark_queries
 from contenders.pandas_processor import pandas_panes
@@ -78,16 +78,13 @@ def answer_of(panes: DataFrame) -> DataFrame:
     return panes.selectExpr(*answers.COLUMNS)
 
 
-def parts(report: dict[str, Any], waited: int) -> dict[str, int]:
-    """Where a batch's time went, in milliseconds; of the work on state the sum over its tasks.
-
-    ``waited``: how long of it for the next turn, after its tasks had run.
-    """
+def parts(report: dict[str, Any]) -> dict[str, int]:
+    """Where a batch's time went, in milliseconds; of the work on state the sum over its tasks."""
     spent, operators = report["durationMs"], report["stateOperators"]
     return {
         "source": spent.get("latestOffset", 0) + spent.get("getBatch", 0),
         "planning": spent.get("queryPlanning", 0),
-        "running": spent["addBatch"] - waited,
+        "running": spent["addBatch"],
         "logs": spent.get("walCommit", 0) + spent.get("commitOffsets", 0) + spent.get("commitBatch", 0),
         "updates": sum(operator["allUpdatesTimeMs"] for operator in operators),
         "removals": sum(operator["allRemovalsTimeMs"] for operator in operators),
@@ -116,62 +113,89 @@ class Run:
             return pandas_panes(rows, self.workload)
         return rows
 
-    def add(self, batch: DataFrame, number: int) -> None:
-        found = answer_of(ceiling_panes(batch, self.workload) if self.contender == "ceiling" else batch).head()
+    def add(self, batch: DataFrame, _: int) -> None:
+        found = answer_of(batch).head()
         assert found is not None
         for name in self.answer:
             self.answer[name] += found[name]
-        self.turns.batch_over(number)
 
     def write_away(self, batch: DataFrame, _: int) -> None:
         ceiling_panes(batch, self.workload).write.format("noop").mode("overwrite").save()
 
-    def figures(self) -> dict[str, Any]:
-        one_by_one = self.workload.rows_of == "open"
-        with tempfile.TemporaryDirectory(dir=self.folder.parent) as home:
-            source = Path(home, "in") if one_by_one else self.folder
-            source.mkdir(exist_ok=True)
-            columns = nexmark_queries.COLUMNS if self.workload.rows_of == "nexmark" else COLUMNS
-            rows = self.spark.readStream.schema(columns).option("maxFilesPerTrigger", 1).parquet(str(source))
-            writer = self.panes(rows).writeStream.option("checkpointLocation", str(Path(home, "checkpoint")))
-            if self.workload.rows > 100:
-                writer = writer.foreachBatch(self.add)
-            elif self.contender == "ceiling":
-                writer = writer.foreachBatch(self.write_away)
-            else:
-                # What a small batch costs is more than to add up an answer, which takes a job of its own.
-                writer = writer.format("noop")
+    def writer(self, source: Path, checkpoint: Path) -> DataStreamWriter:
+        columns = nexmark_queries.COLUMNS if self.workload.rows_of == "nexmark" else COLUMNS
+        rows = self.spark.readStream.schema(columns).option("maxFilesPerTrigger", 1).parquet(str(source))
+        return self.panes(rows).writeStream.option("checkpointLocation", str(checkpoint))
+
+    def timed(self, home: Path) -> list[dict[str, Any]]:
+        """What Spark says of each batch of a query whose panes are written away.
+
+        A batch closes what the one before made due. Batches without rows are off, for they would close it before, but
+        where they are what is measured, and where windows need them.
+        """
+        source = home / "in"
+        source.mkdir()
+        needed = self.workload.rows_of == "open" or self.workload.kind == "q12"
+        self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", needed)
+        # Or each contender that waits for its turn would list its files a hundred times a second.
+        self.spark.conf.set("spark.sql.streaming.pollingDelay", "100ms")
+        writer = self.writer(source, home / "checkpoint")
+        writer = writer.foreachBatch(self.write_away) if self.contender == "ceiling" else writer.format("noop")
+        files = sorted(self.folder.iterdir())
+        if self.workload.rows <= 100:
+            # Batch upon batch: turns would have the machine forget more than such a batch costs.
             self.turns.wait()
-            start = time.perf_counter()
-            if one_by_one:
-                # So that the batches without rows, in which panes close, come between.
-                query = writer.start()
-                for file in sorted(self.folder.iterdir()):
-                    hidden = source / f".{file.name}"
-                    shutil.copy(file, hidden)
-                    hidden.rename(source / file.name)
-                    query.processAllAvailable()
-            else:
-                query = writer.trigger(availableNow=True).start()
-                query.awaitTermination()
-            whole = time.perf_counter() - start - sum(self.turns.seconds.values())
-            progress = [json.loads(report.json()) for report in query._jsq.recentProgress()]
-            query.stop()
+            for file in files:
+                put(file, source)
+            query = writer.trigger(availableNow=True).start()
+            query.awaitTermination()
+        else:
+            self.turns.wait()
+            query = writer.start()
+            for file in files:
+                if file is not files[0]:
+                    self.turns.wait()
+                put(file, source)
+                query.processAllAvailable()
+        progress = [json.loads(report.json()) for report in query._jsq.recentProgress()]
+        query.stop()
+        return [report for report in progress if "addBatch" in report["durationMs"]]
+
+    def answered(self, home: Path) -> dict[str, int]:
+        """What the panes of all rows add up to; nothing of a contender that has none."""
+        if self.contender in ("ceiling", "stateless"):
+            return {}
+        # The last row makes all panes due, and nothing comes after it.
+        self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", True)
+        writer = self.writer(self.folder, home / "checkpoint of the answer")
+        writer.foreachBatch(self.add).trigger(availableNow=True).start().awaitTermination()
+        return self.answer
+
+    def figures(self) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory(dir=self.folder.parent) as folder:
+            home = Path(folder)
+            progress = self.timed(home)
+            self.turns.measured()
+            answer = self.answered(home)
             # Its stores' maintenance may be writing to the checkpoint yet, which is removed now.
             self.spark.stop()
-        waited = {batch: round(seconds * 1000) for batch, seconds in self.turns.seconds.items()}
         batches = [
             {
                 "rows": report["numInputRows"],
-                "ms": report["durationMs"]["triggerExecution"] - waited.get(report["batchId"], 0),
+                "ms": report["durationMs"]["triggerExecution"],
                 "state_rows": sum(operator["numRowsTotal"] for operator in report["stateOperators"]),
-                "parts": parts(report, waited.get(report["batchId"], 0)),
+                "parts": parts(report),
             }
             for report in progress
-            if "addBatch" in report["durationMs"]
         ]
-        answer = {} if self.workload.rows <= 100 else self.answer
-        return {"batches": batches, "whole_s": whole, "answer": answer}
+        return {"batches": batches, "whole_s": sum(batch["ms"] for batch in batches) / 1000, "answer": answer}
+
+
+def put(file: Path, source: Path) -> None:
+    """A file into a source, which sees it whole or not at all."""
+    hidden = source / f".{file.name}"
+    os.link(file, hidden)
+    hidden.rename(source / file.name)
 
 
 if __name__ == "__main__":
