@@ -13,6 +13,7 @@ from mullion._durations import Duration
 from mullion._flat import flat
 from mullion._panes import open_panes, read_panes
 from mullion._recovery import recover
+from mullion._savepoints import savepoint
 from mullion._together import together
 from mullion._upsert import changelog, upsert
 from mullion._version import __version__
@@ -68,6 +69,7 @@ __all__ = [
     "open_panes",
     "read_panes",
     "recover",
+    "savepoint",
     "together",
     "upsert",
     "windowed",

@@ -63,6 +63,22 @@ def recover(spark: SparkSession, checkpoint: str) -> int:
     return int(facade(spark).recover(internal(spark, "_jsparkSession"), checkpoint))
 
 
+def savepoint(
+    spark: SparkSession,
+    checkpoint: str,
+    to: str,
+    *,
+    partitions: int | None,
+    state: str | None,
+    checkpoint_format: int | None,
+    panes: DataFrame | None,
+) -> int:
+    """Writes a savepoint of a checkpoint; the number of the last batch in it."""
+    code = None if panes is None else internal(panes, "_jdf")
+    session = internal(spark, "_jsparkSession")
+    return int(facade(spark).savepoint(session, checkpoint, to, partitions or -1, state, checkpoint_format or -1, code))
+
+
 def keep_state(spark: SparkSession, query: StreamingQuery) -> bool:
     """Writes down what a query that has ended left in memory; whether all of it could be."""
     return bool(facade(spark).keepState(query._jsq))

@@ -9,6 +9,8 @@
     mullion faust worker -A module:app    as Faust's own command has it; and explain, and tables
     mullion kx run module:app             run its pipelines; and explain, and windows
 
+    mullion savepoint CHECKPOINT TO       a checkpoint anew, with other partitions or in another store
+
 Which doors there are, and which commands they have, the doors say: see :mod:`mullion._programs.commands`.
 """
 
@@ -21,14 +23,19 @@ import pkgutil
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
+from typing import Final
 
 import mullion
 from mullion._programs.commands import Command
+from mullion._programs.save_point import SAVEPOINT
 from mullion._version import __version__
 from mullion.errors import MullionError
 
 FAILED, REFUSED = 1, 2
 """Exit codes: a program that failed, and a command line that is wrong (which is argparse's own)."""
+
+OWN: Final[tuple[Command, ...]] = (SAVEPOINT,)
+"""The commands that are no door's."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,14 +79,18 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"mullion {__version__}")
     apis = parser.add_subparsers(dest="api", metavar="API", required=True)
     asked = next((one for one in arguments if not one.startswith("-")), None)
+    for own in OWN:
+        _add(own, apis)
     for door in doors():
         api = apis.add_parser(door, help=f"programs written with mullion.{door}")
         if door == asked:
             commands = api.add_subparsers(dest="command", metavar="COMMAND", required=True)
             for command in importlib.import_module(f"mullion.{door}._commands").COMMANDS:
-                of_command = commands.add_parser(
-                    command.name, help=command.text, description=f"{command.text[0].upper()}{command.text[1:]}."
-                )
-                command.arguments(of_command)
-                of_command.set_defaults(chosen=command)
+                _add(command, commands)
     return parser
+
+
+def _add(command: Command, to: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = to.add_parser(command.name, help=command.text, description=f"{command.text[0].upper()}{command.text[1:]}.")
+    command.arguments(parser)
+    parser.set_defaults(chosen=command)

@@ -127,6 +127,26 @@ package object mullion {
   /** The panes that are open in a checkpoint: keys, `window`, and the aggregates so far. */
   def readPanes(spark: SparkSession, checkpoint: String): DataFrame = Facade.readPanes(spark, checkpoint, operator = -1)
 
+  /** Writes a savepoint: a checkpoint that a query starts from with another number of partitions, or in another store.
+    * Gives the number of the last batch in it.
+    *
+    * @param checkpoint
+    *   of a query that runs, or of one that has stopped
+    * @param to
+    *   a folder that is not there yet
+    * @param partitions
+    *   how many state is to have: as many as it has if not said
+    * @param state
+    *   where panes are to be: where they are if not said
+    */
+  def savepoint(
+      spark: SparkSession,
+      checkpoint: String,
+      to: String,
+      partitions: Option[Int] = None,
+      state: Option[StateChoice] = None
+  ): Long = Facade.savepoint(spark, checkpoint, to, partitions.getOrElse(-1), state.map(_.name).orNull, -1, None.orNull)
+
   /** Why the panes of a running query are open, as of its last committed batch. */
   def openPanes(query: StreamingQuery): DataFrame =
     OpenPanes.of(query, operator = -1, panes = None, window = None)

@@ -49,6 +49,7 @@ private[mullion] trait OwnStateExec extends CountsStores {
       .find(session, info.queryRunId)
       .flatMap(_.commitLog.get(info.storeVersion - 1))
       .exists(_.stateUniqueIds.exists(_.nonEmpty))
+    if (isKnown) SavepointNote.check(session, info)
     StateSettings.check(choice, info, conf, sparkContext.getConf, hasIds)
     // Ours first: Spark compares neither names nor what an aggregate is.
     checkState(hadoopConf)

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.mullion.state
 
+import java.io.IOException
 import java.util.UUID
 
 import scala.annotation.tailrec
@@ -9,11 +10,12 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.internal.config.SPECULATION_ENABLED
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.shim.SparkLineShim
-import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
+import org.apache.spark.sql.mullion.state.records.{FamilyScan, FamilySpec, StatePartition}
 import org.apache.spark.sql.mullion.state.store.{
   ExpiringPartition,
   HdfsPartition,
@@ -189,6 +191,74 @@ private[mullion] final class PartitionOpener(
         })
       finally opened.stores.foreach(_.abort())
     } finally providers.result().foreach(_.close())
+  }
+
+  /** All records of a partition, with the numbers of their families, for a task outside of a query. A record stands
+    * until the next one.
+    */
+  def records(partition: Int, hadoopConf: Configuration): Iterator[(Int, UnsafeRow, UnsafeRow)] = {
+    val opened = ofProviders(partition, hadoopConf)(_.getStore(version, checkpointIds.map(_(partition).head)))
+    def of(scan: FamilyScan) = {
+      TaskContext.get().addTaskCompletionListener[Unit](_ => scan.close())
+      scan.map(record => (record.key, record.value))
+    }
+    val read: FamilySpec => Iterator[(UnsafeRow, UnsafeRow)] = opened match {
+      case rocks: RocksDbPartition =>
+        rocks.versionIds.brokenAt.foreach(at => throw torn(partition, at))
+        spec => HotPartition.inSegments(rocks, spec) ++ of(rocks.family(spec).all())
+      case other => spec => of(other.family(spec).all())
+    }
+    families.iterator.zipWithIndex.flatMap { case (spec, i) => read(spec).map { case (key, value) => (i, key, value) } }
+  }
+
+  /** A partition without any record, whatever there is, for a task outside of a query. Once it is committed it is the
+    * version after the one that this opens.
+    */
+  def empty(partition: Int, hadoopConf: Configuration): StatePartition =
+    ofProviders(partition, hadoopConf) { provider =>
+      // This store begins with the first version only: see `settle`.
+      if (choice == StateChoice.Hdfs) provider.getStore(0, None)
+      else
+        SparkLineShim
+          .emptyStore(provider, version)
+          .getOrElse(throw new IllegalStateException("this line of Spark makes no store but the first that is empty"))
+    }
+
+  /** Puts a partition that was empty, and has been committed, in the place of its version. What Spark's HDFS-backed
+    * store writes of a first version is all that there is: as a snapshot of any version has it.
+    */
+  def settle(partition: Int, hadoopConf: Configuration): Unit =
+    if (choice == StateChoice.Hdfs && version > 0)
+      PartitionOpener.storeNames(choice, families).foreach { name =>
+        val folder = providerId(partition, name).storeId.storeCheckpointLocation()
+        val fs = folder.getFileSystem(hadoopConf)
+        // Spark keeps sums beside its files.
+        for (ending <- Seq("", ".crc")) {
+          val (from, to) = (new Path(folder, s"1.delta$ending"), new Path(folder, s"${version + 1}.snapshot$ending"))
+          if (fs.exists(to)) fs.delete(to, false)
+          if ((ending.isEmpty || fs.exists(from)) && !fs.rename(from, to))
+            throw new IOException(s"$from could not be renamed to $to")
+        }
+      }
+
+  /** With providers of its own, until the task ends. */
+  private def ofProviders(partition: Int, hadoopConf: Configuration)(open: StateStoreProvider => StateStore) = of {
+    (name, key, value, encoder, columnFamilies) =>
+      val provider = StateStoreProvider.createAndInit(
+        providerId(partition, name),
+        key,
+        value,
+        encoder,
+        columnFamilies,
+        conf,
+        hadoopConf,
+        useMultipleValuesPerKey = false,
+        None
+      )
+      TaskContext.get().addTaskCompletionListener[Unit](_ => provider.close())
+      val store = open(provider)
+      TaskContext.get().addTaskCompletionListener[Unit](_ => if (!store.hasCommitted) store.abort())
+      store
   }
 
   /** Fails where the state is not. First of all, for a store that is asked for becomes the one that Spark knows of, and

@@ -50,17 +50,20 @@ private[mullion] object StateLine {
   def settle(choice: StateChoice, info: SparkLineShim.StateInfo, conf: SQLConf, hadoopConf: Configuration): Unit =
     if (choice == StateChoice.RocksDb) {
       val root = rootOf(info)
-      if (info.storeVersion == 0 && file.read(root, hadoopConf).isEmpty) {
-        val asked = conf.getConfString(Setting, KeyLayout.own.name)
-        if (!KeyLayout.known.exists(_.name == asked))
-          throw MullionException.invalid(
-            s"$Setting=$asked is not one of ${KeyLayout.known.map(_.name).mkString(", ")}, which Spark $here can write."
-          )
-        file.write(root, hadoopConf, StateLine(here, asked))
-      }
+      if (info.storeVersion == 0 && file.read(root, hadoopConf).isEmpty) begin(root, conf, hadoopConf)
       layoutIn(choice, root, hadoopConf)
       ()
     }
+
+  /** Notes the line of a state in RocksDB that begins. */
+  def begin(root: Path, conf: SQLConf, hadoopConf: Configuration): Unit = {
+    val asked = conf.getConfString(Setting, KeyLayout.own.name)
+    if (!KeyLayout.known.exists(_.name == asked))
+      throw MullionException.invalid(
+        s"$Setting=$asked is not one of ${KeyLayout.known.map(_.name).mkString(", ")}, which Spark $here can write."
+      )
+    file.write(root, hadoopConf, StateLine(here, asked))
+  }
 
   /** How the keys of an operator are written, in a batch of a query. */
   def layoutOf(choice: StateChoice, info: SparkLineShim.StateInfo, session: SparkSession): KeyLayout =

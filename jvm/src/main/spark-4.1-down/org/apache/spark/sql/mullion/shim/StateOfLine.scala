@@ -15,6 +15,15 @@ private[shim] trait StateOfLine {
   def scanFrom(store: StateStore, from: Option[UnsafeRow], family: String): StateStoreIterator[UnsafeRowPair] =
     store.iterator(family)
 
+  /** Whether state can begin with another version than the first. */
+  def beginsAnywhere: Boolean = false
+
+  /** A store without any record, that makes a version of its own when it is committed, in the place after `version`;
+    * here there is one for the first version alone.
+    */
+  def emptyStore(provider: StateStoreProvider, version: Long): Option[StateStore] =
+    Option.when(version == 0)(provider.getStore(0, None))
+
   /** Whether many keys are looked up sooner at once than one by one. */
   def findsManyAtOnce: Boolean = false
 

@@ -32,6 +32,9 @@ trait OperatorHeader {
     */
   def after(was: OperatorHeader, clockBefore: Option[Long] = None): OperatorHeader
 
+  /** This header, of state in another store. */
+  def inStore(state: String): OperatorHeader
+
   /** This header with some windows' types of columns, by their names, as `other` has them; `*` is a window alone. */
   def typedAs(other: OperatorHeader, windows: Set[String]): OperatorHeader
 }
@@ -73,6 +76,10 @@ final case class TogetherHeader(shared: List[String], together: Map[String, Stat
         .foldLeft(StateChange.none)(_ ++ _)
     case _ => StateChange(Nil, differences(other))
   }
+
+  override def inStore(state: String): OperatorHeader = copy(together = together.map { case (name, header) =>
+    name -> header.inStore(state)
+  })
 
   override def typedAs(other: OperatorHeader, of: Set[String]): OperatorHeader = other match {
     case several: TogetherHeader if several.names == names =>
@@ -154,6 +161,10 @@ object OperatorHeader {
 
   /** What a session says of windows that have been given no rows. */
   def unbegun(conf: SQLConf): Set[String] = conf.getConfString(Unbegun, "").linesIterator.filter(_.nonEmpty).toSet
+
+  /** Writes what the state of a savepoint means. */
+  def write(operatorRoot: Path, hadoopConf: Configuration, header: OperatorHeader): Unit =
+    file.write(operatorRoot, hadoopConf, header)
 
   /** What an operator's state meant when it began. */
   def read(operatorRoot: Path, hadoopConf: Configuration): Option[OperatorHeader] = file.read(operatorRoot, hadoopConf)

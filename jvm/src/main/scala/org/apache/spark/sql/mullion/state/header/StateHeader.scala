@@ -100,6 +100,8 @@ final case class StateHeader(
 
   override def describe: String = window.describe
 
+  override def inStore(state: String): StateHeader = copy(state = state)
+
   override def changeTo(other: OperatorHeader): StateChange = other match {
     case one: StateHeader => StateChange(this, one, isAlone = true)
     case several          => StateChange(Nil, differences(several))

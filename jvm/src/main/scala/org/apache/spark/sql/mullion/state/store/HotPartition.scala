@@ -240,6 +240,16 @@ private[state] object HotPartition {
     }
   }
 
+  /** The records of a family that lie in segments, for a look. */
+  def inSegments(under: RocksDbPartition, spec: FamilySpec): Iterator[(UnsafeRow, UnsafeRow)] = {
+    val found = Vector.newBuilder[(UnsafeRow, UnsafeRow)]
+    under.segments(spec, Segments.Version.empty).readAll { (_, key, value) =>
+      found += ((key.copy(), value.copy()))
+      true
+    }
+    found.result().iterator
+  }
+
   /** All records, unless there is no room for them. */
   private def readAll(
       under: RocksDbPartition,

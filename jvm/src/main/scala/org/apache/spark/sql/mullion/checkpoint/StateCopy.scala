@@ -1,0 +1,225 @@
+package org.apache.spark.sql.mullion.checkpoint
+
+import java.nio.ByteBuffer
+
+import org.apache.spark.Partitioner
+import org.apache.spark.rdd.ShuffledRDD
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.mullion.exec.panes.{
+  OperatorProgram,
+  PaneCounts,
+  PartitionTotals,
+  TogetherProgram,
+  TogetherWindow,
+  WindowProgram
+}
+import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.util.SerializableConfiguration
+
+import dev.mullion.MullionException
+import dev.mullion.windows.clock.BatchClock
+
+/** Writes the records of an operator's state anew, in other partitions or another store.
+  *
+  * {{{
+  *   a task reads partition 0 of 2 ──┐            ┌── a task writes partition 0 of 3
+  *                                   ├─ shuffle ──┼── a task writes partition 1 of 3
+  *   a task reads partition 1 of 2 ──┘            └── a task writes partition 2 of 3
+  * }}}
+  *
+  * A record is in the partition to which Spark's exchange would take the rows of its key. What a partition has beside:
+  *
+  * {{{
+  *   totals                     counted anew by each task that writes
+  *   segments and their marks   not taken over: each record is written under its own key
+  *   ids of versions            not taken over: they begin anew, as in a checkpoint
+  * }}}
+  *
+  * Clocks and watermarks are no partition's: they are in Spark's logs.
+  *
+  * @param from
+  *   what the operator does
+  * @param state
+  *   the store that is written to
+  */
+private final class StateCopy(
+    spark: SparkSession,
+    checkpoint: String,
+    from: OperatorState[_],
+    program: OperatorProgram,
+    state: StateChoice
+) {
+  import StateCopy._
+
+  val to: OperatorProgram = program match {
+    case one: WindowProgram       => one.copy(state = state)
+    case several: TogetherProgram =>
+      several.copy(windows = several.windows.map(w => w.copy(program = w.program.copy(state = state))))
+    case other => throw new IllegalStateException(s"${other.describe} keeps no panes")
+  }
+
+  if (program.distributed.isEmpty)
+    throw MullionException.unsupported(
+      s"Operator ${from.operator} of $checkpoint (${program.describe}) keeps its state where a function before it has put " +
+        "the rows, and no savepoint can be made of that. Start the query with a new checkpointLocation."
+    )
+
+  private val kinds: Seq[Kind] = program.families.zip(to.families).zipWithIndex.collect {
+    case ((was, is), number) if was != PartitionTotals.family =>
+      if (was.name != is.name || was.value != is.value || was.key.toSet != is.key.toSet)
+        throw new IllegalStateException(
+          s"${was.name} is kept as ${was.key} and ${is.key}, ${was.value} and ${is.value}"
+        )
+      Kind(number, was.key, is.key, keysIn(was))
+  }
+
+  /** What the rows of a record's key were shuffled by, over the key of the record. */
+  private def keysIn(family: FamilySpec): Seq[Expression] = program match {
+    case several: TogetherProgram =>
+      val at = several.windows.indexWhere(_.families.exists(_.name == family.name))
+      val window = several.windows(at)
+      several.keys.map { key =>
+        if (key.exprId == several.number.exprId) Literal(at)
+        else
+          ownKey(window, key).fold[Expression](Literal(None.orNull, key.dataType))(columnOf(family, window.program, _))
+      }
+    case one: WindowProgram => one.keys.indices.map(columnOf(family, one, _))
+    case other              => throw new IllegalStateException(s"${other.describe} keeps no panes")
+  }
+
+  private def ownKey(window: TogetherWindow, shared: Attribute): Option[Int] = {
+    val at = window.program.keys.indices.find { i =>
+      window.narrow(i) match {
+        case same: Attribute => same.exprId == shared.exprId
+        case _               => false
+      }
+    }
+    at
+  }
+
+  private def columnOf(family: FamilySpec, window: WindowProgram, key: Int): Expression = {
+    val at = family.key.fieldIndex(s"key$key")
+    BoundReference(at, window.keys(key).dataType, nullable = true)
+  }
+
+  /** Writes `partitions` partitions through `opener`, and says of each what it has. */
+  def write(opener: PartitionOpener, partitions: Int): Seq[Written] = {
+    val (copied, families, writes) = (kinds, to.families, to)
+    val reader = from.opener(spark, program.state, program.families)
+    val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
+    val (before, where) = (from.partitions, s"$checkpoint (operator ${from.operator})")
+    val records = spark.sparkContext.parallelize(0 until before, before).mapPartitionsWithIndex { (index, _) =>
+      val kinds = copied.map(kind => kind.number -> new Reader(kind, before, partitions)).toMap
+      reader.records(index, conf.value.value).collect {
+        case (family, key, value) if kinds.contains(family) =>
+          val kind = kinds(family)
+          val (was, is) = kind.partitions(key)
+          if (was != index) throw misplaced(where, index, was)
+          is -> packed(family, kind.key(key), value)
+      }
+    }
+    new ShuffledRDD[Int, Array[Byte], Array[Byte]](records, new ByNumber(partitions))
+      .mapPartitionsWithIndex { (index, records) =>
+        val partition = opener.empty(index, conf.value.value)
+        fill(partition, families, records.map(_._2))
+        val written = finish(index, partition, writes)
+        opener.settle(index, conf.value.value)
+        Iterator(written)
+      }
+      .collect()
+      .sortBy(_.partition)
+      .toSeq
+  }
+}
+
+private[checkpoint] object StateCopy {
+
+  private def misplaced(where: String, is: Int, wanted: Int) = MullionException.unsupported(
+    s"In $where partition $is has a record that would be in partition $wanted by its key: the rows came by another " +
+      "distribution than Spark's of keys. No savepoint can be made of that."
+  )
+
+  /** What a task left.
+    *
+    * @param checkpointId
+    *   of the version, if the checkpoint gives such
+    */
+  final case class Written(partition: Int, checkpointId: Option[String], panes: Long, records: Long)
+
+  /** A kind of record.
+    *
+    * @param keys
+    *   what its rows were shuffled by
+    */
+  private final case class Kind(number: Int, was: StructType, is: StructType, keys: Seq[Expression])
+
+  /** In a task. */
+  private final class Reader(kind: Kind, before: Int, after: Int) {
+    private val hashed =
+      UnsafeProjection.create(Seq(before, after).map(HashPartitioning(kind.keys, _).partitionIdExpression))
+    private val rewritten = Option.when(kind.was.map(_.name) != kind.is.map(_.name))(
+      UnsafeProjection.create(kind.is.map { field =>
+        BoundReference(kind.was.fieldIndex(field.name), field.dataType, field.nullable): Expression
+      })
+    )
+
+    /** Where a record was, and where it is to be. */
+    def partitions(key: UnsafeRow): (Int, Int) = {
+      val numbers = hashed(key)
+      (numbers.getInt(0), numbers.getInt(1))
+    }
+
+    def key(key: UnsafeRow): UnsafeRow = rewritten.fold(key)(_(key))
+  }
+
+  /** A record on its way: the number of its family, the length of its key, key and value. */
+  private val Head = 8
+
+  private[checkpoint] def packed(family: Int, key: UnsafeRow, value: UnsafeRow): Array[Byte] = {
+    val bytes = new Array[Byte](Head + key.getSizeInBytes + value.getSizeInBytes)
+    ByteBuffer.wrap(bytes).putInt(family).putInt(key.getSizeInBytes)
+    key.writeToMemory(bytes, Platform.BYTE_ARRAY_OFFSET + Head)
+    value.writeToMemory(bytes, Platform.BYTE_ARRAY_OFFSET + Head + key.getSizeInBytes)
+    bytes
+  }
+
+  private[checkpoint] def fill(partition: StatePartition, families: Seq[FamilySpec], records: Iterator[Array[Byte]]) = {
+    val opened = families.map(partition.family)
+    val keys = families.map(of => new UnsafeRow(of.key.length))
+    val values = families.map(of => new UnsafeRow(of.value.length))
+    records.foreach { bytes =>
+      val head = ByteBuffer.wrap(bytes)
+      val (family, length) = (head.getInt(), head.getInt())
+      val (key, value) = (keys(family), values(family))
+      key.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET + Head, length)
+      value.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET + Head + length, bytes.length - Head - length)
+      opened(family).insert(key, value)
+    }
+  }
+
+  /** Counts what a partition has, notes it, and commits. */
+  private[checkpoint] def finish(index: Int, partition: StatePartition, program: OperatorProgram): Written = {
+    val records = partition.rowsAdded
+    val clock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = false)
+    val panes = program.engine(clock, partition, new PaneCounts).openPanes().size.toLong
+    new PartitionTotals(partition).add(panes, records)
+    partition.commit()
+    val id = program.state match {
+      case StateChoice.Hdfs => None
+      case _                => partition.stores.head.getStateStoreCheckpointInfo().stateStoreCkptId
+    }
+    Written(index, id, panes, records)
+  }
+
+  private[checkpoint] final class ByNumber(override val numPartitions: Int) extends Partitioner {
+    override def getPartition(key: Any): Int = key match {
+      case number: Int => number
+      case other       => throw new IllegalArgumentException(s"$other is no number of a partition")
+    }
+  }
+}

@@ -1,0 +1,298 @@
+package org.apache.spark.sql.mullion.checkpoint
+
+import java.nio.file.{Files, Path}
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+import scala.util.{Random, Using}
+
+import munit.{Slow, TestOptions}
+
+import org.apache.spark.sql.{Column, DataFrame}
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolders}
+import org.apache.spark.sql.mullion.state.StateChoice
+import org.apache.spark.sql.streaming.{StreamingQuery, StreamingQueryException, Trigger}
+
+import dev.mullion._
+import dev.mullion.files.{FaultyFiles, FaultyFilesContext}
+
+/** Savepoints: queries that go on from them are as if they had never stopped. */
+class SavepointSuite extends SparkSuite with TemporaryFolders {
+  import SavepointSuite._
+
+  override protected def cores: Int = 2
+
+  override protected def settings: Seq[(String, String)] = Seq(
+    "spark.hadoop.fs.file.impl" -> classOf[FaultyFiles].getName,
+    "spark.hadoop.fs.AbstractFileSystem.file.impl" -> classOf[FaultyFilesContext].getName,
+    "spark.sql.streaming.stateStore.mullion.snapshotEvery" -> "1"
+  )
+
+  private val stores: Seq[StateChoice] = Seq(State.RocksDb, State.Hdfs, State.Memory)
+
+  private val seed = sys.props.get("mullion.seed").fold(System.nanoTime())(_.toLong)
+
+  // Tumbling windows and one of the others, a different one each time.
+  private val chosen = Set(0, 1 + new Random(seed).nextInt(queries.length - 1))
+
+  for (((name, panes), number) <- queries.zipWithIndex) {
+    val options: TestOptions = s"state goes from 2 partitions to 7 and to 3, and from store to store: $name"
+    folder.test(if (chosen(number)) options else options.tag(Slow)) { home =>
+      rescaled(new Life(home, panes), new Random(seed).shuffle(stores), Seq(2, 7, 3))
+    }
+  }
+
+  for ((name, panes) <- queries)
+    folder.test(s"state goes from 2 partitions to 200 and to 3: $name".tag(Slow)) { home =>
+      rescaled(new Life(home, panes), Seq(State.RocksDb, State.RocksDb, State.RocksDb), Seq(2, 200, 3))
+    }
+
+  private def rescaled(life: Life, through: Seq[StateChoice], partitions: Seq[Int]): Unit = {
+    var at = life.home.resolve("0")
+    life.run(at, through.head)
+    for (i <- 1 to 2) {
+      val next = life.home.resolve(i.toString)
+      val open = life.open(at)
+      assert(open.nonEmpty)
+      savepoint(spark, at.toString, next.toString, Some(partitions(i)), Some(through(i)))
+      assertEquals(life.open(next), open, s"seed $seed")
+      at = next
+      life.run(at, through(i))
+    }
+    life.finish(at, through.last)
+    assertEquals(life.closed.toSeq.sorted, life.inBatch, s"seed $seed, $through")
+  }
+
+  for (from <- stores; to <- stores)
+    folder.test(s"state in ${from.name} becomes state in ${to.name}".tag(Slow)) { home =>
+      val life = new Life(home, queries.head._2)
+      val (before, after) = (home.resolve("before"), home.resolve("after"))
+      life.run(before, from)
+      savepoint(spark, before.toString, after.toString, None, Some(to))
+      life.run(after, to)
+      life.finish(after, to)
+      assertEquals(life.closed.toSeq.sorted, life.inBatch)
+    }
+
+  for ((was, is) <- Seq(1 -> 2, 2 -> 1, 2 -> 2))
+    folder.test(s"a checkpoint of format $was becomes one of format $is") { home =>
+      val life = new Life(home, queries(1)._2)
+      val (before, after) = (home.resolve("before"), home.resolve("after"))
+      spark.conf.set(format, was.toString)
+      try {
+        life.run(before, State.RocksDb)
+        Facade.savepoint(spark, before.toString, after.toString, 3, None.orNull, is, None.orNull)
+        spark.conf.set(format, is.toString)
+        life.run(after, State.RocksDb)
+        life.finish(after, State.RocksDb)
+      } finally spark.conf.unset(format)
+      assertEquals(life.closed.toSeq.sorted, life.inBatch)
+    }
+
+  folder.test("a query that runs is not disturbed, and another goes on from its savepoint") { home =>
+    val life = new Life(home, queries.head._2)
+    val (own, copy) = (home.resolve("own"), home.resolve("copy"))
+    val query = life.start(own, State.RocksDb, Trigger.ProcessingTime(0L))
+    try {
+      life.write()
+      query.processAllAvailable()
+      val last = savepoint(spark, own.toString, copy.toString, Some(3))
+      assert(last >= 0)
+      life.write()
+      query.processAllAvailable()
+    } finally query.stop()
+    life.finish(own, State.RocksDb)
+    val whole = life.closed.toSeq.sorted
+    life.closed.clear()
+    life.run(copy, State.RocksDb, writes = false)
+    // What had closed before the savepoint came out of the other query.
+    assertEquals(whole, life.inBatch)
+    assert(life.closed.nonEmpty && life.closed.forall(whole.contains))
+    assert(life.closed.length == life.closed.distinct.length)
+  }
+
+  folder.test("an error at any operation on files leaves nothing, or a whole savepoint") { home =>
+    val life = new Life(home, queries.head._2)
+    val from = home.resolve("from")
+    life.run(from, State.RocksDb)
+    val open = life.open(from)
+    // The first ones, the last ones, and some between; all of them in the slow test.
+    val operations = {
+      val plan = FaultyFiles.Plan(home.toString, FaultyFiles.Fails, Int.MaxValue)
+      FaultyFiles.on(plan)(savepoint(spark, from.toString, home.resolve("whole").toString, Some(3)))
+      plan.operations
+    }
+    assert(clue(operations) > 15)
+    val random = new Random(seed)
+    for (at <- (Seq(0, 1, operations - 1, operations - 2) ++ Seq.fill(4)(random.nextInt(operations))).distinct)
+      failsAt(life, from, open, at)
+  }
+
+  folder.test("an error at each operation on files leaves nothing, or a whole savepoint".tag(Slow)) { home =>
+    val life = new Life(home, queries.head._2)
+    val from = home.resolve("from")
+    life.run(from, State.RocksDb)
+    val open = life.open(from)
+    val reached = Iterator.from(0).map(failsAt(life, from, open, _)).takeWhile(identity).size
+    assert(clue(reached) > 15)
+  }
+
+  /** Whether there was such an operation. */
+  private def failsAt(life: Life, from: Path, open: Seq[String], at: Int): Boolean = {
+    val to = life.home.resolve(s"to-$at")
+    val plan = FaultyFiles.Plan(life.home.toString, FaultyFiles.Fails, at)
+    val failed = FaultyFiles.on(plan) {
+      try {
+        savepoint(spark, from.toString, to.toString, Some(3))
+        false
+      } catch { case _: Exception => true }
+    }
+    assert(failed != Files.exists(to), s"operation $at: ${plan.happened}")
+    if (!failed) assertEquals(life.open(to), open, s"operation $at: ${plan.happened}")
+    plan.happened.isDefined
+  }
+
+  folder.test("a savepoint that is not what was written is refused before a batch") { home =>
+    val life = new Life(home, queries.head._2)
+    val (from, to) = (home.resolve("from"), home.resolve("to"))
+    life.run(from, State.RocksDb)
+    savepoint(spark, from.toString, to.toString, Some(1))
+    val zip = Using.resource(Files.walk(to.resolve("state/0/0")))(
+      _.iterator.asScala.find(file => file.toString.endsWith(".zip")).get
+    )
+    val whole = Files.readAllBytes(zip)
+    def refused(): String = {
+      val e = intercept[StreamingQueryException](life.run(to, State.RocksDb))
+      e.getMessage
+    }
+    Files.deleteIfExists(zip.resolveSibling(s".${zip.getFileName}.crc"))
+    Files.write(zip, whole.dropRight(1))
+    assert(clue(refused()).contains(s"${zip.getFileName} has ${whole.length - 1} bytes, and was written with"))
+    Files.write(zip, whole.updated(whole.length / 2, (whole(whole.length / 2) ^ 1).toByte))
+    assert(clue(refused()).contains(s"${zip.getFileName} has other bytes than were written"))
+    Files.delete(zip)
+    assert(clue(refused()).contains(s"${zip.getFileName} is missing"))
+    Files.write(zip, whole)
+    life.run(to, State.RocksDb)
+    life.finish(to, State.RocksDb)
+    assertEquals(life.closed.toSeq.sorted, life.inBatch)
+  }
+
+  folder.test("what cannot be made a savepoint of is named, and nothing is written") { home =>
+    val life = new Life(home, queries.head._2)
+    val (from, to) = (home.resolve("from"), home.resolve("to"))
+    def refused(what: String)(write: => Any): Unit = {
+      val e = intercept[MullionException](write)
+      assert(clue(e.getMessage).contains(what))
+      assert(!Files.exists(to))
+    }
+    refused("There is no state in")(savepoint(spark, from.toString, to.toString))
+    life.run(from, State.RocksDb)
+    refused("is there and is not an empty folder")(savepoint(spark, from.toString, life.home.toString))
+    refused("gives its versions no ids")(
+      Facade.savepoint(spark, from.toString, to.toString, -1, "hdfs", 2, None.orNull)
+    )
+    refused("state='disk' is not one of")(
+      Facade.savepoint(spark, from.toString, to.toString, -1, "disk", -1, None.orNull)
+    )
+    val header = from.resolve("state/0/_mullion/header.json")
+    val said = Files.readString(header)
+    Files.delete(header.resolveSibling(".header.json.crc"))
+    Files.writeString(header, said.replace("\"format\" : 1", "\"format\" : 99"))
+    refused("was [99] and is now [1]")(savepoint(spark, from.toString, to.toString))
+    Files.delete(header)
+    refused("is Spark's own")(savepoint(spark, from.toString, to.toString))
+  }
+
+  /** A query over files, in several checkpoints. */
+  private final class Life(val home: Path, panes: (DataFrame, StateChoice) => DataFrame) {
+    val closed: mutable.Buffer[String] = mutable.Buffer.empty
+
+    private val in = Files.createDirectories(home.resolve("in"))
+    private val random = new Random(seed)
+    private var files = 0
+
+    /** Rows of a time of their own, of which none is late. */
+    def write(): Unit = {
+      val rows = Seq.fill(60) {
+        val key = if (random.nextInt(10) == 0) "" else s"key ${random.nextInt(20)}"
+        s"${files * 60 + random.nextInt(90)},$key,${random.nextInt(3)},${random.nextInt(100)}"
+      }
+      put(rows)
+    }
+
+    private def put(rows: Seq[String]): Unit = {
+      Files.write(in.resolve(f"$files%03d.csv"), rows.asJava)
+      files += 1
+    }
+
+    def run(checkpoint: Path, state: StateChoice, writes: Boolean = true): Unit = {
+      if (writes) { write(); write() }
+      start(checkpoint, state, Trigger.AvailableNow).awaitTermination()
+    }
+
+    /** Closes all panes but that of one row. */
+    def finish(checkpoint: Path, state: StateChoice): Unit = {
+      run(checkpoint, state)
+      put(Seq("1000000,none,0,0"))
+      val query = start(checkpoint, state, Trigger.AvailableNow)
+      query.awaitTermination()
+      val open = query.recentProgress.last.stateOperators.head.customMetrics.get("panesOpen").longValue
+      assertEquals(open, this.open(checkpoint).length.toLong)
+    }
+
+    def start(checkpoint: Path, state: StateChoice, trigger: Trigger): StreamingQuery = {
+      val rows = spark.readStream.schema(Schema).csv(in.toString)
+      panes(timed(rows).withWatermark("ts", "40 seconds"), state).writeStream
+        .option("checkpointLocation", checkpoint.toString)
+        .trigger(trigger)
+        .foreachBatch { (batch: DataFrame, _: Long) =>
+          closed ++= said(batch.where("pane.firing = 'close'"))
+          ()
+        }
+        .start()
+    }
+
+    def inBatch: Seq[String] =
+      said(panes(timed(spark.read.schema(Schema).csv(in.toString)), State.RocksDb).where("window.start < '1970-01-11'"))
+
+    def open(checkpoint: Path): Seq[String] = said(readPanes(spark, checkpoint.toString))
+
+    private def timed(rows: DataFrame) = rows.withColumn("ts", timestamp_seconds(col("t")))
+
+    private def said(panes: DataFrame): Seq[String] =
+      panes.drop("pane").toJSON.collect().toSeq.sorted
+  }
+
+  private def format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+}
+
+object SavepointSuite {
+  private val Schema = "t BIGINT, k STRING, j INT, v INT"
+
+  private val keys = Seq(col("k"), col("j"))
+
+  private val held: Seq[Column] =
+    Seq(count(lit(1)).as("n"), sum("v").as("total"), sort_array(collect_list("v")).as("all"))
+
+  private def of(window: Window, by: Seq[Column] = keys, early: Early = Early.never)(
+      rows: DataFrame,
+      state: StateChoice
+  ): DataFrame =
+    rows.windowed(window, time = "ts", by = by, early = early, state = state).agg(held.head, held.tail: _*)
+
+  private def togetherOf(rows: DataFrame, state: StateChoice): DataFrame = together(
+    "each" -> of(Tumbling("30 seconds"))(rows, state),
+    "visits" -> of(Session("20 seconds"), Seq(col("k")))(rows, state)
+  )
+
+  private val queries: Seq[(String, (DataFrame, StateChoice) => DataFrame)] = Seq(
+    "tumbling" -> (of(Tumbling("30 seconds"), early = Early.count(3))(_, _)),
+    "sliding" -> (of(Sliding("60 seconds", "20 seconds"))(_, _)),
+    "sessions" -> (of(Session("15 seconds"))(_, _)),
+    "around" -> (of(Around("20 seconds", "10 seconds"))(_, _)),
+    "without a key" -> (of(Tumbling("30 seconds"), Nil)(_, _)),
+    "several windows together" -> (togetherOf(_, _))
+  )
+}

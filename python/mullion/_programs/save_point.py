@@ -1,0 +1,50 @@
+"""The command ``mullion savepoint``: a checkpoint made of another one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Final, get_args
+
+from pyspark.sql import SparkSession
+
+from mullion._configure import configure
+from mullion._programs.commands import Command
+from mullion._savepoints import savepoint
+from mullion.windows import Store
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "checkpoint", metavar="CHECKPOINT", help="the checkpointLocation of a query, which may be running"
+    )
+    parser.add_argument("to", metavar="TO", help="a folder that is not there yet")
+    parser.add_argument("--partitions", type=int, help="how many partitions state is to have")
+    parser.add_argument("--state", choices=get_args(Store), help="the store that state is to be in")
+    parser.add_argument("--format", type=int, choices=(1, 2), help="the format of checkpoints that it is to be of")
+
+
+def _prepare(options: argparse.Namespace) -> Callable[[], None]:
+    def run() -> None:
+        batch = savepoint(
+            options.checkpoint,
+            options.to,
+            partitions=options.partitions,
+            state=options.state,
+            checkpoint_format=options.format,
+            spark=_session(),
+        )
+        print(f"{options.to} goes on after batch {batch} of {options.checkpoint}.")  # noqa: T201
+
+    return run
+
+
+def _session() -> SparkSession:
+    active = SparkSession.getActiveSession()
+    builder = SparkSession.builder.appName("mullion savepoint").config("spark.ui.showConsoleProgress", "false")
+    return active if active is not None else configure(builder).getOrCreate()
+
+
+SAVEPOINT: Final = Command(
+    "savepoint", "write a checkpoint anew, with other partitions or in another store", _arguments, _prepare
+)

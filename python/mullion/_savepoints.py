@@ -1,0 +1,86 @@
+"""Savepoints: checkpoints made of others, with other partitions or another store."""
+
+from __future__ import annotations
+
+import os
+from typing import get_args
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mullion import _checkpoints, _jvm
+from mullion._calls import explained
+from mullion._checks import require_one_of
+from mullion.errors import InvalidArgumentError
+from mullion.windows import Store
+
+MOST_PARTITIONS = 100_000
+
+
+@explained("savepoint('checkpoints/flights', 'checkpoints/flights-2', partitions=200)")
+def savepoint(
+    checkpoint: str | os.PathLike[str],
+    to: str | os.PathLike[str],
+    *,
+    partitions: int | None = None,
+    state: Store | None = None,
+    checkpoint_format: int | None = None,
+    panes: DataFrame | None = None,
+    spark: SparkSession | None = None,
+) -> int:
+    """Writes a savepoint: a checkpoint that a query starts from with other partitions, or with another state store.
+
+    It has what the query had after its last committed batch: all open panes, the place in its sources, the watermark.
+    A query that starts from it goes on with the next batch. Nothing is written to ``checkpoint``. If the call fails or
+    is killed, there is nothing at ``to``.
+
+    - ``checkpoint``: the ``checkpointLocation`` of a query. It may be running. With ``state="memory"`` the savepoint is
+      of its newest snapshot, and a query from it does the batches since then again.
+    - ``to``: a folder that is not there, or is empty.
+    - ``partitions``: how many partitions state is to have; as many as it has by default.
+    - ``state``: the store that it is to be in, as in :func:`windowed`; the one that it is in by default. The query must
+      ask for the same.
+    - ``checkpoint_format``: 1 or 2, the ``spark.sql.streaming.stateStore.checkpointFormatVersion`` that the query will
+      have; the one of ``checkpoint`` by default, and 1 for ``state="hdfs"``.
+    - ``panes``: the query's own DataFrame, where its aggregates are Python functions or other code without a text in
+      SQL.
+    - ``spark``: the session to work in; the active session by default.
+
+    It gives the number of the last batch that is in the savepoint.
+
+    Raises :class:`InvalidArgumentError` when there is no such checkpoint, or something at ``to``;
+    :class:`UnsupportedError` when the query has other operators with state than windows of Mullion's, and under Spark
+    Connect; :class:`DamagedStateError` when the checkpoint cannot be read. A query that starts from a savepoint that
+    has been damaged since fails with :class:`DamagedStateError` before its first batch.
+
+    >>> mullion.savepoint("checkpoints/flights", "checkpoints/flights-2", partitions=200)  # doctest: +SKIP
+    41
+    """
+    path = _checkpoints.path_of(checkpoint)
+    if not isinstance(to, (str, os.PathLike)):
+        raise InvalidArgumentError(
+            f"to={to!r} ({type(to).__name__}) is not a path. Give a folder that is not there yet."
+        )
+    if partitions is not None and (
+        isinstance(partitions, bool) or not isinstance(partitions, int) or not 1 <= partitions <= MOST_PARTITIONS
+    ):
+        raise InvalidArgumentError(
+            f"partitions={partitions!r} is no number of partitions: say how many state is to have, from 1 to "
+            f"{MOST_PARTITIONS}, or leave it out to have as many as now."
+        )
+    if state is not None:
+        require_one_of("state", state, get_args(Store))
+    if checkpoint_format is not None and checkpoint_format not in (1, 2):
+        raise InvalidArgumentError(
+            f"checkpoint_format={checkpoint_format!r} is not 1 or 2, the formats that Spark has."
+        )
+    session = _checkpoints.session_of(spark)
+    _jvm.require_classic(session, "spark")
+    return _jvm.savepoint(
+        session,
+        path,
+        os.fspath(to),
+        partitions=partitions,
+        state=state,
+        checkpoint_format=checkpoint_format,
+        panes=panes,
+    )

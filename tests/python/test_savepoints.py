@@ -1,0 +1,89 @@
+"""Savepoints from Python and by the command: what is asked, what is refused, and that queries go on from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mullion import (
+    DroppedRowsWarning,
+    InvalidArgumentError,
+    Tumbling,
+    UnsupportedError,
+    read_panes,
+    savepoint,
+    windowed,
+)
+from mullion._programs import cli
+from mullion.windows import Store
+from streams import SECOND, Feed
+
+
+def panes(feed: Feed, spark: SparkSession, state: Store = "rocksdb") -> DataFrame:
+    rows = feed.stream(spark, delay="5 seconds")
+    return windowed(rows, Tumbling("10 seconds"), by="k", time="ts", state=state).agg(F.sum("v").alias("total"))
+
+
+def run(panes: DataFrame, checkpoint: Path) -> None:
+    writer = panes.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def totals(checkpoint: Path) -> dict[str, int]:
+    return {row.k: row.total for row in read_panes(checkpoint).collect()}
+
+
+def test_a_query_goes_on_from_what_the_command_wrote(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    feed = Feed(tmp_path / "in", "k string, v int")
+    feed.write([(SECOND * n, f"k{n}", n) for n in range(9)])
+    run(panes(feed, spark), tmp_path / "one")
+    batch = len(list((tmp_path / "one" / "commits").glob("[0-9]*"))) - 1
+    asked = ["savepoint", str(tmp_path / "one"), str(tmp_path / "other"), "--partitions", "5", "--state", "hdfs"]
+    assert cli.main(asked) == 0
+    assert capsys.readouterr().out == f"{tmp_path}/other goes on after batch {batch} of {tmp_path}/one.\n"
+    assert totals(tmp_path / "other") == totals(tmp_path / "one") == {f"k{n}": n for n in range(9)}
+    feed.write([(SECOND * n, f"k{n}", 100) for n in range(9)])
+    run(panes(feed, spark, "hdfs"), tmp_path / "other")
+    assert totals(tmp_path / "other") == {f"k{n}": n + 100 for n in range(9)}
+    assert {folder.name for folder in (tmp_path / "other/state/0").glob("[0-9]*")} == set("01234")
+    assert cli.main(asked) == 1
+    assert "is there and is not an empty folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"partitions": 0}, "partitions=0 is no number of partitions"),
+        ({"partitions": True}, "partitions=True is no number of partitions"),
+        ({"partitions": 10**9}, "partitions=1000000000 is no number of partitions"),
+        ({"state": "disk"}, "state='disk'"),
+        ({"checkpoint_format": 3}, "checkpoint_format=3 is not 1 or 2"),
+        ({"to": None}, r"to=None \(NoneType\) is not a path"),
+        ({"to": ""}, "to='' is no folder"),
+        ({"checkpoint": "/no/such"}, "There is no state in /no/such"),
+    ],
+)
+def test_what_is_asked_wrongly_is_named(
+    spark: SparkSession, tmp_path: Path, asked: dict[str, Any], message: str
+) -> None:
+    of: dict[str, Any] = {"checkpoint": tmp_path / "one", "to": tmp_path / "other", **asked}
+    with pytest.raises(InvalidArgumentError, match=message):
+        savepoint(of.pop("checkpoint"), of.pop("to"), **of)
+    assert not (tmp_path / "other").exists()
+
+
+def test_an_operator_of_sparks_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string, v int")
+    feed.write([(SECOND, "a", 1)])
+    rows = feed.stream(spark, delay="5 seconds").dropDuplicatesWithinWatermark(["k"])
+    with pytest.warns(DroppedRowsWarning):
+        after = windowed(rows, Tumbling("10 seconds"), by="k", time="ts").agg(F.sum("v").alias("total"))
+    run(after, tmp_path / "one")
+    with pytest.raises(UnsupportedError, match=r"Operator \d of .*one is Spark's own \(dedupeWithinWatermark\)"):
+        savepoint(tmp_path / "one", tmp_path / "other")
