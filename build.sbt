@@ -60,6 +60,8 @@ lazy val jvm = (project in file("jvm"))
       Seq("-Xmx3g", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=128m", "-Dspark.ui.enabled=false") ++
         // A collector that marks beside the tests takes their time, and each of many generated classes would have it mark.
         Seq("-XX:+UseSerialGC", "-XX:MetaspaceSize=512m") ++
+        // What a small query leaves dies at once; with little room for it the collector runs ten times a second.
+        Seq("-Xmn1g") ++
         Seq("-Dspark.sql.codegen.cache.maxEntries=2000") ++ JavaModules.flags ++
         // Settings of tests, as in sbt -Dmullion.heap.many=500 "jvm/testOnly *HeapSuite".
         sys.props.toSeq.collect { case (name, value) if name.startsWith("mullion.") => s"-D$name=$value" },

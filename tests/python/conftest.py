@@ -70,15 +70,18 @@ def session() -> SparkSession:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.streaming.stopTimeout", "30s")
+        # A query without rows asks its source that often, and one of files lists its folder each time.
+        .config("spark.sql.streaming.pollingDelay", "50ms")
         # Hundreds of small queries: what they cost is compiling, of their code by Spark and of that by the JVM.
         .config("spark.sql.codegen.cache.maxEntries", "5000")
         # Code that does not compile is a failure, and nothing to work round in silence.
         .config("spark.sql.codegen.fallback", "false")
         # Where all is compiled so, the JVM reserves little room: full after a few minutes, code would be compiled
-        # again and again. A collector that works beside the tests takes their time.
+        # again and again. A collector that works beside the tests takes their time, and so does one with little room
+        # for what dies at once.
         .config(
             "spark.driver.extraJavaOptions",
-            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:MetaspaceSize=512m -XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:MetaspaceSize=512m -XX:+UseSerialGC -Xmn768m",
         )
         .config("spark.driver.memory", "2g")
         # So that what a query left in memory can be looked at, and it can go on, after any batch.

@@ -43,6 +43,8 @@ object SparkSuite {
     "spark.ui.enabled" -> "false",
     "spark.sql.shuffle.partitions" -> "2",
     "spark.sql.session.timeZone" -> "UTC",
+    // A query without rows asks its source that often, and one of files lists its folder each time.
+    "spark.sql.streaming.pollingDelay" -> "50ms",
     "spark.hadoop.fs.file.impl" -> classOf[LocalFiles].getName
   )
 }
