@@ -217,7 +217,7 @@ KEYS: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 def test_keys_of_any_type_group_as_in_spark(spark: SparkSession, tmp_path: Path, window: str, state: Store) -> None:

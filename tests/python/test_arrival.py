@@ -182,7 +182,7 @@ def on_a_store() -> list[Any]:
     return [pytest.param(name, state, id=f"{name} ({state})") for name, state in of_case]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "state"), on_a_store())
 def test_rows_fire_and_close_as_the_model_says(name: str, state: Store, spark: SparkSession, tmp_path: Path) -> None:
     rules = CASES[name]

@@ -147,7 +147,7 @@ MODES = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore::mullion.DroppedRowsWarning")
 @pytest.mark.parametrize(("chain", "output_mode"), MODES)
 def test_a_chain_gives_what_a_batch_gives(

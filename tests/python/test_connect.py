@@ -49,6 +49,8 @@ from story import STORES, Story, stories
 from story_run import Run, play
 from told import shown
 
+pytestmark = pytest.mark.halved
+
 ROWS = """
 SELECT * FROM VALUES
   ('a', timestamp'2024-01-01 10:00:00', 1),
@@ -99,7 +101,7 @@ def one_story_each() -> list[Any]:
     return [pytest.param(story, STORES[number % len(STORES)], id=story.name) for number, story in enumerate(stories())]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("story", "store"), one_story_each())
 def test_the_story_is_true_of_a_client(
     story: Story, store: Store, server: SparkSession, remote: SparkSession, tmp_path: Path

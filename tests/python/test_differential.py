@@ -472,7 +472,7 @@ def _time_of_session(rng: random.Random, rules: SessionRules, front: int, seen: 
     return time
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_random_stream_fires_as_the_contract_says_and_leaves_nothing(
     spark: SparkSession, tmp_path: Path, case: Case

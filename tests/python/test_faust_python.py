@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 import faust_random
 import faust_ways
 from faust_against_python import Runs
+from sampled import sample
 
 
 @pytest.mark.usefixtures("spark")
@@ -28,29 +29,35 @@ def test_random_programs_give_the_answers_of_plain_python(tmp_path: Path) -> Non
     assert found.folded > 50
 
 
+@pytest.mark.parametrize("many", [28, pytest.param(56, marks=pytest.mark.slow)])
 def test_fifty_six_ways_of_writing_an_agent_give_the_answers_of_plain_python(
-    tmp_path: Path, spark: SparkSession
+    tmp_path: Path, spark: SparkSession, many: int
 ) -> None:
     partitions = spark.conf.get("spark.sql.shuffle.partitions")
     assert partitions is not None
     spark.conf.set("spark.sql.shuffle.partitions", "4")
     try:
-        hold_ways(tmp_path)
+        hold_ways(tmp_path, many)
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", partitions)
 
 
-def hold_ways(folder: Path) -> None:
+def hold_ways(folder: Path, many: int) -> None:
     ways = faust_ways.programs()
     assert len(ways) == 56
+    chosen = sample(len(ways), many)
+    ways = {words: program for number, (words, program) in enumerate(ways.items()) if number in chosen}
     found = Runs(folder, faust_ways.batches()).compare(list(ways.values()), twice=True)
     assert not found.wrong, "\n".join(found.wrong.values())
     names = {program.name: words for words, program in ways.items()}
     refused = {names[name]: why for name, why in found.refused.items()}
-    assert refused.keys() == faust_ways.REFUSED.keys(), refused
-    for words, why in faust_ways.REFUSED.items():
+    expected = {words: why for words, why in faust_ways.REFUSED.items() if words in ways}
+    assert refused.keys() == expected.keys(), refused
+    for words, why in expected.items():
         assert re.search(why, refused[words]), refused[words]
     assert not found.carries
+    if many < 56:
+        return
     assert len(found.sharded) >= 15
     assert len(found.jvm) >= 5
     assert found.folded >= 500

@@ -51,7 +51,7 @@ def told(panes: DataFrame, *keys: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: [str(row[name]) for name in (*keys, "start")])
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 @pytest.mark.parametrize(
     "rules",

@@ -33,7 +33,7 @@ def open_panes(query: CheckedQuery) -> list[str]:
     return sorted(map(repr, read_panes(query.checkpoint, spark=query.spark).collect()))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "case",
     [

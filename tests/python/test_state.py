@@ -35,7 +35,7 @@ TEN = 10 * SECOND
 all_stores = pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @all_stores
 @pytest.mark.parametrize(
     "rules",

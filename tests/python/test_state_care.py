@@ -84,7 +84,7 @@ def some_rows(batch: int) -> list[Row]:
     return [Row(100 * batch + i, f"key {i % 4}", (4 * batch + i % 9) * SECOND) for i in range(20)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("state", "changelogs"),
     [("rocksdb", "true"), ("rocksdb", "false"), ("hdfs", "false")],

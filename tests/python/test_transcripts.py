@@ -40,7 +40,7 @@ def on_a_store() -> list[Any]:
     The Scala suite is one ahead, and runs all of them: here a sample is run each time, and all by ``make test-all``,
     each on another store. ``MULLION_TEST_STORE=memory`` has all of them run on that.
     """
-    chosen = sample(len(stories()), 24)
+    chosen = sample(len(stories()), 18)
     stores = [os.environ.get("MULLION_TEST_STORE", STORES[number % len(STORES)]) for number in range(len(stories()))]
     return [
         pytest.param(story, store, id=f"{story.name} ({store})", marks=() if number in chosen else pytest.mark.slow)

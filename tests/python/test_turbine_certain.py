@@ -36,6 +36,8 @@ from mullion.turbine._worker import Process
 from mullion.turbine.state import forget, keep
 from mullion.turbine.windowing import UPDATING
 
+pytestmark = pytest.mark.halved
+
 _numbers = itertools.count()
 
 

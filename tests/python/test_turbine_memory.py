@@ -22,6 +22,8 @@ from mullion.errors import FunctionError
 from mullion.turbine import aggregates as agg
 from mullion.turbine import windowing as win
 
+pytestmark = pytest.mark.halved
+
 SNAPSHOTS = "spark.sql.streaming.stateStore.mullion.snapshotEvery"
 
 

@@ -22,6 +22,8 @@ from mullion.turbine import aggregates as agg
 from mullion.turbine import testing
 from mullion.turbine import windowing as win
 
+pytestmark = pytest.mark.halved
+
 SCHEMA = "k string, ts bigint, enters string"
 _numbers = itertools.count()
 
