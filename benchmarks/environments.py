@@ -65,6 +65,7 @@ CONTENDERS = {
     "pandas": Contender("transformWithStateInPandas"),
     "bytewax": Contender("Bytewax", "bytewax_fold.py", "bench-bytewax"),
     "quix": Contender("Quix Streams", "quix_windows.py", "bench-quix"),
+    "pathway": Contender("Pathway", "pathway_windows.py", "bench-pathway"),
     "pyflink": Contender("PyFlink", "pyflink_sql.py", "bench-pyflink"),
     "duckdb": Contender("DuckDB", "duckdb_sql.py", "bench-duckdb"),
 }

@@ -81,6 +81,7 @@ COMPARISONS = (
     Comparison(w.TUMBLING_1K, "bytewax", 10, first="Bytewax"),
     Comparison(w.SLIDING_1K, "bytewax", 80),
     Comparison(w.TUMBLING_1K, "quix"),
+    Comparison(w.TUMBLING_1K, "pathway"),
     Comparison(w.TUMBLING_1K, "pyflink"),
     Comparison(w.SLIDING_1K, "pyflink"),
     Comparison(w.TUMBLING_1K, "duckdb"),

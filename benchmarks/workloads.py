@@ -77,7 +77,7 @@ TUMBLING_1K = Workload(
     "tumbling",
     10,
     {**everyone(14 * M, "mullion", "duckdb"), "pandas": 2 * M, "bytewax": 400_000, "quix": 100_000},
-    {**everyone(14 * M, "memory", "ceiling"), **everyone(8 * M, "spark", "pyflink")},
+    {**everyone(14 * M, "memory", "ceiling"), **everyone(8 * M, "spark", "pyflink"), "pathway": M},
 )
 TUMBLING_100K = Workload(
     "tumbling 10 s, 100k keys",
