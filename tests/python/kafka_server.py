@@ -23,8 +23,12 @@ SETTINGS = """
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@localhost:{controller}
-listeners=PLAINTEXT://localhost:{port},CONTROLLER://localhost:{controller}
-advertised.listeners=PLAINTEXT://localhost:{port}
+listeners=PLAINTEXT://localhost:{port},SASL_PLAINTEXT://localhost:{login},CONTROLLER://localhost:{controller}
+advertised.listeners=PLAINTEXT://localhost:{port},SASL_PLAINTEXT://localhost:{login}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+# Who connects there says who they are.
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl_plaintext.plain.sasl.jaas.config={login_module} required {users};
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 log.dirs={home}/log
@@ -43,6 +47,15 @@ broker.heartbeat.interval.ms=500
 """
 
 
+SECRET = "s3cr3t"
+"""Is in the password, and nowhere else."""
+
+LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+USER, PASSWORD = "mullion", rf'{SECRET} "kept\to;' + "itself' = 7"
+"""Who may connect where Kafka asks for a name."""
+
+
 def jars(which: str) -> list[Path]:
     """Those of the broker, or of the connector for this line of Spark."""
     kafka = ROOT / ".build" / "kafka"
@@ -50,14 +63,32 @@ def jars(which: str) -> list[Path]:
     return sorted((of_line if of_line.is_dir() else kafka / which).glob("*.jar"))
 
 
+def users() -> str:
+    """Who may connect, as Java's login configuration in a file of properties."""
+    password = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
+    return f'user_{USER}="{password}"'.replace("\\", "\\\\")
+
+
 class KafkaServer:
     def __init__(self, home: Path) -> None:
-        port, controller = free_ports()
+        port, controller, login = free_ports(3)
         self.servers = f"localhost:{port}"
         self.url = f"kafka://{self.servers}"
+        self.with_login = f"localhost:{login}"
+        # How to get in there.
+        self.login = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": USER,
+            "sasl.password": PASSWORD,
+        }
         self._home = home
         self._settings = home / "server.properties"
-        self._settings.write_text(SETTINGS.format(port=port, controller=controller, home=home))
+        self._settings.write_text(
+            SETTINGS.format(
+                port=port, controller=controller, login=login, home=home, users=users(), login_module=LOGIN_MODULE
+            )
+        )
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -95,14 +126,14 @@ class KafkaServer:
             )
 
 
-def free_ports() -> tuple[int, int]:
-    """Two ports that nobody listens at, below those that the system gives to whoever asks for any: these may be taken
+def free_ports(many: int = 2) -> list[int]:
+    """Ports that nobody listens at, below those that the system gives to whoever asks for any: these may be taken
     by another process before the broker listens at them, and while it is down."""
     found = []
     for port in random.sample(range(20_000, 32_000), 100):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("localhost", port))
             found.append(port)
-        if len(found) == 2:
-            return found[0], found[1]
-    raise AssertionError("no port is free")
+        if len(found) == many:
+            return found
+    raise AssertionError("too few ports are free")

@@ -214,6 +214,46 @@ def test_both_readers_take_the_same_texts_for_json_and_for_the_same_records(spar
             assert (f"\n{name}\n" in (row["_columns"] or "")) == (name in (read or {}))
 
 
+def damaged_texts(rng: random.Random) -> list[bytes]:
+    """Messages that are almost JSON, or nothing like it: bytes cut and changed, deep, long, and odd in Unicode."""
+    whole = [text for text, expected in TEXTS if expected is not None]
+    texts = [bytes(rng.randrange(256) for _ in range(rng.randrange(30))) for _ in range(200)]
+    for _ in range(1200):
+        text = bytearray(rng.choice(whole))
+        for _ in range(rng.randint(1, 3)):
+            at = rng.randrange(len(text) + 1)
+            text[at : at + rng.randrange(3)] = bytes(
+                rng.choice(b'{}[]",:\\ud8 0a1e.-\xff\xc3\n') for _ in range(rng.randrange(3))
+            )
+        texts.append(bytes(text))
+    odd = ["\ufeff", "\u202e", "\u0000", "\ud7ff", "\U0010ffff", "e\u0301", "\u2028", "\ufffe"]
+    texts += [f'{{"t": "{text}", "a": 1}}'.encode() for text in odd]
+    texts += [b'{"t":"' + b"x" * 900_000 + b'"}', b'{"a":' + b"9" * 5_000 + b"}", b" " * 100_000, b"[" * 100_000]
+    return texts
+
+
+def test_messages_of_random_bytes_are_what_they_say_or_are_told_of_and_none_is_skipped(spark: SparkSession) -> None:
+    seed = random_rows.seed()
+    texts = damaged_texts(random.Random(seed))
+    kinds = spark_schema("a bigint, b struct<x: int>, t string, f double, z string")
+    strict = looked_at(spark, list(texts), kinds).select(UNFIT).collect()
+    records = records_of(spark, list(texts))
+    lenient = _kafka_broker._as_sent(spark, "texts", records, kinds, scalar=False).select(UNFIT).collect()
+    as_text = _kafka_broker._as_it_is(records).select("value").collect()
+    assert len(strict) == len(lenient) == len(as_text) == len(texts)
+    for text, row, sent, plain in zip(texts, strict, lenient, as_text, strict=True):
+        try:
+            read = read_json(text)
+        except ValueError:
+            assert row[UNFIT] is not None, f"{text[:80]!r} seed {seed}"
+            assert sent[UNFIT] is not None, f"{text[:80]!r} seed {seed}"
+        else:
+            if isinstance(read, dict) and set(read) == {"t"} and isinstance(read["t"], str):
+                assert row[UNFIT] is None, f"{text[:80]!r} seed {seed}"
+        is_text = text.decode("utf-8", "replace").encode() == text
+        assert plain["value"] == (text.decode() if is_text else "\0bytes:" + text.hex().upper())
+
+
 def test_plain_values_are_one_value_each_and_an_object_is_a_record(spark: SparkSession) -> None:
     texts = [b"5", b' "x" ', b"null", None, b'{"value": 7}', b'5,"value":6', b"5 6", b"", b"5}", b'"x']
     stream = looked_at(spark, list(texts), spark_schema("value string"))

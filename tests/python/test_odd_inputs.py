@@ -6,12 +6,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Tumbling, together, windowed
+from mullion import Tumbling, together, topics, windowed
 from mullion.errors import MullionError
 from mullion.testing import ClockedQuery
 from streams import SECOND, Feed
@@ -127,3 +128,75 @@ def test_a_hundred_windows_together_are_one_operator(spark: SparkSession, tmp_pa
     for row in closes(panes, tmp_path / "checkpoint"):
         by_window[row.window_name] += row.n
     assert set(by_window.values()) == {100}
+
+
+@pytest.mark.slow
+def test_a_stream_of_ten_thousand_columns_is_windowed(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    feed.write((i * SECOND, "a") for i in range(4))
+    feed.flood()
+    wide = feed.stream(spark).select("*", *((F.col("t") + i).alias(f"c{i}") for i in range(10_000)))
+    panes = windowed(wide, Tumbling("10 seconds"), by="k", time="ts").agg(
+        F.max("c0").alias("first"), F.max("c9999").alias("last"), F.count("*").alias("n")
+    )
+    (row,) = closes(panes, tmp_path / "checkpoint")
+    assert (row.first, row.last, row.n) == (3 * SECOND, 3 * SECOND + 9_999, 4)
+
+
+@pytest.mark.slow
+def test_a_thousand_windows_together_are_one_operator(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    feed.write((i * SECOND, "a") for i in range(20))
+    feed.flood()
+    stream = feed.stream(spark)
+    panes = together(
+        **{
+            f"w{n}": windowed(stream, Tumbling(f"{n} seconds"), by="k", time="ts").agg(F.count("*").alias("n"))
+            for n in range(1, 1001)
+        }
+    )
+    by_window = Counter({f"w{n}": 0 for n in range(1, 1001)})
+    for row in closes(panes, tmp_path / "checkpoint"):
+        by_window[row.window_name] += row.n
+    assert set(by_window.values()) == {20}
+
+
+@pytest.mark.slow
+def test_a_second_query_on_a_checkpoint_stops_the_first_and_goes_on_from_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "in", "k string")
+    feed.write([(SECOND, "a")])
+    panes = windowed(feed.stream(spark), Tumbling("10 seconds"), by="k", time="ts").agg(F.count("*").alias("n"))
+    with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as first:
+        assert first.settle() == []
+        with ClockedQuery(panes, checkpoint=tmp_path / "checkpoint") as second:
+            assert second.settle() == []
+            assert not first.java_query.isActive()
+            feed.write([(2 * SECOND, "a")])
+            feed.flood()
+            assert [row.n for row in second.settle() if row.pane.firing == "close"] == [2]
+
+
+def test_times_at_the_ends_of_their_range_come_through_files_and_topics_as_they_are(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    ends = [-(2**63) + 1, -62_135_596_800_000_001, 0, 253_402_300_800_000_000, 2**63 - 1]
+    rows = spark.createDataFrame([(us, "a") for us in ends], "us bigint, k string")
+    timed = rows.withColumn("ts", F.timestamp_micros("us")).repartition(1)
+    panes = windowed(timed, Tumbling("1 second"), by="us", time="ts").agg(
+        F.min("ts").alias("at"), F.count("*").alias("n")
+    )
+    at = panes.select("us", "at", "n", F.unix_micros("window.start").alias("start"))
+    at.write.parquet(str(tmp_path / "panes"))
+    got = spark.read.parquet(str(tmp_path / "panes")).select("us", F.unix_micros("at").alias("at"), "n", "start")
+    found = {row.us: row for row in got.collect()}
+    assert set(found) <= set(ends)
+    assert all(row.at == us and row.n == 1 and row.start <= us < row.start + SECOND for us, row in found.items())
+    assert set(ends[1:4]) <= set(found)
+    broker = topics.broker(f"dir:{tmp_path / 'topics'}")
+    topics.produce(broker, "ends", pa.table({"at": pa.array(ends, pa.timestamp("us", "UTC"))}))
+    seen = broker.stream(spark, "ends").select(F.unix_micros("at").alias("at"))
+    query = seen.writeStream.format("memory").queryName("ends_of_time").trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert sorted(row["at"] for row in spark.table("ends_of_time").collect()) == ends

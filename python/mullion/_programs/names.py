@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from mullion._files import replace_text
+from mullion._files import json_in, reading, replace_text
 from mullion.errors import InvalidArgumentError
 
 
@@ -100,8 +100,9 @@ def _noted(checkpoint: Path) -> dict[str, Named]:
     file = checkpoint / "_names.json"
     if not file.exists():
         return {}
-    said = json.loads(file.read_text("utf-8"))
-    return {name: Named(part["kind"], name, part["where"], part["folder"]) for name, part in said.items()}
+    said = json_in(file, dict)
+    with reading(file):
+        return {name: Named(part["kind"], name, part["where"], part["folder"]) for name, part in said.items()}
 
 
 def _note(checkpoint: Path, parts: dict[str, Named]) -> None:

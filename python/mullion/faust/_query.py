@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from mullion import _jvm
-from mullion._files import replace_text
+from mullion._files import json_in, replace_text
 from mullion._programs.app import App as SharedApp
 from mullion._programs.jobs import Job
 from mullion._programs.names import folder_name
@@ -69,7 +69,7 @@ class AgentsQuery:
         """What is noted of a query that has begun."""
         file = self._app.folder_of(JOB) / "began.json"
         began = any((self._app.folder_of(JOB) / "query" / "offsets").glob("[0-9]*")) and file.exists()
-        return json.loads(file.read_text("utf-8")) if began else None
+        return json_in(file, dict) if began else None
 
     def jobs(self) -> Sequence[Job]:
         """The one query of all agents and timers, if there are any."""

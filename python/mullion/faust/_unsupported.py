@@ -28,6 +28,11 @@ def join(name: str) -> Callable[..., NoReturn]:
     )
 
 
+_OPTIONS = (
+    "Write broker=mullion.topics.KafkaBroker('host:9093', {...}), with security.protocol, sasl.mechanism, "
+    "sasl.username and others by their names in Kafka."
+)
+
 NAMES = {
     "Service": "What a service does when it starts can be an @app.task, and what it does every so often an @app.timer.",
     "ServiceT": "What a service does when it starts can be an @app.task.",
@@ -36,10 +41,10 @@ NAMES = {
     "Codec": "Read the topic with value_serializer='raw', and make in the agent what is to be made of the bytes.",
     "Monitor": "Spark's progress reports tell of batches: app.queries['agents'].progress.",
     "Sensor": "Spark's progress reports tell of batches: app.queries['agents'].progress.",
-    "SASLCredentials": "The connection to Kafka is Spark's, without credentials.",
-    "SSLCredentials": "The connection to Kafka is Spark's, without credentials.",
-    "GSSAPICredentials": "The connection to Kafka is Spark's, without credentials.",
-    "OAuthCredentials": "The connection to Kafka is Spark's, without credentials.",
+    "SASLCredentials": _OPTIONS,
+    "SSLCredentials": _OPTIONS,
+    "GSSAPICredentials": _OPTIONS,
+    "OAuthCredentials": _OPTIONS,
     "web": "Pages are not served: app.table(name).read() reads what a table holds, from any process.",
     "livecheck": "Test a program over a folder of topics: faust.App('site', broker='dir:...').run(until='drained').",
     "sensors": "Spark's progress reports tell of batches: app.queries['agents'].progress.",

@@ -90,8 +90,10 @@ class App(Program, SharedApp):
     def _require_no_credentials(self) -> None:
         if isinstance(self.broker, KafkaBroker) and (self.conf.broker_credentials or self.conf.ssl_context):
             raise UnsupportedError(
-                f"broker_credentials= and ssl_context= of {self.name!r} are not served: the connection to Kafka is "
-                "Spark's, without credentials. Leave them out where the program reaches the brokers without."
+                f"broker_credentials= and ssl_context= of {self.name!r} are not served: Spark's connection to "
+                "Kafka takes no objects of Python. Write broker=topics.KafkaBroker('host:9093', "
+                "{'security.protocol': 'SASL_SSL', 'sasl.mechanism': 'PLAIN', 'sasl.username': ..., "
+                "'sasl.password': ...})."
             )
 
     def topic(self, *names: str, **options: Any) -> Topic:

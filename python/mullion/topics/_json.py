@@ -23,16 +23,40 @@ def written(values: pa.Table) -> list[bytes]:
     Times are ISO 8601 text, in UTC where they are instants; bytes are base64; decimals are numbers with all of their
     digits; maps are objects. A column that is null is in the object, as null.
 
-    Raises :class:`InvalidArgumentError` for maps whose keys are no text.
+    Raises :class:`InvalidArgumentError` for maps whose keys are no text, and for times outside of the years 1 to 9999,
+    for which that text has no form.
     """
     convert = _converter(pa.struct(list(values.schema)), "")
-    rows = values.to_pylist()
-    if convert is not None:
-        rows = [convert(row) for row in rows]
+    try:
+        rows = values.to_pylist()
+        if convert is not None:
+            rows = [convert(row) for row in rows]
+    except (OverflowError, ValueError) as theirs:
+        raise _out_of_range(values) from theirs
     if values.column_names == [VALUE] and not _is_object(values.schema.field(VALUE).type):
         rows = [row[VALUE] for row in rows]
     text = _text if _has_decimals(pa.struct(list(values.schema))) else _dumps
     return [text(row).encode() for row in rows]
+
+
+def _out_of_range(values: pa.Table) -> InvalidArgumentError:
+    """Says which column has what Python's times do not hold."""
+
+    def fits(column: str) -> bool:
+        convert = _converter(values.schema.field(column).type, column)
+        try:
+            for value in values[column].to_pylist():
+                if convert is not None:
+                    convert(value)
+        except (OverflowError, ValueError):
+            return False
+        return True
+
+    name = next((column for column in values.column_names if not fits(column)), "")
+    return InvalidArgumentError(
+        f"Column {name!r} has a time outside of the years 1 to 9999, and values in JSON have times as ISO 8601 text, "
+        "which ends there. Leave such rows out, or send the time as a number: cast it to long."
+    )
 
 
 def _dumps(value: Any) -> str:

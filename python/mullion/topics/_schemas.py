@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType, StructType
 
-from mullion._files import replace_text
+from mullion._files import json_in, reading, replace_text
 from mullion.errors import InvalidArgumentError
 from mullion.topics import _types
 from mullion.topics._records import RESERVED
@@ -52,7 +51,9 @@ def remembered_schema(file: str | os.PathLike[str] | None) -> StructType | None:
     """The schema that an earlier start wrote, if there was one."""
     if file is None or not Path(file).exists():
         return None
-    return StructType.fromJson(json.loads(Path(file).read_text("utf-8")))
+    said = json_in(Path(file), dict)
+    with reading(file):
+        return StructType.fromJson(said)
 
 
 def remember(file: str | os.PathLike[str] | None, schema: StructType) -> None:

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mullion._codec.arrow import schema_of_text, text_of_schema
-from mullion._files import replace_text
+from mullion._files import json_in, reading, replace_text
 from mullion._stateful.store import Records
 from mullion.errors import FunctionError, InvalidArgumentError, NewWindowsError
 from mullion.turbine import _aggregate_json
@@ -132,8 +132,9 @@ class Shape:
 def shapes_in(folder: Path) -> list[Shape]:
     """The shapes that were noted beside a checkpoint, in order of their names."""
     file = folder / _FILE
-    said = json.loads(file.read_text("utf-8")) if file.exists() else []
-    return sorted(map(Shape.from_json, said), key=lambda shape: shape.name)
+    said = json_in(file, list) if file.exists() else []
+    with reading(file):
+        return sorted(map(Shape.from_json, said), key=lambda shape: shape.name)
 
 
 def note(folder: Path, error: BaseException) -> bool:

@@ -31,7 +31,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from mullion._files import replace_text
+from mullion._files import json_in, reading, replace_text
 from mullion._lines import IN_UTC
 from mullion._programs.names import folder_name
 from mullion.errors import InvalidArgumentError, UnknownColumnError, WindowInputError
@@ -123,7 +123,7 @@ def unbegun(folder: Path, windows: Iterable[str]) -> frozenset[str]:
     if not file.exists():
         # Nobody knows: it ran before this was noted.
         return frozenset()
-    return frozenset(windows) - frozenset(json.loads(file.read_text("utf-8")))
+    return frozenset(windows) - frozenset(json_in(file, list))
 
 
 def note_begun(folder: Path, windows: Mapping[str, WindowRows]) -> None:
@@ -134,7 +134,7 @@ def note_begun(folder: Path, windows: Mapping[str, WindowRows]) -> None:
             noted.setdefault(name, {}).update({field.name: field.type for field in rows.schema})
     _note_types(folder, noted)
     file = folder / _BEGUN
-    known = json.loads(file.read_text("utf-8")) if file.exists() else []
+    known = json_in(file, list) if file.exists() else []
     _note_begun(folder, {*known, *windows})
 
 
@@ -142,7 +142,7 @@ def forget(checkpoint: Path, window: str) -> None:
     """Forgets the types of a window whose state is deleted, in whatever query it was."""
     for file in checkpoint.glob(f"*/{_BEGUN}"):
         folder = file.parent
-        known = json.loads(file.read_text("utf-8"))
+        known = json_in(file, list)
         if window in known:
             noted = _noted(folder)
             noted.pop(window, None)
@@ -201,5 +201,6 @@ def _has_run(folder: Path) -> bool:
 
 def _noted(folder: Path) -> dict[str, dict[str, pa.DataType]]:
     file = folder / _FILE
-    said: dict[str, str] = json.loads(file.read_text("utf-8")) if file.exists() else {}
-    return {window: types_of(text) for window, text in said.items()}
+    said: dict[str, str] = json_in(file, dict) if file.exists() else {}
+    with reading(file):
+        return {window: types_of(text) for window, text in said.items()}

@@ -17,7 +17,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mullion._files import replace_text
+from mullion._files import json_in, replace_text
 from mullion._programs.names import folder_name
 from mullion.errors import IncompatibleStateError
 from mullion.turbine._spec import Spec
@@ -93,7 +93,7 @@ def _noted(checkpoint: Path, window: str) -> dict[str, Any] | None:
     file = _file(checkpoint, window)
     if not file.exists():
         return None
-    noted: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    noted: dict[str, Any] = json_in(file, dict)
     return noted
 
 

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from mullion import _jvm
 from mullion._clock import Clock, ManualClock, system
-from mullion._files import replace_text
+from mullion._files import json_in, reading, replace_text
 from mullion._programs.failures import failure_of
 from mullion._programs.names import folder_name
 from mullion._programs.session import require_driver, session_for
@@ -93,7 +93,8 @@ class _Run:
         note = self._folder / "steps.json"
         steps = [self._plan.steps[number].step_id for number in self._plan.stages()]
         if note.exists():
-            were = json.loads(note.read_text("utf-8"))["stateful"]
+            with reading(note):
+                were = json_in(note, dict)["stateful"]
             if were != steps:
                 raise IncompatibleStateError(
                     f"The folder {self._folder} has the state of a dataflow whose steps with state were "

@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from mullion._files import replace_text
+from mullion._files import json_in, reading, replace_text
 from mullion.bytewax._run.chunks import END, READ
 from mullion.bytewax._run.values import decode, decode_one, encode_one
 from mullion.bytewax.dataflow import Dataflow, Step
@@ -94,8 +94,9 @@ class Outputs:
         self._batch = self.entry = -1
         places: dict[str, Any] = {}
         if note.exists():
-            said = json.loads(note.read_text("utf-8"))
-            self._batch, self.entry = said["batch"], said["entry"]
+            said = json_in(note, dict)
+            with reading(note):
+                self._batch, self.entry = said["batch"], said["entry"]
             places = decode_one(base64.b64decode(said["places"]))
         self._ends = {
             number: (step, self._made(step, places.get(step.step_id)))

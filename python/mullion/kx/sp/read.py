@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -165,6 +165,7 @@ def from_kafka(
     topic: str,
     brokers: str = "localhost:9092",
     *,
+    options: Mapping[str, Any] | None = None,
     schema: SchemaLike | None = None,
     envelope: bool = False,
     name: str | None = None,
@@ -172,12 +173,13 @@ def from_kafka(
     """Reads a topic of Kafka with values of JSON, from its first record on; otherwise as :func:`from_topic`.
 
     - ``brokers``: ``host:port``, several with commas between.
+    - ``options``: what the cluster asks of those who connect, see :class:`mullion.topics.KafkaBroker`.
     """
     if not isinstance(brokers, str) or not brokers:
         raise InvalidArgumentError(
             f"brokers={brokers!r} is no address of Kafka. Write, for instance, 'localhost:9092'."
         )
-    return from_topic(topic, broker=KafkaBroker(brokers), schema=schema, envelope=envelope, name=name)
+    return from_topic(topic, broker=KafkaBroker(brokers, options or {}), schema=schema, envelope=envelope, name=name)
 
 
 @explained("sp.read.from_dataframe(spark.readStream.format('rate').load())", name="sp.read.from_dataframe")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -125,10 +125,15 @@ def to_topic(topic: str, *, broker: str | Broker | None = None, name: str | None
 
 
 @explained("sp.write.to_kafka('windows', 'localhost:9092')", name="sp.write.to_kafka")
-def to_kafka(topic: str, brokers: str = "localhost:9092", *, name: str | None = None) -> ToTopic:
-    """Publishes each record to a topic of Kafka as JSON, exactly once; ``brokers`` is ``host:port``."""
+def to_kafka(
+    topic: str, brokers: str = "localhost:9092", *, options: Mapping[str, Any] | None = None, name: str | None = None
+) -> ToTopic:
+    """Publishes each record to a topic of Kafka as JSON, exactly once; ``brokers`` is ``host:port``.
+
+    - ``options``: what the cluster asks of those who connect, see :class:`mullion.topics.KafkaBroker`.
+    """
     if not isinstance(brokers, str) or not brokers:
         raise InvalidArgumentError(
             f"brokers={brokers!r} is no address of Kafka. Write, for instance, 'localhost:9092'."
         )
-    return to_topic(topic, broker=KafkaBroker(brokers), name=name)
+    return to_topic(topic, broker=KafkaBroker(brokers, options or {}), name=name)

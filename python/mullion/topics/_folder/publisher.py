@@ -35,7 +35,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from mullion._clock import Clock, system
-from mullion._files import replace_text
+from mullion._files import reading, replace_text
 from mullion.topics import _json_rows, _leases, _types
 from mullion.topics._batch_plans import MOST_PLANS, plan_of, require_same
 from mullion.topics._broker import columns_text
@@ -139,7 +139,8 @@ class DirPublisher:
         query = query_id_of(rows)
         self._hold(query)
         note, staging = self._home / "_published" / f"{query}.json", self._home / "_staging" / query
-        noted = _Noted.of_json(note.read_text("utf-8")) if note.exists() else None
+        with reading(note):
+            noted = _Noted.of_json(note.read_text("utf-8")) if note.exists() else None
         if noted is not None and not noted.applied:
             with self._locked(noted.files):
                 self._apply(noted, note)

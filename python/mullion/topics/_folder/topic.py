@@ -41,7 +41,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyspark.sql.types as T
 
-from mullion._files import replace_text
+from mullion._files import reading, replace_text
 from mullion.errors import InvalidArgumentError, MullionError
 from mullion.topics import _types
 from mullion.topics._broker import columns_text
@@ -187,7 +187,8 @@ class DirTopic:
     def about(self) -> About:
         """The note as it stands."""
         try:
-            return About.of_json(self._note.read_text("utf-8"), self._note)
+            with reading(self._note):
+                return About.of_json(self._note.read_text("utf-8"), self._note)
         except FileNotFoundError:
             return About()
 

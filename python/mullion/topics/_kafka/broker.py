@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -25,6 +26,7 @@ from mullion.topics import _json, _types
 from mullion.topics._broker import NO_COLUMNS, NOT_TEXT, UNFIT, Publisher, SchemaLike, column_mark
 from mullion.topics._kafka import client as _kafka_client
 from mullion.topics._kafka.inferred import schema_of_most
+from mullion.topics._kafka.options import KafkaOptions, without_secrets
 from mullion.topics._records import (
     COLUMNS,
     KEY,
@@ -55,24 +57,37 @@ class KafkaBroker:
 
     Needs the extra ``kafka`` of this package, and Spark's connector, ``spark-sql-kafka-0-10``, for streams.
 
+    - ``options``: what the cluster asks of those who connect, by the names of Kafka's clients: ``security.protocol``,
+      ``sasl.mechanism``, ``sasl.username``, ``sasl.password``, ``ssl.ca.location`` and others. ``repr``, ``url`` and
+      messages never have their values.
+
     >>> KafkaBroker("localhost:9092").url
     'kafka://localhost:9092'
     """
 
     servers: str
+    options: Mapping[str, Any] = dataclasses.field(default_factory=KafkaOptions)
 
     def __post_init__(self) -> None:
         if not isinstance(self.servers, str) or not _SERVERS.fullmatch(self.servers):
             raise InvalidArgumentError(
-                f"servers={self.servers!r} is not where Kafka is. Write 'host:port', or several with commas between."
+                f"servers={without_secrets(self.servers)!r} is not where Kafka is. Write 'host:port', or several with "
+                "commas between. What it asks of those who connect goes into options=."
             )
+        if not isinstance(self.options, KafkaOptions):
+            object.__setattr__(self, "options", KafkaOptions(self.options))
 
     def __repr__(self) -> str:
-        return f"KafkaBroker({self.servers!r})"
+        return f"KafkaBroker({self.servers!r}, {self.options!r})" if self.options else f"KafkaBroker({self.servers!r})"
+
+    @property
+    def cluster(self) -> _kafka_client.Cluster:
+        """What its clients are made for."""
+        return _kafka_client.Cluster(self.servers, KafkaOptions(self.options))
 
     @property
     def url(self) -> str:
-        """The text that :func:`mullion.topics.broker` takes."""
+        """The text that :func:`mullion.topics.broker` takes, beside the options."""
         return f"kafka://{self.servers}"
 
     def produce(
@@ -89,7 +104,7 @@ class KafkaBroker:
         values = values_of(topic, data)
         times = timestamps_of(timestamps, len(values), clock).cast(pa.int64()).to_pylist()
         names = keys_of(keys, len(values)).to_pylist()
-        _kafka_client.produce(self.servers, topic, zip(names, _json.written(values), times, strict=True))
+        _kafka_client.produce(self.cluster, topic, zip(names, _json.written(values), times, strict=True))
 
     def produce_json(
         self,
@@ -105,13 +120,13 @@ class KafkaBroker:
         times = timestamps_of(timestamps, len(values), None).cast(pa.int64()).to_pylist()
         texts = [(value if raw else text_of(value)).encode() for value in values]
         _kafka_client.produce(
-            self.servers, topic, zip(keys_of(keys, len(values)).to_pylist(), texts, times, strict=True)
+            self.cluster, topic, zip(keys_of(keys, len(values)).to_pylist(), texts, times, strict=True)
         )
 
     def read(self, topic: str) -> pa.Table:
         """See :func:`mullion.topics.read`. Partitions are in order; rows of several are in order of their times."""
         _kafka_client.require_name(topic)
-        return _table(topic, _kafka_client.read(self.servers, topic), exact=True)
+        return _table(topic, _kafka_client.read(self.cluster, topic), exact=True)
 
     def stream(
         self,
@@ -155,11 +170,11 @@ class KafkaBroker:
     def make(self, topic: str) -> None:
         """Makes a topic with the cluster's defaults, if it is not there."""
         _kafka_client.require_name(topic)
-        _kafka_client.make(self.servers, topic)
+        _kafka_client.make(self.cluster, topic)
 
     def topics(self) -> list[str]:
         """See :meth:`mullion.topics.Broker.topics`."""
-        return _kafka_client.topics(self.servers)
+        return _kafka_client.topics(self.cluster)
 
     def require_topic(self, topic: object, parameter: str = "topic") -> None:
         """See :meth:`mullion.topics.Broker.require_topic`."""
@@ -173,10 +188,10 @@ class KafkaBroker:
         """What one query publishes with: exactly once; its rows have the time at which they are sent."""
         from mullion.topics._kafka.publisher import KafkaPublisher
 
-        return KafkaPublisher(self.servers)
+        return KafkaPublisher(self.cluster)
 
     def _inferred(self, topic: str, unfit: bool, fresh: T.StructType | None) -> T.StructType:
-        records = _kafka_client.read(self.servers, topic, last=LOOKED_AT)
+        records = _kafka_client.read(self.cluster, topic, last=LOOKED_AT)
         fit = _fit(records) if unfit else []
         if fit and all(isinstance(value, dict) for value in fit):
             schema = schema_of_most(fit)
@@ -198,7 +213,7 @@ class KafkaBroker:
 
     def _grown(self, topic: str, known: T.StructType) -> T.StructType:
         """The columns that a query has begun with, and those of fields that came later."""
-        fit = _fit(_kafka_client.read(self.servers, topic, last=LOOKED_AT))
+        fit = _fit(_kafka_client.read(self.cluster, topic, last=LOOKED_AT))
         if not all(isinstance(value, dict) for value in fit):
             return known
         names = {name.lower() for name in known.names}
@@ -206,7 +221,7 @@ class KafkaBroker:
 
     def _source(self, spark: SparkSession, topic: str) -> DataFrame:
         # The source asks for a topic's partitions when it starts, and fails where there is no topic.
-        _kafka_client.make(self.servers, topic)
+        _kafka_client.make(self.cluster, topic)
         try:
             return (
                 spark.readStream.format("kafka")
@@ -217,6 +232,7 @@ class KafkaBroker:
                 .option("startingOffsets", "earliest")
                 # A backlog is read in batches that fit into memory.
                 .option("maxOffsetsPerTrigger", MOST_ROWS)
+                .options(**self.cluster.options.connector())
                 .load()
             )
         except PySparkException as theirs:

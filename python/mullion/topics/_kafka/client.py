@@ -5,11 +5,14 @@ from __future__ import annotations
 import heapq
 import logging
 import re
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias, final
 
 from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError
+from mullion.topics._kafka.options import KafkaOptions
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -33,6 +36,22 @@ class Record(NamedTuple):
     value: bytes | None
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where Kafka is, and what it asks of those who connect. As text it is its servers, for what is said of it."""
+
+    servers: str
+    options: KafkaOptions = field(default_factory=KafkaOptions)
+
+    def __str__(self) -> str:
+        return self.servers
+
+
+At: TypeAlias = str | Cluster
+"""A cluster, or the servers of one that asks for nothing."""
+
+
 def require_name(topic: object, parameter: str = "topic") -> None:
     """Refuses what cannot be the name of a topic; ``parameter`` gave it. Raises :class:`InvalidArgumentError`."""
     if not isinstance(topic, str) or not _NAME.fullmatch(topic) or topic in (".", ".."):
@@ -51,12 +70,12 @@ def require_topic(topic: object, parameter: str = "topic") -> None:
         )
 
 
-def make(servers: str, topic: str, partitions: int = -1, config: Mapping[str, str] | None = None) -> None:
+def make(servers: At, topic: str, partitions: int = -1, config: Mapping[str, str] | None = None) -> None:
     """Makes a topic with the cluster's defaults, or others, if it is not there."""
     kafka = client()
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-    admin = AdminClient(settings(servers))
+    admin = made(AdminClient, servers)
     if topic in _metadata(admin, servers).topics:
         return
     asked = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(config or {}))
@@ -67,16 +86,16 @@ def make(servers: str, topic: str, partitions: int = -1, config: Mapping[str, st
             raise MullionError(f"Topic {topic!r} cannot be made in Kafka at {servers}: {theirs}") from theirs
 
 
-def topics(servers: str) -> list[str]:
+def topics(servers: At) -> list[str]:
     """The topics that there are, but for Kafka's and Mullion's own."""
     client()
     from confluent_kafka.admin import AdminClient
 
-    found = _metadata(AdminClient(settings(servers)), servers).topics
+    found = _metadata(made(AdminClient, servers), servers).topics
     return sorted(topic for topic in found if not topic.startswith("__"))
 
 
-def produce(servers: str, topic: str, rows: Iterable[tuple[str | None, bytes, int]]) -> None:
+def produce(servers: At, topic: str, rows: Iterable[tuple[str | None, bytes, int]]) -> None:
     """Sends rows (key, value, time in microseconds) and waits until all are acknowledged."""
     kafka = client()
     rows = list(rows)
@@ -88,18 +107,16 @@ def produce(servers: str, topic: str, rows: Iterable[tuple[str | None, bytes, in
             )
     # Rows go together, and Kafka may take each of them and not so many at once.
     limit = limit_of(servers, topic) if len(rows) > 1 else None
-    producer = kafka.Producer(
-        settings(servers)
-        | {
-            "batch.size": BATCH_BYTES if limit is None else min(limit, BATCH_BYTES),
-            "enable.idempotence": True,
-            "delivery.timeout.ms": int(WAIT_SECONDS * 1000),
-            # As Kafka's own client, and so Spark, which a program publishes with: one key is in one partition.
-            "partitioner": "murmur2_random",
-            # How large a row may be is for the broker to say.
-            "message.max.bytes": MOST_BYTES,
-        }
-    )
+    how = {
+        "batch.size": BATCH_BYTES if limit is None else min(limit, BATCH_BYTES),
+        "enable.idempotence": True,
+        "delivery.timeout.ms": int(WAIT_SECONDS * 1000),
+        # As Kafka's own client, and so Spark, which a program publishes with: one key is in one partition.
+        "partitioner": "murmur2_random",
+        # How large a row may be is for the broker to say.
+        "message.max.bytes": MOST_BYTES,
+    }
+    producer = made(kafka.Producer, servers, how)
     # What became of each row: nothing yet, None for acknowledged, or an error.
     fates: list[Any] = [...] * len(rows)
     refused = False
@@ -133,7 +150,7 @@ def _send(producer: Any, topic: str, key: str | None, value: bytes, ms: int, del
 
 
 def _not_sent(
-    servers: str, topic: str, rows: list[tuple[str | None, bytes, int]], fates: list[Any], first: int
+    servers: At, topic: str, rows: list[tuple[str | None, bytes, int]], fates: list[Any], first: int
 ) -> MullionError:
     kafka = client()
     there = sum(fate is None for fate in fates)
@@ -157,13 +174,13 @@ def _not_sent(
     )
 
 
-def limit_of(servers: str, topic: str) -> int | None:
+def limit_of(servers: At, topic: str) -> int | None:
     """How large a batch of rows of a topic may be, in bytes; ``None`` where Kafka does not say."""
     kafka = client()
     from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
     # What is asked of a client that is gone nobody answers.
-    admin, of_topic = AdminClient(settings(servers)), ConfigResource(ConfigResource.Type.TOPIC, topic)
+    admin, of_topic = made(AdminClient, servers), ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         asked = admin.describe_configs([of_topic], request_timeout=WAIT_SECONDS)
         return int(asked[of_topic].result()["max.message.bytes"].value)
@@ -171,7 +188,7 @@ def limit_of(servers: str, topic: str) -> int | None:
         return None
 
 
-def read(servers: str, topic: str, last: int | None = None) -> list[Record]:
+def read(servers: At, topic: str, last: int | None = None) -> list[Record]:
     """The records of a topic, or the ``last`` ones of each partition; none of a topic that is not there.
 
     Of transactions those that were committed: a partition is read up to the first that is open.
@@ -191,12 +208,12 @@ def read(servers: str, topic: str, last: int | None = None) -> list[Record]:
         consumer.close()
 
 
-def read_settled(servers: str, topic: str, number: int, seconds: float) -> list[Record]:
+def read_settled(servers: At, topic: str, number: int, seconds: float) -> list[Record]:
     """All records of a partition, once the transactions that are open now have ended, which take so many seconds."""
     kafka = client()
     from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-    admin, partition = AdminClient(settings(servers)), kafka.TopicPartition(topic, number)
+    admin, partition = made(AdminClient, servers), kafka.TopicPartition(topic, number)
     try:
         asked = admin.list_offsets(
             {partition: OffsetSpec.latest()},  # type: ignore[no-untyped-call]
@@ -215,22 +232,20 @@ def read_settled(servers: str, topic: str, number: int, seconds: float) -> list[
         consumer.close()
 
 
-def _consumer(servers: str) -> Any:
-    return client().Consumer(
-        settings(servers)
-        | {
-            "group.id": f"mullion-{uuid.uuid4().hex}",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            # The end of a partition is seen when there is nothing more to come.
-            "fetch.wait.max.ms": 10,
-        }
-    )
+def _consumer(servers: At) -> Any:
+    how = {
+        "group.id": f"mullion-{uuid.uuid4().hex}",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        # The end of a partition is seen when there is nothing more to come.
+        "fetch.wait.max.ms": 10,
+    }
+    return made(client().Consumer, servers, how)
 
 
 def _read(
-    consumer: Any, servers: str, topic: str, starts: Mapping[int, int], ends: Mapping[int, int], seconds: float
+    consumer: Any, servers: At, topic: str, starts: Mapping[int, int], ends: Mapping[int, int], seconds: float
 ) -> dict[int, list[Record]]:
     """The records of partitions, each up to where it ends, and that at or after an offset, for which it waits."""
     kafka = client()
@@ -258,22 +273,57 @@ def _record(message: Any) -> Record:
     return Record(message.partition(), message.offset(), ms, text, message.value())
 
 
-def _metadata(asking: Any, servers: str) -> Any:
+def _metadata(asking: Any, servers: At) -> Any:
     kafka = client()
     try:
         # Of all topics: to ask for one may make it.
         return asking.list_topics(timeout=WAIT_SECONDS)
     except kafka.KafkaException as theirs:
+        refused = _refusal(servers)
+        if refused is not None:
+            raise MullionError(
+                f"Kafka at {servers} does not let this program in: {refused}. See what the broker was given as options."
+            ) from theirs
         raise MullionError(
             f"Kafka at {servers} does not answer: {theirs.args[0].str()}. Is it running, and can this machine reach it?"
         ) from theirs
 
 
-def settings(servers: str) -> dict[str, Any]:
-    """What each of its clients is given."""
+def _refusal(servers: At) -> str | None:
+    """Why Kafka refuses who connects: it says so beside what is asked of it."""
+    if not isinstance(servers, Cluster) or not servers.options:
+        return None
+    kafka = client()
+    refusals = (kafka.KafkaError._AUTHENTICATION, kafka.KafkaError._SSL)
+    from confluent_kafka.admin import AdminClient
+
+    told: list[Any] = []
+    asking = made(AdminClient, servers, {"error_cb": told.append})
+    until = time.monotonic() + _REFUSED_SECONDS
+    while time.monotonic() < until:
+        asking.poll(0.2)
+        for error in told:
+            if error.code() in refusals:
+                return servers.options.hidden_in(error.str())
+    return None
+
+
+_REFUSED_SECONDS = 5.0
+
+
+def made(kind: Any, servers: At, how: Mapping[str, Any] | None = None) -> Any:
+    """A client of a kind. Raises :class:`InvalidArgumentError` for options that it does not take."""
+    kafka = client()
+    options = servers.options if isinstance(servers, Cluster) else KafkaOptions()
     # What goes wrong is raised: the client's own log says it in its own words, and once more. A callback for errors it
     # does not call for fatal ones, but raises them in the middle of other callbacks.
-    return {"bootstrap.servers": servers, "log_level": 0, "logger": _SILENT}
+    ours = {"bootstrap.servers": str(servers), "log_level": 0, "logger": _SILENT}
+    try:
+        return kind({**ours, **(how or {}), **options.client()})
+    except kafka.KafkaException as theirs:
+        said = options.hidden_in(theirs.args[0].str())
+    # Not from theirs: it may have the value of a secret.
+    raise InvalidArgumentError(f"Kafka's client does not take what the broker was given as options: {said}")
 
 
 _SILENT = logging.Logger("confluent_kafka", logging.CRITICAL + 1)

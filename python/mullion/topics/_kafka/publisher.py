@@ -78,7 +78,7 @@ class KafkaPublisher:
     is in a folder, of this machine or mounted here; elsewhere Kafka refuses the first one's rows from then on.
     """
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: _kafka_client.At) -> None:
         self._servers = servers
         self._published: Counter[str] = Counter()
         self._lease: Path | None = None

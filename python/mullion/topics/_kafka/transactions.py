@@ -21,6 +21,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, final
 
+from mullion._files import reading
 from mullion.errors import InvalidArgumentError, MullionError
 from mullion.topics._batch_plans import MOST_PLANS
 from mullion.topics._kafka import client as _kafka_client
@@ -63,7 +64,7 @@ class _BatchTooLargeError(Exception):
 class Transactions:
     """Writes the batches of one query. Until it is opened nobody knows of it."""
 
-    def __init__(self, servers: str, query: str) -> None:
+    def __init__(self, servers: _kafka_client.At, query: str) -> None:
         self._servers = servers
         self._query = query
         self._place = zlib.crc32(query.encode()) % _PARTITIONS
@@ -84,20 +85,18 @@ class Transactions:
             return
         _kafka_client.make(self._servers, BATCHES, partitions=_PARTITIONS, config=_CONFIG)
         kafka = _kafka_client.client()
-        producer = kafka.Producer(
-            _kafka_client.settings(self._servers)
-            | {
-                "transactional.id": f"mullion-{self._query}",
-                "transaction.timeout.ms": TRANSACTION_SECONDS * 1000,
-                "delivery.timeout.ms": 120_000,
-                # As Kafka's own client: one key is in one partition, whoever sends it.
-                "partitioner": "murmur2_random",
-                # How large a row may be is for the broker to say; it takes no batch of rows that is larger.
-                "message.max.bytes": _kafka_client.MOST_BYTES,
-                "batch.size": self._batch_bytes,
-                "queue.buffering.max.kbytes": 1 << 16,
-            }
-        )
+        how = {
+            "transactional.id": f"mullion-{self._query}",
+            "transaction.timeout.ms": TRANSACTION_SECONDS * 1000,
+            "delivery.timeout.ms": 120_000,
+            # As Kafka's own client: one key is in one partition, whoever sends it.
+            "partitioner": "murmur2_random",
+            # How large a row may be is for the broker to say; it takes no batch of rows that is larger.
+            "message.max.bytes": _kafka_client.MOST_BYTES,
+            "batch.size": self._batch_bytes,
+            "queue.buffering.max.kbytes": 1 << 16,
+        }
+        producer = _kafka_client.made(kafka.Producer, self._servers, how)
         with self._in_words(None):
             _again(producer.init_transactions)
         self.plans = self._noted()
@@ -239,8 +238,10 @@ class Transactions:
         plans = {}
         for record in _kafka_client.read_settled(self._servers, BATCHES, self._place, TRANSACTION_SECONDS):
             if record.value is not None and (record.key or "").startswith(mine):
-                said = json.loads(record.value)
-                plans[int(said["batch"])] = str(said["plan"])
+                where = f"The record at offset {record.offset} of partition {record.partition} of topic {BATCHES!r}"
+                with reading(where):
+                    said = json.loads(record.value)
+                    plans[int(said["batch"])] = str(said["plan"])
         return {number: plans[number] for number in sorted(plans)[-MOST_PLANS:]}
 
 

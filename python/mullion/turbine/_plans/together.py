@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from mullion._files import replace_text
+from mullion._files import json_in, replace_text
 from mullion._together import together
 from mullion.errors import FunctionError, IncompatibleStateError, InvalidArgumentError
 from mullion.topics._outputs import Make, Output
@@ -205,7 +205,7 @@ class TogetherPlan(Plan):
         """Their state is in one checkpoint, which is of these windows and no others."""
         file = self.app.folder_of(self.name) / "windows.json"
         now = sorted(self.windows)
-        was = json.loads(file.read_text("utf-8")) if file.exists() else None
+        was = json_in(file, list) if file.exists() else None
         if was is None:
             file.parent.mkdir(parents=True, exist_ok=True)
             replace_text(file, json.dumps(now))

@@ -1,0 +1,235 @@
+"""What a cluster of Kafka asks of those who connect: security, by the names of Kafka's clients, and never shown.
+
+Two clients connect: librdkafka in this process, and Spark's connector in the JVM. An option is written once, by
+librdkafka's name, and each gets it as it knows it::
+
+    security.protocol, sasl.mechanism     both by this name
+    sasl.username, sasl.password          the connector: in sasl.jaas.config
+    ssl.ca.location                       the connector: a truststore of the type PEM
+    kafka.NAME                            Spark's connector alone, by NAME
+    librdkafka.NAME                       librdkafka alone, by NAME
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, final
+
+from mullion._checks import did_you_mean
+from mullion.errors import InvalidArgumentError
+
+CONNECTOR: Final = "kafka."
+CLIENT: Final = "librdkafka."
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+_LOGINS: Final = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+"""Mechanisms with a name and a password, and what logs in with them in Java."""
+
+_BOTH: Final = frozenset(
+    {
+        "security.protocol",
+        "sasl.mechanism",
+        "sasl.kerberos.service.name",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.key.password",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+    }
+)
+_TRANSLATED: Final = frozenset(
+    {"sasl.username", "sasl.password", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location"}
+)
+_OF_JAVA: Final = {
+    "sasl.jaas.config": "sasl.username and sasl.password serve both clients",
+    "ssl.truststore.location": "ssl.ca.location, a file of PEM, serves both clients",
+    "ssl.truststore.password": "ssl.ca.location, a file of PEM, serves both clients",
+    "ssl.truststore.type": "ssl.ca.location, a file of PEM, serves both clients",
+}
+
+KNOWN: Final = tuple(sorted(_BOTH | _TRANSLATED))
+
+
+@final
+class KafkaOptions(Mapping[str, str]):
+    """Options of one cluster, by name. Comparable; what it shows of itself has no values, for some are secrets.
+
+    Raises :class:`InvalidArgumentError` for what is not known, and where an option needs another.
+    """
+
+    __slots__ = ("_given",)
+
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        if not isinstance(given, (Mapping, type(None))):
+            raise InvalidArgumentError(
+                f"options is of the type {type(given).__name__}. Write a dict, such as "
+                "{'security.protocol': 'SASL_SSL', 'sasl.mechanism': 'PLAIN', 'sasl.username': ..., ...}."
+            )
+        self._given = {_name(name): _text(name, value) for name, value in (given or {}).items()}
+        self._require_whole()
+
+    def __getitem__(self, name: str) -> str:
+        return self._given[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def __eq__(self, other: object) -> bool:
+        return self._given == (other._given if isinstance(other, KafkaOptions) else other)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._given.items()))
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{name!r}: ..." for name in self._given) + "}"
+
+    def client(self) -> dict[str, str]:
+        """What librdkafka is given."""
+        own = {name: value for name, value in self._given.items() if not name.startswith((CONNECTOR, CLIENT))}
+        return own | self._beginning_with(CLIENT)
+
+    def connector(self) -> dict[str, str]:
+        """What Spark's connector is given, in reading and in writing."""
+        given = self._given
+        made = {name: value for name, value in given.items() if name in _BOTH}
+        if made.get("ssl.endpoint.identification.algorithm") == "none":
+            made["ssl.endpoint.identification.algorithm"] = ""
+        if "sasl.username" in given:
+            login = _LOGINS[given["sasl.mechanism"]]
+            name, password = (_quoted(given[option]) for option in ("sasl.username", "sasl.password"))
+            made["sasl.jaas.config"] = f"{login} required username={name} password={password};"
+        if "ssl.ca.location" in given:
+            made |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": given["ssl.ca.location"]}
+        if "ssl.keystore.location" in given:
+            made["ssl.keystore.type"] = "PKCS12"
+        if "ssl.key.location" in given:
+            made |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": given["ssl.key.location"]}
+        made |= self._beginning_with(CONNECTOR)
+        return {f"{CONNECTOR}{name}": value for name, value in made.items()}
+
+    def hidden_in(self, text: str) -> str:
+        """A text without the values of options that may be secret."""
+        for name, value in self._given.items():
+            if value and name.removeprefix(CONNECTOR).removeprefix(CLIENT) not in _SHOWN:
+                text = text.replace(value, "***")
+        return text
+
+    def _beginning_with(self, prefix: str) -> dict[str, str]:
+        return {name[len(prefix) :]: value for name, value in self._given.items() if name.startswith(prefix)}
+
+    def _require_whole(self) -> None:
+        given = self._given
+        protocol = given.get("security.protocol", "PLAINTEXT")
+        if protocol not in PROTOCOLS:
+            raise InvalidArgumentError(f"security.protocol is none of {', '.join(PROTOCOLS)}.")
+        sasl = sorted(name for name in given if name.startswith("sasl."))
+        if sasl and not protocol.startswith("SASL"):
+            raise InvalidArgumentError(
+                f"{sasl[0]} is given, and security.protocol is {protocol}, which asks nobody for a name. Add "
+                "'security.protocol': 'SASL_SSL', or 'SASL_PLAINTEXT' in a network that is trusted."
+            )
+        ssl = sorted(name for name in given if name.startswith("ssl."))
+        if ssl and not protocol.endswith("SSL"):
+            raise InvalidArgumentError(
+                f"{ssl[0]} is given, and security.protocol is {protocol}, which encrypts nothing. Add "
+                "'security.protocol': 'SSL' or 'SASL_SSL'."
+            )
+        if protocol.startswith("SASL"):
+            self._require_login()
+        self._require_files()
+
+    def _require_login(self) -> None:
+        given = self._given
+        mechanism = given.get("sasl.mechanism")
+        if mechanism is None:
+            raise InvalidArgumentError(
+                "sasl.mechanism is missing, and the two clients have other defaults. Add, for instance, "
+                "'sasl.mechanism': 'PLAIN'."
+            )
+        if mechanism in _LOGINS:
+            for name in ("sasl.username", "sasl.password"):
+                if name not in given:
+                    raise InvalidArgumentError(f"{name} is missing, which sasl.mechanism {mechanism} needs. Add it.")
+        elif "sasl.username" in given or "sasl.password" in given:
+            raise InvalidArgumentError(
+                f"sasl.username and sasl.password are of the mechanisms {', '.join(_LOGINS)}, and sasl.mechanism is "
+                "another. Leave them out."
+            )
+        elif mechanism != "GSSAPI" and f"{CONNECTOR}sasl.jaas.config" not in given:
+            raise InvalidArgumentError(
+                f"How Spark's connector logs in with this sasl.mechanism is to be said: add "
+                f"'{CONNECTOR}sasl.jaas.config', and what librdkafka needs as '{CLIENT}NAME'."
+            )
+
+    def _require_files(self) -> None:
+        given = self._given
+        for name in ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location"):
+            if name in given and not Path(given[name]).is_file():
+                raise InvalidArgumentError(
+                    f"{name} is {given[name]!r}, where no file is. It must be there on each machine of the cluster."
+                )
+        if given.get("ssl.certificate.location") != given.get("ssl.key.location"):
+            raise InvalidArgumentError(
+                "ssl.certificate.location and ssl.key.location must be one file, for Java reads both from one: cat "
+                "key.pem certificate.pem > client.pem, with the key as PKCS 8. Or give ssl.keystore.location."
+            )
+        if "ssl.key.location" in given and "ssl.keystore.location" in given:
+            raise InvalidArgumentError("ssl.key.location and ssl.keystore.location are both given. Leave out one.")
+
+
+def without_secrets(url: object) -> object:
+    """What somebody wrote for a broker, without a password that they may have put there."""
+    return re.sub(r"(?s)(?<=//).*@|^(?!.*//).*@|\?.*", "", url) if isinstance(url, str) else url
+
+
+_SHOWN: Final = (_BOTH | _TRANSLATED) - {"sasl.password", "ssl.key.password", "ssl.keystore.password"}
+
+
+def _name(given: Any) -> str:
+    if not isinstance(given, str):
+        raise InvalidArgumentError(f"options has a name of the type {type(given).__name__}. Names are texts.")
+    name: str = "sasl.mechanism" if given == "sasl.mechanisms" else given
+    if name in _BOTH or name in _TRANSLATED:
+        return name
+    for prefix in (CONNECTOR, CLIENT):
+        if name.startswith(prefix) and name != prefix:
+            return name
+    if name in _OF_JAVA:
+        raise InvalidArgumentError(
+            f"options has {name!r}, which is Java's alone: {_OF_JAVA[name]}. As {CONNECTOR + name!r} Spark's connector "
+            "gets it, and nobody else."
+        )
+    raise InvalidArgumentError(
+        f"options has {name!r}, which is not known.{did_you_mean(name, KNOWN)} These serve both clients: "
+        f"{', '.join(KNOWN)}. Spark's connector alone gets '{CONNECTOR}{name}', librdkafka alone '{CLIENT}{name}'."
+    )
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, (str, int)):
+        # The value itself is not said: it may be a secret in another form.
+        raise InvalidArgumentError(f"options has {name!r} of the type {type(value).__name__}. Write a text.")
+    text = str(value)
+    if "\0" in text:
+        raise InvalidArgumentError(f"options has {name!r} with a zero character, which no client takes.")
+    if name in ("security.protocol", "sasl.mechanism", "sasl.mechanisms"):
+        return text.upper()
+    return text
+
+
+def _quoted(text: str) -> str:
+    """A text as Java's login configuration has it."""
+    for character, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.replace(character, escaped)
+    return f'"{text}"'
