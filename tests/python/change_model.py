@@ -1,7 +1,8 @@
 """What a query gives that changes between its runs: its panes as lists of rows, without accumulators, state or timers.
 
 A pane holds its rows and the run in which each came. What an aggregate knows of a pane are the rows since the run from
-which on the query has had it without a gap; it is whole if those are all.
+which on the query has had it without a gap; it is whole if those are all. What a pane notes of its firings begins with
+the first batch under rules by which it fires before its close, as if it had just fired.
 """
 
 from __future__ import annotations
@@ -56,10 +57,30 @@ class Pane:
     start: int
     end: int
     rows: list[Held] = field(default_factory=list)
+    is_old: bool = False
+    fired: int = 0
+    reading: int = 0
+    since: int = 0
+    was_on_time: bool = False
 
 
-Shown = tuple[str, int, int, tuple[Any, ...], tuple[str, ...]]
-"""A close: key, start and end of the window, the aggregates, and the names of those that are not whole."""
+@dataclass(frozen=True)
+class Firings:
+    """When panes fire before they close: every so many seconds of event time, after so many rows, at their end."""
+
+    every: int | None = None
+    unchanged: bool = False
+    count: int | None = None
+    on_time: bool = False
+
+    @property
+    def any(self) -> bool:
+        return self.every is not None or self.count is not None or self.on_time
+
+
+Shown = tuple[str, int, int, tuple[Any, ...], tuple[str, ...], str, int]
+"""A firing: key, start and end of the window, the aggregates, the names of those that are not whole, its kind and seq;
+of an open pane the kind is ``open``."""
 
 
 class Changing:
@@ -72,31 +93,89 @@ class Changing:
         self._run = -1
         self._lateness = 0
         self._asked: tuple[str, ...] = ()
+        self._firings = Firings()
         self._watermark = 0
-        self._now = 0
         # What ends by then has closed.
         self._closed: int | None = None
         self.late = 0
 
-    def begin(self, asked: Sequence[str], lateness: int) -> None:
+    def begin(self, asked: Sequence[str], lateness: int, firings: Firings = Firings()) -> None:
         """Another run of the query, as it is from now on."""
         self._run += 1
         self._since = {name: self._since.get(name, self._run) for name in asked}
         self._asked = tuple(asked)
         self._lateness = lateness
+        was, self._firings = self._firings, firings
+        for pane in self._all():
+            if not was.any or not firings.any:
+                pane.fired, pane.reading, pane.since, pane.was_on_time = 0, self._watermark, 0, False
+            if firings.count is not None and was.count is None:
+                pane.since = min(pane.since, 1)
+            pane.was_on_time = pane.was_on_time and firings.on_time
+
+    def _all(self) -> list[Pane]:
+        return [pane for panes in self._panes.values() for pane in panes]
 
     def write(self, rows: Sequence[tuple[int, str, int]]) -> list[Shown]:
-        """A batch of rows, and the batches without rows after it; what closes."""
+        """A batch of rows, and the batches without rows after it; what fires."""
+        for pane in self._all():
+            pane.is_old = True
         for key in {key for _, key, _ in rows}:
             self._enter(key, [(time, value) for time, of, value in rows if of == key])
-        closes = self._close(self._watermark)
+        fired = self._fire_for_rows({key for _, key, _ in rows}, self._watermark) + self._fire(self._watermark)
         self._watermark = max([self._watermark, *(time for time, _, _ in rows)])
-        while any(p.end + self._lateness <= self._watermark for panes in self._panes.values() for p in panes):
-            closes += self._close(self._watermark)
-        return sorted(closes)
+        # A batch without rows runs only if something is due in it.
+        while self._is_due(self._watermark):
+            fired += self._fire(self._watermark)
+        return sorted(fired)
+
+    def _is_due(self, now: int) -> bool:
+        return any(
+            pane.end + self._lateness <= now
+            or (self._firings.on_time and not pane.was_on_time and pane.end <= now)
+            or self._fires_early(pane, now)
+            for pane in self._all()
+        )
+
+    def _fires_early(self, pane: Pane, now: int) -> bool:
+        every = self._firings.every
+        waits = not pane.was_on_time and (self._firings.unchanged or pane.since > 0)
+        return every is not None and waits and now >= pane.reading + every
 
     def open(self) -> list[Shown]:
-        return sorted(self._shown(key, pane) for key, panes in self._panes.items() for pane in panes)
+        return sorted(self._shown(key, pane, "open") for key, panes in self._panes.items() for pane in panes)
+
+    def _fire_for_rows(self, keys: set[str], now: int) -> list[Shown]:
+        fired = []
+        for key in keys:
+            for pane in self._panes.get(key, []):
+                if not pane.since or pane.end + self._lateness <= now:
+                    continue
+                if pane.was_on_time:
+                    fired.append(self._fired(key, pane, "update", now))
+                elif self._firings.on_time and pane.end <= now:
+                    fired.append(self._fired(key, pane, "on_time", now))
+                elif self._firings.count is not None and pane.since >= self._firings.count:
+                    fired.append(self._fired(key, pane, "early", now))
+        return fired
+
+    def _fire(self, now: int) -> list[Shown]:
+        fired = self._close(now)
+        for key, panes in self._panes.items():
+            for pane in panes:
+                if self._firings.on_time and not pane.was_on_time and pane.end <= now:
+                    fired.append(self._fired(key, pane, "on_time", now))
+        for key, panes in self._panes.items():
+            for pane in panes:
+                if self._fires_early(pane, now):
+                    fired.append(self._fired(key, pane, "early", now))
+        return fired
+
+    def _fired(self, key: str, pane: Pane, kind: str, now: int) -> Shown:
+        shown = self._shown(key, pane, kind)
+        pane.fired, pane.reading, pane.since = pane.fired + 1, now, 0
+        pane.was_on_time = pane.was_on_time or kind == "on_time"
+        return shown
 
     def _is_closed(self, end: int) -> bool:
         return self._closed is not None and end <= self._closed
@@ -113,21 +192,40 @@ class Changing:
                     for end in ends:
                         pane = next((p for p in panes if p.end == end), None)
                         if pane is None:
-                            pane = Pane(end - self._window.size, end)
+                            pane = Pane(end - self._window.size, end, reading=self._watermark)
                             panes.append(pane)
                         pane.rows.append(held)
+                        pane.since += self._firings.any
                 case Gap(gap):
                     touches = any(start <= time + gap and time <= end for start, end in before)
                     if self._is_closed(time + gap) and not touches:
                         self.late += 1
                         continue
-                    merged = Pane(time, time + gap, [held])
-                    for pane in [p for p in panes if p.start <= merged.end and merged.start <= p.end]:
-                        merged = Pane(
-                            min(merged.start, pane.start), max(merged.end, pane.end), [*pane.rows, *merged.rows]
-                        )
+                    first = Pane(time, time + gap, [held], reading=self._watermark, since=int(self._firings.any))
+                    touched = sorted(
+                        (p for p in panes if p.start <= first.end and first.start <= p.end), key=lambda p: p.start
+                    )
+                    panes.append(self._merged(first, touched))
+                    for pane in touched:
                         panes.remove(pane)
-                    panes.append(merged)
+
+    def _merged(self, row: Pane, touched: Sequence[Pane]) -> Pane:
+        """A session goes on that was open before the batch, of several the earliest."""
+        if not touched:
+            return row
+        survivor = next((p for p in touched if p.is_old), touched[0])
+        last = max(touched, key=lambda p: p.end)
+        parts = [*touched, row]
+        return Pane(
+            min(p.start for p in parts),
+            max(p.end for p in parts),
+            [held for p in parts for held in p.rows],
+            survivor.is_old,
+            survivor.fired,
+            survivor.reading,
+            sum(p.since for p in parts),
+            last.was_on_time and row.end <= last.end,
+        )
 
     def _close(self, now: int) -> list[Shown]:
         closed = now - self._lateness
@@ -136,10 +234,10 @@ class Changing:
         for key, panes in self._panes.items():
             for pane in [p for p in panes if self._is_closed(p.end)]:
                 panes.remove(pane)
-                done.append(self._shown(key, pane))
+                done.append(self._shown(key, pane, "close"))
         return done
 
-    def _shown(self, key: str, pane: Pane) -> Shown:
+    def _shown(self, key: str, pane: Pane, kind: str) -> Shown:
         values: list[Value] = []
         incomplete = []
         for name in self._asked:
@@ -147,4 +245,5 @@ class Changing:
             if len(known) < len(pane.rows):
                 incomplete.append(name)
             values.append(AGGREGATES[name](known) if known else None)
-        return key, pane.start, pane.end, tuple(values), tuple(incomplete)
+        seq = 0 if kind == "open" else pane.fired
+        return key, pane.start, pane.end, tuple(values), tuple(incomplete), kind, seq

@@ -52,12 +52,17 @@ class Step:
     in_no_window: int = 0
     open: int | None = None
     drain: bool = False
+    change: dict[str, Any] | None = None
+
+    @property
+    def starts_again(self) -> bool:
+        return self.restart or self.crash or self.drain or self.change is not None
 
     @staticmethod
     def read(step: Any) -> Step:
         read: Step = checked(Step, {step: True} if isinstance(step, str) else step)
         assert read.fires is None or read.batches is None, f"{step}: either fires or batches"
-        alone = read.rows is None or not read.advance or read.restart or read.crash or read.drain
+        alone = read.rows is None or not read.advance or read.starts_again
         assert alone, f"{step}: time may pass before rows come only while the query is down"
         return read
 
@@ -260,6 +265,13 @@ class Story:
     open: list[Firing] = field(default_factory=list)
     end: list[Firing] | None = None
     flood: bool = True
+    stores: list[str] = field(default_factory=lambda: list(STORES))
+
+    def changed(self, said: Mapping[str, Any]) -> Story:
+        """The story of the query that goes on from this one's checkpoint."""
+        unknown = set(said) - {f.name for f in fields(Story)}
+        assert not unknown, f"a story has no {', '.join(sorted(unknown))}: {said}"
+        return replace(self, **said)
 
     @property
     def parts(self) -> dict[str, Spec]:

@@ -35,7 +35,10 @@ class Run:
         self.reports = 0
         self.open = 0
         self.ended = False
-        self.panes = self.over(spark.readStream.schema(story.schema).json(str(self.rows)))
+        self.panes = self.streamed()
+
+    def streamed(self) -> DataFrame:
+        return self.over(self.spark.readStream.schema(self.story.schema).json(str(self.rows)))
 
     @cached_property
     def query(self) -> ClockedQuery:
@@ -79,11 +82,14 @@ class Run:
     def step(self, step: Step) -> list[list[Firing]]:
         """What the batches of a step fired, batch by batch."""
         # A query that drained its input has ended, and what comes next starts it again.
-        down = step.restart or step.crash or step.drain or self.ended
+        down = step.starts_again or self.ended
         if down and "query" in vars(self):
             self.query.stop()
         if step.crash:
             self.forget_last_commit()
+        if step.change is not None:
+            self.story = self.story.changed(step.change)
+            self.panes = self.streamed()
         if step.rows is not None:
             self.write(step.rows)
         if not down:
@@ -181,11 +187,12 @@ def counted(operators: Sequence[Sequence[Any]], which: int, metric: str) -> int:
 
 
 def play(run: Run) -> None:
-    story = run.story
     fired: list[Firing] = []
     late = 0
-    for number, step in enumerate(map(Step.read, story.steps), start=1):
+    steps = [*map(Step.read, run.story.steps)]
+    for number, step in enumerate(steps, start=1):
         batches = run.step(step)
+        story = run.story
         at = f"step {number}"
         if step.batches is None:
             told = [firing for batch in batches for firing in batch]
@@ -197,6 +204,7 @@ def play(run: Run) -> None:
             fired += told
         late += step.late
 
+    story = run.story
     *downstream, open_here = run.open_panes()
     same(open_here, story.open, story.spec, "open at the end")
     assert run.open == len(story.open), "the metric panesOpen"
@@ -214,8 +222,9 @@ def play(run: Run) -> None:
     # What a firing has taken away a batch still has, on processing time its rows have one time, and it ends elsewhere
     # than a clock that closes windows without rows.
     alike = story.spec.accumulate and story.spec.time == "event" and story.spec.empty == "skip"
-    # Of a run after the end of another one a batch knows nothing.
-    if late == 0 and alike and not any(Step.read(step).drain for step in story.steps[:-1]):
+    # Of a run after the end of another one a batch knows nothing, nor of another query before it.
+    is_one = not any(step.drain for step in steps[:-1]) and not any(step.change is not None for step in steps)
+    if late == 0 and alike and is_one:
         files = run.files - 1 if story.flood else run.files
         still_open = [] if story.flood or story.spec.is_numbered else [{"close": 0, **pane} for pane in story.open]
         closed = [*map(without_id, run.as_batch(files))]

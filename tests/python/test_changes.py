@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from change_model import Changing, Gap, Grid, Shown
+from change_model import Changing, Firings, Gap, Grid, Shown
 from checked import settings
 from mullion import (
     Early,
@@ -25,6 +26,7 @@ from mullion import (
     together,
     windowed,
 )
+from mullion._programs import cli
 from mullion.testing import ClockedQuery
 from mullion.windows import Around, Count, Session, Sliding, Store, Tumbling, Window
 from streams import SECOND, Feed
@@ -88,11 +90,12 @@ class Runs:
 
 def shown(row: Row, asked: Sequence[str]) -> Shown:
     start, end = (int(row.window[at].timestamp()) for at in ("start", "end"))
-    return row.k, start, end, tuple(row[name] for name in asked), tuple(row["incomplete"])
+    fired = (row.pane.firing, row.pane.seq) if "pane" in row else ("open", 0)
+    return row.k, start, end, tuple(row[name] for name in asked), tuple(row["incomplete"]), *fired
 
 
 def ordered(panes: Sequence[Shown]) -> list[Shown]:
-    return sorted(panes, key=lambda pane: pane[:3])
+    return sorted(panes, key=lambda pane: (*pane[:3], pane[5:]))
 
 
 def next_asked(chance: random.Random, before: Sequence[str], state: Store) -> list[str]:
@@ -102,6 +105,26 @@ def next_asked(chance: random.Random, before: Sequence[str], state: Store) -> li
         was, now = LISTS & set(before), LISTS & set(asked)
         if not before or ((was <= now or not now) and (state != "hdfs" or bool(was) == bool(now))):
             return asked
+
+
+def next_firings(chance: random.Random, before: Firings | None, lateness: int, state: Store) -> Firings:
+    """Others, of those whose change goes on."""
+    intervals = chance.random() < 0.5
+    if state == "hdfs" and before is not None:
+        intervals = before.every is not None
+    return Firings(
+        chance.choice((3, 8)) if intervals else None,
+        chance.random() < 0.5 if intervals else False,
+        3 if chance.random() < 0.3 else None,
+        lateness > 0 and chance.random() < 0.4,
+    )
+
+
+def options_of(firings: Firings) -> dict[str, Any]:
+    if firings.every is None and firings.count is None:
+        return {"on_time": firings.on_time}
+    every = None if firings.every is None else f"{firings.every} seconds"
+    return {"early": Early(every, unchanged=firings.unchanged, count=firings.count), "on_time": firings.on_time}
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
@@ -120,14 +143,17 @@ def test_random_changes_are_those_of_the_model(spark: SparkSession, tmp_path: Pa
     )
     runs = Runs(spark, tmp_path, window, state)
     asked: list[str] = []
+    firings: Firings | None = None
     watermark = 30
     said = f"{seed}: {window!r} in {state}"
     for _ in range(chance.randint(3, 8)):
         asked = next_asked(chance, asked, state) if not asked or chance.random() < 0.8 else asked
         lateness = chance.choice((0, 3, 10, 25))
-        said += f"\n{asked}, {lateness} seconds"
-        model.begin(asked, lateness)
-        with runs.start(asked, allowed_lateness=f"{lateness} seconds") as query:
+        if firings is None or chance.random() < 0.8 or (firings.on_time and not lateness):
+            firings = next_firings(chance, firings, lateness, state)
+        said += f"\n{asked}, {lateness} seconds, {firings}"
+        model.begin(asked, lateness, firings)
+        with runs.start(asked, allowed_lateness=f"{lateness} seconds", **options_of(firings)) as query:
             for _ in range(chance.randint(1, 3)):
                 rows = [
                     (max(0, watermark + chance.randint(-30, 12)), chance.choice("abc"), chance.randint(0, 9))
@@ -136,8 +162,8 @@ def test_random_changes_are_those_of_the_model(spark: SparkSession, tmp_path: Pa
                 said += f"\n  {rows}"
                 watermark = max([watermark, *(time for time, _, _ in rows)])
                 runs.write(rows)
-                closes = [shown(row, asked) for row in query.settle()]
-                assert ordered(closes) == ordered(model.write(rows)), said
+                fired = [shown(row, asked) for row in query.settle()]
+                assert ordered(fired) == ordered(model.write(rows)), said
             held = [shown(row, asked) for row in runs.open()]
             assert ordered(held) == ordered(model.open()), said
 
@@ -314,12 +340,10 @@ def test_what_comes_before_the_window_and_the_name_of_a_key_may_change(spark: Sp
     ("change", "why"),
     [
         ({"asked": ["n", "most"], "new_aggregates": "refuse"}, "new_aggregates='from now'"),
-        ({"by": ["v", "k"]}, "by= in the order of before"),
         ({"by": ["k", "t"]}, r"keys was \[k STRING, v INT\] and is now \[k STRING, t BIGINT\]"),
-        ({"accumulate": False, "early": Early("5 seconds")}, "have shown of open panes is not known"),
         ({"window": Tumbling("20 seconds")}, r"window was \[tumbling 10 seconds\]"),
     ],
-    ids=["new", "order of keys", "other keys", "accumulate", "window"],
+    ids=["new", "other keys", "window"],
 )
 def test_what_cannot_go_on_is_refused_and_nothing_is_written(
     spark: SparkSession, tmp_path: Path, change: dict[str, Any], why: str
@@ -351,6 +375,57 @@ def test_the_interval_of_early_firings_may_change(spark: SparkSession, tmp_path:
             runs.write([(time, "a", 1)])
             fired += [row.n for row in query.settle()]
     assert fired == [3, 5]
+
+
+def test_keys_may_come_in_another_order(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    first = [(1, key, value) for key in "abcdef" for value in range(4)]
+    runs.run(["n"], first, by=["k", "v"], **LATE_ENOUGH)
+    swapped: dict[str, Any] = {"by": ["v", F.col("k").alias("who")], **LATE_ENOUGH}
+    (told,) = [what for _, what in verdicts(runs.panes(["n"], **swapped), runs) if "kept as" in what]
+    assert "keys are given as [v AS v, k AS who] and kept as [k AS who, v AS v]" in told
+    with runs.start(["n"], **swapped) as query:
+        runs.write([(2, key, value) for _, key, value in first])
+        assert query.settle() == []
+        runs.write([(500, "z", 0)])
+        closes = query.settle()
+    assert closes[0].__fields__[:2] == ["v", "who"]
+    assert {(row.who, row.v, row.n) for row in closes} == {(key, value, 2) for _, key, value in first}
+
+
+def test_what_firings_show_may_begin_to_be_taken_away_and_cannot_come_back(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("1000 seconds"))
+    runs.run(["n"], [(1, "a", 1), (2, "a", 1)], early=Early(count=2))
+    fired = runs.run(["n"], [(3, "a", 1), (4, "a", 1)], early=Early(count=2), accumulate=False)
+    assert [(row.n, row.pane.seq) for row in fired] == [(4, 1)], "the first one shows all"
+    fired = runs.run(["n"], [(5, "a", 1), (6, "a", 1)], early=Early(count=2), accumulate=False)
+    assert [(row.n, row.pane.seq) for row in fired] == [(2, 2)]
+    with pytest.raises(IncompatibleStateError, match="is gone from them, so none of them could be whole"):
+        runs.run(["n"], [(7, "a", 1)], early=Early(count=2))
+
+
+def test_what_waits_cannot_begin_in_hdfs(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"), "hdfs")
+    runs.run(["n"], [(1, "a", 1)], **LATE_ENOUGH)
+    with pytest.raises(IncompatibleStateError, match="HDFS store has no place for what waits"):
+        runs.run(["n"], [(2, "a", 1)], early=Early("5 seconds"), **LATE_ENOUGH)
+    runs.run(["n"], [(2, "a", 1)], on_time=True, **LATE_ENOUGH)
+
+
+def test_the_clock_may_begin_to_go_on_without_rows_and_end_to(spark: SparkSession, tmp_path: Path) -> None:
+    """`idle_after` has a source of ticks, which Spark would count."""
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    runs.run(["n"], [(1, "a", 1)])
+    with runs.start(["n"], idle_after="5 seconds") as query:
+        runs.write([(2, "a", 1)])
+        assert query.settle() == []
+        query.advance("60 seconds")
+        (closed,) = query.settle()
+        assert closed.n == 2
+    other = Runs(spark, tmp_path / "other", Tumbling("10 seconds"))
+    other.run(["n"], [(1, "a", 1)], idle_after="5 seconds")
+    (closed,) = other.run(["n"], [(2, "a", 1), (15, "a", 1)])
+    assert closed.n == 2
 
 
 def test_the_change_is_noted_beside_the_state_for_the_versions_that_it_holds_of(
@@ -390,9 +465,56 @@ def test_compare_says_what_would_go_on_and_what_would_be_refused(spark: SparkSes
     twice = verdicts(runs.panes(["most", "n"], window=Tumbling("20 seconds"), **plain), runs)
     assert ("refused", "window was [tumbling 10 seconds] and is now [tumbling 20 seconds]") in twice
     assert any(verdict == "refused" and "new_aggregates='from now'" in what for verdict, what in twice)
-    queued = verdicts(runs.panes(["n", "total"], **plain, early=Early("5 seconds")), runs)
-    assert any("had 1 sources and has 2" in what for _, what in queued)
+    fires = verdicts(runs.panes(["n", "total"], **plain, early=Early("5 seconds")), runs)
+    assert {verdict for verdict, _ in fires} == {"goes on"}
+    assert any("open panes follow it from the first batch on" in what for _, what in fires)
+    twice_read = runs.feed.stream(spark).union(runs.feed.stream(spark))
+    sources = windowed(twice_read, Tumbling("10 seconds"), by="k", time="ts", **plain).agg(
+        F.expr("count(*)").alias("n")
+    )
+    assert any("had 1 sources and has 2" in what for _, what in verdicts(sources, runs))
     with pytest.raises(InvalidArgumentError, match="no result of windowed"):
         compare(runs.feed.stream(spark), runs.checkpoint)
     with pytest.raises(InvalidArgumentError, match="There is no state"):
         compare(runs.panes(["n"]), tmp_path)
+
+
+QUERY = """
+from pathlib import Path
+from pyspark.sql import functions as F
+from streams import Feed
+from mullion import Sliding, Tumbling, windowed
+
+def over(window, spark):
+    rows = Feed(Path({feed!r}), "k string, v int").stream(spark)
+    return windowed(rows, window, by="k", time="ts").agg(F.expr("sum(v)").alias("total"))
+
+def same(spark): return over(Tumbling("10 seconds"), spark)
+def other(spark): return over(Sliding("10 seconds", "5 seconds"), spark)
+number = 5
+"""
+
+
+def test_the_command_plan_change_says_what_would_become_of_a_checkpoint(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    runs.run(["n", "total"], [(1, "a", 1)], new_aggregates="refuse")
+    name = f"query_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(QUERY.format(feed=str(runs.feed.folder)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    before = runs.files()
+    asked = ["plan-change", str(runs.checkpoint)]
+    assert cli.main([*asked, f"{name}:same"]) == 0
+    assert capsys.readouterr().out == "goes on  tumbling 10 seconds: aggregates are gone: [count(1) BIGINT]\n"
+    assert cli.main([*asked, f"{name}:other"]) == cli.FAILED
+    said = capsys.readouterr()
+    assert "refused  tumbling 10 seconds: window was [tumbling 10 seconds] and is now [sliding" in said.out
+    assert f"The query would not start over {runs.checkpoint}" in said.err
+    assert cli.main([*asked, f"{name}:number"]) == cli.FAILED
+    assert "gives no DataFrame, but a int" in capsys.readouterr().err
+    assert cli.main([*asked, f"{name}:nothing"]) == cli.REFUSED
+    assert "has no 'nothing'. The DataFrames in it: none." in capsys.readouterr().err
+    assert runs.files() == before, "nothing was written"

@@ -45,7 +45,7 @@ from mullion.kx.app import App as KxApp
 from mullion.testing import ClockedQuery
 from mullion.turbine import App as TurbineApp
 from mullion.windows import Store, Window
-from story import STORES, Story, stories
+from story import Story, stories
 from story_run import Run, play
 from told import shown
 
@@ -98,7 +98,10 @@ class RemoteRun(Run):
 
 
 def one_story_each() -> list[Any]:
-    return [pytest.param(story, STORES[number % len(STORES)], id=story.name) for number, story in enumerate(stories())]
+    return [
+        pytest.param(story, story.stores[number % len(story.stores)], id=story.name)
+        for number, story in enumerate(stories())
+    ]
 
 
 @pytest.mark.sampled(3)

@@ -173,17 +173,6 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("key", TUMBLING, {"by": ["l"]}, "[k STRING]", "[l STRING]"),
     ("added key", SLIDING, {"by": ["k", "l"]}, "[k STRING]", "[k STRING, l STRING]"),
     ("removed key", SLIDING, {"by": []}, "[k STRING]", "[]"),
-    ("early firing", TUMBLING, {"early": Early("5 seconds")}, "[none]", "[fires early every 5 seconds if changed]"),
-    ("no early firing", SLIDING, {"early": None}, "[fires early every 5 seconds if changed]", "[none]"),
-    (
-        "unchanged",
-        SLIDING,
-        {"early": Early("5 seconds", unchanged=True)},
-        "[fires early every 5 seconds if changed]",
-        "[fires early every 5 seconds while open]",
-    ),
-    ("count", TUMBLING, {"early": Early(count=5)}, "[none]", "[fires early after every 5 rows]"),
-    ("on time", TUMBLING, {"on_time": True}, "[none]", "[fires at its end and when changed after it]"),
     ("discarding", SLIDING, {"accumulate": False}, "[none]", "[each firing shows what came since the one before]"),
     ("empty windows", SLIDING, {"empty": "emit"}, "[none]", "[windows without rows close too]"),
     ("state", TUMBLING, {"state": "hdfs"}, "[rocksdb]", "[hdfs]"),
@@ -236,10 +225,6 @@ def test_a_changed_query_over_an_old_checkpoint_is_refused_with_both_and_nothing
         with pytest.raises(IncompatibleStateError) as refused:
             old.run({**written, **change})
         message = str(refused.value)
-        if what in ("early firing", "no early firing"):
-            # Spark finds another number of sources, before it asks the operators.
-            was, now = ("1 source", "2") if what == "early firing" else ("2 sources", "1")
-            assert "early=Early(every=...)" in message, what
         assert was in message, what
         assert now in message.split(was)[1], what
         assert "Nothing was overwritten" in message, what

@@ -17,7 +17,7 @@ from checked import CHANGELOGS
 from mullion import MullionError
 from mullion.windows import Store
 from sampled import sample
-from story import STORES, Story, stories
+from story import Story, stories
 from story_run import Run, play
 
 
@@ -41,7 +41,10 @@ def on_a_store() -> list[Any]:
     each on another store. ``MULLION_TEST_STORE=memory`` has all of them run on that.
     """
     chosen = sample(len(stories()), 18)
-    stores = [os.environ.get("MULLION_TEST_STORE", STORES[number % len(STORES)]) for number in range(len(stories()))]
+    stores = [
+        os.environ.get("MULLION_TEST_STORE", story.stores[number % len(story.stores)])
+        for number, story in enumerate(stories())
+    ]
     return [
         pytest.param(story, store, id=f"{story.name} ({store})", marks=() if number in chosen else pytest.mark.slow)
         for number, (story, store) in enumerate(zip(stories(), stores, strict=True))

@@ -10,6 +10,7 @@
     mullion kx run module:app             run its pipelines; and explain, and windows
 
     mullion savepoint CHECKPOINT TO       a checkpoint anew, with other partitions or in another store
+    mullion plan-change CHECKPOINT module:panes   what would become of a checkpoint under a changed query
 
 Which doors there are, and which commands they have, the doors say: see :mod:`mullion._programs.commands`.
 """
@@ -27,6 +28,7 @@ from typing import Final
 
 import mullion
 from mullion._programs.commands import Command
+from mullion._programs.plan_change import PLAN_CHANGE
 from mullion._programs.save_point import SAVEPOINT
 from mullion._version import __version__
 from mullion.errors import MullionError
@@ -34,7 +36,7 @@ from mullion.errors import MullionError
 FAILED, REFUSED = 1, 2
 """Exit codes: a program that failed, and a command line that is wrong (which is argparse's own)."""
 
-OWN: Final[tuple[Command, ...]] = (SAVEPOINT,)
+OWN: Final[tuple[Command, ...]] = (SAVEPOINT, PLAN_CHANGE)
 """The commands that are no door's."""
 
 
@@ -75,7 +77,9 @@ def _has_commands(door: str) -> bool:
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="mullion", description="Runs and explains programs over topics.")
+    parser = argparse.ArgumentParser(
+        prog="mullion", description="Runs and explains programs over topics; and says what becomes of a checkpoint."
+    )
     parser.add_argument("--version", action="version", version=f"mullion {__version__}")
     apis = parser.add_subparsers(dest="api", metavar="API", required=True)
     asked = next((one for one in arguments if not one.startswith("-")), None)

@@ -1,4 +1,4 @@
-"""The App that ``module:app`` names on a command line."""
+"""What ``module:name`` names on a command line: an App, or something else."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import importlib
 import os
 import sys
 from pathlib import Path
+
+from pyspark.sql import DataFrame
 
 from mullion._programs.app import App
 from mullion.errors import InvalidArgumentError
@@ -18,9 +20,26 @@ def load(where: str, api: str) -> App:
 
     Raises :class:`InvalidArgumentError` where there is none; an error that the module raises comes as it is.
     """
+    thing = named(where, "an App", "module:app, as in examples.revenue:app", App)
+    if not isinstance(thing, App):
+        raise InvalidArgumentError(f"{where!r} is no App, but a {type(thing).__name__}.")
+    if thing.api != api:
+        raise InvalidArgumentError(f"{where!r} is an App of mullion.{thing.api}. Write mullion {thing.api} ...")
+    return thing
+
+
+def named(
+    where: str, what: str = "a DataFrame", form: str = "module:panes", kind: type | tuple[type, ...] = DataFrame
+) -> object:
+    """What ``where`` names in a module, which is looked for in the working directory first.
+
+    ``what``, ``form`` and ``kind`` say what is looked for, for errors.
+
+    Raises :class:`InvalidArgumentError` where there is none; an error that the module raises comes as it is.
+    """
     module, colon, attribute = where.partition(":")
     if not module or not colon or not attribute:
-        raise InvalidArgumentError(f"{where!r} does not name an App. Write module:app, as in examples.revenue:app.")
+        raise InvalidArgumentError(f"{where!r} does not name {what}. Write {form}.")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -38,11 +57,8 @@ def load(where: str, api: str) -> App:
     thing: object = found
     for name in attribute.split("."):
         if not hasattr(thing, name):
-            apps = ", ".join(f"{module}:{n}" for n, value in sorted(vars(found).items()) if isinstance(value, App))
-            raise InvalidArgumentError(f"{module!r} has no {attribute!r}. The Apps in it: {apps or 'none'}.")
+            there = ", ".join(f"{module}:{n}" for n, value in sorted(vars(found).items()) if isinstance(value, kind))
+            of_kind = "Apps" if kind is App else "DataFrames"
+            raise InvalidArgumentError(f"{module!r} has no {attribute!r}. The {of_kind} in it: {there or 'none'}.")
         thing = getattr(thing, name)
-    if not isinstance(thing, App):
-        raise InvalidArgumentError(f"{where!r} is no App, but a {type(thing).__name__}.")
-    if thing.api != api:
-        raise InvalidArgumentError(f"{where!r} is an App of mullion.{thing.api}. Write mullion {thing.api} ...")
     return thing

@@ -2,6 +2,7 @@ package dev.mullion
 
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.mullion.calls.{ResolveCalls, TableFunctions}
+import org.apache.spark.sql.mullion.checkpoint.ContinueAtStart
 import org.apache.spark.sql.mullion.functions.SqlFunctions
 import org.apache.spark.sql.mullion.plan.{RefuseAtStart, WindowStrategy}
 import org.apache.spark.sql.mullion.python.StatefulStrategy
@@ -14,6 +15,8 @@ class MullionExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(_ => StatefulStrategy)
     // Before anything is resolved: Spark's own check of output modes comes with the resolution of the sink.
     extensions.injectHintResolutionRule(_ => RefuseAtStart)
+    // Once it is known where the checkpoint is.
+    extensions.injectPostHocResolutionRule(session => new ContinueAtStart(Classic.session(session)))
     SqlFunctions.inject(extensions)
     // What calls ask for stands in their place before Spark drops hints that it does not know, and once a function of
     // SQL has made a call.

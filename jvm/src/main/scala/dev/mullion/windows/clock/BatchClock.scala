@@ -24,6 +24,9 @@ package dev.mullion.windows.clock
   *   whether the input ends with it, so that all that is open closes in it whatever the clock says
   * @param closedDue
   *   by when panes were due that had closed before it, where `before` does not say that: since the lateness has changed
+  * @param rulesBegin
+  *   whether it is the first under rules that have changed, so that open panes that have ended may yet have to be on
+  *   time
   */
 final case class BatchClock(
     before: Long,
@@ -33,7 +36,8 @@ final case class BatchClock(
     number: Long = 0L,
     wallBefore: Long = BatchClock.BeforeAllTime,
     inputEnds: Boolean = false,
-    closedDue: Option[Long] = None
+    closedDue: Option[Long] = None,
+    rulesBegin: Boolean = false
 ) {
 
   /** What panes that had closed before this batch were due by. */

@@ -102,6 +102,17 @@ final class OpenSessions private (private val sessions: java.util.ArrayList[Open
     found
   }
 
+  /** Notes of sessions what rules of firing want that begin with a batch: see [[FiringsBegin]]. */
+  def begin(begin: FiringsBegin): Unit = foreach { s =>
+    if (begin.fired) {
+      s.rows = begin.rowsSince(s.rows)
+      s.wasOnTime = begin.wasOnTime(s.wasOnTime)
+    } else {
+      s.eventReading = begin.clock.now
+      s.wallReading = begin.clock.wall
+    }
+  }
+
   /** @param withFirings
     *   whether panes fire early, so that what is known of their firings is kept
     * @param withIds

@@ -26,6 +26,14 @@ final class PaneFirings private (private val panes: java.util.TreeMap[java.lang.
     pane.rows += rows
   }
 
+  /** What is noted under rules that begin with the batch of `clock`, by which panes were noted before: see
+    * [[FiringsBegin]].
+    */
+  def beginAgain(begin: FiringsBegin): Unit = panes.values.forEach { pane =>
+    pane.rows = begin.rowsSince(pane.rows)
+    pane.wasOnTime = begin.wasOnTime(pane.wasOnTime)
+  }
+
   /** How often `window` has fired so far, which is the seq of its next firing. */
   def fired(window: Long): Int = {
     val pane = panes.get(window)

@@ -51,6 +51,10 @@ final case class Refinements(
 
   def fires: Boolean = onTime || count.isDefined
 
+  /** Whether they differ in nothing but when panes fire before they close, and what that leaves. */
+  def isButForFirings(other: Refinements): Boolean =
+    copy(count = other.count, onTime = other.onTime, accumulate = other.accumulate, ids = other.ids) == other
+
   def describe: Seq[String] =
     count.map(n => s"fires early after every $n rows").toSeq ++
       Option.when(onTime)("fires at its end and when changed after it") ++

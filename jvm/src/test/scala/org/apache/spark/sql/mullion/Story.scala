@@ -6,6 +6,7 @@ import scala.collection.immutable.SortedMap
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode, ObjectMapper}
+import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.dataformat.yaml.YAMLMapper
 
 import org.apache.spark.sql.mullion.plan.WindowsTogether
@@ -30,8 +31,18 @@ final case class Story(
     end: Option[Seq[Firing]],
     flood: Boolean,
     records: Option[Long] = None,
-    together: Seq[(String, PaneStory)] = Nil
+    together: Seq[(String, PaneStory)] = Nil,
+    stores: Option[Seq[String]] = None,
+    document: Option[JsonNode] = None
 ) {
+
+  /** The story of the query that goes on from this one's checkpoint, with what is said of it. */
+  def changed(by: JsonNode): Story = {
+    val other =
+      document.map(_.deepCopy[ObjectNode]()).getOrElse(throw new IllegalStateException(s"$name is no document"))
+    Said.fieldsOf(by).foreach { case (field, value) => other.set[JsonNode](field, value) }
+    Story.story(other)
+  }
 
   /** How many panes a row far in the future is in. */
   def windowsAtStart: Long =
@@ -123,8 +134,11 @@ final case class Step(
     withoutTime: Long,
     inNoWindow: Long,
     open: Option[Long],
-    drain: Boolean = false
-)
+    drain: Boolean = false,
+    change: Option[JsonNode] = None
+) {
+  def startsAgain: Boolean = restart || crash || drain || change.isDefined
+}
 
 /** A firing, or an open pane, as text for each of its fields: `{close: 0, k: "a", window: [0, 10000000], n: 1}`. Equal
   * values have equal texts, and a null is a field that is not there.
@@ -236,7 +250,7 @@ object Story {
   private val defaultColumns = "k string, v int"
   private val defaultAggregates = Seq("total" -> "sum(v)")
 
-  private def story(document: JsonNode): Story = {
+  private[mullion] def story(document: JsonNode): Story = {
     val said = new Said(document)
     val together = said.get("together").toSeq.flatMap(Said.fieldsOf).map { case (name, node) =>
       val of = new Said(node)
@@ -258,7 +272,9 @@ object Story {
       said.firings("end"),
       said.flag("flood", otherwise = true),
       said.number("records"),
-      together
+      together,
+      said.list("stores").map(_.map(_.asText)),
+      Some(document)
     )
     said.get("rule")
     said.finish()
@@ -369,11 +385,12 @@ object Story {
       said.number("without_time").getOrElse(0L),
       said.number("in_no_window").getOrElse(0L),
       said.number("open"),
-      said.flag("drain", otherwise = false)
+      said.flag("drain", otherwise = false),
+      said.get("change")
     )
     require(node.isTextual || !(node.has("fires") && node.has("batches")), s"either fires or batches: $node")
     require(
-      step.rows.isEmpty || step.advance == 0 || step.restart || step.crash || step.drain,
+      step.rows.isEmpty || step.advance == 0 || step.startsAgain,
       s"time may pass before rows come only while the query is down: $node"
     )
     said.finish()

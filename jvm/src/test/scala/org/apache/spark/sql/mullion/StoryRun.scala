@@ -20,19 +20,26 @@ import dev.mullion.{Asked, Facade}
 import dev.mullion.windows.spec.AlignedWindow
 
 /** One story's query, on one state store. */
-final class StoryRun(spark: SparkSession, story: Story, store: String, folder: Path) {
+final class StoryRun(spark: SparkSession, begins: Story, store: String, folder: Path) {
   import StoryRun._
+
+  private var now = begins
+
+  /** The story of the query as it is now. */
+  def story: Story = now
 
   private val rows = Files.createDirectories(folder.resolve("rows"))
   private val checkpoint = folder.resolve("checkpoint")
   private val names = StructType.fromDDL(story.schema).fieldNames.toSeq
-  private val panes = over(spark.readStream.schema(story.schema).json(rows.toString))
+  private var panes = streamed()
   private var nowMs = 0L
   private var files = 0
   private var reported = -1L
   // Started with the first rows there: one with early firings runs a batch at its start.
   private var running = Option.empty[ClockedQuery]
   private var ended = false
+
+  private def streamed() = over(spark.readStream.schema(story.schema).json(rows.toString))
 
   private def query: ClockedQuery = running.getOrElse(throw new IllegalStateException("the story has not begun"))
 
@@ -47,9 +54,13 @@ final class StoryRun(spark: SparkSession, story: Story, store: String, folder: P
   /** What the batches of a step fired, batch by batch, and what they counted. */
   def run(step: Step): Ran = {
     // A query that drained its input has ended, and what comes next starts it again.
-    val down = step.restart || step.crash || step.drain || ended
+    val down = step.startsAgain || ended
     if (down) running.foreach(_.stop())
     if (step.crash) forgetLastCommit()
+    step.change.foreach { by =>
+      now = now.changed(by)
+      panes = streamed()
+    }
     step.rows.foreach(write)
     val starts = down || running.isEmpty
     if (!down) begin()

@@ -81,10 +81,12 @@ private[builders] final class WindowNode(call: AnalysedCall) {
   /** The rows, with ticks where batches without rows have something to do: by the wall clock panes close, or fire early
     * while no rows come; and at the end there are no rows. Between stages, the first of them has the ticks.
     */
-  private def input: LogicalPlan = {
+  private def input: LogicalPlan = if (ticks) Tick.beside(spark, rows) else rows
+
+  private def ticks: Boolean = {
     val withoutRows = rules.onProcessingTime || options.idleAfter.isDefined || options.keysFollowWall ||
       rules.early.isDefined || rules.refinements.atEnd
-    if (df.isStreaming && withoutRows && !ProcessedRows.areIn(call.input)) Tick.beside(spark, rows) else rows
+    df.isStreaming && withoutRows && !ProcessedRows.areIn(call.input)
   }
 
   private def window: Attribute = {
@@ -116,7 +118,7 @@ private[builders] final class WindowNode(call: AnalysedCall) {
     pane = AttributeReference("pane", PaneColumns.paneType(rules.refinements.ids), nullable = false)(),
     lateColumns = lateColumns,
     lateRow = lateRow,
-    PaneTerms(rules, options.state, options.idleAfter, CallText.of(call), options.split, call.rows),
+    PaneTerms(rules, options.state, options.idleAfter, CallText.of(call), options.split, call.rows, ticks),
     input
   ).overNullable
 

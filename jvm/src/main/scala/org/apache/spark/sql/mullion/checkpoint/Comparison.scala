@@ -6,7 +6,7 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.streaming.{StreamingRelationV2 => Source}
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
-import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog, OffsetSeqLog}
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation
 import org.apache.spark.sql.mullion.query.CheckpointFiles
 import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateChange}
@@ -42,10 +42,17 @@ object Comparison {
 
   private def compared(spark: SparkSession, panes: DataFrame, checkpoint: String): Seq[Row] = {
     val home = new Path(checkpoint)
-    val now = PanesReader.programsOf(panes).map(_.header)
-    if (now.isEmpty) throw MullionException.invalid("panes= is no result of windowed(...).agg(...).")
-    val was = headers(spark, home, checkpoint)
-    val sources = ofSources(spark, panes.queryExecution.analyzed, home)
+    if (PanesReader.programsOf(panes).isEmpty)
+      throw MullionException.invalid("panes= is no result of windowed(...).agg(...).")
+    val was = ContinuedPlan.headersIn(spark, checkpoint).getOrElse {
+      throw MullionException.invalid(
+        s"There is no state in $checkpoint: it has no folder 'state'. Give the checkpointLocation of a query with a window."
+      )
+    }
+    val continued = ContinuedPlan(spark, panes.queryExecution.analyzed, checkpoint)
+    val now = PanesReader.programsIn(continued.plan).map(_.header)
+    val sources = ofSources(spark, continued.plan, home)
+    val notes = continued.notes.groupMap(_._1)(_._2)
     val operators =
       if (was.length != now.length)
         Seq(
@@ -57,30 +64,26 @@ object Comparison {
               s"has ${now.length}"
           )
         )
-      else was.zip(now).flatMap { case ((operator, before), after) => ofOperator(operator, before, after) }
+      else
+        was.zip(now).flatMap { case ((operator, before), after) =>
+          ofOperator(operator, before, after, notes.getOrElse(operator, Nil))
+        }
     sources.map(row(was.headOption.fold(0L)(_._1), now.head, Refused, _)).toSeq ++ operators
   }
 
-  private def headers(spark: SparkSession, home: Path, checkpoint: String): Seq[(Long, OperatorHeader)] = {
-    val hadoopConf = spark.sessionState.newHadoopConf()
-    val root = new Path(home, "state")
-    val files = CheckpointFileManager.create(home, hadoopConf)
-    if (!files.exists(root))
-      throw MullionException.invalid(
-        s"There is no state in $checkpoint: it has no folder 'state'. Give the checkpointLocation of a query with a window."
-      )
-    val version = new CommitLog(spark, new Path(home, "commits").toString).getLatestBatchId().fold(0L)(_ + 1)
-    val ids = files.list(root).toSeq.map(_.getPath.getName).filter(_.forall(_.isDigit)).map(_.toLong).sorted
-    ids.flatMap(id => OperatorHeader.readAt(new Path(root, id.toString), hadoopConf, version).map(id -> _))
-  }
-
-  private def ofOperator(operator: Long, was: OperatorHeader, now: OperatorHeader): Seq[Row] = {
+  private def ofOperator(
+      operator: Long,
+      was: OperatorHeader,
+      now: OperatorHeader,
+      notes: Seq[String]
+  ): Seq[Row] = {
     def columns(of: OperatorHeader) = of.windows.map(_._2.aggregates)
     val change =
       if (was.differences(now).nonEmpty) was.changeTo(now)
       else if (columns(was) != columns(now)) StateChange.goesOn("aggregates have other names")
       else StateChange.none
-    val rows = change.refused.map(row(operator, was, Refused, _)) ++ change.goesOn.map(row(operator, was, GoesOn, _))
+    val rows = change.refused.map(row(operator, was, Refused, _)) ++ (change.goesOn ++ notes)
+      .map(row(operator, was, GoesOn, _))
     if (rows.isEmpty) Seq(row(operator, was, GoesOn, "the state means what it meant")) else rows
   }
 

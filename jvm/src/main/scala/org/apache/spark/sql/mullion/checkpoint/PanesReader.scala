@@ -134,7 +134,9 @@ object PanesReader {
 
   /** What a DataFrame's windows do. */
   private[mullion] def programsOf(panes: DataFrame): Seq[OperatorProgram] =
-    resultsIn(panes.queryExecution.analyzed).map(_.program)
+    programsIn(panes.queryExecution.analyzed)
+
+  private[checkpoint] def programsIn(plan: LogicalPlan): Seq[OperatorProgram] = resultsIn(plan).map(_.program)
 
   /** The windows of a plan: what each does, and what is shown of its open panes. */
   private def resultsIn(plan: LogicalPlan): Seq[Result] = plan.collect {

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.mullion
 
 /** A checkpoint, read from outside of its query: its open panes ([[PanesReader]], [[OpenPanes]]), state that was lost
-  * ([[LostState]]), and a query taken back to a batch whose state is whole ([[Recovery]]).
+  * ([[LostState]]), a query taken back to a batch whose state is whole ([[Recovery]]), and one that has changed and
+  * goes on ([[ContinueAtStart]], [[Comparison]]).
   */
 package object checkpoint

@@ -324,7 +324,7 @@ final class WindowExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val rowsCame = Sources.gaveRows(child)
     val inputEnds = program.closesAtEnd && Sources.end(child)
-    val clock =
+    val known =
       if (program.onProcessingTime) {
         val (before, now) = processingTime
         BatchClock(before, now, wall = now, rowsCame, batch(getStateInfo), inputEnds = inputEnds)
@@ -347,7 +347,8 @@ final class WindowExec(
       }
     followWallClock(rowsCame, child)
     followRecovery(batch(getStateInfo))
-    val adaptation = continued.flatMap(_.begin(session, program, getStateInfo, clock))
+    val adaptation = continued.flatMap(_.begin(session, program, getStateInfo, known))
+    val clock = known.copy(rulesBegin = adaptation.isDefined)
     val kinds = program.families ++ adaptation.toSeq.flatMap(_.families)
     metrics // made on the driver, used in the tasks
     val due = (nextClose, nextEarlyEvent, nextByWall)

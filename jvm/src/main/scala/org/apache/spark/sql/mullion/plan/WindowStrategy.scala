@@ -99,7 +99,8 @@ object WindowStrategy extends SparkStrategy {
         case (count: Count, Literal.TrueLiteral) if !count.children.exists(_.nullable) =>
           count.inputAggBufferAttributes.head
       },
-      node.getTagValue(WindowsTogether.alone)
+      node.getTagValue(WindowsTogether.alone),
+      node.terms.ticks
     )
   }
 

@@ -111,6 +111,8 @@ case class WindowedAggregate(
   *   the function that splits global windows, if one does
   * @param rows
   *   what is asked of rows that are worked on one by one, if they are
+  * @param ticks
+  *   whether a source of ticks stands beside the rows
   */
 final case class PaneTerms(
     rules: PaneRules,
@@ -118,5 +120,6 @@ final case class PaneTerms(
     idleAfter: Option[Long],
     text: AggregateText,
     split: Option[SplitBy],
-    rows: Option[RowByRow]
+    rows: Option[RowByRow],
+    ticks: Boolean
 )

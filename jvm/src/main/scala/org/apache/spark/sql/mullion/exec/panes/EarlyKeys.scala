@@ -55,6 +55,11 @@ private[exec] abstract class EarlyKeys[K <: WaitingKey](
     }
   }
 
+  /** Puts a key where its first waiting pane is, which waits nowhere yet. */
+  def add(active: K): Unit = active.firstReadings(early).foreach { case (event, wall) =>
+    family.insert(queued(event, wall, active.key), KeyOnly.value)
+  }
+
   /** What fires early in this batch, once all that closes has closed. */
   def firing(): Iterator[InternalRow] = new DueScan(family.scan(Long.MinValue)) {
     private var waiting = Option.empty[(Long, Long)]

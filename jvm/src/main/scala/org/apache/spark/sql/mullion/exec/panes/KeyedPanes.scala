@@ -7,6 +7,7 @@ import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, Stat
 import org.apache.spark.sql.types._
 
 import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.key.FiringsBegin
 import dev.mullion.windows.rules.EarlyFiring
 
 /** A key that a batch works on: what is known of its panes. */
@@ -155,13 +156,25 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
     } else firings.andThen { store(active); () }
   }
 
-  /** Has each key wait for what is due of it by the rules as they are now. */
-  def setTimers(): Unit = {
+  /** Has each key wait for what is due of it by the rules as they are now.
+    *
+    * @param begin
+    *   how its panes take on other rules of firing, if these have changed; what waited to fire early is gone then
+    */
+  def setTimers(begin: Option[FiringsBegin]): Unit = {
     val records = keys.all()
-    try records.foreach(record => store(load(record.key.copy())))
+    try
+      records.foreach { record =>
+        val active = load(record.key.copy())
+        begin.foreach(this.begin(active, _))
+        store(active, isQueued = begin.isEmpty)
+      }
     finally records.close()
     timerChanges.flush()
   }
+
+  /** Notes what other rules of firing want. */
+  protected def begin(active: K, rules: FiringsBegin): Unit
 
   private def closing(): Iterator[InternalRow] = {
     timerChanges.flush()
@@ -182,8 +195,10 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
     *
     * @param hasTimer
     *   whether the timer that it came with is still there
+    * @param isQueued
+    *   whether what waited to fire early of it still does
     */
-  private def store(active: K, hasTimer: Boolean = true): Long = {
+  private def store(active: K, hasTimer: Boolean = true, isQueued: Boolean = true): Long = {
     val stays = !active.isEmpty
     val wasThere = active.timer != ActiveKey.NoTimer
     val due = if (stays) active.nextDue else PaneCounts.Never
@@ -197,7 +212,7 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
       val value = record(due, panes, beside)
       if (wasThere) keys.update(active.key, value) else keys.insert(active.key, value)
     } else if (wasThere) keys.remove(active.key)
-    queue.foreach(_.move(active))
+    queue.foreach(q => if (isQueued) q.move(active) else q.add(active))
     due
   }
 }

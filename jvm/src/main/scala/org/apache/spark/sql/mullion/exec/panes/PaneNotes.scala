@@ -1,9 +1,11 @@
 package org.apache.spark.sql.mullion.exec.panes
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.types.{BooleanType, DataType, IntegerType, LongType}
 
 import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.key.FiringsBegin
 import dev.mullion.windows.rules.PaneRules
 
 /** What is kept beside the accumulator of a pane that may fire before it closes, as columns after the accumulator's
@@ -41,6 +43,12 @@ private[panes] final class PaneNotes(rules: PaneRules, firedAt: Int) {
     pane.setLong(wallAt, clock.wall)
   }
 
+  /** What stays of them by rules of firing that have changed: see [[FiringsBegin]]. */
+  def beginAgain(pane: InternalRow, begin: FiringsBegin): Unit = {
+    pane.setLong(rowsAt, begin.rowsSince(rows(pane)))
+    pane.setBoolean(onTimeAt, begin.wasOnTime(wasOnTime(pane)))
+  }
+
   def fired(pane: InternalRow): Int = if (firesOpen) pane.getInt(firedAt) else 0
 
   def eventReading(pane: InternalRow): Long = pane.getLong(eventAt)
@@ -61,6 +69,12 @@ private[panes] final class PaneNotes(rules: PaneRules, firedAt: Int) {
 }
 
 private[panes] object PaneNotes {
-  def types(rules: PaneRules): Seq[DataType] =
-    if (rules.firesOpen) Seq(IntegerType, LongType, LongType, BooleanType, LongType, BooleanType) else Nil
+  def types(rules: PaneRules): Seq[DataType] = typesIf(rules.firesOpen)
+
+  def typesIf(firesOpen: Boolean): Seq[DataType] =
+    if (firesOpen) Seq(IntegerType, LongType, LongType, BooleanType, LongType, BooleanType) else Nil
+
+  /** Those of a pane of which nothing was noted, for the first batch under rules by which it is. */
+  def asIfFired(clock: BatchClock): Seq[Literal] =
+    Seq(Literal(0), Literal(clock.now), Literal(clock.wall), Literal(false), Literal(0L), Literal(false))
 }

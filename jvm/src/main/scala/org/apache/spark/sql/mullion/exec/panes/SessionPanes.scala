@@ -6,7 +6,7 @@ import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.windows.clock.BatchClock
-import dev.mullion.windows.key.{OpenSessions, PaneId}
+import dev.mullion.windows.key.{FiringsBegin, OpenSessions, PaneId}
 import dev.mullion.windows.rules.{EarlyFiring, FiringKind, LatePolicy, SessionRules}
 import dev.mullion.windows.spec.TimeMath
 
@@ -131,6 +131,9 @@ private[exec] final class SessionPanes(
         fire(active, session, Firing.Close, name, active.sumsReopened.whole(session.first))
       }
     }
+
+  // Done as records are read that were written by the rules of before.
+  override protected def begin(active: SessionKey, rules: FiringsBegin): Unit = ()
 
   override protected def applied(active: SessionKey): Iterator[InternalRow] =
     if (!rules.refinements.fires) reopened(active)

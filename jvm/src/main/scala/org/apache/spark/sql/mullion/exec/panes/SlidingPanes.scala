@@ -12,7 +12,7 @@ import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 import org.apache.spark.unsafe.types.UTF8String
 
 import dev.mullion.windows.clock.BatchClock
-import dev.mullion.windows.key.PaneFirings
+import dev.mullion.windows.key.{FiringsBegin, PaneFirings}
 import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, EmptyWindows, FiringKind, SlicedRules}
 import dev.mullion.windows.sets.SliceSet
 import dev.mullion.windows.spec.TimeMath
@@ -217,6 +217,11 @@ private[exec] final class SlidingPanes(
       rules.foreachWindow(active.slices, active.slices.last, active.known)(window => last = window)
       fire(active, active.allFrom(active.known, last + 1), Firing.Close).map(OpenPane(_))
     }
+
+  override protected def begin(active: SlidingKey, rules: FiringsBegin): Unit =
+    if (rules.fired) active.firings.beginAgain(rules)
+    else if (firesOpen)
+      windowsFrom(active, firstOpenBefore, _ => true).foreach(active.firings.touch(_, rows = 0L, rules.clock))
 
   override protected def onApplied(active: SlidingKey): Unit =
     counts.panesOpened += rules.countWindows(active.slices, active.openFrom) - active.open

@@ -128,6 +128,21 @@ private[exec] final class TumblingPanes(
     output.fire(key, start, end, Firing.Close, 0, name, accumulators.open(row))
   }
 
+  /** Has each pane wait to fire early that does by the rules as they are now, and none has waited yet. */
+  def setQueue(): Unit = {
+    val records = panes.all()
+    try
+      records.foreach { record =>
+        val work = accumulators.load(record.value)
+        notes.setQueued(work, queued = false)
+        queue
+          .filter(q => !notes.wasOnTime(work) && (q.unchanged || notes.rows(work) > 0))
+          .foreach(_.add(record.key, work))
+        panes.update(record.key, accumulators.rest(work))
+      }
+    finally records.close()
+  }
+
   private def closing(): Iterator[InternalRow] = {
     // A pane in state had not closed before this batch, so it ends after this.
     val first =
@@ -159,7 +174,8 @@ private[exec] final class TumblingPanes(
     if (!rules.refinements.onTime) Iterator.empty
     else {
       // Those that ended before were on time then, or when their first rows came.
-      val lastEnded = Math.max(clock.before, TimeMath.minus(clock.now, rules.allowedLateness))
+      val endedBefore = if (clock.rulesBegin) BatchClock.BeforeAllTime else clock.before
+      val lastEnded = Math.max(endedBefore, TimeMath.minus(clock.now, rules.allowedLateness))
       new DueScan(panes.scan(TimeMath.plus(bounds.orderOf(lastEnded), 1))) {
         override protected def isDue(key: UnsafeRow): Boolean = {
           val end = bounds.end(key)
@@ -261,7 +277,7 @@ private[exec] object TumblingPanes {
   private def rangeStart(program: WindowProgram): Option[StructField] =
     program.start.map(_ => StructField("range_start", LongType, nullable = false))
 
-  private def earlyFamily(program: WindowProgram): FamilySpec = FamilySpec(
+  private[panes] def earlyFamily(program: WindowProgram): FamilySpec = FamilySpec(
     "early",
     key = StructType(
       Seq(StructField("event", LongType, nullable = false), StructField("wall", LongType, nullable = false)) ++

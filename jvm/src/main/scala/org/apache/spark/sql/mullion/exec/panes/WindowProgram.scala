@@ -43,6 +43,8 @@ import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, Number
   *   the buffer of a function that counts all rows, if one does
   * @param alone
   *   of several windows together, in words why this one has an operator of its own, if it has
+  * @param ticks
+  *   whether its query has a source that asks for batches without rows
   */
 final case class WindowProgram(
     id: String,
@@ -66,7 +68,8 @@ final case class WindowProgram(
     rows: Option[RowProgram] = None,
     byShard: Boolean = false,
     rowsCounted: Option[Attribute] = None,
-    alone: Option[String] = None
+    alone: Option[String] = None,
+    ticks: Boolean = false
 ) extends OperatorProgram {
   // A late row has no results, whatever their functions never give.
   def output: Seq[Attribute] =
@@ -200,7 +203,8 @@ final case class WindowProgram(
     earlyByWall = Option.when(rules.early.exists(_.byWall))(true),
     dedupe = Option.when(text.dedupe.nonEmpty)(text.dedupe.toList),
     functions = functionTexts,
-    fromNow = functions.lastOption.collect { case _: KnownAggregates => true }
+    fromNow = functions.lastOption.collect { case _: KnownAggregates => true },
+    ticks = Some(ticks)
   )
 
   /** The functions by their texts, where there is one for each. */

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.mullion.state.header
 
-import dev.mullion.windows.rules.Refinements
 import dev.mullion.windows.spec.TimeMath
 
 /** What becomes of the state of one window when the query over it has changed: what goes on under the new rules, and
@@ -47,7 +46,7 @@ object StateChange {
           case "keys"             => Some(ofKeys(was, now, words))
           case "allowed lateness" => Some(ofLateness(was, now, words, isAlone))
           case "early firing"     => Some(ofEarly(was, now, words))
-          case "firings"          => Some(ofFirings(was.refinements, now.refinements, words))
+          case "firings"          => Some(ofFirings(was, now, words))
           case "new aggregates"   => Some(ofNewAggregates(was, words))
           case _                  => Some(refused(words))
         }
@@ -74,26 +73,50 @@ object StateChange {
   private def ofLateness(was: StateHeader, now: StateHeader, words: String, isAlone: Boolean): StateChange =
     if (!isAlone) refused(s"$words, which cannot change for one of several windows together")
     else if (was.rows.isDefined || now.rows.isDefined)
-      refused(s"$words, which cannot change where rows are worked on one by one")
+      refused(s"$words, $oneByOne")
     else goesOn(words)
 
   private def ofEarly(was: StateHeader, now: StateHeader, words: String): StateChange =
     (was.early, now.early) match {
       case (Some(a), Some(b)) if a.unchanged == b.unchanged => goesOn(words)
-      case (Some(_), Some(_))                               =>
+      case _ if isOneByOne(was, now)                        => refused(s"$words, $oneByOne")
+      case (Some(_), Some(_))                               => goesOn(s"$words: $fromNowOn")
+      case _ if was.state == "hdfs"                         =>
         refused(
-          s"$words: which of the open panes wait to fire is noted by that (keep unchanged= as it was)"
+          s"$words: Spark's HDFS store has no place for what waits, if that begins or ends while a query has state"
         )
-      case _ => refused(s"$words: open panes have no note of their firings, or would lose it")
+      case _ => goesOn(s"$words: $fromNowOn")
     }
 
-  private def ofFirings(was: Refinements, now: Refinements, words: String): StateChange =
-    if (was.count.isDefined && now.count.isDefined && was.copy(count = now.count) == now) goesOn(words)
-    else if (was.accumulate != now.accumulate)
-      refused(s"$words: what the firings so far have shown of open panes is not known, so none of them could be right")
-    else if (was.fires != now.fires || was.onTime != now.onTime || was.count.isDefined != now.count.isDefined)
-      refused(s"$words: open panes have no note of their firings, or would lose it")
-    else refused(words)
+  private def isOneByOne(was: StateHeader, now: StateHeader) = was.rows.isDefined || now.rows.isDefined
+
+  private val oneByOne = "which cannot change where rows are worked on one by one"
+
+  private val fromNowOn = "open panes follow it from the first batch on"
+
+  private def ofFirings(was: StateHeader, now: StateHeader, words: String): StateChange = {
+    val (before, after) = (was.refinements, now.refinements)
+    if (!before.isButForFirings(after)) refused(words)
+    else if (
+      before.count.isDefined && after.count.isDefined && before.copy(count = after.count, ids = after.ids) == after
+    )
+      goesOn(words)
+    else if (isOneByOne(was, now)) refused(s"$words, $oneByOne")
+    else if (!before.accumulate && after.accumulate)
+      refused(
+        s"$words: what the firings so far have shown of open panes is gone from them, so none of them could be whole"
+      )
+    else if (before.accumulate != after.accumulate && was.window.overlaps)
+      refused(
+        s"$words: windows that overlap share their rows, and to take away what one has shown each would need its own"
+      )
+    else goesOn(s"$words: $fromNowOn")
+  }
+
+  /** Whether open panes take on other rules of firing, so that what is noted of them changes. */
+  def beginsFirings(was: StateHeader, now: StateHeader): Boolean =
+    was.early.map(_.unchanged) != now.early.map(_.unchanged) || was.refinements.onTime != now.refinements.onTime ||
+      was.refinements.count.isDefined != now.refinements.count.isDefined
 
   private def ofNewAggregates(was: StateHeader, words: String): StateChange =
     if (was.fromNow.contains(true))
@@ -148,6 +171,13 @@ object StateChange {
         ).flatten,
         Nil
       )
+  }
+
+  /** For each key of before, which of now it is; none if these are not the same keys, or do not tell. */
+  def keyOrder(was: List[String], now: List[String]): Option[Seq[Int]] = {
+    val places = was.map(a => now.indices.filter(i => a == now(i) || StateHeader.isRenamed(a, now(i))))
+    val order = places.flatten
+    Option.when(was.length == now.length && places.forall(_.length == 1) && order.distinct == order)(order)
   }
 
   /** For each function of now, which one of before it is. */

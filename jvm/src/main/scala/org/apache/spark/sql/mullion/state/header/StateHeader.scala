@@ -15,6 +15,7 @@ import dev.mullion.windows.spec.{
   Duration,
   GlobalTrigger,
   GlobalWindow,
+  GridWindow,
   SessionWindow,
   WindowSpec
 }
@@ -49,6 +50,8 @@ import dev.mullion.windows.spec.{
   * @param closedTo
   *   the end of the last pane that had closed when another lateness began, in microseconds: what ends by then stays
   *   closed
+  * @param ticks
+  *   whether its query has a source that asks for batches without rows, where that is known
   */
 final case class StateHeader(
     format: Int,
@@ -70,11 +73,15 @@ final case class StateHeader(
     dedupe: Option[List[String]] = None,
     functions: Option[List[StateHeader.Function]] = None,
     fromNow: Option[Boolean] = None,
-    closedTo: Option[Long] = None
+    closedTo: Option[Long] = None,
+    ticks: Option[Boolean] = None
 ) extends OperatorHeader {
 
   def early: Option[EarlyFiring] =
     if (earlyEvery == 0) None else Some(EarlyFiring(earlyEvery, earlyUnchanged, earlyByWall.contains(true)))
+
+  /** Whether panes fire before they close, so that it is noted when they did. */
+  def firesOpen: Boolean = early.isDefined || refinements.fires
 
   /** What state depends on, by the words in which it is told. */
   private[header] def identity: Seq[(String, String)] = Seq(
@@ -204,6 +211,11 @@ object StateHeader {
   ) {
     def spec: WindowSpec =
       ofCalendar.orElse(ofTime).orElse(ofRows).orElse(ranges.map(CustomWindow(_))).getOrElse(SessionWindow(gap))
+
+    private[header] def overlaps: Boolean = spec match {
+      case grid: GridWindow => grid.overlaps
+      case _                => false
+    }
 
     private[StateHeader] def isSession: Boolean = spec.isInstanceOf[SessionWindow]
 

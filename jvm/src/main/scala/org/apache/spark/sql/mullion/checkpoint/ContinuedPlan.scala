@@ -1,0 +1,119 @@
+package org.apache.spark.sql.mullion.checkpoint
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan, Union}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.WriteToStream
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog}
+import org.apache.spark.sql.mullion.plan.{WindowedAggregate, Windows, WindowsTogether}
+import org.apache.spark.sql.mullion.query.Tick
+import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateChange, StateHeader}
+
+/** The plan of a query, as it goes on over a checkpoint that a plan like it began: what shows in the plan alone stays
+  * as the checkpoint has it, where that changes nothing of what comes out.
+  *
+  *   - The order of keys. It decides in which partition the state of a key lies.
+  *   - The source of ticks. Spark finds sources again by their number. A query that needs ticks now and began without
+  *     goes on without: what falls due by the wall clock while it is down comes with its first batch, and not at once.
+  *     One that needs none any more keeps them.
+  *
+  * @param notes
+  *   what stays, in words, each with the operator that it is of
+  */
+private[checkpoint] final case class ContinuedPlan(plan: LogicalPlan, notes: Seq[(Long, String)])
+
+private[checkpoint] object ContinuedPlan {
+
+  def apply(spark: SparkSession, plan: LogicalPlan, checkpoint: String): ContinuedPlan = {
+    val nodes = plan.collect { case node @ Windows(_) => node }
+    val headers = if (nodes.isEmpty) Nil else headersIn(spark, checkpoint).getOrElse(Nil)
+    if (headers.isEmpty || headers.length != nodes.length) ContinuedPlan(plan, Nil)
+    else {
+      val notes = Seq.newBuilder[(Long, String)]
+      val of = headers.iterator
+      // Operators of a plan and of a checkpoint are in one order: Spark numbers them so.
+      val continued = AnalysisHelper.allowInvokingTransformsInAnalyzer {
+        plan.transformDown { case node @ Windows(_) =>
+          val (operator, header) = of.next()
+          ofNode(spark, node, header, note => notes += operator -> note)
+        }
+      }
+      ContinuedPlan(continued, notes.result())
+    }
+  }
+
+  /** What the state in a checkpoint means, by operators; none if it has no state. */
+  def headersIn(spark: SparkSession, checkpoint: String): Option[Seq[(Long, OperatorHeader)]] = {
+    val home = new Path(checkpoint)
+    val hadoopConf = spark.sessionState.newHadoopConf()
+    val root = new Path(home, "state")
+    val files = CheckpointFileManager.create(home, hadoopConf)
+    Option.when(files.exists(root)) {
+      val commits = new Path(home, "commits")
+      val version =
+        if (!files.exists(commits)) 0L
+        else new CommitLog(spark, commits.toString).getLatestBatchId().fold(0L)(_ + 1)
+      val ids = files.list(root).toSeq.map(_.getPath.getName).filter(_.forall(_.isDigit)).map(_.toLong).sorted
+      ids.flatMap(id => OperatorHeader.readAt(new Path(root, id.toString), hadoopConf, version).map(id -> _))
+    }
+  }
+
+  private def ofNode(spark: SparkSession, node: LogicalPlan, was: OperatorHeader, note: String => Unit): LogicalPlan = {
+    val ordered = (node, was) match {
+      case (one: WindowedAggregate, header: StateHeader) => keysOf(one, header, note)
+      case _                                             => node
+    }
+    val known = was.windows.map(_._2.ticks)
+    if (known.contains(None)) ordered else ticksOf(spark, ordered, known.contains(Some(true)), note)
+  }
+
+  private def keysOf(node: WindowedAggregate, was: StateHeader, note: String => Unit): WindowedAggregate = {
+    val asked = node.text.keys
+    StateChange.keyOrder(was.by, asked.toList).filter(_ != asked.indices).fold(node) { order =>
+      def in[T](of: Seq[T]): Seq[T] = order.map(of)
+      def names(of: Seq[String]) = of.mkString("[", ", ", "]")
+      note(s"keys are given as ${names(asked)} and kept as ${names(in(asked))}: state stays where it is")
+      node.copy(keys = in(node.keys), terms = node.terms.copy(text = node.text.copy(keys = in(asked))))
+    }
+  }
+
+  private def ticksOf(spark: SparkSession, node: LogicalPlan, had: Boolean, note: String => Unit): LogicalPlan = {
+    val has = Windows.unapply(node).exists(_.exists(_.terms.ticks))
+    if (had == has) node
+    else {
+      val rows = node.children.head
+      val child = rows match {
+        case Union(Seq(own, ticks), _, _) if has && Tick.isAll(ticks) => own
+        case _                                                        => Tick.beside(spark, rows)
+      }
+      if (!had)
+        note(
+          "the query began without batches of its own at its start: what falls due by the wall clock while it is down comes " +
+            "with the first batch after it"
+        )
+      def told(of: WindowedAggregate) = of.copy(terms = of.terms.copy(ticks = had))
+      node match {
+        case one: WindowedAggregate   => told(one).copy(child = child).overNullable
+        case several: WindowsTogether =>
+          several.copy(windows = several.windows.map(w => w.copy(node = told(w.node))), child = child)
+        case other => other
+      }
+    }
+  }
+}
+
+/** Has a query that starts go on over its checkpoint: see [[ContinuedPlan]]. */
+final class ContinueAtStart(spark: SparkSession) extends Rule[LogicalPlan] with Logging {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case start: WriteToStream =>
+      val continued = ContinuedPlan(spark, start.inputQuery, start.resolvedCheckpointLocation)
+      continued.notes.foreach { case (operator, note) =>
+        logWarning(s"The query over ${start.resolvedCheckpointLocation} goes on (operator $operator): $note.")
+      }
+      if (continued.plan eq start.inputQuery) plan else start.copy(inputQuery = continued.plan)
+    case _ => plan
+  }
+}
