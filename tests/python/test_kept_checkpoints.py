@@ -1,0 +1,44 @@
+"""What earlier versions of Mullion wrote: queries go on from it, and fire the panes that a batch query has."""
+
+from __future__ import annotations
+
+import lzma
+import re
+import tarfile
+from pathlib import Path
+from typing import cast
+
+import pytest
+from pyspark.sql import SparkSession
+
+from checked import settings
+from kept_checkpoints import AFTER, BEFORE, CLOSING, COLUMNS, FORMAT, HOME, QUERIES, SETTINGS, STORES, run, said
+from mullion import __version__
+from mullion.windows import Store
+from streams import Feed
+
+KEPT = sorted(str(path.relative_to(HOME)).removesuffix(".tar.xz") for path in HOME.glob("*/*.tar.xz"))
+
+
+def test_each_query_store_and_format_of_this_version_is_kept() -> None:
+    version = __version__.removesuffix(".dev0")
+    wanted = {f"{version}/{name}-{state}-{of}" for name in QUERIES for state, of in STORES}
+    assert wanted <= set(KEPT)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("kept", KEPT)
+def test_a_query_goes_on_from_what_a_version_wrote(spark: SparkSession, tmp_path: Path, kept: str) -> None:
+    name, state, checkpoint_format = kept.partition("/")[2].split("-")
+    with lzma.open(HOME / f"{kept}.tar.xz") as packed, tarfile.open(fileobj=packed) as tar:
+        tar.extractall(tmp_path / "checkpoint", filter="data")
+    query, store = QUERIES[name], cast(Store, state)
+    feed = Feed(tmp_path / "in", COLUMNS)
+    for rows in (BEFORE, AFTER, CLOSING):
+        feed.write(rows)
+    # Spark looks at the files of the last batch again, and they are here.
+    noted = tmp_path / "checkpoint" / "sources" / "0" / "0"
+    noted.write_text(re.sub(r'"path":"[^"]*/in/', f'"path":"file://{tmp_path}/in/', noted.read_text()))
+    with settings(spark, {**SETTINGS, FORMAT: checkpoint_format}):
+        closed = run(query(feed.stream(spark, delay="30 seconds"), store), tmp_path / "checkpoint")
+    assert sorted(closed) == sorted(said(query(feed.batch(spark), store)))
