@@ -26,6 +26,8 @@ def mark_the_rest_slow(items: Sequence[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("sampled"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        elif item.get_closest_marker("slow"):
+            continue
         elif item.get_closest_marker("halved") and item.get_closest_marker("spark"):
             tests.setdefault(item.nodeid.partition("::")[0], []).append(item)
     for of_one in cases.values():
