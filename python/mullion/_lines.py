@@ -5,6 +5,12 @@ from __future__ import annotations
 import inspect
 from typing import Any, Final
 
+import pyspark
+from pyspark.sql import Column
+from pyspark.sql.functions import udf
+
+from mullion.errors import UnsupportedError
+
 
 def _in_utc() -> dict[str, Any]:
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -14,3 +20,43 @@ def _in_utc() -> dict[str, Any]:
 
 IN_UTC: Final[dict[str, Any]] = _in_utc()
 """Has PySpark make Arrow types whose timestamps are in UTC. Up to Spark 4.1 they are so anyway."""
+
+
+def _arrow_udf() -> Any:
+    try:
+        from pyspark.sql.pandas.functions import arrow_udf
+    except ImportError:
+        return None
+    return arrow_udf
+
+
+_ARROW_UDF: Final[Any] = _arrow_udf()
+"""Spark's functions of Arrow's arrays; 4.0 has none."""
+
+
+def over_arrays(function: Any, column: Column, returned: str) -> Column:
+    """What a function of one array of Arrow's gives for a column, in batches; on Spark 4.0 row by row."""
+    made: Column = (_ARROW_UDF or _row_by_row)(function, returned)(column)
+    return made
+
+
+def _row_by_row(function: Any, returned: str) -> Any:
+    import pyarrow as pa
+
+    def of_one(value: Any) -> Any:
+        return function(pa.array([value], pa.int64())).to_pylist()[0]
+
+    of_one.__name__ = function.__name__
+    # Newer lines would ask what kind of function its hints make of it.
+    of_one.__annotations__ = {}
+    return udf(of_one, returned)
+
+
+def splits(function: Any, returned: str) -> Any:
+    """A UDF of Arrow's arrays that an operator calls by itself; refused on Spark 4.0, which has no such workers."""
+    if _ARROW_UDF is None:
+        raise UnsupportedError(
+            f"Global.split needs Spark 4.1 or newer, and this is Spark {pyspark.__version__}, whose workers cannot be "
+            "asked so. Use a newer Spark; or Global.when(...) or Global.changes(...), which need no function of Python."
+        )
+    return _ARROW_UDF(function, returned)

@@ -6,8 +6,8 @@ from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql.functions import struct, timestamp_micros, transform
-from pyspark.sql.pandas.functions import arrow_udf
 
+from mullion._lines import over_arrays
 from mullion.windows import RangesOf
 
 _MICROS = "array<struct<start: bigint, end: bigint>>"
@@ -18,8 +18,7 @@ def ranges_of(function: RangesOf, name: str, time: Column) -> Column:
 
     Times cross as numbers, so that no session's or worker's time zone has a say in them.
     """
-    as_udf: Any = arrow_udf
-    in_micros = as_udf(_in_batches(function, name), _MICROS)(time)
+    in_micros = over_arrays(_in_batches(function, name), time, _MICROS)
     return transform(
         in_micros,
         lambda found: struct(

@@ -6,8 +6,8 @@ from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql.functions import lit
-from pyspark.sql.pandas.functions import arrow_udf
 
+from mullion import _lines
 from mullion.windows import SplitOf
 
 _ANSWER = "struct<at: array<bigint>, wrong: string, trace: string>"
@@ -15,8 +15,7 @@ _ANSWER = "struct<at: array<bigint>, wrong: string, trace: string>"
 
 def splits_of(function: SplitOf, with_offset: bool) -> Column:
     """A call of a UDF that asks ``function``: only what it calls matters, the operator calls it by itself."""
-    as_udf: Any = arrow_udf
-    call: Column = as_udf(_of_keys(function, with_offset), _ANSWER)(lit(0))
+    call: Column = _lines.splits(_of_keys(function, with_offset), _ANSWER)(lit(0))
     return call
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,19 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from mullion import IncompatibleStateError, InvalidArgumentError, Session, Sliding, Tumbling, read_panes, windowed
+from mullion import (
+    Custom,
+    Global,
+    IncompatibleStateError,
+    InvalidArgumentError,
+    Session,
+    Sliding,
+    Tumbling,
+    UnsupportedError,
+    _lines,
+    read_panes,
+    windowed,
+)
 from mullion._jars import running_line
 from mullion.testing import ClockedQuery
 from mullion.windows import Store
@@ -106,3 +119,30 @@ def test_keys_that_nobody_knows_are_refused(spark: SparkSession, tmp_path: Path)
     feed.write([(SECOND, "a", 1)])
     with pytest.raises(InvalidArgumentError, match=rf"{KEYS}=letters is not one of .*ranges"):
         run(spark, feed, tmp_path / "checkpoint", "tumbling", keys="letters")
+
+
+def test_a_line_without_functions_over_arrow_calls_that_of_a_window_row_by_row(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = spark.sql("SELECT timestamp_seconds(s) AS ts FROM VALUES (1), (61), (62), (null) AS t(s)")
+
+    def ranges(time: datetime) -> list[tuple[datetime, datetime]] | None:
+        return [(time.replace(second=0), time), (time.replace(second=1), time)] if time.second > 1 else None
+
+    def found() -> list[Any]:
+        panes = windowed(rows, Custom(ranges), time="ts").agg(F.count("*").alias("n"))
+        return sorted((row.window.start, row.window.end, row.n) for row in panes.collect())
+
+    over_arrow = found()
+    assert len(over_arrow) == 2
+    monkeypatch.setattr(_lines, "_ARROW_UDF", None)
+    assert found() == over_arrow
+
+
+def test_a_line_without_functions_over_arrow_refuses_a_split_and_names_the_line_that_has_them(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_lines, "_ARROW_UDF", None)
+    split = windowed(spark.range(1), Global.split(lambda buffer: []), time=None)
+    with pytest.raises(UnsupportedError, match=r"Global\.split needs Spark 4\.1 or newer.*Global\.when"):
+        split.agg(F.count("*"))

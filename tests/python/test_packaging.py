@@ -23,7 +23,7 @@ def loaded(file: Path) -> Any:
 
 
 def targets_in(commands: str) -> set[str]:
-    return set(re.findall(r"\bmake (?:--silent )?([a-z][a-z-]*)", commands))
+    return set(re.findall(r"\bmake (?:--silent )?([a-z][a-z0-9-]*)", commands))
 
 
 def commands_of(workflow: dict[str, Any]) -> list[str]:

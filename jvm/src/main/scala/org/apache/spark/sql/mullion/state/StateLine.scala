@@ -23,9 +23,9 @@ import dev.mullion.MullionException
   * goes on on a newer line with the keys that it has:
   *
   * {{{
-  *   begun on   keys         read on 4.1   4.2   4.3
-  *   4.1        ranges               yes   yes   yes
-  *   4.2        timestamps           no    yes   yes
+  *   begun on   keys         read on 4.0   4.1   4.2   4.3
+  *   4.0, 4.1   ranges               yes   yes   yes   yes
+  *   4.2, 4.3   timestamps           no    no    yes   yes
   * }}}
   */
 private[mullion] final case class StateLine(spark: String, keys: String)
