@@ -113,9 +113,20 @@ private[exec] object SessionSums {
       update(start, state.accumulators.empty)
     }
 
-    /** What goes into the key's record, or null; else all that is held is written. */
+    /** What goes into the key's record, or null; else all that is held is written.
+      *
+      * Which of the two is said by the sessions alone, and not by which of them are held: that is so by the order of
+      * the rows, and two attempts of a task, which have them in other orders, must leave the same records where
+      * versions have no ids.
+      */
     def leave(open: OpenSessions): Array[Byte] = {
-      if (open.size == 1) found(open(0).first)
+      if (open.size <= Most) {
+        var i = 0
+        while (i < open.size && (open.size == 1 || heldBytes <= MostBytes)) {
+          found(open(i).first)
+          i += 1
+        }
+      }
       // What is not held has a record of its own.
       if (held.size == open.size && (held.size == 1 || heldBytes <= MostBytes)) together(open)
       else {
