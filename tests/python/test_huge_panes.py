@@ -225,7 +225,9 @@ def test_lists_in_chunks_fire_whole_and_leave_nothing(
                 if pane.k in given:
                     assert pane.ids == given[pane.k]
         assert early > 4, "a case in which lists do not fire early"
-        assert records(spark, tmp_path / "checkpoint", state)["chunks"] > 2, "a case without chunks"
+        chunks = records(spark, tmp_path / "checkpoint", state).get("chunks", 0)
+        # Two attempts of a task, which may have rows in other orders, leave the same records in HDFS.
+        assert chunks == 0 if state == "hdfs" else chunks > 2, f"{chunks} chunks"
         open_now = read_panes(tmp_path / "checkpoint", spark=spark)
         looked = {(row.k, tuple(r.id for r in row.rows)) for row in open_now.collect()}
         assert {(k, tuple(ids)) for k, ids in given.items()} <= looked

@@ -19,6 +19,9 @@ import dev.mullion.MullionException
   *   chunks        (pane, number)  -> what comes before it in the lists
   * }}}
   *
+  * A list is kept whole in `hdfs`, and in RocksDB where copies of a task run: there a batch may go on from one
+  * attempt's records and write over another's.
+  *
   * Rows that count once for each id are such a list too: which of them count is found when chunks come together.
   *
   * Other aggregates that grow, such as sets and exact percentiles, are written whole: what they add to a batch is not
@@ -44,6 +47,8 @@ private[exec] final class PaneSums(
   private val offsets = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
   private val lists = functions.zip(offsets).collect { case (f, at) if isList(f) => at }.toArray
   private val chunked = lists.nonEmpty
+  // Where a list is cut is said by the order in which a batch's rows come.
+  private val cuts = chunked && partition.tellsAttemptsApart
   // Made at once: making it goes through the row that accumulators at rest are handed out in.
   private val nothing: UnsafeRow = if (chunked) accumulators.empty else new UnsafeRow(0)
   private val countAt = notesAt
@@ -73,7 +78,7 @@ private[exec] final class PaneSums(
   /** The form at rest of an accumulator at work, which the caller gives up, as it is to be put under `key`. */
   def store(key: UnsafeRow, work: InternalRow): UnsafeRow = {
     val rest = accumulators.rest(work)
-    if (chunked && listBytes(rest) >= ChunkBytes) moved(key, rest) else rest
+    if (cuts && listBytes(rest) >= ChunkBytes) moved(key, rest) else rest
   }
 
   private def moved(key: UnsafeRow, rest: UnsafeRow): UnsafeRow = {

@@ -19,6 +19,7 @@ private[state] final class ExpiringPartition(under: StatePartition) extends Stat
   import ExpiringPartition._
 
   override def family(spec: FamilySpec): Family = new ExpiringFamily(spec, under.family(spec))
+  override def tellsAttemptsApart: Boolean = under.tellsAttemptsApart
   override def rowsRead: Long = under.rowsRead
   override def rowsAdded: Long = under.rowsAdded
   override def checkInvariants(): Unit = under.checkInvariants()

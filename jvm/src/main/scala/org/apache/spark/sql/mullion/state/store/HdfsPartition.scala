@@ -35,6 +35,9 @@ final class HdfsPartition(
 
   override def family(spec: FamilySpec): Family = opened(spec.name)
 
+  // Its deltas lie under the numbers of versions alone.
+  override def tellsAttemptsApart: Boolean = false
+
   override def rowsRead: Long = read
 
   override def rowsAdded: Long = added

@@ -59,6 +59,8 @@ private[state] final class HotPartition(
 
   override def family(spec: FamilySpec): Family = opened(spec.name)
 
+  override def tellsAttemptsApart: Boolean = names ne VersionNames.None
+
   override def rowsRead: Long = counts.read + under.rowsRead
 
   override def rowsAdded: Long = if (isHot) counts.added else addedThen + under.rowsAdded
@@ -338,6 +340,7 @@ private[state] object HotPartition {
       spread: Long
   ) extends StatePartition {
     override def family(spec: FamilySpec): Family = under.family(spec)
+    override def tellsAttemptsApart: Boolean = names ne VersionNames.None
     override def rowsRead: Long = under.rowsRead
     override def rowsAdded: Long = under.rowsAdded - spread
     override def stores: Seq[StateStore] = under.stores

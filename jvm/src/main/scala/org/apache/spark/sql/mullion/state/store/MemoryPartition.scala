@@ -15,6 +15,9 @@ final class MemoryPartition(store: MemoryStateStore, families: Seq[FamilySpec]) 
 
   override def family(spec: FamilySpec): Family = opened(spec.name)
 
+  // What it writes is whole.
+  override def tellsAttemptsApart: Boolean = true
+
   override def rowsRead: Long = counts.read
 
   override def rowsAdded: Long = counts.added

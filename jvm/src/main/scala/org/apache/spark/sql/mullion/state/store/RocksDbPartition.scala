@@ -61,6 +61,9 @@ private[mullion] final class RocksDbPartition(
   /** Which attempts wrote its versions, where Spark gives them no ids. */
   private[state] lazy val versionIds: VersionIds = new VersionIds(store)
 
+  // It knows no ids: those are of the partition over it.
+  override def tellsAttemptsApart: Boolean = false
+
   override def rowsRead: Long = counts.read
 
   override def rowsAdded: Long = counts.added
