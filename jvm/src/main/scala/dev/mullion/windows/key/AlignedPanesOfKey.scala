@@ -83,11 +83,9 @@ final class AlignedPanesOfKey(
         val due =
           if (emitsEmpty) EmptyWindows.between(Math.max(firstOpen, known), openThen, clock, rules)
           else from(firstOpen).takeWhile(_ < openThen)
-        due.map(pane) ++ {
-          firstOpen = openThen
-          if (known != SliceSet.None) known = Math.max(known, openThen)
-          Iterator.empty
-        }
+        firstOpen = openThen
+        if (known != SliceSet.None) known = Math.max(known, openThen)
+        due.map(pane)
       }
     }
 

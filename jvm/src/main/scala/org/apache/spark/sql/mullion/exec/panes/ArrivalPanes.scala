@@ -255,9 +255,9 @@ private[exec] final class ArrivalPanes(
         if (active.panes.isEmpty) PaneCounts.Never else active.panes.nextClose
       }
     }
-    if (!keysFollowWall) closes
+    if (!keysFollowWall) closes.firing()
     else
-      closes.andThen {
+      closes.firing().andThen {
         counts.nextByWall = Math.min(counts.nextByWall, counts.nextClose)
         counts.nextClose = PaneCounts.Never
       }

@@ -2,6 +2,7 @@ package org.apache.spark.sql.mullion.exec.panes
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
 import org.apache.spark.sql.mullion.state.records.{Family, KeyOrder}
 import org.apache.spark.sql.types.DataType
 
@@ -32,17 +33,13 @@ private[exec] abstract class DueKeys[K](
     counts: PaneCounts,
     keyTypes: Seq[DataType],
     atOnce: Int = RadixOrder.AtOnce
-)(keyOf: UnsafeRow => UnsafeRow)
-    extends Iterator[InternalRow] {
+)(keyOf: UnsafeRow => UnsafeRow) {
   // What is in state had not closed before this batch.
   private val scan = timers.scan(Math.min(clock.before, clock.closedBefore))
   private val numberOf = new KeyOrder(keyTypes, 0)
   private val taken = new java.util.ArrayList[UnsafeRow]
   // Their positions, in the order in which the keys lie.
   private val inOrder = new RadixOrder
-  private var fired = 0
-  private var current = Option.empty[K]
-  private var firings: Iterator[InternalRow] = Iterator.empty
   private var isScanned = false
   private var nextDue = PaneCounts.Never
 
@@ -52,38 +49,26 @@ private[exec] abstract class DueKeys[K](
   /** What it gives. */
   protected def fire(active: K): Iterator[InternalRow]
 
-  /** Writes it back once that is used up; when it is due next, or `PaneCounts.Never`. */
+  /** Writes it back; when it is due next, or `PaneCounts.Never`. */
   protected def store(active: K): Long
 
-  override def hasNext: Boolean = {
-    while (!firings.hasNext && goesOn()) {
-      val active = load(taken.get(inOrder(fired).toInt))
-      current = Some(active)
-      firings = fire(active)
-      fired += 1
-    }
-    firings.hasNext
-  }
+  /** What the keys give, one after another: each is loaded, fires, and is stored before the next one is loaded. */
+  def firing(): Iterator[InternalRow] =
+    Iterator
+      .continually(take())
+      .takeWhile(_ > 0)
+      .flatMap(Iterator.range(0, _))
+      .flatMap(at => fired(load(taken.get(inOrder(at).toInt))))
+      .andThen(counts.nextClose = nextDue)
 
-  /** Takes leave of a key whose firings are used up; whether there is another. */
-  private def goesOn(): Boolean = {
-    current.foreach(active => waitsUntil(store(active)))
-    current = None
-    fired < taken.size || take()
-  }
+  private def fired(active: K): Iterator[InternalRow] = fire(active).andThen(waitsUntil(store(active)))
 
   private def waitsUntil(due: Long): Unit = nextDue = Math.min(nextDue, due)
 
-  override def next(): InternalRow = {
-    if (!hasNext) throw new NoSuchElementException("no key is due")
-    firings.next()
-  }
-
-  /** Takes the timers that are next; whether there are any. */
-  private def take(): Boolean = {
+  /** Takes the timers that are next; how many. */
+  private def take(): Int = {
     taken.clear()
     inOrder.clear()
-    fired = 0
     while (!isScanned && taken.size < atOnce) {
       val timer = if (scan.hasNext) Some(scan.next().key) else None
       timer.filter(at => clock.closes(at.getLong(dueAt))) match {
@@ -99,7 +84,6 @@ private[exec] abstract class DueKeys[K](
       }
     }
     inOrder.sort()
-    if (taken.isEmpty) counts.nextClose = nextDue
-    !taken.isEmpty
+    taken.size
   }
 }

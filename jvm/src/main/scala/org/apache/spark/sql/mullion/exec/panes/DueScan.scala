@@ -2,39 +2,45 @@ package org.apache.spark.sql.mullion.exec.panes
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
 import org.apache.spark.sql.mullion.state.records.FamilyScan
 import org.apache.spark.sql.types.{BooleanType, StructType}
 
-/** Goes through the records of an ordered family from the start of a scan, up to the first that is not due. */
-private[exec] abstract class DueScan(scan: FamilyScan) extends Iterator[InternalRow] {
-  private var firings: Iterator[InternalRow] = Iterator.empty
-  private var done = false
+/** Goes through the records of an ordered family from the start of a scan, up to the first that is not due.
+  *
+  * {{{
+  *   records   due   due   due   not due   ...
+  *             fire  fire  fire  wait
+  * }}}
+  */
+private[exec] abstract class DueScan(scan: FamilyScan) {
+  private var waiting = Option.empty[UnsafeRow]
 
   protected def isDue(key: UnsafeRow): Boolean
 
-  /** What a due record gives; it stands until this is used up. */
+  /** What a due record gives. Nothing is read before that is used up. */
   protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow]
 
-  /** Called when every record was due. */
-  protected def exhausted(): Unit = ()
+  /** Called once all that is due has fired.
+    *
+    * @param first
+    *   the first record that is not due, if there is one
+    */
+  protected def rest(first: Option[UnsafeRow]): Unit
 
-  override def hasNext: Boolean = {
-    while (!done && !firings.hasNext) {
-      if (!scan.hasNext) { exhausted(); finish() }
-      else {
-        val record = scan.next()
-        if (isDue(record.key)) firings = fire(record.key, record.value) else finish()
+  /** What the due records give, one after another. */
+  def firing(): Iterator[InternalRow] =
+    scan
+      .takeWhile { record =>
+        val due = isDue(record.key)
+        if (!due) waiting = Some(record.key)
+        due
       }
-    }
-    !done
-  }
-
-  override def next(): InternalRow = {
-    if (!hasNext) throw new NoSuchElementException("no record is due")
-    firings.next()
-  }
-
-  private def finish(): Unit = { done = true; scan.close() }
+      .flatMap(record => fire(record.key, record.value))
+      .andThen {
+        rest(waiting)
+        scan.close()
+      }
 }
 
 /** Records that are all key: their value says nothing. */

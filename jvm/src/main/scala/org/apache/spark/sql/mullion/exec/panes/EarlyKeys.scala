@@ -61,17 +61,22 @@ private[exec] abstract class EarlyKeys[K <: WaitingKey](
   }
 
   /** What fires early in this batch, once all that closes has closed. */
-  def firing(): Iterator[InternalRow] = new DueScan(family.scan(Long.MinValue)) {
+  def firing(): Iterator[InternalRow] = new Due().firing()
+
+  private final class Due extends DueScan(family.scan(Long.MinValue)) {
+    // Of those that have fired.
     private var waiting = Option.empty[(Long, Long)]
 
     override protected def isDue(key: UnsafeRow): Boolean = {
-      val readings = queued.timesOf(key)
-      val due = early.isDue(readings._1, readings._2, clock)
-      if (!due) waitsFrom(Some(readings))
-      due
+      val (event, wall) = queued.timesOf(key)
+      early.isDue(event, wall, clock)
     }
 
-    override protected def exhausted(): Unit = waitsFrom(None)
+    override protected def rest(firstLeft: Option[UnsafeRow]): Unit =
+      (firstLeft.map(queued.timesOf) ++ waiting).reduceOption(first).foreach { case (event, wall) =>
+        counts.nextEarlyEvent = early.eventDue(event)
+        counts.nextByWall = early.wallDue(wall)
+      }
 
     override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
       val active = load(toKey(key).copy())
@@ -80,12 +85,6 @@ private[exec] abstract class EarlyKeys[K <: WaitingKey](
         store(active)
       }
     }
-
-    private def waitsFrom(readings: Option[(Long, Long)]): Unit =
-      (readings ++ waiting).reduceOption(first).foreach { case (event, wall) =>
-        counts.nextEarlyEvent = early.eventDue(event)
-        counts.nextByWall = early.wallDue(wall)
-      }
 
     private def first(a: (Long, Long), b: (Long, Long)): (Long, Long) = (Math.min(a._1, b._1), Math.min(a._2, b._2))
   }

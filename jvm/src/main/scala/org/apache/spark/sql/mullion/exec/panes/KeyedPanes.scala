@@ -182,7 +182,7 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
       override protected def load(key: UnsafeRow): K = KeyedPanes.this.load(key)
       override protected def fire(active: K): Iterator[InternalRow] = close(active)
       override protected def store(active: K): Long = KeyedPanes.this.store(active, hasTimer = false)
-    }
+    }.firing()
   }
 
   private def load(key: UnsafeRow): K = {

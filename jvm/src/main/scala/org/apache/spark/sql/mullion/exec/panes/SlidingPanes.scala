@@ -162,13 +162,12 @@ private[exec] final class SlidingPanes(
     counts.panesClosed +=
       rules.countWindows(active.slices, firstOpenBefore) - rules.countWindows(active.slices, firstOpenNow)
     counts.firedClose += windows.length
-    fire(active, windows, Firing.Close) ++ {
-      dropClosed(active)
-      if (rules.refinements.onTime)
-        fireOpen(active, active.firings.onTime(firstOpenNow, rules, clock), FiringKind.OnTime)
-      else Iterator.empty
-    }
+    fire(active, windows, Firing.Close).andThen(dropClosed(active)) ++ ending(active)
   }
+
+  private def ending(active: SlidingKey): Iterator[InternalRow] =
+    if (!rules.refinements.onTime) Iterator.empty
+    else fireOpen(active, active.firings.onTime(firstOpenNow, rules, clock), FiringKind.OnTime)
 
   override protected def fireEarly(active: SlidingKey, early: EarlyFiring): Iterator[InternalRow] = {
     active.openFrom = firstOpenNow

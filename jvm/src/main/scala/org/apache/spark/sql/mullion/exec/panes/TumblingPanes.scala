@@ -148,12 +148,11 @@ private[exec] final class TumblingPanes(
     val first =
       if (clock.before == BatchClock.BeforeAllTime) Long.MinValue
       else bounds.orderOf(TimeMath.minus(clock.closedBefore, rules.allowedLateness))
-    new DueScan(panes.scan(first)) {
-      override protected def isDue(key: UnsafeRow): Boolean = {
-        val due = rules.closeDue(bounds.end(key))
-        if (!clock.closes(due)) counts.nextClose = due
-        clock.closes(due)
-      }
+    val closes = new DueScan(panes.scan(first)) {
+      override protected def isDue(key: UnsafeRow): Boolean = clock.closes(rules.closeDue(bounds.end(key)))
+
+      override protected def rest(first: Option[UnsafeRow]): Unit =
+        first.foreach(key => counts.nextClose = rules.closeDue(bounds.end(key)))
 
       override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
         val work = accumulators.load(value)
@@ -167,6 +166,7 @@ private[exec] final class TumblingPanes(
         Iterator.single(row)
       }
     }
+    closes.firing()
   }
 
   /** The panes that the clock has come to the end of, but not to their close. */
@@ -176,13 +176,11 @@ private[exec] final class TumblingPanes(
       // Those that ended before were on time then, or when their first rows came.
       val endedBefore = if (clock.rulesBegin) BatchClock.BeforeAllTime else clock.before
       val lastEnded = Math.max(endedBefore, TimeMath.minus(clock.now, rules.allowedLateness))
-      new DueScan(panes.scan(TimeMath.plus(bounds.orderOf(lastEnded), 1))) {
-        override protected def isDue(key: UnsafeRow): Boolean = {
-          val end = bounds.end(key)
-          val due = rules.isOnTime(end, clock)
-          if (!due) counts.nextClose = Math.min(counts.nextClose, end)
-          due
-        }
+      val onTime = new DueScan(panes.scan(TimeMath.plus(bounds.orderOf(lastEnded), 1))) {
+        override protected def isDue(key: UnsafeRow): Boolean = rules.isOnTime(bounds.end(key), clock)
+
+        override protected def rest(first: Option[UnsafeRow]): Unit =
+          first.foreach(key => counts.nextClose = Math.min(counts.nextClose, bounds.end(key)))
 
         override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
           val work = accumulators.load(value)
@@ -194,6 +192,7 @@ private[exec] final class TumblingPanes(
           }
         }
       }
+      onTime.firing()
     }
 
   /** The panes that wait to fire early. */
@@ -218,14 +217,16 @@ private[exec] final class TumblingPanes(
       family.remove(keyOf(key, work))
     }
 
-    def firing(): Iterator[InternalRow] = new DueScan(family.scan(Long.MinValue)) {
-      override protected def isDue(key: UnsafeRow): Boolean = {
-        val due = early.isDue(key.getLong(0), key.getLong(1), clock)
-        if (!due) waitsFrom(key.getLong(0), key.getLong(1))
-        due
-      }
+    def firing(): Iterator[InternalRow] = new Due().firing()
 
-      override protected def exhausted(): Unit = if (requeued) waitsFrom(clock.now, clock.wall)
+    private final class Due extends DueScan(family.scan(Long.MinValue)) {
+      override protected def isDue(key: UnsafeRow): Boolean = early.isDue(key.getLong(0), key.getLong(1), clock)
+
+      // Those that have fired wait behind all others.
+      override protected def rest(first: Option[UnsafeRow]): Unit = first match {
+        case Some(key) => waitsFrom(key.getLong(0), key.getLong(1))
+        case None      => if (requeued) waitsFrom(clock.now, clock.wall)
+      }
 
       override protected def fire(queued: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
         val key = queuedPane(queued)

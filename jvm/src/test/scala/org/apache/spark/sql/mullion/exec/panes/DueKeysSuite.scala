@@ -64,7 +64,7 @@ object DueKeysSuite {
           waits.getOrElse(key, PaneCounts.Never)
         }
       }
-      due.map(_.getLong(0)).toSeq
+      due.firing().map(_.getLong(0)).toSeq
     }
   }
 
