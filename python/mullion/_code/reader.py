@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from datetime import timedelta
+from types import ModuleType
 from typing import Any, ClassVar, Final
 
 from mullion._code.functions import (
@@ -318,8 +319,9 @@ class Reader:
 class _FunctionReader(Reader):
     """Reads a function that computes what it returns from its parameters."""
 
-    def __init__(self, function: Any, source: Source | LambdaSource) -> None:
+    def __init__(self, function: Any, source: Source | LambdaSource, calls: Calls) -> None:
         super().__init__(function, source)
+        self._calls = calls
         self._changed: set[str] = set()
         # What is set is one thing at a place; ways through the function may set it anew.
         self._values: dict[str, Expression] = {}
@@ -337,6 +339,24 @@ class _FunctionReader(Reader):
         else:
             result = self._returned(definition.body, known)
         return Function(tuple(names), result, frozenset(self._changed))
+
+    def call(self, node: ast.Call, known: dict[str, Any]) -> Expression:
+        """A call, of a function that the door knows too."""
+        found = self._calls(node, lambda one: self._stands_for(one, known))
+        if found is None:
+            return super().call(node, known)
+        name, arguments = found
+        return Call(name, tuple(self.expression(one, known) for one in arguments))
+
+    def _stands_for(self, node: ast.expr, known: dict[str, Any]) -> Any:
+        """What a name stands for, or an attribute of a module or a class; ``None`` where that is not known."""
+        match node:
+            case ast.Name(id=name) if name not in known and name not in self._set:
+                return self._around.get(name) if id(node) in self._taken else None
+            case ast.Attribute(value=of, attr=name):
+                holder = self._stands_for(of, known)
+                return getattr(holder, name, None) if isinstance(holder, (ModuleType, type)) else None
+        return None
 
     def _returned(self, nodes: list[ast.stmt], known: dict[str, Any]) -> Expression:
         """What statements return in the end; what they set is computed even where nothing uses it."""
@@ -413,14 +433,21 @@ class _FunctionReader(Reader):
         return self._whose(of) != parameter and self._holds(of, parameter)
 
 
-def read(function: Any) -> Function:
-    """What a lambda or a function with ``def`` computes from its parameters; :class:`Unknown` for any other."""
+Calls = Callable[[ast.Call, Callable[[ast.expr], Any]], tuple[str, list[ast.expr]] | None]
+"""What a call is of a function that only a door knows: its name and its arguments, by what a name stands for."""
+
+
+def read(function: Any, calls: Calls = lambda node, stands_for: None) -> Function:
+    """What a lambda or a function with ``def`` computes from its parameters; :class:`Unknown` for any other.
+
+    ``calls``: functions that may be called besides those of ``CALLS``.
+    """
     source = source_of(function) or lambda_source_of(function)
     if source is None:
         raise Unknown(
             "its source is not to be found", getattr(getattr(function, "__code__", None), "co_firstlineno", 1)
         )
-    return _FunctionReader(function, source).function()
+    return _FunctionReader(function, source, calls).function()
 
 
 def parts_of(of: Expression) -> Iterator[Expression]:

@@ -48,7 +48,7 @@ from mullion._jvm.queries import (
     start_clocked,
     start_on_clock,
 )
-from mullion._jvm.stateful import Stateful, flow_entries, flow_inputs, read_state
+from mullion._jvm.stateful import Stateful, flow_entries, flow_inputs, flow_lines, read_state
 from mullion._jvm.storage import (
     newest_version,
     read_jdbc,
@@ -83,6 +83,7 @@ __all__ = [
     "facade",
     "flow_entries",
     "flow_inputs",
+    "flow_lines",
     "in_shard",
     "is_running",
     "java_query",

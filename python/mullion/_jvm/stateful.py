@@ -66,6 +66,14 @@ def flow_inputs(spark: SparkSession, folder: str) -> DataFrame:
     return dataframe_of(facade(spark).flowInputs(internal(spark, "_jsparkSession"), folder), spark)
 
 
+def flow_lines(
+    spark: SparkSession, path: str, start: int, delimiter: str, batch_size: int, most: int
+) -> tuple[int, int]:
+    """How many lines of a file Python surely reads as so many, from a place on: where they end, and their number."""
+    end, lines = facade(spark).flowLines(path, start, delimiter, batch_size, most)
+    return int(end), int(lines)
+
+
 def flow_entries(df: DataFrame, process: Callable[..., Any], schema: StructType, program: str) -> DataFrame:
     """The steps of a dataflow over the entries of its log, in the JVM as far as it knows how, else by ``process``."""
     java = facade(df.sparkSession).flowEntries(

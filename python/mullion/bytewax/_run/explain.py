@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mullion._programs.report import Part, Place, Report
 from mullion.bytewax._run.plan import STATEFUL, Plan
+from mullion.bytewax._run.ranges import is_file
 from mullion.bytewax._run.trace import Untraced, stateless, trace, trace_inputs
 from mullion.bytewax.dataflow import Dataflow
 
@@ -14,6 +15,7 @@ _WHY = {
     "window": "in Spark's workers, after a shuffle by key",
     "stateful": "its logic is Python's: in Spark's workers, after a shuffle by key",
 }
+_FILES = "its lines are read with the steps behind it, on one machine, where both languages surely read the same"
 _TRACED = "its functions only compute; what has values that only Python computes with is left to Python"
 _STATELESS = "in Spark's workers, with the step that it comes after"
 
@@ -35,6 +37,8 @@ def explain(flow: Dataflow) -> Report:
             continue
         runs: Place = "Python"
         why = _WHY.get(step.kind, _STATELESS)
+        if step.kind == "input" and is_file(step.does):
+            runs, why = ("JVM", _FILES) if not why_not else ("Python", f"{_FILES}; not in the JVM: {why_not}")
         if step.kind == "window":
             try:
                 trace(plan, number)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from mullion._clock import Clock, ManualClock
 from mullion.bytewax._run.log import InputLog, LogEntry
+from mullion.bytewax._run.ranges import FileRange, LinesIn, RangedFile, ranged
 from mullion.bytewax._windows.times import micros
 from mullion.bytewax.dataflow import Dataflow, Step
 from mullion.bytewax.inputs import AbortExecution, DynamicSource, FixedPartitionedSource
@@ -36,6 +37,13 @@ class _Part:
     name: str
     source: Any
     keeps_place: bool
+    ranged: RangedFile | None = None
+    """How its file is read without this program."""
+
+    reopen: Callable[[int], Any] | None = None
+    behind: bool = False
+    """Whether :attr:`source` is not where its file has been read to."""
+
     ended: bool = False
     awake: datetime | None = None
     """When it is to be read next, as it said when it was built or after it was read."""
@@ -50,12 +58,15 @@ class Feed:
     - ``more``: asked again and again; raises what ends the run, such as the failure of the query.
     """
 
-    def __init__(self, flow: Dataflow, log: InputLog, clock: Clock, more: Callable[[], None]) -> None:
+    def __init__(
+        self, flow: Dataflow, log: InputLog, clock: Clock, more: Callable[[], None], lines_in: LinesIn | None = None
+    ) -> None:
+        self._lines_in = lines_in
         self._log = log
         self._clock = clock
         self._more = more
         newest = log.newest()
-        self._number = 1 + max((number for _, number, _ in newest.batches), default=-1) if newest else 0
+        self._number = newest.next_batch if newest else 0
         self._number = max(self._number, log.next_number)
         self._places: dict[str, dict[str, Any]] = {
             step: dict(parts) for step, parts in (newest.snapshots if newest else {}).items()
@@ -78,15 +89,24 @@ class Feed:
                     f"The input {step_id!r} has no part {lost[0]!r} any more, which was read before. Its parts are "
                     f"{', '.join(map(repr, names)) or 'none'}. Give it what it had, or start with a new folder."
                 )
-            return [
-                _Part(number, step_id, name, source.build_part(step_id, name, places.get(name)), True) for name in names
-            ]
+            return [self._part_of(number, step_id, source, name, places.get(name)) for name in names]
         if isinstance(source, DynamicSource):
             return [_Part(number, step_id, "", source.build(step_id, 0, 1), False)]
         raise UnsupportedError(
             f"The input {step_id!r} reads {source!r}, which is neither a FixedPartitionedSource nor a DynamicSource. "
             "Write a subclass of one of these."
         )
+
+    def _part_of(
+        self, number: int, step_id: str, source: FixedPartitionedSource[Any, Any], name: str, place: Any
+    ) -> _Part:
+        part = _Part(number, step_id, name, source.build_part(step_id, name, place), True)
+        if self._lines_in is not None:
+            part.ranged = ranged(number, source, name, part.source, self._lines_in)
+            part.reopen = lambda at: source.build_part(step_id, name, at)
+            if part.ranged is not None:
+                self._note(part)
+        return part
 
     def run(self) -> None:
         """Reads until all sources have come to their end, or one aborts."""
@@ -97,11 +117,12 @@ class Feed:
                 # Whole milliseconds, as the batches of Spark have it.
                 now_us = self._clock.time_us() // 1000 * 1000
                 spell_until = time.monotonic() + _SPELL_SECONDS
-            batches, aborted = self._read()
+            ranges = self._ranges()
+            batches, aborted = ([], False) if ranges else self._read()
             ended = self._ended_inputs()
-            if batches or ended != self._ended:
+            if batches or ranges or ended != self._ended:
                 self._wait_for_room()
-                written = self._log.append(LogEntry(now_us, batches, self._places, self._ended, ended))
+                written = self._log.append(LogEntry(now_us, batches, self._places, self._ended, ended, ranges))
                 items = sum(len(batch) for _, _, batch in batches)
                 if items:
                     self._most = max(1, min(_ITEMS_OF_AN_ENTRY, _BYTES_OF_AN_ENTRY * items // written))
@@ -110,7 +131,7 @@ class Feed:
                 raise AbortExecution
             if all(part.ended for part in self._parts):
                 return
-            if not batches:
+            if not batches and not ranges:
                 time.sleep(_POLL_SECONDS)
                 spell_until = 0.0
 
@@ -122,6 +143,36 @@ class Feed:
     def _ended_inputs(self) -> frozenset[int]:
         going = {part.step for part in self._parts if not part.ended}
         return frozenset(part.step for part in self._parts) - going
+
+    def _ranges(self) -> list[FileRange]:
+        """What is next of all parts, where all are files whose lines are sure; else nothing, and they are read here.
+
+        Parts are read in turn, a batch of each.
+        """
+        going = [part for part in self._parts if not part.ended]
+        most = max(1, min((part.ranged.most for part in going if part.ranged is not None), default=0) // len(going))
+        found = self._ranges_of(going, most)
+        # As many of each: what is left of one comes in turn with what follows of the others.
+        fewest = min((one.batches for one in found), default=most)
+        if any(one.batches > fewest for one in found):
+            found = self._ranges_of(going, fewest)
+        if not found:
+            return []
+        for part, one in zip(going, found, strict=True):
+            self._places[part.step_id][part.name] = one.end
+            part.behind = True
+        self._number += max((one.batches for one in found), default=0) * len(going)
+        return found
+
+    def _ranges_of(self, parts: list[_Part], most: int) -> list[FileRange]:
+        found = []
+        for i, part in enumerate(parts):
+            at = self._places.get(part.step_id, {}).get(part.name)
+            one = None if part.ranged is None else part.ranged.next(at, most, self._number + i, len(parts))
+            if one is None:
+                return []
+            found.append(one)
+        return found
 
     def _read(self) -> tuple[list[tuple[int, int, list[Any]]], bool]:
         """Batches of all parts that have some, in turn, until there is none or an entry is full."""
@@ -152,6 +203,9 @@ class Feed:
         return batches, False
 
     def _next(self, part: _Part) -> list[Any]:
+        if part.behind and part.reopen is not None:
+            part.source.close()
+            part.source, part.behind = part.reopen(self._places[part.step_id][part.name]), False
         try:
             batch = list(part.source.next_batch())
             part.awake = part.source.next_awake()

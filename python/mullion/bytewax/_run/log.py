@@ -6,21 +6,23 @@
     00000000000000000008
     00000000000000000009     the newest: from it sources go on after a restart, and it stays
 
-A file is an entry: batches of items, the system time at which they were read, where the sources were after it, and
-which of them had come to their end. It appears as a whole, under the next number, so that reading goes on where it was:
-an item is in one entry, and an entry in one batch of Spark's. ``flows/EntryLog.scala`` reads it.
+A file is an entry: batches of items, or which lines of a file they are; the system time at which they were read; where
+the sources were after it; and which of them had come to their end. It appears as a whole, under the next number, so
+that reading goes on where it was: an item is in one entry, and an entry in one batch of Spark's.
+``flows/EntryLog.scala`` reads it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pyspark import cloudpickle
 
+from mullion.bytewax._run.ranges import FileRange
 from mullion.bytewax._run.values import decode_one, encode_one, learn, own_classes
 
 _DIGITS: Final = 20
@@ -31,6 +33,7 @@ class LogEntry:
     """What was read of the sources at once.
 
     - ``batches``: ``(step of the input, number, items)``; numbers count all batches of all sources.
+    - ``ranges``: lines of files, which are not in the entry: those who process it read them.
     - ``snapshots``: where the parts of the sources are, by step id and name.
     - ``ended_before``, ``ended_now``: the inputs, as steps, that had ended before this entry, and have now.
     """
@@ -40,23 +43,31 @@ class LogEntry:
     snapshots: Mapping[str, Mapping[str, Any]]
     ended_before: frozenset[int] = frozenset()
     ended_now: frozenset[int] = frozenset()
+    ranges: Sequence[FileRange] = ()
+
+    @property
+    def next_batch(self) -> int:
+        """The number of the next batch of any source, as far as this entry knows."""
+        ranges = [one.first + one.batches * one.stride for one in self.ranges]
+        return max((*(number + 1 for _, number, _ in self.batches), *ranges), default=0)
 
     @property
     def inputs(self) -> set[int]:
         """The inputs whose items it holds, as steps."""
-        return {step for step, _, _ in self.batches}
+        return {step for step, _, _ in self.batches} | {one.step for one in self.ranges}
 
 
 def read_entry(written: bytes) -> LogEntry:
     """The entry of a file."""
     length = int.from_bytes(written[:4], "big")
     _learn(written[4 : 4 + length])
-    now_us, steps, numbers, items, snapshots, before, now = decode_one(written[4 + length :])
+    now_us, steps, numbers, items, snapshots, before, now, *ranges = decode_one(written[4 + length :])
     batches, at = [], 0
     for step, (number, count) in zip(steps, numbers, strict=True):
         batches.append((step, number, items[at : at + count]))
         at += count
-    return LogEntry(now_us, batches, snapshots, frozenset(before), frozenset(now))
+    of_files = [FileRange(*one) for one in (ranges[0] if ranges else ())]
+    return LogEntry(now_us, batches, snapshots, frozenset(before), frozenset(now), of_files)
 
 
 def _learn(head: bytes) -> None:
@@ -77,7 +88,9 @@ def _written(entry: LogEntry) -> bytes:
     items = [item for _, _, batch in entry.batches for item in batch]
     steps = [step for step, _, _ in entry.batches]
     numbers = [(number, len(batch)) for _, number, batch in entry.batches]
-    body = encode_one((entry.now_us, steps, numbers, items, entry.snapshots, entry.ended_before, entry.ended_now))
+    ranges = ([astuple(one) for one in entry.ranges],) if entry.ranges else ()
+    ended = (entry.ended_before, entry.ended_now)
+    body = encode_one((entry.now_us, steps, numbers, items, entry.snapshots, *ended, *ranges))
     classes = own_classes()
     head: bytes = cloudpickle.dumps(classes) if classes else b""  # type: ignore[no-untyped-call]
     return b"".join((len(head).to_bytes(4, "big"), head, body))

@@ -64,6 +64,9 @@ class Reader:
             at += length
         return found
 
+    def _texts(self, node: Node, count: int) -> list[str]:
+        return [text.decode("utf-8") for text in self._bytes(node, count)]
+
     def _bytearrays(self, node: Node, count: int) -> list[bytearray]:
         return [bytearray(value) for value in self.column(node[1], count)]
 
@@ -249,6 +252,7 @@ _READ: dict[str, Callable[[Reader, Node, int], list[Any]]] = {
     "s": Reader._literal,
     "t": Reader._tuples,
     "u": Reader._union,
+    "v": Reader._texts,
     "w": Reader._timedeltas,
     "x": Reader._bytearrays,
     "y": Reader._bytes,

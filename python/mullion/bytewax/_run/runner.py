@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import shutil
@@ -25,6 +26,7 @@ from mullion.bytewax._run.classes import classes_of
 from mullion.bytewax._run.feed import Feed
 from mullion.bytewax._run.log import InputLog
 from mullion.bytewax._run.plan import Plan
+from mullion.bytewax._run.ranges import LinesIn
 from mullion.bytewax._run.sinks import Outputs
 from mullion.bytewax._run.stage import Inputs, LeftInputs, Stage
 from mullion.bytewax._run.trace import Untraced, trace, trace_inputs
@@ -123,7 +125,7 @@ class _Run:
 
         try:
             query = self._start(name, classes, outputs)
-            feed = Feed(self._flow, inputs, self._clock, going)
+            feed = Feed(self._flow, inputs, self._clock, going, self._lines_in())
             feed.run()
             self._settle(query, inputs, outputs)
         except AbortExecution:
@@ -137,6 +139,12 @@ class _Run:
             if feed is not None:
                 feed.close()
             outputs.close()
+
+    def _lines_in(self) -> LinesIn | None:
+        """What finds the lines of files; ``None`` where tasks may not have the program's files."""
+        if not self._spark.sparkContext.master.startswith("local"):
+            return None
+        return functools.partial(_jvm.flow_lines, self._spark)
 
     def _start(self, name: str, classes: dict[str, type], outputs: Outputs) -> StreamingQuery:
         rows = self._rows(classes)

@@ -120,6 +120,11 @@ class Inputs:
                     for step, batch_number, items in entry.batches:
                         pipeline.push(downs[step], items, Origin(batch_number * BATCH_BITS, "", entry.now_us))
                         collector.cut()
+                    for file in entry.ranges:
+                        for batch_number, items in file.read():
+                            origin = Origin(batch_number * BATCH_BITS, "", entry.now_us)
+                            pipeline.push(downs[file.step], items, origin)
+                            collector.cut()
                     if entry.ended_now != entry.ended_before:
                         collector.end(entry.ended_before, entry.ended_now, number)
                     collector.read(number)

@@ -14,6 +14,7 @@ where it is something that only Python computes with, the keys that have it are 
 from __future__ import annotations
 
 import base64
+import contextlib
 import dis
 import json
 from collections.abc import Callable
@@ -32,6 +33,7 @@ from mullion._code.syntax import (
     Dict,
     Expression,
     Field,
+    Function,
     Get,
     Item,
     List,
@@ -43,6 +45,7 @@ from mullion._code.syntax import (
     Tuple,
     Where,
 )
+from mullion.bytewax._run.parsing import JSON, behind_json, is_json, known_call
 from mullion.bytewax._run.plan import ENDS, STATEFUL, Plan, PlannedStep
 from mullion.bytewax._run.values import encode_one
 from mullion.bytewax._steps import Kept, KeptValues, Keyed, Mapped, MappedValues, Unkeyed
@@ -103,36 +106,47 @@ def _ways(plan: Plan, stream: str, before: list[Any]) -> list[dict[str, Any]]:
             if step.kind in (*STATEFUL, *ENDS):
                 found.append({"steps": before, "target": number, "stateful": step.kind in STATEFUL})
             if step.kind == "branch":
-                predicate = stateless(step)[1]
+                predicate = stateless(step)[0][1]
                 for down, name in zip(step.downs, ("filter", "filter_not"), strict=True):
                     found += _ways(plan, down, [*before, [name, predicate]])
             elif step.kind in ("inspect", "merge", "redistribute"):
                 found += _ways(plan, step.downs[0], before)
             elif step.kind == "flat_map_batch":
-                found += _ways(plan, step.downs[0], [*before, stateless(step)])
+                found += _ways(plan, step.downs[0], [*before, *stateless(step)])
     if len(found) > _MOST_WAYS:
         raise Untraced(f"there are more than {_MOST_WAYS} ways through the steps")
     return found
 
 
 def stateless(step: PlannedStep) -> list[Any]:
-    """What the JVM is told of a step without state; raises :class:`Untraced`."""
+    """What the JVM is told of a step without state, which may be two for it; raises :class:`Untraced`."""
     if step.kind == "branch":
-        return ["filter", _function("predicate", step.does, 1)]
+        return [["filter", _function("predicate", step.does, 1)]]
     match step.does:
         case Mapped(mapper=function):
-            return ["map", _function("mapper", function, 1)]
+            return _mapped(function)
         case MappedValues(mapper=function):
-            return ["map_value", _function("mapper", function, 1)]
+            return [["map_value", _function("mapper", function, 1)]]
         case Kept(predicate=function):
-            return ["filter", _function("predicate", function, 1)]
+            return [["filter", _function("predicate", function, 1)]]
         case KeptValues(predicate=function):
-            return ["filter_value", _function("predicate", function, 1)]
+            return [["filter_value", _function("predicate", function, 1)]]
         case Keyed(key=function):
-            return ["key", _function("key", function, 1)]
+            return [["key", _function("key", function, 1)]]
         case Unkeyed():
-            return ["key_rm"]
+            return [["key_rm"]]
     raise Untraced("its function is Python's")
+
+
+def _mapped(mapper: Any) -> list[Any]:
+    if is_json(mapper):
+        return [[JSON]]
+    behind = None
+    with contextlib.suppress(Unknown):
+        behind = behind_json(read(mapper, known_call))
+    if behind is None or behind.changes:
+        return [["map", _function("mapper", mapper, 1)]]
+    return [[JSON], ["map", _said("mapper", behind)]]
 
 
 def _port(plan: Plan, stream: str) -> dict[str, Any]:
@@ -236,14 +250,19 @@ def _initial(builder: Any) -> str:
 def _function(name: str, function: Callable[..., Any], parameters: int, changes: bool = False) -> dict[str, Any]:
     """What a function says; with ``changes`` it may change its first parameter, which nothing else holds."""
     try:
-        found = read(function)
+        found = read(function, known_call)
         if len(found.parameters) != parameters:
             raise Untraced(f"{name} takes {len(found.parameters)} parameters")
         if found.changes - (set(found.parameters[:1]) if changes else set()):
             raise Untraced(f"{name} changes what it is given")
-        return {"parameters": list(found.parameters), "of": _Writer().expression(found.result)}
     except Unknown as unknown:
         raise Untraced(f"{name}: {unknown.why}, line {unknown.line}") from None
+    return _said(name, found)
+
+
+def _said(name: str, function: Function) -> dict[str, Any]:
+    try:
+        return {"parameters": list(function.parameters), "of": _Writer().expression(function.result)}
     except Refused as refused:
         raise Untraced(f"{name}: {refused.why}") from None
 
@@ -276,6 +295,8 @@ class _Writer:
                 return ["dict", names, list(map(self.expression, values))]
             case Where(name=name, value=value, of=then):
                 return ["where", name, self.expression(value), self.expression(then)]
+            case Call(name="json"):
+                raise Refused("json.loads of something other than the item of a map")
             case Call(name=name, arguments=arguments):
                 return ["call", name, *map(self.expression, arguments)]
             case Operation(sign=sign, operands=operands):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from csv import DictReader
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 from zlib import adler32
@@ -16,6 +17,8 @@ from zlib import adler32
 from mullion.bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition, batch
 from mullion.bytewax.outputs import FixedPartitionedSink, StatefulSinkPartition
 from mullion.errors import InvalidArgumentError
+
+_DELIMITERS = frozenset(",;|:\t")
 
 __all__ = ["CSVSource", "DirSink", "DirSource", "FileSink", "FileSource"]
 
@@ -40,6 +43,15 @@ def _require_path(name: str, path: Any) -> Path:
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidArgumentError(f"{name}={path!r} ({type(path).__name__}) is not a path. Write Path('lines.txt').")
     return Path(path)
+
+
+@dataclass(frozen=True)
+class PlainFile:
+    """A part of a source that is a file of lines. ``delimiter`` is that of CSV; empty where items are lines."""
+
+    path: Path
+    batch_size: int
+    delimiter: str
 
 
 class _Lines(StatefulSourcePartition[str, int]):
@@ -75,6 +87,10 @@ class FileSource(FixedPartitionedSource[str, int]):
         """The file."""
         return _Lines(self._path, self._batch_size, resume_state)
 
+    def plain_file(self, for_part: str) -> PlainFile | None:
+        """The file of a part."""
+        return PlainFile(self._path, self._batch_size, "")
+
 
 class DirSource(FixedPartitionedSource[str, int]):
     """The lines of the files of a folder whose names match ``glob_pat``."""
@@ -100,7 +116,14 @@ class DirSource(FixedPartitionedSource[str, int]):
 
     def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> _Lines:
         """A file."""
-        return _Lines(self._folder / for_part.split("::", 1)[1], self._batch_size, resume_state)
+        return _Lines(self._file_of(for_part), self._batch_size, resume_state)
+
+    def _file_of(self, for_part: str) -> Path:
+        return self._folder / for_part.split("::", 1)[1]
+
+    def plain_file(self, for_part: str) -> PlainFile | None:
+        """The file of a part."""
+        return PlainFile(self._file_of(for_part), self._batch_size, "")
 
 
 class _Records(StatefulSourcePartition[dict[str, str], int]):
@@ -108,7 +131,7 @@ class _Records(StatefulSourcePartition[dict[str, str], int]):
         self._file = path.open("rt", newline="")
         reader = DictReader(_lines(self._file), **options)
         # Has the header read, which is before any place.
-        _ = reader.fieldnames
+        self.names = list(reader.fieldnames or ())
         if resume_state is not None:
             self._file.seek(resume_state)
         self._batches = batch(reader, batch_size)
@@ -143,6 +166,13 @@ class CSVSource(FixedPartitionedSource[dict[str, str], int]):
     def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> _Records:
         """The file."""
         return _Records(self._file._path, self._file._batch_size, resume_state, self._options)
+
+    def plain_file(self, for_part: str) -> PlainFile | None:
+        """The file of a part; ``None`` where it is written in a way of its own."""
+        delimiter = self._options.get("delimiter", ",")
+        if set(self._options) - {"delimiter"} or not (isinstance(delimiter, str) and delimiter in _DELIMITERS):
+            return None
+        return PlainFile(self._file._path, self._file._batch_size, delimiter)
 
 
 class _Writing(StatefulSinkPartition[str, int]):

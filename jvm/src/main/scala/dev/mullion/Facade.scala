@@ -177,6 +177,14 @@ object Facade {
   def flowInputs(spark: SparkSession, folder: String): DataFrame =
     spark.readStream.format(classOf[EntryLogProvider].getName).option("path", folder).load()
 
+  /** How many lines of a file Python surely reads as so many, from a place on: where they end, and their number.
+    *
+    * @param delimiter
+    *   of a CSV file; empty where a line is a text
+    */
+  def flowLines(path: String, from: Long, delimiter: String, batchSize: Int, most: Int): Array[Long] =
+    StatefulBuilder.flowLines(path, from, delimiter, batchSize, most)
+
   /** The steps of a dataflow of Bytewax without state, over the entries of its log of inputs.
     *
     * @param process

@@ -15,7 +15,7 @@ import org.apache.spark.sql.mullion.python.{
   StatefulOptions,
   StatefulProgram
 }
-import org.apache.spark.sql.mullion.python.flows.InputsProgram
+import org.apache.spark.sql.mullion.python.flows.{FileRanges, InputsProgram}
 import org.apache.spark.sql.mullion.query.Tick
 import org.apache.spark.sql.mullion.shim.PythonFrames
 import org.apache.spark.sql.types._
@@ -31,6 +31,10 @@ object StatefulBuilder {
     checkTypes(schema, "a window")
     Dataset.ofRows(spark, ProcessedRows(ProcessedRows.unplanned, target, columns))
   }
+
+  /** How many lines of a file Python surely reads as so many. */
+  def flowLines(path: String, from: Long, delimiter: String, batchSize: Int, most: Int): Array[Long] =
+    FileRanges.linesIn(path, from, delimiter, batchSize, most)
 
   /** The steps of a dataflow without state, over the entries of its log: see [[FlowEntries]]. */
   def flowEntries(df: DataFrame, process: UserDefinedPythonFunction, schema: StructType, program: String): DataFrame = {

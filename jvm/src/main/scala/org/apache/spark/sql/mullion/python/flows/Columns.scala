@@ -58,6 +58,15 @@ private[flows] object Columns {
     override def item(row: Int): Item = Item.Text(apart(of(row)))
   }
 
+  /** Texts where they lie in bytes. */
+  final class Slices(val bytes: Array[Byte], val starts: Array[Int], val ends: Array[Int]) extends Columns {
+    def text(row: Int): UTF8String = UTF8String.fromBytes(bytes, starts(row), ends(row) - starts(row))
+
+    override def read(row: Int, to: Value): Unit = to.setText(text(row))
+
+    override def item(row: Int): Item = Item.Text(text(row))
+  }
+
   final class Times(val values: Array[Long]) extends Columns {
     override def read(row: Int, to: Value): Unit = to.setTime(values(row))
 
@@ -150,16 +159,49 @@ private[flows] object Columns {
       Item.of(value)
     }
 
-    /** The same, where some rows all have texts. */
-    def asTexts(rows: Array[Int]): Texts = {
-      if (rows.exists(kinds(_) != Value.Text)) throw Odd
-      val numbers = scala.collection.mutable.HashMap.empty[UTF8String, Int]
-      val of = new Array[Int](count)
-      rows.foreach(row => of(row) = numbers.getOrElseUpdate(texts(row), numbers.size))
-      val apart = new Array[UTF8String](numbers.size)
-      numbers.foreach { case (text, number) => apart(number) = text }
-      new Texts(apart, of)
+    /** The kind of the values of some rows, if they have one. */
+    def kindOf(rows: Array[Int]): Option[Int] =
+      if (rows.isEmpty) None
+      else {
+        val kind = kinds(rows(0))
+        var i = 1
+        while (i < rows.length && kinds(rows(i)) == kind) i += 1
+        Option.when(i == rows.length)(kind.toInt)
+      }
+
+    def longsOf: Array[Long] = longs
+
+    def doublesOf: Array[Double] = doubles
+
+    def textOf(row: Int): UTF8String = texts(row)
+  }
+
+  /** A column of which some rows all have texts, with each of them once. */
+  def asTexts(columns: Columns, rows: Array[Int], total: Int): Texts = columns match {
+    case texts: Texts                                                     => texts
+    case slices: Slices                                                   => numbered(slices.text(_), rows, total)
+    case computed: Computed if computed.kindOf(rows).contains(Value.Text) => numbered(computed.textOf(_), rows, total)
+    case _ if rows.isEmpty => new Texts(Array.empty, new Array[Int](total))
+    case _                 => throw Odd
+  }
+
+  private def numbered(textOf: Int => UTF8String, rows: Array[Int], total: Int): Texts = {
+    val numbers = new java.util.HashMap[UTF8String, Integer]
+    val apart = scala.collection.mutable.ArrayBuffer.empty[UTF8String]
+    val of = new Array[Int](total)
+    var i = 0
+    while (i < rows.length) {
+      val text = textOf(rows(i))
+      val known = numbers.get(text)
+      if (known != null) of(rows(i)) = known
+      else {
+        of(rows(i)) = apart.length
+        numbers.put(text, apart.length)
+        apart += text
+      }
+      i += 1
     }
+    new Texts(apart.toArray, of)
   }
 
   object Unknown extends Columns {

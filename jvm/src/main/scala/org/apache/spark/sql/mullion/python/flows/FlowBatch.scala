@@ -101,16 +101,12 @@ private[flows] object FlowBatch {
 
   def apply(read: Seq[(Int, Columns)], layouts: Layouts): FlowBatch = {
     val chunks = read.map {
-      case (_, columns: Columns.Tuples) =>
+      case (count, columns: Columns.Tuples) =>
         columns.parts match {
-          case Array(
-                places: Columns.Ints,
-                of: Columns.Texts,
-                nows: Columns.Ints,
-                keys: Columns.Texts,
-                values
-              ) =>
-            new Chunk(places.values, of, nows.values, keys, layouts.rows(values))
+          case Array(places: Columns.Ints, of, nows: Columns.Ints, keys, values) =>
+            val all = Array.range(0, count)
+            def texts(of: Columns) = Columns.asTexts(of, all, count)
+            new Chunk(places.values, texts(of), nows.values, texts(keys), layouts.rows(values))
           case _ => throw Odd
         }
       case _ => throw Odd

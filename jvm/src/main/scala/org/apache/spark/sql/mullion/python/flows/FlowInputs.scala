@@ -14,7 +14,7 @@ import org.apache.spark.unsafe.types.UTF8String
   * {{{
   *   {"0": [{"steps": [["key", function], ["filter_value", function]], "target": 3, "stateful": true}, ...], ...}
   *
-  *   step   ["map" | "filter" | "filter_not" | "map_value" | "filter_value" | "key", function]  ["key_rm"]
+  *   step   ["map" | "filter" | "filter_not" | "map_value" | "filter_value" | "key", function]  ["key_rm"]  ["json"]
   * }}}
   *
   * By the number of an input, each way from there to a step with state, a sink or an inspector, in the order in which
@@ -57,10 +57,33 @@ private[python] final class FlowInputs(program: InputsProgram) {
   private def rows(number: Long, entry: Array[Byte]): Seq[InternalRow] = {
     val classes = java.nio.ByteBuffer.wrap(entry).getInt
     val parts = ItemReader.read(java.util.Arrays.copyOfRange(entry, 4 + classes, entry.length))._2 match {
-      case tuples: Columns.Tuples if tuples.parts.length == 7 => tuples.parts
+      case tuples: Columns.Tuples if tuples.parts.length >= 7 => tuples.parts
       case _                                                  => throw Odd
     }
     val now = long(parts(0).item(0))
+    val task = (number % Shards).toInt
+    val made = mutable.ArrayBuffer.empty[InternalRow]
+    def push(input: Long, items: Columns, places: Array[Long], rows: Array[Int]): Unit = {
+      val total = places.length
+      val origin = Array[Columns](new Columns.Ints(places), always(Empty, total), always(now, total))
+      ways.getOrElse(input, throw Odd).foreach { way =>
+        val (columns, kept) = way.over(items, rows, total)
+        if (kept.nonEmpty) write(way, columns, kept, origin, task, made)
+      }
+    }
+    ofItems(parts, push)
+    if (parts.length > 7) many(parts(7).item(0)).foreach(ofRange(_, push))
+    val (before, ended) = (numbers(parts(5).item(0)), numbers(parts(6).item(0)))
+    if (before.toSet != ended.toSet) {
+      val said = ItemWriter.writeOne(Item.tuple(list(before), list(ended)))
+      (0 until Shards).foreach(shard => made += InternalRow(End, shard, number, 0, said))
+    }
+    made += InternalRow(Read, task, number, 0, Array.emptyByteArray)
+    made.toVector
+  }
+
+  /** The items that an entry holds. */
+  private def ofItems(parts: Array[Columns], push: (Long, Columns, Array[Long], Array[Int]) => Unit): Unit = {
     val inputs = many(parts(1).item(0)).map(long)
     val batches = many(parts(2).item(0)).map {
       case Item.Tuple(Array(Item.Int(place), Item.Int(count))) => (place, count.toInt)
@@ -81,22 +104,37 @@ private[python] final class FlowInputs(program: InputsProgram) {
       java.util.Arrays.fill(inputOf, at, at + count, apart.indexOf(inputs(batch)))
       at += count
     }
-    val task = (number % Shards).toInt
-    val made = mutable.ArrayBuffer.empty[InternalRow]
-    val origin = Array[Columns](new Columns.Ints(places), always(Empty, total), always(now, total))
     apart.zip(FlowBatch.placesOf(inputOf, apart.length)).foreach { case (input, rows) =>
-      ways.getOrElse(input, throw Odd).foreach { way =>
-        val (columns, kept) = way.over(items, rows, total)
-        if (kept.nonEmpty) write(way, columns, kept, origin, task, made)
+      push(input, items, places, rows)
+    }
+  }
+
+  /** The lines of a file that an entry names. */
+  private def ofRange(range: Item, push: (Long, Columns, Array[Long], Array[Int]) => Unit): Unit = range match {
+    case Item.Tuple(
+          Array(
+            Item.Int(input),
+            Item.Text(path),
+            Item.Int(from),
+            Item.Int(until),
+            Item.Int(lines),
+            Item.Text(delimiter),
+            Item.Many(names),
+            Item.Int(batchSize),
+            Item.Int(first),
+            Item.Int(stride)
+          )
+        ) =>
+      val known = names.map { case Item.Text(name) => name.toString; case _ => throw Odd }
+      val items = FileRanges.items(path.toString, from, until, lines.toInt, delimiter.toString, known)
+      val places = new Array[Long](lines.toInt)
+      var i = 0
+      while (i < places.length) {
+        places(i) = (first + i / batchSize * stride) << BatchBits
+        i += 1
       }
-    }
-    val (before, ended) = (numbers(parts(5).item(0)), numbers(parts(6).item(0)))
-    if (before.toSet != ended.toSet) {
-      val said = ItemWriter.writeOne(Item.tuple(list(before), list(ended)))
-      (0 until Shards).foreach(shard => made += InternalRow(End, shard, number, 0, said))
-    }
-    made += InternalRow(Read, task, number, 0, Array.emptyByteArray)
-    made.toVector
+      push(input, items, places, Array.range(0, places.length))
+    case _ => throw Odd
   }
 
   private def write(
@@ -121,11 +159,7 @@ private[python] final class FlowInputs(program: InputsProgram) {
     else
       columns match {
         case pairs: Columns.Tuples if pairs.parts.length == 2 =>
-          val keys = pairs.parts(0) match {
-            case texts: Columns.Texts       => texts
-            case computed: Columns.Computed => computed.asTexts(kept)
-            case _                          => throw Odd
-          }
+          val keys = Columns.asTexts(pairs.parts(0), kept, kept.last + 1)
           val shards = keys.apart.map(FlowOutput.shardOf)
           val shardOf = new Array[Int](kept.length)
           var i = 0
@@ -195,11 +229,7 @@ private[python] object FlowInputs {
         case ((columns, kept), ("filter_not", Some(function))) =>
           (columns, filtered(function, columns, kept, is = false))
         case ((columns, kept), ("key", Some(function))) =>
-          val keys = mapped(function, columns, kept, total) match {
-            case computed: Columns.Computed => computed.asTexts(kept)
-            case texts: Columns.Texts       => texts
-            case _                          => throw Odd
-          }
+          val keys = Columns.asTexts(mapped(function, columns, kept, total), kept, total)
           (new Columns.Tuples(Array(keys, columns)), kept)
         case ((columns, kept), ("map_value", Some(function))) =>
           val (key, value) = pair(columns)
@@ -207,6 +237,7 @@ private[python] object FlowInputs {
         case ((columns, kept), ("filter_value", Some(function))) =>
           (columns, filtered(function, pair(columns)._2, kept, is = true))
         case ((columns, kept), ("key_rm", _)) => (pair(columns)._2, kept)
+        case ((columns, kept), ("json", _))   => (JsonTexts.columns(columns, kept, total), kept)
         case _                                => throw Odd
       }
 
@@ -227,25 +258,31 @@ private[python] object FlowInputs {
 
     private def mapped(reader: FunctionReader, columns: Columns, rows: Array[Int], total: Int): Columns = {
       val of = layouts.rows(columns)
-      reader
-        .pathIn(of.layout)
-        .fold {
-          val row = new Given.Row
-          val function = reader.over(of.layout -> row)
-          val singles = Array.fill(function.results.length)(new Columns.Computed(total))
-          var i = 0
-          while (i < rows.length) {
-            row.at(of.singles, rows(i))
-            function.call()
-            var k = 0
-            while (k < singles.length) {
-              singles(k).set(rows(i), function.results(k))
-              k += 1
-            }
-            i += 1
-          }
-          made(function.layout, singles.iterator)
-        }(path => path.foldLeft(columns)(partOf))
+      reader.pathIn(of.layout).map(_.foldLeft(columns)(partOf)).getOrElse {
+        reader.parts match {
+          // A part that is no more than a column stays that column.
+          case Some((kind, parts)) => whole(kind, parts.map(mapped(_, columns, rows, total)).toArray)
+          case None                => computed(reader, of, rows, total)
+        }
+      }
+    }
+
+    private def computed(reader: FunctionReader, of: Rows, rows: Array[Int], total: Int): Columns = {
+      val row = new Given.Row
+      val function = reader.over(of.layout -> row)
+      val singles = Array.fill(function.results.length)(new Columns.Computed(total))
+      var i = 0
+      while (i < rows.length) {
+        row.at(of.singles, rows(i))
+        function.call()
+        var k = 0
+        while (k < singles.length) {
+          singles(k).set(rows(i), function.results(k))
+          k += 1
+        }
+        i += 1
+      }
+      made(function.layout, singles.iterator)
     }
 
     /** A part of columns that have it. */
@@ -258,14 +295,14 @@ private[python] object FlowInputs {
 
     private def made(layout: Layout, singles: Iterator[Columns]): Columns = layout match {
       case Layout.Single             => singles.next()
-      case Layout.Whole(kind, parts) =>
-        val columns = parts.map(made(_, singles)).toArray
-        kind match {
-          case Layout.Tuple             => new Columns.Tuples(columns)
-          case Layout.Dict(names)       => new Columns.Dicts(names, columns)
-          case Layout.Record(of, names) => new Columns.Records(of, new Columns.Dicts(names, columns), plain = true)
-          case Layout.Many              => throw Odd
-        }
+      case Layout.Whole(kind, parts) => whole(kind, parts.map(made(_, singles)).toArray)
+    }
+
+    private def whole(kind: Layout.Kind, columns: Array[Columns]): Columns = kind match {
+      case Layout.Tuple             => new Columns.Tuples(columns)
+      case Layout.Dict(names)       => new Columns.Dicts(names, columns)
+      case Layout.Record(of, names) => new Columns.Records(of, new Columns.Dicts(names, columns), plain = true)
+      case Layout.Many              => throw Odd
     }
   }
 }

@@ -106,6 +106,19 @@ private[flows] final class FunctionReader(said: JValue) {
     path(said \ "of").map(_._1)
   }
 
+  /** The functions of its parts, where it makes a tuple or a dict of more than one. */
+  def parts: Option[(Layout.Kind, Seq[FunctionReader])] = {
+    def of(items: List[JValue]) =
+      items.map(item => new FunctionReader(JObject("parameters" -> said \ "parameters", "of" -> item)))
+    FoldProgram.list(said \ "of") match {
+      case Seq(JString("tuple"), JArray(items)) if items.nonEmpty              => Some((Layout.Tuple, of(items)))
+      case Seq(JString("dict"), JArray(keys), JArray(items)) if items.nonEmpty =>
+        val names = keys.map(FoldProgram.text).toVector
+        Option.when(names.distinct.length == names.length)((Layout.Dict(Layout.Names(names)), of(items)))
+      case _ => None
+    }
+  }
+
   private def part(of: JValue, scope: Scope): Part = FoldProgram.list(of) match {
     case Seq(JString("arg"), JString(name))         => scope.arguments.getOrElse(name, throw Odd)
     case Seq(JString("local"), JString(name))       => scope.locals.getOrElse(name, throw Odd)

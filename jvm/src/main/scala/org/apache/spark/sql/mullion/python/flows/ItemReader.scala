@@ -155,6 +155,7 @@ private[flows] object ItemReader {
       case ("0", _)                            => Columns.Nothings
       case ("s", Seq(held: Seq[_]))            => new Columns.Texts(held.map(text).toArray, Array.range(0, held.length))
       case ("k", Seq(apart: Seq[_], of))       => new Columns.Texts(apart.map(text).toArray, small(of, count))
+      case ("v", Seq(lengths, buffer: Long))   => slices(small(lengths, count), starts(buffer.toInt))
       case ("z", Seq(us))                      => new Columns.Times(longs(us, count))
       case ("w", Seq(us))                      => new Columns.Lengths(longs(us, count))
       case ("t", Seq(held: Seq[_]))            => new Columns.Tuples(held.map(columns(_, count)).toArray)
@@ -183,6 +184,18 @@ private[flows] object ItemReader {
           }.toArray
         )
       case _ => Columns.Unknown
+    }
+
+    private def slices(lengths: Array[Int], from: Int): Columns.Slices = {
+      val (begins, ends) = (new Array[Int](lengths.length), new Array[Int](lengths.length))
+      var (i, at) = (0, from)
+      while (i < lengths.length) {
+        begins(i) = at
+        at += lengths(i)
+        ends(i) = at
+        i += 1
+      }
+      new Columns.Slices(written, begins, ends)
     }
 
     private def dicts(parts: Seq[Any])(count: Int): Columns.Dicts = parts match {

@@ -6,7 +6,8 @@ import java.nio.charset.StandardCharsets.UTF_8
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.mullion.python.folds.Odd
+import org.apache.spark.sql.mullion.python.folds.{Odd, Value}
+import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Writes values for [[ItemReader]], and for Python's: column by column, values of one type together. */
@@ -37,21 +38,16 @@ private[flows] final class ItemWriter {
 
   /** Some rows of columns. */
   private def gathered(columns: Columns, rows: Array[Int]): Unit = columns match {
-    case of: Columns.Ints    => ints(picked(of.values, rows))
-    case of: Columns.Times   => within("z")(ints(picked(of.values, rows)))
-    case of: Columns.Lengths => within("w")(ints(picked(of.values, rows)))
-    case of: Columns.Floats  =>
-      val made = new Array[Double](rows.length)
-      var i = 0
-      while (i < rows.length) {
-        made(i) = of.values(rows(i))
-        i += 1
-      }
-      within("d")(doubles(made))
-    case of: Columns.Texts   => gatheredTexts(of, rows)
-    case of: Columns.Tuples  => within("t")(all(of.parts, rows))
-    case of: Columns.Dicts   => gatheredDicts(of, rows)
-    case of: Columns.Records =>
+    case of: Columns.Ints     => ints(picked(of.values, rows))
+    case of: Columns.Times    => within("z")(ints(picked(of.values, rows)))
+    case of: Columns.Lengths  => within("w")(ints(picked(of.values, rows)))
+    case of: Columns.Floats   => gatheredFloats(of.values, rows)
+    case of: Columns.Texts    => gatheredTexts(of, rows)
+    case of: Columns.Slices   => besides(rows.length, i => of.text(rows(i)))
+    case of: Columns.Computed => gatheredComputed(of, rows)
+    case of: Columns.Tuples   => within("t")(all(of.parts, rows))
+    case of: Columns.Dicts    => gatheredDicts(of, rows)
+    case of: Columns.Records  =>
       head.append("[\"O\",")
       quoted(UTF8String.fromString(of.kind))
       head.append(',')
@@ -59,6 +55,49 @@ private[flows] final class ItemWriter {
       head.append(if (of.plain) ",1]" else "]")
       ()
     case _ => column(rows.map(columns.item))
+  }
+
+  private def gatheredFloats(values: Array[Double], rows: Array[Int]): Unit = {
+    val made = new Array[Double](rows.length)
+    var i = 0
+    while (i < rows.length) {
+      made(i) = values(rows(i))
+      i += 1
+    }
+    within("d")(doubles(made))
+  }
+
+  private def gatheredComputed(of: Columns.Computed, rows: Array[Int]): Unit = of.kindOf(rows) match {
+    case Some(Value.Int)    => ints(picked(of.longsOf, rows))
+    case Some(Value.Float)  => gatheredFloats(of.doublesOf, rows)
+    case Some(Value.Time)   => within("z")(ints(picked(of.longsOf, rows)))
+    case Some(Value.Length) => within("w")(ints(picked(of.longsOf, rows)))
+    case Some(Value.Text)   => besides(rows.length, i => of.textOf(rows(i)))
+    case _                  => column(rows.map(of.item))
+  }
+
+  /** Texts in a buffer, one behind the other. */
+  private def besides(count: Int, textAt: Int => UTF8String): Unit = {
+    val lengths = new Array[Long](count)
+    var (i, size) = (0, 0)
+    while (i < count) {
+      lengths(i) = textAt(i).numBytes.toLong
+      size += lengths(i).toInt
+      i += 1
+    }
+    val made = new Array[Byte](size)
+    var at = 0
+    i = 0
+    while (i < count) {
+      textAt(i).writeToMemory(made, Platform.BYTE_ARRAY_OFFSET.toLong + at)
+      at += lengths(i).toInt
+      i += 1
+    }
+    within("v") {
+      ints(lengths)
+      head.append(',').append(buffers.length)
+      buffers += made
+    }
   }
 
   private def gatheredTexts(of: Columns.Texts, rows: Array[Int]): Unit = {
@@ -77,7 +116,7 @@ private[flows] final class ItemWriter {
       i += 1
     }
     if (rows.length > ItemWriter.Few && apart.length <= rows.length / 4) repeated(apart, which)
-    else within("s")(quotedAll(which.map(number => apart(number.toInt)).toSeq))
+    else besides(rows.length, i => apart(which(i).toInt))
   }
 
   private def repeated(apart: collection.Seq[UTF8String], which: Array[Long]): Unit = within("k") {

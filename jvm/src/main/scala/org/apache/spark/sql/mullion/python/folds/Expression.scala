@@ -99,18 +99,33 @@ private[python] final class Call(name: String, arguments: Array[Expression]) ext
   }
 
   private def one(of: Expression): Unit = name match {
-    case "bool"                            => setBool(of.isTrue)
-    case "str"                             => setText(text(of))
-    case "len" if of.kind == Value.Text    => setInt(of.text.numChars.toLong)
-    case _ if !of.isNumber                 => throw Odd
-    case "float"                           => setFloat(of.asDouble)
-    case "abs" if of.kind == Value.Float   => setFloat(Math.abs(of.double))
-    case "abs" if of.long != Long.MinValue => setInt(Math.abs(of.long))
-    case "int" | "round" if of.isWhole     => setInt(of.long)
+    case "bool"                                          => setBool(of.isTrue)
+    case "str"                                           => setText(text(of))
+    case "len" if of.kind == Value.Text                  => setInt(of.text.numChars.toLong)
+    case _ if of.kind == Value.Text                      => ofText(of.text)
+    case _ if !of.isNumber                               => throw Odd
+    case "timestamp" if of.kind == Value.Float           => setTime(Numerals.timestamp(of.double))
+    case "timestamp" if Math.abs(of.long) < 60000000000L => setTime(of.long * 1000000L)
+    case "float"                                         => setFloat(of.asDouble)
+    case "abs" if of.kind == Value.Float                 => setFloat(Math.abs(of.double))
+    case "abs" if of.long != Long.MinValue               => setInt(Math.abs(of.long))
+    case "int" | "round" if of.isWhole                   => setInt(of.long)
     // Not where the float is no number, either.
     case "int" if Math.abs(of.double) < toFloat   => setInt(of.double.toLong)
     case "round" if Math.abs(of.double) < toFloat => setInt(Math.rint(of.double).toLong)
     case _                                        => throw Odd
+  }
+
+  /** What is written in a text. */
+  private def ofText(text: UTF8String): Unit = {
+    val bytes = text.getBytes
+    name match {
+      case "float"         => setFloat(Numerals.float(bytes, 0, bytes.length))
+      case "int"           => setInt(Numerals.int(bytes, 0, bytes.length))
+      case "isoformat"     => setTime(Numerals.isoformat(bytes, 0, bytes.length, inUtc = false))
+      case "isoformat utc" => setTime(Numerals.isoformat(bytes, 0, bytes.length, inUtc = true))
+      case _               => throw Odd
+    }
   }
 
   private def text(of: Expression): UTF8String = of.kind match {

@@ -1,0 +1,166 @@
+package org.apache.spark.sql.mullion.python.flows
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.mullion.python.folds.{Numerals, Odd, Value}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** `json.loads` of many texts at once, which all are objects with the same keys in the same order. Each becomes a dict
+  * of columns; what else there may be is odd.
+  *
+  * {{{
+  *   {"key": "ann", "n": 1}      key: [ann, bob]
+  *   {"key": "bob", "n": 2.5}    n:   [1, 2.5]
+  * }}}
+  */
+private[flows] object JsonTexts {
+
+  def columns(texts: Columns, rows: Array[Int], total: Int): Columns = texts match {
+    case slices: Columns.Slices =>
+      if (rows.isEmpty) Columns.Unknown
+      else {
+        val first = new Text(slices.bytes, slices.starts(rows(0)), slices.ends(rows(0)))
+        val shape = first.shape(total)
+        var i = 0
+        while (i < rows.length) {
+          val row = rows(i)
+          val text = new Text(slices.bytes, slices.starts(row), slices.ends(row))
+          shape.read(text, row)
+          text.end()
+          i += 1
+        }
+        shape.columns
+      }
+    case _ => throw Odd
+  }
+
+  /** What a text holds: an object with names, or a value that is no object. */
+  private sealed abstract class Shape {
+    def read(from: Text, row: Int): Unit
+
+    def columns: Columns
+  }
+
+  private final class Leaf(total: Int) extends Shape {
+    private val found = new Columns.Computed(total)
+    private val value = new Value
+
+    override def read(from: Text, row: Int): Unit = {
+      from.value(value)
+      found.set(row, value)
+    }
+
+    override def columns: Columns = found
+  }
+
+  private final class Whole(names: Array[Array[Byte]], parts: Array[Shape]) extends Shape {
+    override def read(from: Text, row: Int): Unit = {
+      from.expect('{')
+      var i = 0
+      while (i < names.length) {
+        if (i > 0) from.expect(',')
+        from.name(names(i))
+        from.expect(':')
+        parts(i).read(from, row)
+        i += 1
+      }
+      from.expect('}')
+    }
+
+    override def columns: Columns =
+      new Columns.Dicts(
+        Layout.Names(names.map(new String(_, java.nio.charset.StandardCharsets.UTF_8)).toVector),
+        parts.map(_.columns)
+      )
+  }
+
+  private final class Text(bytes: Array[Byte], start: Int, until: Int) {
+    private var at = start
+
+    private def skip(): Unit =
+      while (at < until && (bytes(at) == ' ' || bytes(at) == '\t' || bytes(at) == '\r' || bytes(at) == '\n')) at += 1
+
+    private def peek: Byte = {
+      skip()
+      if (at < until) bytes(at) else throw Odd
+    }
+
+    def expect(c: Char): Unit = if (peek == c) at += 1 else throw Odd
+
+    def end(): Unit = {
+      skip()
+      if (at != until) throw Odd
+    }
+
+    def name(known: Array[Byte]): Unit = {
+      expect('"')
+      if (at + known.length >= until || bytes(at + known.length) != '"') throw Odd
+      var i = 0
+      while (i < known.length) {
+        if (bytes(at + i) != known(i)) throw Odd
+        i += 1
+      }
+      at += known.length + 1
+    }
+
+    /** The shape of the object that begins here. */
+    def shape(total: Int): Shape = {
+      expect('{')
+      val names = mutable.ArrayBuffer.empty[Array[Byte]]
+      val parts = mutable.ArrayBuffer.empty[Shape]
+      val ignored = new Value
+      while (peek != '}') {
+        if (names.nonEmpty) expect(',')
+        names += plainText().getBytes
+        expect(':')
+        parts += (peek match {
+          case '{' => shape(total)
+          case '[' => throw Odd
+          case _   =>
+            value(ignored)
+            new Leaf(total)
+        })
+      }
+      expect('}')
+      // Of two that are alike the last wins, in the place of the first.
+      if (names.isEmpty || names.map(UTF8String.fromBytes).distinct.length != names.length) throw Odd
+      new Whole(names.toArray, parts.toArray)
+    }
+
+    /** A text without anything escaped. */
+    private def plainText(): UTF8String = {
+      expect('"')
+      val from = at
+      while (at < until && bytes(at) != '"') {
+        if (bytes(at) == '\\' || (bytes(at) >= 0 && bytes(at) < ' ')) throw Odd
+        at += 1
+      }
+      if (at == until) throw Odd
+      at += 1
+      UTF8String.fromBytes(bytes, from, at - 1 - from)
+    }
+
+    def value(to: Value): Unit = peek match {
+      case '"' => to.setText(plainText())
+      case 't' => word("true"); to.setBool(true)
+      case 'f' => word("false"); to.setBool(false)
+      case 'n' => word("null"); to.setNothing()
+      case _   =>
+        val from = at
+        while (at < until && isOfNumber(bytes(at))) at += 1
+        Numerals.json(bytes, from, at, to)
+    }
+
+    private def word(said: String): Unit = {
+      var i = 0
+      while (i < said.length) {
+        if (at + i >= until || bytes(at + i) != said.charAt(i)) throw Odd
+        i += 1
+      }
+      at += said.length
+    }
+
+    private def isOfNumber(c: Byte) =
+      (c >= '0' && c <= '9') || c == '-' || c == '.' || c == 'e' || c == 'E' || c == '+'
+  }
+}

@@ -1,0 +1,127 @@
+"""Lines of files that the program does not read itself: the log of inputs says which, and tasks read them.
+
+::
+
+    trades.csv    key,at,price / ann,2024-01-01T00:00:00Z,2.5 / ...
+    the log       step 0, trades.csv from byte 13 until 1048560: 20,000 lines, in batches of 1,000 from number 0
+
+Only where the JVM and Python surely read the same items: text in UTF-8, one item a line.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from mullion.bytewax.connectors.files import CSVSource, DirSource, FileSource, PlainFile, _Lines, _Records
+from mullion.errors import FunctionError
+
+LinesIn = Callable[[str, int, str, int, int], tuple[int, int]]
+"""How many lines of a file there surely are: given its path, from where, the delimiter, the size of a batch and how
+many at most; where they end, and how many."""
+
+_LINES_OF_A_RANGE: Final = 50_000
+
+
+@dataclass(frozen=True)
+class FileRange:
+    """Lines of a file.
+
+    - ``step``: the input.
+    - ``path``, ``start``, ``end``: from which byte to which.
+    - ``lines``: how many there are.
+    - ``delimiter``, ``names``: of CSV; empty where items are lines.
+    - ``batch_size``, ``first``, ``stride``: they are batches, numbered from ``first`` in steps of ``stride``.
+    """
+
+    step: int
+    path: str
+    start: int
+    end: int
+    lines: int
+    delimiter: str
+    names: list[str]
+    batch_size: int
+    first: int
+    stride: int
+
+    @property
+    def batches(self) -> int:
+        """How many batches there are."""
+        return -(-self.lines // self.batch_size)
+
+    def read(self) -> Iterator[tuple[int, list[Any]]]:
+        """The batches, each with its number, as the source itself would give them."""
+        path = Path(self.path)
+        left = self.lines
+        try:
+            options = {"delimiter": self.delimiter}
+            with_header = self.delimiter != ""
+            part: Any = (
+                _Records(path, self.batch_size, self.start, options)
+                if with_header
+                else _Lines(path, self.batch_size, self.start)
+            )
+            for batch in range(self.batches):
+                items = part.next_batch()
+                left -= len(items)
+                yield self.first + batch * self.stride, items
+            ends = part.snapshot()
+            part.close()
+        except (OSError, StopIteration) as error:
+            raise self._changed() from error
+        if left or ends != self.end:
+            raise self._changed()
+
+    def _changed(self) -> FunctionError:
+        return FunctionError(
+            f"The file {self.path!r} is not as it was when a part of it was taken, bytes {self.start} to {self.end}, "
+            f"{self.lines} lines. Leave a file as it is that a dataflow reads, or only append to it."
+        )
+
+
+class RangedFile:
+    """A part of a source that is read in ranges, from a place on."""
+
+    def __init__(self, step: int, file: PlainFile, names: list[str], lines_in: LinesIn) -> None:
+        self._step = step
+        self._file = file
+        self._names = names
+        self._lines_in = lines_in
+
+    @property
+    def most(self) -> int:
+        """How many batches a range has at most."""
+        return max(1, _LINES_OF_A_RANGE // self._file.batch_size)
+
+    def next(self, at: int, batches: int, first: int, stride: int) -> FileRange | None:
+        """Up to so many batches from a place on; ``None`` if there are none that are sure."""
+        file = self._file
+        path = str(file.path.absolute())
+        end, lines = self._lines_in(path, at, file.delimiter, file.batch_size, batches * file.batch_size)
+        if not lines:
+            return None
+        return FileRange(self._step, path, at, end, lines, file.delimiter, self._names, file.batch_size, first, stride)
+
+
+def is_file(source: Any) -> bool:
+    """Whether a source is files that are read in ranges, where they are text in UTF-8."""
+    if isinstance(source, CSVSource):
+        return type(source) is CSVSource and source.plain_file("") is not None
+    return type(source) in (FileSource, DirSource)
+
+
+def ranged(step: int, source: Any, part: str, opened: Any, lines_in: LinesIn) -> RangedFile | None:
+    """A part of a source as a file that is read in ranges; ``None`` where the program has to read it itself."""
+    if not is_file(source) or type(opened) not in (_Lines, _Records):
+        return None
+    file = source.plain_file(part)
+    if file is None or codecs.lookup(opened._file.encoding).name != "utf-8":
+        return None
+    names = opened.names if isinstance(opened, _Records) else []
+    if file.delimiter and (not names or len(set(names)) < len(names)):
+        return None
+    return RangedFile(step, file, names, lines_in)
