@@ -168,7 +168,10 @@ class Feed:
         found = []
         for i, part in enumerate(parts):
             at = self._places.get(part.step_id, {}).get(part.name)
-            one = None if part.ranged is None else part.ranged.next(at, most, self._number + i, len(parts))
+            # Where Python stopped within a line's end, what it says is more than a byte's place.
+            if part.ranged is None or not isinstance(at, int) or at >= 1 << 63:
+                return []
+            one = part.ranged.next(at, most, self._number + i, len(parts))
             if one is None:
                 return []
             found.append(one)

@@ -48,7 +48,7 @@ def known_call(node: ast.Call, stands_for: Callable[[ast.expr], Any]) -> tuple[s
 
 def is_json(function: Any) -> bool:
     """Whether a function is ``json.loads`` itself."""
-    return function == json.loads
+    return function is json.loads
 
 
 def behind_json(function: Function) -> Function | None:

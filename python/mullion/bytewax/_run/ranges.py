@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -55,25 +56,23 @@ class FileRange:
 
     def read(self) -> Iterator[tuple[int, list[Any]]]:
         """The batches, each with its number, as the source itself would give them."""
-        path = Path(self.path)
-        left = self.lines
+        path, left = Path(self.path), self.lines
         try:
-            options = {"delimiter": self.delimiter}
-            with_header = self.delimiter != ""
             part: Any = (
-                _Records(path, self.batch_size, self.start, options)
-                if with_header
+                _Records(path, self.batch_size, self.start, {"delimiter": self.delimiter})
+                if self.delimiter
                 else _Lines(path, self.batch_size, self.start)
             )
-            for batch in range(self.batches):
-                items = part.next_batch()
-                left -= len(items)
-                yield self.first + batch * self.stride, items
-            ends = part.snapshot()
-            part.close()
-        except (OSError, StopIteration) as error:
+        except OSError as error:
             raise self._changed() from error
-        if left or ends != self.end:
+        with closing(part):
+            for batch in range(self.batches):
+                items = next(part._batches, [])
+                left -= len(items)
+                if not items or left < 0:
+                    raise self._changed()
+                yield self.first + batch * self.stride, items
+        if left:
             raise self._changed()
 
     def _changed(self) -> FunctionError:

@@ -142,7 +142,7 @@ class _Run:
 
     def _lines_in(self) -> LinesIn | None:
         """What finds the lines of files; ``None`` where tasks may not have the program's files."""
-        if not self._spark.sparkContext.master.startswith("local"):
+        if not str(self._spark.sparkContext.master).startswith("local"):
             return None
         return functools.partial(_jvm.flow_lines, self._spark)
 
