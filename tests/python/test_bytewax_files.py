@@ -152,6 +152,15 @@ def _in_the_jvm(spark: SparkSession, file: Path, mapper: Callable[[Any], Any]) -
     return out
 
 
+def test_json_that_does_not_come_from_a_file_is_left_to_python() -> None:
+    flow = our_dataflow.Dataflow("items")
+    items = our_op.input("in", flow, our_testing.TestingSource(['{"n": 1}']))
+    our_op.output("out", our_op.map("of", items, lambda line: json.loads(line)["n"]), our_testing.TestingSink([]))
+    of = next(part for part in explain(flow).parts if part.name.startswith("of"))
+    assert of.runs == "Python"
+    assert "json.loads of what does not come from a file" in of.why
+
+
 def _texts(random_: random.Random) -> dict[str, Any]:
     at = datetime(1, 1, 1, tzinfo=UTC) + timedelta(
         days=random_.randrange(3652058), microseconds=random_.randrange(10**12)
@@ -260,7 +269,7 @@ def test_a_file_that_was_changed_while_it_was_read_is_an_error(tmp_path: Path) -
 
 
 def test_a_run_goes_on_where_the_last_one_was_in_its_file(spark: SparkSession, tmp_path: Path) -> None:
-    file, state = tmp_path / "lines", RecoveryConfig(tmp_path)
+    file, state = tmp_path / "a", RecoveryConfig(tmp_path)
     found: list[Any] = []
     for text in ("a\nb\n", "c\nd"):
         with file.open("a") as more:
@@ -270,3 +279,20 @@ def test_a_run_goes_on_where_the_last_one_was_in_its_file(spark: SparkSession, t
         our_op.output("out", our_op.map("of", lines, lambda line: line + "!"), our_testing.TestingSink(found))
         our_testing.run_main(flow, recovery_config=state, spark=spark)
     assert found == ["a!", "b!", "c!", "d!"]
+
+
+def test_files_that_are_read_in_turn_come_out_in_turn(spark: SparkSession, tmp_path: Path) -> None:
+    for name, many in (("a", 7), ("b", 3), ("c", 12)):
+        (tmp_path / name).write_text("".join(f"{name}{n}\n" for n in range(many)))
+    outcomes: list[list[str]] = []
+    for dataflow, op, _, connectors, testing in (THEIRS, OURS):
+        out: list[str] = []
+        flow = dataflow.Dataflow("turns")
+        lines = op.input("in", flow, connectors.DirSource(tmp_path, batch_size=2))
+        op.output("out", op.map("of", lines, lambda line: line + "!"), testing.TestingSink(out))
+        testing.run_main(flow, **({} if dataflow is their_dataflow else {"spark": spark}))
+        outcomes.append(out)
+    assert sorted(outcomes[0]) == sorted(outcomes[1])
+    for name in "abc":
+        assert [line for line in outcomes[1] if line[0] == name] == [line for line in outcomes[0] if line[0] == name]
+    assert outcomes[1][:6] == ["a0!", "a1!", "b0!", "b1!", "c0!", "c1!"]

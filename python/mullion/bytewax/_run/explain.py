@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from mullion._programs.report import Part, Place, Report
+from mullion.bytewax._run.parsing import JSON
 from mullion.bytewax._run.plan import STATEFUL, Plan
-from mullion.bytewax._run.ranges import is_file
-from mullion.bytewax._run.trace import Untraced, stateless, trace, trace_inputs
+from mullion.bytewax._run.ranges import files_of
+from mullion.bytewax._run.trace import NOT_OF_A_FILE, Untraced, stateless, trace, trace_inputs
 from mullion.bytewax.dataflow import Dataflow
 
 _WHY = {
@@ -27,8 +28,9 @@ def explain(flow: Dataflow) -> Report:
     """
     plan = Plan.of(flow)
     first, why_not = _before_state(plan), ""
+    files = files_of(flow)
     try:
-        trace_inputs(plan)
+        trace_inputs(plan, files)
     except Untraced as untraced:
         why_not = str(untraced)
     parts = []
@@ -37,7 +39,7 @@ def explain(flow: Dataflow) -> Report:
             continue
         runs: Place = "Python"
         why = _WHY.get(step.kind, _STATELESS)
-        if step.kind == "input" and is_file(step.does):
+        if number in files:
             runs, why = ("JVM", _FILES) if not why_not else ("Python", f"{_FILES}; not in the JVM: {why_not}")
         if step.kind == "window":
             try:
@@ -49,17 +51,18 @@ def explain(flow: Dataflow) -> Report:
             if not why_not:
                 runs, why = "JVM", _TRACED
             else:
-                why = f"{_why_not(plan, number) or f'beside another step ({why_not})'}: {why}"
+                why = f"{_why_not(plan, number, why_not)}: {why}"
         parts.append(Part(step.step_id.removeprefix(f"{flow.flow_id}."), runs, why, step.operator.where))
     return Report(tuple(parts))
 
 
-def _why_not(plan: Plan, number: int) -> str:
+def _why_not(plan: Plan, number: int, why_not: str) -> str:
+    """Why a step is Python's, given why the steps behind inputs are."""
     try:
-        stateless(plan.steps[number])
+        said = stateless(plan.steps[number])
     except Untraced as untraced:
         return str(untraced)
-    return ""
+    return why_not if why_not == NOT_OF_A_FILE and [JSON] in said else f"beside another step ({why_not})"
 
 
 def _before_state(plan: Plan) -> set[int]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mullion.bytewax.connectors.files import CSVSource, DirSource, FileSource, PlainFile, _Lines, _Records
+from mullion.bytewax.dataflow import Dataflow
 from mullion.errors import FunctionError
 
 LinesIn = Callable[[str, int, str, int, int], tuple[int, int]]
@@ -67,7 +68,7 @@ class FileRange:
             raise self._changed() from error
         with closing(part):
             for batch in range(self.batches):
-                items = next(part._batches, [])
+                items: list[Any] = next(part._batches, [])
                 left -= len(items)
                 if not items or left < 0:
                     raise self._changed()
@@ -111,6 +112,12 @@ def is_file(source: Any) -> bool:
     if isinstance(source, CSVSource):
         return type(source) is CSVSource and source.plain_file("") is not None
     return type(source) in (FileSource, DirSource)
+
+
+def files_of(flow: Dataflow) -> frozenset[int]:
+    """The inputs of a dataflow that are such files, as steps."""
+    steps = enumerate(flow._steps)
+    return frozenset(number for number, step in steps if step.kind == "input" and is_file(step.does))
 
 
 def ranged(step: int, source: Any, part: str, opened: Any, lines_in: LinesIn) -> RangedFile | None:

@@ -26,7 +26,7 @@ from mullion.bytewax._run.classes import classes_of
 from mullion.bytewax._run.feed import Feed
 from mullion.bytewax._run.log import InputLog
 from mullion.bytewax._run.plan import Plan
-from mullion.bytewax._run.ranges import LinesIn
+from mullion.bytewax._run.ranges import LinesIn, files_of
 from mullion.bytewax._run.sinks import Outputs
 from mullion.bytewax._run.stage import Inputs, LeftInputs, Stage
 from mullion.bytewax._run.trace import Untraced, trace, trace_inputs
@@ -167,7 +167,7 @@ class _Run:
         entries = _jvm.flow_inputs(self._spark, str(self._folder / "inputs"))
         inputs = Inputs(self._plan, classes)
         try:
-            traced = trace_inputs(self._plan)
+            traced = trace_inputs(self._plan, files_of(self._flow) if self._lines_in() else frozenset())
             schema = StructType.fromDDL(CHUNKS)
             assert isinstance(schema, StructType)
             rows = _jvm.flow_entries(entries, LeftInputs(inputs), schema, traced)

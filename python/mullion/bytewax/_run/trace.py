@@ -17,10 +17,10 @@ import base64
 import contextlib
 import dis
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from mullion._code.evaluate import call
 from mullion._code.functions import constant_of, names_of, plain, source_of
@@ -67,6 +67,8 @@ _MADE: dict[Any, Any] = {int: 0, float: 0.0, str: "", bool: False, list: [], dic
 
 _MOST_WAYS = 50
 
+NOT_OF_A_FILE: Final = "json.loads of what does not come from a file"
+
 
 class Untraced(Exception):  # noqa: N818
     """Why Python runs a step."""
@@ -90,11 +92,17 @@ def trace(plan: Plan, number: int) -> str:
     return json.dumps(said)
 
 
-def trace_inputs(plan: Plan) -> str:
-    """What the JVM is told of the steps without state behind the inputs, as JSON; raises :class:`Untraced`."""
-    ways = {
-        str(number): _ways(plan, step.downs[0], []) for number, step in enumerate(plan.steps) if step.kind == "input"
-    }
+def trace_inputs(plan: Plan, files: Collection[int]) -> str:
+    """What the JVM is told of the steps without state behind the inputs, as JSON; raises :class:`Untraced`.
+
+    ``files``: the inputs whose lines tasks read. Text of others is Python's already, and Python reads JSON of it.
+    """
+    ways = {}
+    for number, step in enumerate(plan.steps):
+        if step.kind == "input":
+            ways[str(number)] = _ways(plan, step.downs[0], [])
+            if number not in files and any([JSON] in way["steps"] for way in ways[str(number)]):
+                raise Untraced(NOT_OF_A_FILE)
     return json.dumps(ways)
 
 
