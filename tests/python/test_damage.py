@@ -60,8 +60,8 @@ def test_a_header_that_is_empty_cut_or_gone_is_refused_before_anything_is_writte
             header.write_bytes(damage)
         before = everything(checkpoint / "state")
         with (
-            ClockedQuery(panes_of(feed.stream(spark), state), checkpoint=checkpoint) as query,
             pytest.raises(DamagedStateError, match=rf"header\.json.*{says}") as refused,
+            ClockedQuery(panes_of(feed.stream(spark), state), checkpoint=checkpoint) as query,
         ):
             query.settle()
         assert "Restore the file from a copy" in str(refused.value)

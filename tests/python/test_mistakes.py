@@ -283,7 +283,6 @@ def test_a_checkpoint_that_is_refused_prints_a_line_and_no_trace_of_the_jvm(
         windowed(stream, HOUR, by="k", time="ts").agg(F.sum("v")),
         windowed(stream, HOUR, by="k", time="ts", empty="emit").agg(n()),
         windowed(stream, HOUR, by="k", time="ts", state="hdfs").agg(n()),
-        windowed(stream, HOUR, by="k", time="ts", early=Early(count=2)).agg(n()),
         windowed(stream, HOUR, by=["k", "v"], time="ts").agg(n()),
     ]
     with printed_by_the_jvm(spark, tmp_path) as printed:
