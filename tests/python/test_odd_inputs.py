@@ -113,21 +113,22 @@ def test_five_hundred_columns_are_aggregated_side_by_side(spark: SparkSession, t
 
 
 @pytest.mark.slow
-def test_a_hundred_windows_together_are_one_operator(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("windows", "rows"), [(100, 100), (1000, 20)])
+def test_many_windows_together_are_one_operator(spark: SparkSession, tmp_path: Path, windows: int, rows: int) -> None:
     feed = Feed(tmp_path / "in", "k string")
-    feed.write((i * SECOND, "a") for i in range(100))
+    feed.write((i * SECOND, "a") for i in range(rows))
     feed.flood()
     stream = feed.stream(spark)
     panes = together(
         **{
             f"w{n}": windowed(stream, Tumbling(f"{n} seconds"), by="k", time="ts").agg(F.count("*").alias("n"))
-            for n in range(1, 101)
+            for n in range(1, windows + 1)
         }
     )
-    by_window = Counter({f"w{n}": 0 for n in range(1, 101)})
+    by_window = Counter({f"w{n}": 0 for n in range(1, windows + 1)})
     for row in closes(panes, tmp_path / "checkpoint"):
         by_window[row.window_name] += row.n
-    assert set(by_window.values()) == {100}
+    assert set(by_window.values()) == {rows}
 
 
 @pytest.mark.slow
@@ -141,24 +142,6 @@ def test_a_stream_of_ten_thousand_columns_is_windowed(spark: SparkSession, tmp_p
     )
     (row,) = closes(panes, tmp_path / "checkpoint")
     assert (row.first, row.last, row.n) == (3 * SECOND, 3 * SECOND + 9_999, 4)
-
-
-@pytest.mark.slow
-def test_a_thousand_windows_together_are_one_operator(spark: SparkSession, tmp_path: Path) -> None:
-    feed = Feed(tmp_path / "in", "k string")
-    feed.write((i * SECOND, "a") for i in range(20))
-    feed.flood()
-    stream = feed.stream(spark)
-    panes = together(
-        **{
-            f"w{n}": windowed(stream, Tumbling(f"{n} seconds"), by="k", time="ts").agg(F.count("*").alias("n"))
-            for n in range(1, 1001)
-        }
-    )
-    by_window = Counter({f"w{n}": 0 for n in range(1, 1001)})
-    for row in closes(panes, tmp_path / "checkpoint"):
-        by_window[row.window_name] += row.n
-    assert set(by_window.values()) == {20}
 
 
 @pytest.mark.slow

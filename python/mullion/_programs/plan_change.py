@@ -7,12 +7,12 @@ import inspect
 from collections.abc import Callable
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from mullion._changes import compare
-from mullion._configure import configure
 from mullion._programs.commands import Command
 from mullion._programs.loading import named
+from mullion._programs.session import session_of_command
 from mullion.errors import IncompatibleStateError, InvalidArgumentError
 
 
@@ -48,19 +48,13 @@ def plan_change(checkpoint: str, panes: DataFrame) -> None:
 def _panes(what: object, where: str) -> DataFrame:
     if callable(what) and not isinstance(what, DataFrame):
         given = inspect.signature(what).parameters
-        what = what(_session()) if given else what()
+        what = what(session_of_command("plan-change")) if given else what()
     if not isinstance(what, DataFrame):
         raise InvalidArgumentError(
             f"{where!r} gives no DataFrame, but a {type(what).__name__}. Name what windowed(...).agg(...) made, "
             "or a function that gives it."
         )
     return what
-
-
-def _session() -> SparkSession:
-    active = SparkSession.getActiveSession()
-    builder = SparkSession.builder.appName("mullion plan-change").config("spark.ui.showConsoleProgress", "false")
-    return active if active is not None else configure(builder).getOrCreate()
 
 
 PLAN_CHANGE: Final = Command(

@@ -6,10 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import Final, get_args
 
-from pyspark.sql import SparkSession
-
-from mullion._configure import configure
 from mullion._programs.commands import Command
+from mullion._programs.session import session_of_command
 from mullion._savepoints import savepoint
 from mullion.windows import Store
 
@@ -32,17 +30,11 @@ def _prepare(options: argparse.Namespace) -> Callable[[], None]:
             partitions=options.partitions,
             state=options.state,
             checkpoint_format=options.format,
-            spark=_session(),
+            spark=session_of_command("savepoint"),
         )
         print(f"{options.to} goes on after batch {batch} of {options.checkpoint}.")  # noqa: T201
 
     return run
-
-
-def _session() -> SparkSession:
-    active = SparkSession.getActiveSession()
-    builder = SparkSession.builder.appName("mullion savepoint").config("spark.ui.showConsoleProgress", "false")
-    return active if active is not None else configure(builder).getOrCreate()
 
 
 SAVEPOINT: Final = Command(

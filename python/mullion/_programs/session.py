@@ -1,4 +1,4 @@
-"""The Spark session of a program that was not given one."""
+"""The Spark session of a program or a command that was not given one."""
 
 from __future__ import annotations
 
@@ -47,3 +47,10 @@ def session_for(name: str, broker: Broker) -> SparkSession:
         if key not in builder._options and not (_jvm.is_running() and _jvm.running_conf(key)):
             builder = builder.config(key, value)
     return configure(builder).getOrCreate()
+
+
+def session_of_command(name: str) -> SparkSession:
+    """The active session, or one for a command of ``mullion`` that looks at checkpoints, with Spark's own settings."""
+    active = SparkSession.getActiveSession()
+    builder = SparkSession.builder.appName(f"mullion {name}").config("spark.ui.showConsoleProgress", "false")
+    return active if active is not None else configure(builder).getOrCreate()

@@ -168,17 +168,7 @@ private[mullion] final class PartitionOpener(
     val providers = Seq.newBuilder[StateStoreProvider]
     try {
       val opened = of { (name, key, value, encoder, columnFamilies) =>
-        val provider = StateStoreProvider.createAndInit(
-          providerId(partition, name),
-          key,
-          value,
-          encoder,
-          columnFamilies,
-          conf,
-          hadoopConf,
-          useMultipleValuesPerKey = false,
-          None
-        )
+        val provider = ownProvider(partition, name, key, value, encoder, columnFamilies, hadoopConf)
         providers += provider
         provider.getStore(version, checkpointIds.map(_(partition).head))
       }
@@ -244,22 +234,33 @@ private[mullion] final class PartitionOpener(
   /** With providers of its own, until the task ends. */
   private def ofProviders(partition: Int, hadoopConf: Configuration)(open: StateStoreProvider => StateStore) = of {
     (name, key, value, encoder, columnFamilies) =>
-      val provider = StateStoreProvider.createAndInit(
-        providerId(partition, name),
-        key,
-        value,
-        encoder,
-        columnFamilies,
-        conf,
-        hadoopConf,
-        useMultipleValuesPerKey = false,
-        None
-      )
+      val provider = ownProvider(partition, name, key, value, encoder, columnFamilies, hadoopConf)
       TaskContext.get().addTaskCompletionListener[Unit](_ => provider.close())
       val store = open(provider)
       TaskContext.get().addTaskCompletionListener[Unit](_ => if (!store.hasCommitted) store.abort())
       store
   }
+
+  /** A provider that Spark does not know of: the caller closes it. */
+  private def ownProvider(
+      partition: Int,
+      name: String,
+      key: StructType,
+      value: StructType,
+      encoder: KeyStateEncoderSpec,
+      columnFamilies: Boolean,
+      hadoopConf: Configuration
+  ): StateStoreProvider = StateStoreProvider.createAndInit(
+    providerId(partition, name),
+    key,
+    value,
+    encoder,
+    columnFamilies,
+    conf,
+    hadoopConf,
+    useMultipleValuesPerKey = false,
+    None
+  )
 
   /** Fails where the state is not. First of all, for a store that is asked for becomes the one that Spark knows of, and
     * the one that has the state would be unloaded.
