@@ -92,14 +92,11 @@ private final class StateCopy(
     case other              => throw new IllegalStateException(s"${other.describe} keeps no panes")
   }
 
-  private def ownKey(window: TogetherWindow, shared: Attribute): Option[Int] = {
-    val at = window.program.keys.indices.find { i =>
-      window.narrow(i) match {
-        case same: Attribute => same.exprId == shared.exprId
-        case _               => false
-      }
+  private def ownKey(window: TogetherWindow, shared: Attribute): Option[Int] = window.program.keys.indices.find { i =>
+    window.narrow(i) match {
+      case same: Attribute => same.exprId == shared.exprId
+      case _               => false
     }
-    at
   }
 
   private def columnOf(family: FamilySpec, window: WindowProgram, key: Int): Expression = {
