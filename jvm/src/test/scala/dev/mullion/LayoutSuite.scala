@@ -48,7 +48,9 @@ object LayoutSuite {
       Seq("shim", "expressions", "functions", "topics", "tables", "query").map(room => s"$spark.$room") ++
       Seq("records", "memory", "versions", "segments", "store", "header").map(room => s"$spark.state.$room") ++
       Seq(s"$spark.state") ++
-      Seq("metrics", "assign", "panes", "batch", "partial").map(room => s"$spark.exec.$room") ++
+      Seq("metrics", "assign", "panes").map(room => s"$spark.exec.$room") ++
+      Seq("sums", "firings", "keys", "grid", "sessions", "arrival").map(room => s"$spark.exec.panes.$room") ++
+      Seq("programs", "batch", "partial").map(room => s"$spark.exec.$room") ++
       Seq(s"$spark.exec") ++
       Seq("python.state", "python.folds", "python.flows", "python").map(room => s"$spark.$room") ++
       Seq("plan", "builders", "checkpoint", "calls").map(room => s"$spark.$room") :+

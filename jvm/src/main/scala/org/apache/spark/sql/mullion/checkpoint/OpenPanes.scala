@@ -12,15 +12,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, Offset
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution, StreamingQueryWrapper}
 import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.mullion.exec.WindowExec
-import org.apache.spark.sql.mullion.exec.panes.{
-  NamedPartition,
-  OpenPane,
-  OperatorProgram,
-  PaneCounts,
-  TogetherProgram,
-  TogetherWindow,
-  WindowProgram
-}
+import org.apache.spark.sql.mullion.exec.panes.{OpenPane, PaneCounts}
+import org.apache.spark.sql.mullion.exec.programs.{NamedPartition, OperatorProgram, TogetherProgram, TogetherWindow, WindowProgram}
 import org.apache.spark.sql.mullion.expressions.{CollectRows, KeyColumns, PaneColumns}
 import org.apache.spark.sql.mullion.shim.{Classic, SparkLineShim}
 import org.apache.spark.sql.mullion.state.header.OperatorHeader

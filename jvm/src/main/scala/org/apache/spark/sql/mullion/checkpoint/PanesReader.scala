@@ -7,7 +7,8 @@ import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.mullion.builders.{RowByRowBuilder, TogetherBuilder, WindowOptions, WindowedBuilder}
-import org.apache.spark.sql.mullion.exec.panes.{OperatorProgram, PaneCounts}
+import org.apache.spark.sql.mullion.exec.panes.PaneCounts
+import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
 import org.apache.spark.sql.mullion.expressions.{CustomRanges, UnknownSplit}
 import org.apache.spark.sql.mullion.plan.{Shown, TogetherPlan, WindowStrategy, WindowedAggregate, WindowsTogether}
 import org.apache.spark.sql.mullion.state.StateChoice

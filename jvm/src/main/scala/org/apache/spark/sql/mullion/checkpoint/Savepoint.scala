@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileMan
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.exec.WindowExec
-import org.apache.spark.sql.mullion.exec.panes.OperatorProgram
+import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
 import org.apache.spark.sql.mullion.python.StatefulHeader
 import org.apache.spark.sql.mullion.query.CheckpointFiles
 import org.apache.spark.sql.mullion.shim.{BuildInfo, SparkLineShim}

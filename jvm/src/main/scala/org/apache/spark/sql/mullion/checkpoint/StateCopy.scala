@@ -7,14 +7,8 @@ import org.apache.spark.rdd.ShuffledRDD
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.mullion.exec.panes.{
-  OperatorProgram,
-  PaneCounts,
-  PartitionTotals,
-  TogetherProgram,
-  TogetherWindow,
-  WindowProgram
-}
+import org.apache.spark.sql.mullion.exec.panes.{PaneCounts, PartitionTotals}
+import org.apache.spark.sql.mullion.exec.programs.{OperatorProgram, TogetherProgram, TogetherWindow, WindowProgram}
 import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
 import org.apache.spark.sql.types.StructType

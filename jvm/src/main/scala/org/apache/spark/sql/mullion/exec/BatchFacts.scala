@@ -4,7 +4,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.mullion.exec.assign.{AssignsPanes, PutAsideLateRowsExec, StampTimeExec}
 import org.apache.spark.sql.mullion.exec.batch.SlicesToOpenWindowsExec
-import org.apache.spark.sql.mullion.exec.panes.OperatorProgram
+import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
 import org.apache.spark.sql.mullion.expressions.{BatchNumber, InShard}
 import org.apache.spark.sql.mullion.query.DriverClock
 import org.apache.spark.sql.mullion.shim.SparkLineShim

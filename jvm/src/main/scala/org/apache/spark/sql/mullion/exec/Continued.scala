@@ -8,7 +8,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
-import org.apache.spark.sql.mullion.exec.panes.{OperatorProgram, StateAdaptation}
+import org.apache.spark.sql.mullion.exec.programs.{OperatorProgram, StateAdaptation}
 import org.apache.spark.sql.mullion.query.RunningQuery
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateChange, StateHeader}

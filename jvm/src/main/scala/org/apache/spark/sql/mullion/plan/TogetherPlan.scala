@@ -14,8 +14,10 @@ import org.apache.spark.sql.mullion.exec.assign.{
   TakeUpLateRowsExec
 }
 import org.apache.spark.sql.mullion.exec.batch.AggregateExecs
+import org.apache.spark.sql.mullion.exec.panes.LateProgram
+import org.apache.spark.sql.mullion.exec.panes.firings.LateOutput
 import org.apache.spark.sql.mullion.exec.partial.PartialAggregates
-import org.apache.spark.sql.mullion.exec.panes.{LateOutput, LateProgram, TogetherProgram, TogetherWindow, WindowProgram}
+import org.apache.spark.sql.mullion.exec.programs.{TogetherProgram, TogetherWindow, WindowProgram}
 import org.apache.spark.sql.types.{BooleanType, IntegerType, LongType}
 
 /** Plans [[WindowsTogether]]: one chain for all windows, whose rows go through one partial aggregate and one shuffle.

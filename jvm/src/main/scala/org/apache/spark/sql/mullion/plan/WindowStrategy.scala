@@ -23,8 +23,9 @@ import org.apache.spark.sql.mullion.exec.batch.{
   SlicesToOpenWindowsExec,
   SlicesToWindowsExec
 }
-import org.apache.spark.sql.mullion.exec.panes.{RowProgram, Splitting, WindowProgram}
+import org.apache.spark.sql.mullion.exec.panes.{RowProgram, Splitting}
 import org.apache.spark.sql.mullion.exec.partial.PartialAggregates
+import org.apache.spark.sql.mullion.exec.programs.WindowProgram
 import org.apache.spark.sql.mullion.expressions.{AccumulatorLimit, ArrivalNumber, CollectRows, WindowEdge}
 import org.apache.spark.sql.mullion.python.{BranchExec, ProcessedRows}
 import org.apache.spark.sql.types.{ArrayType, BooleanType, LongType, StringType, TimestampType}

@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortO
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
 import org.apache.spark.sql.mullion.exec.{BranchBatch, WindowExec}
-import org.apache.spark.sql.mullion.exec.panes.OperatorProgram
 
 /** A branch, a window between two stages: a [[WindowExec]] that Spark does not take for an operator with state.
   *

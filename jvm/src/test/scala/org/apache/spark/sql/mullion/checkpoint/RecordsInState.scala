@@ -8,7 +8,8 @@ import scala.util.Using
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state.StateStoreConf
-import org.apache.spark.sql.mullion.exec.panes.{OperatorProgram, PartitionTotals}
+import org.apache.spark.sql.mullion.exec.panes.PartitionTotals
+import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
 import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
 import org.apache.spark.sql.mullion.state.store.MemoryStateStore
 

@@ -6,7 +6,9 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, Distribution, Partitioning}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.mullion.exec.panes.{ArrivalPanes, PaneCounts, PaneEngine, SplitPanes, WindowProgram}
+import org.apache.spark.sql.mullion.exec.panes.arrival.{ArrivalPanes, SplitPanes}
+import org.apache.spark.sql.mullion.exec.panes.{PaneCounts, PaneEngine}
+import org.apache.spark.sql.mullion.exec.programs.WindowProgram
 
 import dev.mullion.windows.clock.BatchClock
 

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.mullion.exec.panes.Accumulators
+import org.apache.spark.sql.mullion.exec.panes.sums.Accumulators
 
 import dev.mullion.MullionException
 import dev.mullion.windows.rules.{AlignedRules, EmptyWindows}

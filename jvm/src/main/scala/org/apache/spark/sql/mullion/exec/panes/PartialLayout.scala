@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
   *   keys ...  slice  [marked]  [gap]  [start]  buffers ...  [first  last]  [rows]
   * }}}
   */
-private[exec] final class PartialLayout(program: WindowProgram) {
+private[exec] final class PartialLayout(program: PaneProgram) {
   import program.{keys, partial}
 
   /** The slice that a row belongs to; of a row put aside, its time. */

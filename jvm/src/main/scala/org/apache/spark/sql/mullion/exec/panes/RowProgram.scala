@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorCustomMetric
 import org.apache.spark.sql.mullion.exec.metrics.WindowMetrics
-import org.apache.spark.sql.mullion.expressions.{ArrivalNumber, CollectRows}
+import org.apache.spark.sql.mullion.expressions.{ArrivalNumber, CollectRows, SplitAsker, SplitBy}
 import org.apache.spark.sql.mullion.state.header.StateHeader
 import org.apache.spark.sql.mullion.state.records.KeyOrder
 import org.apache.spark.sql.types.LongType
@@ -76,3 +76,14 @@ final case class RowProgram(
   def ordering(keys: Seq[Attribute]): Seq[SortOrder] =
     KeyOrder.ordering(keys) :+ SortOrder(arrival, Ascending)
 }
+
+/** What a program needs to know beside, where a function splits global windows.
+  *
+  * @param columns
+  *   the columns that the function sees
+  * @param kept
+  *   the columns that are kept of a row: those, and what the aggregates read
+  * @param asker
+  *   what asks the function, once a batch is about to run
+  */
+final case class Splitting(columns: Seq[Attribute], kept: Seq[Attribute], by: SplitBy, asker: Option[SplitAsker])

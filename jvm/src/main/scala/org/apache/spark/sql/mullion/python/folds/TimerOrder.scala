@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion.python.folds
 
 /** Timers of several tables in one list, each table's in an order of its own: a table whose clock lags leaves its
-  * timers alone, however far the others are. As in the Python package (`faust/_orders.py`).
+  * timers alone, however far the others are. As in the Python package (`faust/tables/timer_order.py`).
   *
   * {{{
   *   due    order * 2^56  +  time + 2^55         order from 1 to 126; two tables may share one

@@ -6,7 +6,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{Count, Sum}
 import org.apache.spark.sql.mullion.exec.assign.Assigner
-import org.apache.spark.sql.mullion.exec.panes.{PaneCounts, PartitionTotals, WindowProgram}
+import org.apache.spark.sql.mullion.exec.panes.{PaneCounts, PartitionTotals}
+import org.apache.spark.sql.mullion.exec.programs.WindowProgram
 import org.apache.spark.sql.mullion.expressions.{AccumulatorLimit, AggregateText, PaneColumns}
 import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.records.{KeyOrder, StatePartition}

@@ -1,0 +1,278 @@
+package org.apache.spark.sql.mullion.exec.panes.firings
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.util.ArrayData
+import org.apache.spark.sql.mullion.exec.panes.PaneProgram
+import org.apache.spark.sql.mullion.expressions.PaneColumns
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+import dev.mullion.windows.key.PaneId
+import dev.mullion.windows.rules.{CustomRules, FiringKind, PaneRules}
+
+/** The kinds of firing, as the output names them. */
+object Firing {
+  val Close: UTF8String = named(FiringKind.Close)
+  val Early: UTF8String = named(FiringKind.Early)
+  val Running: UTF8String = UTF8String.fromString("running")
+  val Late: UTF8String = UTF8String.fromString("late")
+
+  private val early = named(FiringKind.Early)
+  private val onTime = named(FiringKind.OnTime)
+  private val update = named(FiringKind.Update)
+
+  def of(kind: FiringKind): UTF8String = kind match {
+    case FiringKind.Early  => early
+    case FiringKind.OnTime => onTime
+    case FiringKind.Update => update
+    case FiringKind.Close  => Close
+  }
+
+  private def named(kind: FiringKind): UTF8String = UTF8String.fromString(kind.name)
+}
+
+/** What a firing calls its pane.
+  *
+  * @param merged
+  *   what the panes were called that became part of it since it opened or last fired
+  */
+private[exec] final case class PaneName(id: String, merged: Seq[String])
+
+private[exec] object PaneName {
+
+  /** Of a pane that is not called anything. */
+  val none: PaneName = PaneName("", Nil)
+
+  def apply(id: String): PaneName = PaneName(id, Nil)
+}
+
+/** Makes output rows: keys, `window`, `pane`, the results over the evaluated functions, and `late_row` if late rows
+  * come out.
+  *
+  * @param keyLayout
+  *   the columns of the rows that keys are taken from
+  * @param keys
+  *   the key columns, among them
+  * @param notes
+  *   the types of the columns that accumulators have after their buffers
+  * @param rules
+  *   whether firings tell the ids of panes, and what these are
+  */
+final class PaneOutput(
+    keyLayout: Seq[Attribute],
+    keys: Seq[Attribute],
+    notes: Seq[DataType],
+    functions: Seq[AggregateFunction],
+    functionResults: Seq[Attribute],
+    results: Seq[NamedExpression],
+    lateRow: Option[DataType],
+    rules: PaneRules
+) {
+
+  /** Whether panes have ids. */
+  val ids: Boolean = rules.refinements.ids
+
+  private val paneType = PaneColumns.paneType(ids)
+  private val byRange = rules.isInstanceOf[CustomRules]
+  private val windowColumn = AttributeReference("window", PaneColumns.windowType, nullable = false)()
+  private val paneColumn = AttributeReference("pane", paneType, nullable = false)()
+  private val facts = Seq(windowColumn, paneColumn)
+
+  private val offsets = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
+  private val imperative: Array[(ImperativeAggregate, Int)] =
+    functions
+      .zip(offsets)
+      .zipWithIndex
+      .collect { case ((f: ImperativeAggregate, at), i) =>
+        (f.withNewMutableAggBufferOffset(at), i)
+      }
+      .toArray
+  private val values = new SpecificInternalRow(functions.map(_.dataType))
+
+  /** Over keys, facts, an accumulator at work and the values of imperative functions, in that order. */
+  private lazy val paneProjection: UnsafeProjection = {
+    val evaluated: Map[ExprId, Expression] = functions
+      .zip(functionResults)
+      .collect { case (d: DeclarativeAggregate, result) => result.exprId -> d.evaluateExpression }
+      .toMap
+    val fields = results.map(_.transform {
+      case a: AttributeReference if evaluated.contains(a.exprId) => evaluated(a.exprId)
+    })
+    val padding = notes.map(AttributeReference("note", _)())
+    val input = keyLayout ++ facts ++ functions.flatMap(_.aggBufferAttributes) ++ padding ++ functionResults
+    val columns = (keys :+ windowColumn :+ paneColumn) ++ fields ++ lateRow.map(Literal(None.orNull, _))
+    UnsafeProjection.create(columns, input)
+  }
+
+  // Generated code that makes a struct boxes what goes into it; these are copied as they are.
+  private val window = UnsafeProjection.create(PaneColumns.windowType)(InternalRow(0L, 0L)).copy()
+  private val paneColumns = UnsafeProjection.create(paneType)
+  // Of the firing that was last: mostly the next is such a one too.
+  private var last = Firing.Close
+  private var fired = paneOf(last)
+  private val factsRow = new GenericInternalRow(2)
+  private val pane = new PaneRow(factsRow, values)
+
+  private def paneOf(firing: UTF8String): UnsafeRow =
+    paneColumns(if (ids) InternalRow(firing, 0, UTF8String.EMPTY_UTF8, noneMerged) else InternalRow(firing, 0)).copy()
+
+  private lazy val noneMerged = ArrayData.toArrayData(Array.empty[Any])
+
+  /** What a pane is called that no other is like: by its window alone. */
+  def nameOf(start: Long, end: Long): PaneName =
+    if (!ids) PaneName.none else PaneName(if (byRange) PaneId.ofRange(start, end) else PaneId.ofWindow(start, end))
+
+  /** What a pane is called that late rows opened: see [[PaneId.reopened]]. */
+  def nameOfReopened(start: Long, end: Long, batch: Long, number: Long = 0L): PaneName =
+    if (!ids) PaneName.none else PaneName(PaneId.reopened(nameOf(start, end).id, batch, number))
+
+  /** One firing of a pane that is called by its window. */
+  def fire(keys: InternalRow, start: Long, end: Long, firing: UTF8String, seq: Int, work: InternalRow): UnsafeRow =
+    fire(keys, start, end, firing, seq, nameOf(start, end), work)
+
+  /** One firing of a pane.
+    *
+    * @param keys
+    *   a row of `keyLayout`
+    * @param work
+    *   the accumulator at work
+    */
+  def fire(
+      keys: InternalRow,
+      start: Long,
+      end: Long,
+      firing: UTF8String,
+      seq: Int,
+      name: PaneName,
+      work: InternalRow
+  ): UnsafeRow = {
+    var i = 0
+    while (i < imperative.length) {
+      val (function, at) = imperative(i)
+      values.update(at, function.eval(work))
+      i += 1
+    }
+    window.setLong(0, start)
+    window.setLong(1, end)
+    if (ids) {
+      val merged =
+        if (name.merged.isEmpty) noneMerged
+        else ArrayData.toArrayData(name.merged.iterator.map(UTF8String.fromString).toArray[Any])
+      fired = paneColumns(InternalRow(firing, seq, UTF8String.fromString(name.id), merged))
+    } else {
+      if (last ne firing) {
+        last = firing
+        fired = paneOf(firing)
+      }
+      fired.setInt(1, seq)
+    }
+    factsRow.update(0, window)
+    factsRow.update(1, fired)
+    paneProjection(pane.of(keys, work))
+  }
+}
+
+object PaneOutput {
+
+  /** The output of a window's panes. */
+  def of(program: PaneProgram, keyLayout: Seq[Attribute], notes: Seq[DataType]): PaneOutput =
+    of(program, keyLayout, notes, program.functions)
+
+  /** @param functions
+    *   the aggregate functions as the engine runs them
+    */
+  def of(
+      program: PaneProgram,
+      keyLayout: Seq[Attribute],
+      notes: Seq[DataType],
+      functions: Seq[AggregateFunction]
+  ): PaneOutput = {
+    import program.{functionResults, keys, lateRow, results, rules}
+    new PaneOutput(keyLayout, keys, notes, functions, functionResults, results, lateRow.map(_.dataType), rules)
+  }
+}
+
+/** A pane's key, facts, accumulator at work and values of imperative functions, side by side, with reads of its own for
+  * the same reason as [[JoinedNumbers]].
+  */
+private[exec] final class PaneRow(facts: InternalRow, values: InternalRow) extends JoinedRow {
+  private val keyAndFacts = new JoinedRow()
+  private val buffersAndValues = new JoinedRow()
+  private val factsWidth = facts.numFields
+  private var key = InternalRow.empty
+  private var work = InternalRow.empty
+  private var factsAt = 0
+  private var buffersAt = 0
+  private var valuesAt = 0
+
+  def of(key: InternalRow, work: InternalRow): this.type = {
+    this.key = key
+    this.work = work
+    factsAt = key.numFields
+    buffersAt = factsAt + factsWidth
+    valuesAt = buffersAt + work.numFields
+    apply(keyAndFacts(key, facts), buffersAndValues(work, values))
+    this
+  }
+
+  override def isNullAt(i: Int): Boolean =
+    if (i < factsAt) key.isNullAt(i)
+    else if (i < buffersAt) facts.isNullAt(i - factsAt)
+    else if (i < valuesAt) work.isNullAt(i - buffersAt)
+    else values.isNullAt(i - valuesAt)
+
+  override def getLong(i: Int): Long =
+    if (i < factsAt) key.getLong(i)
+    else if (i < buffersAt) facts.getLong(i - factsAt)
+    else if (i < valuesAt) work.getLong(i - buffersAt)
+    else values.getLong(i - valuesAt)
+
+  override def getStruct(i: Int, fields: Int): InternalRow =
+    if (i < factsAt) key.getStruct(i, fields)
+    else if (i < buffersAt) facts.getStruct(i - factsAt, fields)
+    else if (i < valuesAt) work.getStruct(i - buffersAt, fields)
+    else values.getStruct(i - valuesAt, fields)
+}
+
+/** Makes the output rows of late rows, which belong to no pane. */
+final class LateOutput(
+    layout: Seq[Attribute],
+    keys: Seq[Attribute],
+    results: Seq[NamedExpression],
+    lateRow: NamedExpression,
+    pane: DataType
+) {
+  private val projection = UnsafeProjection.create(LateOutput.columns(keys, results, lateRow, pane), layout)
+
+  def apply(row: InternalRow): UnsafeRow = projection(row)
+}
+
+object LateOutput {
+
+  /** The output's columns for a late row.
+    *
+    * @param pane
+    *   the type of the column `pane`, of which a late row has the firing alone
+    */
+  def columns(
+      keys: Seq[Expression],
+      results: Seq[NamedExpression],
+      lateRow: NamedExpression,
+      pane: DataType
+  ): Seq[Expression] =
+    (keys :+ Literal(None.orNull, PaneColumns.windowType) :+ paneOf(pane)) ++
+      results.map(r => Literal(None.orNull, r.dataType)) :+ lateRow
+
+  private def paneOf(pane: DataType): Expression = CreateNamedStruct(pane match {
+    case StructType(fields) =>
+      fields.toSeq.flatMap { field =>
+        Seq(
+          Literal(field.name),
+          if (field.name == "firing") Literal(Firing.Late, StringType) else Literal(None.orNull, field.dataType)
+        )
+      }
+    case other => throw new IllegalStateException(s"a pane of type ${other.sql}")
+  })
+}

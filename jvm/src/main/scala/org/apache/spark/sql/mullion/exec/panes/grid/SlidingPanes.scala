@@ -1,0 +1,370 @@
+package org.apache.spark.sql.mullion.exec.panes.grid
+
+import java.nio.ByteBuffer
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
+import org.apache.spark.sql.mullion.exec.panes.firings.{Firing, PaneNames}
+import org.apache.spark.sql.mullion.exec.panes.keys.{ActiveKey, KeyedPanes}
+import org.apache.spark.sql.mullion.exec.panes.sums.PaneSums
+import org.apache.spark.sql.mullion.exec.panes.{OpenPane, PaneCounts, PaneProgram}
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
+import org.apache.spark.unsafe.types.UTF8String
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.key.{FiringsBegin, PaneFirings}
+import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, EmptyWindows, FiringKind, SlicedRules}
+import dev.mullion.windows.sets.SliceSet
+import dev.mullion.windows.spec.TimeMath
+
+/** Panes of windows that overlap, as sums of shared slices: a row is stored once, in its slice. Which slices a key has
+  * stands in its record (see [[KeyedPanes]]).
+  *
+  * {{{
+  *   slices  (ordinal, key)      -> accumulator
+  * }}}
+  */
+private[exec] final class SlidingPanes(
+    program: PaneProgram,
+    rules: SlicedRules,
+    clock: BatchClock,
+    partition: StatePartition,
+    counts: PaneCounts
+) extends KeyedPanes[SlidingPanes.SlidingKey](program, clock, partition, counts) {
+  import SlidingPanes._
+
+  private val sums = new PaneSums(program, partition, slicesFamily(program), accumulators, accumulators.width)
+  private val names = new PaneNames(program)
+  private val slices = partition.family(slicesFamily(program))
+  private val emitsEmpty = rules.refinements.empty
+  private val layout = program.layout
+  private val reopenedAt = layout.marked
+  private val sliceAt = layout.slice
+  private val rowsAt = layout.rows.getOrElse(-1)
+
+  /** The first windows that were open before this batch, and that are open after it. */
+  private val firstOpenBefore =
+    if (clock.before == BatchClock.BeforeAllTime) Long.MinValue else rules.firstOpen(clock.closedBefore)
+  private val firstOpenNow = rules.firstOpen(clock.closedNow)
+
+  override protected def newKey(key: UnsafeRow): SlidingKey =
+    new SlidingKey(
+      rules,
+      clock,
+      key,
+      ActiveKey.NoTimer,
+      SliceSet.empty,
+      PaneFirings.empty,
+      None,
+      0,
+      firstOpenBefore,
+      SliceSet.None
+    )
+
+  override protected def read(
+      key: UnsafeRow,
+      due: Long,
+      panes: Array[Byte],
+      firings: Option[Array[Byte]]
+  ): SlidingKey = {
+    val bytes = ByteBuffer.wrap(panes)
+    val known = if (emitsEmpty) bytes.getLong() else SliceSet.None
+    val slices = SliceSet.fromBytes(java.util.Arrays.copyOfRange(panes, bytes.position(), panes.length))
+    val fired = firings.fold(PaneFirings.empty)(PaneFirings.fromBytes)
+    val queued = rules.early.flatMap(fired.firstReadings)
+    val open = rules.countWindows(slices, firstOpenBefore)
+    new SlidingKey(rules, clock, key, due, slices, fired, queued, open, firstOpenBefore, known)
+  }
+
+  /** Late rows that reopen panes need no state: those are due at once. Of windows on a grid each is one pane's. */
+  override protected def atOnce(row: InternalRow): Option[InternalRow] = rules match {
+    case aligned: AlignedRules if isLate(row) =>
+      val pane = row.getLong(sliceAt)
+      counts.firedClose += 1
+      val (start, end) = (aligned.paneStart(pane), aligned.paneEnd(pane))
+      val name = output.nameOfReopened(start, end, clock.number)
+      Some(output.fire(keyOf(row), start, end, Firing.Close, 0, name, accumulators.open(row)))
+    case _ => None
+  }
+
+  private def isLate(row: InternalRow): Boolean = reopenedAt.exists(row.getBoolean)
+
+  override protected def update(active: SlidingKey, row: InternalRow): Unit = {
+    val ordinal = row.getLong(sliceAt)
+    if (isLate(row)) { active.late.put(ordinal, accumulators.rest(accumulators.open(row)).copy()); () }
+    else {
+      val key = timed(ordinal, active.key)
+      if (active.slices.add(ordinal)) slices.insert(key, toState(active, key, ordinal, accumulators.open(row)))
+      else {
+        val work = accumulators.load(slices.get(key))
+        accumulators.add(work, row)
+        slices.update(key, toState(active, key, ordinal, work))
+      }
+      if (emitsEmpty) active.know(ordinal)
+      if (firesOpen) active.came += ordinal -> (if (rowsAt < 0) 1L else row.getLong(rowsAt))
+    }
+  }
+
+  /** A slice as it is put into state. */
+  private def toState(active: SlidingKey, key: UnsafeRow, ordinal: Long, work: InternalRow): UnsafeRow = {
+    val rest = sums.store(key, work)
+    if (sums.isTooLarge(rest)) {
+      var windows = List.empty[Long]
+      rules.foreachWindow(active.slices, ordinal, firstOpenBefore)(window => windows ::= window)
+      throw sums.tooLarge(rest, windows.lastOption.fold(s"A pane${names.of(active.key)}")(nameOf(active, _)))
+    }
+    rest
+  }
+
+  private def nameOf(active: SlidingKey, window: Long) =
+    names(rules.windowStart(window), rules.windowEnd(window), active.key)
+
+  override protected def applied(active: SlidingKey): Iterator[InternalRow] = {
+    // Once all rows of the batch are there: which windows hold a row may depend on them.
+    active.came.foreach { case (slice, rows) =>
+      rules.foreachWindow(active.slices, slice, firstOpenBefore)(active.firings.touch(_, rows, clock))
+    }
+    active.came.clear()
+    val forRows =
+      if (!rules.refinements.fires) Iterator.empty
+      else {
+        val firing = active.firings.afterRows(rules, clock)
+        // Of one kind at a time: overlapping windows that fire alike are read in one go.
+        afterRowsKinds.iterator.flatMap(kind =>
+          fireOpen(active, firing.collect { case (w, `kind`) => w }.toArray, kind)
+        )
+      }
+    if (reopenedAt.isEmpty) forRows else reopened(active) ++ forRows
+  }
+
+  /** The windows about late rows, of late rows alone. */
+  private def reopened(active: SlidingKey): Iterator[InternalRow] = {
+    val fold = accumulators.newFold
+    val rows = active.late.entrySet.iterator.asScala.buffered
+    counts.firedClose += active.late.size
+    // The keys are read ahead of the rows of their windows.
+    active.late.keySet.toArray(Array.empty[java.lang.Long]).iterator.map { window =>
+      fold.evictBefore(rules.firstSlice(window))
+      while (rows.hasNext && rows.head.getKey <= rules.lastSlice(window)) {
+        val row = rows.next()
+        fold.push(row.getKey, row.getValue)
+      }
+      val sum = accumulators.load(fold.sum.getOrElse(throw new IllegalStateException(s"no row at $window")).copy())
+      val (start, end) = (rules.windowStart(window), rules.windowEnd(window))
+      output.fire(active.key, start, end, Firing.Close, 0, output.nameOfReopened(start, end, clock.number), sum)
+    }
+  }
+
+  override protected def close(active: SlidingKey): Iterator[InternalRow] = {
+    val windows =
+      if (emitsEmpty) active.allFrom(firstOpenBefore, firstOpenNow)
+      else windowsFrom(active, firstOpenBefore, w => clock.closes(rules.windowCloseDue(w)))
+    counts.panesClosed +=
+      rules.countWindows(active.slices, firstOpenBefore) - rules.countWindows(active.slices, firstOpenNow)
+    counts.firedClose += windows.length
+    fire(active, windows, Firing.Close).andThen(dropClosed(active)) ++ ending(active)
+  }
+
+  private def ending(active: SlidingKey): Iterator[InternalRow] =
+    if (!rules.refinements.onTime) Iterator.empty
+    else fireOpen(active, active.firings.onTime(firstOpenNow, rules, clock), FiringKind.OnTime)
+
+  override protected def fireEarly(active: SlidingKey, early: EarlyFiring): Iterator[InternalRow] = {
+    active.openFrom = firstOpenNow
+    fireOpen(active, active.firings.due(early, clock), FiringKind.Early)
+  }
+
+  private def fireOpen(active: SlidingKey, windows: Array[Long], kind: FiringKind): Iterator[InternalRow] = {
+    counts.fired(kind, windows.length.toLong)
+    fire(active, windows, Firing.of(kind)).andThen {
+      windows.foreach(active.firings.fire(_, kind, clock))
+      if (!rules.refinements.accumulate) windows.foreach(clear(active, _))
+    }
+  }
+
+  /** Takes away what a window has shown that shares its slices with no other. */
+  private def clear(active: SlidingKey, window: Long): Unit = {
+    var ordinal = active.slices.atOrAfter(rules.firstSlice(window))
+    while (ordinal <= rules.lastSlice(window) && ordinal != SliceSet.None) {
+      val key = timed(ordinal, active.key)
+      val work = accumulators.load(slices.get(key))
+      sums.clear(key, work)
+      slices.update(key, toState(active, key, ordinal, work))
+      ordinal = active.slices.atOrAfter(ordinal + 1)
+    }
+  }
+
+  /** Windows before the one that the timer is for have closed, though their last slices are still there for later ones.
+    */
+  override protected def look(active: SlidingKey, due: Long): Iterator[OpenPane] = {
+    val first =
+      if (!firesOpen) rules.windowThatCloses(due)
+      else if (active.firings.isEmpty) SliceSet.None
+      else active.firings.first
+    val windows = windowsFrom(active, first, _ => true)
+    fire(active, windows, Firing.Close).zip(windows.iterator).map { case (row, window) =>
+      OpenPane(row, active.firings.firedAt(window))
+    }
+  }
+
+  /** Windows without rows close as far as there is one with rows. */
+  override protected def lookAtEnd(active: SlidingKey, due: Long): Iterator[OpenPane] =
+    if (!emitsEmpty) look(active, due)
+    else if (active.slices.isEmpty) Iterator.empty
+    else {
+      var last = active.known - 1
+      rules.foreachWindow(active.slices, active.slices.last, active.known)(window => last = window)
+      fire(active, active.allFrom(active.known, last + 1), Firing.Close).map(OpenPane(_))
+    }
+
+  override protected def begin(active: SlidingKey, rules: FiringsBegin): Unit =
+    if (rules.fired) active.firings.beginAgain(rules)
+    else if (firesOpen)
+      windowsFrom(active, firstOpenBefore, _ => true).foreach(active.firings.touch(_, rows = 0L, rules.clock))
+
+  override protected def onApplied(active: SlidingKey): Unit =
+    counts.panesOpened += rules.countWindows(active.slices, active.openFrom) - active.open
+
+  /** Removes the slices whose last pane has closed. */
+  private def dropClosed(active: SlidingKey): Unit = {
+    val live = rules.firstSlice(firstOpenNow)
+    var ordinal = if (active.slices.isEmpty) SliceSet.None else active.slices.first
+    while (ordinal < live) {
+      sums.drop(timed(ordinal, active.key))
+      slices.remove(timed(ordinal, active.key))
+      ordinal = active.slices.atOrAfter(ordinal + 1)
+    }
+    active.slices.removeBefore(live)
+    active.firings.removeBefore(firstOpenNow)
+    active.openFrom = firstOpenNow
+    active.known = Math.max(active.known, firstOpenNow)
+  }
+
+  /** The windows from `first` on that hold rows, as long as `wanted`. */
+  private def windowsFrom(active: SlidingKey, first: Long, wanted: Long => Boolean): Array[Long] = {
+    val windows = Array.newBuilder[Long]
+    var window = rules.nextWindow(active.slices, first)
+    while (window != SliceSet.None && wanted(window)) {
+      windows += window
+      window = rules.nextWindow(active.slices, window + 1)
+    }
+    windows.result()
+  }
+
+  /** One firing for each of `windows`, which are in order of time; each slice is read once. */
+  private def fire(active: SlidingKey, windows: Array[Long], firing: UTF8String): Iterator[InternalRow] = {
+    // Windows that share slices, or border on each other, are read in one go, and what lies between others is not.
+    val runs = Seq.newBuilder[Array[Long]]
+    var from = 0
+    windows.indices.foreach { i =>
+      if (i + 1 == windows.length || rules.firstSlice(windows(i + 1)) > TimeMath.plus(rules.lastSlice(windows(i)), 1)) {
+        runs += windows.slice(from, i + 1)
+        from = i + 1
+      }
+    }
+    runs.result().iterator.flatMap(fireRun(active, _, firing))
+  }
+
+  private def fireRun(active: SlidingKey, windows: Array[Long], firing: UTF8String): Iterator[InternalRow] = {
+    val fold = accumulators.newFold
+    val last = TimeMath.plus(rules.lastSlice(windows.last), 1)
+    val scan = slices.range(timed(rules.firstSlice(windows.head), active.key).copy(), timed(last, active.key))
+    val ordered = scan.buffered
+    val fired = windows.iterator.map { window =>
+      fold.evictBefore(rules.firstSlice(window))
+      while (ordered.hasNext && timed.timeOf(ordered.head.key) <= rules.lastSlice(window)) {
+        val slice = ordered.next()
+        fold.push(timed.timeOf(slice.key), sums.whole(slice.key, slice.value).copy())
+      }
+      val sum = fold.sum.getOrElse {
+        if (!emitsEmpty) throw new IllegalStateException(s"window $window of ${active.slices} is empty")
+        accumulators.empty.copy()
+      }
+      if (sums.isTooLarge(sum)) throw sums.tooLarge(sum, nameOf(active, window))
+      val index = if (firesOpen) active.firings.fired(window) else 0
+      val work = accumulators.load(sum)
+      output.fire(active.key, rules.windowStart(window), rules.windowEnd(window), firing, index, work)
+    }
+    fired.andThen(scan.close())
+  }
+}
+
+private[exec] object SlidingPanes {
+
+  private val afterRowsKinds = Seq(FiringKind.Early, FiringKind.OnTime, FiringKind.Update)
+
+  /** The panes of one key.
+    *
+    * @param open
+    *   how many panes were open when it was loaded
+    * @param openFrom
+    *   the first window that is open
+    * @param known
+    *   where windows without rows close too, the first that is still to close; none for a key that is new
+    */
+  final class SlidingKey(
+      rules: SlicedRules,
+      clock: BatchClock,
+      val key: UnsafeRow,
+      val timer: Long,
+      val slices: SliceSet,
+      val firings: PaneFirings,
+      val queued: Option[(Long, Long)],
+      val open: Long,
+      var openFrom: Long,
+      var known: Long
+  ) extends ActiveKey {
+    private def emitsEmpty = rules.refinements.empty
+
+    /** Notes a row, from whose first open window on the key is known. */
+    def know(slice: Long): Unit = rules.foreachWindow(slices, slice, openFrom)(w => known = Math.min(known, w))
+
+    /** The windows to close, with rows or without: from `first` on, and before `until`. */
+    def allFrom(first: Long, until: Long): Array[Long] = {
+      EmptyWindows.between(Math.max(first, known), until, clock.now, rules).toArray
+    }
+
+    /** The slices that got rows in this batch, and how many, where panes fire for them. */
+    val came: mutable.ArrayBuffer[(Long, Long)] = mutable.ArrayBuffer.empty
+
+    /** Late rows that reopen windows about them. */
+    lazy val late: java.util.TreeMap[java.lang.Long, UnsafeRow] = new java.util.TreeMap()
+
+    override def isEmpty: Boolean = slices.isEmpty && known == SliceSet.None
+
+    override def nextDue: Long = {
+      val window = if (emitsEmpty) Math.max(openFrom, known) else rules.nextWindow(slices, openFrom)
+      // Slices without a window wait for one that holds them, as long as it can come.
+      val close = if (window == SliceSet.None) rules.expires(slices.last) else rules.windowCloseDue(window)
+      if (!rules.refinements.onTime) close
+      else
+        firings.firstNotOnTime(openFrom).fold(close) { window =>
+          // A window that has ended before it had rows is due now, and timers are read from the clock before on.
+          Math.min(close, Math.max(clock.now, rules.windowEnd(window)))
+        }
+    }
+
+    private def panes: Array[Byte] =
+      if (!emitsEmpty) slices.toBytes
+      else {
+        val held = slices.toBytes
+        ByteBuffer.allocate(8 + held.length).putLong(known).put(held).array
+      }
+
+    override def firstReadings(early: EarlyFiring): Option[(Long, Long)] = firings.firstReadings(early)
+
+    override def stored: (Array[Byte], Array[Byte]) =
+      (panes, if (rules.firesOpen) firings.toBytes else None.orNull)
+  }
+
+  def families(program: PaneProgram): Seq[FamilySpec] =
+    (slicesFamily(program) +: PaneSums.chunksFamily(program, slicesFamily(program)).toSeq) ++
+      KeyedPanes.families(program)
+
+  private def slicesFamily(program: PaneProgram): FamilySpec =
+    KeyedPanes.accumulatorsFamily(program, "slices", "ordinal", PaneSums.notes(program))
+}

@@ -1,0 +1,294 @@
+package org.apache.spark.sql.mullion.exec.panes.grid
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.exec.panes.firings.{Firing, PaneNames, PaneOutput}
+import org.apache.spark.sql.mullion.exec.panes.keys.{DueScan, KeyOnly, RowsAhead}
+import org.apache.spark.sql.mullion.exec.panes.sums.{Accumulators, PaneNotes, PaneSums}
+import org.apache.spark.sql.mullion.exec.panes.{AddingPanes, OpenPane, PaneCounts, PaneProgram}
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
+import org.apache.spark.sql.types._
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.rules.{AlignedRules, EarlyFiring, FiringKind, PaneRules}
+import dev.mullion.windows.spec.TimeMath
+
+/** Panes that stand each for itself, of windows that do not overlap, share no slices or are brought by rows: one record
+  * for each pane, in the order in which they close, so that the panes that close are the first ones, and a batch reads
+  * no other.
+  *
+  * {{{
+  *   panes   (start, key)               -> accumulator [, firings so far, readings, whether queued, rows since, whether on time]
+  *   chunks  (start, key, number)       -> lists of aggregates that collect, where they are long: see `PaneSums`
+  *   early   (event, wall, start, key)  -> a pane that waits to fire, by its readings of the clocks
+  * }}}
+  *
+  * Where windows overlap their number stands in place of the start, and where they have no one size it is (end, key,
+  * start): see `PaneBounds`.
+  *
+  * Panes in the order of their readings are in the order in which they fall due (see `EarlyFiring`), so firing too
+  * reads only what fires.
+  */
+private[exec] final class TumblingPanes(
+    program: PaneProgram,
+    rules: PaneRules,
+    aligned: Option[AlignedRules],
+    clock: BatchClock,
+    partition: StatePartition,
+    counts: PaneCounts
+) extends AddingPanes {
+  import TumblingPanes._
+
+  private val noted = PaneNotes.types(rules)
+  private val accumulators = Accumulators.of(program, noted ++ PaneSums.notes(program))
+  private val notes = new PaneNotes(rules, accumulators.width)
+  private val output = PaneOutput.of(program, layout(program), noted ++ PaneSums.notes(program))
+  private val sums =
+    new PaneSums(program, partition, panesFamily(program), accumulators, accumulators.width + noted.length)
+  private lazy val names = new PaneNames(program, layout(program))
+  private val panes = partition.family(panesFamily(program))
+  private lazy val paneKey = UnsafeProjection.create(layout(program), program.partial)
+  private val queue = rules.early.map(new Queue(_))
+  private val firesOpen = rules.firesOpen
+  private val reopenedAt = program.layout.marked
+  private val bounds = PaneBounds(program, aligned, layout(program))
+
+  private val rowsInPartialAt = program.layout.rows.getOrElse(-1)
+
+  override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
+    super.process(new RowsAhead(input, panes)(paneKey(_)))
+
+  /** What comes out meanwhile are panes that fire for their rows, of which there is one partial row a pane, and
+    * reopened panes, which need no state: they are due at once.
+    */
+  override def add(row: InternalRow): Iterator[InternalRow] =
+    if (reopenedAt.exists(row.getBoolean)) Iterator.single(reopen(row)) else update(row).iterator
+
+  override def finish(): Iterator[InternalRow] =
+    closing() ++ ending() ++ queue.fold(Iterator.empty[InternalRow])(_.firing())
+
+  override def openPanes(): Iterator[OpenPane] = {
+    val scan = panes.scan(Long.MinValue)
+    scan.map { record =>
+      val (key, work) = (record.key, accumulators.load(record.value))
+      val row =
+        output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, notes.fired(work), sums.whole(key, work))
+      OpenPane(row, Option.when(firesOpen)(notes.wallReading(work)))
+    }
+  }
+
+  private def update(row: InternalRow): Option[InternalRow] = {
+    val key = paneKey(row)
+    val stored = panes.get(key)
+    if (stored eq null) {
+      val work = accumulators.open(row)
+      notes.open(work, clock)
+      val firing = if (firesOpen) noteRows(key, work, row) else None
+      panes.insert(key, toState(key, work))
+      counts.panesOpened += 1
+      firing
+    } else {
+      val work = accumulators.load(stored)
+      accumulators.add(work, row)
+      val firing = if (firesOpen) noteRows(key, work, row) else None
+      panes.update(key, toState(key, work))
+      firing
+    }
+  }
+
+  /** A pane as it is put into state. */
+  private def toState(key: UnsafeRow, work: InternalRow): UnsafeRow = {
+    val rest = sums.store(key, work)
+    if (sums.isTooLarge(rest)) throw sums.tooLarge(rest, names(bounds.start(key), bounds.end(key), key))
+    rest
+  }
+
+  /** Notes the rows of a partial row; the firing that they make, if they make one. */
+  private def noteRows(key: UnsafeRow, work: InternalRow, row: InternalRow): Option[InternalRow] = {
+    notes.addRows(work, if (rowsInPartialAt < 0) 1L else row.getLong(rowsInPartialAt))
+    val kind = rules.afterRows(bounds.end(key), notes.rows(work), notes.wasOnTime(work), clock)
+    if (kind.isEmpty && !notes.wasOnTime(work)) queue.foreach(_.add(key, work))
+    kind.map(fireOpen(key, work, _))
+  }
+
+  /** Fires a pane that stays open; its accumulator, with its notes, is for the caller to store. */
+  private def fireOpen(key: UnsafeRow, work: InternalRow, kind: FiringKind): InternalRow = {
+    val shown = sums.whole(key, work)
+    val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.of(kind), notes.fired(work), shown)
+    counts.fired(kind)
+    queue.foreach(_.remove(key, work))
+    notes.fire(work, clock)
+    if (kind == FiringKind.OnTime) notes.setOnTime(work)
+    if (!notes.wasOnTime(work)) queue.filter(_.unchanged).foreach(_.add(key, work))
+    if (!rules.refinements.accumulate) sums.clear(key, work)
+    row
+  }
+
+  private def reopen(row: InternalRow): InternalRow = {
+    val key = paneKey(row)
+    counts.firedClose += 1
+    val (start, end) = (bounds.start(key), bounds.end(key))
+    val name = output.nameOfReopened(start, end, clock.number)
+    output.fire(key, start, end, Firing.Close, 0, name, accumulators.open(row))
+  }
+
+  /** Has each pane wait to fire early that does by the rules as they are now, and none has waited yet. */
+  def setQueue(): Unit = {
+    val records = panes.all()
+    try
+      records.foreach { record =>
+        val work = accumulators.load(record.value)
+        notes.setQueued(work, queued = false)
+        queue
+          .filter(q => !notes.wasOnTime(work) && (q.unchanged || notes.rows(work) > 0))
+          .foreach(_.add(record.key, work))
+        panes.update(record.key, accumulators.rest(work))
+      }
+    finally records.close()
+  }
+
+  private def closing(): Iterator[InternalRow] = {
+    // A pane in state had not closed before this batch, so it ends after this.
+    val first =
+      if (clock.before == BatchClock.BeforeAllTime) Long.MinValue
+      else bounds.orderOf(TimeMath.minus(clock.closedBefore, rules.allowedLateness))
+    val closes = new DueScan(panes.scan(first)) {
+      override protected def isDue(key: UnsafeRow): Boolean = clock.closes(rules.closeDue(bounds.end(key)))
+
+      override protected def rest(first: Option[UnsafeRow]): Unit =
+        first.foreach(key => counts.nextClose = rules.closeDue(bounds.end(key)))
+
+      override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
+        val work = accumulators.load(value)
+        val shown = sums.whole(key, work)
+        val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, notes.fired(work), shown)
+        queue.foreach(_.remove(key, work))
+        sums.drop(key)
+        panes.remove(key)
+        counts.panesClosed += 1
+        counts.firedClose += 1
+        Iterator.single(row)
+      }
+    }
+    closes.firing()
+  }
+
+  /** The panes that the clock has come to the end of, but not to their close. */
+  private def ending(): Iterator[InternalRow] =
+    if (!rules.refinements.onTime) Iterator.empty
+    else {
+      // Those that ended before were on time then, or when their first rows came.
+      val endedBefore = if (clock.rulesBegin) BatchClock.BeforeAllTime else clock.before
+      val lastEnded = Math.max(endedBefore, TimeMath.minus(clock.now, rules.allowedLateness))
+      val onTime = new DueScan(panes.scan(TimeMath.plus(bounds.orderOf(lastEnded), 1))) {
+        override protected def isDue(key: UnsafeRow): Boolean = rules.isOnTime(bounds.end(key), clock)
+
+        override protected def rest(first: Option[UnsafeRow]): Unit =
+          first.foreach(key => counts.nextClose = Math.min(counts.nextClose, bounds.end(key)))
+
+        override protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
+          val work = accumulators.load(value)
+          if (notes.wasOnTime(work)) Iterator.empty
+          else {
+            val row = fireOpen(key, work, FiringKind.OnTime)
+            panes.update(key, toState(key, work))
+            Iterator.single(row)
+          }
+        }
+      }
+      onTime.firing()
+    }
+
+  /** The panes that wait to fire early. */
+  private final class Queue(early: EarlyFiring) {
+    private val family = partition.family(earlyFamily(program))
+    private val readings = new GenericInternalRow(2)
+    private val both = new JoinedRow()
+    private val queueKey = UnsafeProjection.create(queueLayout(program), queueLayout(program))
+    private val queuedPane = UnsafeProjection.create(layout(program), queueLayout(program))
+    private var requeued = false
+
+    def unchanged: Boolean = early.unchanged
+
+    /** Lets a pane wait, from its readings on, unless it does. */
+    def add(key: UnsafeRow, work: InternalRow): Unit = if (!notes.isQueued(work)) {
+      notes.setQueued(work, queued = true)
+      family.insert(keyOf(key, work), KeyOnly.value)
+    }
+
+    def remove(key: UnsafeRow, work: InternalRow): Unit = if (notes.isQueued(work)) {
+      notes.setQueued(work, queued = false)
+      family.remove(keyOf(key, work))
+    }
+
+    def firing(): Iterator[InternalRow] = new Due().firing()
+
+    private final class Due extends DueScan(family.scan(Long.MinValue)) {
+      override protected def isDue(key: UnsafeRow): Boolean = early.isDue(key.getLong(0), key.getLong(1), clock)
+
+      // Those that have fired wait behind all others.
+      override protected def rest(first: Option[UnsafeRow]): Unit = first match {
+        case Some(key) => waitsFrom(key.getLong(0), key.getLong(1))
+        case None      => if (requeued) waitsFrom(clock.now, clock.wall)
+      }
+
+      override protected def fire(queued: UnsafeRow, value: UnsafeRow): Iterator[InternalRow] = {
+        val key = queuedPane(queued)
+        val work = accumulators.load(panes.get(key))
+        val row = fireOpen(key, work, FiringKind.Early)
+        requeued = early.unchanged
+        panes.update(key, toState(key, work))
+        Iterator.single(row)
+      }
+    }
+
+    private def waitsFrom(event: Long, wall: Long): Unit = {
+      counts.nextEarlyEvent = early.eventDue(event)
+      counts.nextByWall = early.wallDue(wall)
+    }
+
+    private def keyOf(key: UnsafeRow, work: InternalRow): UnsafeRow = {
+      readings.update(0, notes.eventReading(work))
+      readings.update(1, notes.wallReading(work))
+      queueKey(both(readings, key))
+    }
+  }
+}
+
+private[exec] object TumblingPanes {
+
+  def families(program: PaneProgram): Seq[FamilySpec] =
+    (panesFamily(program) +: PaneSums.chunksFamily(program, panesFamily(program)).toSeq) ++
+      program.rules.early.map(_ => earlyFamily(program))
+
+  private def layout(program: PaneProgram): Seq[Attribute] =
+    program.timed(program.slice, program.keys ++ program.start)
+
+  private val event = AttributeReference("event", LongType, nullable = false)()
+  private val wall = AttributeReference("wall", LongType, nullable = false)()
+
+  private def queueLayout(program: PaneProgram): Seq[Attribute] = event +: wall +: layout(program)
+
+  private def panesFamily(program: PaneProgram): FamilySpec = FamilySpec(
+    "panes",
+    key = StructType(
+      program.timed(StructField("start", LongType, nullable = false), program.keyFields ++ rangeStart(program))
+    ),
+    value = Accumulators.schema(program.functions, PaneNotes.types(program.rules) ++ PaneSums.notes(program)),
+    program.timeOrder
+  )
+
+  /** Where the time that records are in order of is the end. */
+  private def rangeStart(program: PaneProgram): Option[StructField] =
+    program.start.map(_ => StructField("range_start", LongType, nullable = false))
+
+  private[exec] def earlyFamily(program: PaneProgram): FamilySpec = FamilySpec(
+    "early",
+    key = StructType(
+      Seq(StructField("event", LongType, nullable = false), StructField("wall", LongType, nullable = false)) ++
+        panesFamily(program).key
+    ),
+    value = KeyOnly.schema,
+    RecordOrder.ByFirst(2)
+  )
+}

@@ -1,0 +1,51 @@
+package org.apache.spark.sql.mullion.exec.panes.keys
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
+import org.apache.spark.sql.mullion.state.records.FamilyScan
+import org.apache.spark.sql.types.{BooleanType, StructType}
+
+/** Goes through the records of an ordered family from the start of a scan, up to the first that is not due.
+  *
+  * {{{
+  *   records   due   due   due   not due   ...
+  *             fire  fire  fire  wait
+  * }}}
+  */
+private[exec] abstract class DueScan(scan: FamilyScan) {
+  private var waiting = Option.empty[UnsafeRow]
+
+  protected def isDue(key: UnsafeRow): Boolean
+
+  /** What a due record gives. Nothing is read before that is used up. */
+  protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow]
+
+  /** Called once all that is due has fired.
+    *
+    * @param first
+    *   the first record that is not due, if there is one
+    */
+  protected def rest(first: Option[UnsafeRow]): Unit
+
+  /** What the due records give, one after another. */
+  def firing(): Iterator[InternalRow] =
+    scan
+      .takeWhile { record =>
+        val due = isDue(record.key)
+        if (!due) waiting = Some(record.key)
+        due
+      }
+      .flatMap(record => fire(record.key, record.value))
+      .andThen {
+        rest(waiting)
+        scan.close()
+      }
+}
+
+/** Records that are all key: their value says nothing. */
+private[exec] object KeyOnly {
+  val schema: StructType = new StructType().add("present", BooleanType, nullable = false)
+
+  val value: UnsafeRow = UnsafeProjection.create(schema)(InternalRow(true)).copy()
+}

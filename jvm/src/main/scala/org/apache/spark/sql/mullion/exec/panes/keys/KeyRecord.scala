@@ -1,0 +1,51 @@
+package org.apache.spark.sql.mullion.exec.panes.keys
+
+import org.apache.spark.sql.catalyst.expressions.{SpecificInternalRow, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.mullion.exec.panes.PaneProgram
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder}
+import org.apache.spark.sql.types.{BinaryType, LongType, StructField, StructType}
+
+/** What the record of a key holds, and where: when its next pane closes, its panes, and one thing beside, by the kind
+  * of window, which may be null.
+  */
+private[exec] object KeyRecord {
+  private val dueAt = 0
+  private val panesAt = 1
+  private val besideAt = 2
+
+  /** @param beside
+    *   what the third column is called
+    */
+  def family(program: PaneProgram, beside: String): FamilySpec = FamilySpec(
+    "keys",
+    key = StructType(program.keyFields),
+    value = StructType(
+      Seq(
+        StructField("due", LongType, nullable = false),
+        StructField("panes", BinaryType, nullable = false),
+        StructField(beside, BinaryType)
+      )
+    ),
+    RecordOrder.Unordered
+  )
+
+  def due(record: UnsafeRow): Long = record.getLong(dueAt)
+
+  def panes(record: UnsafeRow): Array[Byte] = record.getBinary(panesAt)
+
+  def beside(record: UnsafeRow): Option[Array[Byte]] =
+    Option.unless(record.isNullAt(besideAt))(record.getBinary(besideAt))
+
+  /** Makes records; each is the next one's as well. */
+  final class Writer(schema: StructType) {
+    private val columns = new SpecificInternalRow(schema)
+    private val projection = UnsafeProjection.create(schema)
+
+    def apply(due: Long, panes: Array[Byte], beside: Array[Byte]): UnsafeRow = {
+      columns.setLong(dueAt, due)
+      columns.update(panesAt, panes)
+      columns.update(besideAt, beside)
+      projection(columns)
+    }
+  }
+}

@@ -1,0 +1,247 @@
+package org.apache.spark.sql.mullion.exec.panes.keys
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
+import org.apache.spark.sql.mullion.exec.panes.firings.PaneOutput
+import org.apache.spark.sql.mullion.exec.panes.sums.{Accumulators, PaneSums}
+import org.apache.spark.sql.mullion.exec.panes.{AddingPanes, OpenPane, PaneCounts, PaneProgram}
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
+import org.apache.spark.sql.types._
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.key.FiringsBegin
+import dev.mullion.windows.rules.EarlyFiring
+
+/** A key that a batch works on: what is known of its panes. */
+private[exec] trait ActiveKey extends WaitingKey {
+
+  /** When the key's timer in state is due; `ActiveKey.NoTimer` where it has none. */
+  def timer: Long
+
+  /** Whether it has no open pane. */
+  def isEmpty: Boolean
+
+  /** When the clock next does something to its panes, if it has one: at the end of time, perhaps. */
+  def nextDue: Long
+
+  /** What of it stands in the record of the key beside the time of the next close: two columns of bytes, the second may
+    * be null.
+    */
+  def stored: (Array[Byte], Array[Byte])
+}
+
+private[exec] object ActiveKey {
+
+  /** The timer of a key that is not in state: what has one there does not wait for ever. */
+  val NoTimer: Long = Long.MinValue
+}
+
+/** Panes that are looked after key by key: which panes a key has stands in a record of its own, so that nothing is
+  * looked for that is not there, and each key has one timer: when its next pane closes, or fires on time.
+  *
+  * {{{
+  *   ...                         -> accumulators, as the kind of window wants them
+  *   keys    (key)               -> when its next pane closes, its panes [, their firings, or what they hold]
+  *   timers  (due, key)          -> the keys that have a pane to close, by when
+  *   early   (event, wall, key)  -> the keys that have a pane waiting to fire, by its readings of the clocks
+  * }}}
+  *
+  * A key's record is read and written once a batch: see [[KeyRuns]].
+  */
+private[exec] abstract class KeyedPanes[K <: ActiveKey](
+    program: PaneProgram,
+    clock: BatchClock,
+    partition: StatePartition,
+    counts: PaneCounts
+) extends AddingPanes {
+  import KeyedPanes._
+
+  protected val accumulators: Accumulators = Accumulators.of(program, PaneSums.notes(program))
+  protected val output: PaneOutput = PaneOutput.of(program, program.keys, PaneSums.notes(program))
+  protected val firesOpen: Boolean = program.rules.firesOpen
+
+  /** The keys of accumulators. */
+  protected lazy val timed: TimedKey = new TimedKey(keyTypes, RecordOrder.WithinKey)
+  protected lazy val keyOf: UnsafeProjection = UnsafeProjection.create(program.keys, program.partial)
+
+  private val keyTypes = program.keys.map(_.dataType)
+  private val keys = partition.family(keysFamily(program))
+  private val timers = partition.family(timersFamily(program))
+  private val timerAt = new TimedKey(keyTypes, program.timeOrder)
+  private val dueAt = timersFamily(program).times.head
+  private val timerChanges = new TimerChanges(timers, dueAt, keyTypes.length + 1)
+  private lazy val timerToKey = timerAt.toKey
+  private val queue = program.rules.early.map { early =>
+    new EarlyKeys[K](early, EarlyKeys.of(program, partition), keyTypes, clock, counts) {
+      override protected def load(key: UnsafeRow): K = KeyedPanes.this.load(key)
+      override protected def fire(active: K): Iterator[InternalRow] = fireEarly(active, early)
+      override protected def store(active: K): Unit = { KeyedPanes.this.store(active); () }
+    }
+  }
+  private val runs = new KeyRuns[K](program.keys, program.partial)(load)
+  // What comes out of the keys that a row shows to be complete.
+  private var left = Iterator.empty[InternalRow]
+  private val leaveAll: Iterator[K] => Unit = complete => {
+    val first = leave(complete.next())
+    left = if (complete.hasNext) first ++ complete.flatMap(leave) else first
+  }
+  private lazy val record = new KeyRecord.Writer(keysFamily(program).value)
+
+  /** A key that is in state.
+    *
+    * @param due
+    *   when its timer is due
+    * @param panes
+    *   with `beside` what `ActiveKey.stored` gave
+    */
+  protected def read(key: UnsafeRow, due: Long, panes: Array[Byte], beside: Option[Array[Byte]]): K
+
+  protected def newKey(key: UnsafeRow): K
+
+  /** Applies a partial row. */
+  protected def update(active: K, row: InternalRow): Unit
+
+  /** What comes out of a key once the batch's rows are applied to it. */
+  protected def applied(active: K): Iterator[InternalRow] = Iterator.empty
+
+  /** The firing of a partial row that needs no state, if it is such. */
+  protected def atOnce(row: InternalRow): Option[InternalRow]
+
+  /** Fires what closes of a key, and drops it once that is used up; then what fires on time. */
+  protected def close(active: K): Iterator[InternalRow]
+
+  /** Fires what of a key fires early. */
+  protected def fireEarly(active: K, early: EarlyFiring): Iterator[InternalRow]
+
+  /** A key's open panes, for a look. */
+  protected def look(active: K, due: Long): Iterator[OpenPane]
+
+  /** Called with a key once the batch's rows are applied to it, before anything of it closes. */
+  protected def onApplied(active: K): Unit = ()
+
+  override def process(input: Iterator[InternalRow]): Iterator[InternalRow] =
+    super.process(new RowsAhead(input, keys)(keyOf(_)))
+
+  override def add(row: InternalRow): Iterator[InternalRow] = {
+    val now = atOnce(row)
+    if (now.isDefined) now.iterator
+    else {
+      left = Iterator.empty
+      update(runs(row)(leaveAll), row)
+      left
+    }
+  }
+
+  override def finish(): Iterator[InternalRow] =
+    (runs.left().flatMap(leave) ++ closing() ++ queue.fold(Iterator.empty[InternalRow])(_.firing()))
+      .andThen(timerChanges.flush())
+
+  /** What closes of a key at the end of the input. */
+  protected def lookAtEnd(active: K, due: Long): Iterator[OpenPane] = look(active, due)
+
+  override def remaining(): Iterator[InternalRow] = looked(lookAtEnd).map(_.row)
+
+  override def openPanes(): Iterator[OpenPane] = looked(look)
+
+  private def looked(at: (K, Long) => Iterator[OpenPane]): Iterator[OpenPane] =
+    timers.scan(Long.MinValue).flatMap(timer => at(load(timerToKey(timer.key).copy()), timerAt.timeOf(timer.key)))
+
+  /** Takes leave of a key that has all its rows. */
+  private def leave(active: K): Iterator[InternalRow] = {
+    onApplied(active)
+    // What is due closes here, where the key is at hand, and its timer need not be found.
+    val isDue = !active.isEmpty && clock.closes(active.nextDue)
+    val firings = if (isDue) applied(active) ++ close(active) else applied(active)
+    if (firings.isEmpty) {
+      store(active)
+      Iterator.empty
+    } else firings.andThen { store(active); () }
+  }
+
+  /** Has each key wait for what is due of it by the rules as they are now.
+    *
+    * @param begin
+    *   how its panes take on other rules of firing, if these have changed; what waited to fire early is gone then
+    */
+  def setTimers(begin: Option[FiringsBegin]): Unit = {
+    val records = keys.all()
+    try
+      records.foreach { record =>
+        val active = load(record.key.copy())
+        begin.foreach(this.begin(active, _))
+        store(active, isQueued = begin.isEmpty)
+      }
+    finally records.close()
+    timerChanges.flush()
+  }
+
+  /** Notes what other rules of firing want. */
+  protected def begin(active: K, rules: FiringsBegin): Unit
+
+  private def closing(): Iterator[InternalRow] = {
+    timerChanges.flush()
+    new DueKeys[K](timers, dueAt, clock, counts, keyTypes)(timerToKey(_)) {
+      override protected def load(key: UnsafeRow): K = KeyedPanes.this.load(key)
+      override protected def fire(active: K): Iterator[InternalRow] = close(active)
+      override protected def store(active: K): Long = KeyedPanes.this.store(active, hasTimer = false)
+    }.firing()
+  }
+
+  private def load(key: UnsafeRow): K = {
+    val stored = keys.look(key)
+    if (stored eq null) newKey(key)
+    else read(key, KeyRecord.due(stored), KeyRecord.panes(stored), KeyRecord.beside(stored))
+  }
+
+  /** Writes back what is known of a key, and its timers where they moved; when it is due next, or `PaneCounts.Never`.
+    *
+    * @param hasTimer
+    *   whether the timer that it came with is still there
+    * @param isQueued
+    *   whether what waited to fire early of it still does
+    */
+  private def store(active: K, hasTimer: Boolean = true, isQueued: Boolean = true): Long = {
+    val stays = !active.isEmpty
+    val wasThere = active.timer != ActiveKey.NoTimer
+    val due = if (stays) active.nextDue else PaneCounts.Never
+    val timer = if (hasTimer) active.timer else ActiveKey.NoTimer
+    if (!stays || timer != due) {
+      if (timer != ActiveKey.NoTimer) timerChanges.remove(timerAt(timer, active.key))
+      if (stays) timerChanges.insert(timerAt(due, active.key))
+    }
+    if (stays) {
+      val (panes, beside) = active.stored
+      val value = record(due, panes, beside)
+      if (wasThere) keys.update(active.key, value) else keys.insert(active.key, value)
+    } else if (wasThere) keys.remove(active.key)
+    queue.foreach(q => if (isQueued) q.move(active) else q.add(active))
+    due
+  }
+}
+
+private[exec] object KeyedPanes {
+  import PaneProgram.time
+
+  def families(program: PaneProgram): Seq[FamilySpec] =
+    Seq(keysFamily(program), timersFamily(program)) ++ program.rules.early.map(_ => EarlyKeys.family(program))
+
+  /** The accumulators of a key, each by a time, in order of their times. */
+  def accumulatorsFamily(
+      program: PaneProgram,
+      name: String,
+      at: String,
+      notes: Seq[DataType]
+  ): FamilySpec = FamilySpec(
+    name,
+    key = StructType(program.keyFields :+ time(at)),
+    value = Accumulators.schema(program.functions, notes),
+    RecordOrder.WithinKey
+  )
+
+  private def keysFamily(program: PaneProgram): FamilySpec =
+    KeyRecord.family(program, if (program.isSession) "accumulators" else "firings")
+
+  private[exec] def timersFamily(program: PaneProgram): FamilySpec =
+    FamilySpec("timers", StructType(program.timed(time("due"), program.keyFields)), KeyOnly.schema, program.timeOrder)
+}

@@ -1,0 +1,80 @@
+package org.apache.spark.sql.mullion.exec.panes.sums
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Literal
+import org.apache.spark.sql.types.{BooleanType, DataType, IntegerType, LongType}
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.key.FiringsBegin
+import dev.mullion.windows.rules.PaneRules
+
+/** What is kept beside the accumulator of a pane that may fire before it closes, as columns after the accumulator's
+  * own: its firings so far, what the event clock and the wall clock read when it opened or last fired, whether it waits
+  * in a queue to fire early, how many rows came since, and whether it has fired on time.
+  *
+  * @param firedAt
+  *   where the first of them stands
+  */
+private[exec] final class PaneNotes(rules: PaneRules, firedAt: Int) {
+  private val firesOpen = rules.firesOpen
+  private val eventAt = firedAt + 1
+  private val wallAt = firedAt + 2
+  private val queuedAt = firedAt + 3
+  private val rowsAt = firedAt + 4
+  private val onTimeAt = firedAt + 5
+
+  def open(pane: InternalRow, clock: BatchClock): Unit = if (firesOpen) {
+    pane.setInt(firedAt, 0)
+    read(pane, clock)
+    pane.setBoolean(queuedAt, false)
+    pane.setLong(rowsAt, 0L)
+    pane.setBoolean(onTimeAt, false)
+  }
+
+  /** Notes a firing. */
+  def fire(pane: InternalRow, clock: BatchClock): Unit = {
+    pane.setInt(firedAt, fired(pane) + 1)
+    read(pane, clock)
+    pane.setLong(rowsAt, 0L)
+  }
+
+  private def read(pane: InternalRow, clock: BatchClock): Unit = {
+    pane.setLong(eventAt, clock.now)
+    pane.setLong(wallAt, clock.wall)
+  }
+
+  /** What stays of them by rules of firing that have changed: see [[FiringsBegin]]. */
+  def beginAgain(pane: InternalRow, begin: FiringsBegin): Unit = {
+    pane.setLong(rowsAt, begin.rowsSince(rows(pane)))
+    pane.setBoolean(onTimeAt, begin.wasOnTime(wasOnTime(pane)))
+  }
+
+  def fired(pane: InternalRow): Int = if (firesOpen) pane.getInt(firedAt) else 0
+
+  def eventReading(pane: InternalRow): Long = pane.getLong(eventAt)
+
+  def wallReading(pane: InternalRow): Long = pane.getLong(wallAt)
+
+  def isQueued(pane: InternalRow): Boolean = pane.getBoolean(queuedAt)
+
+  def setQueued(pane: InternalRow, queued: Boolean): Unit = pane.setBoolean(queuedAt, queued)
+
+  def rows(pane: InternalRow): Long = pane.getLong(rowsAt)
+
+  def addRows(pane: InternalRow, more: Long): Unit = pane.setLong(rowsAt, rows(pane) + more)
+
+  def wasOnTime(pane: InternalRow): Boolean = pane.getBoolean(onTimeAt)
+
+  def setOnTime(pane: InternalRow): Unit = pane.setBoolean(onTimeAt, true)
+}
+
+private[exec] object PaneNotes {
+  def types(rules: PaneRules): Seq[DataType] = typesIf(rules.firesOpen)
+
+  def typesIf(firesOpen: Boolean): Seq[DataType] =
+    if (firesOpen) Seq(IntegerType, LongType, LongType, BooleanType, LongType, BooleanType) else Nil
+
+  /** Those of a pane of which nothing was noted, for the first batch under rules by which it is. */
+  def asIfFired(clock: BatchClock): Seq[Literal] =
+    Seq(Literal(0), Literal(clock.now), Literal(clock.wall), Literal(false), Literal(0L), Literal(false))
+}

@@ -1,0 +1,170 @@
+package org.apache.spark.sql.mullion.exec.programs
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.streaming.state.StateStore
+import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
+import org.apache.spark.sql.mullion.exec.panes.{AddingPanes, LateProgram, OpenPane, PaneCounts, PaneEngine, PartitionTotals, RowProgram}
+import org.apache.spark.sql.mullion.state.StateChoice
+import org.apache.spark.sql.mullion.state.header.{OperatorHeader, TogetherHeader}
+import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, KeyOrder, StatePartition}
+
+import dev.mullion.windows.clock.BatchClock
+
+/** What an operator does for several windows: the rows of each go to an engine of its own, and state is kept under the
+  * names of the windows.
+  *
+  * {{{
+  *                          ┌─ engine of hourly ── hourly.panes, hourly.early
+  *   partial rows ── number ┼─ engine of recent ── recent.slices, recent.keys, recent.timers
+  *                          └─ engine of visits ── visits.sessions, visits.keys, visits.timers
+  * }}}
+  *
+  * @param windows
+  *   in order of their names; a window's number is its place here
+  * @param number
+  *   the column with the number of the window that a partial row is of
+  * @param keys
+  *   the key columns of all windows, with `number` before them where not all windows have all
+  * @param partial
+  *   the columns of partial rows: of each window those that it has, null or without meaning elsewhere
+  */
+final case class TogetherProgram(
+    id: String,
+    windows: Seq[TogetherWindow],
+    number: Attribute,
+    keys: Seq[Attribute],
+    partial: Seq[Attribute],
+    output: Seq[Attribute],
+    pane: Attribute,
+    lateRow: Option[Attribute]
+) extends OperatorProgram {
+  private def first: WindowProgram = windows.head.program
+
+  override def distributed: Option[Seq[Attribute]] = Some(keys)
+
+  override def state: StateChoice = first.state
+
+  override val families: Seq[FamilySpec] = windows.flatMap(_.families) :+ PartitionTotals.family
+
+  override def ordering: Seq[SortOrder] = KeyOrder.ordering(keys.filterNot(_.exprId == number.exprId))
+
+  override def onProcessingTime: Boolean = first.onProcessingTime
+
+  override def idleAfter: Option[Long] = first.idleAfter
+
+  override def firesByWall: Boolean = windows.exists(_.program.firesByWall)
+
+  override def closesAtEnd: Boolean = first.closesAtEnd
+
+  override def keepsWatermark: Boolean = windows.forall(_.program.keepsWatermark)
+
+  override def outputWatermark(clock: Long): Long = windows.map(_.program.outputWatermark(clock)).min
+
+  override def rows: Option[RowProgram] = None
+
+  override private[exec] def asking(metrics: Map[String, SQLMetric]): TogetherProgram = this
+
+  override def late: Seq[LateProgram] = windows.flatMap(_.late)
+
+  override def describe: String =
+    windows.map(w => s"${w.name}: ${w.program.describe}").mkString("together [", "; ", "]")
+
+  override def header: OperatorHeader = TogetherHeader(
+    keys.map(k => s"${k.name} ${k.dataType.sql}").toList,
+    windows.map(w => w.name -> w.program.header).toMap
+  )
+
+  override private[exec] def adaptation(was: OperatorHeader): StateAdaptation = {
+    val before = was.windows.collect { case (Some(name), header) => name -> header }.toMap
+    val changes =
+      for (window <- windows; header <- before.get(window.name) if header != window.program.header)
+        yield WindowAdaptation(window.program, header, Some(window))
+    StateAdaptation(changes.flatMap(c => c.gone.map(c.named)), changes)
+  }
+
+  override def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine =
+    new TogetherPanes(this, clock, partition, counts)
+}
+
+/** One of several windows.
+  *
+  * @param narrow
+  *   its own partial rows, over those of all windows
+  * @param widen
+  *   the operator's output rows, over its own
+  */
+final case class TogetherWindow(
+    name: String,
+    program: WindowProgram,
+    narrow: Seq[Expression],
+    widen: Seq[Expression],
+    late: Option[LateProgram]
+) {
+  def families: Seq[FamilySpec] = program.families.filterNot(_ == PartitionTotals.family).map(named)
+
+  /** A kind of record, under the window's name. */
+  def named(family: FamilySpec): FamilySpec = family.copy(name = s"$name.${family.name}")
+}
+
+/** Panes of several windows, each kept by an engine of its own. */
+private[exec] final class TogetherPanes(
+    program: TogetherProgram,
+    clock: BatchClock,
+    partition: StatePartition,
+    counts: PaneCounts
+) extends AddingPanes {
+  private val windows = program.windows.map(new Part(_)).toArray
+  private val numberAt = program.partial.indexWhere(_.exprId == program.number.exprId)
+
+  override def part(window: Int): PaneEngine = windows(window).engine
+
+  override def add(row: InternalRow): Iterator[InternalRow] = windows(row.getInt(numberAt)).add(row)
+
+  override def finish(): Iterator[InternalRow] = windows.iterator.flatMap(_.finish())
+
+  override def openPanes(): Iterator[OpenPane] = windows.iterator.flatMap(_.openPanes())
+
+  override def remaining(): Iterator[InternalRow] = windows.iterator.flatMap(_.remaining())
+
+  /** One window, with counts of its own: engines set in them what falls due next. */
+  private final class Part(window: TogetherWindow) {
+    private val ownCounts = new PaneCounts
+    private lazy val narrow = UnsafeProjection.create(window.narrow, program.partial)
+    private val widen = UnsafeProjection.create(window.widen, window.program.output)
+    private val panes =
+      window.program.engine(clock, new NamedPartition(window, partition), ownCounts) match {
+        case adding: AddingPanes => adding
+        case other               => throw new IllegalStateException(s"$other takes its rows in order of arrival")
+      }
+
+    def engine: PaneEngine = panes
+
+    def add(row: InternalRow): Iterator[InternalRow] = {
+      val fired = panes.add(narrow(row))
+      if (fired.isEmpty) Iterator.empty else fired.map(widen)
+    }
+
+    def finish(): Iterator[InternalRow] = panes.finish().map(widen).andThen(counts.add(ownCounts))
+
+    def remaining(): Iterator[InternalRow] = panes.remaining().map(widen)
+
+    def openPanes(): Iterator[OpenPane] = panes.openPanes().map(open => open.copy(row = widen(open.row)))
+  }
+}
+
+/** The part of a partition's state that is one window's. */
+private[mullion] final class NamedPartition(window: TogetherWindow, partition: StatePartition) extends StatePartition {
+  override def family(spec: FamilySpec): Family = partition.family(window.named(spec))
+
+  override def tellsAttemptsApart: Boolean = partition.tellsAttemptsApart
+
+  override def rowsRead: Long = partition.rowsRead
+
+  override def rowsAdded: Long = partition.rowsAdded
+
+  override def commit(): Unit = partition.commit()
+
+  override def stores: Seq[StateStore] = partition.stores
+}

@@ -1,0 +1,215 @@
+package org.apache.spark.sql.mullion.exec.programs
+
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, Count, Max, Min}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.mullion.exec.panes.arrival.{ArrivalFamilies, ArrivalPanes, SplitPanes}
+import org.apache.spark.sql.mullion.exec.panes.firings.LateOutput
+import org.apache.spark.sql.mullion.exec.panes.grid.{SlidingPanes, TumblingPanes}
+import org.apache.spark.sql.mullion.exec.panes.sessions.SessionPanes
+import org.apache.spark.sql.mullion.exec.panes.sums.{Accumulators, PaneSums}
+import org.apache.spark.sql.mullion.exec.panes.{LateProgram, PaneCounts, PaneEngine, PaneProgram, PartitionTotals, RowProgram}
+import org.apache.spark.sql.mullion.expressions.{AccumulatorLimit, AggregateText, KeyColumns, KnownAggregates}
+import org.apache.spark.sql.mullion.state.StateChoice
+import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateHeader}
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, KeyOrder, RecordOrder, StatePartition}
+import org.apache.spark.sql.types._
+
+import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, NumberedRules, PaneRules, SessionRules}
+
+/** What an operator does for one window, apart from where in a plan it stands.
+  *
+  * @param id
+  *   tells this operator from others in one plan
+  * @param keys
+  *   the key columns
+  * @param slice
+  *   the column with the slice that a partial row belongs to
+  * @param marked
+  *   the column that marks partial rows of reopened panes, if late rows reopen panes; of sessions, those that may be
+  *   late
+  * @param gap
+  *   the column with the gap of sessions, in microseconds, if each row brings its own
+  * @param start
+  *   the column with the start of a pane, where it does not follow from the slice, which is then the pane's end
+  * @param time
+  *   the time of rows
+  * @param idleAfter
+  *   how long the source must be empty for the event clock to follow the wall clock; none for never
+  * @param partial
+  *   the columns of the partial aggregate: keys, slice, reopened, then the functions' buffers
+  * @param limit
+  *   how much a pane may hold
+  * @param rows
+  *   what is to be known if rows are worked on one by one, and there is no partial aggregate
+  * @param byShard
+  *   whether all rows of a key are in one partition already, because a stage before distributed them
+  * @param rowsCounted
+  *   the buffer of a function that counts all rows, if one does
+  * @param alone
+  *   of several windows together, in words why this one has an operator of its own, if it has
+  * @param ticks
+  *   whether its query has a source that asks for batches without rows
+  */
+final case class WindowProgram(
+    id: String,
+    keys: Seq[Attribute],
+    slice: Attribute,
+    marked: Option[Attribute],
+    gap: Option[Attribute],
+    start: Option[Attribute],
+    time: Attribute,
+    functions: Seq[AggregateFunction],
+    functionResults: Seq[Attribute],
+    results: Seq[NamedExpression],
+    window: Attribute,
+    pane: Attribute,
+    lateRow: Option[Attribute],
+    rules: PaneRules,
+    state: StateChoice,
+    idleAfter: Option[Long],
+    text: AggregateText,
+    limit: AccumulatorLimit,
+    rows: Option[RowProgram] = None,
+    byShard: Boolean = false,
+    rowsCounted: Option[Attribute] = None,
+    alone: Option[String] = None,
+    ticks: Boolean = false
+) extends OperatorProgram
+    with PaneProgram {
+  // A late row has no results, whatever their functions never give.
+  def output: Seq[Attribute] =
+    (keys :+ window :+ pane) ++ results
+      .map(_.toAttribute)
+      .map(a => a.withNullability(a.nullable || lateRow.isDefined)) ++ lateRow
+
+  def distributed: Option[Seq[Attribute]] = Option.unless(byShard)(keys)
+
+  /** Whether the partial rows of a group may come as each task before the shuffle made one, and need not be made one
+    * before the operator: where they are added in place, and nothing fires for them. To find which are of one group
+    * takes a table of all groups, and where keys are many, most groups have one row; the operator, to which they come
+    * sorted, finds the record that it has just had.
+    */
+  def takesSeveralOfGroup: Boolean =
+    Accumulators.areInPlace(functions) && (isSession || (!rules.firesOpen && marked.isEmpty))
+
+  // Made once, on the driver: the buffers of one and the same function in all tasks.
+  val extras: Seq[AggregateFunction] = {
+    val times = if (isSession) Seq(Min(time), Max(time)) else Nil
+    times ++ Option.when(countsRows && rowsCounted.isEmpty)(Count(Literal(1)))
+  }
+
+  val partial: Seq[Attribute] = grouping ++ (functions ++ extras).flatMap(_.inputAggBufferAttributes)
+
+  /** The kinds of record in state; the first is the one that grows with the panes. */
+  val families: Seq[FamilySpec] =
+    (rules match {
+      case _ if splits.isDefined                         => SplitPanes.families(this)
+      case _ if rows.isDefined                           => rows.toSeq.flatMap(ArrivalFamilies(this, _))
+      case _: SessionRules                               => SessionPanes.families(this)
+      case aligned: AlignedRules if aligned.sharesSlices => SlidingPanes.families(this)
+      case _: AlignedRules | _: CustomRules              => TumblingPanes.families(this)
+      case _: AroundRules                                => SlidingPanes.families(this)
+      case _: NumberedRules                              => throw WindowProgram.needsRows(this)
+    }) :+ PartitionTotals.family
+
+  /** The window, how it fires, and by what keys, in words. */
+  def describe: String =
+    (Seq(words, KeyColumns.named(keys).map(_.name).mkString("by [", ", ", "]")) ++ alone).mkString(", ")
+
+  private def words: String =
+    (Seq(rules.describe) ++ text.once ++ rows.map(_.byRow.describe).filter(_.nonEmpty).toSeq).mkString(", ")
+
+  def onProcessingTime: Boolean = rules.onProcessingTime
+
+  def firesByWall: Boolean = rules.early.isDefined
+
+  def outputWatermark(clock: Long): Long = rules.outputWatermark(clock)
+
+  def keepsWatermark: Boolean = rules match {
+    case _: NumberedRules => false
+    case _                => rows.forall(_.byRow.delayByKey.isEmpty)
+  }
+
+  def ordering: Seq[SortOrder] = rows.fold(KeyOrder.ordering(keys))(_.ordering(keys))
+
+  private[exec] def asking(metrics: Map[String, SQLMetric]): WindowProgram = copy(rows = rows.map { r =>
+    r.copy(splits = r.splits.map(s => s.copy(asker = Some(s.by.asker(s.kept, s.columns, metrics)))))
+  })
+
+  private def format: Int = rules match {
+    case _ if rows.isDefined                                                     => StateHeader.currentFormat
+    case _: SessionRules                                                         => StateHeader.sessionsFormat
+    case aligned: AlignedRules if aligned.numbersSlices && !aligned.sharesSlices => StateHeader.numberedFormat
+    case _                                                                       => StateHeader.currentFormat
+  }
+
+  def header: StateHeader = StateHeader(
+    format = format,
+    window = StateHeader.Window(rules.window, text.gap, text.trigger),
+    allowedLateness = rules.allowedLateness,
+    earlyEvery = rules.early.fold(0L)(_.every),
+    earlyUnchanged = rules.early.exists(_.unchanged),
+    refinements = rules.refinements,
+    clock = rules.clock.name,
+    keys = KeyColumns.named(keys).map(k => s"${k.name} ${k.dataType.sql}").toList,
+    aggregates = text.aggregates.toList,
+    buffers = functions.flatMap(f => f.aggBufferAttributes.map(_.dataType.sql + PaneSums.words(this, f))).toList,
+    input = text.input.json,
+    by = text.keys.toList,
+    state = state.name,
+    rows = rows.map(_.header),
+    byShard = Option.when(byShard)(true),
+    earlyByWall = Option.when(rules.early.exists(_.byWall))(true),
+    dedupe = Option.when(text.dedupe.nonEmpty)(text.dedupe.toList),
+    functions = functionTexts,
+    fromNow = functions.lastOption.collect { case _: KnownAggregates => true },
+    ticks = Some(ticks)
+  )
+
+  /** The functions by their texts, where there is one for each. */
+  private def functionTexts: Option[List[StateHeader.Function]] = {
+    val known = functions.lastOption.collect { case _: KnownAggregates => StateHeader.Function.Knowing }
+    val texts = text.functions ++ known
+    // Rows that count once are in one function, whatever is asked of them.
+    Option.when(text.dedupe.isEmpty && texts.length == functions.length)(
+      texts
+        .zip(functions)
+        .map { case (of, f) =>
+          val types = f.aggBufferAttributes.map(_.dataType.sql + PaneSums.words(this, f))
+          StateHeader.Function(s"$of ${f.dataType.sql}", types.toList)
+        }
+        .toList
+    )
+  }
+
+  private[exec] def adaptation(was: OperatorHeader): StateAdaptation = was match {
+    case one: StateHeader =>
+      val change = WindowAdaptation(this, one, within = None)
+      StateAdaptation(change.gone, Seq(change))
+    case other => throw new IllegalStateException(s"$describe cannot go on from ${other.describe}")
+  }
+
+  def late: Seq[LateProgram] = lateRow
+    .filter(_ => rows.isEmpty)
+    .map(row => LateProgram(None, lateKey, slice, isSession, LateOutput.columns(keys, results, row, pane.dataType)))
+    .toSeq
+
+  def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine = rules match {
+    case _ if splits.isDefined  => new SplitPanes(this, rows.get, splits.get, Some(partition), counts)
+    case _ if rows.isDefined    => new ArrivalPanes(this, rows.get, clock, Some(partition), counts)
+    case sessions: SessionRules => new SessionPanes(this, sessions, clock, partition, counts)
+    case aligned: AlignedRules if aligned.sharesSlices => new SlidingPanes(this, aligned, clock, partition, counts)
+    case aligned: AlignedRules                         =>
+      new TumblingPanes(this, aligned, Some(aligned), clock, partition, counts)
+    case custom: CustomRules => new TumblingPanes(this, custom, None, clock, partition, counts)
+    case around: AroundRules => new SlidingPanes(this, around, clock, partition, counts)
+    case _: NumberedRules    => throw WindowProgram.needsRows(this)
+  }
+}
+
+object WindowProgram {
+  private def needsRows(program: WindowProgram) =
+    new IllegalStateException(s"${program.rules.describe} has no partial aggregate")
+}
