@@ -8,7 +8,7 @@ from typing import Any
 
 from mullion._stateful.memory import MemoryStore
 from mullion.faust._context import Event
-from mullion.faust._shard import Shard
+from mullion.faust._run.shard import Shard
 from mullion.faust.tables.table import Table
 
 

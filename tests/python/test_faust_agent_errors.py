@@ -11,9 +11,9 @@ import pytest
 from faust_agent_runs import Order, collecting, windowed
 from faust_shards import Clock
 from mullion import UnsupportedError
-from mullion.faust import _tasks
-from mullion.faust._local_run import AgentError, LocalRun
-from mullion.faust._program import Program
+from mullion.faust._program.program import Program
+from mullion.faust._run import tasks
+from mullion.faust._run.local_run import AgentError, LocalRun
 from mullion.faust.agents import OnError
 
 # -- errors
@@ -229,7 +229,7 @@ def test_work_that_never_ends_is_an_error_that_names_it(monkeypatch: pytest.Monk
             asyncio.create_task(heartbeat())  # noqa: RUF006
             seen.append(n)
 
-    monkeypatch.setattr(_tasks, "LONGEST_SECONDS", 0.01)
+    monkeypatch.setattr(tasks, "LONGEST_SECONDS", 0.01)
     program = Program("app")
     collecting(program, body)
     with pytest.raises(

@@ -16,8 +16,8 @@ from faust_agent_runs import Order, collecting, run_of, windowed
 from faust_shards import Clock
 from mullion import InvalidArgumentError
 from mullion.faust import TumblingWindow
-from mullion.faust._local_run import AgentError, LocalRun
-from mullion.faust._program import Program
+from mullion.faust._program.program import Program
+from mullion.faust._run.local_run import AgentError, LocalRun
 
 
 def test_a_stream_gives_values_events_or_items() -> None:

@@ -18,9 +18,9 @@ from mullion import IncompatibleStateError, InvalidArgumentError, UnsupportedErr
 from mullion._clock import ManualClock
 from mullion._programs import cli as _cli
 from mullion.faust._context import Sent
-from mullion.faust._local_run import LocalRun
-from mullion.faust._program import Program
-from mullion.faust._worker import outputs
+from mullion.faust._program.program import Program
+from mullion.faust._run.local_run import LocalRun
+from mullion.faust._run.worker import outputs
 from mullion.faust.agents import DeadLetter
 from mullion.topics._json_rows import values_in
 

@@ -17,10 +17,10 @@ import mullion.faust as faust
 from kafka_server import KafkaServer
 from mullion import topics
 from mullion.faust._context import Sent
-from mullion.faust._local_run import LocalRun
-from mullion.faust._program import Program
-from mullion.faust._row_order import InOrder
-from mullion.faust._worker import outputs
+from mullion.faust._program.program import Program
+from mullion.faust._run.local_run import LocalRun
+from mullion.faust._run.row_order import InOrder
+from mullion.faust._run.worker import outputs
 from mullion.faust.agents import DeadLetter
 from mullion.topics._json_rows import values_in
 from mullion.topics._kafka import broker as _kafka_broker

@@ -16,12 +16,12 @@ from croniter import croniter
 import faust_people as people
 import mullion.faust as faust
 from mullion import InvalidArgumentError, UnsupportedError
-from mullion.faust._columns import columns_of
-from mullion.faust._crontab import Crontab
-from mullion.faust._discovery import packages_of
-from mullion.faust._local_run import LocalRun
-from mullion.faust._program import Program
+from mullion.faust._program.discovery import packages_of
+from mullion.faust._program.program import Program
+from mullion.faust._run.columns import columns_of
+from mullion.faust._run.local_run import LocalRun
 from mullion.faust._settings import DEFAULTS
+from mullion.faust._values.crontab import Crontab
 from mullion.faust.agents import ReqRepResponse
 from mullion.faust.streams import GroupBy
 from mullion.topics import KafkaBroker

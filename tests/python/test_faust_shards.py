@@ -22,12 +22,12 @@ from mullion._stateful.journal import Journal
 from mullion._stateful.memory import MemoryStore
 from mullion.errors import WrongShardError
 from mullion.faust import Record
-from mullion.faust._agent_loop import grouped_by, run_batch, steps_of
 from mullion.faust._context import Event, Message
-from mullion.faust._program import Program
-from mullion.faust._shard import Shard
+from mullion.faust._program.program import Program
+from mullion.faust._run.agent_loop import grouped_by, run_batch, steps_of
+from mullion.faust._run.shard import Shard
 from mullion.faust._sharding import sharding_of
-from mullion.faust._shards import shard_column, shard_of
+from mullion.faust._values.shards import shard_column, shard_of
 from mullion.faust.tables.keys import encode_key
 from test_faust_syntax import agent_of, body
 

@@ -26,12 +26,12 @@ from faust_shards import Clock
 from mullion import InvalidArgumentError, faust
 from mullion._code.syntax import Const, If, Item, Let, Local
 from mullion.faust import Event, Record, TumblingWindow, current_window, windowed_count
-from mullion.faust._interpreter import Interpreter
-from mullion.faust._local_run import LocalRun
-from mullion.faust._parser import read
-from mullion.faust._program import Program
+from mullion.faust._code.interpreter import Interpreter
+from mullion.faust._code.parser import read
+from mullion.faust._code.syntax import Read, Reading, Update, Value
+from mullion.faust._program.program import Program
+from mullion.faust._run.local_run import LocalRun
 from mullion.faust._sharding import check, hidden, keys_of, reached
-from mullion.faust._syntax import Read, Reading, Update, Value
 from mullion.faust.agents import Agent
 from mullion.faust.streams import GroupBy
 

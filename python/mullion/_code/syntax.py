@@ -7,7 +7,7 @@
     Tuple((Operation("+", (Item(Argument("acc"), Const(0)), Item(Argument("x"), Const("n")))),
            Operation("+", (Item(Argument("acc"), Const(1)), Const(1)))))
 
-A door may have expressions and statements of its own beside these, as the tables of ``mullion.faust._syntax``.
+A door may have expressions and statements of its own beside these, as the tables of ``mullion.faust._code.syntax``.
 """
 
 from __future__ import annotations

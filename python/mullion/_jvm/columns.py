@@ -51,7 +51,7 @@ def json_fit(spark: SparkSession, text: Column, schema: StructType, scalar: bool
 
 
 def json_shard(spark: SparkSession, text: Column, field: str) -> Column:
-    """The shard of a value in JSON, by a field of it, as ``mullion.faust._shards`` has it; null where it has none."""
+    """The shard of a value in JSON, by a field of it, or null: the rule of ``mullion.faust._values.shards``."""
     return column_of(facade(spark).jsonShard(java_column(text), field))
 
 

@@ -17,9 +17,9 @@ from mullion.faust._context import (
     current_event,
     current_window,
 )
-from mullion.faust._seconds import Seconds
 from mullion.faust._settings import Settings
 from mullion.faust._unsupported import refuse_name
+from mullion.faust._values.times import Seconds
 from mullion.faust.agents import Agent
 from mullion.faust.app import App
 from mullion.faust.channels import TP, Channel, Topic

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.faust._context import Context, Event, Message, context, enter
-from mullion.faust._seconds import seconds, time_us
+from mullion.faust._values.times import seconds, time_us
 from mullion.faust.channels import Channel
 from mullion.faust.models import Record
 from mullion.faust.streams import Step, Stream

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from mullion.errors import MullionError, UnsupportedError
 
 if TYPE_CHECKING:
-    from mullion.faust._shard import Shard
+    from mullion.faust._run.shard import Shard
     from mullion.faust.windows import WindowRange
 
 _OURS = str(Path(__file__).parent)

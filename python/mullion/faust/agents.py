@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, final
 from mullion.errors import InvalidArgumentError
 from mullion.faust._ask import Reply, ReplyPromise, ReqRepResponse, answer, answers, keyed_answers
 from mullion.faust._context import current_event
-from mullion.faust._crontab import Crontab
+from mullion.faust._values.crontab import Crontab
 from mullion.faust.channels import TP, Channel, FutureMessage, RecordMetadata, Topic, Topics, ValidationError
 from mullion.faust.streams import Stream
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import os
 import sys
@@ -22,17 +21,17 @@ from mullion._programs.names import Named
 from mullion._programs.report import Part, Report
 from mullion._programs.runner import Running, Signals
 from mullion.errors import InvalidArgumentError, UnsupportedError
-from mullion.faust import _signals
-from mullion.faust._background import Background, published, recorded
-from mullion.faust._broker_url import broker_named
-from mullion.faust._command_line import run_command
-from mullion.faust._context import Sent
-from mullion.faust._discovery import import_all, packages_of
-from mullion.faust._program import Program
-from mullion.faust._query import JOB, AgentsQuery
-from mullion.faust._seconds import Seconds, length_us
+from mullion.faust._context import Sent, line_of_user
+from mullion.faust._program import signals
+from mullion.faust._program.broker_url import broker_named
+from mullion.faust._program.command_line import run_command
+from mullion.faust._program.discovery import import_all, packages_of
+from mullion.faust._program.program import Program
+from mullion.faust._program.signals import Signal
+from mullion.faust._run.background import Background, published, recorded
+from mullion.faust._run.query import JOB, AgentsQuery
 from mullion.faust._settings import Settings
-from mullion.faust._signals import Signal
+from mullion.faust._values.times import Seconds, length_us
 from mullion.faust.channels import Topic
 from mullion.faust.tables.reader import TableReader
 from mullion.topics import Broker, KafkaBroker
@@ -106,7 +105,7 @@ class App(Program, SharedApp):
 
     def _table(self, kind: type[Any], name: str, about: dict[str, Any], accepted: dict[str, Any]) -> Any:
         made = Program._table(self, kind, name, about, accepted)
-        self.names.register(Named("table", name, _called_at()))
+        self.names.register(Named("table", name, line_of_user()))
         return made
 
     def table(self, name: str) -> TableReader:
@@ -244,7 +243,7 @@ class App(Program, SharedApp):
     def _beginning(self) -> list[Callable[[], Any]]:
         """What is called when the program begins."""
         told: dict[str, tuple[Any, ...]] = {"on_partitions_assigned": (set(),)}
-        calls = [call for name in _signals.BEGINNING for call in getattr(self, name).calls(self, *told.get(name, ()))]
+        calls = [call for name in signals.BEGINNING for call in getattr(self, name).calls(self, *told.get(name, ()))]
         return [*calls, *(call for table in self.tables.values() for call in table.on_recovered), *self.tasks]
 
     def _find_topics(self) -> None:
@@ -275,7 +274,7 @@ class App(Program, SharedApp):
         self._find_topics()
         if not self._is_configured:
             self._is_configured = True
-            for name in _signals.CONFIGURING:
+            for name in signals.CONFIGURING:
                 for call in getattr(self, name).calls(self, *((self.conf,) if name == "on_configured" else ())):
                     self.call(call)
             for note in self.notes():
@@ -285,14 +284,6 @@ class App(Program, SharedApp):
         # An agent that names the App takes it along to the workers, which have no session, and the clock of the batch.
         here = {name: value for name, value in self.__dict__.items() if not isinstance(value, Signal)}
         return {**here, "_spark": None, "clock": system(), "commands": {}, "_beside": None, "queries": {}}
-
-
-def _called_at() -> str:
-    """The line of the user's code that names a table."""
-    frame = inspect.currentframe()
-    while frame is not None and os.path.dirname(frame.f_code.co_filename) == os.path.dirname(__file__):  # noqa: PTH120
-        frame = frame.f_back
-    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 __all__ = ["App"]

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, NamedTuple, final
 from mullion._codec.json import plain, text_of
 from mullion.errors import InvalidArgumentError
 from mullion.faust._context import Sent, context
-from mullion.faust._fields import Reading, ValidationError, reader_of
-from mullion.faust._seconds import seconds, time_us
 from mullion.faust._settings import Settings
+from mullion.faust._values.fields import Reading, ValidationError, reader_of
+from mullion.faust._values.times import seconds, time_us
 from mullion.faust.models import METADATA, Record, marked, unmarked
 from mullion.faust.schemas import Schema
 from mullion.faust.streams import Stream

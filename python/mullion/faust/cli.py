@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mullion.faust._own_commands import Option
+from mullion.faust._program.commands import Option
 
 __all__ = ["argument", "option"]
 

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Self, TypeAlias, final
 
 from mullion._codec.json import dumps, plain
 from mullion.errors import InvalidArgumentError
-from mullion.faust._fields import Reader, Reading, ValidationError, reader_of
+from mullion.faust._values.fields import Reader, Reading, ValidationError, reader_of
 
 __all__ = ["FieldDescriptor", "Record", "ValidationError"]
 

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Protocol, TypeAlias, final
 
 from mullion.errors import InvalidArgumentError
 from mullion.faust._context import Event, current_event
-from mullion.faust._seconds import Seconds, positive_us
 from mullion.faust._unsupported import join
+from mullion.faust._values.times import Seconds, positive_us
 from mullion.faust.models import FieldDescriptor
 
 GroupKey: TypeAlias = FieldDescriptor | str | Callable[[Any], Any]

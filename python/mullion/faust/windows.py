@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol, final, runtime_checkable
 
 from mullion.errors import InvalidArgumentError
-from mullion.faust import _seconds
-from mullion.faust._seconds import Seconds
+from mullion.faust._values import times
+from mullion.faust._values.times import Seconds
 
 
 @final
@@ -39,12 +39,12 @@ class WindowRange(NamedTuple):
     @property
     def duration(self) -> float:
         """How long the range is, in seconds."""
-        return _seconds.seconds(_seconds.time_us(self.end) - _seconds.time_us(self.start))
+        return times.seconds(times.time_us(self.end) - times.time_us(self.start))
 
     @property
     def midpoint(self) -> float:
         """The time half way between start and end."""
-        return (_seconds.time_us(self.start) + _seconds.time_us(self.end)) / 2_000_000
+        return (times.time_us(self.start) + times.time_us(self.end)) / 2_000_000
 
 
 @runtime_checkable
@@ -125,7 +125,7 @@ class Window(ABC):
 
     def __init__(self, *, expires: Seconds | None = None, **kwargs: object) -> None:
         super().__init__(**kwargs)
-        self._expires_us = _seconds.expires_us(expires, None)
+        self._expires_us = times.expires_us(expires, None)
 
     @abstractmethod
     def ranges(self, timestamp: float) -> Sequence[tuple[float, float]]:
@@ -150,14 +150,14 @@ class Window(ABC):
         """
         if self._expires_us is None:
             return False
-        before = _back(latest_timestamp, _seconds.seconds(self._expires_us))
+        before = _back(latest_timestamp, times.seconds(self._expires_us))
         current = self.current(before)
         return timestamp <= (before if current is None else current.start)
 
     @property
     def expires(self) -> float | None:
         """How long a range is kept, in seconds; ``None`` for ever."""
-        return None if self._expires_us is None else _seconds.seconds(self._expires_us)
+        return None if self._expires_us is None else times.seconds(self._expires_us)
 
     @property
     def ident(self) -> str:
@@ -174,7 +174,7 @@ class Window(ABC):
     def __repr__(self) -> str:
         given = [f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_")]
         if self._expires_us is not None:
-            given.append(f"expires={_seconds.short(self._expires_us)}")
+            given.append(f"expires={times.short(self._expires_us)}")
         return f"{type(self).__name__}({', '.join(given)})"
 
 
@@ -194,14 +194,14 @@ class _Grid(Window):
 
     def ranges(self, timestamp: float) -> list[WindowRange]:
         """The ranges that hold ``timestamp``, the earliest first."""
-        us = _seconds.time_us(timestamp)
+        us = times.time_us(timestamp)
         last = self._last_start(us)
         first = last - (self._size_us - 1 - (us - last)) // self._step_us * self._step_us
         return [self._range(start) for start in range(first, last + 1, self._step_us)]
 
     def current(self, timestamp: float) -> WindowRange | None:
         """The range that starts last of those that hold ``timestamp``; ``None`` in a gap, where ``step > size``."""
-        us = _seconds.time_us(timestamp)
+        us = times.time_us(timestamp)
         start = self._last_start(us)
         return self._range(start) if us < start + self._size_us else None
 
@@ -216,25 +216,25 @@ class _Grid(Window):
         """
         if self._expires_us is None:
             return False
-        before = self._last_start(_seconds.time_us(latest_timestamp, "latest_timestamp") - self._expires_us)
-        return _seconds.time_us(timestamp) <= before
+        before = self._last_start(times.time_us(latest_timestamp, "latest_timestamp") - self._expires_us)
+        return times.time_us(timestamp) <= before
 
     @property
     def size(self) -> float:
         """How long a range is, in seconds."""
-        return _seconds.seconds(self._size_us)
+        return times.seconds(self._size_us)
 
     @property
     def step(self) -> float:
         """From one range's start to the next one's, in seconds."""
-        return _seconds.seconds(self._step_us)
+        return times.seconds(self._step_us)
 
     def _last_start(self, us: int) -> int:
         """When the last range starts that has started by a time."""
         return us - (us + self._size_us) % self._step_us
 
     def _range(self, start_us: int) -> WindowRange:
-        return WindowRange(_seconds.seconds(start_us), _seconds.seconds(start_us + self._size_us))
+        return WindowRange(times.seconds(start_us), times.seconds(start_us + self._size_us))
 
 
 class TumblingWindow(_Grid):
@@ -250,16 +250,16 @@ class TumblingWindow(_Grid):
 
     def __init__(self, size: Seconds, expires: Seconds | None = None) -> None:
         super().__init__()
-        self._size_us = self._step_us = _seconds.positive_us(size, "size")
-        self._expires_us = _seconds.expires_us(expires, self._size_us * 2)
+        self._size_us = self._step_us = times.positive_us(size, "size")
+        self._expires_us = times.expires_us(expires, self._size_us * 2)
 
     @property
     def ident(self) -> str:
         """``tumbling_{size}``."""
-        return f"tumbling_{_seconds.short(self._size_us)}"
+        return f"tumbling_{times.short(self._size_us)}"
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({_seconds.short(self._size_us)}{_expires(self._expires_us, self._size_us * 2)})"
+        return f"{type(self).__name__}({times.short(self._size_us)}{_expires(self._expires_us, self._size_us * 2)})"
 
 
 class HoppingWindow(_Grid):
@@ -277,17 +277,17 @@ class HoppingWindow(_Grid):
 
     def __init__(self, size: Seconds, step: Seconds, expires: Seconds | None = None) -> None:
         super().__init__()
-        self._size_us = _seconds.positive_us(size, "size")
-        self._step_us = _seconds.positive_us(step, "step")
-        self._expires_us = _seconds.expires_us(expires, self._size_us * 2)
+        self._size_us = times.positive_us(size, "size")
+        self._step_us = times.positive_us(step, "step")
+        self._expires_us = times.expires_us(expires, self._size_us * 2)
 
     @property
     def ident(self) -> str:
         """``hopping_{size}_{step}``."""
-        return f"hopping_{_seconds.short(self._size_us)}_{_seconds.short(self._step_us)}"
+        return f"hopping_{times.short(self._size_us)}_{times.short(self._step_us)}"
 
     def __repr__(self) -> str:
-        size, step = _seconds.short(self._size_us), _seconds.short(self._step_us)
+        size, step = times.short(self._size_us), times.short(self._step_us)
         return f"{type(self).__name__}(size={size}, step={step}{_expires(self._expires_us, self._size_us * 2)})"
 
 
@@ -308,9 +308,9 @@ class SlidingWindow(Window):
 
     def __init__(self, before: Seconds, after: Seconds, expires: Seconds | None = None) -> None:
         super().__init__()
-        self._before_us = _seconds.not_negative_us(before, "before")
-        self._after_us = _seconds.not_negative_us(after, "after")
-        self._expires_us = _seconds.expires_us(expires, self._kept_us)
+        self._before_us = times.not_negative_us(before, "before")
+        self._after_us = times.not_negative_us(after, "after")
+        self._expires_us = times.expires_us(expires, self._kept_us)
 
     def ranges(self, timestamp: float) -> list[WindowRange]:
         """The one range about ``timestamp``."""
@@ -318,8 +318,8 @@ class SlidingWindow(Window):
 
     def current(self, timestamp: float) -> WindowRange:
         """The range about ``timestamp``."""
-        us = _seconds.time_us(timestamp)
-        return WindowRange(_seconds.seconds(us - self._before_us), _seconds.seconds(us + self._after_us))
+        us = times.time_us(timestamp)
+        return WindowRange(times.seconds(us - self._before_us), times.seconds(us + self._after_us))
 
     def earliest(self, timestamp: float) -> WindowRange:
         """The range about ``timestamp``."""
@@ -329,44 +329,44 @@ class SlidingWindow(Window):
         """Whether ``timestamp`` is ``expires`` or more before ``latest_timestamp``."""
         if self._expires_us is None:
             return False
-        latest = _seconds.time_us(latest_timestamp, "latest_timestamp")
-        return _seconds.time_us(timestamp) <= latest - self._expires_us
+        latest = times.time_us(latest_timestamp, "latest_timestamp")
+        return times.time_us(timestamp) <= latest - self._expires_us
 
     @property
     def before(self) -> float:
         """How far a range reaches back from the event, in seconds."""
-        return _seconds.seconds(self._before_us)
+        return times.seconds(self._before_us)
 
     @property
     def after(self) -> float:
         """How far a range reaches on from the event, in seconds."""
-        return _seconds.seconds(self._after_us)
+        return times.seconds(self._after_us)
 
     @property
     def total_size(self) -> float:
         """``before + after``, in seconds."""
-        return _seconds.seconds(self._before_us + self._after_us)
+        return times.seconds(self._before_us + self._after_us)
 
     @property
     def ident(self) -> str:
         """``sliding_{before}_{after}``."""
-        return f"sliding_{_seconds.short(self._before_us)}_{_seconds.short(self._after_us)}"
+        return f"sliding_{times.short(self._before_us)}_{times.short(self._after_us)}"
 
     @property
     def _kept_us(self) -> int:
         return self._before_us + self._after_us + 60_000_000
 
     def __repr__(self) -> str:
-        before, after = _seconds.short(self._before_us), _seconds.short(self._after_us)
+        before, after = times.short(self._before_us), times.short(self._after_us)
         return f"{type(self).__name__}(before={before}, after={after}{_expires(self._expires_us, self._kept_us)})"
 
 
 def _back(timestamp: float, d: Seconds) -> float:
-    return _seconds.seconds(_seconds.time_us(timestamp) - _seconds.length_us(d, "d"))
+    return times.seconds(times.time_us(timestamp) - times.length_us(d, "d"))
 
 
 def _expires(us: int | None, otherwise: int) -> str:
-    return "" if us == otherwise else f", expires={_seconds.short(us or 0)}"
+    return "" if us == otherwise else f", expires={times.short(us or 0)}"
 
 
 def _ranges(given: Iterable[tuple[float, float]]) -> list[WindowRange]:

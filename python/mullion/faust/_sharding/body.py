@@ -20,7 +20,7 @@ from mullion._code.functions import (
     taken,
 )
 from mullion.faust._context import current_event
-from mullion.faust._program import Program
+from mullion.faust._program.program import Program
 from mullion.faust._sharding.reach import TABLES, tables_in
 from mullion.faust._sharding.spoils import MISSING, Spoils
 from mullion.faust._sharding.values import Values

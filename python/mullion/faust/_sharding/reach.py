@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mullion._code.reach import Reached
 from mullion._code.reach import reached as all_reached
-from mullion.faust._program import Program
+from mullion.faust._program.program import Program
 from mullion.faust.agents import Agent
 from mullion.faust.channels import Channel
 from mullion.faust.models import FieldDescriptor

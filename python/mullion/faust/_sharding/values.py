@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql.types import StructType
 
-from mullion.faust._shards import is_exact, shard_of
+from mullion.faust._values.shards import is_exact, shard_of
 from mullion.faust.channels import Channel
 from mullion.faust.models import FieldDescriptor, Record
 

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mullion._codec import values as codec
 from mullion.faust._context import Context, enter, line_of_user
-from mullion.faust._seconds import seconds, time_us
+from mullion.faust._values.times import seconds, time_us
 from mullion.faust.tables import timer_order
 from mullion.faust.tables.keys import encode_key
 from mullion.faust.tables.operations import NAMED
 from mullion.faust.windows import SlidingWindow, WindowRange, WindowT, _Grid
 
 if TYPE_CHECKING:
-    from mullion.faust._shard import Shard
+    from mullion.faust._run.shard import Shard
     from mullion.faust.tables.table import Table
 
 MISSING: Final = object()

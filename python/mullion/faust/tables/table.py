@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from mullion.errors import InvalidArgumentError
 from mullion.faust._context import context, event_for
-from mullion.faust._seconds import Seconds
+from mullion.faust._values.times import Seconds
 from mullion.faust.tables.drawn import drawn
 from mullion.faust.tables.records import MISSING, TableData
 from mullion.faust.tables.windowed import WindowedTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mullion.faust._seconds import time_us
+from mullion.faust._values.times import time_us
 from mullion.faust.tables.table import Table
 from mullion.faust.tables.windowed import WindowedTable
 from mullion.faust.windows import WindowT

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from mullion.faust._context import Event, context, current_event
-from mullion.faust._seconds import Seconds, length_us
+from mullion.faust._values.times import Seconds, length_us
 from mullion.faust.tables import per_range
 from mullion.faust.tables.operations import NAMED
 from mullion.faust.tables.records import MISSING, TableData

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.faust._context import Context, Event, context, current_event, event_for
-from mullion.faust._seconds import Seconds, length_us, seconds, time_us
+from mullion.faust._values.times import Seconds, length_us, seconds, time_us
 from mullion.faust.models import FieldDescriptor
 from mullion.faust.tables import per_range
 from mullion.faust.tables.drawn import drawn

@@ -10,12 +10,12 @@ from datetime import tzinfo
 from typing import Any, TypeVar, overload
 
 from mullion.errors import InvalidArgumentError, UnsupportedError
-from mullion.faust import _signals
-from mullion.faust._crontab import Crontab
-from mullion.faust._own_commands import Command, Option
-from mullion.faust._seconds import Seconds, positive_us
+from mullion.faust._program import signals
+from mullion.faust._program.commands import Command, Option
 from mullion.faust._settings import Settings
 from mullion.faust._unsupported import absent
+from mullion.faust._values.crontab import Crontab
+from mullion.faust._values.times import Seconds, positive_us
 from mullion.faust.agents import Agent, OnError, Sink, Timer
 from mullion.faust.channels import Channel, Topic, TopicPattern, Topics, compiled
 from mullion.faust.schemas import Schema, schema_of
@@ -44,15 +44,15 @@ _SILENT = ("partitions", "internal", "help", "concurrency", "loop", "start_manag
 class Program:
     """What a program is made of, by name. Its parts run where a driver runs them."""
 
-    on_before_configured: _signals.Signal
-    on_configured: _signals.Signal
-    on_after_configured: _signals.Signal
-    on_worker_init: _signals.Signal
-    on_partitions_assigned: _signals.Signal
-    on_rebalance_complete: _signals.Signal
-    on_before_shutdown: _signals.Signal
-    on_partitions_revoked: _signals.Signal
-    on_produce_message: _signals.Signal
+    on_before_configured: signals.Signal
+    on_configured: signals.Signal
+    on_after_configured: signals.Signal
+    on_worker_init: signals.Signal
+    on_partitions_assigned: signals.Signal
+    on_rebalance_complete: signals.Signal
+    on_before_shutdown: signals.Signal
+    on_partitions_revoked: signals.Signal
+    on_produce_message: signals.Signal
 
     rebalancing = False
     """Whether partitions are on their way to other workers: never, for Spark moves them between batches."""
@@ -70,8 +70,8 @@ class Program:
         self.log = self.logger = logging.getLogger(f"mullion.faust.{name}")
         self._channels = 0
         self._noted: dict[str, None] = {}
-        for signal in (*_signals.CONFIGURING, *_signals.BEGINNING, *_signals.ENDING, *_signals.NEVER):
-            setattr(self, signal, _signals.Signal(signal))
+        for signal in (*signals.CONFIGURING, *signals.BEGINNING, *signals.ENDING, *signals.NEVER):
+            setattr(self, signal, signals.Signal(signal))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("on_") and "conf" in self.__dict__:
@@ -447,7 +447,7 @@ class Program:
         """What was taken and decides nothing here."""
         settings = self.conf.without_meaning
         found = [f"settings that decide nothing here: {', '.join(settings)}"] if settings else []
-        never = [one for one in _signals.NEVER if getattr(self, one)]
+        never = [one for one in signals.NEVER if getattr(self, one)]
         found += [f"app.{one}: it never is, so nothing that is connected is called" for one in never]
         return found + list(self._noted)
 
@@ -491,4 +491,4 @@ class WithApp:
 
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_ALL_SIGNALS = (*_signals.CONFIGURING, *_signals.BEGINNING, *_signals.ENDING, *_signals.NEVER)
+_ALL_SIGNALS = (*signals.CONFIGURING, *signals.BEGINNING, *signals.ENDING, *signals.NEVER)

@@ -17,14 +17,14 @@ from typing import Any
 
 from mullion._stateful.journal import Journal
 from mullion._stateful.memory import MemoryStore
-from mullion.faust._agent_loop import AgentError, grouped_by, run_batch, steps_of, type_by_groups
 from mullion.faust._context import Clock, Context, Event, Message, Sent, enter
-from mullion.faust._crontab import Crontab
-from mullion.faust._fields import ValidationError
-from mullion.faust._program import Program
-from mullion.faust._shard import Shard
-from mullion.faust._tasks import to_its_end
-from mullion.faust._timer_places import placed
+from mullion.faust._program.program import Program
+from mullion.faust._run.agent_loop import AgentError, grouped_by, run_batch, steps_of, type_by_groups
+from mullion.faust._run.shard import Shard
+from mullion.faust._run.tasks import to_its_end
+from mullion.faust._run.timer_places import placed
+from mullion.faust._values.crontab import Crontab
+from mullion.faust._values.fields import ValidationError
 from mullion.faust.agents import Agent, DeadLetter
 from mullion.faust.streams import GroupBy
 from mullion.faust.tables.keys import encode_key

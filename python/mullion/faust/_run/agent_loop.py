@@ -26,17 +26,17 @@ from typing import Any, NamedTuple, NoReturn, final
 
 from mullion._stateful.journal import Journal
 from mullion.errors import AgentError
+from mullion.faust._code.parser import read
+from mullion.faust._code.syntax import Emit, Print
 from mullion.faust._context import Context, Event, enter
-from mullion.faust._dead_letters import message_of, shown
-from mullion.faust._parser import read
-from mullion.faust._shard import Shard
-from mullion.faust._syntax import Emit, Print
-from mullion.faust._tasks import Begun
+from mullion.faust._run.dead_letters import message_of, shown
+from mullion.faust._run.shard import Shard
+from mullion.faust._run.tasks import Begun
 from mullion.faust.agents import Agent, DeadLetter
 from mullion.faust.models import FieldDescriptor
 from mullion.faust.streams import GroupBy, Step, Stream
 
-_OURS = str(Path(__file__).parent)
+_OURS = str(Path(__file__).parents[1])
 
 
 class _Over(Exception):  # noqa: N818
@@ -220,8 +220,8 @@ def run_effects(agent: Agent, shard: Shard, group: GroupBy | None, effects: Iter
 
 
 async def _run_effects(agent: Agent, shard: Shard, group: GroupBy | None, effects: Iterable[Effect]) -> None:
-    from mullion.faust._folds import filled
-    from mullion.faust._interpreter import Interpreter
+    from mullion.faust._code.folds import filled
+    from mullion.faust._code.interpreter import Interpreter
 
     interpreter, begun = Interpreter({}, shard.clock), Begun()
     for statement, values, event in effects:

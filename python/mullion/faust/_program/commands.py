@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from mullion.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from mullion.faust._program import Program
+    from mullion.faust._program.program import Program
 
 _TAKEN: Final = frozenset(
     (

@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Final
 from mullion._code.functions import Source, constant_of, source_of
 from mullion._code.reader import Reader, Unknown, says_nothing
 from mullion._code.syntax import Const, Expression, Statement
+from mullion.faust._code.syntax import About, Edge, Emit, Kind, Print, Read, Reading, Update, Value
 from mullion.faust._context import current_window
-from mullion.faust._syntax import About, Edge, Emit, Kind, Print, Read, Reading, Update, Value
 from mullion.faust.agents import Agent
 from mullion.faust.models import FieldDescriptor
 from mullion.faust.streams import GroupBy

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mullion._stateful.store import Store
 from mullion.errors import UnsupportedError, WrongShardError
 from mullion.faust._context import Clock, Context, Event, ForgottenChangeWarning, Sent, enter, finish, line_of_user
-from mullion.faust._shards import shard_of
+from mullion.faust._values.shards import shard_of
 from mullion.faust.tables.records import TableData, table_id, take_due
 
 if TYPE_CHECKING:

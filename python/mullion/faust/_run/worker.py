@@ -24,16 +24,16 @@ import pyarrow as pa
 from mullion._code.functions import plain
 from mullion._stateful.journal import Journal
 from mullion.errors import MullionError, WrongShardError
-from mullion.faust._agent_loop import Effect, run_batch, run_effects
+from mullion.faust._code.syntax import Emit, Print
 from mullion.faust._context import Context, Event, Message, Sent, enter
-from mullion.faust._dead_letters import NotJson, clean, message_of, record_of
-from mullion.faust._fields import ValidationError
-from mullion.faust._row_order import InOrder
-from mullion.faust._shard import Shard
+from mullion.faust._run.agent_loop import Effect, run_batch, run_effects
+from mullion.faust._run.dead_letters import NotJson, clean, message_of, record_of
+from mullion.faust._run.row_order import InOrder
+from mullion.faust._run.shard import Shard
+from mullion.faust._run.tasks import to_its_end
 from mullion.faust._sharding import Sharding
-from mullion.faust._shards import shard_of
-from mullion.faust._syntax import Emit, Print
-from mullion.faust._tasks import to_its_end
+from mullion.faust._values.fields import ValidationError
+from mullion.faust._values.shards import shard_of
 from mullion.faust.agents import Agent, DeadLetter, Timer
 from mullion.faust.models import Record, know, models_in
 from mullion.faust.streams import GroupBy

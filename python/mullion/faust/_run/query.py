@@ -18,14 +18,14 @@ from mullion._programs.jobs import Job
 from mullion._programs.names import folder_name
 from mullion._programs.report import Part, shown, where_of
 from mullion.errors import IncompatibleStateError, InvalidArgumentError, WrongShardError
-from mullion.faust import _folds, _parser
-from mullion.faust._agent_loop import grouped_by, steps_of, type_by_groups
-from mullion.faust._columns import columns_of
-from mullion.faust._folds import Decided
+from mullion.faust._code import folds, parser
+from mullion.faust._code.folds import Decided
+from mullion.faust._run.agent_loop import grouped_by, steps_of, type_by_groups
+from mullion.faust._run.columns import columns_of
+from mullion.faust._run.timer_places import placed
+from mullion.faust._run.worker import Reads, Worker
 from mullion.faust._sharding import Sharding, reached, sharding_of
-from mullion.faust._shards import shard_column
-from mullion.faust._timer_places import placed
-from mullion.faust._worker import Reads, Worker
+from mullion.faust._values.shards import shard_column
 from mullion.faust.agents import Agent
 from mullion.faust.channels import Channel
 from mullion.faust.models import Record
@@ -102,7 +102,7 @@ class AgentsQuery:
     def _decided(self, agent: Agent, columns: StructType | None, tables: _Reached) -> Decided:
         if not self._app.compiled:
             return Decided(False, "compiled=False", where_of(agent.function))
-        return _folds.decide(agent, list(self._app.agents.values()), self._app.tables, columns, tables)
+        return folds.decide(agent, list(self._app.agents.values()), self._app.tables, columns, tables)
 
     def _known_columns(self, topic: str) -> StructType | None:
         """The columns of a topic's values, where they are known without Spark."""
@@ -122,7 +122,7 @@ class AgentsQuery:
             for name in (*self._sinks(), self._app.dead_letters):
                 self._app.broker.make(name)
         reads: dict[int, Reads] = {}
-        folds: dict[int, tuple[str, bool, Decided]] = {}
+        in_jvm: dict[int, tuple[str, bool, Decided]] = {}
         rows: DataFrame | None = None
         tables = functools.cache(reached)
         streams = {name: self._stream_of(self._app.topics[name]) for name in topics}
@@ -153,7 +153,7 @@ class AgentsQuery:
                     places.append(F.struct(F.lit(number).cast("int").alias("_agent"), shard.alias("_shard")))
                     decided = self._decided(agent, columns, tables)
                     if decided.jvm:
-                        folds[number] = (column, scalar, decided)
+                        in_jvm[number] = (column, scalar, decided)
                     files = DirRows(self._app.broker.path, name) if isinstance(self._app.broker, DirBroker) else None
                     reads[number] = Reads(agent, column, scalar, decided.group, decided.effects, sharding, files)
             place = places[0] if len(places) == 1 else F.explode(F.array(*places))
@@ -163,7 +163,7 @@ class AgentsQuery:
             rows = self._nothing(spark)
         # In order of arrival, before a shuffle mixes them.
         numbered = rows.withColumn("_position", _jvm.row_in_batch(spark))
-        if folds:
+        if in_jvm:
             nothing = {"_statement": F.lit(None).cast("int"), "_values": F.lit(None).cast("string")}
             numbered = numbered.withColumns(nothing)
         # There is no watermark: a table goes by the largest time of its own shard, wherever other topics are. A task
@@ -176,7 +176,7 @@ class AgentsQuery:
             self._app.dead_letters,
             as_text=isinstance(self._app.broker, KafkaBroker),
         )
-        told = _folds.program(folds, self._app.tables, worker.begins(), sharded) if folds else None
+        told = folds.program(in_jvm, self._app.tables, worker.begins(), sharded) if in_jvm else None
         made: DataFrame = stateful_map(
             timed,
             worker,
@@ -256,7 +256,7 @@ def _quoted(name: str) -> str:
 
 
 def _group_of(agent: Agent) -> Any:
-    found = _parser.read(agent).group
+    found = parser.read(agent).group
     return found if found is not None else grouped_by(steps_of(agent))
 
 

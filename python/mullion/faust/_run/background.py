@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, final
 
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.faust._context import Context, Sent, enter
-from mullion.faust._shard import Shard
+from mullion.faust._run.shard import Shard
 from mullion.faust.tables.records import TableData
 
 if TYPE_CHECKING:

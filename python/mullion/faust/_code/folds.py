@@ -42,9 +42,9 @@ from mullion._code.syntax import (
     Statement,
     Text,
 )
-from mullion.faust import _parser
-from mullion.faust._seconds import length_us
-from mullion.faust._syntax import About, Edge, Emit, Print, Read, Reading, Update, Value
+from mullion.faust._code import parser
+from mullion.faust._code.syntax import About, Edge, Emit, Print, Read, Reading, Update, Value
+from mullion.faust._values.times import length_us
 from mullion.faust.agents import Agent
 from mullion.faust.channels import Channel
 from mullion.faust.models import METADATA, FieldDescriptor, Record
@@ -94,7 +94,7 @@ def decide(
     - ``columns``: those of the topic's values, ``None`` where nobody knows them yet.
     - ``reached``: the tables that an agent may use, as :func:`mullion.faust._sharding.reached` finds them.
     """
-    reading = _parser.read(agent)
+    reading = parser.read(agent)
     if reading.kind == "python":
         return Decided(False, reading.why, reading.where)
     channel = agent.channel
@@ -220,7 +220,7 @@ def _table(table: Table) -> dict[str, Any]:
         "size": window._size_us,
         "step": window._step_us,
         "expires": window._expires_us,
-        "default": constant(_parser.default_of(table)),
+        "default": constant(parser.default_of(table)),
         "indexed": table.key_index,
         "tells": table.on_window_close is not None,
     }
@@ -271,7 +271,7 @@ class _BodyWriter(JvmWriter):
         if max(window._size_us, window._step_us, window._expires_us or 0) > _LONGEST_US:
             raise Refused(f"the table {name!r} has ranges of {window!r}, of more than a hundred years")
         try:
-            constant(_parser.default_of(self._tables[name]))
+            constant(parser.default_of(self._tables[name]))
         except Refused as refused:
             raise Refused(f"the default of the table {name!r} is {refused.why}") from None
 

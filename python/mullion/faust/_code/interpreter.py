@@ -10,9 +10,9 @@ from typing import Any
 
 from mullion._code.evaluate import Evaluator
 from mullion._code.syntax import Expression, If, Let, Statement
+from mullion.faust._code.syntax import About, Edge, Emit, Print, Read, Update, Value
 from mullion.faust._context import Clock, Event, OutsideStreamError
-from mullion.faust._seconds import length_us, seconds, time_us
-from mullion.faust._syntax import About, Edge, Emit, Print, Read, Update, Value
+from mullion.faust._values.times import length_us, seconds, time_us
 from mullion.faust.tables.operations import NAMED
 from mullion.faust.tables.table import Table
 

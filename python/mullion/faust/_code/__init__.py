@@ -1,0 +1,10 @@
+"""What an agent's body says, read from its syntax tree.
+
+::
+
+    parser          body -> syntax: a fold, running, or Python
+    interpreter     what a body that has been read does: the model that other ways of running are held against
+    folds           what is told to the JVM, and which agents run there
+
+A body is read only where it is known in every detail; what is not known stays Python.
+"""

@@ -1,0 +1,11 @@
+"""A program that runs: the query of its agents, its worker in Spark's Python processes, and what runs beside it.
+
+::
+
+    query           topics -> one operator for all agents and timers
+      worker        one shard partition, one batch: the agents' events, in order of arrival
+        agent_loop  an agent's body over those events
+        shard       the tables' records for the keys of one shard
+    background      tasks, commands and signals, where the program was started
+    local_run       the same without Spark, over shards in memory: what tests hold a run against
+"""
