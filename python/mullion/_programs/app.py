@@ -1,37 +1,23 @@
-"""A program: where its topics are, where its state is, its clock and its session."""
+"""A program: what it is made of, how it is run, and what it says of itself."""
 
 from __future__ import annotations
 
 import abc
 import logging
-import os
-import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
-
-from mullion._clock import Clock, system
+from mullion._programs.host import Host
 from mullion._programs.jobs import Job
-from mullion._programs.names import Named, Names, folder_name
+from mullion._programs.names import Named
 from mullion._programs.report import Part, Report, table
-from mullion._programs.runner import Query, Running, drain, serve
-from mullion._programs.session import require_driver, session_for
+from mullion._programs.runner import Running, drain, serve
 from mullion.errors import InvalidArgumentError
-from mullion.topics import Broker, DirBroker
-from mullion.topics import broker as broker_of
-from mullion.topics._broker import SchemaLike
-
-DEFAULT_BROKER = "dir:.mullion/topics"
-
-_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*")
 
 log = logging.getLogger("mullion")
 
 
-class App(abc.ABC):
+class App(Host, abc.ABC):
     """What the Apps of all APIs have in common; each says with :meth:`_jobs` and :meth:`_parts` what it is made of.
 
     - ``name``: of the program; letters, digits, '.', '_' and '-'.
@@ -44,41 +30,6 @@ class App(abc.ABC):
 
     api: ClassVar[str]
     """The package of Mullion that the App is one of, such as ``turbine``."""
-
-    in_order: ClassVar[bool] = False
-    """Whether a run to an end runs jobs after those that they read from: where what they make of rows depends on which
-    batches these come in, or on where they end."""
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        broker: str | Broker = DEFAULT_BROKER,
-        checkpoint: str | os.PathLike[str] | None = None,
-        clock: Clock | None = None,
-        spark: SparkSession | None = None,
-    ) -> None:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise InvalidArgumentError(
-                f"name={name!r} is not the name of an App. Use letters, digits, '.', '_' and '-', a "
-                "letter or digit first, as in App('orders')."
-            )
-        self.name = name
-        self.broker = broker_of(broker)
-        self.checkpoint = Path(checkpoint) if checkpoint is not None else beside(self.broker, name)
-        self.clock = clock or system()
-        self.names = Names()
-        self.queries: dict[str, Query] = {}
-        if spark is not None:
-            require_driver(spark, f"{type(self).__module__.rpartition('.')[0] or type(self).__module__}.App({name!r})")
-        self._spark = spark
-
-    @property
-    def spark(self) -> SparkSession:
-        """The session the App runs in; made when it is first asked for, if there is no active one."""
-        if self._spark is None:
-            self._spark = session_for(self.name, self.broker)
-        return self._spark
 
     def run(self, until: Literal["drained"] | None = None) -> None:
         """Runs until it is stopped, by SIGINT or SIGTERM: batches that are running end first.
@@ -135,27 +86,6 @@ class App(abc.ABC):
         """How the state of a part is deleted that is no longer in the program."""
         return f"drop({name!r}) deletes it."
 
-    def stream(
-        self,
-        job: str,
-        topic: str,
-        schema: SchemaLike | None = None,
-        spark: SparkSession | None = None,
-        *,
-        unfit: bool = False,
-        records: bool = False,
-        raw: bool = False,
-        fresh: StructType | None = None,
-    ) -> DataFrame:
-        """A topic as a stream for a job, which remembers its schema beside its checkpoint."""
-        remembered = self.folder_of(job) / f"{folder_name(topic)}.schema.json"
-        about: dict[str, Any] = {"unfit": unfit, "records": records, "raw": raw, "fresh": fresh}
-        return self.broker.stream(spark or self.spark, topic, schema, remembered, **about)
-
-    def folder_of(self, job: str) -> Path:
-        """Where a job keeps what is its own; the checkpoint of its query is in ``query`` in there."""
-        return self.checkpoint / folder_name(job)
-
     @abc.abstractmethod
     def _jobs(self) -> Sequence[Job]:
         """The queries of the program."""
@@ -178,11 +108,3 @@ class App(abc.ABC):
                 self._rid_of(part.name),
             )
         return jobs
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, broker={self.broker.url!r})"
-
-
-def beside(broker: Broker, name: str) -> Path:
-    """Where the state of a program is that says no other place."""
-    return broker.path / "_apps" / name if isinstance(broker, DirBroker) else Path(".mullion") / name

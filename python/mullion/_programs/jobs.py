@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
+from mullion._programs.host import Host
 from mullion._programs.sinks import Sink, TopicSink
+from mullion._programs.sources import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from mullion._programs.app import App
-    from mullion._programs.sources import Source
     from mullion.topics import Publisher
 
 
@@ -45,7 +45,7 @@ class Job:
 
 
 def job_of(
-    app: App, name: str, source: Source, sink: Sink, rows: Callable[[DataFrame], DataFrame] = lambda rows: rows
+    app: Host, name: str, source: Source, sink: Sink, rows: Callable[[DataFrame], DataFrame] = lambda rows: rows
 ) -> Job:
     """The job that gives what ``rows`` makes of a source's rows to a sink."""
     return Job(name, source.reads, sink.publishes, lambda spark: rows(source.stream(app, name, spark)), sink=sink)

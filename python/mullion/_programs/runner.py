@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
@@ -34,13 +34,11 @@ from mullion import _jvm
 from mullion._clock import ManualClock
 from mullion._durations import Duration
 from mullion._programs.failures import failure_of
+from mullion._programs.host import Host
 from mullion._programs.jobs import Job
 from mullion._programs.names import folder_name
 from mullion.errors import InvalidArgumentError, MullionError
 from mullion.topics import _leases
-
-if TYPE_CHECKING:
-    from mullion._programs.app import App
 
 log = logging.getLogger("mullion")
 
@@ -50,7 +48,7 @@ _POLL_SECONDS = 0.05
 class Query:
     """A job that runs."""
 
-    def __init__(self, app: App, job: Job, *, drain: bool) -> None:
+    def __init__(self, app: Host, job: Job, *, drain: bool) -> None:
         self.job = job
         self.error: BaseException | None = None
         self._publisher = job.sink.publisher(app)
@@ -155,7 +153,7 @@ class Running:
     On a ``ManualClock`` :meth:`settle` runs all batches that rows and clock ask for, :meth:`advance` moves the clock.
     """
 
-    def __init__(self, app: App, jobs: Sequence[Job], *, drain: bool = False) -> None:
+    def __init__(self, app: Host, jobs: Sequence[Job], *, drain: bool = False) -> None:
         self._app = app
         self.queries: list[Query] = []
         try:
@@ -242,7 +240,7 @@ class Running:
         self.stop()
 
 
-def drain(app: App, jobs: Sequence[Job]) -> None:
+def drain(app: Host, jobs: Sequence[Job]) -> None:
     """Runs all jobs over what is there, and what they publish for one another, to its end."""
     _start_session(app)
     read = frozenset(topic for job in jobs for topic in job.reads)
@@ -267,7 +265,7 @@ def _first(due: Sequence[Job]) -> Sequence[Job]:
     return first or due
 
 
-def serve(app: App, jobs: Sequence[Job]) -> None:
+def serve(app: Host, jobs: Sequence[Job]) -> None:
     """Runs all jobs until it is asked to stop."""
     _start_session(app)
     with Signals() as asked, Running(app, jobs) as running:
@@ -276,7 +274,7 @@ def serve(app: App, jobs: Sequence[Job]) -> None:
             log.info("%s stops after the batches that run.", app.name)
 
 
-def _start_session(app: App) -> None:
+def _start_session(app: Host) -> None:
     # Before signals are handled, for a session that starts handles SIGINT itself.
     _ = app.spark
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, final
 
+from mullion._programs.host import Host
 from mullion.errors import UnsupportedError
 from mullion.topics import Publisher
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from mullion._programs.app import App
     from mullion.topics._outputs import Make, Tell
 
 
@@ -26,7 +26,7 @@ class Sink(Protocol):
     def publishes(self) -> tuple[str, ...]:
         """The topics of the App that it puts rows into: jobs that read these are run again."""
 
-    def publisher(self, app: App) -> Publisher:
+    def publisher(self, app: Host) -> Publisher:
         """What one query gives its batches to."""
 
 
@@ -37,7 +37,7 @@ class TopicSink:
 
     publishes: tuple[str, ...] = ()
 
-    def publisher(self, app: App) -> Publisher:
+    def publisher(self, app: Host) -> Publisher:
         """The broker's."""
         return app.broker.publisher(app.clock)
 
@@ -58,7 +58,7 @@ class CallbackSink:
         """None."""
         return ()
 
-    def publisher(self, app: App) -> Publisher:
+    def publisher(self, app: Host) -> Publisher:
         """Calls the function."""
         return _Calls(self.function)
 

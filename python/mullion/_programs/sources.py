@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, final
 
+from mullion._programs.host import Host
 from mullion._programs.names import folder_name
 from mullion.errors import InvalidArgumentError
 from mullion.topics import DirBroker
@@ -23,8 +24,6 @@ from mullion.topics._broker import SchemaLike
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from mullion._programs.app import App
 
 
 class Source(Protocol):
@@ -34,14 +33,14 @@ class Source(Protocol):
     def reads(self) -> tuple[str, ...]:
         """The topics of the App that it reads: a job of these is run again while others publish to them."""
 
-    def stream(self, app: App, job: str, spark: SparkSession) -> DataFrame:
+    def stream(self, app: Host, job: str, spark: SparkSession) -> DataFrame:
         """The rows, as a stream; called at each start of the job ``job``, whose folder may keep what is noted."""
 
 
 @final
 @dataclass(frozen=True)
 class TopicSource:
-    """A topic of the App's broker; see :meth:`mullion._programs.app.App.stream`."""
+    """A topic of the App's broker; see :meth:`mullion._programs.host.Host.stream`."""
 
     topic: str
     schema: SchemaLike | None = None
@@ -53,7 +52,7 @@ class TopicSource:
         """The topic."""
         return (self.topic,)
 
-    def stream(self, app: App, job: str, spark: SparkSession) -> DataFrame:
+    def stream(self, app: Host, job: str, spark: SparkSession) -> DataFrame:
         """The topic as a stream."""
         return app.stream(job, self.topic, self.schema, spark, unfit=self.unfit, records=self.records)
 
@@ -70,7 +69,7 @@ class FrameSource:
         """None."""
         return ()
 
-    def stream(self, app: App, job: str, spark: SparkSession) -> DataFrame:
+    def stream(self, app: Host, job: str, spark: SparkSession) -> DataFrame:
         """The DataFrame; raises :class:`InvalidArgumentError` for one that is no stream."""
         frame = self.made(spark)
         if not frame.isStreaming:
@@ -101,7 +100,7 @@ class RowsSource:
         """None."""
         return ()
 
-    def stream(self, app: App, job: str, spark: SparkSession) -> DataFrame:
+    def stream(self, app: Host, job: str, spark: SparkSession) -> DataFrame:
         """The rows as a stream; raises :class:`InvalidArgumentError` where there never was one."""
         folder = app.folder_of(job)
         broker = DirBroker(folder / "rows")

@@ -17,9 +17,9 @@ import asyncio
 import contextlib
 import inspect
 import uuid
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, Final, Protocol, final
 
 from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.faust._context import Context, Event, Message, context, enter
@@ -28,10 +28,18 @@ from mullion.faust.channels import Channel
 from mullion.faust.models import Record
 from mullion.faust.streams import Step, Stream
 
-if TYPE_CHECKING:
-    from mullion.faust.agents import Agent
-
 NOTHING: Final = object()
+
+
+class Asked(Protocol):
+    """What is asked: an agent."""
+
+    name: str
+    channel: Channel
+    function: Callable[[Stream], Any]
+
+    async def deliver(self, value: Any) -> None:
+        """Gives a value that the body has yielded to the sinks."""
 
 
 @final
@@ -65,7 +73,7 @@ class _Over(BaseException):
 
 
 async def answer(
-    agent: Agent, value: Any, key: Any = None, timestamp: float | None = None, reply: Reply | None = None
+    agent: Asked, value: Any, key: Any = None, timestamp: float | None = None, reply: Reply | None = None
 ) -> Any:
     """What an agent yields for a value. Raises :class:`InvalidArgumentError` where it yields nothing.
 
@@ -99,7 +107,7 @@ async def answer(
     return first
 
 
-async def _run(agent: Agent, inner: Context, reply: Reply) -> Any:
+async def _run(agent: Asked, inner: Context, reply: Reply) -> Any:
     first: Any = NOTHING
     body = agent.function(Stream(_One(inner)))
     with contextlib.suppress(_Over):
@@ -182,7 +190,7 @@ def _identifier() -> str:
 
 
 async def answers(
-    agent: Agent, values: AsyncIterable[Any] | Iterable[Any], key: Any = None, reply: Reply = Reply(None)
+    agent: Asked, values: AsyncIterable[Any] | Iterable[Any], key: Any = None, reply: Reply = Reply(None)
 ) -> AsyncIterator[Any]:
     """The answers to values, in their order."""
     async for value in _each(values):
@@ -190,7 +198,7 @@ async def answers(
 
 
 async def keyed_answers(
-    agent: Agent, items: AsyncIterable[Any] | Iterable[Any], reply: Reply = Reply(None)
+    agent: Asked, items: AsyncIterable[Any] | Iterable[Any], reply: Reply = Reply(None)
 ) -> AsyncIterator[Any]:
     """The answers to values with keys, in their order."""
     async for key, value in _each(items):

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from mullion._stateful.store import Store
 from mullion.errors import MullionError, UnsupportedError
 
 if TYPE_CHECKING:
-    from mullion.faust._run.shard import Shard
     from mullion.faust.windows import WindowRange
 
 _OURS = str(Path(__file__).parent)
@@ -110,6 +110,40 @@ class Sent:
     timestamp: float
     headers: dict[str, bytes] = field(default_factory=dict)
     is_raw: bool = False
+
+
+class Shard(Protocol):
+    """What code sees of the records of some of the keys: tables, the clock, and what it sends."""
+
+    clock: Clock
+    sent: list[Sent]
+
+    @property
+    def is_one_of_several(self) -> bool:
+        """Whether there may be others, with the records of other keys."""
+
+    @property
+    def apart(self) -> object | None:
+        """The timer that is called once for the program, while it runs."""
+
+    @property
+    def store(self) -> Store:
+        """Where the records are."""
+
+    def data(self, table: Any) -> Any:
+        """A table's records in this shard."""
+
+    def require_own(self, table: str, key: Any, event: Event | None) -> None:
+        """Raises :class:`WrongShardError` for a key of a table that is of another shard than an event."""
+
+    def count_dropped(self, table: Any) -> None:
+        """Counts an event that a table did not take, for all its ranges had gone."""
+
+    def expire(self) -> int:
+        """Removes the ranges that are too old, and says how many there were."""
+
+    def wait(self, result: Any) -> None:
+        """Runs what a function of the user's gave, if it is to be awaited."""
 
 
 @dataclass

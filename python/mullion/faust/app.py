@@ -6,30 +6,30 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pyspark.sql import SparkSession
 
 from mullion._clock import Clock, system
-from mullion._programs.app import DEFAULT_BROKER, beside
 from mullion._programs.app import App as SharedApp
+from mullion._programs.host import DEFAULT_BROKER, beside
 from mullion._programs.jobs import Job
 from mullion._programs.names import Named
 from mullion._programs.report import Part, Report
 from mullion._programs.runner import Running, Signals
 from mullion.errors import InvalidArgumentError, UnsupportedError
-from mullion.faust._context import Sent, line_of_user
+from mullion.faust._context import line_of_user
 from mullion.faust._program import signals
 from mullion.faust._program.broker_url import broker_named
 from mullion.faust._program.command_line import run_command
 from mullion.faust._program.discovery import import_all, packages_of
 from mullion.faust._program.program import Program
 from mullion.faust._program.signals import Signal
-from mullion.faust._run.background import Background, published, recorded
-from mullion.faust._run.query import JOB, AgentsQuery
+from mullion.faust._run.background import Background
+from mullion.faust._run.hosted import HostedProgram
+from mullion.faust._run.query import AgentsQuery
 from mullion.faust._settings import Settings
 from mullion.faust._values.times import Seconds, length_us
 from mullion.faust.channels import Topic
@@ -39,7 +39,7 @@ from mullion.topics import Broker, KafkaBroker
 log = logging.getLogger("mullion")
 
 
-class App(Program, SharedApp):
+class App(HostedProgram, SharedApp):
     """A program: tables, topics, agents, timers and tasks, over a broker.
 
     - ``id``: of the program; letters, digits, '.', '_' and '-'.
@@ -113,7 +113,7 @@ class App(Program, SharedApp):
         if name not in self.tables:
             known = ", ".join(sorted(self.tables)) or "none"
             raise InvalidArgumentError(f"{self.name!r} has no table {name!r}. Its tables are: {known}.")
-        return TableReader(self.tables[name], self._records, lambda: self.spark)
+        return TableReader(self.tables[name], self.records_folder, lambda: self.spark)
 
     def drop(self, name: str) -> None:
         """Raises :class:`UnsupportedError`: records of all tables are in the state of one query."""
@@ -210,11 +210,6 @@ class App(Program, SharedApp):
     def _parts(self) -> Sequence[Part]:
         return AgentsQuery(self).parts()
 
-    @property
-    def _records(self) -> Path:
-        """Where the query keeps the records of tables."""
-        return self.folder_of(JOB).absolute() / "query"
-
     # -- beside the query
 
     @property
@@ -231,14 +226,6 @@ class App(Program, SharedApp):
     def call(self, function: Callable[[], Any]) -> None:
         """Calls a function of the program here, beside its query, and publishes what it sends."""
         Background(self, [function]).run()
-
-    def records(self) -> Iterator[tuple[bytes, bytes]]:
-        """The records of all tables, as the last batch has left them."""
-        return recorded(self, self._records)
-
-    def publish(self, sent: Sequence[Sent]) -> None:
-        """Publishes messages, in order."""
-        published(self, sent)
 
     def _beginning(self) -> list[Callable[[], Any]]:
         """What is called when the program begins."""

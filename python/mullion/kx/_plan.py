@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -30,10 +30,11 @@ from pyspark.sql.types import StructType, TimestampType
 
 from mullion import _jvm
 from mullion._lines import IN_UTC
-from mullion._programs import app as programs
+from mullion._programs.host import Host
 from mullion._stateful.api import stateful_map
 from mullion.kx._batches import AT, MIXED, TABLES, Form
 from mullion.kx._graph import Graph
+from mullion.kx._host import PipelinesHost
 from mullion.kx._operators import Function, Merge, Node, Reader, Split, Union, Writer
 from mullion.kx._schemas import Schemas
 from mullion.kx._sinks import Arrived, ToTopic
@@ -43,9 +44,6 @@ from mullion.kx._windows import panes_of
 from mullion.kx._worker import TIME, Stage, Step
 from mullion.topics import Publisher
 from mullion.topics._records import COLUMNS, KEY, TIMESTAMP
-
-if TYPE_CHECKING:
-    from mullion.kx.app import App
 
 _SETTINGS: Final = {
     # All records are one buffer.
@@ -89,7 +87,7 @@ class Stream:
 class Plan:
     """The query of one writer, or the one that brings a window its records."""
 
-    def __init__(self, app: App, graph: Graph, node: Node) -> None:
+    def __init__(self, app: PipelinesHost, graph: Graph, node: Node) -> None:
         self.node = node
         self.inputs = graph.inputs(node)
         if isinstance(node.operator, Writer):
@@ -135,7 +133,7 @@ class Plan:
         if number % _FORGOTTEN_EACH == 0:
             self._app.forget()
 
-    def publisher(self, app: programs.App) -> Publisher:
+    def publisher(self, app: Host) -> Publisher:
         """What the query publishes with: to the topics of the writer's broker, or of the App's."""
         broker = self.writer.broker if isinstance(self.writer, ToTopic) else None
         return (broker or app.broker).publisher(app.clock)

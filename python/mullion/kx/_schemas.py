@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import pyarrow as pa
 import pyspark.sql.types as T  # noqa: N812
@@ -27,6 +27,7 @@ from mullion._stateful.memory import MemoryStore
 from mullion.errors import InvalidArgumentError, MullionError
 from mullion.kx._batches import Batch, Meta
 from mullion.kx._graph import Graph
+from mullion.kx._host import PipelinesHost
 from mullion.kx._operators import Filter, Function, Merge, Node, Reader, Split, Union
 from mullion.kx._sources import SAMPLED, FromCallback, FromExpr, Spool
 from mullion.kx._window_spec import Window
@@ -34,15 +35,12 @@ from mullion.kx._worker import TIME, Step
 from mullion.topics import _types
 from mullion.topics._schemas import remember, remembered_schema, spark_schema
 
-if TYPE_CHECKING:
-    from mullion.kx.app import App
-
 
 @final
 class Schemas:
     """What the windows of one query are given."""
 
-    def __init__(self, app: App, graph: Graph, folder: Path) -> None:
+    def __init__(self, app: PipelinesHost, graph: Graph, folder: Path) -> None:
         self._app = app
         self._graph = graph
         self._folder = folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import Any, ClassVar, final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -16,14 +16,12 @@ from mullion._lines import IN_UTC
 from mullion._programs.report import table as aligned
 from mullion.errors import FunctionError
 from mullion.kx._batches import Batch, Form, batches_in
+from mullion.kx._host import PipelinesHost
 from mullion.kx._operators import Writer
 from mullion.kx._worker import Stage, called
 from mullion.topics import Publisher, _types
 from mullion.topics._broker import Broker
 from mullion.topics._outputs import Output, query_id_of
-
-if TYPE_CHECKING:
-    from mullion.kx.app import App
 
 
 @final
@@ -68,7 +66,7 @@ class ToConsole(Writer):
 
     prefix: str = ""
 
-    def write(self, app: App, publisher: Publisher, arrived: Arrived, step: str) -> None:
+    def write(self, app: PipelinesHost, publisher: Publisher, arrived: Arrived, step: str) -> None:
         """Prints the batches."""
         for batch in arrived.batches():
             for table in _tables(batch):
@@ -86,7 +84,7 @@ class ToVariable(Writer):
     variable: str | list[Any] = field(compare=False)
     mode: str = "append"
 
-    def write(self, app: App, publisher: Publisher, arrived: Arrived, step: str) -> None:
+    def write(self, app: PipelinesHost, publisher: Publisher, arrived: Arrived, step: str) -> None:
         """Takes in the batches."""
         for batch in arrived.batches():
             if isinstance(self.variable, list):
@@ -120,7 +118,7 @@ class ToCallback(Writer):
     params: tuple[str, ...] = ("data",)
     pandas: bool = False
 
-    def write(self, app: App, publisher: Publisher, arrived: Arrived, step: str) -> None:
+    def write(self, app: PipelinesHost, publisher: Publisher, arrived: Arrived, step: str) -> None:
         """Calls the function."""
         for batch in arrived.batches():
             called(f"{step} ({self.where})", self.function, self.params, step, batch, self.pandas)
@@ -137,7 +135,7 @@ class ToFile(Writer):
     format: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def write(self, app: App, publisher: Publisher, arrived: Arrived, step: str) -> None:
+    def write(self, app: PipelinesHost, publisher: Publisher, arrived: Arrived, step: str) -> None:
         """Writes the records; a micro-batch that is done again writes its folder anew."""
         df = arrived.df.persist()
         try:
@@ -161,7 +159,7 @@ class ToTopic(Writer):
     topic: str
     broker: Broker | None = None
 
-    def write(self, app: App, publisher: Publisher, arrived: Arrived, step: str) -> None:
+    def write(self, app: PipelinesHost, publisher: Publisher, arrived: Arrived, step: str) -> None:
         """Publishes the records, exactly once."""
         made = _Published(self.topic, arrived.form, arrived.mixed, arrived.number)
         publisher.publish_made(arrived.df, arrived.number, made)

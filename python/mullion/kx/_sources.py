@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, final
+from typing import Any, ClassVar, Final, final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from mullion import _jvm, topics
 from mullion._codec.arrow import encoded, table_in
+from mullion._programs.host import Host
 from mullion._programs.names import folder_name
 from mullion.errors import InvalidArgumentError
 from mullion.kx._operators import Reader
@@ -23,9 +24,6 @@ from mullion.topics._broker import Broker, SchemaLike
 from mullion.topics._folder.topic import DirTopic
 from mullion.topics._records import COLUMNS, KEY, TIMESTAMP
 from mullion.topics._schemas import remember, remembered_schema, spark_schema
-
-if TYPE_CHECKING:
-    from mullion.kx.app import App
 
 SAMPLED: Final = 1000
 """How many records of a reader are looked at, to learn what functions give."""
@@ -43,14 +41,14 @@ class FromTopic(Reader):
     schema: Any = None
     envelope: bool = False
 
-    def stream(self, app: App, spark: SparkSession, folder: Path, name: str) -> DataFrame:
+    def stream(self, app: Host, spark: SparkSession, folder: Path, name: str) -> DataFrame:
         """Its records."""
         broker = self.broker or app.broker
         remembered = folder / f"{folder_name(name)}.schema.json"
         rows = broker.stream(spark, self.topic, self.schema, remembered)
         return rows.drop(COLUMNS) if self.envelope else rows.drop(COLUMNS, KEY, TIMESTAMP)
 
-    def sample(self, app: App, spark: SparkSession, name: str) -> pa.Table | None:
+    def sample(self, app: Host, spark: SparkSession, name: str) -> pa.Table | None:
         """Some records, if there are any."""
         return topics.read(self.broker or app.broker, self.topic).slice(0, SAMPLED)
 
@@ -74,7 +72,7 @@ class FromFile(Reader):
         """Whether it ends with the files that are there."""
         return not self.watch
 
-    def stream(self, app: App, spark: SparkSession, folder: Path, name: str) -> DataFrame:
+    def stream(self, app: Host, spark: SparkSession, folder: Path, name: str) -> DataFrame:
         """Its records."""
         remembered = folder / f"{folder_name(name)}.schema.json"
         schema = spark_schema(self.schema) if self.schema is not None else remembered_schema(remembered)
@@ -89,7 +87,7 @@ class FromFile(Reader):
             .load(self._pattern)
         )
 
-    def sample(self, app: App, spark: SparkSession, name: str) -> pa.Table | None:
+    def sample(self, app: Host, spark: SparkSession, name: str) -> pa.Table | None:
         """Some records, if there are any."""
         schema = None if self.schema is None else spark_schema(self.schema)
         return self._batch(spark, schema).limit(SAMPLED).toArrow()
@@ -132,7 +130,7 @@ class FromDataFrame(Reader):
         """Whether it is a batch."""
         return not self.df.isStreaming
 
-    def stream(self, app: App, spark: SparkSession, folder: Path, name: str) -> DataFrame:
+    def stream(self, app: Host, spark: SparkSession, folder: Path, name: str) -> DataFrame:
         """Its records."""
         if self.df.isStreaming:
             return self.df
@@ -142,7 +140,7 @@ class FromDataFrame(Reader):
             self.df.write.mode("overwrite").parquet(str(kept.absolute()))
         return spark.readStream.schema(self.df.schema).parquet(str(kept.absolute()))
 
-    def sample(self, app: App, spark: SparkSession, name: str) -> pa.Table | None:
+    def sample(self, app: Host, spark: SparkSession, name: str) -> pa.Table | None:
         """Some records, if it is a batch."""
         return None if self.df.isStreaming else self.df.limit(SAMPLED).toArrow()
 
@@ -189,7 +187,7 @@ class Spool:
     next one may have other columns.
     """
 
-    def __init__(self, app: App, name: str, *, whole: bool) -> None:
+    def __init__(self, app: Host, name: str, *, whole: bool) -> None:
         self._broker = topics.DirBroker(app.checkpoint / "_input")
         self._name = name
         self._whole = whole

@@ -16,6 +16,7 @@ from mullion import _jvm
 from mullion._checks import did_you_mean
 from mullion._clock import Clock
 from mullion._programs import app as programs
+from mullion._programs.host import DEFAULT_BROKER
 from mullion._programs.jobs import Job
 from mullion._programs.names import Named, folder_name
 from mullion._programs.report import Part, Place
@@ -23,13 +24,14 @@ from mullion._programs.runner import Running
 from mullion._programs.session import session_for
 from mullion.errors import InvalidArgumentError
 from mullion.kx._graph import Graph
+from mullion.kx._host import PipelinesHost
 from mullion.kx._operators import Function, Node, Operator, Pipeline, Reader, Split, Union, Writer
 from mullion.kx._plan import Plan, brought
 from mullion.kx._sinks import ToCallback, ToConsole, ToFile, ToTopic, ToVariable
 from mullion.kx._sources import FromCallback, FromExpr, FromTopic, Spool
 from mullion.kx._window_spec import Window
 from mullion.kx._worker import as_data
-from mullion.topics import Broker, DirBroker, KafkaBroker
+from mullion.topics import Broker, KafkaBroker
 from mullion.topics._folder.topic import DirTopic
 
 Until: TypeAlias = Literal["drained", "end"] | None
@@ -38,7 +40,7 @@ _UNTIL: Final = (None, "drained", "end")
 
 
 @final
-class App(programs.App):
+class App(programs.App, PipelinesHost):
     """Pipelines that run together, each end a query with a checkpoint under its writer's name.
 
     - ``name``: of the program; letters, digits, '.', '_' and '-'.
@@ -60,14 +62,13 @@ class App(programs.App):
         self,
         name: str,
         *pipelines: Pipeline | Operator,
-        broker: str | Broker = programs.DEFAULT_BROKER,
+        broker: str | Broker = DEFAULT_BROKER,
         checkpoint: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
         spark: SparkSession | None = None,
     ) -> None:
         super().__init__(name, broker=broker, checkpoint=checkpoint, clock=clock, spark=spark)
-        self.variables: dict[str, pa.Table] = {}
-        """What ``to_variable`` keeps, by the names of the variables."""
+        self.variables = {}
         self._graph = Graph(pipelines)
         self._plans: list[Plan] = []
         self._ends = False
@@ -147,11 +148,6 @@ class App(programs.App):
                 continue
             for node in found:
                 self._spool(node).append(table, f"publish({callback!r})")
-
-    @property
-    def between(self) -> DirBroker:
-        """Where the records are that one query of this program brings to a window of another."""
-        return DirBroker(self.checkpoint / "_between")
 
     def forget(self) -> None:
         """Deletes files that every query has processed: of batches for callbacks, and of records between queries."""
@@ -274,7 +270,7 @@ def run(
         app = App(
             name,
             *pipelines,
-            broker=broker if broker is not None else programs.DEFAULT_BROKER,
+            broker=broker if broker is not None else DEFAULT_BROKER,
             checkpoint=checkpoint if home is None else home,
             clock=clock,
             spark=spark,

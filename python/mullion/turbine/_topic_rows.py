@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as T  # noqa: N812
 
 from mullion import _jvm
+from mullion._programs.host import Host
 from mullion.errors import InvalidArgumentError, UnknownColumnError
 from mullion.topics._records import COLUMNS, TIMESTAMP
 from mullion.turbine._aggregate import ARRIVAL
@@ -17,16 +18,13 @@ from mullion.turbine._spec import KAFKA_TIME, Spec
 from mullion.turbine._subscription import Subscription
 from mullion.turbine.functions import column_of
 
-if TYPE_CHECKING:
-    from mullion.turbine.app import App
-
 TIME: Final = "__mullion_time"
 
 LONGEST_MS: Final = (2**63 - 1) // 1000
 """The most milliseconds that a timestamp of Spark holds, before and after the epoch."""
 
 
-def topic_rows(app: App, subscription: Subscription, spark: SparkSession, job: str) -> DataFrame:
+def topic_rows(app: Host, subscription: Subscription, spark: SparkSession, job: str) -> DataFrame:
     """The topic of a subscription: its columns, ``_columns``, and ``_kafka_ts_ms`` where that is asked for."""
     options = subscription.options
     rows = app.stream(job, options.topic, options.schema, spark)

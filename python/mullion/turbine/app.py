@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from mullion._clock import Clock
 from mullion._code.methods import Place
 from mullion._panes import read_panes
-from mullion._programs.app import DEFAULT_BROKER, log
 from mullion._programs.app import App as _App
+from mullion._programs.app import log
+from mullion._programs.host import DEFAULT_BROKER
 from mullion._programs.jobs import Job
 from mullion._programs.names import Named, folder_name
 from mullion._programs.report import Part, shown, where_of

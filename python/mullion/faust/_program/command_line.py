@@ -5,20 +5,34 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from mullion.errors import MullionError
-
-if TYPE_CHECKING:
-    from mullion.faust.app import App
+from mullion.faust._program.commands import Command
 
 FAILED, REFUSED = 1, 2
 _WORKER = ("-l", "--loglevel"), ("-f", "--logfile"), ("-p", "--web-port"), ("-h", "--web-host"), ("-b", "--web-bind")
 _ALONE = "--without-web", "--quiet", "--debug", "--no-color"
 
 
-def run_command(app: App, arguments: Sequence[str]) -> int:
+class Runnable(Protocol):
+    """What the command line runs: an App."""
+
+    name: str
+    commands: dict[str, Command]
+
+    def discover(self) -> None:
+        """Imports the modules that name agents."""
+
+    def run(self) -> None:
+        """Runs the agents."""
+
+    def call(self, function: Callable[[], Any]) -> None:
+        """Calls a function of the program."""
+
+
+def run_command(app: Runnable, arguments: Sequence[str]) -> int:
     """Runs ``worker``, which is meant where nothing is said, or a command of the program; gives the exit code."""
     name, *rest = arguments or ["worker"]
     app.discover()
@@ -38,7 +52,7 @@ def run_command(app: App, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _known(app: App) -> str:
+def _known(app: Runnable) -> str:
     return ", ".join(["worker", *sorted(app.commands)])
 
 

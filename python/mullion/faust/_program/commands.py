@@ -7,12 +7,9 @@ import inspect
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, Final, final
 
 from mullion.errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from mullion.faust._program.program import Program
 
 _TAKEN: Final = frozenset(
     (
@@ -102,7 +99,7 @@ class Command:
                 )
         self.options = tuple(options)
 
-    def calling(self, app: Program, arguments: Sequence[str]) -> Callable[[], Any]:
+    def calling(self, app: Any, arguments: Sequence[str]) -> Callable[[], Any]:
         """The call that arguments ask for; ends the process where they are wrong, as argparse does."""
         parser = argparse.ArgumentParser(prog=self.name, description=inspect.getdoc(self.function))
         for option in self.options:
@@ -117,7 +114,7 @@ class Command:
 class Context:
     """What a command's function is given as ``self``: the App, and where it says things."""
 
-    def __init__(self, app: Program) -> None:
+    def __init__(self, app: Any) -> None:
         self.app = app
 
     def say(self, message: object, **_: Any) -> None:

@@ -14,22 +14,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import itertools
-import json
 import selectors
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, final
+from typing import Any, Final, NoReturn, Self, final
 
-from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.errors import UnsupportedError
 from mullion.faust._context import Context, Sent, enter
+from mullion.faust._run.hosted import HostedProgram
 from mullion.faust._run.shard import Shard
-from mullion.faust.tables.records import TableData
-
-if TYPE_CHECKING:
-    from mullion.faust.app import App
-    from mullion.faust.tables.table import Table
+from mullion.faust.tables.records import Kept, TableData
 
 _MOST_SENT: Final = 10_000
 """How many messages wait at most for being published."""
@@ -133,12 +128,12 @@ class _Beside(Shard):
 
     is_one_of_several = False
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: HostedProgram) -> None:
         self.snapshot = Snapshot(app.records)
         super().__init__(self.snapshot, app.clock)
         self.sent = self.outbox = _Outbox(app.publish)
 
-    def data(self, table: Table) -> TableData:
+    def data(self, table: Kept) -> TableData:
         """A table's records."""
         if not self.snapshot.is_taken:
             self._data.clear()
@@ -170,7 +165,7 @@ class _Waiting(selectors.DefaultSelector):
 class Background:
     """Functions of a program that run beside its query, in a thread of their own: plain ones and coroutines'."""
 
-    def __init__(self, app: App, functions: Iterable[Callable[[], Any]]) -> None:
+    def __init__(self, app: HostedProgram, functions: Iterable[Callable[[], Any]]) -> None:
         self._app = app
         self._functions = list(functions)
         self._beside = _Beside(app)
@@ -266,25 +261,3 @@ class Background:
         assert self._loop is not None
         for task in asyncio.all_tasks(self._loop):
             task.cancel()
-
-
-def published(app: App, sent: Sequence[Sent]) -> None:
-    """Publishes messages, in order: those for one topic that follow one another at once."""
-    for (to, is_raw), alike in itertools.groupby(sent, lambda one: (one.to, one.is_raw)):
-        messages = list(alike)
-        keys = [one.key if one.key is None or isinstance(one.key, str) else json.dumps(one.key) for one in messages]
-        app.broker.produce_json(
-            to, [one.value for one in messages], [one.timestamp for one in messages], keys, raw=is_raw
-        )
-
-
-def recorded(app: App, folder: Any) -> Iterator[tuple[bytes, bytes]]:
-    """The records of a program's tables; none before it has run."""
-    from mullion._stateful.api import read_state
-
-    try:
-        rows = read_state(folder, spark=app.spark).collect()
-    except InvalidArgumentError:
-        return
-    for row in rows:
-        yield bytes(row.key), bytes(row.value)

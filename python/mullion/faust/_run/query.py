@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final, get_origin
+from typing import Any, TypeAlias, final, get_origin
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from mullion import _jvm
 from mullion._files import json_in, replace_text
-from mullion._programs.app import App as SharedApp
+from mullion._programs.host import Host
 from mullion._programs.jobs import Job
 from mullion._programs.names import folder_name
 from mullion._programs.report import Part, shown, where_of
@@ -22,6 +22,7 @@ from mullion.faust._code import folds, parser
 from mullion.faust._code.folds import Decided
 from mullion.faust._run.agent_loop import grouped_by, steps_of, type_by_groups
 from mullion.faust._run.columns import columns_of
+from mullion.faust._run.hosted import JOB, HostedProgram
 from mullion.faust._run.timer_places import placed
 from mullion.faust._run.worker import Reads, Worker
 from mullion.faust._sharding import Sharding, reached, sharding_of
@@ -36,12 +37,6 @@ from mullion.topics._folder.topic import DirTopic
 from mullion.topics._records import RESERVED, TEXT
 from mullion.topics._schemas import remembered_schema, spark_schema
 
-if TYPE_CHECKING:
-    from mullion.faust.app import App
-
-JOB: Final = "agents"
-"""What it is called."""
-
 _Reached: TypeAlias = Callable[[Agent], "set[str] | None"]
 
 
@@ -54,7 +49,7 @@ class AgentsQuery:
     topics -> the agents of each event -> [by shard] -> JVM: folds; Python: other bodies -> what is sent
     """
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: HostedProgram) -> None:
         self._app = app
         self._begun_with: dict[str, StructType | None] = {}
 
@@ -236,7 +231,7 @@ class AgentsQuery:
             else:
                 fresh = spark_schema(otherwise)
         about: dict[str, Any] = {"unfit": True, "records": records, "raw": topic.is_raw, "fresh": fresh}
-        return SharedApp.stream(self._app, JOB, topic.name, columns, **about)
+        return Host.stream(self._app, JOB, topic.name, columns, **about)
 
     def _is_fresh(self, topic: str) -> bool:
         """Whether nobody has written to a topic of a folder, or said its columns."""

@@ -6,17 +6,14 @@ import inspect
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mullion._stateful.store import Store
 from mullion.errors import UnsupportedError, WrongShardError
 from mullion.faust._context import Clock, Context, Event, ForgottenChangeWarning, Sent, enter, finish, line_of_user
 from mullion.faust._values.shards import shard_of
-from mullion.faust.tables.records import TableData, table_id, take_due
-
-if TYPE_CHECKING:
-    from mullion.faust.agents import Timer
-    from mullion.faust.tables.table import Table
+from mullion.faust.agents import Timer
+from mullion.faust.tables.records import Kept, TableData, table_id, take_due
 
 
 class Shard:
@@ -25,7 +22,7 @@ class Shard:
     is_one_of_several = True
     """Whether there may be others, with the records of other keys."""
 
-    def __init__(self, store: Store, clock: Clock, tables: Iterable[Table] = ()) -> None:
+    def __init__(self, store: Store, clock: Clock, tables: Iterable[Kept] = ()) -> None:
         self.store = store
         self.clock = clock
         self.dropped: dict[str, int] = {}
@@ -38,7 +35,7 @@ class Shard:
         for table in tables:
             self.data(table)
 
-    def data(self, table: Table) -> TableData:
+    def data(self, table: Kept) -> TableData:
         """A table's records in this shard."""
         if self.apart is not None:
             raise UnsupportedError(_seen_in_part(self.apart, table))
@@ -86,7 +83,7 @@ class Shard:
         if inspect.isawaitable(result):
             finish(result)
 
-    def count_dropped(self, table: Table) -> None:
+    def count_dropped(self, table: Kept) -> None:
         """Counts an event that a table did not take, for all its ranges had gone."""
         self.dropped[table.name] = self.dropped.get(table.name, 0) + 1
 
@@ -147,7 +144,7 @@ class Shard:
             enter(before)
 
 
-def _seen_in_part(timer: Timer, table: Table) -> str:
+def _seen_in_part(timer: Timer, table: Kept) -> str:
     """Why a timer that is called once cannot use a table."""
     if timer.on_leader:
         return (

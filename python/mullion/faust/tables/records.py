@@ -17,20 +17,16 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Protocol
 
 from mullion._codec import values as codec
-from mullion.faust._context import Context, enter, line_of_user
+from mullion.faust._context import Context, Shard, enter, line_of_user
 from mullion.faust._values.times import seconds, time_us
 from mullion.faust.tables import timer_order
 from mullion.faust.tables.keys import encode_key
 from mullion.faust.tables.operations import NAMED
 from mullion.faust.windows import SlidingWindow, WindowRange, WindowT, _Grid
-
-if TYPE_CHECKING:
-    from mullion.faust._run.shard import Shard
-    from mullion.faust.tables.table import Table
 
 MISSING: Final = object()
 _TIMES = struct.Struct(">qq")
@@ -38,6 +34,16 @@ _TIME = struct.Struct(">q")
 _LENGTH = struct.Struct(">I")
 _CLOSE, _FORGET = b"c", b"f"
 _NEVER: Final = -(2**63)
+
+
+class Kept(Protocol):
+    """What records are told of their table."""
+
+    name: str
+    default: Callable[[], Any] | None
+    window: WindowT | None
+    key_index: bool
+    on_window_close: Callable[[Any, Any], Any] | None
 
 
 def table_id(name: str) -> bytes:
@@ -58,7 +64,7 @@ class _Handed:
 class TableData:
     """A table's records in one shard."""
 
-    def __init__(self, shard: Shard, table: Table) -> None:
+    def __init__(self, shard: Shard, table: Kept) -> None:
         self.table = table
         self.closed = 0
         self._shard = shard

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from mullion.faust._context import Event, context, current_event
 from mullion.faust._values.times import Seconds, length_us
 from mullion.faust.tables import per_range
 from mullion.faust.tables.operations import NAMED
+from mullion.faust.tables.ranged import RangedTable
 from mullion.faust.tables.records import MISSING, TableData
 from mullion.faust.windows import SlidingWindow, WindowRange
-
-if TYPE_CHECKING:
-    from mullion.faust.tables.windowed import WindowedTable
 
 __all__ = ["WindowSet"]
 
@@ -30,7 +28,7 @@ class WindowSet:
         averages[name] = stats
     """
 
-    def __init__(self, table: WindowedTable, key: Any, event: Event | None = None) -> None:
+    def __init__(self, table: RangedTable, key: Any, event: Event | None = None) -> None:
         self._of = table
         self._event = event
         self._pending: list[Any] | None = None
@@ -38,7 +36,7 @@ class WindowSet:
         self.key = key
 
     @property
-    def table(self) -> WindowedTable:
+    def table(self) -> RangedTable:
         """The table that it is of."""
         return self._of
 
@@ -201,7 +199,7 @@ class WindowSet:
             )
         return self._pending[0] if len(self._pending) == 1 else per_range.Each(self._pending)
 
-    def _assigned_to(self, table: WindowedTable, key: Any) -> None:
+    def _assigned_to(self, table: RangedTable, key: Any) -> None:
         """``table[key] = set``: what was done to its items is saved."""
         data = table._writes(key)
         if table._table is not self._of._table or key != self.key:

@@ -16,13 +16,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as T  # noqa: N812
 
 from mullion import _jvm
+from mullion._programs.host import Host
 from mullion._windowed import windowed
 from mullion.topics import has_columns
 from mullion.topics._outputs import Make, Note
@@ -54,10 +55,6 @@ from mullion.turbine.functions import Expression, column_of
 from mullion.turbine.windowing import TurbineWindow
 from mullion.windows import Early, Window
 
-if TYPE_CHECKING:
-    from mullion.turbine.app import App
-
-
 QUIET_MS: Final = 250
 """After how long without rows a persistent window's event clock goes on with the wall clock."""
 
@@ -69,7 +66,7 @@ UNBEGUN: Final = "spark.sql.streaming.stateStore.mullion.unbegun"
 class Plan(ABC):
     """One query: what it is called, what it counts, and what its callbacks return."""
 
-    def __init__(self, app: App, subscription: Subscription, name: str, windows: Sequence[TurbineWindow]) -> None:
+    def __init__(self, app: Host, subscription: Subscription, name: str, windows: Sequence[TurbineWindow]) -> None:
         self.app = app
         self.subscription = subscription
         self.name = name

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from mullion._programs.host import Host
 from mullion.topics._outputs import Make
 from mullion.turbine._callbacks import PROCESS
 from mullion.turbine._plans.plan import Plan
@@ -14,15 +15,12 @@ from mullion.turbine._subscription import Subscription
 from mullion.turbine._topic_rows import topic_rows
 from mullion.turbine._worker import Returned
 
-if TYPE_CHECKING:
-    from mullion.turbine.app import App
-
 
 @final
 class ProcessPlan(Plan):
     """The query that publishes what ``process`` of a subscription returns."""
 
-    def __init__(self, app: App, subscription: Subscription, name: str) -> None:
+    def __init__(self, app: Host, subscription: Subscription, name: str) -> None:
         super().__init__(app, subscription, name, [])
 
     def rows(self, spark: SparkSession) -> DataFrame:

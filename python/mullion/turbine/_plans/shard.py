@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 from mullion import _jvm
 from mullion._panes import read_panes
+from mullion._programs.host import Host
 from mullion._stateful.api import Branch, staged, stateful_map
 from mullion.errors import InvalidArgumentError
 from mullion.topics._outputs import NOTED, Make, outputs_in
@@ -30,15 +31,12 @@ from mullion.turbine.functions import column_of
 from mullion.turbine.windowing import TurbineWindow
 from mullion.windows import Custom, Session, Sliding, Tumbling, Window
 
-if TYPE_CHECKING:
-    from mullion.turbine.app import App
-
 
 @final
 class ShardPlan(Plan):
     """The one query of a subscription with state: ``process``, its windows and their callbacks in one task a shard."""
 
-    def __init__(self, app: App, subscription: Subscription, name: str) -> None:
+    def __init__(self, app: Host, subscription: Subscription, name: str) -> None:
         super().__init__(app, subscription, name, list(subscription.windows.values()))
         self.shapes: dict[str, Shape] = {}
 

@@ -17,7 +17,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +25,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from mullion._files import json_in, replace_text
+from mullion._programs.host import Host
 from mullion._together import together
 from mullion.errors import FunctionError, IncompatibleStateError, InvalidArgumentError
 from mullion.topics._outputs import Make, Output
@@ -37,9 +38,6 @@ from mullion.turbine._worker import Needed, Process
 from mullion.turbine.functions import column_of
 from mullion.turbine.state import NoState
 from mullion.turbine.windowing import TurbineWindow
-
-if TYPE_CHECKING:
-    from mullion.turbine.app import App
 
 WINDOW: Final = "window_name"
 _WATERMARK: Final = {"spark.watermarkDelayMs": 0}
@@ -125,7 +123,7 @@ def engine_name(window: str) -> str:
 class TogetherPlan(Plan):
     """The one query of windows that share it."""
 
-    def __init__(self, app: App, subscription: Subscription, shared: Shared) -> None:
+    def __init__(self, app: Host, subscription: Subscription, shared: Shared) -> None:
         super().__init__(app, subscription, shared.name, shared.windows)
         self.shared = shared
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from mullion._programs.host import Host
 from mullion.topics._outputs import Make
 from mullion.turbine._callbacks import FIRING
 from mullion.turbine._plans.panes import in_words
@@ -17,15 +18,12 @@ from mullion.turbine._worker import Needed, RowsForWindow
 from mullion.turbine.functions import column_of
 from mullion.turbine.windowing import TurbineWindow
 
-if TYPE_CHECKING:
-    from mullion.turbine.app import App
-
 
 @final
 class WindowPlan(Plan):
     """The query of one window."""
 
-    def __init__(self, app: App, subscription: Subscription, window: TurbineWindow) -> None:
+    def __init__(self, app: Host, subscription: Subscription, window: TurbineWindow) -> None:
         super().__init__(app, subscription, window.name, [window])
         self.window = window
 

@@ -1,0 +1,49 @@
+"""A program where it runs: what its query, and what runs beside it, know of its App."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from mullion._programs.host import Host
+from mullion.errors import InvalidArgumentError
+from mullion.faust._context import Sent
+from mullion.faust._program.program import Program
+
+JOB: Final = "agents"
+"""What its query is called."""
+
+
+class HostedProgram(Program, Host):
+    """A program with its topics, its state and its clock."""
+
+    compiled: bool
+    """Whether agents run in the JVM where they can."""
+
+    @property
+    def records_folder(self) -> Path:
+        """Where the query keeps the records of tables."""
+        return self.folder_of(JOB).absolute() / "query"
+
+    def records(self) -> Iterator[tuple[bytes, bytes]]:
+        """The records of all tables, as the last batch has left them; none before there is one."""
+        from mullion._stateful.api import read_state
+
+        try:
+            rows = read_state(self.records_folder, spark=self.spark).collect()
+        except InvalidArgumentError:
+            return
+        for row in rows:
+            yield bytes(row.key), bytes(row.value)
+
+    def publish(self, sent: Sequence[Sent]) -> None:
+        """Publishes messages, in order: those for one topic that follow one another at once."""
+        for (to, is_raw), alike in itertools.groupby(sent, lambda one: (one.to, one.is_raw)):
+            messages = list(alike)
+            keys = [one.key if one.key is None or isinstance(one.key, str) else json.dumps(one.key) for one in messages]
+            self.broker.produce_json(
+                to, [one.value for one in messages], [one.timestamp for one in messages], keys, raw=is_raw
+            )

@@ -1,0 +1,185 @@
+"""What a program keeps by key, without windows.
+
+A table is named once, at the top of a module, and its records are kept in the shard of the event that is processed. It
+can be changed only there. Values are saved when they are assigned: one that is changed by reference must be assigned
+back, and a :class:`ForgottenChangeWarning` says so where that was forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import GenericAlias
+from typing import Any, ClassVar
+
+from mullion.errors import InvalidArgumentError
+from mullion.faust._context import context, event_for
+from mullion.faust.tables.drawn import drawn
+from mullion.faust.tables.records import MISSING, TableData
+from mullion.faust.windows import WindowT
+
+__all__ = ["PlainTable"]
+
+
+class PlainTable:
+    """A dict, of which each shard has the keys that are its own: a :class:`Table` but for windows over it."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        default: Callable[[], Any] | None = None,
+        key_type: Any = None,
+        value_type: Any = None,
+        on_window_close: Callable[[Any, Any], Any] | None = None,
+    ) -> None:
+        if not isinstance(name, str) or not name or not all(c.isalnum() or c in "._-" for c in name):
+            raise InvalidArgumentError(
+                f"{name!r} is not the name of a table. Use letters, digits, '.', '_' and '-', as in Table('totals')."
+            )
+        if default is not None and not callable(default):
+            raise InvalidArgumentError(
+                f"default={default!r} of the table {name!r} is a value; it must make one. Write default=lambda: "
+                f"{default!r}."
+            )
+        self.name = name
+        self.default = default
+        self.key_type = key_type
+        self.value_type = value_type
+        self.on_window_close = on_window_close
+        self.window: WindowT | None = None
+        self.key_index = False
+        self.is_global = False
+        self.changelog: Any = None
+        self.on_recovered: list[Callable[[], Any]] = []
+
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
+
+    # -- the dict
+
+    def __getitem__(self, key: Any) -> Any:
+        data = self._reads(key)
+        found = data.get(key)
+        if found is MISSING:
+            found = data.default(key)
+        if found is MISSING:
+            raise KeyError(key)
+        return found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._put(self._writes(key), key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        if not self._delete(self._writes(key), key):
+            raise KeyError(key)
+
+    def __contains__(self, key: Any) -> bool:
+        return self._reads(key).get(key) is not MISSING
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def __bool__(self) -> bool:
+        # Whether a program has a table is asked more often than whether a shard has a key.
+        return True
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value of a key, or ``default``, not the table's own."""
+        found = self._reads(key).get(key)
+        return default if found is MISSING else found
+
+    def keys(self) -> list[Any]:
+        """The keys of this shard."""
+        return [key for key, _ in self.items()]
+
+    def values(self) -> list[Any]:
+        """The values of this shard."""
+        return [value for _, value in self.items()]
+
+    def items(self) -> list[tuple[Any, Any]]:
+        """The keys and values of this shard."""
+        return self._data(f"The table {self.name!r} was read").items()
+
+    def pop(self, key: Any, default: Any = MISSING) -> Any:
+        """Removes a key and gives its value, or ``default``; without one a missing key is a ``KeyError``."""
+        data = self._writes(key)
+        found = data.get(key)
+        if found is not MISSING:
+            self._delete(data, key)
+            return found
+        if default is MISSING:
+            raise KeyError(key)
+        return default
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        """The value of a key, which is set to ``default`` if it is not there."""
+        data = self._writes(key)
+        found = data.get(key)
+        if found is MISSING:
+            self._put(data, key, default)
+            found = default
+        return found
+
+    def update(self, other: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = (), **named: Any) -> None:
+        """Sets several keys."""
+        for key, value in {**dict(other), **named}.items():
+            self[key] = value
+
+    def clear(self) -> None:
+        """Removes all keys of this shard."""
+        event_for(f"{self.name} was cleared")
+        data = self._data("")
+        for key, _ in data.items():
+            self._delete(data, key)
+
+    def on_recover(self, function: Callable[[], Any]) -> Callable[[], Any]:
+        """Has a function called when the program begins, and the table is there as it was left."""
+        self.on_recovered.append(function)
+        return function
+
+    def copy(self) -> dict[Any, Any]:
+        """The keys and values of this shard, as a dict of its own."""
+        return dict(self.items())
+
+    def as_ansitable(
+        self,
+        title: str = "{table.name}",
+        *,
+        key: str = "Key",
+        value: str = "Value",
+        sort: bool = False,
+        sortkey: Callable[[Any], Any] = lambda row: row[0],
+        **_: Any,
+    ) -> str:
+        """The keys and values of this shard, drawn as a table for a terminal."""
+        return drawn(self.items(), title.format(table=self), key, value, sortkey if sort else None)
+
+    def __repr__(self) -> str:
+        return f"<Table: {self.name}>"
+
+    def _put(self, data: TableData, key: Any, value: Any) -> None:
+        data.put(key, value)
+        if self.changelog is not None:
+            self.changelog.send(key=key, value=value)
+
+    def _delete(self, data: TableData, key: Any) -> bool:
+        there = data.delete(key)
+        if there and self.changelog is not None:
+            self.changelog.send(key=key, value=None)
+        return there
+
+    def _data(self, doing: str) -> TableData:
+        return context(doing).shard.data(self)
+
+    def _reads(self, key: Any) -> TableData:
+        found = context(f"{self.name}[{key!r}] was read")
+        found.shard.require_own(self.name, key, found.event)
+        return found.shard.data(self)
+
+    def _writes(self, key: Any) -> TableData:
+        event = event_for(f"{self.name}[{key!r}] was changed")
+        shard = context("").shard
+        shard.require_own(self.name, key, event)
+        return shard.data(self)
