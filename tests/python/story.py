@@ -67,11 +67,10 @@ class Step:
         return read
 
 
-@dataclass(frozen=True)
-class Spec:
-    """A window and what its panes hold."""
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What is said of a window beside its shape."""
 
-    window: dict[str, Any]
     by: list[str] = field(default_factory=lambda: ["k"])
     aggs: dict[str, str] = field(default_factory=lambda: {"total": "sum(v)"})
     lateness: Decimal | int = 0
@@ -89,6 +88,13 @@ class Spec:
     ids: bool = False
     dedupe_by: list[str] = field(default_factory=list)
     at_end: AtEnd = "keep"
+
+
+@dataclass(frozen=True)
+class Spec(Options):
+    """A window and what its panes hold."""
+
+    window: dict[str, Any]
 
     @property
     def kind(self) -> str:
@@ -217,7 +223,7 @@ class Then:
 
     @property
     def spec(self) -> Spec:
-        return Spec(self.window, self.by, self.aggs, at_end=self.at_end)
+        return Spec(self.window, by=self.by, aggs=self.aggs, at_end=self.at_end)
 
     def over(self, panes: DataFrame, store: Store) -> DataFrame:
         if self.engine == "mullion":
@@ -230,7 +236,7 @@ class Then:
 
 
 @dataclass(frozen=True)
-class Story:
+class Story(Options):
     """A document of the folder."""
 
     name: str
@@ -240,23 +246,6 @@ class Story:
     columns: str = "k string, v int"
     watermark: Decimal | int = 0
     before: str | None = None
-    by: list[str] = field(default_factory=lambda: ["k"])
-    aggs: dict[str, str] = field(default_factory=lambda: {"total": "sum(v)"})
-    lateness: Decimal | int = 0
-    early: dict[str, Any] | None = None
-    on_time: bool = False
-    accumulate: bool = True
-    late: Late = "drop"
-    empty: Empty = "skip"
-    time: str = "event"
-    idle_after: Decimal | int | None = None
-    running: bool = False
-    per_key: bool | str = False
-    late_by: LateBy = "panes"
-    collect: dict[str, Any] | None = None
-    ids: bool = False
-    dedupe_by: list[str] = field(default_factory=list)
-    at_end: AtEnd = "keep"
     records: int | None = None
     then: dict[str, Any] | None = None
     mode: str = "append"
@@ -292,20 +281,7 @@ class Story:
                 empty="emit" if any(part.empty == "emit" for part in parts) else "skip",
                 ids=any(part.ids for part in parts),
             )
-        firings = (self.early, self.on_time, self.accumulate)
-        spec = Spec(
-            self.window, self.by, self.aggs, self.lateness, *firings, self.late, self.empty, self.time, self.idle_after
-        )
-        return replace(
-            spec,
-            running=self.running,
-            per_key=self.per_key,
-            late_by=self.late_by,
-            collect=self.collect,
-            ids=self.ids,
-            dedupe_by=self.dedupe_by,
-            at_end=self.at_end,
-        )
+        return Spec(self.window, **{option.name: getattr(self, option.name) for option in fields(Options)})
 
     def over(self, rows: DataFrame, store: Store) -> DataFrame:
         if not self.together:
