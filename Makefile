@@ -82,7 +82,7 @@ check: lint-python venv $(SBT_LAUNCH)
 # decided without Spark is the same on all lines.
 OF_LINES := lines configure session refusals functions split stateful stages state_settings recovery restart together chaining \
 	transcripts cli turbine turbine_process faust_people_in_spark bytewax_windows bytewax_values bytewax_documents kx_random \
-	kx_kafka kafka
+	kx_kafka kafka kafka_texts
 # Spark 4.0 has no workers for Global.split, and Scala tells all stories.
 NOT_OF_LINE := $(if $(filter 4.0,$(LINE)),split transcripts kx_random)
 PYTHON_TESTS := $(if $(OTHER),$(patsubst %,tests/python/test_%.py,$(filter-out $(NOT_OF_LINE),$(OF_LINES))))

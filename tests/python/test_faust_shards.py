@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import mullion.faust as faust
+from faust_agent_text import agent_of, body
 from faust_shards import Clock
 from mullion import topics
 from mullion._clock import ManualClock
@@ -29,7 +30,6 @@ from mullion.faust._run.shard import Shard
 from mullion.faust._sharding import sharding_of
 from mullion.faust._values.shards import shard_column, shard_of
 from mullion.faust.tables.keys import encode_key
-from test_faust_syntax import agent_of, body
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 

@@ -21,6 +21,7 @@ from mullion.errors import FunctionError, IncompatibleStateError, InvalidArgumen
 from mullion.turbine import aggregates as agg
 from mullion.turbine import testing
 from mullion.turbine import windowing as win
+from mullion.turbine.state import forget, keep
 
 pytestmark = pytest.mark.halved
 
@@ -269,3 +270,65 @@ def test_what_a_call_that_is_left_out_wrote_into_the_state_is_taken_back(app: tu
         ], "the tick of three panes failed, and that of one did not"
         failed = [row["error"].split(" (")[0].split(": ", 1)[1] for row in t.outputs("failed")]
         assert [error.rsplit("Error: ", 1)[1] for error in failed] == ["a bad row", "a bad pane", "a bad tick"]
+
+
+def test_what_is_changed_within_values_of_the_state_is_kept_unless_the_call_failed(app: turbine.App) -> None:
+    @app.subscribe("rows", publish_to="out", partition_key="k", on_error="skip")
+    class rows:
+        def __init__(self) -> None:
+            self._win = win.PersistentTumbling(
+                self, name="w", size_ms=10, value=agg.Count(), time_column="ts", on_close_each=self._closed
+            )
+
+        def process(self, batch, state):
+            for row in batch.to_pylist():
+                state.setdefault("seen", []).append(row["ts"])
+                counts = state.get("counts", None)
+                if counts is None:
+                    counts = state["counts"] = {"n": {}}
+                counts["n"]["rows"] = counts["n"].get("rows", 0) + 1
+                if row["fails"]:
+                    raise ValueError("it fails")
+            self._win.update(batch, state)
+
+        def _closed(self, state, window, value):
+            state["counts"]["n"]["panes"] = state["counts"]["n"].get("panes", 0) + 1
+            return pa.RecordBatch.from_pylist([{"seen": state["seen"], **state["counts"]["n"]}])
+
+    def row(ts: int, *, fails: bool = False) -> list[dict[str, object]]:
+        return [{"k": "a", "ts": ts, "fails": fails}]
+
+    with testing.run(app) as t:
+        t.feed("rows", [*row(1), *row(2)])
+        t.feed("rows", row(13))
+        t.feed("rows", row(14, fails=True))
+        t.settle()
+        t.restart()
+        t.feed("rows", row(26))
+        t.feed("rows", row(37))
+        assert [(row["seen"], row["rows"], row["panes"]) for row in t.outputs("out")] == [
+            ([1, 2, 13], 3, 1),
+            ([1, 2, 13, 26, 37], 5, 2),
+            ([1, 2, 13, 26, 37], 5, 3),
+        ]
+
+
+def test_a_value_of_the_state_is_one_object_within_a_call() -> None:
+    state = turbine.TurbineState()
+    state.setdefault("seen", []).append("x")
+    assert state["seen"] is state["seen"]
+    state["again"] = state["seen"]
+    state["again"].append("y")
+    keep(state)
+    assert (state["seen"], state["again"]) == (["x", "y"], ["x", "y"])
+    state["seen"].append("z")
+    assert state["again"] == ["x", "y"], "after the call they are two"
+    forget(state)
+    assert state["seen"] == ["x", "y"]
+    state["seen"].append({1: 2})
+    with pytest.raises(InvalidArgumentError, match=r"state\['seen'\] = a dict with the key 1"):
+        keep(state)
+    del state["seen"]
+    state["text"] = "x"
+    keep(state)
+    assert dict(state) == {"again": ["x", "y"], "text": "x"}
