@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Self, TypeAlias
 
+from faust_plain_records import NONE, Field, Record, Unfit, read
+
 Sent: TypeAlias = "tuple[Any, Any, float]"
 """A message as it was sent: key, value, time."""
-
-
-class Unfit(Exception):  # noqa: N818
-    """A message that is not of its topic's type."""
 
 
 class InvalidArgumentError(ValueError):
@@ -31,85 +29,6 @@ class InvalidArgumentError(ValueError):
 
 class _End(asyncio.CancelledError):
     """There are no more events."""
-
-
-# -- records
-
-
-class _Field:
-    """A field as the class shows it."""
-
-    def __init__(self, name: str, default: Any) -> None:
-        self.name = name
-        self.default = default
-
-    def __get__(self, record: Any, owner: Any) -> Any:
-        if record is not None:
-            raise AttributeError(f"{self.name} was deleted")
-        return self
-
-
-_NONE = object()
-_BOOLS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
-
-
-class Record:
-    """A record with typed fields, defaults and options."""
-
-    _fields: dict[str, tuple[Any, _Field]] = {}  # noqa: RUF012
-    _coerce = _validation = False
-
-    def __init_subclass__(cls, coerce: bool | None = None, validation: bool | None = None) -> None:
-        cls._coerce = cls._coerce if coerce is None else coerce
-        cls._validation = cls._validation if validation is None else validation
-        own = {name: (kind, _Field(name, vars(cls).get(name, _NONE))) for name, kind in cls.__annotations__.items()}
-        cls._fields = {**cls._fields, **own}
-        for name, (_, field) in cls._fields.items():
-            setattr(cls, name, field)
-
-    def __init__(self, **given: Any) -> None:
-        for name, (kind, field) in self._fields.items():
-            if name not in given and field.default is _NONE:
-                if type(None) not in getattr(kind, "__args__", ()):
-                    raise Unfit(name)
-                self.__dict__[name] = None
-            elif name not in given:
-                self.__dict__[name] = copy.deepcopy(field.default)
-            else:
-                self.__dict__[name] = _read(given[name], kind, self._coerce, self._validation)
-        self.__post_init__()
-
-    def __post_init__(self) -> None:
-        pass
-
-    def asdict(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in self._fields}
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {', '.join(f'{k}={v!r}' for k, v in self.asdict().items())}>"
-
-
-def _read(value: Any, kind: Any, coerce: bool, validation: bool) -> Any:
-    """A plain value as a type says."""
-    arms = [one for one in getattr(kind, "__args__", (kind,)) if one is not type(None)]
-    if value is None and len(arms) < len(getattr(kind, "__args__", (kind,))):
-        return None
-    (kind,) = arms
-    fits = isinstance(value, kind) if kind is not float else isinstance(value, (int, float))
-    if fits and not (isinstance(value, bool) and kind is not bool):
-        return float(value) if kind is float and (coerce or validation) else value
-    if coerce:
-        try:
-            if kind is bool and isinstance(value, str):
-                return _BOOLS[value.lower()]
-            if value is not None and not (kind is int and isinstance(value, float) and not value.is_integer()):
-                return kind(value)
-        except (KeyError, ValueError, OverflowError):
-            pass
-        raise Unfit(kind)
-    if validation:
-        raise Unfit(kind)
-    return value
 
 
 # -- tables
@@ -180,10 +99,10 @@ class Table:
     def get(self, key: Any, default: Any = None) -> Any:
         return copy.deepcopy(self.data[key]) if key in self else default
 
-    def pop(self, key: Any, default: Any = _NONE) -> Any:
+    def pop(self, key: Any, default: Any = NONE) -> Any:
         if key in self:
             return self.data.pop(key)
-        if default is _NONE:
+        if default is NONE:
             raise KeyError(key)
         return default
 
@@ -237,7 +156,7 @@ class Windowed:
             raise KeyError(key)
 
     def __contains__(self, key: Any) -> bool:
-        return self.get(key, _NONE) is not _NONE
+        return self.get(key, NONE) is not NONE
 
     def __bool__(self) -> bool:
         return True
@@ -373,7 +292,7 @@ class Stream:
 
 
 def _grouped(key: Any, value: Any) -> Any:
-    if isinstance(key, _Field):
+    if isinstance(key, Field):
         return getattr(value, key.name)
     return value[key] if isinstance(key, str) else key(value)
 
@@ -401,7 +320,7 @@ class Topic:
             if not isinstance(value, dict):
                 raise Unfit(kind)
             return kind(**{name: one for name, one in value.items() if name in kind._fields})
-        return _read(value, kind, False, True)
+        return read(value, kind, False, True)
 
     def send(self, *, key: Any = None, value: Any = None) -> Any:
         for held in value.values() if isinstance(value, dict) else [value]:

@@ -21,8 +21,6 @@ import org.apache.spark.sql.mullion.state.segments.Segments
 import org.apache.spark.sql.mullion.state.versions.VersionNames
 import org.apache.spark.sql.types.{BinaryType, LongType, StructType}
 
-import dev.mullion.MullionException
-
 /** What a partition in RocksDB gives with its records in memory too, without, and from one to the other. */
 class HotPartitionSuite extends SparkSuite {
   import HotPartitionSuite._
@@ -380,27 +378,6 @@ class HotPartitionSuite extends SparkSuite {
     assert(batches.written.segments <= 7, batches.written)
     batches.restart()
     batches.run()(opened => assertEquals(opened.family(Main).all().map(_.key.getLong(1)).toSet, (0L until 1000L).toSet))
-  }
-
-  test("what is said is not more than Spark keeps for storage, and what it keeps for that is not taken from tasks") {
-    val manager = SparkEnv.get.memoryManager
-    val shared = manager.maxOnHeapStorageMemory
-    def limit(said: String) = {
-      val conf = new SQLConf
-      conf.setConfString(HotMemory.Setting, said)
-      HotMemory.limit(new StateStoreConf(conf))
-    }
-    assertEquals(limit("1m"), 1L << 20)
-    assertEquals(limit("900g"), shared / 2)
-    val unsaid = HotMemory.limit(new StateStoreConf(new SQLConf))
-    assertEquals(unsaid, Math.min(Runtime.getRuntime.maxMemory / 5, shared / 2 / 4 * 3))
-  }
-
-  test("a setting that is no number of bytes is refused, with what to say") {
-    val conf = new SQLConf
-    conf.setConfString(HotMemory.Setting, "much")
-    val error = intercept[MullionException](HotMemory.limit(new StateStoreConf(conf)))
-    assert(error.getMessage.contains(s"${HotMemory.Setting}=much is not a number of bytes"), error.getMessage)
   }
 }
 

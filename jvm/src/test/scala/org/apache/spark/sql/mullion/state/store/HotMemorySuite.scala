@@ -1,0 +1,32 @@
+package org.apache.spark.sql.mullion.state.store
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.sql.execution.streaming.state.StateStoreConf
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.SparkSuite
+
+import dev.mullion.MullionException
+
+/** How much memory records take beside RocksDB at the most. */
+class HotMemorySuite extends SparkSuite {
+  test("what is said is not more than Spark keeps for storage, and what it keeps for that is not taken from tasks") {
+    val manager = SparkEnv.get.memoryManager
+    val shared = manager.maxOnHeapStorageMemory
+    def limit(said: String) = {
+      val conf = new SQLConf
+      conf.setConfString(HotMemory.Setting, said)
+      HotMemory.limit(new StateStoreConf(conf))
+    }
+    assertEquals(limit("1m"), 1L << 20)
+    assertEquals(limit("900g"), shared / 2)
+    val unsaid = HotMemory.limit(new StateStoreConf(new SQLConf))
+    assertEquals(unsaid, Math.min(Runtime.getRuntime.maxMemory / 5, shared / 2 / 4 * 3))
+  }
+
+  test("a setting that is no number of bytes is refused, with what to say") {
+    val conf = new SQLConf
+    conf.setConfString(HotMemory.Setting, "much")
+    val error = intercept[MullionException](HotMemory.limit(new StateStoreConf(conf)))
+    assert(error.getMessage.contains(s"${HotMemory.Setting}=much is not a number of bytes"), error.getMessage)
+  }
+}
