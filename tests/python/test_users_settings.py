@@ -22,7 +22,7 @@ from random_rows import seed
 from story import Story, stories
 from story_run import Run, play
 from test_turbine import *  # noqa: F403
-from test_turbine_certain import (  # noqa: F401
+from test_turbine_kept import (  # noqa: F401
     test_what_is_read_from_the_code_never_moves_state_to_another_query,
 )
 from test_turbine_together import (  # noqa: F401

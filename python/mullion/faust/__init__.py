@@ -27,10 +27,9 @@ from mullion.faust.models import FieldDescriptor, Record, ValidationError
 from mullion.faust.schemas import Schema
 from mullion.faust.streams import Stream
 from mullion.faust.tables.sets import SetTable
-from mullion.faust.tables.table import Table
+from mullion.faust.tables.table import Table, WindowedTable
 from mullion.faust.tables.totals import windowed_average, windowed_count, windowed_sum
 from mullion.faust.tables.window_set import WindowSet
-from mullion.faust.tables.windowed import WindowedTable
 from mullion.faust.types import ChannelT, EventT, StreamT, TableT, TopicT
 from mullion.faust.windows import (
     HoppingWindow,

@@ -23,8 +23,7 @@ from mullion.faust._context import current_window
 from mullion.faust.agents import Agent
 from mullion.faust.models import FieldDescriptor
 from mullion.faust.streams import GroupBy
-from mullion.faust.tables.table import Table
-from mullion.faust.tables.windowed import WindowedTable
+from mullion.faust.tables.table import Table, WindowedTable
 from mullion.faust.windows import HoppingWindow, TumblingWindow
 
 _MADE: Final = object()

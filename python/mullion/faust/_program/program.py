@@ -20,8 +20,7 @@ from mullion.faust.agents import Agent, OnError, Sink, Timer
 from mullion.faust.channels import Channel, Topic, TopicPattern, Topics, compiled
 from mullion.faust.schemas import Schema, schema_of
 from mullion.faust.tables import sets
-from mullion.faust.tables.table import Table
-from mullion.faust.tables.windowed import WindowedTable
+from mullion.faust.tables.table import Table, WindowedTable
 from mullion.faust.windows import WindowT
 
 F = TypeVar("F", bound=Callable[..., Any])

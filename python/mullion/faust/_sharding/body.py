@@ -28,8 +28,7 @@ from mullion.faust.agents import Agent
 from mullion.faust.channels import Channel
 from mullion.faust.models import FieldDescriptor
 from mullion.faust.streams import GroupBy
-from mullion.faust.tables.table import Table
-from mullion.faust.tables.windowed import WindowedTable
+from mullion.faust.tables.table import Table, WindowedTable
 
 _WHOLE: Final = frozenset({"items", "keys", "values", "expire_windows", "name", "window"})
 """What a table has that is of no key."""

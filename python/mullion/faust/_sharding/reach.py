@@ -11,8 +11,7 @@ from mullion.faust._program.program import Program
 from mullion.faust.agents import Agent
 from mullion.faust.channels import Channel
 from mullion.faust.models import FieldDescriptor
-from mullion.faust.tables.table import Table
-from mullion.faust.tables.windowed import WindowedTable
+from mullion.faust.tables.table import Table, WindowedTable
 
 TABLES: Final = (Table, WindowedTable)
 

@@ -10,8 +10,7 @@
 Records outlive programs: their layout, in ``records`` and ``keys``, is what the JVM reads and writes too.
 """
 
-from mullion.faust.tables.table import Table
+from mullion.faust.tables.table import Table, WindowedTable
 from mullion.faust.tables.window_set import WindowSet
-from mullion.faust.tables.windowed import WindowedTable
 
 __all__ = ["Table", "WindowSet", "WindowedTable"]

@@ -171,15 +171,18 @@ class PlainTable:
         return there
 
     def _data(self, doing: str) -> TableData:
-        return context(doing).shard.data(self)
+        data: TableData = context(doing).shard.data(self)
+        return data
 
     def _reads(self, key: Any) -> TableData:
         found = context(f"{self.name}[{key!r}] was read")
         found.shard.require_own(self.name, key, found.event)
-        return found.shard.data(self)
+        data: TableData = found.shard.data(self)
+        return data
 
     def _writes(self, key: Any) -> TableData:
         event = event_for(f"{self.name}[{key!r}] was changed")
         shard = context("").shard
         shard.require_own(self.name, key, event)
-        return shard.data(self)
+        data: TableData = shard.data(self)
+        return data

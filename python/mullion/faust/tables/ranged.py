@@ -149,7 +149,7 @@ class RangedTable:
     def expire_windows(self, latest_timestamp: float) -> int:
         """Removes the ranges that are stale at a time, in seconds since the epoch, and says how many there were."""
         found = context(f"The windows of {self.name!r} were expired")
-        data = found.shard.data(self._table)
+        data: TableData = found.shard.data(self._table)
         before = data.closed
         data.advance(time_us(latest_timestamp, "latest_timestamp"))
         found.shard.expire()
@@ -177,13 +177,15 @@ class RangedTable:
     def _reads(self, key: Any, at: tuple[Any, int] | None = None) -> TableData:
         found = self._context(f"[{key!r}] was read")
         found.shard.require_own(self.name, key if at is None else at[0], found.event)
-        return found.shard.data(self._table)
+        data: TableData = found.shard.data(self._table)
+        return data
 
     def _writes(self, key: Any, at: tuple[Any, int] | None = None) -> TableData:
         event = event_for(f"{self.name}[{key!r}] was changed")
         shard = self._context("").shard
         shard.require_own(self.name, key if at is None else at[0], event)
-        return shard.data(self._table)
+        data: TableData = shard.data(self._table)
+        return data
 
     def _event_us(self, event: Event | None = None) -> int:
         """The time at which an event is applied."""

@@ -7,8 +7,7 @@ from typing import Any, NoReturn, final
 
 from mullion.errors import UnsupportedError
 from mullion.faust.tables.records import MISSING
-from mullion.faust.tables.table import Table
-from mullion.faust.tables.windowed import WindowedTable
+from mullion.faust.tables.table import Table, WindowedTable
 from mullion.faust.windows import WindowT
 
 __all__ = ["KeptSet", "SetTable"]

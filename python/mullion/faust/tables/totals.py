@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mullion.faust._values.times import time_us
-from mullion.faust.tables.table import Table
-from mullion.faust.tables.windowed import WindowedTable
+from mullion.faust.tables.table import Table, WindowedTable
 from mullion.faust.windows import WindowT
 
 __all__ = ["windowed_average", "windowed_count", "windowed_sum"]

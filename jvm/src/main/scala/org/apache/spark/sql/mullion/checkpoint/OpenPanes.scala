@@ -13,7 +13,13 @@ import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, St
 import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.mullion.exec.WindowExec
 import org.apache.spark.sql.mullion.exec.panes.{OpenPane, PaneCounts}
-import org.apache.spark.sql.mullion.exec.programs.{NamedPartition, OperatorProgram, TogetherProgram, TogetherWindow, WindowProgram}
+import org.apache.spark.sql.mullion.exec.programs.{
+  NamedPartition,
+  OperatorProgram,
+  TogetherProgram,
+  TogetherWindow,
+  WindowProgram
+}
 import org.apache.spark.sql.mullion.expressions.{CollectRows, KeyColumns, PaneColumns}
 import org.apache.spark.sql.mullion.shim.{Classic, SparkLineShim}
 import org.apache.spark.sql.mullion.state.header.OperatorHeader

@@ -5,7 +5,15 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
-import org.apache.spark.sql.mullion.exec.panes.{AddingPanes, LateProgram, OpenPane, PaneCounts, PaneEngine, PartitionTotals, RowProgram}
+import org.apache.spark.sql.mullion.exec.panes.{
+  AddingPanes,
+  LateProgram,
+  OpenPane,
+  PaneCounts,
+  PaneEngine,
+  PartitionTotals,
+  RowProgram
+}
 import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.header.{OperatorHeader, TogetherHeader}
 import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, KeyOrder, StatePartition}

@@ -8,12 +8,18 @@ import org.apache.spark.sql.mullion.exec.panes.firings.LateOutput
 import org.apache.spark.sql.mullion.exec.panes.grid.{SlidingPanes, TumblingPanes}
 import org.apache.spark.sql.mullion.exec.panes.sessions.SessionPanes
 import org.apache.spark.sql.mullion.exec.panes.sums.{Accumulators, PaneSums}
-import org.apache.spark.sql.mullion.exec.panes.{LateProgram, PaneCounts, PaneEngine, PaneProgram, PartitionTotals, RowProgram}
+import org.apache.spark.sql.mullion.exec.panes.{
+  LateProgram,
+  PaneCounts,
+  PaneEngine,
+  PaneProgram,
+  PartitionTotals,
+  RowProgram
+}
 import org.apache.spark.sql.mullion.expressions.{AccumulatorLimit, AggregateText, KeyColumns, KnownAggregates}
 import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateHeader}
-import org.apache.spark.sql.mullion.state.records.{FamilySpec, KeyOrder, RecordOrder, StatePartition}
-import org.apache.spark.sql.types._
+import org.apache.spark.sql.mullion.state.records.{FamilySpec, KeyOrder, StatePartition}
 
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, NumberedRules, PaneRules, SessionRules}

@@ -2,8 +2,8 @@ package org.apache.spark.sql.mullion.python.folds
 
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Which shard a key is in, as the Python package has it (`faust/_values/shards.py`): a text is in the shard of its name, a
-  * whole number in that of its digits.
+/** Which shard a key is in, as the Python package has it (`faust/_values/shards.py`): a text is in the shard of its
+  * name, a whole number in that of its digits.
   */
 private[folds] object Shards {
 

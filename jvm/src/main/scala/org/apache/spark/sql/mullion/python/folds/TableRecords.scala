@@ -7,7 +7,8 @@ import java.security.MessageDigest
 
 import org.apache.spark.unsafe.types.UTF8String
 
-/** How a table's records lie in the state, byte for byte as the Python package lays them out (`faust/tables/records.py`):
+/** How a table's records lie in the state, byte for byte as the Python package lays them out
+  * (`faust/tables/records.py`):
   *
   * {{{
   *   value of a range      h(table, "r", key) length key start end   value

@@ -4,7 +4,15 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
 import org.apache.spark.sql.mullion.exec.panes.firings.{Firing, LateOutput, PaneName, PaneOutput}
-import org.apache.spark.sql.mullion.exec.panes.keys.{DueKeys, EarlyKeys, KeyOnly, KeyRecord, KeyRuns, KeyedPanes, TimedKey}
+import org.apache.spark.sql.mullion.exec.panes.keys.{
+  DueKeys,
+  EarlyKeys,
+  KeyOnly,
+  KeyRecord,
+  KeyRuns,
+  KeyedPanes,
+  TimedKey
+}
 import org.apache.spark.sql.mullion.exec.panes.sums.Accumulators
 import org.apache.spark.sql.mullion.exec.panes.{OpenPane, PaneCounts, PaneEngine, PaneProgram, RowProgram}
 import org.apache.spark.sql.mullion.expressions.RowUpdate
