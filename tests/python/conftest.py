@@ -1,5 +1,6 @@
 """One Spark session for the suite: small, in UTC, and with Mullion added as a user adds it."""
 
+import gc
 import os
 import random
 import sys
@@ -32,6 +33,11 @@ CLASSES = Path(__file__).parents[2] / ".build" / f"spark-classes-{_jars.running_
 if CLASSES.exists():
     os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-XX:SharedArchiveFile={CLASSES} -Xlog:cds*=off")
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1")
+
+
+def pytest_collection_finish() -> None:
+    # What there is now stays to the end: Python's collector need not look at all tests again and again.
+    gc.freeze()
 
 
 def pytest_report_header() -> str:

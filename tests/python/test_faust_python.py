@@ -19,17 +19,17 @@ from sampled import sample
 @pytest.mark.usefixtures("spark")
 def test_random_programs_give_the_answers_of_plain_python(tmp_path: Path) -> None:
     seed = int(os.environ.get("MULLION_TEST_SEED", random.randrange(10**6)))
-    print(f"tests/python/faust_random.py --programs 50 --seed {seed}")
-    found = faust_random.run(seed, 50, tmp_path)
+    print(f"tests/python/faust_random.py --programs 30 --seed {seed}")
+    found = faust_random.run(seed, 30, tmp_path)
     assert not found.wrong, "\n".join(found.wrong.values())
     # Most run, and all ways of running are used.
-    assert len(found.refused) < 12, found.refused
-    assert len(found.sharded) > 3
+    assert len(found.refused) < 10, found.refused
+    assert found.sharded
     assert found.jvm
-    assert found.folded > 50
+    assert found.folded > 25
 
 
-@pytest.mark.parametrize("many", [28, pytest.param(56, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("many", [14, pytest.param(56, marks=pytest.mark.slow)])
 def test_fifty_six_ways_of_writing_an_agent_give_the_answers_of_plain_python(
     tmp_path: Path, spark: SparkSession, many: int
 ) -> None:

@@ -20,6 +20,8 @@ from mullion.testing import ClockedQuery
 from session_model import SessionRules
 from streams import Feed
 
+pytestmark = pytest.mark.halved
+
 TEN = 10 * SECOND
 
 
@@ -107,6 +109,7 @@ def test_a_query_that_was_not_running_has_not_waited_for_its_source(spark: Spark
         assert [row.end for row in query.settle()] == [9_600]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("retained", [2, 5])
 def test_a_query_by_the_wall_clock_starts_again_whatever_spark_still_lists(
     spark: SparkSession, tmp_path: Path, retained: int
@@ -232,6 +235,7 @@ def test_a_changed_query_over_an_old_checkpoint_is_refused_with_both_and_nothing
         assert old.files() == files, what
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("state", ["rocksdb", "hdfs", "memory"])
 @pytest.mark.parametrize("query", [TUMBLING, SLIDING], ids=["tumbling", "sliding"])
 def test_an_added_aggregate_is_refused_whatever_the_store(

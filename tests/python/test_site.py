@@ -46,6 +46,7 @@ def shapes(svg: str) -> list[str]:
     return re.findall(r'<path d="[^"]*"|<use [^>]*(?:x|y)="[^"]*"[^>]*>', re.sub(r'(?:xlink:)?href="[^"]*"', "", svg))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", pictures.PICTURES)
 def test_a_picture_of_the_docs_is_what_the_library_draws(spark: SparkSession, tmp_path: Path, name: str) -> None:
     pictures.draw(spark, name, tmp_path / "drawn.svg")
