@@ -33,7 +33,7 @@ def written(count: int, unit: str) -> str:
 
 
 def require_timezone(timezone: object) -> None:
-    """Raises :class:`InvalidArgumentError` for what is no time zone, as far as this machine knows them."""
+    """Raises :class:`InvalidArgumentError` for what is not a time zone, as far as this machine knows them."""
     if not isinstance(timezone, str):
         raise InvalidArgumentError(
             f"timezone={timezone!r} ({type(timezone).__name__}) is not a name. Write, for instance, "
@@ -46,6 +46,6 @@ def require_timezone(timezone: object) -> None:
     close = difflib.get_close_matches(timezone, known, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     raise InvalidArgumentError(
-        f"timezone={timezone!r} is no time zone.{hint} Give one by its name in the IANA database, such as "
+        f"timezone={timezone!r} is not a time zone.{hint} Give one by its name in the IANA database, such as "
         "'America/New_York' or 'UTC', or an offset such as '+02:00'."
     )

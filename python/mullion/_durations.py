@@ -83,7 +83,7 @@ def positive(value: object, name: str, fix: str) -> int:
     us = microseconds(value, name, fix)
     if us <= 0:
         raise InvalidArgumentError(
-            f"{name}={_shown(value)} is {'zero' if us == 0 else 'negative'}, and must be longer than nothing. "
+            f"{name}={_shown(value)} is {'zero' if us == 0 else 'negative'}, and must be longer than zero. "
             f"Write, for instance, {_example(fix)}."
         )
     return us

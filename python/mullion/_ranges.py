@@ -66,7 +66,7 @@ def _in_batches(function: RangesOf, name: str) -> Any:
             for listed in found:
                 if not isinstance(listed, (tuple, list)) or len(listed) != 2:
                     raise ValueError(
-                        f"{name} gave {found!r} for the time {time}, which is no list of ranges. Return a list of "
+                        f"{name} gave {found!r} for the time {time}, which is not a list of ranges. Return a list of "
                         "(start, end), as in [(start, end)]; [] for no window."
                     )
                 ranges.append({"start": micros(listed[0], time), "end": micros(listed[1], time)})

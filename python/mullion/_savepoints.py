@@ -64,7 +64,7 @@ def savepoint(
         isinstance(partitions, bool) or not isinstance(partitions, int) or not 1 <= partitions <= MOST_PARTITIONS
     ):
         raise InvalidArgumentError(
-            f"partitions={partitions!r} is no number of partitions: say how many state is to have, from 1 to "
+            f"partitions={partitions!r} is not a number of partitions: say how many state is to have, from 1 to "
             f"{MOST_PARTITIONS}, or leave it out to have as many as now."
         )
     if state is not None:

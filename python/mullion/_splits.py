@@ -36,15 +36,15 @@ def _of_keys(function: SplitOf, with_offset: bool) -> Any:
                 return []
             listed = found.to_pylist() if hasattr(found, "to_pylist") else found
             if isinstance(listed, (str, bytes)) or not hasattr(listed, "__iter__"):
-                return bad(found, "which is no list of indices")
+                return bad(found, "which is not a list of indices")
             wanted = []
             for value in listed:
                 # Whole numbers of NumPy's have it too; what is true or false is no index.
                 if isinstance(value, bool) or not hasattr(value, "__index__"):
-                    return bad(found, f"in which {value!r} ({type(value).__name__}) is no whole number")
+                    return bad(found, f"in which {value!r} ({type(value).__name__}) is not a whole number")
                 index = value.__index__()
                 if not -(2**63) <= index < 2**63:
-                    return bad(found, f"in which {index} is no index of a row")
+                    return bad(found, f"in which {index} is not an index of a row")
                 wanted.append(index)
             return wanted
 

@@ -182,7 +182,7 @@ def _late(panes: DataFrame, keys: Sequence[str], time: str | None) -> list[Row]:
         return []
     if time not in late.names:
         raise UnknownColumnError(
-            f"time={time!r} is no column of late_row, which has {', '.join(map(repr, late.names))}."
+            f"time={time!r} is not a column of late_row, which has {', '.join(map(repr, late.names))}."
         )
     inside = "late_row." if all(key in late.names for key in keys) else ""
     at = F.col(f"late_row.`{time}`")

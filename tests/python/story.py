@@ -344,7 +344,7 @@ def stories() -> list[Story]:
 
 def micros(seconds: Any) -> int:
     us = Decimal(str(seconds)) * 1_000_000
-    assert us == int(us), f"{seconds} s is no whole number of microseconds"
+    assert us == int(us), f"{seconds} s is not a whole number of microseconds"
     return int(us)
 
 

@@ -394,7 +394,7 @@ def test_a_dataflow_runs_from_a_command_line(
         ("no_such_module", "no module 'no_such_module'"),
         ("bytewax_documents:nothing", "has no 'nothing'"),
         ("bytewax_documents:1 + 1", "neither a name nor a call"),
-        ("bytewax_documents:START", "is no Dataflow, but a datetime"),
+        ("bytewax_documents:START", "(datetime) is not a Dataflow"),
         ("bytewax_documents:after(1, 2, 3)", "cannot be called so"),
     ],
 )

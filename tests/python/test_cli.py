@@ -55,7 +55,7 @@ def test_a_program_is_explained_and_its_parts_listed(program: str, capsys: pytes
         ("app", "'app' does not name an App. Write module:app"),
         ("no_such:app", "There is no module 'no_such', which 'no_such:app' names, in /"),
         ("{}:ap", "has no 'ap'. The Apps in it: {}:app"),
-        ("{}:number", "is no App, but a int"),
+        ("{}:number", "(int) is not an App"),
     ],
 )
 def test_what_is_no_app_is_refused(program: str, capsys: pytest.CaptureFixture[str], app: str, message: str) -> None:

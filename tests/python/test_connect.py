@@ -159,7 +159,7 @@ def test_a_batch_gives_a_client_what_it_gives_the_driver(server: SparkSession) -
         (InvalidArgumentError, "2 columns named 's'", lambda df: agg(df, F.sum("v").alias("s"), F.max("v").alias("s"))),
         (UnsupportedError, "every distinct value", lambda df: agg(df, F.count_distinct("v"))),
         (InvalidArgumentError, "late_by|late says", lambda df: windowed(df, HOUR, time=None, late="emit")),
-        (InvalidArgumentError, "is no result of windowed", lambda df: together(a=df)),
+        (InvalidArgumentError, "is not a result of windowed", lambda df: together(a=df)),
         (InvalidArgumentError, "a union", lambda df: together(a=df.union(df), b=agg(df, F.max("v")))),
         (InvalidArgumentError, "no name for a window", lambda df: together(**{"1": agg(df, F.max("v"))})),
         (InvalidArgumentError, "There is no state in /nowhere", lambda _: read_panes("/nowhere")),

@@ -132,7 +132,7 @@ def test_ranges_may_be_a_column_by_name_and_of_a_window_column_too(spark: SparkS
 @pytest.mark.parametrize(
     ("function", "why"),
     [
-        (lambda time: [time], "which is no list of ranges"),
+        (lambda time: [time], "which is not a list of ranges"),
         (lambda time: [(time, 5)], r"gave 5 \(int\) for the time"),
         (lambda time: [(time, datetime(2013, 1, 1))], "a datetime without time zone"),
         (lambda time: 1 / 0, "ZeroDivisionError"),

@@ -284,7 +284,7 @@ def test_what_a_program_is_made_of_is_checked_when_it_is_made() -> None:
         program.agent(twice.function)
     with pytest.raises(InvalidArgumentError, match="on_error='ignore' of the agent 'other' is neither"):
         program.agent(name="other", on_error="ignore")(twice.function)  # type: ignore[call-overload]
-    with pytest.raises(InvalidArgumentError, match="interval=0 is not longer than nothing"):
+    with pytest.raises(InvalidArgumentError, match="interval=0 must be longer than zero"):
         program.timer(0)
 
 

@@ -175,7 +175,7 @@ def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
     if isinstance(broker, KafkaBroker):
         averages |= {("mem", start): {"sum": 0.5, "count": 1} for start in (0.0, 300.0)}
         wrong[
-            "value of withdrawals: 'no JSON' is no JSON: JSONDecodeError: Expecting value: line 1 column 1 (char 0)"
+            "value of withdrawals: 'no JSON' is not JSON: JSONDecodeError: Expecting value: line 1 column 1 (char 0)"
         ] = 3
         wrong["value of withdrawals: [1] (list) is not an object with fields."] = 3
     assert tables["sliding-averages"] == averages

@@ -291,7 +291,7 @@ def test_a_value_that_json_cannot_hold_is_refused_with_its_place(value: Any, whe
         (b'{"number": 1, "at": 0, "items": 5}', "Order.items", r"5 \(int\) is not a list"),
         (b'{"number": 1, "at": 0, "items": [{"account": "a"}]}', r"Order.items\[0\].amount", "it is missing"),
         (b'{"number": 1, "at": 0, "items": [], "total": "much"}', "Order.total", r"'much' \(str\) is not a Decimal"),
-        (b'{"number": 1, "at": 0, "items": [], "kind": "gold"}', "Order.kind", "'gold' is none of 'cash', 'card'"),
+        (b'{"number": 1, "at": 0, "items": [], "kind": "gold"}', "Order.kind", "'gold' is not one of 'cash', 'card'"),
         (b'{"number": 1, "at": 0, "items": [], "by_day": {"x": []}}', r"Order.by_day\['x'\]", "'x' is not a date"),
         (b'{"number": 1, "at": 0, "items": [], "by_day": []}', "Order.by_day", "is not a dict"),
         (

@@ -162,7 +162,7 @@ def test_an_agent_of_a_pattern_goes_through_all_topics_that_match() -> None:
         app.topic(pattern="x.*").send(value=1)
     with pytest.raises(InvalidArgumentError, match=r"topic\('a', pattern='b'\) has names and a pattern"):
         app.topic("a", pattern="b")
-    with pytest.raises(InvalidArgumentError, match=r"pattern='\(' is no regular expression: .*orders"):
+    with pytest.raises(InvalidArgumentError, match=r"pattern='\(' is not a regular expression: .*orders"):
         app.topic(pattern="(")
 
 
@@ -202,7 +202,7 @@ def test_raw_values_are_bytes_or_text_as_they_are() -> None:
     ]
     assert run.published["made"][0].key == "k"
     produced(run, "text", "hello", key="{no json")
-    assert "is no JSON" in run.dead_letters[0].reason
+    assert "is not JSON" in run.dead_letters[0].reason
 
 
 def test_lists_of_records_are_made_one_when_their_window_closes() -> None:
@@ -329,6 +329,6 @@ def test_sends_of_what_cannot_be_sent_are_refused() -> None:
     run = LocalRun(app, Clock())
     produced(run, "in", 1, 2, 3)
     reasons = " ".join(letter.reason for letter in run.dead_letters)
-    assert "are no text in UTF-8" in reasons
-    assert "is no text in UTF-8, which keys of topics are" in reasons
-    assert "are no JSON" in reasons
+    assert "are not text in UTF-8" in reasons
+    assert "is not text in UTF-8, which keys of topics are" in reasons
+    assert "are not JSON" in reasons

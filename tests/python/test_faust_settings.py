@@ -57,7 +57,7 @@ def test_every_setting_of_faust_streaming_is_taken() -> None:
         faust.App("wrong", topic_partition=3)
     with pytest.raises(AttributeError, match="'topic_partition' is no setting"):
         _ = app.conf.topic_partition
-    with pytest.raises(InvalidArgumentError, match=r"timezone='UTC' \(str\) is no timezone"):
+    with pytest.raises(InvalidArgumentError, match=r"timezone='UTC' \(str\) is not a timezone"):
         app.conf.timezone = "UTC"
     app.conf.broker = "kafka://here"
     assert app.broker == KafkaBroker("here:9092")

@@ -106,7 +106,7 @@ def test_a_table_relative_to_a_field_is_read_and_applied_at_the_time_in_it() -> 
     with pytest.raises(InvalidArgumentError, match=r"Account\.created, which the event <Account.* does not"):  # noqa: SIM117
         with shards.at(1.0, Account("a")):
             by_field["a"] += 1
-    with pytest.raises(InvalidArgumentError, match=r"'at'='soon', which the table .* is no time"):  # noqa: SIM117
+    with pytest.raises(InvalidArgumentError, match=r"'at'='soon', which the table .* is not a time"):  # noqa: SIM117
         with shards.at(1.0, {"at": "soon"}):
             by_item["a"] += 1
     with pytest.raises(InvalidArgumentError, match=r"relative_to_field\(5\) is not a field"):
@@ -152,7 +152,7 @@ def test_a_table_has_one_window() -> None:
         InvalidArgumentError, match=r"'t' has the window TumblingWindow\(10\), and cannot have HoppingWindow"
     ):
         table.hopping(10, 5)
-    with pytest.raises(InvalidArgumentError, match=r"window='10 s' .* is no window"):
+    with pytest.raises(InvalidArgumentError, match=r"window='10 s' .* is not a window"):
         Table("u").using_window("10 s")  # type: ignore[arg-type]
 
 

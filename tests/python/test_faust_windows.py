@@ -283,7 +283,7 @@ def test_a_size_that_is_no_length_of_time_is_refused(make: Callable[[Any], objec
 
 
 def test_other_lengths_are_refused_by_name() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"^step=0 is not longer than nothing"):
+    with pytest.raises(InvalidArgumentError, match=r"^step=0 must be longer than zero"):
         HoppingWindow(10, 0)
     with pytest.raises(InvalidArgumentError, match=r"^before=-1 is negative"):
         SlidingWindow(-1, 0)

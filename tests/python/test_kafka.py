@@ -114,7 +114,7 @@ def test_a_record_that_does_not_fit_fails_the_query_and_one_that_is_no_json_the_
     ):
         shown(spark, broker, "unfit", "n", schema="n bigint")
     _kafka_client.produce(kafka.servers, "unfit", [("a", b"no json", 3_000_000)])
-    with pytest.raises(InvalidArgumentError, match=r"offset \d of partition \d is no JSON: b'no json'"):
+    with pytest.raises(InvalidArgumentError, match=r"offset \d of partition \d is not JSON: b'no json'"):
         topics.read(broker, "unfit")
 
 

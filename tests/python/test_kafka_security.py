@@ -128,7 +128,7 @@ def test_what_is_not_known_or_not_enough_is_refused_and_its_values_are_not_said(
         ({"sasl.pasword": SECRET}, r"'sasl.pasword', which is not known\. Did you mean 'sasl.password'\?"),
         ({"sasl.jaas.config": SECRET}, r"which is Java's alone: sasl.username and sasl.password serve both"),
         ({"group.id": SECRET}, r"'kafka.group.id', librdkafka alone 'librdkafka.group.id'"),
-        ({"security.protocol": SECRET}, r"security.protocol is none of PLAINTEXT, SSL,"),
+        ({"security.protocol": SECRET}, r"security.protocol is not one of PLAINTEXT, SSL,"),
         ({"sasl.password": SECRET}, r"sasl.password is given, and security.protocol is PLAINTEXT"),
         ({"ssl.key.password": SECRET}, r"ssl.key.password is given, and security.protocol is PLAINTEXT"),
         ({"security.protocol": "SASL_SSL"}, r"sasl.mechanism is missing"),

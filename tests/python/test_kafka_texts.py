@@ -191,7 +191,7 @@ def test_a_field_without_a_type_holds_nothing_and_a_value_in_it_stops_the_query(
     with pytest.raises(Exception, match=said):
         strict.select("amount").collect()
     strict = _kafka_broker._parsed(spark, "void", records_of(spark, [b"{} {}"]), kind)
-    with pytest.raises(Exception, match=r"Topic 'void': the value at offset 0 of partition 0 is no JSON: \{\} \{\}"):
+    with pytest.raises(Exception, match=r"Topic 'void': the value at offset 0 of partition 0 is not JSON: \{\} \{\}"):
         strict.select("amount").collect()
 
 

@@ -113,7 +113,7 @@ def mistakes(spark: SparkSession, events: DataFrame, folder: Path) -> Iterator[t
     yield "whole days, weeks", lambda: Tumbling("12 hours", timezone="UTC")
     yield "begin at midnight", lambda: Tumbling("1 day", "6 hours", timezone="UTC")
     yield "has no unit", lambda: Tumbling(10)  # type: ignore[arg-type]
-    yield "longer than nothing", lambda: Tumbling(timedelta(0))
+    yield "longer than zero", lambda: Tumbling(timedelta(0))
     yield "'gap'. Say how long a pause", lambda: Session()  # type: ignore[call-arg]
     yield "no argument 'timeout'. Did you mean 'gap'?", lambda: Session(timeout="1 hour")  # type: ignore[call-arg]
     yield "'before'. Say how far back", lambda: Around()  # type: ignore[call-arg]

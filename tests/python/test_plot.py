@@ -112,7 +112,7 @@ def test_what_cannot_be_drawn_is_refused_with_the_way_out(
         plot.timeline(stream)
     with pytest.raises(UnknownColumnError, match=r"needs the column 'q', and panes has 'k', 'window'"):
         plot.timeline(panes, by="q")
-    with pytest.raises(UnknownColumnError, match=r"time='due' is no column of late_row, which has 'k', 'ts'"):
+    with pytest.raises(UnknownColumnError, match=r"time='due' is not a column of late_row, which has 'k', 'ts'"):
         plot.timeline(panes, time="due")
     with pytest.raises(InvalidArgumentError, match=r"There are 3 panes, and a picture may have limit=2"):
         plot.timeline(panes, by="k", limit=2)

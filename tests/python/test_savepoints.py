@@ -59,13 +59,13 @@ def test_a_query_goes_on_from_what_the_command_wrote(
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"partitions": 0}, "partitions=0 is no number of partitions"),
-        ({"partitions": True}, "partitions=True is no number of partitions"),
-        ({"partitions": 10**9}, "partitions=1000000000 is no number of partitions"),
+        ({"partitions": 0}, "partitions=0 is not a number of partitions"),
+        ({"partitions": True}, "partitions=True is not a number of partitions"),
+        ({"partitions": 10**9}, "partitions=1000000000 is not a number of partitions"),
         ({"state": "disk"}, "state='disk'"),
         ({"checkpoint_format": 3}, "checkpoint_format=3 is not 1 or 2"),
         ({"to": None}, r"to=None \(NoneType\) is not a path"),
-        ({"to": ""}, "to='' is no folder"),
+        ({"to": ""}, "to='' is not a folder"),
         ({"checkpoint": "/no/such"}, "There is no state in /no/such"),
     ],
 )

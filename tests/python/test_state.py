@@ -214,7 +214,7 @@ def test_an_operator_that_is_no_window_is_refused_with_those_that_are(
     spark: SparkSession, two_windows: tuple[Path, DataFrame], number: int
 ) -> None:
     with pytest.raises(
-        InvalidArgumentError, match=rf"Operator {number} of .* is no window of Mullion's; there is 0, 2"
+        InvalidArgumentError, match=rf"Operator {number} of .* is not a window of Mullion's; there is 0, 2"
     ):
         read_panes(two_windows[0], operator=number, spark=spark)
 

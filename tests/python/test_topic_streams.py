@@ -257,8 +257,8 @@ def test_a_schema_that_is_given_is_announced_to_producers_who_then_keep_to_it(
     [
         (None, "has no rows yet, and so no columns. .* schema='region string, amount double'"),
         ("", "schema= has no columns"),
-        ("amount dubble", "schema='amount dubble' is no schema as DDL"),
-        (5, r"schema=5 \(int\) is no schema"),
+        ("amount dubble", "schema='amount dubble' is not a schema as DDL"),
+        (5, r"schema=5 \(int\) is not a schema"),
         ("_key string", "schema= has the column '_key', which is the topic's own"),
         (pa.schema({"a": pa.duration("s")}), "Arrow type duration"),
         (pa.schema({}), "schema= has no columns"),

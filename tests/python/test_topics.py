@@ -129,7 +129,7 @@ def test_a_column_is_the_union_of_what_calls_bring(broker: topics.DirBroker) -> 
         ({"a": 1}, r"data=\{'a': 1\} \(dict\) is not a list of rows. Write produce\(broker, 'orders', \[data\]\)"),
         ("text", "is not a list of rows"),
         (5, "is not a list of rows"),
-        ([{"a": 1}, 2], r"data\[1\]=2 is no record, and data\[0\] is one"),
+        ([{"a": 1}, 2], r"data\[1\]=2 is not a record, and data\[0\] is one"),
         ([{}, {}], "have no columns"),
         ([{"a": 1}, {"a": "x"}], r"column 'a' has one type, and data\[0\] has 1 \(int64\) where data\[1\] has 'x'"),
         ([{"a": object()}], r"data\[0\]\['a'\]=<object .*> \(object\) has no column type"),

@@ -376,5 +376,5 @@ def test_nothing_but_aggregates_is_read_from_what_is_kept_of_a_window() -> None:
     for value in [*wrong, {"call": "Sum", "args": [deep]}]:
         with pytest.raises(InvalidArgumentError, match="is not what an aggregate is kept as"):
             from_json(value)
-    with pytest.raises(InvalidArgumentError, match="'native' is no kind of window"):
+    with pytest.raises(InvalidArgumentError, match="'native' is not a kind of window"):
         turbine.WindowSpec.from_json(json.dumps(kept | {"kind": "native"}).encode())

@@ -138,7 +138,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("a time that is no name", {"time_column": 3}, "time_column=3 .* does not name a column"),
     ("a key that is no list", {"key": 3}, "key=3 .* is not a list of columns"),
     ("a key that is there twice", {"key": ["a", "a"]}, "names 'a' twice"),
-    ("a value that is no aggregate", {"value": "sum"}, "value= of the window 'w' is 'sum'.*agg.Sum"),
+    ("a value that is not an aggregate", {"value": "sum"}, "value= of the window 'w' is 'sum'.*agg.Sum"),
     ("a value that is a class", {"value": agg.Sum}, "the class agg.Sum and not an aggregate. Call it"),
     ("a key called as the value", {"key": ["value"]}, "both called 'value'.*agg.Multi"),
     ("a key called as a time", {"key": ["window_start_ms"]}, "'window_start_ms', as the column of a pane's time"),

@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias, final
 
 from mullion._code.functions import plain, source_of
 
-NOT_PLAIN: Final = "it is no plain function, and is not looked into"
+NOT_PLAIN: Final = "it is not a plain function, and is not looked into"
 
 Handed: TypeAlias = Callable[[ast.Call], Sequence[ast.expr] | None]
 """What a call is given that it surely does not read; ``None`` for a call that is to be looked into."""
@@ -214,7 +214,7 @@ def where_is(whole: Any) -> tuple[str, int]:
 
 
 def place_of(function: Callable[..., Any]) -> str:
-    """Where a function is written: ``file:line``; for what is no plain function, its name."""
+    """Where a function is written: ``file:line``; for what is not a plain function, its name."""
     whole = plain(function)
     return name_of(function) if whole is None else ":".join(map(str, where_is(whole)))
 

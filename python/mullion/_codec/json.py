@@ -103,7 +103,7 @@ def text_of(value: Any) -> str:
 
 
 def read(value: bytes | None, *, exact: bool = False) -> Any:
-    """What a value holds; raises :class:`ValueError` where that is no JSON.
+    """What a value holds; raises :class:`ValueError` where that is not JSON.
 
     With ``exact``, ints beyond 64 bits are decimals.
     """
@@ -118,7 +118,7 @@ def read(value: bytes | None, *, exact: bool = False) -> Any:
     if text.count("[") + text.count("{") > MOST_DEPTH and is_deep(found, MOST_DEPTH):
         raise ValueError(f"it is nested more than {MOST_DEPTH} deep")
     if "\\u" in text:
-        # Half of a surrogate pair is no text.
+        # Half of a surrogate pair is not text.
         json.dumps(found, ensure_ascii=False).encode("utf-8")
     return found
 

@@ -22,7 +22,7 @@ def load(where: str, api: str) -> App:
     """
     thing = named(where, "an App", "module:app, as in examples.revenue:app", App)
     if not isinstance(thing, App):
-        raise InvalidArgumentError(f"{where!r} is no App, but a {type(thing).__name__}.")
+        raise InvalidArgumentError(f"{where!r} ({type(thing).__name__}) is not an App.")
     if thing.api != api:
         raise InvalidArgumentError(f"{where!r} is an App of mullion.{thing.api}. Write mullion {thing.api} ...")
     return thing

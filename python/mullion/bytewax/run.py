@@ -65,7 +65,7 @@ def locate(where: str) -> Dataflow:
         except TypeError as error:
             raise InvalidArgumentError(f"{where!r}: {name} cannot be called so: {error}.") from error
     if not _is_flow(found):
-        raise InvalidArgumentError(f"{where!r} is no Dataflow, but a {type(found).__name__}.")
+        raise InvalidArgumentError(f"{where!r} ({type(found).__name__}) is not a Dataflow.")
     flow: Dataflow = found
     return flow
 

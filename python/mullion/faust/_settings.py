@@ -172,7 +172,7 @@ class Settings:
     def _require(self, setting: str, value: Any) -> None:
         if setting not in DEFAULTS:
             raise InvalidArgumentError(
-                f"{setting!r} is no setting of an App.{did_you_mean(setting, list(DEFAULTS))} All settings of "
+                f"{setting!r} is not a setting of an App.{did_you_mean(setting, list(DEFAULTS))} All settings of "
                 "faust-streaming are taken: app.conf has them."
             )
         if setting == "processing_guarantee":
@@ -184,11 +184,12 @@ class Settings:
                 )
         if setting == "timezone" and not isinstance(value, tzinfo):
             raise InvalidArgumentError(
-                f"timezone={value!r} ({type(value).__name__}) is no timezone. Write zoneinfo.ZoneInfo('Europe/Vienna')."
+                f"timezone={value!r} ({type(value).__name__}) is not a timezone. Write "
+                "zoneinfo.ZoneInfo('Europe/Vienna')."
             )
 
     def __getattr__(self, setting: str) -> Any:
-        raise AttributeError(f"{setting!r} is no setting of an App.{did_you_mean(setting, list(DEFAULTS))}")
+        raise AttributeError(f"{setting!r} is not a setting of an App.{did_you_mean(setting, list(DEFAULTS))}")
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.__dict__["_given"].items())

@@ -207,7 +207,7 @@ class Channel:
                 return key.decode()
             except UnicodeDecodeError as theirs:
                 raise InvalidArgumentError(
-                    f"The key {key!r} for {self.name!r} is no text in UTF-8, which keys of topics are here: {theirs}. "
+                    f"The key {key!r} for {self.name!r} is not text in UTF-8, which keys of topics are here: {theirs}. "
                     "Write it as text, as in key=key.hex()."
                 ) from theirs
         said = plain(key, f"key for {self.name!r}")
@@ -220,7 +220,7 @@ class Channel:
                 return json.loads(value)
             except (ValueError, RecursionError) as theirs:
                 raise InvalidArgumentError(
-                    f"The bytes {value[:80]!r} for {self.name!r} are no JSON: {theirs}. Send text, or give the "
+                    f"The bytes {value[:80]!r} for {self.name!r} are not JSON: {theirs}. Send text, or give the "
                     "topic value_serializer='raw'."
                 ) from theirs
         if self.is_own and self.value_type is None and isinstance(value, Record):
@@ -236,7 +236,7 @@ class Channel:
                 return value.decode()
             except UnicodeDecodeError as theirs:
                 raise InvalidArgumentError(
-                    f"The bytes {value[:80]!r} for {self.name!r} are no text in UTF-8, which messages that are sent "
+                    f"The bytes {value[:80]!r} for {self.name!r} are not text in UTF-8, which messages that are sent "
                     f"from here are: {theirs}. Send them as text, as base64.b64encode(value) is."
                 ) from theirs
         return text_of(self._as_json(value))
@@ -267,7 +267,7 @@ class Channel:
                 try:
                     key = json.loads(key)
                 except (ValueError, RecursionError) as theirs:
-                    raise ValidationError(path, f"{key!r} is no JSON: {theirs}") from theirs
+                    raise ValidationError(path, f"{key!r} is not JSON: {theirs}") from theirs
         return self._keys(key, path)
 
     def value_of(self, value: Any) -> Any:
@@ -292,7 +292,7 @@ class Channel:
             try:
                 value = json.loads(value)
             except (ValueError, RecursionError) as theirs:
-                raise ValidationError(path, f"{value!r} is no JSON: {theirs}") from theirs
+                raise ValidationError(path, f"{value!r} is not JSON: {theirs}") from theirs
         return self._values(value, path)
 
 
@@ -351,7 +351,7 @@ def compiled(pattern: Any, names: Sequence[str]) -> re.Pattern[str]:
         return re.compile(pattern)
     except (re.error, TypeError) as theirs:
         raise InvalidArgumentError(
-            f"pattern={pattern!r} is no regular expression: {theirs}. Write, for instance, pattern='orders-.*'."
+            f"pattern={pattern!r} is not a regular expression: {theirs}. Write, for instance, pattern='orders-.*'."
         ) from theirs
 
 

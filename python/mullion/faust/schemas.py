@@ -80,7 +80,7 @@ def schema_of(given: Any) -> Schema:
     if isinstance(given, (str, StructType)) or hasattr(given, "field"):
         return Schema(columns=given)
     raise InvalidArgumentError(
-        f"schema={given!r} ({type(given).__name__}) is no schema. Give a faust.Schema, or the columns, as in "
+        f"schema={given!r} ({type(given).__name__}) is not a schema. Give a faust.Schema, or the columns, as in "
         "schema='region string, amount double'."
     )
 

@@ -72,8 +72,8 @@ def duration_us(value: object, name: str, call: str, *, zero: bool = False) -> i
     exact = _exact_us(value, name, call)
     if exact.denominator != 1:
         raise InvalidArgumentError(
-            f"{name}={value!r} is no whole number of microseconds, the finest that Spark's timestamps hold. Round it, "
-            f"as in {call.format(written(max(1, round(exact))))}."
+            f"{name}={value!r} is not a whole number of microseconds, the finest that Spark's timestamps hold. Round "
+            f"it, as in {call.format(written(max(1, round(exact))))}."
         )
     us = int(exact)
     if abs(us) > _durations.LONGEST_US:
@@ -110,7 +110,7 @@ def _exact_us(value: object, name: str, call: str) -> Fraction:
         # Whole numbers of NumPy's have it too.
         if isinstance(count, bool) or not hasattr(count, "__index__"):
             raise InvalidArgumentError(
-                f"{name}={value!r}: {count!r} ({type(count).__name__}) is no whole number of {unit!r}. Write, for "
+                f"{name}={value!r}: {count!r} ({type(count).__name__}) is not a whole number of {unit!r}. Write, for "
                 f"instance, {call.format((10, 's'))}."
             )
         return int(count.__index__()) * _unit_us(unit, f"{name}={value!r}", call)
@@ -132,7 +132,7 @@ def _exact_us(value: object, name: str, call: str) -> Fraction:
 def _of_numpy(value: Any, name: str, call: str) -> Fraction:
     shown = f"{name}={value!r}"
     if str(value) == "NaT":
-        raise InvalidArgumentError(f"{shown} is no length of time. Write, for instance, {call.format(EXAMPLE)}.")
+        raise InvalidArgumentError(f"{shown} is not a length of time. Write, for instance, {call.format(EXAMPLE)}.")
     # timedelta64[25s] counts in 25 seconds.
     unit = str(value.dtype).removeprefix("timedelta64").strip("[]")
     digits = unit[: len(unit) - len(unit.lstrip("0123456789"))]
@@ -234,7 +234,7 @@ def params_of(value: object, kind: str) -> tuple[str, ...]:
     for each in listed:
         if not isinstance(each, str) or each not in known:
             raise InvalidArgumentError(
-                f"params={value!r} holds {each!r}, which is none of {', '.join(map(repr, known))}."
+                f"params={value!r} holds {each!r}, which is not one of {', '.join(map(repr, known))}."
                 f"{did_you_mean(each, known)}"
             )
     return tuple(str(OperatorParams(each).value) for each in listed)

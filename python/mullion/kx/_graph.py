@@ -120,8 +120,8 @@ def _pipeline(given: Any) -> Pipeline:
     if isinstance(given, (Pipeline, Operator)):
         return given.as_pipeline
     raise InvalidArgumentError(
-        f"{given!r} ({type(given).__name__}) is no pipeline. Write sp.run(source | ... | sp.write.to_console()), and "
-        "several as sp.run(first, second)."
+        f"{given!r} ({type(given).__name__}) is not a pipeline. Write sp.run(source | ... | sp.write.to_console()), "
+        "and several as sp.run(first, second)."
     )
 
 

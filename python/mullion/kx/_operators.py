@@ -188,8 +188,8 @@ class Pipeline:
         after = other.as_pipeline if isinstance(other, Operator) else other
         if not isinstance(after, Pipeline):
             raise InvalidArgumentError(
-                f"{self!r} | {other!r}: a {type(other).__name__} is no operator. Join what sp.read, sp.window, sp.map "
-                "and the others, or sp.write make."
+                f"{self!r} | {other!r}: a {type(other).__name__} is not an operator. Join what sp.read, sp.window, "
+                "sp.map and the others, or sp.write make."
             )
         if len(self.ends) != 1:
             raise InvalidArgumentError(

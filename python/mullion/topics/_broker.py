@@ -103,8 +103,8 @@ class Broker(Protocol):
           text, or as the place where it is to be read, in :data:`UNFIT`. Ints in columns of floats are marked then, see
           :func:`whole_mark`.
         - ``records``: with ``unfit``, whether values are records even where ``value`` is their only field.
-        - ``raw``: with ``unfit``, whether values are no JSON, but text as it is, in the column ``value``; in a ``dir:``
-          topic they are what was produced.
+        - ``raw``: with ``unfit``, whether values are not JSON, but text as it is, in the column ``value``; in a
+          ``dir:`` topic they are what was produced.
         - ``fresh``: with ``unfit``, the columns of a topic that nobody has written to. Left out, that is an error.
 
         ``_columns`` says which columns there were; see :func:`has_columns`. The schema is fixed when a query starts:

@@ -23,7 +23,7 @@ def written(values: pa.Table) -> list[bytes]:
     Times are ISO 8601 text, in UTC where they are instants; bytes are base64; decimals are numbers with all of their
     digits; maps are objects. A column that is null is in the object, as null.
 
-    Raises :class:`InvalidArgumentError` for maps whose keys are no text, and for times outside of the years 1 to 9999,
+    Raises :class:`InvalidArgumentError` for maps whose keys are not text, and for times outside of the years 1 to 9999,
     for which that text has no form.
     """
     convert = _converter(pa.struct(list(values.schema)), "")

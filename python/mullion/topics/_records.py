@@ -149,7 +149,7 @@ def table_of_values(topic: str, rows: list[Any], join: _types.Join = _types.exac
     if not all(records):
         odd = records.index(False)
         raise InvalidArgumentError(
-            f"data[{odd}]={rows[odd]!r} is no record, and data[{records.index(True)}] is one. Give dicts alone, or "
+            f"data[{odd}]={rows[odd]!r} is not a record, and data[{records.index(True)}] is one. Give dicts alone, or "
             "values alone, which go into the column 'value'."
         )
     names = dict.fromkeys(name for row in rows for name in row)

@@ -22,7 +22,7 @@ def spark_schema(schema: object) -> StructType:
             parsed: DataType = StructType.fromDDL(schema)
         except PySparkException as theirs:
             raise InvalidArgumentError(
-                f"schema={schema!r} is no schema as DDL. Write, for instance, schema='region string, amount double'."
+                f"schema={schema!r} is not a schema as DDL. Write, for instance, schema='region string, amount double'."
             ) from theirs
     elif isinstance(schema, pa.Schema):
         try:
@@ -33,7 +33,7 @@ def spark_schema(schema: object) -> StructType:
         parsed = schema
     else:
         raise InvalidArgumentError(
-            f"schema={schema!r} ({type(schema).__name__}) is no schema. Give DDL, as in 'region string, amount "
+            f"schema={schema!r} ({type(schema).__name__}) is not a schema. Give DDL, as in 'region string, amount "
             "double', a StructType or a pyarrow Schema."
         )
     assert isinstance(parsed, StructType)

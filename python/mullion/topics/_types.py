@@ -334,7 +334,7 @@ def _of_class(path: str, one: type, values: list[Any], join: Join) -> T.DataType
         names = dict.fromkeys(name for value in values for name in value)
         for name in names:
             if not isinstance(name, str):
-                raise TypeError(f"{name!r} is no name of a field")
+                raise TypeError(f"{name!r} is not a name of a field")
         # One without fields says as little as a null.
         fields = [T.StructField(n, of_values(f"{path}.{n}", [value.get(n) for value in values], join)) for n in names]
         return T.StructType(fields) if fields else T.NullType()

@@ -306,7 +306,7 @@ def _record_batch(callback: Called, what: str, returned: Any) -> pa.RecordBatch:
     else:
         fix = "Return pa.RecordBatch.from_pylist([{...}]), or None for nothing."
     raise FunctionError(
-        f"{what} returned {type(returned).__name__}, which is no pyarrow.RecordBatch. "
+        f"{what} returned {type(returned).__name__}, which is not a pyarrow.RecordBatch. "
         f"({place_of(callback.function)}) {fix}"
     )
 

@@ -54,7 +54,7 @@ def read(instance: object, function: Callable[..., Any], windows: Collection[Tur
     """
     whole = plain(function)
     if whole is None:
-        somewhere = Place(called(function), 0, "it is no plain method, and is not looked into")
+        somewhere = Place(called(function), 0, "it is not a plain method, and is not looked into")
         return Process((), somewhere, somewhere, True)
     parameters = own_parameters_of(function)
     recovers = recovery_of(instance)
@@ -103,7 +103,7 @@ def reads(function: Callable[..., Any], position: int) -> Place | None:
 
 
 def place_of(function: Callable[..., Any]) -> str:
-    """Where a function is written: ``file:line``; for what is no plain function, its name."""
+    """Where a function is written: ``file:line``; for what is not a plain function, its name."""
     return called(function) if plain(function) is None else methods.place_of(function)
 
 

@@ -109,7 +109,7 @@ class WindowSpec:
         """The spec that :meth:`to_json` wrote."""
         known = json.loads(said)
         if known["kind"] not in windowing.__all__[:-1]:
-            raise InvalidArgumentError(f"{known['kind']!r} is no kind of window.")
+            raise InvalidArgumentError(f"{known['kind']!r} is not a kind of window.")
         return cls(**known | {"value": _aggregate_json.from_json(known["value"]), "key": tuple(known["key"])})
 
     def __repr__(self) -> str:

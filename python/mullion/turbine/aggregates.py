@@ -388,7 +388,7 @@ def require_aggregate(value: object, what: str) -> None:
         )
     meant = difflib.get_close_matches(str(value).capitalize(), __all__, 1) if isinstance(value, str) else []
     raise InvalidArgumentError(
-        f"{what} is {value!r} ({type(value).__name__}), which is no aggregate. Write, for instance, "
+        f"{what} is {value!r} ({type(value).__name__}), which is not an aggregate. Write, for instance, "
         f"agg.{meant[0] if meant else 'Sum'}('amount') or agg.Count()."
     )
 

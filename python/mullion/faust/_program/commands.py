@@ -80,7 +80,7 @@ def _kind(kind: Any) -> Callable[[str], Any]:
 
 def _chosen(text: str, choices: Sequence[str]) -> str:
     if text not in choices:
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(choices)}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(choices)}")
     return text
 
 
@@ -94,7 +94,7 @@ class Command:
         for option in options:
             if not isinstance(option, Option):
                 raise InvalidArgumentError(
-                    f"{option!r} is no option of the command {self.name!r}. Write @app.command(option('--n', "
+                    f"{option!r} is not an option of the command {self.name!r}. Write @app.command(option('--n', "
                     "type=int)), with mullion.faust.cli.option."
                 )
         self.options = tuple(options)

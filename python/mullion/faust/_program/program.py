@@ -407,7 +407,7 @@ class Program:
         """
         if len(options) == 1 and not isinstance(options[0], Option):
             raise InvalidArgumentError(
-                f"@app.command is given {options[0]!r}, which is no option. Write @app.command()."
+                f"@app.command is given {options[0]!r}, which is not an option. Write @app.command()."
             )
         self._accept("a command", accepted, ("base",), "command")
 

@@ -68,7 +68,7 @@ def _written(value: Any) -> str:
 
 
 class NotJson(str):
-    """The text of a message that is no JSON: a letter has it as it is."""
+    """The text of a message that is not JSON: a letter has it as it is."""
 
     __slots__ = ()
 

@@ -111,7 +111,7 @@ class Worker:
             # The batch is not done; this process's own log has what was printed on the way.
             sys.stdout.write(printed.getvalue())
             raise
-        # Text that is no text, a lone surrogate, is shown as a terminal shows it.
+        # A lone surrogate, which no encoding has, is shown as a terminal shows it.
         text = printed.getvalue().encode(errors="backslashreplace").decode()
         yield from outputs(shard.sent, aside, self._dead_letters, text, as_text=self._as_text)
 
@@ -265,12 +265,12 @@ def _require_known_shard(sharding: Sharding, event: Event, topic: str) -> None:
 
 
 def _of_json(text: str, topic: str) -> Any:
-    """A value that did not fit the topic's columns. Raises :class:`ValidationError` where it is no JSON."""
+    """A value that did not fit the topic's columns. Raises :class:`ValidationError` where it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as no_json:
         raise ValidationError(
-            f"value of {topic}", f"{clean(text, 1000)!r} is no JSON: {message_of(no_json)}"
+            f"value of {topic}", f"{clean(text, 1000)!r} is not JSON: {message_of(no_json)}"
         ) from no_json
 
 

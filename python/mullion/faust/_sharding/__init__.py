@@ -11,7 +11,7 @@ What is a proof, line by line of the body::
         k = e["k"]                 k is its field 'k'
         views[k] += 1              a key: the field 'k'
         e["k"] = "other"           from here on no field is known; k still is
-        views[k.upper()] += 1      a key that is no field
+        views[k.upper()] += 1      a key that is not a field
 
 ::
 

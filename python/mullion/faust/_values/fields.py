@@ -146,7 +146,7 @@ def _literal(allowed: tuple[Any, ...]) -> Reader:
     def read(value: Any, path: str) -> Any:
         if any(type(value) is type(one) and value == one for one in allowed):
             return value
-        raise ValidationError(path, f"{value!r} is none of {', '.join(map(repr, allowed))}.")
+        raise ValidationError(path, f"{value!r} is not one of {', '.join(map(repr, allowed))}.")
 
     return read
 
@@ -201,7 +201,7 @@ def _enum(kind: type[Enum]) -> Reader:
             return kind(value)
         except ValueError:
             named = ", ".join(repr(one.value) for one in kind)
-            raise ValidationError(path, f"{value!r} is none of {named}, the values of {kind.__name__}.") from None
+            raise ValidationError(path, f"{value!r} is not one of {named}, the values of {kind.__name__}.") from None
 
     return read
 

@@ -49,7 +49,7 @@ def positive_us(value: object, name: str) -> int:
     """A length of at least one microsecond; anything else is an :class:`InvalidArgumentError`."""
     us = length_us(value, name)
     if us <= 0:
-        raise InvalidArgumentError(f"{name}={value!r} is not longer than nothing. Give, for instance, {name}=60.")
+        raise InvalidArgumentError(f"{name}={value!r} must be longer than zero. Give, for instance, {name}=60.")
     return us
 
 

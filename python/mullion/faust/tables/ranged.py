@@ -42,7 +42,7 @@ class RangedTable:
     ) -> None:
         if not isinstance(window, WindowT):
             raise InvalidArgumentError(
-                f"window={window!r} ({type(window).__name__}) of the table {table.name!r} is no window. Give, for "
+                f"window={window!r} ({type(window).__name__}) of the table {table.name!r} is not a window. Give, for "
                 "instance, TumblingWindow(300)."
             )
         if table.window is not None and table.window != window:
@@ -278,6 +278,6 @@ def _field_us(field: FieldDescriptor | str, event: Event, table: str) -> int:
             held = datetime.fromisoformat(held)
         except ValueError as error:
             raise InvalidArgumentError(
-                f"{_field_name(field)}={held!r}, which the table {table!r} is relative to, is no time: {error}."
+                f"{_field_name(field)}={held!r}, which the table {table!r} is relative to, is not a time: {error}."
             ) from error
     return time_us(held, _field_name(field))

@@ -182,7 +182,7 @@ def merge(
     """
     if not isinstance(stream, (Operator, Pipeline)):
         raise InvalidArgumentError(
-            f"stream={stream!r} ({type(stream).__name__}) is no pipeline. Write source | sp.merge(other, function)."
+            f"stream={stream!r} ({type(stream).__name__}) is not a pipeline. Write source | sp.merge(other, function)."
         )
     require_one_of("flush", flush, ("left", "right", "both", "none"))
     require_one_of("trigger", trigger, ("both", "left", "right", "either"))
@@ -197,7 +197,7 @@ def union(stream: Pipeline | Operator, *, name: str | None = None) -> Union:
     """Gives the batches of this stream and of another."""
     if not isinstance(stream, (Operator, Pipeline)):
         raise InvalidArgumentError(
-            f"stream={stream!r} ({type(stream).__name__}) is no pipeline. Write source | sp.union(other)."
+            f"stream={stream!r} ({type(stream).__name__}) is not a pipeline. Write source | sp.union(other)."
         )
     return Union(other=stream.as_pipeline, name=name)
 

@@ -110,7 +110,7 @@ def from_file(
     found = format if format is not None else _FORMATS.get(Path(where).suffix.lower())
     if found is None or found not in _FORMATS.values():
         raise InvalidArgumentError(
-            f"path={where!r}, format={format!r}: the format is none of 'csv', 'json' and 'parquet'. Write, for "
+            f"path={where!r}, format={format!r}: the format is not one of 'csv', 'json' and 'parquet'. Write, for "
             f"instance, sp.read.from_file({where!r}, 'csv', header=True); for other formats of Spark's "
             "sp.read.from_dataframe(spark.readStream.format(...).load(...))."
         )
@@ -177,7 +177,7 @@ def from_kafka(
     """
     if not isinstance(brokers, str) or not brokers:
         raise InvalidArgumentError(
-            f"brokers={brokers!r} is no address of Kafka. Write, for instance, 'localhost:9092'."
+            f"brokers={brokers!r} is not an address of Kafka. Write, for instance, 'localhost:9092'."
         )
     return from_topic(topic, broker=KafkaBroker(brokers, options or {}), schema=schema, envelope=envelope, name=name)
 

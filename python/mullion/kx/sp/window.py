@@ -174,7 +174,7 @@ def count(size: int, frequency: int | None = None, *, name: str | None = None) -
       overlap, more for gaps whose records are in no window. ``None`` for ``size``.
     - ``name``: by which its state is found again; by default ``count_1`` and so on.
 
-    Raises :class:`mullion.errors.InvalidArgumentError` for what is no whole number above zero.
+    Raises :class:`mullion.errors.InvalidArgumentError` for what is not a whole number above zero.
     """
     records = require_count(size, "size", "sp.window.count(100)")
     every = (

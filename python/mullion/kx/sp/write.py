@@ -40,7 +40,7 @@ def to_console(prefix: str = "", *, name: str | None = None) -> ToConsole:
     """Prints each batch as a table, with ``prefix`` before it. A micro-batch that is done again is printed again."""
     if not isinstance(prefix, str):
         raise InvalidArgumentError(
-            f"prefix={prefix!r} ({type(prefix).__name__}) is no text. Write to_console('out: ')."
+            f"prefix={prefix!r} ({type(prefix).__name__}) is not text. Write to_console('out: ')."
         )
     return ToConsole(prefix, name=name)
 
@@ -134,6 +134,6 @@ def to_kafka(
     """
     if not isinstance(brokers, str) or not brokers:
         raise InvalidArgumentError(
-            f"brokers={brokers!r} is no address of Kafka. Write, for instance, 'localhost:9092'."
+            f"brokers={brokers!r} is not an address of Kafka. Write, for instance, 'localhost:9092'."
         )
     return to_topic(topic, broker=KafkaBroker(brokers, options or {}), name=name)

@@ -44,7 +44,7 @@ class DirRows:
     def value(self, place: str, came: str, *, scalar: bool) -> Any:
         """The value of a row at a place, of the columns that it ``came`` with.
 
-        ``scalar``: whether one that says nothing else, and has the column ``value`` alone, is no record.
+        ``scalar``: whether one that says nothing else, and has the column ``value`` alone, is not a record.
         """
         number, _, file = place.removeprefix(PLACE).partition(":")
         row = self._row(file, int(number))

@@ -143,7 +143,7 @@ class KafkaBroker:
         """See :meth:`mullion.topics.Broker.stream`. It begins with the topic's first row that is still there.
 
         A ``schema`` that is left out is inferred from the last 1,000 records of each partition. A record that does not
-        fit the schema, or is no JSON, fails the query. With ``unfit`` one that the columns do not hold as it is comes
+        fit the schema, or is not JSON, fails the query. With ``unfit`` one that the columns do not hold as it is comes
         as its text, in ``_unfit``; and fields that are new in a topic have columns from the next start on.
         """
         _kafka_client.require_name(topic)
@@ -254,7 +254,7 @@ def _parsed(spark: SparkSession, topic: str, records: DataFrame, wanted: T.Struc
         f"The columns are {wanted.simpleString()}. Give those that the records have with schema=; a query that has "
         "run with other columns needs a new checkpoint."
     )
-    parsed = F.when(F.col("_no_json"), _raise(topic, "is no JSON", "What is read here must be JSON.", read))
+    parsed = F.when(F.col("_no_json"), _raise(topic, "is not JSON", "What is read here must be JSON.", read))
     parsed = parsed.when(F.col("_odd"), _raise(topic, "does not fit the topic's columns", fix, read))
     rows = _looked_at(spark, topic, records, wanted).withColumn("_parsed", parsed.otherwise(F.col("_parsed")))
     return rows.select(*_columns_of("_parsed", wanted), KEY, TIMESTAMP, COLUMNS)
@@ -300,7 +300,7 @@ def _as_sent(spark: SparkSession, topic: str, records: DataFrame, wanted: T.Stru
     _require_apart(topic, wanted)
     read = _all_readable(wanted)
     text, key = F.col("value").cast("string"), F.col("key").cast("string")
-    # What is no text comes as its bytes.
+    # What is not text comes as its bytes.
     key = F.when(F.is_valid_utf8(key), key).when(key.isNotNull(), _bytes_of("key"))
     shape, json = F.col("_shape"), F.col("_text")
     fits = F.coalesce(~shape.isin("!", "n"), F.lit(False))
@@ -330,7 +330,7 @@ def _as_sent(spark: SparkSession, topic: str, records: DataFrame, wanted: T.Stru
 
 
 def _as_it_is(records: DataFrame) -> DataFrame:
-    """Kafka's records with the text of their values, whatever it is; what is no text comes as its bytes."""
+    """Kafka's records with the text of their values, whatever it is; what is not text comes as its bytes."""
     text, key = F.col("value").cast("string"), F.col("key").cast("string")
     return records.select(
         F.when(F.is_valid_utf8(text), text).when(text.isNotNull(), _bytes_of("value")).alias(VALUE),
@@ -369,7 +369,7 @@ def _columns_of(parsed: str, wanted: T.StructType) -> list[Column]:
 
 
 def _bytes_of(column: str) -> Column:
-    """Bytes that are no text, as text that says so."""
+    """Bytes that are not text, as text that says so."""
     return F.concat(F.lit(NOT_TEXT), F.hex(column))
 
 
@@ -444,7 +444,7 @@ def _table(topic: str, records: Sequence[_kafka_client.Record], *, exact: bool =
             values.append(read_json(record.value, exact=exact))
         except ValueError as no_json:
             raise InvalidArgumentError(
-                f"Topic {topic!r}: the value at offset {record.offset} of partition {record.partition} is no JSON: "
+                f"Topic {topic!r}: the value at offset {record.offset} of partition {record.partition} is not JSON: "
                 f"{(record.value or b'')[:80]!r}. What is read here must be JSON."
             ) from no_json
     if any(isinstance(value, dict) for value in values):

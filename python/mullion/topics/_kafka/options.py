@@ -130,7 +130,7 @@ class KafkaOptions(Mapping[str, str]):
         given = self._given
         protocol = given.get("security.protocol", "PLAINTEXT")
         if protocol not in PROTOCOLS:
-            raise InvalidArgumentError(f"security.protocol is none of {', '.join(PROTOCOLS)}.")
+            raise InvalidArgumentError(f"security.protocol is not one of {', '.join(PROTOCOLS)}.")
         sasl = sorted(name for name in given if name.startswith("sasl."))
         if sasl and not protocol.startswith("SASL"):
             raise InvalidArgumentError(

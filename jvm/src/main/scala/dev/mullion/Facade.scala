@@ -164,7 +164,7 @@ object Facade {
 
   private def schemaOf(json: String): StructType = DataType.fromJson(json) match {
     case struct: StructType => struct
-    case other              => throw MullionException.invalid(s"${other.sql} is no schema of rows.")
+    case other              => throw MullionException.invalid(s"${other.sql} is not a schema of rows.")
   }
 
   /** Functions with state over a stream. */

@@ -22,7 +22,7 @@ object Span {
   val zero: Span = Span(0)
 
   /** @throws MullionException
-    *   if it is no interval of Spark's, or has months, whose lengths differ
+    *   if it is not an interval of Spark's, or has months, whose lengths differ
     */
   implicit def ofText(text: String): Span = {
     val interval = Try(IntervalUtils.stringToInterval(UTF8String.fromString(text))).toOption.filter(_.months == 0)

@@ -129,7 +129,7 @@ class ScalaApiSuite extends SparkSuite {
     assert(clue(refused(Tumbling("1 month"))).contains("Tumbling.months"))
     assert(clue(refused(Session("0 seconds"))).contains("gap is \"0 seconds\": it must be longer than zero"))
     assert(clue(refused(Tumbling(1.nanosecond))).contains("not whole microseconds"))
-    assert(clue(refused(Tumbling.days(1, "Mars"))).contains("'Mars' is no time zone"))
+    assert(clue(refused(Tumbling.days(1, "Mars"))).contains("'Mars' is not a time zone"))
   }
 
   test("what Python refuses is refused here, with the fix") {

@@ -130,7 +130,7 @@ object CalendarWindow {
     catch {
       case _: DateTimeException =>
         throw MullionException.invalid(
-          s"timezone='$zone' is no time zone. Give one by its name in the IANA database, such as 'America/New_York' or " +
+          s"timezone='$zone' is not a time zone. Give one by its name in the IANA database, such as 'America/New_York' or " +
             "'UTC', or an offset such as '+02:00'."
         )
     }

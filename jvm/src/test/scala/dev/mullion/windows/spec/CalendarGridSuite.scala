@@ -111,7 +111,7 @@ class CalendarGridSuite extends ScalaCheckSuite {
 
   test("a time zone that there is not is refused with one that there is") {
     val refused = intercept[MullionException](CalendarWindow.ofDays(1, "New York"))
-    assert(refused.getMessage.contains("timezone='New York' is no time zone"), refused.getMessage)
+    assert(refused.getMessage.contains("timezone='New York' is not a time zone"), refused.getMessage)
     intercept[MullionException](CalendarWindow.ofMonths(0, "UTC"))
   }
 

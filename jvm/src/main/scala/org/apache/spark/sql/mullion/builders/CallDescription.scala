@@ -71,7 +71,7 @@ object CallDescription {
       case JString("changes")  => GlobalWindow(GlobalTrigger.Changes)
       case JString("split")    => GlobalWindow(GlobalTrigger.Split(text(said \ "function")))
       case JString("custom")   => CustomWindow("each row's own")
-      case other               => throw new IllegalArgumentException(s"$other is no kind of window")
+      case other               => throw new IllegalArgumentException(s"$other is not a kind of window")
     }
   }
 
@@ -144,12 +144,12 @@ object CallDescription {
     case JInt(number) if number.isValidLong => number.toLong
     case JInt(number)                       =>
       throw MullionException.invalid(s"$number is more than a number of rows or of microseconds can be (2^63 - 1).")
-    case other => throw new IllegalArgumentException(s"$other is no whole number")
+    case other => throw new IllegalArgumentException(s"$other is not a whole number")
   }
 
   private def text(value: JValue): String = value match {
     case JString(text) => text
-    case other         => throw new IllegalArgumentException(s"$other is no text")
+    case other         => throw new IllegalArgumentException(s"$other is not text")
   }
 
   private def truth(value: JValue): Boolean = value match {

@@ -81,7 +81,7 @@ object TogetherBuilder {
         }
       case other =>
         throw MullionException.invalid(
-          s"'$name' is no result of windowed(...).agg(...) or .collect(), or something was done to it (its plan ends in " +
+          s"'$name' is not a result of windowed(...).agg(...) or .collect(), or something was done to it (its plan ends in " +
             s"${other.nodeName}). Put the windows together first, and work on the result: each row has its window's name."
         )
     }
@@ -156,7 +156,7 @@ object TogetherBuilder {
   private def checkNames(names: Seq[String]): Unit = {
     names.find(!nameForm.matches(_)).foreach { name =>
       throw MullionException.invalid(
-        s"'$name' is no name for a window: state is kept under it. Use letters of English, digits and underscores, with a " +
+        s"'$name' is not a name for a window: state is kept under it. Use letters of English, digits and underscores, with a " +
           "letter first."
       )
     }

@@ -77,7 +77,7 @@ private[calls] final class Calls(session: SparkSession, said: JValue, columns: S
     // A window that is a union itself is nothing that windowed(...) gave.
     if (windows.length != names.length)
       throw MullionException.invalid(
-        s"One of ${names.mkString("'", "', '", "'")} is no result of windowed(...).agg(...) or .collect(), but a union. Put the " +
+        s"One of ${names.mkString("'", "', '", "'")} is not a result of windowed(...).agg(...) or .collect(), but a union. Put the " +
           "windows together first, and work on the result: each row has its window's name."
       )
     TogetherBuilder(names.zip(windows.map(Dataset.ofRows(session, _))))

@@ -90,7 +90,7 @@ private[calls] final class SqlArguments private (
       catch {
         case theirs: ParseException =>
           throw MullionException.invalid(
-            s"$name => '$text' of $function is no list of columns: ${theirs.getMessage.trim.linesIterator.nextOption().getOrElse("")} " +
+            s"$name => '$text' of $function is not a list of columns: ${theirs.getMessage.trim.linesIterator.nextOption().getOrElse("")} " +
               "Write it as after SELECT, such as 'carrier, upper(origin) AS origin'."
           )
       }

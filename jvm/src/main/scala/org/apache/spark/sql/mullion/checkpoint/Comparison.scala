@@ -43,7 +43,7 @@ object Comparison {
   private def compared(spark: SparkSession, panes: DataFrame, checkpoint: String): Seq[Row] = {
     val home = new Path(checkpoint)
     if (PanesReader.programsOf(panes).isEmpty)
-      throw MullionException.invalid("panes= is no result of windowed(...).agg(...).")
+      throw MullionException.invalid("panes= is not a result of windowed(...).agg(...).")
     val was = ContinuedPlan.headersIn(spark, checkpoint).getOrElse {
       throw MullionException.invalid(
         s"There is no state in $checkpoint: it has no folder 'state'. Give the checkpointLocation of a query with a window."

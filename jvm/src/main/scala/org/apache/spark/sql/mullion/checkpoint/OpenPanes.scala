@@ -49,7 +49,7 @@ object OpenPanes {
     val running = query match {
       case wrapper: StreamingQueryWrapper => wrapper.streamingQuery
       case execution: StreamExecution     => execution
-      case other => throw MullionException.invalid(s"${other.getClass.getName} is no query of a classic session.")
+      case other => throw MullionException.invalid(s"${other.getClass.getName} is not a query of a classic session.")
     }
     val checkpoint = running.resolvedCheckpointRoot
     read(Classic.session(query.sparkSession), checkpoint, operator, panes, window, Some(running).filter(_.isActive))

@@ -97,7 +97,7 @@ private[mullion] object OperatorState {
         several.find(_._1 == wanted).getOrElse {
           val listed = several.map(_._1).mkString(", ")
           throw MullionException.invalid(
-            s"Operator $wanted of $checkpoint is no ${kind.one} of Mullion's; there is $listed."
+            s"Operator $wanted of $checkpoint is not a ${kind.one} of Mullion's; there is $listed."
           )
         }
     }

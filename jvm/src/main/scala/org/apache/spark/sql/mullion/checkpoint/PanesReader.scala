@@ -77,7 +77,7 @@ object PanesReader {
 
   private def resultOf(panes: DataFrame, checkpoint: String, state: OperatorState[OperatorHeader]): Result = {
     val results = resultsIn(panes.queryExecution.analyzed)
-    if (results.isEmpty) throw MullionException.invalid("panes= is no result of windowed(...).agg(...).")
+    if (results.isEmpty) throw MullionException.invalid("panes= is not a result of windowed(...).agg(...).")
     val result = results.find(r => state.header.differences(r.program.header).isEmpty).getOrElse(results.head)
     val differences = state.header.differences(result.program.header)
     if (differences.nonEmpty)

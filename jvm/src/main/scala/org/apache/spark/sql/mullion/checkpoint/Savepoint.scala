@@ -83,7 +83,7 @@ object Savepoint {
 
   /** Where nothing is yet. */
   private def free(to: String, hadoopConf: Configuration): Path = {
-    if (to.trim.isEmpty) throw MullionException.invalid("to='' is no folder: say where the savepoint is to be.")
+    if (to.trim.isEmpty) throw MullionException.invalid("to='' is not a folder: say where the savepoint is to be.")
     val path = new Path(to)
     val fs = path.getFileSystem(hadoopConf)
     if (fs.exists(path) && (!fs.getFileStatus(path).isDirectory || fs.listStatus(path).nonEmpty))

@@ -210,7 +210,7 @@ private[checkpoint] object StateCopy {
   private[checkpoint] final class ByNumber(override val numPartitions: Int) extends Partitioner {
     override def getPartition(key: Any): Int = key match {
       case number: Int => number
-      case other       => throw new IllegalArgumentException(s"$other is no number of a partition")
+      case other       => throw new IllegalArgumentException(s"$other is not a number of a partition")
     }
   }
 }

@@ -21,7 +21,7 @@ private[mullion] final class LengthArgument(function: String) {
     val us = any(name, e)
     if (us <= 0)
       throw MullionException.invalid(
-        s"The $name of $function is ${Duration.describe(us)}, and must be longer than nothing. Write, for instance, " +
+        s"The $name of $function is ${Duration.describe(us)}, and must be longer than zero. Write, for instance, " +
           "INTERVAL 10 SECONDS or '10 seconds'."
       )
     us
@@ -59,7 +59,7 @@ private[mullion] final class LengthArgument(function: String) {
   }
 
   private def notText(name: String, text: UTF8String): MullionException = MullionException.invalid(
-    s"The $name of $function is '$text', which is no interval: it must be numbers, each followed by its unit. Write, for " +
+    s"The $name of $function is '$text', which is not an interval: it must be numbers, each followed by its unit. Write, for " +
       "instance, '10 seconds' or '1 hour 30 minutes'."
   )
 

@@ -17,7 +17,7 @@ private[python] final class Firings(panes: Seq[Seq[Attribute]], spill: SpillLimi
   def add(window: Int, row: InternalRow): Unit = {
     val name = row.getStruct(kindAt(window), 2).getUTF8String(0).toString
     val kind = Firings.kinds.indexOf(name)
-    if (kind < 0) throw new IllegalStateException(s"$name is no kind of firing")
+    if (kind < 0) throw new IllegalStateException(s"$name is not a kind of firing")
     val unsafe = row match {
       case already: UnsafeRow => already
       case other              => projections(window)(other)

@@ -41,7 +41,7 @@ private[python] final class StagesRDD(
       val state = opener.open(partition.index, hadoopConf.value.value)
       val panes = (window: Int) => parent[InternalRow](window + 1).iterator(stages.parts(window + 1), context)
       body(partition.index, state, input, panes, context)
-    case other => throw new IllegalArgumentException(s"$other is no partition of stages")
+    case other => throw new IllegalArgumentException(s"$other is not a partition of stages")
   }
 }
 

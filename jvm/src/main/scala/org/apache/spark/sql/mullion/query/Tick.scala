@@ -127,7 +127,7 @@ private[mullion] object TickStream {
     def of(json: String): Ticks = json match {
       case OfStarts(starts)     => Ticks(starts.toLong, 0)
       case OfBoth(starts, ends) => Ticks(starts.toLong, ends.toLong)
-      case other                => throw new IllegalArgumentException(s"$other is no offset of ${TickTable.name()}")
+      case other                => throw new IllegalArgumentException(s"$other is not an offset of ${TickTable.name()}")
     }
   }
 

@@ -294,7 +294,7 @@ private[mullion] final class PartitionOpener(
       val encoder = NoPrefixKeyStateEncoderSpec(main.key)
       store(StateStoreId.DEFAULT_STORE_NAME, main.key, main.value, encoder, false) match {
         case memory: MemoryStateStore => new MemoryPartition(memory, families)
-        case other                    => throw new IllegalStateException(s"$other is no store in memory")
+        case other                    => throw new IllegalStateException(s"$other is not a store in memory")
       }
   }
 }

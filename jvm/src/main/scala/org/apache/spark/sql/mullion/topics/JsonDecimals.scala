@@ -42,7 +42,7 @@ object JsonDecimals {
       parser.nextToken()
       isCut(parser, kind)
     } catch {
-      // What is no JSON has no value that could be cut.
+      // What is not JSON has no value that could be cut.
       case _: JsonProcessingException => false
     } finally parser.close()
   }

@@ -16,7 +16,7 @@ import org.apache.spark.unsafe.types.UTF8String
   * {{{
   *   k     {"k": "a"}  a     {"k": 1.0}  1     {"k": [1]}  ~     {"x": 1}  null     {"k": null}  null     5  5
   * }}}
-  * A value that is no record is what it is in shards by. Null for what is no JSON.
+  * A value that is not a record is what it is in shards by. Null for what is not JSON.
   */
 case class JsonShard(child: Expression, field: String) extends UnaryExpression with CodegenFallback {
   override def nullable: Boolean = true

@@ -274,7 +274,7 @@ private[mullion] object JsonText {
   private val NoFields = new JsonKind.Fields(Array.empty, Array.empty)
 
   /** `{` and the marks of its fields for an object (each name between newlines, as a topic's `_columns` has them), `n`
-    * for null, `.` for another value; null, as generated code takes it, for what is no JSON.
+    * for null, `.` for another value; null, as generated code takes it, for what is not JSON.
     */
   def shape(text: UTF8String): UTF8String =
     shown(text, JsonKind.Anything, isScalar = false)
@@ -284,7 +284,7 @@ private[mullion] object JsonText {
     * name.
     *
     * @param isScalar
-    *   whether a value is no record, and its column the only one; else all values are records
+    *   whether a value is not a record, and its column the only one; else all values are records
     */
   def fit(text: UTF8String, columns: JsonKind, isScalar: Boolean): UTF8String = shown(text, columns, isScalar)
 

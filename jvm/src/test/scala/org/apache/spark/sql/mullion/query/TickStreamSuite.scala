@@ -29,7 +29,7 @@ class TickStreamSuite extends FunSuite {
     assertEquals(new TickStream().latestOffset(ended, all).json, "[4,2]")
   }
 
-  test("what is no offset of ticks is refused") {
+  test("what is not an offset of ticks is refused") {
     intercept[IllegalArgumentException](new TickStream().deserializeOffset("[3]"))
   }
 

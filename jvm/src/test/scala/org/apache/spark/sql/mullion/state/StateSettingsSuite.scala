@@ -56,7 +56,7 @@ class StateSettingsSuite extends FunSuite {
     assertEquals(refused(StateChoice.RocksDb)(version = 0, hasIds = true), None)
   }
 
-  test("a limit of memory that is no number of bytes is refused, where state is in RocksDB") {
+  test("a limit of memory that is not a number of bytes is refused, where state is in RocksDB") {
     for (said <- Seq("much", "-1", "1.5g", ""))
       assert(
         refused(StateChoice.RocksDb, HotMemory.Setting -> said)().exists(_.getMessage.contains(s"=$said is not")),

@@ -115,7 +115,7 @@ private[mullion] object EntryLogStream {
 
     def of(json: String): Next = json match {
       case Said(entry) => Next(entry.toLong)
-      case other       => throw new IllegalArgumentException(s"$other is no offset of a log of inputs")
+      case other       => throw new IllegalArgumentException(s"$other is not an offset of a log of inputs")
     }
   }
 
@@ -129,7 +129,7 @@ private[mullion] object EntryLogStream {
   private object ReadEntries extends PartitionReaderFactory {
     override def createReader(partition: InputPartition): PartitionReader[InternalRow] = partition match {
       case entry: EntryPartition => new OneEntry(entry)
-      case other                 => throw new IllegalArgumentException(s"$other is no entry of a log of inputs")
+      case other                 => throw new IllegalArgumentException(s"$other is not an entry of a log of inputs")
     }
   }
 

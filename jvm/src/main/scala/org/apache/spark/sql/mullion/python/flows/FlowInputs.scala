@@ -32,7 +32,7 @@ final case class InputsProgram(json: String) {
           )
         }
       }.toMap
-    case other => throw new IllegalArgumentException(s"$other is no program of inputs")
+    case other => throw new IllegalArgumentException(s"$other is not a program of inputs")
   }
 }
 

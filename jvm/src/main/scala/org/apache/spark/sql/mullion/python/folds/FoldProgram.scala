@@ -29,7 +29,7 @@ import dev.mullion.windows.sets.KeptRanges
 final case class FoldProgram(json: String) {
   @transient private[folds] lazy val said: JObject = parse(json) match {
     case found: JObject => found
-    case other          => throw new IllegalArgumentException(s"$other is no program of folds")
+    case other          => throw new IllegalArgumentException(s"$other is not a program of folds")
   }
 
   /** What the state has once Python has begun what it does by itself. */

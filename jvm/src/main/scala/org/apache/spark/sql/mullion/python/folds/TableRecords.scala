@@ -75,7 +75,7 @@ private[folds] object TableRecords {
   def keyOf(record: Array[Byte]): Array[Byte] =
     record.slice(Head + Length, Head + Length + ByteBuffer.wrap(record).getInt(Head))
 
-  /** A key as JSON. `None`, and a float that is no whole number, are odd. */
+  /** A key as JSON. `None`, and a float that is not a whole number, are odd. */
   def key(of: Value): Array[Byte] = of.kind match {
     case Value.Text  => quoted(of.text)
     case Value.Int   => of.long.toString.getBytes(UTF_8)

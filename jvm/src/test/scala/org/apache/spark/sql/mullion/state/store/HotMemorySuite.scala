@@ -23,7 +23,7 @@ class HotMemorySuite extends SparkSuite {
     assertEquals(unsaid, Math.min(Runtime.getRuntime.maxMemory / 5, shared / 2 / 4 * 3))
   }
 
-  test("a setting that is no number of bytes is refused, with what to say") {
+  test("a setting that is not a number of bytes is refused, with what to say") {
     val conf = new SQLConf
     conf.setConfString(HotMemory.Setting, "much")
     val error = intercept[MullionException](HotMemory.limit(new StateStoreConf(conf)))
