@@ -22,8 +22,8 @@ SchemaLike: TypeAlias = StructType | pa.Schema | str
 class Publisher(Protocol):
     """Puts what a query's batches return into topics, with ``DataStreamWriter.foreachBatch``. Not shared by queries.
 
-    While it lives no other process publishes for its query: that one is refused with a :class:`MullionError`, or where
-    it cannot be seen from here, this one is from then on.
+    While it is open, no other process can publish for its query. A second process is refused with a
+    :class:`MullionError`. If the two do not share the checkpoint's disk, Kafka refuses the first one from then on.
     """
 
     @property
@@ -47,7 +47,7 @@ class Publisher(Protocol):
         """
 
     def close(self) -> None:
-        """Ends its work, once its query has stopped: another process may publish for the query then."""
+        """Closes it, once its query has stopped. Another process may then publish for the query."""
 
 
 @runtime_checkable
@@ -115,12 +115,12 @@ class Broker(Protocol):
         """
 
     def topics(self) -> list[str]:
-        """The topics that there are, but for those in which Mullion and Kafka keep what is theirs."""
+        """The names of all topics, except those that Mullion and Kafka keep for themselves."""
 
     def require_topic(self, topic: object, parameter: str = "topic") -> None:
-        """Refuses a name that no topic to write to can have; ``parameter`` is what gave it, for the message.
+        """Raises :class:`InvalidArgumentError` for a name that no topic can have.
 
-        Raises :class:`InvalidArgumentError`.
+        ``parameter`` is the argument that gave the name, for the message.
         """
 
     def session_options(self) -> dict[str, str]:

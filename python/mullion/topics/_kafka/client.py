@@ -87,7 +87,7 @@ def make(servers: At, topic: str, partitions: int = -1, config: Mapping[str, str
 
 
 def topics(servers: At) -> list[str]:
-    """The topics that there are, but for Kafka's and Mullion's own."""
+    """The names of all topics, except those that Kafka and Mullion keep for themselves."""
     client()
     from confluent_kafka.admin import AdminClient
 
