@@ -18,6 +18,7 @@ from bytewax.testing import run_main as their_run
 
 import mullion.bytewax.operators as our_op
 import mullion.bytewax.operators.windowing as our_win
+from bytewax_times import seconds, windower_of
 from mullion.bytewax.dataflow import Dataflow as OurDataflow
 from mullion.bytewax.testing import TestingSink as OurSink
 from mullion.bytewax.testing import TestingSource as OurSource
@@ -35,10 +36,6 @@ def still() -> datetime:
 
 def time_of(item: Item) -> datetime:
     return START + timedelta(seconds=item[1])
-
-
-def seconds(count: float) -> timedelta:
-    return timedelta(seconds=count)
 
 
 @dataclass(frozen=True)
@@ -134,14 +131,7 @@ def _bigger(one: Any, other: Any) -> Any:
 def windows_of(case: Case, op: Any, win: Any, up: Any) -> Any:
     """The case's operator on a keyed stream."""
     clock = win.EventClock(time_of, seconds(case.wait), now_getter=still)
-    name, *sizes = case.windower
-    windower: Any
-    if name == "tumbling":
-        windower = win.TumblingWindower(seconds(sizes[0]), START + seconds(sizes[1]))
-    elif name == "sliding":
-        windower = win.SlidingWindower(seconds(sizes[0]), seconds(sizes[1]), START + seconds(sizes[2]))
-    else:
-        windower = win.SessionWindower(seconds(sizes[0]))
+    windower = windower_of(case.windower, win, START)
     match case.kind:
         case "collect":
             return win.collect_window("w", up, clock, windower, ordered=case.ordered)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import bytewax.operators as their_op
@@ -22,6 +22,7 @@ from bytewax.testing import run_main as their_run
 import mullion.bytewax.operators as our_op
 import mullion.bytewax.operators.windowing as our_win
 from bytewax_random import Streams, by_key
+from bytewax_times import seconds, windower_of
 from mullion.bytewax.dataflow import Dataflow as OurDataflow
 from mullion.bytewax.testing import TestingSink as OurSink
 from mullion.bytewax.testing import TestingSource as OurSource
@@ -114,10 +115,6 @@ class Case:
     items: tuple[Any, ...]
 
 
-def seconds(count: float) -> timedelta:
-    return timedelta(seconds=count)
-
-
 def _number(rng: random.Random, sort: str) -> Any:
     match sort:
         case "ints":
@@ -181,14 +178,7 @@ def windows_of(case: Case, op: Any, win: Any, up: Any) -> Any:
     of_time: Any = {"tuple": lambda x: x[1], "dict": lambda x: x["at"], "object": lambda x: x.at}[case.shape]
     of_number: Any = {"tuple": lambda x: x[2], "dict": lambda x: x["n"], "object": lambda x: abs(x.n)}[case.shape]
     clock = win.EventClock(of_time, seconds(case.wait), now_getter=lambda: START)
-    name, *sizes = case.windower
-    windower: Any
-    if name == "tumbling":
-        windower = win.TumblingWindower(seconds(sizes[0]), START + seconds(sizes[1]))
-    elif name == "sliding":
-        windower = win.SlidingWindower(seconds(sizes[0]), seconds(sizes[1]), START + seconds(sizes[2]))
-    else:
-        windower = win.SessionWindower(seconds(sizes[0]))
+    windower = windower_of(case.windower, win, START)
     match case.kind:
         case "fold":
             folds = {"tuple": OF_TUPLES, "dict": OF_DICTS, "object": OF_OBJECTS}[case.shape]

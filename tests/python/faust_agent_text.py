@@ -1,4 +1,4 @@
-"""What the tests of faust syntax share."""
+"""Agents as text, made and read in one process."""
 
 from __future__ import annotations
 

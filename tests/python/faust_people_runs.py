@@ -1,5 +1,5 @@
 # mypy: disable-error-code="untyped-decorator, import-untyped, attr-defined, arg-type"
-"""What the tests of faust people share."""
+"""Programs of ``faust_people``, run in this process."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from pyspark import cloudpickle
 import faust_bodies as bodies
 import faust_programs as programs
 import mullion.faust as faust
+from faust_against_python import folded
 from mullion import topics
 from mullion._clock import ManualClock
 from mullion._codec import values as codec
@@ -188,17 +189,6 @@ def test_random_bodies_give_the_same_answers_on_both_paths(tmp_path: Path) -> No
     found = both.run({"orders": given, "dicts": given}, {f"agent{number}" for number in range(8)})
     both.agree(found, *(f"out{number}" for number in range(8)))
     assert folded(found[True]) > len(plan) * len(given) * 120 // 4
-
-
-def folded(app: faust.App) -> int:
-    """How many rows the JVM took in the last run."""
-    return sum(
-        operator["customMetrics"]["rowsFolded"]
-        for report in app.queries["agents"].progress
-        # One of no batch repeats what the batch before it counted.
-        if report["numInputRows"]
-        for operator in report["stateOperators"]
-    )
 
 
 # -- from the one path to the other

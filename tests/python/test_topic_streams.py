@@ -20,7 +20,7 @@ from mullion import topics
 from mullion.errors import InvalidArgumentError, MullionError
 from mullion.topics._folder.topic import DirTopic
 from mullion.topics._records import values_of
-from topic_batches import batches
+from topic_batches import batches, values
 
 SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))
 UTC = datetime.UTC
@@ -29,11 +29,6 @@ UTC = datetime.UTC
 @pytest.fixture
 def broker(tmp_path: Path) -> topics.DirBroker:
     return topics.DirBroker(tmp_path / "topics")
-
-
-def values(table: pa.Table) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.drop_columns(["_key", "_timestamp"]).to_pylist()
-    return rows
 
 
 def test_each_call_is_a_micro_batch_with_its_rows_in_order_and_says_which_columns_it_had(

@@ -24,7 +24,7 @@ from mullion import topics
 from mullion._clock import ManualClock
 from mullion.errors import InvalidArgumentError
 from mullion.topics._folder.topic import DirTopic, write_rows
-from topic_batches import batches
+from topic_batches import batches, values
 
 UTC = datetime.UTC
 
@@ -32,11 +32,6 @@ UTC = datetime.UTC
 @pytest.fixture
 def broker(tmp_path: Path) -> topics.DirBroker:
     return topics.DirBroker(tmp_path / "topics")
-
-
-def values(table: pa.Table) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.drop_columns(["_key", "_timestamp"]).to_pylist()
-    return rows
 
 
 def test_rows_come_back_in_the_order_of_the_calls_with_their_keys_and_times(broker: topics.DirBroker) -> None:
