@@ -514,7 +514,7 @@ def test_the_command_plan_change_says_what_would_become_of_a_checkpoint(
     assert "refused  tumbling 10 seconds: window was [tumbling 10 seconds] and is now [sliding" in said.out
     assert f"The query would not start over {runs.checkpoint}" in said.err
     assert cli.main([*asked, f"{name}:number"]) == cli.FAILED
-    assert "gives no DataFrame, but a int" in capsys.readouterr().err
+    assert "(int), not a DataFrame" in capsys.readouterr().err
     assert cli.main([*asked, f"{name}:nothing"]) == cli.REFUSED
     assert "has no 'nothing'. The DataFrames in it: none." in capsys.readouterr().err
     assert runs.files() == before, "nothing was written"

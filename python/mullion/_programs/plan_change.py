@@ -51,8 +51,8 @@ def _panes(what: object, where: str) -> DataFrame:
         what = what(session_of_command("plan-change")) if given else what()
     if not isinstance(what, DataFrame):
         raise InvalidArgumentError(
-            f"{where!r} gives no DataFrame, but a {type(what).__name__}. Name what windowed(...).agg(...) made, "
-            "or a function that gives it."
+            f"{where!r} gives {what!r} ({type(what).__name__}), not a DataFrame. Name what windowed(...).agg(...) "
+            "made, or a function that gives it."
         )
     return what
 

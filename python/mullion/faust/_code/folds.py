@@ -1,7 +1,7 @@
-"""Which agents run in the JVM, and what it is told of them.
+"""Which agents run in the JVM, and their instructions for it.
 
-An agent whose body has been read is told to the operator in JSON, statement by statement, and is run there event by
-event, over the same records of the same tables that Python would use. So nothing depends on which of the two runs it::
+A body that has been read is translated into instructions, as JSON. The JVM operator executes them event by event, over
+the records and tables that Python would use. So nothing depends on which of the two runs an agent::
 
     read           plain values   own tables    runs in
     fold           yes            yes           the JVM
@@ -9,8 +9,8 @@ event, over the same records of the same tables that Python would use. So nothin
     any            no             -             Python
     python         -              -             Python
 
-What the operator is given is exact or refused: an event that Python would fail on, an int of more than 64 bits, a value
-of another kind. Then Python gets all events that the agent has in that batch and shard, and does what it does.
+The JVM computes exactly what Python would, or refuses: an event that Python would fail on, an int of more than 64 bits,
+a value of another kind. Python then gets all events that the agent has in that batch and shard.
 """
 
 from __future__ import annotations
