@@ -106,7 +106,7 @@ def test_state_without_a_partition_key_is_in_one_shard_and_a_wrong_value_names_i
                 state["when"] = {1: 2}
             return pa.RecordBatch.from_pylist([{"n": state["n"]}])
 
-    assert "one shard, for there is no partition_key" in str(app.explain())
+    assert "one shard, because there is no partition_key" in str(app.explain())
     with testing.run(app) as t:
         t.feed("orders", [{"x": 1}, {"x": 2}])
         t.feed("orders", [{"x": 3}])

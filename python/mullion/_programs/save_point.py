@@ -18,8 +18,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("to", metavar="TO", help="a folder that is not there yet")
     parser.add_argument("--partitions", type=int, help="how many partitions state is to have")
-    parser.add_argument("--state", choices=get_args(Store), help="the store that state is to be in")
-    parser.add_argument("--format", type=int, choices=(1, 2), help="the format of checkpoints that it is to be of")
+    parser.add_argument("--state", choices=get_args(Store), help="the state store of the savepoint")
+    parser.add_argument("--format", type=int, choices=(1, 2), help="the checkpoint format of the savepoint")
 
 
 def _prepare(options: argparse.Namespace) -> Callable[[], None]:

@@ -69,7 +69,7 @@ def folder_of(config: RecoveryConfig | None) -> Path | None:
     folder = Path(config.db_dir)
     if not folder.is_dir():
         raise NoPartitionsError(
-            f"There is no folder {str(folder)!r}, where state is to be kept. Make it with "
+            f"There is no folder {str(folder)!r} to keep state in. Make it with "
             f"python -m mullion.bytewax.recovery {folder} 1."
         )
     return folder

@@ -38,7 +38,7 @@ NAMES = {
     "ServiceT": "What a service does when it starts can be an @app.task.",
     "Worker": "Run a program with app.main(), app.run(), or mullion faust worker -A module:app.",
     "LiveCheck": "Test a program over a folder of topics: faust.App('site', broker='dir:...').run(until='drained').",
-    "Codec": "Read the topic with value_serializer='raw', and make in the agent what is to be made of the bytes.",
+    "Codec": "Read the topic with value_serializer='raw', and decode the bytes in the agent.",
     "Monitor": "Spark's progress reports tell of batches: app.queries['agents'].progress.",
     "Sensor": "Spark's progress reports tell of batches: app.queries['agents'].progress.",
     "SASLCredentials": _OPTIONS,
@@ -48,7 +48,7 @@ NAMES = {
     "web": "Pages are not served: app.table(name).read() reads what a table holds, from any process.",
     "livecheck": "Test a program over a folder of topics: faust.App('site', broker='dir:...').run(until='drained').",
     "sensors": "Spark's progress reports tell of batches: app.queries['agents'].progress.",
-    "serializers": "Read the topic with value_serializer='raw', and make in the agent what is to be made of the bytes.",
+    "serializers": "Read the topic with value_serializer='raw', and decode the bytes in the agent.",
     "ModelOptions": "The options of a record stand in the line of its class: class Order(faust.Record, coerce=True).",
 }
 """What the package of Faust has and this one has not, with what to write in its place."""

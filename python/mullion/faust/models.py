@@ -170,7 +170,7 @@ class Record:
         if serializer not in (None, "json", "raw"):
             raise InvalidArgumentError(
                 f"serializer={serializer!r} of {cls.__name__} is not served: write 'json', or read the topic with "
-                "value_serializer='raw' and make in the agent what is to be made of the bytes."
+                "value_serializer='raw' and decode the bytes in the agent."
             )
         above = cls._options.reading
         cls._options = _Options(

@@ -38,7 +38,7 @@ class Schema:
             if hasattr(type(self), name):
                 raise UnsupportedError(
                     f"{type(self).__name__} has a {name} of its own, which is not served. Read the topic with "
-                    "value_serializer='raw', and make in the agent what is to be made of the bytes."
+                    "value_serializer='raw', and decode the bytes in the agent."
                 )
 
     def over(self, topic: str, key_type: Any, value_type: Any, key_serializer: Any, value_serializer: Any) -> Schema:
@@ -90,6 +90,6 @@ def require_serializer(given: Any, name: str, of: str) -> None:
     if given is None or given in SERIALIZERS:
         return
     raise InvalidArgumentError(
-        f"{name}={given!r} of {of} is not served: write 'json', or 'raw' for text and bytes as they are, and make in "
-        "the agent what is to be made of them."
+        f"{name}={given!r} of {of} is not served: write 'json', or 'raw' for text and bytes as they are, and decode "
+        "them in the agent."
     )

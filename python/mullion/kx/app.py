@@ -239,7 +239,7 @@ def _runs(operator: Operator) -> tuple[Place, str]:
         case ToConsole() | ToVariable() | ToCallback():
             return "Python", "in the process that runs the pipeline, once for each batch"
         case ToTopic():
-            return "Python", "workers publish what is theirs, exactly once"
+            return "Python", "workers publish their records, exactly once"
         case ToFile():
             return "JVM", "Spark writes files"
         case _:

@@ -351,7 +351,7 @@ def _parts_of(subscription: Subscription) -> Iterable[Part]:
     if state is not None:
         reader, place = state
         key = subscription.partition_key
-        shards = "one shard, for there is no partition_key" if key is None else f"shards by {key}"
+        shards = "one shard, because there is no partition_key" if key is None else f"shards by {key}"
         why = "it may make windows" if subscription.makes_windows else f"{reader} uses the state: {place.says}"
         why = _noting(subscription, subscription.function, f"{why}; {shards}")
         yield Part(f"{name}.process", "Python", why, _where(place))

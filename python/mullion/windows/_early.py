@@ -76,8 +76,8 @@ class Early:
             )
         if unchanged and every is None and wall is None:
             raise InvalidArgumentError(
-                "unchanged=True says which panes fire at an interval, and there is none. Write, for instance, "
-                "Early(every='1 minute', unchanged=True)."
+                "unchanged=True makes panes without new rows fire at an interval, and no interval is given. Write, for "
+                "instance, Early(every='1 minute', unchanged=True)."
             )
         hold(self, every_us=every_us, unchanged=unchanged, count=count, wall_us=wall_us)
 

@@ -75,8 +75,8 @@ class Program:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("on_") and "conf" in self.__dict__:
             raise UnsupportedError(
-                f"app.{name} is not served. There are the signals {', '.join(_ALL_SIGNALS)}; what is to be done when "
-                "the program starts can be an @app.task."
+                f"app.{name} is not served. The signals are {', '.join(_ALL_SIGNALS)}. To do something when the "
+                "program starts, write an @app.task."
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

@@ -52,8 +52,8 @@ class RangedTable:
             )
         if table.changelog is not None:
             raise UnsupportedError(
-                f"changelog_topic= of the windowed table {table.name!r} is not served. Yield what is to be told of it "
-                "to a sink: @app.agent(topic, sink=[changes])."
+                f"changelog_topic= of the windowed table {table.name!r} is not served. Yield its changes to a sink: "
+                " @app.agent(topic, sink=[changes])."
             )
         table.window = window
         table.key_index = table.key_index or _key_index

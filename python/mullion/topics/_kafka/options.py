@@ -166,7 +166,7 @@ class KafkaOptions(Mapping[str, str]):
             )
         elif mechanism != "GSSAPI" and f"{CONNECTOR}sasl.jaas.config" not in given:
             raise InvalidArgumentError(
-                f"How Spark's connector logs in with this sasl.mechanism is to be said: add "
+                f"Mullion does not know how Spark's connector logs in with this sasl.mechanism. Add "
                 f"'{CONNECTOR}sasl.jaas.config', and what librdkafka needs as '{CLIENT}NAME'."
             )
 

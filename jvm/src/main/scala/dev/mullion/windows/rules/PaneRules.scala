@@ -46,8 +46,8 @@ sealed trait PaneRules extends Product with Serializable {
 
   if (!refinements.accumulate && !firesOpen)
     throw MullionException.invalid(
-      "accumulate=False says what firings before the close leave to the next one, and there are none. Add early= or " +
-        "on_time=True, or leave accumulate out."
+      "accumulate=False needs firings before the close, and no option asks for any. Add early= or on_time=True, or leave " +
+        "accumulate out."
     )
 
   if (refinements.empty && !window.isInstanceOf[GridWindow]) throw PaneRules.madeByRows(window)

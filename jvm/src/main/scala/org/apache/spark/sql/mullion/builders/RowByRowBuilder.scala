@@ -76,7 +76,7 @@ object RowByRowBuilder {
   def splitColumns(df: DataFrame, window: WindowSpec, options: WindowOptions): Seq[Attribute] = window match {
     case GlobalWindow(GlobalTrigger.Split(function)) =>
       if (options.split.isEmpty)
-        throw MullionException.invalid(s"Global.split is to ask the function $function, and there is none. Bring it.")
+        throw MullionException.invalid(s"Global.split asks the function $function, which was not given.")
       val all = df.queryExecution.analyzed.output
       val columns =
         if (options.splitColumns.isEmpty) all
