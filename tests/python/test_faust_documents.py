@@ -208,7 +208,7 @@ def test_the_programs_of_the_documents_run_on_every_broker_and_go_on(
         "Expired 1 old windows",
     ]
     why = {part.name: part.why for part in rest.explain().parts}
-    assert why["agent process"].startswith("its events are in one shard, for it may use tables through")
+    assert why["agent process"].startswith("its events are in one shard, because it may use tables through")
     assert why["agent count_events"].startswith("its events are in one shard, as those of 'process' are; ")
     tables = kept(rest)
     assert tables["hourly-stats"] == {}

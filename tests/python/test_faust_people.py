@@ -279,7 +279,7 @@ def test_tables_with_other_constant_keys_are_in_one_shard() -> None:
     app, run = run_of(people.sales)
     produced(run, "sales", {"x": 2, "y": 5}, {"x": 1, "y": 3})
     assert run.read(lambda: (app.tables["amount"].window, len(list(run.program.tables)))) != []
-    assert "one shard, for its tables are of 'amount_1min'" in str(app.explain())
+    assert "one shard, because its tables are of 'amount_1min'" in str(app.explain())
 
 
 def test_an_agent_may_read_several_topics() -> None:
@@ -294,7 +294,7 @@ def test_a_global_table_is_seen_whole_for_its_program_is_in_one_shard(capsys: py
     produced(run, "naming", {"x": 1, "y": 5})
     produced(run, "asking", 1, 2)
     assert capsys.readouterr().out == "1 n5\n2 \n"
-    assert str(app.explain()).count("one shard, for it uses a table that is global") == 2
+    assert str(app.explain()).count("one shard, because it uses a table that is global") == 2
 
 
 def test_a_changelog_topic_is_sent_what_a_table_is_given() -> None:

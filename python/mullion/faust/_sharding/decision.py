@@ -52,7 +52,7 @@ def sharding_of(agent: Agent, steps: tuple[Step, ...], group: GroupBy | None, co
     """
     values = Values(agent.channel)
     if any(one.is_global for one in tables_of(agent)):
-        return Sharding(None, "one shard, for it uses a table that is global")
+        return Sharding(None, "one shard, because it uses a table that is global")
     if group is not None:
         grouped = field_of(group)
         if grouped is None or not (values.has(grouped, columns) and leave_alone(steps, values)):
@@ -61,18 +61,18 @@ def sharding_of(agent: Agent, steps: tuple[Step, ...], group: GroupBy | None, co
         return Sharding(grouped, f"shards by {grouped}", values.default(grouped))
     out_of_sight = hidden(agent)
     if out_of_sight is not None:
-        return Sharding(None, f"one shard, for it may use tables through {out_of_sight}")
+        return Sharding(None, f"one shard, because it may use tables through {out_of_sight}")
     keys = keys_of(agent)
     if not keys:
         return Sharding("", "shards by their keys")
     for one in keys:
         if one.field is None or not (one.field == "" or values.has(one.field, columns)):
-            return Sharding(None, f"one shard, for its tables are of {_named(one.key)}")
+            return Sharding(None, f"one shard, because its tables are of {_named(one.key)}")
     check(agent, None)
     name = next(iter({one.field for one in keys}))
     assert name is not None
     if not leave_alone(steps, values) and name:
-        return Sharding(None, "one shard, for its stream is filtered by what may change events")
+        return Sharding(None, "one shard, because its stream is filtered by what may change events")
     return Sharding(name, f"shards by {name}" if name else "shards by their keys", values.default(name))
 
 

@@ -111,7 +111,7 @@ def why_alone_or_not(subscription: Subscription, window: TurbineWindow) -> str:
         return "in one query with " + ", ".join(repr(each.name) for each in shared.windows if each is not window)
     if window.spec.time_column is None:
         return "a query of its own, because it is on processing time"
-    return "a query of its own, for no other has its time_column and its store"
+    return "a query of its own, because no other has its time_column and its store"
 
 
 def engine_name(window: str) -> str:
