@@ -1,11 +1,16 @@
 package org.apache.spark.sql.mullion.exec.simulation
 
+import scala.concurrent.duration._
+
 import munit.FunSuite
 
 import org.apache.spark.sql.mullion.state.store.SimulatedState
 
 /** A few seconds of the simulation. `make simulation` runs more of it, and a seed again that failed. */
 class SimulationSuite extends FunSuite {
+  // On a busy machine a few seconds are a minute.
+  override val munitTimeout: Duration = 5.minutes
+
   test(
     "whatever dies, tears or runs twice, each batch puts out what the contract says and nothing is left at the end"
   ) {
