@@ -473,7 +473,7 @@ def test_compare_says_what_would_go_on_and_what_would_be_refused(spark: SparkSes
         F.expr("count(*)").alias("n")
     )
     assert any("had 1 sources and has 2" in what for _, what in verdicts(sources, runs))
-    with pytest.raises(InvalidArgumentError, match="no result of windowed"):
+    with pytest.raises(InvalidArgumentError, match="not a result of windowed"):
         compare(runs.feed.stream(spark), runs.checkpoint)
     with pytest.raises(InvalidArgumentError, match="There is no state"):
         compare(runs.panes(["n"]), tmp_path)

@@ -161,7 +161,7 @@ def test_a_batch_gives_a_client_what_it_gives_the_driver(server: SparkSession) -
         (InvalidArgumentError, "late_by|late says", lambda df: windowed(df, HOUR, time=None, late="emit")),
         (InvalidArgumentError, "is not a result of windowed", lambda df: together(a=df)),
         (InvalidArgumentError, "a union", lambda df: together(a=df.union(df), b=agg(df, F.max("v")))),
-        (InvalidArgumentError, "no name for a window", lambda df: together(**{"1": agg(df, F.max("v"))})),
+        (InvalidArgumentError, "not a name for a window", lambda df: together(**{"1": agg(df, F.max("v"))})),
         (InvalidArgumentError, "There is no state in /nowhere", lambda _: read_panes("/nowhere")),
         (InvalidArgumentError, "There is no state in /nowhere", lambda _: open_panes("/nowhere")),
         (InvalidArgumentError, "/nowhere", lambda _: recover("/nowhere")),

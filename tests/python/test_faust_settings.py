@@ -52,10 +52,10 @@ def test_every_setting_of_faust_streaming_is_taken() -> None:
     app = faust.App("all", broker="dir:/nowhere", **given, monitor=None, loop=None)
     assert (app.conf.topic_partitions, app.conf.id, app.conf.web_port) == (8, "all", 6066)
     with pytest.raises(
-        InvalidArgumentError, match=r"'topic_partition' is no setting .*Did you mean 'topic_partitions'"
+        InvalidArgumentError, match=r"'topic_partition' is not a setting .*Did you mean 'topic_partitions'"
     ):
         faust.App("wrong", topic_partition=3)
-    with pytest.raises(AttributeError, match="'topic_partition' is no setting"):
+    with pytest.raises(AttributeError, match="'topic_partition' is not a setting"):
         _ = app.conf.topic_partition
     with pytest.raises(InvalidArgumentError, match=r"timezone='UTC' \(str\) is not a timezone"):
         app.conf.timezone = "UTC"

@@ -134,7 +134,7 @@ def test_what_is_not_known_or_not_enough_is_refused_and_its_values_are_not_said(
         ({"security.protocol": "SASL_SSL"}, r"sasl.mechanism is missing"),
         ({k: v for k, v in LOGIN.items() if k != "sasl.password"}, r"sasl.password is missing"),
         (LOGIN | {"sasl.mechanism": "GSSAPI"}, r"are of the mechanisms PLAIN, SCRAM-SHA-256"),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, r"add 'kafka.sasl.jaas.config'"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, r"Add 'kafka.sasl.jaas.config'"),
         ({"security.protocol": "SSL", "ssl.ca.location": "/not/there"}, r"'/not/there', where no file is"),
         ({"security.protocol": "SSL", "ssl.key.location": pem}, r"must be one file, .* cat key.pem"),
         (LOGIN | {"sasl.password": SECRET.encode()}, r"'sasl.password' of the type bytes\. Write a text"),

@@ -126,7 +126,7 @@ def test_durations_of_all_three_kinds_are_exact(value: Any, us: int) -> None:
         ((1, "ns"), "microseconds"),
         (np.timedelta64(1, "ns"), "microseconds"),
         (np.timedelta64(1, "M"), "differ in length"),
-        (np.timedelta64("NaT"), "no length of time"),
+        (np.timedelta64("NaT"), "not a length of time"),
         (np.timedelta64(5), "none of the units"),
         ((2**62, "W"), "292 thousand years"),
     ],
@@ -249,7 +249,7 @@ def test_what_cannot_be_joined_is_refused_with_what_to_write() -> None:
     source: Any
     source, writer = sp.read.from_callback("publish"), sp.write.to_console()
     calls: tuple[tuple[Any, str], ...] = (
-        (lambda: source | 5, "no operator"),
+        (lambda: source | 5, "not an operator"),
         (lambda: source | writer | sp.map(times), "ends its pipeline"),
         (lambda: source | source, "sp.union"),
         (lambda: source | [sp.map(times), sp.filter(times)] | writer, "2 ends"),
@@ -271,7 +271,7 @@ def test_a_pipeline_has_a_reader_and_a_writer() -> None:
         ([source | sp.union(window) | writer], "reads nothing"),
         ([source | sp.union(source | writer) | writer], "Leave to_console out"),
         ([source | sp.union(source | [sp.map(times), window]) | writer], "2 ends"),
-        (["text"], "no pipeline"),
+        (["text"], "not a pipeline"),
     ):
         with pytest.raises(InvalidArgumentError, match=says):
             sp.App("program", *pipelines)
@@ -343,7 +343,7 @@ def test_readers_and_writers_refuse_what_they_cannot_take() -> None:
         (lambda: UNTYPED.read.from_file("trades.txt"), "'csv', 'json' and 'parquet'"),
         (lambda: UNTYPED.read.from_file("trades.csv", watch=1), "watch=1"),
         (lambda: UNTYPED.read.from_file("trades.csv", files_per_batch=0), "files_per_batch=0"),
-        (lambda: UNTYPED.read.from_csv("trades.csv", schema="time timestmp"), "no schema as DDL"),
+        (lambda: UNTYPED.read.from_csv("trades.csv", schema="time timestmp"), "not a schema as DDL"),
         (lambda: UNTYPED.read.from_topic(""), "topic=''"),
         (lambda: UNTYPED.read.from_topic("trades", broker="localhost"), "broker='localhost'"),
         (lambda: UNTYPED.read.from_kafka("trades", ""), "brokers=''"),
@@ -355,14 +355,14 @@ def test_readers_and_writers_refuse_what_they_cannot_take() -> None:
         (lambda: UNTYPED.write.to_file("out", "orc"), "'orc' is not one of"),
         (lambda: UNTYPED.write.to_topic(5), "topic=5"),
         (lambda: UNTYPED.write.to_kafka("out", ""), "brokers=''"),
-        (lambda: UNTYPED.merge(times, times), "no pipeline"),
-        (lambda: UNTYPED.union([]), "no pipeline"),
+        (lambda: UNTYPED.merge(times, times), "not a pipeline"),
+        (lambda: UNTYPED.union([]), "not a pipeline"),
         (lambda: UNTYPED.merge(sp.read.from_callback("p"), times, flush="all"), "flush='all'"),
         (lambda: UNTYPED.merge(sp.read.from_callback("p"), times, trigger="any"), "trigger='any'"),
         (lambda: UNTYPED.map(times, name=""), "name=''"),
         (lambda: UNTYPED.map(times, pandas=1), "pandas=1"),
         (lambda: UNTYPED.map(5), "neither a function"),
-        (lambda: UNTYPED.map(times, schema="x nothing"), "no schema as DDL"),
+        (lambda: UNTYPED.map(times, schema="x nothing"), "not a schema as DDL"),
     )
     for call, says in calls:
         with pytest.raises(InvalidArgumentError, match=says):

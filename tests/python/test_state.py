@@ -247,7 +247,7 @@ def test_another_querys_dataframe_is_refused_with_the_difference(spark: SparkSes
         IncompatibleStateError, match=r"window was \[tumbling 1 minute\] and is now \[tumbling 1 hour\]"
     ):
         read_panes(tmp_path / "checkpoint", panes=panes[1])
-    with pytest.raises(InvalidArgumentError, match="no result of windowed"):
+    with pytest.raises(InvalidArgumentError, match="not a result of windowed"):
         read_panes(tmp_path / "checkpoint", panes=feed.batch(spark))
 
 

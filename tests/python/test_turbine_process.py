@@ -209,7 +209,7 @@ def test_a_callback_that_returns_no_record_batch_is_told_what_to_return(app: tur
     with testing.run(app) as t:
         t.feed("orders", [{"x": 1}])
         t.advance(20)
-        with pytest.raises(FunctionError, match=r"returned Table, which is no pyarrow\.RecordBatch.*to_batches\(\)"):
+        with pytest.raises(FunctionError, match=r"returned Table, which is not a pyarrow\.RecordBatch.*to_batches\(\)"):
             t.settle()
     with testing.run(app) as t:
         t.feed("orders", [{"x": 2}])

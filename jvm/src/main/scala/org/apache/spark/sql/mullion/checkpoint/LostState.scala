@@ -83,7 +83,7 @@ object LostState {
     val execution = query match {
       case wrapper: StreamingQueryWrapper => wrapper.streamingQuery
       case own: StreamExecution           => own
-      case other                          => throw new IllegalArgumentException(s"$other is not a query of micro-batches")
+      case other => throw new IllegalArgumentException(s"$other is not a query of micro-batches")
     }
     val spark = execution.sparkSession.asInstanceOf[SparkSession]
     val at = new Checkpoint(spark, execution.resolvedCheckpointRoot)
