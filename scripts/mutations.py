@@ -40,8 +40,8 @@ MUTATIONS = (
     Mutation(
         "a row is late once its pane has closed",
         "clock/BatchClock.scala",
-        "before >= due && before",
-        "before > due && before",
+        "closedBefore >= due && before",
+        "closedBefore > due && before",
     ),
     Mutation(
         "a pane fires early when its clock has moved by the interval",
@@ -170,7 +170,15 @@ def copied(tree: Path) -> None:
         shutil.copytree("jvm/target", tree / "jvm/target", ignore=shutil.ignore_patterns("*.jar", "test-reports"))
 
 
+def misplaced() -> list[str]:
+    """Mutations whose line does not stand once in its file, as the sources are now."""
+    counts = {mutation: (WINDOWS / mutation.file).read_text().count(mutation.line) for mutation in MUTATIONS}
+    return [f"{m.file} has {count} times {m.line!r}, and not once." for m, count in counts.items() if count != 1]
+
+
 def main() -> None:
+    if wrong := misplaced():
+        sys.exit("\n".join(wrong))
     missed = []
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
@@ -181,8 +189,6 @@ def main() -> None:
             for mutation in MUTATIONS:
                 source = tree / WINDOWS / mutation.file
                 text = source.read_text()
-                if text.count(mutation.line) != 1:
-                    sys.exit(f"{mutation.file} has {text.count(mutation.line)} times {mutation.line!r}, and not once.")
                 source.write_text(text.replace(mutation.line, mutation.broken))
                 tests = list(shared.failures(PURE))
                 story = None if tests else first_of_stories(tree)
