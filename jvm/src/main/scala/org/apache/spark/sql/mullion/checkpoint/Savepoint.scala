@@ -19,7 +19,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.exec.WindowExec
 import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
 import org.apache.spark.sql.mullion.python.StatefulHeader
-import org.apache.spark.sql.mullion.query.CheckpointFiles
+import org.apache.spark.sql.mullion.query.{CheckpointFiles, ClockNote}
 import org.apache.spark.sql.mullion.shim.{BuildInfo, SparkLineShim}
 import org.apache.spark.sql.mullion.state.{PartitionOpener, SavepointNote, StateChoice, StateLine}
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
@@ -221,6 +221,7 @@ private final class Savepoint(spark: SparkSession, source: Savepoint.Source, to:
     val partitions = asked.partitions.getOrElse(source.operators.head.state.partitions)
     // Spark reads the last two.
     Seq(source.batch - 1, source.batch).filter(_ >= 0).foreach(offsets(_, partitions))
+    ClockNote.read(from, home).foreach(_.write(files, to))
     commit(ids)
     put("metadata", JObject("id" -> JString(UUID.randomUUID().toString)))
   }

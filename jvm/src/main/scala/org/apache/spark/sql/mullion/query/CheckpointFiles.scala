@@ -27,6 +27,11 @@ private[mullion] object CheckpointFiles {
         )
     }
 
+  /** A small file of ours says what nobody wrote. */
+  def damagedNote(path: Path): MullionException = MullionException.damagedState(
+    s"$path is damaged: without what it says, a query could go on wrongly. Restore it from a copy of the checkpoint."
+  )
+
   def read(files: CheckpointFileManager, path: Path): Array[Byte] =
     Using.resource(files.open(path))(_.readAllBytes())
 

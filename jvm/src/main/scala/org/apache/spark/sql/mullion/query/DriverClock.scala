@@ -17,32 +17,50 @@ import dev.mullion.windows.spec.TimeMath
 /** What the driver remembers of time for one operator of a running query, from batch to batch: Spark makes an operator
   * anew for each.
   */
-private[mullion] final class DriverClock private (latestBefore: Long => Long, recovered: () => Option[WatermarkNote]) {
+private[mullion] final class DriverClock private (
+    latestBefore: Long => Long,
+    recovered: () => Option[WatermarkNote],
+    notes: DriverClock.Notes
+) {
   private var batch = -1L
   private var before = BatchClock.BeforeAllTime
   private var now = BatchClock.BeforeAllTime
   private var idle = Option.empty[IdleClock]
   private var putFrom = Option.empty[Long]
   // Read once: only the first batch of a run may be one that a recovery left.
-  private lazy val noted = recovered()
+  private lazy val recovery = recovered()
+  // Written while the machine's clock is behind, by this run or an earlier one.
+  private lazy val notedBefore = notes.read()
+  private var notedNow = Option.empty[ClockNote]
 
   /** Processing time before a batch and in it, in microseconds. It never goes back, even if the machine's clock does:
-    * else a pane that has closed would get rows again.
+    * else a pane that has closed would get rows again. Where it stands then is in the checkpoint before a batch has it
+    * ([[ClockNote]]).
     *
     * @param timestampMs
     *   the batch's
     */
   def processingTime(batch: Long, timestampMs: Long): (Long, Long) = synchronized {
     if (batch != this.batch) {
-      before = if (this.batch < 0) latestBefore(batch) else now
-      now = Math.max(before, TimeMath.fromMillis(timestampMs))
+      val machine = TimeMath.fromMillis(timestampMs)
+      before = if (this.batch < 0) Math.max(latestBefore(batch), noted(batch)) else now
+      if (machine < before && noted(batch) < before) {
+        val note = ClockNote(batch, before)
+        notes.write(note)
+        notedNow = Some(note)
+      }
+      now = Math.max(before, machine)
       this.batch = batch
     }
     (before, now)
   }
 
+  /** Processing time before a batch by the note. One of a later batch is of a life that a recovery gave up. */
+  private def noted(batch: Long): Long =
+    notedNow.orElse(notedBefore).filter(_.batch <= batch).fold(BatchClock.BeforeAllTime)(_.timeUs)
+
   /** Where a recovery has the watermark after a batch, if it has. */
-  def noteOf(batch: Long): Option[WatermarkNote] = synchronized(noted).filter(_.batch == batch)
+  def noteOf(batch: Long): Option[WatermarkNote] = synchronized(recovery).filter(_.batch == batch)
 
   /** Rows came: the stream is not idle. */
   def rowsCame(): Unit = synchronized {
@@ -81,17 +99,31 @@ private[mullion] object DriverClock {
   def apply(session: SparkSession, runId: UUID, operator: Long): DriverClock = ofQueries.synchronized {
     RunningQuery.find(session, runId) match {
       case Some(query) =>
-        val home = query.resolvedCheckpointRoot
+        val home = new Path(query.resolvedCheckpointRoot)
+        lazy val files = CheckpointFileManager.create(home, session.sessionState.newHadoopConf())
+        val notes = new Notes {
+          def read(): Option[ClockNote] = ClockNote.read(files, home)
+          def write(note: ClockNote): Unit = note.write(files, home)
+        }
         ofQueries
           .computeIfAbsent(query, _ => mutable.Map.empty[Long, DriverClock])
-          .getOrElseUpdate(operator, new DriverClock(latest(query.offsetLog), () => noteIn(session, home)))
-      case None => new DriverClock(_ => BatchClock.BeforeAllTime, () => None)
+          .getOrElseUpdate(
+            operator,
+            new DriverClock(latest(query.offsetLog), () => WatermarkNote.read(files, home), notes)
+          )
+      case None => new DriverClock(_ => BatchClock.BeforeAllTime, () => None, NoNotes)
     }
   }
 
-  private def noteIn(session: SparkSession, checkpoint: String): Option[WatermarkNote] = {
-    val home = new Path(checkpoint)
-    WatermarkNote.read(CheckpointFileManager.create(home, session.sessionState.newHadoopConf()), home)
+  /** A checkpoint's note of processing time. */
+  private trait Notes {
+    def read(): Option[ClockNote]
+    def write(note: ClockNote): Unit
+  }
+
+  private object NoNotes extends Notes {
+    def read(): Option[ClockNote] = None
+    def write(note: ClockNote): Unit = ()
   }
 
   /** The latest processing time of the batches before one, as far as the checkpoint still lists them. */

@@ -42,16 +42,16 @@ private[mullion] final case class WatermarkNote(batch: Long, watermarkMs: Long) 
 private[mullion] object WatermarkNote {
   private val Format = "mullion watermark 1"
 
-  private val Line = """(\d+) (-?\d+)""".r
+  private val Line = """(\d{1,18}) (-?\d{1,18})""".r
 
   private def path(home: Path): Path = new Path(home, "mullion-watermark")
 
   /** What the last recovery of a checkpoint noted, if it did. */
   def read(files: CheckpointFileManager, home: Path): Option[WatermarkNote] =
-    Option.when(files.exists(path(home)))(CheckpointFiles.read(files, path(home))).flatMap { said =>
+    Option.when(files.exists(path(home)))(CheckpointFiles.read(files, path(home))).map { said =>
       new String(said, UTF_8).linesIterator.toSeq match {
-        case Seq(Format, Line(batch, watermark)) => Some(WatermarkNote(batch.toLong, watermark.toLong))
-        case _                                   => None
+        case Seq(Format, Line(batch, watermark)) => WatermarkNote(batch.toLong, watermark.toLong)
+        case _                                   => throw CheckpointFiles.damagedNote(path(home))
       }
     }
 

@@ -1,0 +1,47 @@
+package org.apache.spark.sql.mullion.query
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+
+/** Where a query's processing time stands while the machine's clock is behind it, in the query's checkpoint.
+  *
+  * {{{
+  *   batch             7      8      9     ..    60     61
+  *   machine's clock   12:00  11:00  11:01 ..    11:20  12:01
+  *   processing time   12:00  12:00  12:00 ..    12:00  12:01
+  *                            noted
+  * }}}
+  *
+  * A query that starts again at batch 60 finds no batch before it in Spark's log whose timestamp says 12:00. Without
+  * the note its panes would close again.
+  *
+  * @param batch
+  *   the first one with that time before it
+  * @param timeUs
+  *   processing time before it, in microseconds since the epoch
+  */
+private[mullion] final case class ClockNote(batch: Long, timeUs: Long) {
+
+  def write(files: CheckpointFileManager, home: Path): Unit =
+    CheckpointFiles.write(files, ClockNote.path(home), s"${ClockNote.Format}\n$batch $timeUs\n".getBytes(UTF_8))
+}
+
+private[mullion] object ClockNote {
+  private val Format = "mullion clock 1"
+
+  private val Line = """(\d{1,18}) (-?\d{1,18})""".r
+
+  private def path(home: Path): Path = new Path(home, "mullion-clock")
+
+  /** What a checkpoint's query has noted last, if it had to. */
+  def read(files: CheckpointFileManager, home: Path): Option[ClockNote] =
+    Option.when(files.exists(path(home)))(CheckpointFiles.read(files, path(home))).map { said =>
+      new String(said, UTF_8).linesIterator.toSeq match {
+        case Seq(Format, Line(batch, time)) => ClockNote(batch.toLong, time.toLong)
+        case _                              => throw CheckpointFiles.damagedNote(path(home))
+      }
+    }
+}
