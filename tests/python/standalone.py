@@ -37,27 +37,44 @@ def wait_until(said: str, true: Callable[[], bool], seconds: float = 120) -> Non
 
 
 class Standalone:
-    """A master and workers with one core each. All that they run ends with them."""
+    """A master and workers with one core each. All that they run ends with them.
 
-    def __init__(self, home: Path, workers: int = 2) -> None:
+    With names of their own for this machine, workers are on machines of their own to Spark.
+    """
+
+    def __init__(self, home: Path, workers: int = 2, hosts: tuple[str, ...] = ("localhost",)) -> None:
         self.home = home
         home.mkdir(parents=True, exist_ok=True)
         port, self._page = free_ports()
         self.url = f"spark://localhost:{port}"
-        self._master = self._start("master", "master.Master", "--port", str(port), "--webui-port", str(self._page))
+        self._master = self._start(
+            "master", "master.Master", "--host", "localhost", "--port", str(port), "--webui-port", str(self._page)
+        )
         wait_until("the master listens", lambda: self._alive_workers() is not None)
         self._workers: list[subprocess.Popen[bytes]] = []
-        for _ in range(workers):
-            self.add_worker()
+        for number in range(workers):
+            self.add_worker(hosts[number % len(hosts)])
 
-    def add_worker(self) -> None:
+    def add_worker(self, host: str = "localhost") -> None:
         before = self._alive_workers() or 0
         name = f"worker-{len(self._workers)}"
         self._workers.append(
             self._start(
                 name,
                 "worker.Worker",
-                *("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(self.home / name), self.url),
+                *(
+                    "--host",
+                    host,
+                    "--cores",
+                    "1",
+                    "--memory",
+                    "1g",
+                    "--webui-port",
+                    "0",
+                    "--work-dir",
+                    str(self.home / name),
+                    self.url,
+                ),
             )
         )
         wait_until("the worker is registered", lambda: (self._alive_workers() or 0) > before)
@@ -122,7 +139,7 @@ class Standalone:
         log: IO[bytes]
         with (self.home / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
-                [java(), *options, f"org.apache.spark.deploy.{main}", "--host", "localhost", *arguments],
+                [java(), *options, f"org.apache.spark.deploy.{main}", *arguments],
                 env=environment,
                 stdout=log,
                 stderr=log,

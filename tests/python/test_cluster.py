@@ -69,11 +69,13 @@ class Query:
                 raise
 
         rows = self.feed.stream(self.spark, "20 seconds").withColumn("id", held("id"))
-        panes = windowed(
-            rows, Sliding(f"{LENGTH} seconds", f"{SLIDE} seconds"), by="k", time="ts", state=self.state
-        ).agg(F.sort_array(F.collect_list("id")).alias("ids"))
-        writer = panes.writeStream.foreachBatch(write).option("checkpointLocation", str(self.checkpoint))
+        writer = self.panes(rows).writeStream.foreachBatch(write).option("checkpointLocation", str(self.checkpoint))
         return writer.start()
+
+    def panes(self, rows: DataFrame) -> DataFrame:
+        window = Sliding(f"{LENGTH} seconds", f"{SLIDE} seconds")
+        panes = windowed(rows, window, by="k", time="ts", state=self.state)
+        return panes.agg(F.sort_array(F.collect_list("id")).alias("ids"))
 
     def write(self, batches: int) -> None:
         """Rows five seconds apart, none of which is ever late."""
