@@ -23,9 +23,9 @@ SETTINGS = """
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@localhost:{controller}
-listeners=PLAINTEXT://localhost:{port},SASL_PLAINTEXT://localhost:{login},CONTROLLER://localhost:{controller}
-advertised.listeners=PLAINTEXT://localhost:{port},SASL_PLAINTEXT://localhost:{login}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=PLAINTEXT://localhost:{port},SASL_PLAINTEXT://localhost:{login},{encrypted}CONTROLLER://localhost:{controller}
+advertised.listeners=PLAINTEXT://localhost:{port},{encrypted}SASL_PLAINTEXT://localhost:{login}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT
 # Who connects there says who they are.
 sasl.enabled.mechanisms=PLAIN
 listener.name.sasl_plaintext.plain.sasl.jaas.config={login_module} required {users};
@@ -44,6 +44,18 @@ log.retention.ms=-1
 # After a kill it is taken for dead soon, and may come back.
 broker.session.timeout.ms=2000
 broker.heartbeat.interval.ms=500
+"""
+
+ENCRYPTED = """
+ssl.keystore.type=PKCS12
+ssl.keystore.location={keys.server}
+ssl.keystore.password={keys.password}
+ssl.truststore.type=PKCS12
+ssl.truststore.location={keys.trusted}
+ssl.truststore.password={keys.password}
+# Who connects there without a password shows a certificate.
+listener.name.ssl.ssl.client.auth=required
+listener.name.sasl_ssl.plain.sasl.jaas.config={login_module} required {users};
 """
 
 
@@ -69,9 +81,41 @@ def users() -> str:
     return f'user_{USER}="{password}"'.replace("\\", "\\\\")
 
 
-class KafkaServer:
+def program_of_java(name: str) -> str:
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home, "bin", name)) if home else shutil.which(name)
+    assert found is not None
+    return found
+
+
+class Keys:
+    """What a broker and its clients show each other under TLS, made by the JDK's ``keytool``, in a folder."""
+
+    password = SECRET + "-of-keys"
+
     def __init__(self, home: Path) -> None:
-        port, controller, login = free_ports(3)
+        self._home = home
+        self.server, self.client, self.trusted = (home / f"{name}.p12" for name in ("server", "client", "trusted"))
+        self.ca = home / "server.pem"
+        self.stranger = home / "stranger.pem"
+        for name in ("server", "client", "stranger"):
+            host = ("-ext", "SAN=dns:localhost")
+            made = ("-keyalg", "RSA", "-validity", "2", "-dname", f"CN={name}", *host)
+            self._keytool(f"{name}.p12", "-genkeypair", "-alias", name, *made)
+            self._keytool(f"{name}.p12", "-exportcert", "-rfc", "-alias", name, "-file", f"{name}.pem")
+        self._keytool("trusted.p12", "-importcert", "-noprompt", "-alias", "client", "-file", "client.pem")
+
+    def _keytool(self, store: str, *arguments: str) -> None:
+        where = ("-keystore", store, "-storetype", "PKCS12", "-storepass", self.password)
+        command = [program_of_java("keytool"), *arguments, *where]
+        subprocess.run(command, cwd=self._home, check=True, capture_output=True)
+
+
+class KafkaServer:
+    """A broker in a folder. With ``keys`` it also has a listener for each way to log in under TLS."""
+
+    def __init__(self, home: Path, keys: Keys | None = None) -> None:
+        port, controller, login, tls, login_tls = free_ports(5)
         self.servers = f"localhost:{port}"
         self.url = f"kafka://{self.servers}"
         self.with_login = f"localhost:{login}"
@@ -82,11 +126,21 @@ class KafkaServer:
             "sasl.username": USER,
             "sasl.password": PASSWORD,
         }
+        self.with_tls, self.with_login_and_tls = f"localhost:{tls}", f"localhost:{login_tls}"
+        encrypted = f"SSL://{self.with_tls},SASL_SSL://{self.with_login_and_tls}," if keys else ""
         self._home = home
         self._settings = home / "server.properties"
+        says = SETTINGS + (ENCRYPTED if keys else "")
         self._settings.write_text(
-            SETTINGS.format(
-                port=port, controller=controller, login=login, home=home, users=users(), login_module=LOGIN_MODULE
+            says.format(
+                port=port,
+                controller=controller,
+                login=login,
+                encrypted=encrypted,
+                keys=keys,
+                home=home,
+                users=users(),
+                login_module=LOGIN_MODULE,
             )
         )
         self._process: subprocess.Popen[bytes] | None = None
@@ -116,9 +170,7 @@ class KafkaServer:
     def _java(self, *arguments: str) -> subprocess.Popen[bytes]:
         found = jars("broker")
         assert found, "The JARs of Kafka are not there. Get them: make kafka"
-        home = os.environ.get("JAVA_HOME")
-        java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-        assert java is not None
+        java = program_of_java("java")
         options = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", os.pathsep.join(map(str, found))]
         with (self._home / "out").open("ab") as out:
             return subprocess.Popen(
