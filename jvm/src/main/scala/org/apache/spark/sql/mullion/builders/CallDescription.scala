@@ -1,7 +1,9 @@
 package org.apache.spark.sql.mullion.builders
 
+import scala.util.control.NonFatal
+
 import org.json4s._
-import org.json4s.jackson.JsonMethods.parse
+import org.json4s.jackson.JsonMethods
 
 import org.apache.spark.sql.Column
 
@@ -39,15 +41,32 @@ final case class CallDescription(
 
 object CallDescription {
 
-  def read(json: String, columns: Seq[Column]): CallDescription = read(parse(json), columns)
+  def read(json: String, columns: Seq[Column]): CallDescription = read(parsed(json), columns)
 
-  def read(said: JValue, columns: Seq[Column]): CallDescription = {
+  def read(said: JValue, columns: Seq[Column]): CallDescription =
+    try described(said, columns)
+    catch {
+      case e: MullionException => throw e
+      case NonFatal(e)         => throw unreadable(String.valueOf(e.getMessage))
+    }
+
+  /** What is asked, as JSON. */
+  def parsed(json: String): JValue =
+    try JsonMethods.parse(json)
+    catch { case NonFatal(_) => throw unreadable("it is not JSON") }
+
+  /** A call that no Python and no SQL of this version writes. */
+  def unreadable(why: String): MullionException = MullionException.invalid(
+    s"What is asked of windows does not say what they are: $why. Install the same version of Mullion on both sides."
+  )
+
+  private def described(said: JValue, columns: Seq[Column]): CallDescription = {
     val roles = (said \ "columns") match {
       case JArray(names) => names.collect { case JString(name) => name }
       case _             => Nil
     }
     if (roles.length != columns.length)
-      throw new IllegalArgumentException(s"${columns.length} columns came with a call of ${roles.length}: $roles")
+      throw unreadable(s"${columns.length} columns came with a call of ${roles.length}: $roles")
     val of = roles.zip(columns).groupMap(_._1)(_._2).withDefaultValue(Nil)
     CallDescription(
       windowOf(said \ "window"),
@@ -62,7 +81,7 @@ object CallDescription {
     (said \ "kind") match {
       case JString("tumbling") => AlignedWindow.tumbling(us("size"), us("offset"))
       case JString("sliding")  => AlignedWindow.sliding(us("size"), us("slide"), us("offset"))
-      case JString("calendar") => calendar(us("number").toInt, text(said \ "unit"), text(said \ "timezone"))
+      case JString("calendar") => calendar(count(us("number")), text(said \ "unit"), text(said \ "timezone"))
       case JString("around")   => AroundWindow(us("before"), us("after"))
       case JString("session")  => SessionWindow(some(said \ "gap").map(whole))
       case JString("count")    => CountWindow(us("size"), us("every"))
@@ -71,15 +90,19 @@ object CallDescription {
       case JString("changes")  => GlobalWindow(GlobalTrigger.Changes)
       case JString("split")    => GlobalWindow(GlobalTrigger.Split(text(said \ "function")))
       case JString("custom")   => CustomWindow("each row's own")
-      case other               => throw new IllegalArgumentException(s"$other is not a kind of window")
+      case other               => throw unreadable(s"$other is not a kind of window")
     }
   }
+
+  private def count(number: Long): Int =
+    if (number.isValidInt) number.toInt
+    else throw MullionException.invalid(s"$number is more than a number of days, weeks or months can be (2^31 - 1).")
 
   private def calendar(number: Int, unit: String, zone: String): CalendarWindow = unit match {
     case "day"   => CalendarWindow.ofDays(number, zone)
     case "week"  => CalendarWindow.ofWeeks(number, zone)
     case "month" => CalendarWindow.ofMonths(number, zone)
-    case other   => throw new IllegalArgumentException(s"the calendar has no windows of a $other")
+    case other   => throw unreadable(s"the calendar has no windows of a $other")
   }
 
   private type Change = WindowOptions => WindowOptions
@@ -144,16 +167,16 @@ object CallDescription {
     case JInt(number) if number.isValidLong => number.toLong
     case JInt(number)                       =>
       throw MullionException.invalid(s"$number is more than a number of rows or of microseconds can be (2^63 - 1).")
-    case other => throw new IllegalArgumentException(s"$other is not a whole number")
+    case other => throw unreadable(s"$other is not a whole number")
   }
 
   private def text(value: JValue): String = value match {
     case JString(text) => text
-    case other         => throw new IllegalArgumentException(s"$other is not text")
+    case other         => throw unreadable(s"$other is not text")
   }
 
   private def truth(value: JValue): Boolean = value match {
     case JBool(value) => value
-    case other        => throw new IllegalArgumentException(s"$other is neither true nor false")
+    case other        => throw unreadable(s"$other is neither true nor false")
   }
 }

@@ -2,8 +2,9 @@ package org.apache.spark.sql.mullion.calls
 
 import java.util.UUID
 
+import scala.util.Try
+
 import org.json4s._
-import org.json4s.jackson.JsonMethods.parse
 
 import org.apache.spark.sql.{Column, Row}
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Expression}
@@ -35,7 +36,7 @@ private[calls] object Calls {
   def apply(session: SparkSession, json: String, columns: Seq[Expression], rows: LogicalPlan): LogicalPlan = {
     Distribution.check(session, BuildInfo.sparkLine)
     Installation.install(session)
-    new Calls(session, parse(json), columns.map(ExpressionUtils.column), rows).plan
+    new Calls(session, CallDescription.parsed(json), columns.map(ExpressionUtils.column), rows).plan
   }
 }
 
@@ -71,7 +72,7 @@ private[calls] final class Calls(session: SparkSession, said: JValue, columns: S
   private def together: DataFrame = {
     val names = (said \ "names") match {
       case JArray(all) => all.collect { case JString(name) => name }
-      case other       => throw new IllegalArgumentException(s"$other are no names")
+      case other       => throw CallDescription.unreadable(s"$other is not a list of names")
     }
     val windows = unionOf(rows)
     // A window that is a union itself is nothing that windowed(...) gave.
@@ -96,7 +97,7 @@ private[calls] final class Calls(session: SparkSession, said: JValue, columns: S
 
   private def openPanes: DataFrame = some("query") match {
     case Some(id) =>
-      val query = Option(session.streams.get(UUID.fromString(id))).getOrElse {
+      val query = Try(UUID.fromString(id)).toOption.flatMap(id => Option(session.streams.get(id))).getOrElse {
         throw MullionException.invalid(
           s"The query $id does not run in this session. Give its checkpointLocation, whose panes are those of its last batch."
         )
@@ -106,7 +107,8 @@ private[calls] final class Calls(session: SparkSession, said: JValue, columns: S
   }
 
   private def operator: Int = (said \ "operator") match {
-    case JInt(number) => number.toInt
+    case JInt(number) if number.isValidInt => number.toInt
+    case JInt(number) => throw MullionException.invalid(s"operator=$number is not the number of an operator.")
     case _            => -1
   }
 
@@ -116,7 +118,7 @@ private[calls] final class Calls(session: SparkSession, said: JValue, columns: S
   private def ofPanes: Option[DataFrame] = Option.when(said \ "of" == JBool(true))(df)
 
   private def text(name: String): String =
-    some(name).getOrElse(throw new IllegalArgumentException(s"the call says no $name"))
+    some(name).getOrElse(throw CallDescription.unreadable(s"the call says no $name"))
 
   private def some(name: String): Option[String] = (said \ name) match {
     case JString(value) => Some(value)

@@ -35,7 +35,13 @@ object StatefulHeader {
 
   private implicit val formats: Formats = DefaultFormats
 
-  private val file = new HeaderFile[StatefulHeader]("function.json", _.extract[StatefulHeader])
+  private val file = new HeaderFile[StatefulHeader]("function.json", of)
+
+  private def of(json: JValue): StatefulHeader = {
+    val header = json.extract[StatefulHeader]
+    header.differences(header)
+    header
+  }
 
   /** Compares the functions with the state that they are about to use, before anything is written; in a new checkpoint,
     * writes what it will mean.

@@ -85,13 +85,18 @@ private[mullion] object SavepointNote {
     }
   }
 
-  private def read(home: Path, hadoopConf: Configuration): Option[SavepointNote] = {
+  /** What a savepoint says of itself; nothing where the folder is none. */
+  private[mullion] def read(home: Path, hadoopConf: Configuration): Option[SavepointNote] = {
     val files = CheckpointFileManager.create(home, hadoopConf)
     val path = new Path(home, Name)
     Option.when(files.exists(path)) {
       val note =
-        try JsonMethods.parse(new String(CheckpointFiles.read(files, path), UTF_8)).extract[SavepointNote]
-        catch { case NonFatal(_) => throw damaged(home, s"the file $Name, which lists the others, cannot be read") }
+        try {
+          val said = JsonMethods.parse(new String(CheckpointFiles.read(files, path), UTF_8)).extract[SavepointNote]
+          // A path that is null is none.
+          said.files.foreach(_.path.length)
+          said
+        } catch { case NonFatal(_) => throw damaged(home, s"the file $Name, which lists the others, cannot be read") }
       if (note.format != Format)
         throw MullionException.incompatibleState(
           s"The savepoint $home is of format ${note.format}, and this version of Mullion reads $Format. Nothing was written. " +

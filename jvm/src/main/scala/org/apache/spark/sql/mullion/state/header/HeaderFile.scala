@@ -8,7 +8,7 @@ import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.json4s.{Formats, JValue}
+import org.json4s._
 import org.json4s.jackson.{JsonMethods, Serialization}
 
 import org.apache.spark.internal.Logging
@@ -75,8 +75,12 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
     val file = pathFrom(operatorRoot, version)
     Option.when(files.exists(file)) {
       val text = Using.resource(files.open(file))(in => Source.fromInputStream(in, UTF_8.name).mkString)
-      try of(JsonMethods.parse(text))
-      catch {
+      try {
+        val json = JsonMethods.parse(text)
+        // What is not there is left out.
+        require(json.find(_ == JNull).isEmpty)
+        of(json)
+      } catch {
         case NonFatal(_) =>
           val cause =
             if (text.isEmpty) "is empty" else s"is cut short or is not what Mullion writes (${text.length} characters)"

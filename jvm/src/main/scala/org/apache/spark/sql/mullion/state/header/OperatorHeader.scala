@@ -108,8 +108,14 @@ object OperatorHeader {
 
   private val file = new HeaderFile[OperatorHeader]("header.json", of)
 
-  private def of(json: JValue): OperatorHeader =
-    if (json \ "together" == JNothing) json.extract[StateHeader] else json.extract[TogetherHeader]
+  private def of(json: JValue): OperatorHeader = {
+    val header = if (json \ "together" == JNothing) json.extract[StateHeader] else json.extract[TogetherHeader]
+    // Of JSON with something left out, parts would be missing where they are looked at.
+    header.differences(header)
+    header.describe
+    header.state.length
+    header
+  }
 
   /** Compares the operator with the state that it is about to read, and fails before anything is written if they do not
     * go together; in a new checkpoint, writes what the state will mean.

@@ -1,0 +1,50 @@
+package org.apache.spark.sql.mullion
+
+import scala.util.Random
+
+/** Texts that are nearly what was written: cut, with other characters, or with other values of JSON in them. */
+object Damage {
+  private val seed = sys.props.get("mullion.damage.seed").fold(System.nanoTime())(_.toLong)
+
+  /** How many times each is tried: few in the tests. */
+  private val rounds = sys.props.get("mullion.damage.rounds").fold(1)(_.toInt)
+
+  private val odd = "{}[]\",:0-9ae\u0000\n"
+
+  private val values =
+    Seq("null", "0", "-1", "9223372036854775807", "9223372036854775808", "1e999", "true", "\"\"", "[]", "{}")
+
+  private val whole = Seq("", "null", "7", "[]", "{}", "\"\"", "[1]", "[" * 100000, "{\"a\":" * 50000, "\u0000" * 50)
+
+  def of(text: String): Seq[String] = whole ++ (0 until rounds).flatMap { round =>
+    val random = new Random(seed + round)
+    def cut = text.take(random.nextInt(text.length))
+    def changed = {
+      val into = text.toCharArray
+      (0 to random.nextInt(3)).foreach(_ => into(random.nextInt(into.length)) = odd(random.nextInt(odd.length)))
+      new String(into)
+    }
+    // A value of JSON in the place of another one.
+    def other = {
+      val found = """("[^"]*"|-?\d+|true|false|null)(?=\s*[,}\]])""".r.findAllMatchIn(text).toVector
+      if (found.isEmpty) cut
+      else {
+        val at = found(random.nextInt(found.length))
+        text.take(at.start) + values(random.nextInt(values.length)) + text.drop(at.end)
+      }
+    }
+    // A field less.
+    def without = {
+      val found = """"\w+":\s*("[^"]*"|-?\d+|true|false|null)\s*,""".r.findAllMatchIn(text).toVector
+      if (found.isEmpty) cut
+      else {
+        val at = found(random.nextInt(found.length))
+        text.take(at.start) + text.drop(at.end)
+      }
+    }
+    Seq.fill(150)(cut) ++ Seq.fill(150)(changed) ++ Seq.fill(150)(other) ++ Seq.fill(50)(without)
+  }
+
+  /** Of a failure. */
+  def clue: String = s"-Dmullion.damage.seed=$seed"
+}

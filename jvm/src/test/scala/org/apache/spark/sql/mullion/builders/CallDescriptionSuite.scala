@@ -1,0 +1,56 @@
+package org.apache.spark.sql.mullion.builders
+
+import munit.FunSuite
+
+import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.mullion.Damage
+
+import dev.mullion.MullionException
+
+/** Calls as they cross from Python: what no Python of this version writes is refused in our words. */
+class CallDescriptionSuite extends FunSuite {
+
+  private val windows = Seq(
+    """{"kind": "tumbling", "size": 60000000, "offset": 0}""",
+    """{"kind": "sliding", "size": 60000000, "slide": 1000000, "offset": 5}""",
+    """{"kind": "calendar", "number": 2, "unit": "month", "timezone": "Europe/Berlin"}""",
+    """{"kind": "around", "before": 5000000, "after": 0}""",
+    """{"kind": "session", "gap": 4000000}""",
+    """{"kind": "count", "size": 7, "every": 3}""",
+    """{"kind": "every", "rows": 10}""",
+    """{"kind": "split", "function": "f"}"""
+  )
+
+  private val options =
+    """{"allowed_lateness": 5, "on_time": true, "accumulate": false, "late": "emit", "empty": "skip", "ids": true,
+      | "state": "rocksdb", "idle_after": 7000, "at_end": "close", "running": false, "watermark": "per key", "late_by": "pane",
+      | "new_aggregates": "refuse", "early": {"every": 3, "wall": null, "count": 9, "unchanged": true}}""".stripMargin
+
+  private val roles = """["by", "time", "dedupe_by", "aggregate"]"""
+  private val columns = Seq("k", "ts", "id", "n").map(col)
+
+  private def call(window: String): String =
+    s"""{"call": "windowed", "window": $window, "options": $options, "columns": $roles}"""
+
+  private def refusal(json: String): Option[String] =
+    try {
+      CallDescription.read(json, columns)
+      None
+    } catch { case e: MullionException => Some(e.getMessage) }
+
+  test("a call that is damaged, or is of another shape, is read or refused in our words") {
+    windows.foreach { window =>
+      val whole = call(window)
+      assert(!clue(refusal(whole)).exists(_.contains("same version")))
+      val refused = Damage.of(whole).flatMap(refusal)
+      assert(clue(refused.length) > 100)
+    }
+    assert(clue(refusal("{").get).contains("Install the same version of Mullion on both sides"))
+  }
+
+  test("a number of days that no calendar has is refused, and none wraps around") {
+    val many = (1L << 32) + 1
+    val says = refusal(call(s"""{"kind": "calendar", "number": $many, "unit": "day", "timezone": "UTC"}"""))
+    assert(clue(says.get).startsWith(s"$many is more than"))
+  }
+}
