@@ -27,10 +27,10 @@ OOM = "-XX:+ExitOnOutOfMemoryError"
 BRIEF = "-XX:TieredStopAtLevel=1"
 
 
-def session(folder: Path, heap: str, cores: int, brief: bool = True, **conf: Any) -> SparkSession:
+def session(folder: Path, heap: str, cores: int, brief: bool = True, flags: str = "", **conf: Any) -> SparkSession:
     builder = SparkSession.builder.master(f"local[{cores}]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.memory", heap).config(
-        "spark.driver.extraJavaOptions", f"{OOM} {BRIEF if brief else ''}".strip()
+        "spark.driver.extraJavaOptions", f"{OOM} {BRIEF if brief else ''} {flags}".strip()
     )
     builder = builder.config("spark.sql.shuffle.partitions", cores).config("spark.sql.session.timeZone", "UTC")
     for name, value in conf.items():
@@ -134,7 +134,7 @@ def many_small_batches(folder: Path) -> dict[str, Any]:
     heap = os.environ.get("MULLION_TEST_HEAP", "256m")
     # Spark's own least is 450 MB, of which it keeps 300 to itself.
     # What Spark remembers of jobs, for pages that nobody looks at, grows for a thousand of them.
-    remembered = {
+    remembered: dict[str, Any] = {
         "spark_ui_retainedJobs": 10,
         "spark_ui_retainedStages": 10,
         "spark_ui_retainedTasks": 100,

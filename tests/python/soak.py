@@ -22,11 +22,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+import native_memory
 from mullion import Session, Sliding, Tumbling, together, windowed
 from small_heaps import heap_after_collection, session
 
 FIGURES = ("heap after collection, MB", "resident memory, MB", "state rows", "files in the checkpoint", "batch, ms")
-KEPT = {
+KEPT: dict[str, Any] = {
     "spark_ui_retainedJobs": 10,
     "spark_ui_retainedStages": 10,
     "spark_ui_retainedTasks": 100,
@@ -73,6 +74,17 @@ def sample(spark: SparkSession, query: Any, checkpoint: Path, pid: int) -> list[
     ]
 
 
+def of_rocksdb(query: Any) -> dict[str, float]:
+    """What RocksDB has by its own properties, of both partitions, in MB."""
+    report = next(r for r in reversed(query.recentProgress) if r["stateOperators"] and "addBatch" in r["durationMs"])
+    metrics = report["stateOperators"][0]["customMetrics"]
+    return {
+        name: metrics[name] / 2**20
+        for name in sorted(metrics)
+        if name.startswith("rocksdb") and name.endswith(("Usage", "Bytes", "FileSize"))
+    }
+
+
 def medians(column: Sequence[float]) -> tuple[float, float]:
     """Of the second quarter, when all is warm, and of the last."""
     quarter = max(1, len(column) // 4)
@@ -99,16 +111,18 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=480)
     parser.add_argument("--rate", type=int, default=2000, help="rows a second")
     parser.add_argument("--every", type=float, default=15, help="seconds from sample to sample")
+    parser.add_argument("--native", action="store_true", help="say where resident memory is")
     parser.add_argument("--into", type=Path, help="a folder for soak.csv and soak.svg")
     asked = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="soak"))
-    spark = session(home, "640m", 2, brief=False, **KEPT)
+    spark = session(home, "640m", 2, brief=False, flags=native_memory.FLAG if asked.native else "", **KEPT)
     spark.sparkContext.setLogLevel("ERROR")
     jvm: Any = spark._jvm
     pid = int(jvm.java.lang.ProcessHandle.current().pid())
     checkpoint = home / "checkpoint"
     query = started(spark, checkpoint, asked.rate)
     began = time.monotonic()
+    parts: list[dict[str, float]] = []
     minutes: list[float] = []
     samples: list[list[float]] = []
     print("minute, " + "; ".join(FIGURES), flush=True)
@@ -120,6 +134,10 @@ def main() -> None:
         minutes.append(passed)
         samples.append(sample(spark, query, checkpoint, pid))
         print(f"{passed:6.1f}  " + "  ".join(f"{figure:10.1f}" for figure in samples[-1]), flush=True)
+        if asked.native:
+            parts.append(native_memory.parts(pid) | of_rocksdb(query))
+            if len(parts) % 20 == 0:
+                print(" " * 8 + ", ".join(f"{name} {mb:.1f}" for name, mb in parts[-1].items()), flush=True)
     batches = query.lastProgress["batchId"]
     query.stop()
     if asked.into:
@@ -127,10 +145,16 @@ def main() -> None:
         with (asked.into / "soak.csv").open("w", newline="") as out:
             csv.writer(out).writerows([("minute", *FIGURES), *([m, *s] for m, s in zip(minutes, samples, strict=True))])
         plotted(minutes, samples, asked.into / "soak.svg")
+        if parts:
+            with (asked.into / "native.csv").open("w", newline="") as out:
+                csv.writer(out).writerows([list(parts[0]), *(list(part.values()) for part in parts)])
     print(f"{minutes[-1]:.0f} minutes, {batches} batches, {len(samples)} samples at {asked.rate} rows a second")
     for name, column in zip(FIGURES, zip(*samples, strict=True), strict=True):
         before, after = medians(column)
         print(f"{name}: {before:.1f} in the second quarter, {after:.1f} in the last")
+    for name in parts[0] if parts else ():
+        before, after = medians([part[name] for part in parts])
+        print(f"  {name}: {before:.1f} MB in the second quarter, {after:.1f} in the last")
     spark.stop()
 
 
