@@ -152,7 +152,7 @@ class KafkaServer:
         self._process = self._java("kafka.Kafka")
         quiet: dict[str, Any] = {"bootstrap.servers": self.servers, "log_level": 0, "error_cb": lambda _: None}
         admin = AdminClient(quiet)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while True:
             try:
                 admin.list_topics(timeout=1)
