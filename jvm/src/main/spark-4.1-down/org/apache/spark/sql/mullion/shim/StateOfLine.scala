@@ -9,8 +9,8 @@ private[shim] trait StateOfLine {
   /** Keys that end with a time, if this line has encoders for them. */
   def timestampKeys: Option[TimestampKeys] = None
 
-  /** Records from `from` on, in order; all of them where that is found no sooner. Here a scan begins with the first: what
-    * is due is, and what was due before is gone.
+  /** Records from `from` on, in order; all of them where that is found no sooner. Here a scan begins with the first:
+    * what is due is, and what was due before is gone.
     */
   def scanFrom(store: StateStore, from: Option[UnsafeRow], family: String): StateStoreIterator[UnsafeRowPair] =
     store.iterator(family)

@@ -7,7 +7,11 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.TransformWithStateInPySpark
 import org.apache.spark.sql.execution.arrow.ArrowConverters
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.execution.python.{ArrowPythonWithNamedArgumentRunner, EvalPythonExec, MapInBatchEvaluatorFactory}
+import org.apache.spark.sql.execution.python.{
+  ArrowPythonWithNamedArgumentRunner,
+  EvalPythonExec,
+  MapInBatchEvaluatorFactory
+}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
