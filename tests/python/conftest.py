@@ -2,13 +2,19 @@
 
 import gc
 import os
+import platform
 import random
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import hypothesis
+import pyspark
 import pytest
+from _pytest.junitxml import xml_key
 from pyspark.sql import SparkSession
 
 import connect_server
@@ -16,9 +22,18 @@ import kafka_server
 import mullion
 from mullion import _jars
 from sampled import mark_the_rest_slow
+from standalone import java
 
 # They look at what came out, and say what they saw as a test does.
 pytest.register_assert_rewrite("checked", "stores", "story", "story_run", "told")
+
+# What is compared with the released package of Bytewax, where Python has no wheel of it.
+THEIRS = re.compile(r"^(from|import) bytewax(\.|_random|_traced)", re.MULTILINE)
+collect_ignore = [
+    file.name
+    for file in Path(__file__).parent.glob("test_bytewax*.py")
+    if find_spec("bytewax") is None and THEIRS.search(file.read_text("utf-8"))
+]
 
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("suite", deadline=None)
@@ -44,12 +59,25 @@ def pytest_report_header() -> str:
     return f"MULLION_TEST_SAMPLE={os.environ['MULLION_TEST_SAMPLE']} gives the same sample of stories again"
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
+    note_versions(config)
     # PySpark before 4.2 leaves the socket of each collect() to the garbage collector, which says so.
     if tuple(map(int, _jars.running_line().split("."))) < (4, 2):
         config.addinivalue_line(
             "filterwarnings", "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
         )
+
+
+def note_versions(config: pytest.Config) -> None:
+    """Has the report of a run say with what it ran, for the table of docs/lines.md."""
+    report = config.stash.get(xml_key, None)
+    if report is not None:
+        said = subprocess.run([java(), "-version"], capture_output=True, text=True, check=False).stderr
+        (version,) = re.findall(r'version "([^"]+)"', said)
+        report.add_global_property("spark", pyspark.__version__)
+        report.add_global_property("python", platform.python_version())
+        report.add_global_property("java", version)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
