@@ -1,7 +1,9 @@
 # make demo   real flights through windows, early firings and late rows
 # make check  what is quick: linters, and the tests that need no Spark
 # make test   every check, and the tests that every change must pass, Scala and Python
-# make test-all   those that take long too: kills, executors, Kafka, millions of rows; and make test on each line
+# make test-all   those that take long too: kills, executors, Kafka, millions of rows; and both on each line
+# make test-slow  what takes long on a line: a cluster that loses executors, the JAR from a repository
+# make lines  the counts of docs/lines.md, from the last runs of the tests on each line
 # make simulation   queries under failures without Spark: CASES=, and SEED= for one that failed
 # make faults   queries from Kafka to Kafka whose parts are killed: KILLS=100
 # make soak     a query at a steady rate: MINUTES=480
@@ -54,7 +56,7 @@ CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 # $(call quietly,LOG,COMMAND): the command's output, only if it fails.
 quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; exit 1; }
 
-.PHONY: demo check test test-all simulation faults soak docs pictures version bench bench-goals bench-full venv jar wheel kafka delta s3 publish-local lint lint-python fmt clean
+.PHONY: demo check test test-all test-slow lines simulation faults soak docs pictures version bench bench-goals bench-full venv jar wheel kafka delta s3 publish-local lint lint-python fmt clean
 .DELETE_ON_ERROR:
 
 demo: venv
@@ -76,7 +78,8 @@ define side_by_side
 endef
 
 # Three workers on two cores, each with a Spark session of its own.
-DURATIONS := --durations 20 --junitxml .build/python-tests.xml
+REPORTS := .build/reports/$(LINE)
+DURATIONS := --durations 20 --junitxml $(REPORTS)/python.xml
 
 check: lint-python venv $(SBT_LAUNCH)
 	$(call side_by_side,$(PURE),-n 2 -m 'not spark and not slow')
@@ -84,8 +87,8 @@ check: lint-python venv $(SBT_LAUNCH)
 # On another line than the default: all Scala suites, with every story, and Python's for what reaches into Spark. What is
 # decided without Spark is the same on all lines.
 OF_LINES := lines configure session refusals functions split stateful stages state_settings recovery restart together chaining \
-	transcripts cli turbine turbine_process faust_people_in_spark bytewax_windows bytewax_values bytewax_documents kx_random \
-	kx_kafka kafka kafka_texts
+	transcripts cli connect turbine turbine_process faust_people_in_spark bytewax_windows bytewax_values bytewax_documents \
+	kx_random kx_kafka kafka kafka_texts
 # Spark 4.0 has no workers for Global.split, and Scala tells all stories.
 NOT_OF_LINE := $(if $(filter 4.0,$(LINE)),split transcripts kx_random)
 PYTHON_TESTS := $(if $(OTHER),$(patsubst %,tests/python/test_%.py,$(filter-out $(NOT_OF_LINE),$(OF_LINES))))
@@ -93,15 +96,24 @@ PYTHON_TESTS := $(if $(OTHER),$(patsubst %,tests/python/test_%.py,$(filter-out $
 test: $(if $(OTHER),,lint-python) venv kafka $(CLASSES) $(SBT_LAUNCH)
 	$(call side_by_side,'jvm/testOnly * -- --exclude-tags=Slow',$(PYTHON_TESTS) -n 3 --dist loadgroup $(DURATIONS) -m 'not slow')
 
-# What is killed and counted here has the machine to itself.
-test-all: lint-python venv kafka delta s3 publish-local $(CLASSES) $(SBT_LAUNCH)
+# Of other lines than the default.
+SLOW_OF_LINES := cluster packages
+
+test-slow: venv publish-local $(CLASSES)
+	@$(IN)/pytest $(SLOW_OF_LINES:%=tests/python/test_%.py) --junitxml $(REPORTS)/slow.xml
+
+lines: $(ENV)/.requirements
+	@$(IN)/python scripts/lines.py
+
+# What is killed and counted here has the machine to itself. Checkpoints go from line to line with the wheel of all.
+test-all: lint-python venv kafka delta s3 publish-local wheel $(CLASSES) $(SBT_LAUNCH)
 	@echo "Scala tests ..."
 	@$(call quietly,scala-tests,$(SBT) jvm/scalafmtCheckAll jvm/test)
 	@grep -o 'Passed: Total.*' .build/scala-tests.log
 	@echo "Python tests ..."
 	@$(IN)/pytest -n 3 --dist loadgroup $(DURATIONS)
 	@for line in $(filter-out $(LINE),$(LINES)); do \
-		echo "Spark $$line ..."; $(MAKE) --no-print-directory test LINE=$$line || exit 1; \
+		echo "Spark $$line ..."; $(MAKE) --no-print-directory test test-slow LINE=$$line || exit 1; \
 	done
 
 # What goes wrong in the life of a query, under one seed. CASES=1000000 for more of them, SEED= for the one that failed.

@@ -33,7 +33,7 @@ class Feed:
         schema = StructType.fromDDL(self.ddl)
         assert isinstance(schema, StructType)
         self._arrow = to_arrow_schema(schema, **IN_UTC)
-        self._written = 0
+        self._written = len(list(self.folder.glob("*.parquet")))
 
     def write(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> None:
         """One batch: rows in the order of the columns, or by their names."""

@@ -1,0 +1,165 @@
+"""Puts the counts of the last runs of the tests into the table of docs/lines.md.
+
+    python scripts/lines.py [REPORTS...]
+
+A row is a line of Spark with a Python and a Java. Reports are JUnit's, which ``make test LINE=`` and ``make test-slow
+LINE=`` leave in this folder; others may be named, as folders or files. A row without a report stays as it is. What the
+workflow ``test`` runs and nobody has counted yet stands as that.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "lines.md"
+WORKFLOW = ROOT / ".github" / "workflows" / "test.yml"
+SCALA_LINES = (ROOT / "project" / "SparkLine.scala").read_text("utf-8")
+LINES: Final[list[str]] = re.findall(r'SparkLine\("([\d.]+)"', SCALA_LINES)
+DEFAULT: Final[str] = re.findall(r'val default = "([\d.]+)"', SCALA_LINES)[0]
+SPARKS: Final[dict[str, str]] = dict(re.findall(r'SparkLine\("([\d.]+)", spark = "([\d.]+)"', SCALA_LINES))
+
+KINDS: Final = {
+    "stories": r"TranscriptSuite|test_transcripts",
+    "doors": r"test_(turbine|faust|bytewax|kx)",
+    "Connect": r"test_connect",
+    "cluster": r"test_cluster|test_packages",
+    "all else": r"",
+}
+"""Columns, and the suites and files of tests that are counted in them: the first that fits."""
+
+ONLY_IN_WORKFLOW: Final = "only in the workflow"
+
+TABLE: Final = re.compile(r"(?<=<!-- begin: as tested -->\n).*(?=<!-- end: as tested -->)", re.S)
+
+
+class Place(NamedTuple):
+    """Where tests ran: major and minor versions."""
+
+    spark: str
+    python: str
+    java: str
+
+    @property
+    def order(self) -> list[int]:
+        return [int(number) for version in self for number in version.split(".")]
+
+
+class Test(NamedTuple):
+    of: str
+    name: str
+
+
+class Report(NamedTuple):
+    versions: tuple[str, str, str]
+    passed: Mapping[Test, bool]
+
+
+def short(versions: Iterable[str]) -> Place:
+    spark, python, java = versions
+    return Place(_two_parts(spark), _two_parts(python), java.partition(".")[0])
+
+
+def _two_parts(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def read(file: Path) -> Report:
+    """What one file says. Those of Scala do not know Python: they are of the Python that the line is promised with."""
+    root = ET.parse(file).getroot()
+    properties = {of.get("name"): of.get("value") or "" for of in root.iter("property")}
+    spark = properties.get("spark") or SPARKS[properties.get("spark.line") or DEFAULT]
+    java = properties.get("java") or properties["java.version"]
+    passed = {
+        Test((case.get("classname") or "").rpartition(".")[2], case.get("name") or ""): not any(
+            case.find(wrong) is not None for wrong in ("failure", "error")
+        )
+        for case in root.iter("testcase")
+        if case.find("skipped") is None
+    }
+    return Report((spark, properties.get("python") or "", java), passed)
+
+
+def promised() -> dict[str, Place]:
+    """By line: the Python and Java that it is promised with."""
+    return {place.spark: place for place, tried in reversed(matrix()) if not tried}
+
+
+def matrix() -> list[tuple[Place, bool]]:
+    """What the workflow runs, and whether it is a trial."""
+    entries = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]["test"]["strategy"]["matrix"]["include"]
+    return [(Place(entry["spark"], entry["python"], entry["java"]), entry["tried"]) for entry in entries]
+
+
+def rows(reports: Iterable[Report]) -> dict[Place, str]:
+    """The rows that reports give, by place."""
+    passed: dict[Place, dict[Test, bool]] = defaultdict(dict)
+    versions: dict[Place, list[str]] = {}
+    for report in reports:
+        spark, python, java = report.versions
+        place = short((spark, python or promised()[_two_parts(spark)].python, java))
+        passed[place].update(report.passed)
+        known = versions.setdefault(place, list(place))
+        known[:] = [given if given.startswith(was) else was for given, was in zip(report.versions, known, strict=True)]
+    return {place: row([*versions[place], *counts(of)]) for place, of in passed.items()}
+
+
+def counts(passed: Mapping[Test, bool]) -> list[str]:
+    of_kind: dict[str, list[bool]] = {kind: [] for kind in KINDS}
+    for test, good in passed.items():
+        of_kind[next(kind for kind, files in KINDS.items() if re.match(files, test.of))].append(good)
+    return [count(of) for of in of_kind.values()]
+
+
+def count(passed: list[bool]) -> str:
+    if not passed:
+        return "-"
+    return str(len(passed)) if all(passed) else f"{sum(passed)} of {len(passed)}"
+
+
+def row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |\n"
+
+
+def filled_in(page: str, reports: Iterable[Report]) -> str:
+    """The page with the rows of reports, those that it has of other places, and those of the workflow alone."""
+    old = TABLE.search(page)
+    assert old is not None
+    found = {place: row([*place, ONLY_IN_WORKFLOW, *[""] * (len(KINDS) - 1)]) for place, _ in matrix()}
+    for line in old[0].splitlines(keepends=True):
+        cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+        if re.match(r"\d", cells[0]) and ONLY_IN_WORKFLOW not in line:
+            found[short(cells[:3])] = line
+    found |= rows(reports)
+    head = ["Spark", "Python", "Java", *KINDS]
+    table = row(head) + row(["---"] * len(head)) + "".join(found[place] for place in sorted(found, key=by_order))
+    return TABLE.sub(lambda _: table, page)
+
+
+def by_order(place: Place) -> list[int]:
+    return place.order
+
+
+def files_in(places: Iterable[Path]) -> list[Path]:
+    return [file for place in places for file in ([place] if place.is_file() else sorted(place.rglob("*.xml")))]
+
+
+def main(*given: str) -> None:
+    places = [Path(place) for place in given] or [
+        ROOT / ".build" / "reports",
+        *sorted((ROOT / "jvm" / "target").glob("**/test-reports")),
+    ]
+    page = filled_in(PAGE.read_text("utf-8"), map(read, files_in(places)))
+    PAGE.write_text(page, "utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,62 @@
+"""One life of queries on the Spark that is here: they begin, or go on from what another line of Spark wrote.
+
+    python between_lines.py HOME KEYS ROWS...
+
+Each query of ``QUERIES`` in each store has a checkpoint and its rows in ``HOME/<query>-<store>``. The rows named, of
+``ROWS``, come as one batch each. What a query closes is printed as JSON, and for one that is refused, why.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+import kept_checkpoints as kept
+from mullion import IncompatibleStateError, configure
+from mullion.windows import Store
+from streams import Feed
+
+QUERIES: Final = ("tumbling", "session", "together")
+STORES: Final[tuple[Store, ...]] = ("rocksdb", "hdfs")
+NAMES: Final = [f"{query}-{store}" for query in QUERIES for store in STORES]
+
+ROWS: Final = {"before": kept.BEFORE, "after": kept.AFTER, "closing": kept.CLOSING}
+
+KEYS: Final = "spark.sql.streaming.stateStore.mullion.keys"
+
+
+def go_on(spark: SparkSession, home: Path, rows: list[str]) -> dict[str, Any]:
+    """What a query closes now, and what of all its rows a batch query does."""
+    name, _, store = home.name.partition("-")
+    feed = Feed(home / "in", kept.COLUMNS)
+    for batch in rows:
+        feed.write(ROWS[batch])
+
+    def panes(of: DataFrame) -> DataFrame:
+        return kept.QUERIES[name](of, "rocksdb" if store == "rocksdb" else "hdfs")
+
+    try:
+        closed = kept.run(panes(feed.stream(spark, delay="30 seconds")), home / "checkpoint")
+    except IncompatibleStateError as refused:
+        return {"refused": str(refused)}
+    except Exception as error:
+        return {"failed": f"{type(error).__name__}: {error}"}
+    return {"closed": sorted(closed), "batch": sorted(kept.said(panes(feed.batch(spark))))}
+
+
+def main(home: Path, keys: str, *rows: str) -> None:
+    builder = SparkSession.builder.master("local[2]").config(map={**kept.SETTINGS, "spark.ui.enabled": "false"})
+    if keys != "own":
+        builder = builder.config(KEYS, keys)
+    spark = configure(builder).getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    print(json.dumps({name: go_on(spark, home / name, list(rows)) for name in NAMES}))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])
