@@ -124,6 +124,7 @@ def _options(options: Options) -> dict[str, Any]:
         "watermark": clock if options.per_key else "stream",
         "late_by": options.late_by,
         "new_aggregates": options.new_aggregates,
+        "on_change": options.on_change,
     }
     if options.early is not None:
         said["early"] = {

@@ -31,6 +31,7 @@ class Options:
     follows_wall: bool = False
     late_by: str = "panes"
     new_aggregates: str = "refuse"
+    on_change: str = "refuse"
 
     def written(self) -> list[str]:
         """As arguments of the call, but those that say what is so anyway."""
@@ -59,6 +60,8 @@ class Options:
             parts.append(f"dedupe_by={list(self.dedupe_by)!r}")
         if self.new_aggregates != "refuse":
             parts.append(f"new_aggregates={self.new_aggregates!r}")
+        if self.on_change != "refuse":
+            parts.append(f"on_change={self.on_change!r}")
         if self.at_end != "keep":
             parts.append(f"at_end={self.at_end!r}")
         return [*parts, f"late={self.late!r}", f"state={self.state!r}"]

@@ -32,6 +32,7 @@ from mullion.windows import (
     Late,
     LateBy,
     NewAggregates,
+    OnChange,
     Order,
     Session,
     Sliding,
@@ -44,6 +45,7 @@ from mullion.windows import (
 LATE: Final[tuple[str, ...]] = get_args(Late)
 LATE_BY: Final[tuple[str, ...]] = get_args(LateBy)
 NEW_AGGREGATES: Final[tuple[str, ...]] = get_args(NewAggregates)
+ON_CHANGE: Final[tuple[str, ...]] = get_args(OnChange)
 EMPTY: Final[tuple[str, ...]] = get_args(Empty)
 AT_END: Final[tuple[str, ...]] = get_args(AtEnd)
 STATE: Final[tuple[str, ...]] = get_args(Store)
@@ -80,6 +82,7 @@ def windowed(
     at_end: AtEnd = "keep",
     late_by: LateBy = "panes",
     new_aggregates: NewAggregates = "refuse",
+    on_change: OnChange = "refuse",
 ) -> Windowed:
     """Puts the rows of a DataFrame into panes, one for each window and key. ``.agg(...)`` says what a pane holds.
 
@@ -178,6 +181,12 @@ def windowed(
       their first new row, and then of the rows from that on. The result has one more column, ``incomplete``, which
       lists the names of the aggregates that have not seen all rows of their pane. A checkpoint that has once gone on
       with ``"from now"`` needs it from then on. Not with ``.collect()``, ``Global.split`` and ``dedupe_by``.
+    - ``on_change``: what becomes of a checkpoint that has another window: another size, slide, gap or offset, or
+      sessions in place of a grid. ``"refuse"``: the query does not start. ``"drain"``: the open panes of that window go
+      on to their close by their own rules, and take the rows before a boundary; rows from the boundary on enter this
+      window. The boundary is after all rows that the query has seen: :func:`mullion.compare` says when. Both windows
+      are of time. Not with ``running=True``, ``watermark="per key"``, ``.collect()``, ``empty="emit"`` and
+      ``state="hdfs"``.
 
     **Order of rows.** ``running``, ``watermark="per key"``, windows of row numbers and ``.collect()`` take a key's rows
     in order of arrival: by source partition, and in its order. After a shuffle upstream (a join, ``dropDuplicates``)
@@ -216,6 +225,7 @@ def windowed(
     require_one_of("at_end", at_end, AT_END)
     require_one_of("late_by", late_by, LATE_BY)
     require_one_of("new_aggregates", new_aggregates, NEW_AGGREGATES)
+    require_one_of("on_change", on_change, ON_CHANGE)
     require_one_of("state", state, STATE)
     options = Options(
         time=time,
@@ -235,6 +245,7 @@ def windowed(
         follows_wall=watermark == "per key with wall time",
         late_by=late_by,
         new_aggregates=new_aggregates,
+        on_change=on_change,
     )
     _engine.ready(df.sparkSession)
     _require_columns(df, window, keys, options)

@@ -3,6 +3,9 @@
 A pane holds its rows and the run in which each came. What an aggregate knows of a pane are the rows since the run from
 which on the query has had it without a gap; it is whole if those are all. What a pane notes of its firings begins with
 the first batch under rules by which it fires before its close, as if it had just fired.
+
+A window that takes another's place has that one beside it, which takes the rows before the boundary, until the query is
+started again after the last of its panes.
 """
 
 from __future__ import annotations
@@ -37,12 +40,33 @@ class Grid:
         last = time - time % self.slide
         return [start + self.size for start in range(last, time - self.size, -self.slide)]
 
+    def is_edge(self, time: int) -> bool:
+        return time % self.slide == 0
+
+    def over(self, boundary: int) -> int:
+        """When all have ended that hold a time before the boundary."""
+        return (boundary - 1) // self.slide * self.slide + self.size
+
 
 @dataclass(frozen=True)
 class Gap:
     """Sessions."""
 
     gap: int
+
+    def over(self, boundary: int) -> int:
+        return boundary + self.gap
+
+
+def boundary(was: Grid | Gap, now: Grid | Gap, seen: int) -> int:
+    """From when on rows are the new window's."""
+    grids = [window for window in (was, now) if isinstance(window, Grid)]
+    if not grids:
+        return seen
+    reach = seen + 10 * max(grid.slide for grid in grids) + 1
+    both = (time for time in range(seen, reach) if all(grid.is_edge(time) for grid in grids))
+    one = (time for time in range(seen, reach) if grids[0].is_edge(time))
+    return next(both, next(one))
 
 
 @dataclass(frozen=True)
@@ -97,10 +121,43 @@ class Changing:
         self._watermark = 0
         # What ends by then has closed.
         self._closed: int | None = None
+        # What had ended by then had closed when another lateness began.
+        self._closed_to = 0
+        self._committed = 0
+        self._before: Changing | None = None
+        self._boundary = 0
         self.late = 0
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether another run still has the window of before."""
+        if self._before is None:
+            return False
+        return self._committed < max(
+            part._window.over(self._boundary) + part._lateness for part in (self._before, self)
+        )
+
+    def may_drain(self) -> bool:
+        return self._before is None and self._closed_to + self._lateness <= self._watermark
+
+    def drained(self, window: Grid | Gap) -> Changing:
+        """The query whose window is another one from now on."""
+        now = Changing(window)
+        now._before, now._boundary = self, boundary(self._window, window, self._watermark + 1)
+        now._run, now._since, now._asked = self._run, dict(self._since), self._asked
+        now._watermark, now._committed = self._watermark, self._committed
+        now._closed_to = now._boundary
+        return now
 
     def begin(self, asked: Sequence[str], lateness: int, firings: Firings = Firings()) -> None:
         """Another run of the query, as it is from now on."""
+        if self._before is not None and self._run >= 0 and not self.is_draining:
+            self._closed = max(self._boundary, self._boundary if self._closed is None else self._closed)
+            self._before = None
+        if self._before is not None:
+            self._before.begin(asked, self._before._lateness, self._before._firings)
+        if self._run >= 0 and lateness != self._lateness and self._before is None:
+            self._closed_to = max(self._closed_to, self._committed - self._lateness)
         self._run += 1
         self._since = {name: self._since.get(name, self._run) for name in asked}
         self._asked = tuple(asked)
@@ -118,16 +175,25 @@ class Changing:
 
     def write(self, rows: Sequence[tuple[int, str, int]]) -> list[Shown]:
         """A batch of rows, and the batches without rows after it; what fires."""
+        parts = [self] if self._before is None else [self._before, self]
+        for part in parts:
+            part._take([row for row in rows if self._before is None or (row[0] >= self._boundary) == (part is self)])
+        keys = {key for _, key, _ in rows}
+        fired = [shown for part in parts for shown in part._fire_for_rows(keys, self._watermark)]
+        fired += [shown for part in parts for shown in part._fire(self._watermark)]
+        watermark = max([self._watermark, *(time for time, _, _ in rows)])
+        for part in parts:
+            part._watermark = watermark
+        # A batch without rows runs only if something is due in it.
+        while any(part._is_due(watermark) for part in parts):
+            fired += [shown for part in parts for shown in part._fire(watermark)]
+        return sorted(fired)
+
+    def _take(self, rows: Sequence[tuple[int, str, int]]) -> None:
         for pane in self._all():
             pane.is_old = True
         for key in {key for _, key, _ in rows}:
             self._enter(key, [(time, value) for time, of, value in rows if of == key])
-        fired = self._fire_for_rows({key for _, key, _ in rows}, self._watermark) + self._fire(self._watermark)
-        self._watermark = max([self._watermark, *(time for time, _, _ in rows)])
-        # A batch without rows runs only if something is due in it.
-        while self._is_due(self._watermark):
-            fired += self._fire(self._watermark)
-        return sorted(fired)
 
     def _is_due(self, now: int) -> bool:
         return any(
@@ -143,7 +209,8 @@ class Changing:
         return every is not None and waits and now >= pane.reading + every
 
     def open(self) -> list[Shown]:
-        return sorted(self._shown(key, pane, "open") for key, panes in self._panes.items() for pane in panes)
+        before = [] if self._before is None else self._before.open()
+        return sorted(before + [self._shown(key, pane, "open") for key, panes in self._panes.items() for pane in panes])
 
     def _fire_for_rows(self, keys: set[str], now: int) -> list[Shown]:
         fired = []
@@ -228,6 +295,7 @@ class Changing:
         )
 
     def _close(self, now: int) -> list[Shown]:
+        self._committed = now
         closed = now - self._lateness
         self._closed = closed if self._closed is None else max(self._closed, closed)
         done = []

@@ -26,7 +26,7 @@ from mullion import (
     together,
     windowed,
 )
-from mullion.windows import AtEnd, Empty, Late, LateBy, SplitOf, Store, Window
+from mullion.windows import AtEnd, Empty, Late, LateBy, OnChange, SplitOf, Store, Window
 
 FOLDER = Path(__file__).parents[1] / "transcripts"
 STORES = ("rocksdb", "hdfs", "memory")
@@ -88,6 +88,7 @@ class Options:
     ids: bool = False
     dedupe_by: list[str] = field(default_factory=list)
     at_end: AtEnd = "keep"
+    on_change: OnChange = "refuse"
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,7 @@ class Spec(Options):
             ids=self.ids,
             dedupe_by=[F.expr(column) for column in self.dedupe_by],
             at_end=self.at_end,
+            on_change=self.on_change,
         )
         if self.collect is not None:
             return panes.collect(

@@ -15,13 +15,13 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from change_model import Changing, Firings, Gap, Grid, Shown
+from change_runs import AGGREGATES, Runs, verdicts
 from checked import settings
 from mullion import (
     Early,
     IncompatibleStateError,
     InvalidArgumentError,
     compare,
-    read_panes,
     recover,
     together,
     windowed,
@@ -29,63 +29,11 @@ from mullion import (
 from mullion._programs import cli
 from mullion.testing import ClockedQuery
 from mullion.windows import Around, Count, Session, Sliding, Store, Tumbling, Window
-from streams import SECOND, Feed
+from streams import SECOND
 
-AGGREGATES = {
-    "n": "count(*)",
-    "total": "sum(v)",
-    "most": "max(v)",
-    "odd": "count_if(v % 2 = 1)",
-    "mean": "avg(v)",
-    "everything": "sort_array(collect_list(v))",
-    "more": "sort_array(collect_list(v + 1))",
-}
 SNAPSHOT_EVERY = "spark.sql.streaming.stateStore.mullion.snapshotEvery"
 LISTS = {"everything", "more"}
 ROUNDS = int(os.environ.get("MULLION_TEST_ROUNDS", "2"))
-
-
-class Runs:
-    """One checkpoint, and the runs of the query over it."""
-
-    def __init__(self, spark: SparkSession, folder: Path, window: Window, state: Store = "rocksdb") -> None:
-        self.spark = spark
-        self.checkpoint = folder / "checkpoint"
-        self.feed = Feed(folder / "in", "k string, v int")
-        self.window = window
-        self.state = state
-
-    def panes(self, asked: Sequence[str | Column], **options: Any) -> DataFrame:
-        columns = [F.expr(AGGREGATES[a]).alias(a) if isinstance(a, str) else a for a in asked]
-        keys = options.pop("by", "k")
-        window = options.pop("window", self.window)
-        options = {"time": "ts", "new_aggregates": "from now", **options}
-        return windowed(self.feed.stream(self.spark), window, by=keys, state=self.state, **options).agg(*columns)
-
-    def start(self, asked: Sequence[str | Column], **options: Any) -> ClockedQuery:
-        return ClockedQuery(self.panes(asked, **options), checkpoint=self.checkpoint)
-
-    def run(self, asked: Sequence[str | Column], rows: Sequence[tuple[int, str, int]], **options: Any) -> list[Row]:
-        """One run with one batch of rows; times are whole seconds."""
-        with self.start(asked, **options) as query:
-            self.write(rows)
-            return query.settle()
-
-    def write(self, rows: Sequence[tuple[int, str, int]]) -> None:
-        self.feed.write([(time * SECOND, key, value) for time, key, value in rows])
-
-    def open(self) -> list[Row]:
-        return read_panes(self.checkpoint, spark=self.spark).collect()
-
-    def files(self) -> dict[str, float]:
-        return {str(p): p.stat().st_mtime for p in self.checkpoint.rglob("*") if p.is_file()}
-
-    def crash(self) -> None:
-        """As if the query had died after its last batch had written everything but its commit."""
-        commits = self.checkpoint / "commits"
-        last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
-        (commits / str(last)).unlink()
-        (commits / f".{last}.crc").unlink(missing_ok=True)
 
 
 def shown(row: Row, asked: Sequence[str]) -> Shown:
@@ -127,33 +75,45 @@ def options_of(firings: Firings) -> dict[str, Any]:
     return {"early": Early(every, unchanged=firings.unchanged, count=firings.count), "on_time": firings.on_time}
 
 
+def some_window(chance: random.Random) -> tuple[Window, Grid | Gap]:
+    size, slide = chance.choice(((10, 10), (20, 20), (10, 5), (12, 4), (7, 7), (8, 3)))
+    return chance.choice(
+        (
+            (Tumbling(f"{slide} seconds"), Grid(slide, slide)),
+            (Sliding(f"{size} seconds", f"{slide} seconds"), Grid(size, slide)),
+            (Session(f"{size} seconds"), Gap(size)),
+        )
+    )
+
+
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_random_changes_are_those_of_the_model(spark: SparkSession, tmp_path: Path, number: int) -> None:
     seed = os.environ.get("MULLION_TEST_SEED", f"{random.randrange(10**9)}-{number}")
     chance = random.Random(seed)
     stores: tuple[Store, ...] = ("rocksdb", "rocksdb", "hdfs")
     state = chance.choice(stores)
-    size, slide = chance.choice(((10, 10), (10, 5), (12, 4), (7, 7)))
-    window, model = chance.choice(
-        (
-            (Tumbling(f"{slide} seconds"), Changing(Grid(slide, slide))),
-            (Sliding(f"{size} seconds", f"{slide} seconds"), Changing(Grid(size, slide))),
-            (Session(f"{size} seconds"), Changing(Gap(size))),
-        )
-    )
+    window, of = some_window(chance)
+    model = Changing(of)
     runs = Runs(spark, tmp_path, window, state)
+    drains = {} if state == "hdfs" else {"on_change": "drain"}
+    lateness = 0
     asked: list[str] = []
     firings: Firings | None = None
     watermark = 30
     said = f"{seed}: {window!r} in {state}"
     for _ in range(chance.randint(3, 8)):
         asked = next_asked(chance, asked, state) if not asked or chance.random() < 0.8 else asked
-        lateness = chance.choice((0, 3, 10, 25))
+        if not model.is_draining:
+            lateness = chance.choice((0, 3, 10, 25))
+        if firings is not None and drains and model.may_drain() and chance.random() < 0.5:
+            runs.window, other = some_window(chance)
+            if other != of:
+                model, of = model.drained(other), other
         if firings is None or chance.random() < 0.8 or (firings.on_time and not lateness):
             firings = next_firings(chance, firings, lateness, state)
-        said += f"\n{asked}, {lateness} seconds, {firings}"
+        said += f"\n{runs.window!r}, {asked}, {lateness} seconds, {firings}"
         model.begin(asked, lateness, firings)
-        with runs.start(asked, allowed_lateness=f"{lateness} seconds", **options_of(firings)) as query:
+        with runs.start(asked, allowed_lateness=f"{lateness} seconds", **options_of(firings), **drains) as query:
             for _ in range(chance.randint(1, 3)):
                 rows = [
                     (max(0, watermark + chance.randint(-30, 12)), chance.choice("abc"), chance.randint(0, 9))
@@ -443,13 +403,6 @@ def test_the_change_is_noted_beside_the_state_for_the_versions_that_it_holds_of(
     ]
 
 
-def verdicts(panes: DataFrame, runs: Runs) -> set[tuple[str, str]]:
-    before = runs.files()
-    found = {(row.verdict, row.what) for row in compare(panes, runs.checkpoint).collect()}
-    assert runs.files() == before, "nothing was written"
-    return found
-
-
 def test_compare_says_what_would_go_on_and_what_would_be_refused(spark: SparkSession, tmp_path: Path) -> None:
     runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
     plain: dict[str, Any] = {**LATE_ENOUGH, "new_aggregates": "refuse"}
@@ -463,7 +416,8 @@ def test_compare_says_what_would_go_on_and_what_would_be_refused(spark: SparkSes
         ("goes on", "new aggregates was [refuse] and is now [from now]"),
     }
     twice = verdicts(runs.panes(["most", "n"], window=Tumbling("20 seconds"), **plain), runs)
-    assert ("refused", "window was [tumbling 10 seconds] and is now [tumbling 20 seconds]") in twice
+    drain = "(with on_change='drain' its panes go on to their close beside the new window)"
+    assert ("refused", f"window was [tumbling 10 seconds] and is now [tumbling 20 seconds] {drain}") in twice
     assert any(verdict == "refused" and "new_aggregates='from now'" in what for verdict, what in twice)
     fires = verdicts(runs.panes(["n", "total"], **plain, early=Early("5 seconds")), runs)
     assert {verdict for verdict, _ in fires} == {"goes on"}

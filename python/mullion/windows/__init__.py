@@ -32,6 +32,7 @@ __all__ = [
     "Late",
     "LateBy",
     "NewAggregates",
+    "OnChange",
     "Order",
     "RangesOf",
     "Session",
@@ -50,6 +51,7 @@ LateBy: TypeAlias = Literal["panes", "watermark"]
 """What makes a row late."""
 
 NewAggregates: TypeAlias = Literal["refuse", "from now"]
+OnChange: TypeAlias = Literal["refuse", "drain"]
 """What becomes of aggregates that open panes of a checkpoint do not know."""
 
 Empty: TypeAlias = Literal["skip", "emit"]

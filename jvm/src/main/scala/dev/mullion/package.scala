@@ -71,6 +71,9 @@ package object mullion {
       *   whether a row is late by its time alone
       * @param newAggregatesFromNow
       *   whether aggregates that open panes of a checkpoint do not know begin with the rows from now on
+      * @param drainOnChange
+      *   whether the panes of another window that a checkpoint has go on to their close, while rows from a boundary on
+      *   enter this one
       */
     def windowed(
         window: Window,
@@ -90,7 +93,8 @@ package object mullion {
         dedupeBy: Seq[Column] = Nil,
         closeAtEnd: Boolean = false,
         lateByWatermark: Boolean = false,
-        newAggregatesFromNow: Boolean = false
+        newAggregatesFromNow: Boolean = false,
+        drainOnChange: Boolean = false
     ): Windowed = {
       def when(asked: Boolean)(change: WindowOptions => WindowOptions): WindowOptions => WindowOptions =
         if (asked) change else identity
@@ -112,6 +116,7 @@ package object mullion {
         when(closeAtEnd)(_.withCloseAtEnd),
         when(lateByWatermark)(_.withLateBehindClock),
         when(newAggregatesFromNow)(_.withNewAggregatesFromNow),
+        when(drainOnChange)(_.withDrainOnChange),
         window.asked
       )
       new Windowed(df, window, by, changes.foldLeft(WindowOptions())((options, change) => change(options)))

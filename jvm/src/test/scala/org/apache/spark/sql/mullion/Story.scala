@@ -82,7 +82,8 @@ final case class PaneStory(
     dedupeBy: Seq[String] = Nil,
     atEnd: Boolean = false,
     keysFollowWall: Boolean = false,
-    lateBehindClock: Boolean = false
+    lateBehindClock: Boolean = false,
+    drains: Boolean = false
 ) {
 
   /** Whether windows are of row numbers. */
@@ -334,7 +335,8 @@ object Story {
     said.list("dedupe_by").fold(Seq.empty[String])(_.map(_.asText)),
     said.text("at_end").contains("close"),
     said.get("per_key").exists(_.asText == "wall"),
-    said.text("late_by").contains("watermark")
+    said.text("late_by").contains("watermark"),
+    said.text("on_change").contains("drain")
   )
 
   private def window(node: JsonNode): WindowSpec = {

@@ -10,7 +10,7 @@ import com.fasterxml.jackson.databind.node.{JsonNodeFactory, ObjectNode}
 import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.mullion.checkpoint.{PanesReader, RecordsInState}
+import org.apache.spark.sql.mullion.checkpoint.RecordsInState
 import org.apache.spark.sql.mullion.query.ClockedQuery
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryProgress}
@@ -114,7 +114,7 @@ final class StoryRun(spark: SparkSession, begins: Story, store: String, folder: 
   private def counts = StoryRun.counts ++ Option.when(story.panes.running)("firingsRunning")
 
   def recordsInState(): Seq[Map[String, Int]] = {
-    RecordsInState.of(spark, PanesReader.programsOf(Classic.frame(panes)), checkpoint)
+    RecordsInState.of(spark, Classic.frame(panes), checkpoint)
   }
 
   private def start(drain: Boolean = false): ClockedQuery = {
@@ -162,7 +162,8 @@ final class StoryRun(spark: SparkSession, begins: Story, store: String, folder: 
       if (panes.dedupeBy.isEmpty) withRanges else withRanges.withDedupeBy(panes.dedupeBy.map(expr).toArray)
     val refined =
       once.withOnTime(panes.onTime).withAccumulate(panes.accumulate).withEmpty(panes.empty).withIds(panes.ids)
-    val ending = if (panes.atEnd) refined.withCloseAtEnd else refined
+    val draining = if (panes.drains) refined.withDrainOnChange else refined
+    val ending = if (panes.atEnd) draining.withCloseAtEnd else draining
     val counting = panes.early.flatMap(_.count).fold(ending)(ending.withEarlyCount)
     val options =
       panes.early.fold(counting) { e =>

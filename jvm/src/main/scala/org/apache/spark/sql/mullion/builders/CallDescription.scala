@@ -130,6 +130,7 @@ object CallDescription {
       when("watermark")(watermark),
       when("late_by")(by => if (text(by) == "watermark") _.withLateBehindClock else identity),
       when("new_aggregates")(from => if (text(from) == "from now") _.withNewAggregatesFromNow else identity),
+      when("on_change")(what => if (text(what) == "drain") _.withDrainOnChange else identity),
       options => if (columns("dedupe_by").isEmpty) options else options.withDedupeBy(columns("dedupe_by").toArray),
       column("gap")(_.withGap(_)),
       column("trigger")(_.withTrigger(_)),

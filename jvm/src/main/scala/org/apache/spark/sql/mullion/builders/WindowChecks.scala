@@ -1,5 +1,7 @@
 package org.apache.spark.sql.mullion.builders
 
+import org.apache.spark.sql.mullion.state.StateChoice
+
 import dev.mullion.MullionException
 import dev.mullion.windows.rules.{LatePolicy, NumberedRules, PaneRules}
 import dev.mullion.windows.spec.{
@@ -42,7 +44,8 @@ object WindowChecks {
     running,
     reopening,
     dedupe,
-    newAggregates
+    newAggregates,
+    draining
   )
 
   /** The rules of the panes. */
@@ -88,6 +91,25 @@ object WindowChecks {
         "the rows of open panes are kept, or noted, for the aggregates that there were. Leave one of them out."
       )
     }
+  }
+
+  /** What could not stand beside another window while that one drains. */
+  private def draining(asked: Asked): Option[MullionException] = {
+    import asked.options
+    val other = Seq(
+      Option.when(asked.isNumbered)(
+        s"a window of row numbers (${asked.window.describe})" -> "it has no clock, and so no time from which on rows are its own"
+      ),
+      asked.oneByOne.map(_ -> "rows are worked on one by one there, by one window"),
+      Option.when(options.refinements.empty)(
+        "empty='emit'" -> "windows without rows would close on both sides of the boundary"
+      ),
+      Option.when(options.state == StateChoice.Hdfs)(
+        "state='hdfs'" -> ("Spark's HDFS store has no place for another window's records while a query has state. " +
+          "mullion.savepoint moves it to RocksDB")
+      )
+    ).flatten.headOption.filter(_ => options.drains)
+    other.flatMap { case (what, why) => unsupported(s"on_change='drain' with $what", s"$why. Leave on_change out.") }
   }
 
   private def clockOfRowNumbers(asked: Asked): Option[MullionException] = asked.window match {

@@ -118,7 +118,16 @@ private[builders] final class WindowNode(call: AnalysedCall) {
     pane = AttributeReference("pane", PaneColumns.paneType(rules.refinements.ids), nullable = false)(),
     lateColumns = lateColumns,
     lateRow = lateRow,
-    PaneTerms(rules, options.state, options.idleAfter, CallText.of(call), options.split, call.rows, ticks),
+    PaneTerms(
+      rules,
+      options.state,
+      options.idleAfter,
+      CallText.of(call),
+      options.split,
+      call.rows,
+      ticks,
+      options.drains
+    ),
     input
   ).overNullable
 

@@ -42,6 +42,8 @@ import dev.mullion.windows.spec.{Duration, WindowSpec}
   *   whether aggregates that are new over an old checkpoint begin with the rows from then on
   * @param dedupeBy
   *   the columns in which rows of a pane that count once agree; none where all rows count
+  * @param drains
+  *   whether the window may take the place of another one of the checkpoint, whose panes go on to their close
   */
 final case class WindowOptions(
     time: Option[Column] = None,
@@ -63,7 +65,8 @@ final case class WindowOptions(
     split: Option[SplitBy] = None,
     splitColumns: Seq[Column] = Nil,
     dedupeBy: Seq[Column] = Nil,
-    fromNow: Boolean = false
+    fromNow: Boolean = false,
+    drains: Boolean = false
 ) {
   def withTime(column: Column): WindowOptions = copy(time = Some(column))
 
@@ -110,6 +113,8 @@ final case class WindowOptions(
   def withDedupeBy(columns: Array[Column]): WindowOptions = copy(dedupeBy = columns.toSeq)
 
   def withNewAggregatesFromNow: WindowOptions = copy(fromNow = true)
+
+  def withDrainOnChange: WindowOptions = copy(drains = true)
 
   def withRunning: WindowOptions = copy(running = true)
 

@@ -170,7 +170,8 @@ private[calls] final class SqlWindowed(values: Seq[Expression]) {
       flag("ids"),
       choice("at_end", "keep", "close"),
       choice("late_by", "panes", "watermark"),
-      choice("new_aggregates", "refuse", "from now")
+      choice("new_aggregates", "refuse", "from now"),
+      choice("on_change", "refuse", "drain")
     ).flatten
   }
 
@@ -204,5 +205,5 @@ private[calls] object SqlWindowed {
   val parameters: Seq[String] = Seq("rows", "window") ++ ofWindows ++ Seq("by", "time", "aggregates", "collect") ++
     Seq("collect_order", "max_rows", "allowed_lateness", "early", "early_wall", "early_count", "early_unchanged") ++
     Seq("on_time", "accumulate", "late", "empty", "idle_after", "state", "running", "watermark", "ids", "dedupe_by") ++
-    Seq("at_end", "late_by", "new_aggregates")
+    Seq("at_end", "late_by", "new_aggregates", "on_change")
 }

@@ -53,6 +53,7 @@ object Comparison {
     val now = PanesReader.programsIn(continued.plan).map(_.header)
     val sources = ofSources(spark, continued.plan, home)
     val notes = continued.notes.groupMap(_._1)(_._2)
+    val refused = continued.refused.groupMap(_._1)(_._2)
     val operators =
       if (was.length != now.length)
         Seq(
@@ -66,7 +67,10 @@ object Comparison {
         )
       else
         was.zip(now).flatMap { case ((operator, before), after) =>
-          ofOperator(operator, before, after, notes.getOrElse(operator, Nil))
+          refused.get(operator) match {
+            case Some(why) => why.map(row(operator, before, Refused, _))
+            case None      => ofOperator(operator, before, after, notes.getOrElse(operator, Nil))
+          }
         }
     sources.map(row(was.headOption.fold(0L)(_._1), now.head, Refused, _)).toSeq ++ operators
   }
@@ -82,8 +86,8 @@ object Comparison {
       if (was.differences(now).nonEmpty) was.changeTo(now)
       else if (columns(was) != columns(now)) StateChange.goesOn("aggregates have other names")
       else StateChange.none
-    val rows = change.refused.map(row(operator, was, Refused, _)) ++ (change.goesOn ++ notes)
-      .map(row(operator, was, GoesOn, _))
+    val rows = change.refused.map(row(operator, was, Refused, _)) ++ change.drains.map(row(operator, was, Drains, _)) ++
+      (change.goesOn ++ notes).map(row(operator, was, GoesOn, _))
     if (rows.isEmpty) Seq(row(operator, was, GoesOn, "the state means what it meant")) else rows
   }
 
@@ -104,6 +108,7 @@ object Comparison {
 
   private val Refused = "refused"
   private val GoesOn = "goes on"
+  private val Drains = "drains"
 
   private def row(operator: Long, header: OperatorHeader, verdict: String, what: String): Row =
     Row(operator, header.describe, verdict, what)

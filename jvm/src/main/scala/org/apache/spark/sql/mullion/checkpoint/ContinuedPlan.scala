@@ -8,9 +8,11 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog}
-import org.apache.spark.sql.mullion.plan.{WindowedAggregate, Windows, WindowsTogether}
+import org.apache.spark.sql.mullion.plan.{OneWindow, Refusals, WindowedAggregate, Windows, WindowsTogether}
 import org.apache.spark.sql.mullion.query.Tick
-import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateChange, StateHeader}
+import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, StateChange, StateHeader}
+
+import dev.mullion.MullionException
 
 /** The plan of a query, as it goes on over a checkpoint that a plan like it began: what shows in the plan alone stays
   * as the checkpoint has it, where that changes nothing of what comes out.
@@ -20,28 +22,38 @@ import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateChange, S
   *     goes on without: what falls due by the wall clock while it is down comes with its first batch, and not at once.
   *     One that needs none any more keeps them.
   *
+  * A window that takes another's place has that one beside it, until that one's panes have closed: see [[Draining]].
+  *
   * @param notes
   *   what stays, in words, each with the operator that it is of
+  * @param refused
+  *   why operators cannot go on, in words
   */
-private[checkpoint] final case class ContinuedPlan(plan: LogicalPlan, notes: Seq[(Long, String)])
+private[checkpoint] final case class ContinuedPlan(
+    plan: LogicalPlan,
+    notes: Seq[(Long, String)],
+    refused: Seq[(Long, String)]
+)
 
 private[checkpoint] object ContinuedPlan {
 
   def apply(spark: SparkSession, plan: LogicalPlan, checkpoint: String): ContinuedPlan = {
     val nodes = plan.collect { case node @ Windows(_) => node }
     val headers = if (nodes.isEmpty) Nil else headersIn(spark, checkpoint).getOrElse(Nil)
-    if (headers.isEmpty || headers.length != nodes.length) ContinuedPlan(plan, Nil)
+    if (headers.isEmpty || headers.length != nodes.length) ContinuedPlan(plan, Nil, Nil)
     else {
-      val notes = Seq.newBuilder[(Long, String)]
+      val notes, refused = Seq.newBuilder[(Long, String)]
+      val clock = CheckpointClock.of(spark, checkpoint)
       val of = headers.iterator
       // Operators of a plan and of a checkpoint are in one order: Spark numbers them so.
       val continued = AnalysisHelper.allowInvokingTransformsInAnalyzer {
         plan.transformDown { case node @ Windows(_) =>
           val (operator, header) = of.next()
-          ofNode(spark, node, header, note => notes += operator -> note)
+          val said = new Said(note => notes += operator -> note, why => refused += operator -> why)
+          ofNode(spark, node, header, clock, said)
         }
       }
-      ContinuedPlan(continued, notes.result())
+      ContinuedPlan(continued, notes.result(), refused.result())
     }
   }
 
@@ -61,14 +73,47 @@ private[checkpoint] object ContinuedPlan {
     }
   }
 
-  private def ofNode(spark: SparkSession, node: LogicalPlan, was: OperatorHeader, note: String => Unit): LogicalPlan = {
+  /** Takes what is said of one operator. */
+  private final class Said(val note: String => Unit, val refuse: String => Unit)
+
+  private def ofNode(
+      spark: SparkSession,
+      node: LogicalPlan,
+      was: OperatorHeader,
+      clock: Option[CheckpointClock],
+      said: Said
+  ): LogicalPlan = {
     val ordered = (node, was) match {
-      case (one: WindowedAggregate, header: StateHeader) => keysOf(one, header, note)
-      case _                                             => node
+      case (one: WindowedAggregate, header: StateHeader) =>
+        windowsOf(keysOf(one, header, said.note), header, clock, said)
+      case (one: WindowedAggregate, header: DrainHeader) =>
+        val same = keysOf(one, header.next, said.note)
+        clock.fold[LogicalPlan](same)(at => taken(same, said)(Draining.goOn(same, header, at, said.note)))
+      case _ => node
     }
     val known = was.windows.map(_._2.ticks)
-    if (known.contains(None)) ordered else ticksOf(spark, ordered, known.contains(Some(true)), note)
+    if (known.contains(None)) ordered else ticksOf(spark, ordered, known.contains(Some(true)), said.note)
   }
+
+  private def windowsOf(
+      node: WindowedAggregate,
+      was: StateHeader,
+      clock: Option[CheckpointClock],
+      said: Said
+  ): LogicalPlan = {
+    val (before, now) = (was.window.describe, Draining.windowOf(node).describe)
+    clock.filter(_ => node.terms.drains && before != now).fold[LogicalPlan](node) { at =>
+      taken(node, said)(
+        Draining
+          .begin(node, was, at)
+          .left
+          .map(why => s"window was [$before] and is now [$now], which cannot drain: $why")
+      )
+    }
+  }
+
+  private def taken(node: LogicalPlan, said: Said)(found: Either[String, LogicalPlan]): LogicalPlan =
+    found.fold(why => { said.refuse(why); node }, identity)
 
   private def keysOf(node: WindowedAggregate, was: StateHeader, note: String => Unit): WindowedAggregate = {
     val asked = node.text.keys
@@ -98,7 +143,12 @@ private[checkpoint] object ContinuedPlan {
       node match {
         case one: WindowedAggregate   => told(one).copy(child = child).overNullable
         case several: WindowsTogether =>
-          several.copy(windows = several.windows.map(w => w.copy(node = told(w.node))), child = child)
+          val inChild = child.output.map(a => a.exprId -> a).toMap
+          several.copy(
+            windows = several.windows.map(w => OneWindow.of(w.name, told(w.node).copy(child = child).overNullable)),
+            keys = several.keys.map(key => inChild.getOrElse(key.exprId, key)),
+            child = child
+          )
         case other => other
       }
     }
@@ -113,7 +163,17 @@ final class ContinueAtStart(spark: SparkSession) extends Rule[LogicalPlan] with 
       continued.notes.foreach { case (operator, note) =>
         logWarning(s"The query over ${start.resolvedCheckpointLocation} goes on (operator $operator): $note.")
       }
-      if (continued.plan eq start.inputQuery) plan else start.copy(inputQuery = continued.plan)
+      continued.refused.headOption.foreach { case (operator, why) =>
+        throw MullionException.incompatibleState(
+          s"The checkpoint ${start.resolvedCheckpointLocation} holds state of another query (operator $operator). $why. Nothing " +
+            "was written."
+        )
+      }
+      if (continued.plan eq start.inputQuery) plan
+      else {
+        Refusals.check(continued.plan, Some(start.outputMode))
+        start.copy(inputQuery = continued.plan)
+      }
     case _ => plan
   }
 }

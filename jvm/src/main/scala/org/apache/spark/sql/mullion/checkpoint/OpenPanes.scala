@@ -76,8 +76,9 @@ object OpenPanes {
     val clocks = Clocks(spark, checkpoint, state, running, isBranch = window.isDefined)
     val windows: Seq[(Option[String], WindowProgram, Option[TogetherWindow])] = program match {
       case one: WindowProgram       => Seq((None, one, None))
-      case several: TogetherProgram => several.windows.map(w => (Some(w.name), w.program, Some(w)))
-      case other                    => throw new IllegalStateException(s"${other.describe} keeps no panes")
+      case several: TogetherProgram =>
+        several.windows.map(w => (Option.when(several.drain.isEmpty)(w.name), w.program, Some(w)))
+      case other => throw new IllegalStateException(s"${other.describe} keeps no panes")
     }
     val shown = windows.map { case (name, one, shared) =>
       val rows = panesOf(spark, state, program, one, shared, clocks)

@@ -12,7 +12,7 @@ import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
 import org.apache.spark.sql.mullion.expressions.{CustomRanges, UnknownSplit}
 import org.apache.spark.sql.mullion.plan.{Shown, TogetherPlan, WindowStrategy, WindowedAggregate, WindowsTogether}
 import org.apache.spark.sql.mullion.state.StateChoice
-import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateHeader}
+import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, StateHeader}
 import org.apache.spark.sql.types.{DataType, Metadata, StructField, StructType, TimestampType}
 import org.apache.spark.util.SerializableConfiguration
 
@@ -55,9 +55,11 @@ object PanesReader {
   }
 
   private def resultOf(spark: SparkSession, state: OperatorState[OperatorHeader]): Result = {
-    val results = state.header.windows match {
-      case Seq((None, one)) => resultsIn(rebuilt(spark, one, inputOf(one)).queryExecution.analyzed)
-      case several          =>
+    def alone(one: StateHeader) = rebuilt(spark, one, inputOf(one)).queryExecution.analyzed
+    val results = (state.header, state.header.windows) match {
+      case (drain: DrainHeader, _) => resultsIn(Draining.over(alone(drain.next), drain))
+      case (_, Seq((None, one)))   => resultsIn(alone(one))
+      case (_, several)            =>
         // They are over one DataFrame, of which each says the columns that it reads.
         val schema = StructType(several.flatMap(window => inputOf(window._2)).distinct)
         val windows = several.map { case (name, header) => name.getOrElse("") -> rebuilt(spark, header, schema) }
@@ -76,7 +78,11 @@ object PanesReader {
   }
 
   private def resultOf(panes: DataFrame, checkpoint: String, state: OperatorState[OperatorHeader]): Result = {
-    val results = resultsIn(panes.queryExecution.analyzed)
+    val plan = panes.queryExecution.analyzed
+    val results = resultsIn(state.header match {
+      case drain: DrainHeader => Draining.over(plan, drain)
+      case _                  => plan
+    })
     if (results.isEmpty) throw MullionException.invalid("panes= is not a result of windowed(...).agg(...).")
     val result = results.find(r => state.header.differences(r.program.header).isEmpty).getOrElse(results.head)
     val differences = state.header.differences(result.program.header)

@@ -22,7 +22,7 @@ import org.apache.spark.sql.mullion.python.StatefulHeader
 import org.apache.spark.sql.mullion.query.{CheckpointFiles, ClockNote}
 import org.apache.spark.sql.mullion.shim.{BuildInfo, SparkLineShim}
 import org.apache.spark.sql.mullion.state.{PartitionOpener, SavepointNote, StateChoice, StateLine}
-import org.apache.spark.sql.mullion.state.header.OperatorHeader
+import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader}
 import org.apache.spark.sql.mullion.state.store.MemorySnapshots
 
 import dev.mullion.MullionException
@@ -209,6 +209,14 @@ private final class Savepoint(spark: SparkSession, source: Savepoint.Source, to:
       "state='hdfs' and checkpoint_format=2: Spark's HDFS-backed store gives its versions no ids, which that format of " +
         "checkpoints has. Leave checkpoint_format out, or say state='rocksdb'."
     )
+  source.operators.zip(choices).map { case (of, choice) => of.state.header -> choice }.foreach {
+    case (drain: DrainHeader, StateChoice.Hdfs) =>
+      throw MullionException.unsupported(
+        s"state='hdfs' for a window that still drains (${drain.draining.describe}): Spark's HDFS store has no place for its " +
+          "records beside those of the new one. Write the savepoint once the change is over and the query has started again."
+      )
+    case _ =>
+  }
   if (source.batch > 0 && !SparkLineShim.beginsAnywhere)
     throw MullionException.unsupported(
       s"Spark ${BuildInfo.sparkLine} writes no state but the first version of one. Write the savepoint on Spark " +

@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.mullion.exec.programs.{OperatorProgram, StateAdaptation}
 import org.apache.spark.sql.mullion.query.RunningQuery
 import org.apache.spark.sql.mullion.shim.SparkLineShim
-import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateChange, StateHeader}
+import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, StateChange, StateHeader}
 
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.spec.TimeMath
@@ -32,7 +32,11 @@ import dev.mullion.windows.spec.TimeMath
   */
 private[exec] final class Continued(first: Long, was: OperatorHeader, now: OperatorHeader) {
   private val changes = was.differences(now).nonEmpty
-  private val (lateness, changesLateness, closedBefore) = (was, now) match {
+  private val before = was match {
+    case drain: DrainHeader => drain.alone
+    case other              => other
+  }
+  private val (lateness, changesLateness, closedBefore) = (before, now) match {
     case (one: StateHeader, other: StateHeader) =>
       (other.allowedLateness, one.allowedLateness != other.allowedLateness, one.closedTo)
     case _ => (0L, false, None)
@@ -60,7 +64,7 @@ private[exec] final class Continued(first: Long, was: OperatorHeader, now: Opera
     else
       synchronized {
         if (changesLateness && version == first)
-          (was, now) match {
+          (this.before, now) match {
             case (one: StateHeader, _) => closedTo = Some(StateChange.closedTo(one, before))
             case _                     =>
           }

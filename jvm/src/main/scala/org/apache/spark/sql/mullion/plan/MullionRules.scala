@@ -33,7 +33,7 @@ object RefuseWithFirstBatch extends Rule[LogicalPlan] {
 }
 
 /** What a plan of windows and other operators could not do right. */
-private object Refusals {
+private[mullion] object Refusals {
 
   /** @param outputMode
     *   of the query, if the plan is that of one
@@ -112,7 +112,8 @@ private object Refusals {
     })
   }
 
-  private def isStateful(plan: LogicalPlan): Boolean = plan match {
+  /** Whether an operator of Spark's keeps state in a stream. */
+  def isStateful(plan: LogicalPlan): Boolean = plan match {
     case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: FlatMapGroupsWithState |
         _: FlatMapGroupsInPandasWithState | _: TransformWithState | _: SparkLineShim.StatefulInPython |
         _: GlobalLimit =>

@@ -82,7 +82,8 @@ final class TogetherPlan private (node: WindowsTogether) {
     partial,
     node.output,
     node.pane,
-    node.lateRow
+    node.lateRow,
+    node.drain
   )
 
   private def together(name: String, window: Int): TogetherWindow = {
@@ -109,7 +110,9 @@ final class TogetherPlan private (node: WindowsTogether) {
   private def widened(name: String, window: Int): Seq[Expression] = {
     val part = parts(window)
     def none(column: Attribute): Expression = Literal(None.orNull, column.dataType)
-    val keyColumns = node.keys.map(key => part.keys.find(_.name == key.name).getOrElse(none(key)))
+    val keyColumns = node.keys.map { key =>
+      part.keys.find(_.exprId == key.exprId).orElse(part.keys.find(_.name == key.name)).getOrElse(none(key))
+    }
     val results = node.columns.zip(node.resultsAt(window)).map { case (column, at) =>
       if (at < 0) none(column) else part.resultColumns(at)
     }
@@ -123,8 +126,17 @@ final class TogetherPlan private (node: WindowsTogether) {
     val first = parts.head
     val child = planLater(FusedWatermarkExec.mark(node.child))
     val timed = if (first.rules.onProcessingTime) StampTimeExec(program.id, first.time, now = None, child) else child
-    val assigned = parts.zip(programs).map { case (part, own) =>
-      AssignedWindow(part.rules, part.time, part.gap, part.ranges, own.marked.isDefined, keysFrom.map(has(part, _)))
+    val assigned = parts.zip(programs).zipWithIndex.map { case ((part, own), i) =>
+      AssignedWindow(
+        part.rules,
+        part.time,
+        part.gap,
+        part.ranges,
+        own.marked.isDefined,
+        keysFrom.map(has(part, _)),
+        from = node.drain.filter(_ => i > 0).map(_.boundary),
+        until = node.drain.filter(_ => i == 0).map(_.boundary)
+      )
     }
     val assign = AssignTogetherExec(
       program.id,

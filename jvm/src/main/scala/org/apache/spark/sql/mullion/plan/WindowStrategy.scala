@@ -101,7 +101,8 @@ object WindowStrategy extends SparkStrategy {
           count.inputAggBufferAttributes.head
       },
       node.getTagValue(WindowsTogether.alone),
-      node.terms.ticks
+      node.terms.ticks,
+      node.terms.drained
     )
   }
 

@@ -113,6 +113,10 @@ case class WindowedAggregate(
   *   what is asked of rows that are worked on one by one, if they are
   * @param ticks
   *   whether a source of ticks stands beside the rows
+  * @param drains
+  *   whether another window may take this one's place, or it another's, while that one's panes go on to their close
+  * @param drained
+  *   the boundary of a window of before that is over, in microseconds, if there was one when the query started
   */
 final case class PaneTerms(
     rules: PaneRules,
@@ -121,5 +125,7 @@ final case class PaneTerms(
     text: AggregateText,
     split: Option[SplitBy],
     rows: Option[RowByRow],
-    ticks: Boolean
+    ticks: Boolean,
+    drains: Boolean = false,
+    drained: Option[Long] = None
 )

@@ -5,6 +5,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, 
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.types.{DataType, NullType}
 
+import dev.mullion.windows.rules.Drain
+
 /** Several windows over the same rows, in one operator: they share the scan, the shuffle and the partitions of state.
   * One output row per firing of a pane, with the name of its window.
   *
@@ -22,6 +24,8 @@ import org.apache.spark.sql.types.{DataType, NullType}
   *   the key columns of all windows, by their names
   * @param columns
   *   the results of all windows
+  * @param drain
+  *   where the second window takes the place of the first, when it does
   */
 case class WindowsTogether(
     windows: Seq[OneWindow],
@@ -32,7 +36,8 @@ case class WindowsTogether(
     pane: Attribute,
     columns: Seq[Attribute],
     lateRow: Option[Attribute],
-    child: LogicalPlan
+    child: LogicalPlan,
+    drain: Option[Drain] = None
 ) extends UnaryNode {
 
   /** Each window as if it were alone. */
@@ -40,14 +45,15 @@ case class WindowsTogether(
 
   override def output: Seq[Attribute] = (name +: keys :+ window :+ pane) ++ columns ++ lateRow
 
-  override def producedAttributes: AttributeSet = AttributeSet(output) ++ AttributeSet(
-    parts.flatMap(_.producedAttributes)
-  )
+  // Keys are the child's where they have one column for all windows.
+  override def producedAttributes: AttributeSet =
+    AttributeSet(output) ++ AttributeSet(parts.flatMap(_.producedAttributes)) -- AttributeSet(parts.flatMap(_.keys))
 
   override def nodeName: String = "WindowedAggregates"
 
   override def simpleString(maxFields: Int): String =
-    windows.map(w => s"${w.name}: ${w.node.inWords}").mkString(s"$nodeName together [", "; ", "]")
+    if (drain.isDefined) s"$nodeName ${windows.last.node.inWords}, after ${windows.head.node.inWords}"
+    else windows.map(w => s"${w.name}: ${w.node.inWords}").mkString(s"$nodeName together [", "; ", "]")
 
   override protected def withNewChildInternal(newChild: LogicalPlan): WindowsTogether = copy(child = newChild)
 }

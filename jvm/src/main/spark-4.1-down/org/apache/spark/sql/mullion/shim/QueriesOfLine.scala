@@ -16,4 +16,7 @@ private[shim] trait QueriesOfLine {
 
   /** The timestamp of the batch whose note this is. */
   def batchTimestampMs(note: OffsetSeq): Option[Long] = note.metadata.map(_.batchTimestampMs)
+
+  /** The event clock of a batch. */
+  def batchWatermarkMs(note: OffsetSeq): Option[Long] = note.metadata.map(_.batchWatermarkMs)
 }

@@ -17,4 +17,7 @@ private[shim] trait QueriesOfLine {
 
   /** The timestamp of the batch whose note this is. */
   def batchTimestampMs(note: OffsetSeqBase): Option[Long] = note.metadataOpt.map(_.batchTimestampMs)
+
+  /** The event clock of a batch. */
+  def batchWatermarkMs(note: OffsetSeqBase): Option[Long] = note.metadataOpt.map(_.batchWatermarkMs)
 }

@@ -6,11 +6,12 @@ import java.util.UUID
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
-import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.classic.{DataFrame, SparkSession}
 import org.apache.spark.sql.execution.streaming.state.StateStoreConf
 import org.apache.spark.sql.mullion.exec.panes.PartitionTotals
 import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
 import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
+import org.apache.spark.sql.mullion.state.header.DrainHeader
 import org.apache.spark.sql.mullion.state.store.MemoryStateStore
 
 /** Counts what is in an operator's state, by kind of record: all of it is read, and the operator is not asked. */
@@ -19,8 +20,17 @@ object RecordsInState {
   /** For each operator, the one downstream first: kinds of record, and how many there are. Left out are those that
     * every partition has one of.
     */
-  def of(spark: SparkSession, programs: Seq[OperatorProgram], checkpoint: Path): Seq[Map[String, Int]] =
-    programs.zip(operators(checkpoint)).map { case (program, operator) => of(spark, program, checkpoint, operator) }
+  def of(spark: SparkSession, panes: DataFrame, checkpoint: Path): Seq[Map[String, Int]] = {
+    // A window that takes another's place is beside it until the query starts again.
+    val headers = ContinuedPlan.headersIn(spark, checkpoint.toUri.toString).getOrElse(Nil).map(_._2)
+    val plan = panes.queryExecution.analyzed
+    val programs = PanesReader.programsIn(
+      headers.collectFirst { case drain: DrainHeader => drain }.fold(plan)(Draining.over(plan, _))
+    )
+    programs.zip(operators(checkpoint)).map { case (program, operator) =>
+      of(spark, program, checkpoint, operator).map { case (kind, n) => kind.stripPrefix(s"${DrainHeader.Next}.") -> n }
+    }
+  }
 
   /** The ids of our operators in a checkpoint, the one downstream first. */
   def operators(checkpoint: Path): Seq[Int] =

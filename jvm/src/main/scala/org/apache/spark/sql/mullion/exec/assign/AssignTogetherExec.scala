@@ -113,7 +113,7 @@ case class AssignTogetherExec(
        |  int $n = $of.enter($w, $noTime, $ts, $gapOf, $list);
        |  int $fate = $of.fate();
        |  if ($of.missed() > 0) ${metricTerm(ctx, "panesMissed")}.add($of.missed());
-       |  if ($fate != ${WindowsOfRow.Enters}) {
+       |  if ($fate != ${WindowsOfRow.Enters} && $fate != ${WindowsOfRow.Elsewhere}) {
        |    if ($fate == ${WindowsOfRow.InNoWindow}) {
        |      ${metricTerm(ctx, "rowsInNoWindow")}.add(1L);
        |    } else {
@@ -192,7 +192,7 @@ case class AssignTogetherExec(
             case _ =>
           }
           panesMissed += of.missed
-          if (of.fate != WindowsOfRow.Enters && of.fate != WindowsOfRow.InNoWindow && of.emits(window)) {
+          if (WindowsOfRow.isPutAside(of.fate) && of.emits(window)) {
             numbered.update(0, window)
             side.foreach(_.add(whole(both(row, numbered))))
           }
@@ -216,6 +216,10 @@ case class AssignTogetherExec(
   *
   * @param marks
   *   whether rows that are late, or of sessions may be, are marked and go on
+  * @param from
+  *   the time from which on rows are this window's, in microseconds; what is before it is another's
+  * @param until
+  *   the time up to which they are
   */
 final case class AssignedWindow(
     rules: PaneRules,
@@ -223,7 +227,9 @@ final case class AssignedWindow(
     gap: Option[Attribute],
     ranges: Option[Attribute],
     marks: Boolean,
-    keys: Seq[Boolean]
+    keys: Seq[Boolean],
+    from: Option[Long] = None,
+    until: Option[Long] = None
 ) {
   def emits: Boolean = rules.late == LatePolicy.Emit
 }
@@ -246,10 +252,14 @@ final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long
   private val emitsLate = windows.map(_.emits)
   private val dropsLate = windows.map(_.rules.late == LatePolicy.Drop)
   private val gapOf = windows.map(_.gap.isDefined)
+  private val from = windows.map(_.from.getOrElse(Long.MinValue))
+  private val until = windows.map(_.until.getOrElse(Long.MaxValue))
+  private val hasEnd = windows.map(_.until.isDefined)
   require(keysOf.forall(_.length == keys))
 
   private var current = entering(0)
   private var hasTime = true
+  private var isOurs = true
 
   /** For another task in this process. */
   def fresh: WindowsOfRow = new WindowsOfRow(windows, keys, before)
@@ -258,10 +268,12 @@ final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long
   def enter(window: Int, noTime: Boolean, ts: Long, gap: Long, ranges: ArrayData): Int = {
     current = entering(window)
     hasTime = !noTime
-    if (noTime) 0 else current.enter(ts, gap, ranges)
+    // A row without time is told of once: by the window that goes on.
+    isOurs = if (noTime) !hasEnd(window) else ts >= from(window) && (ts < until(window) || !hasEnd(window))
+    if (noTime || !isOurs) 0 else current.enter(ts, gap, ranges)
   }
 
-  def fate: Int = if (hasTime) current.fate else WithoutTime
+  def fate: Int = if (!isOurs) Elsewhere else if (hasTime) current.fate else WithoutTime
 
   def slice(i: Int): Long = current.slice(i)
 
@@ -270,7 +282,7 @@ final class WindowsOfRow(windows: Array[AssignedWindow], keys: Int, before: Long
   def isMarked(i: Int): Boolean = current.isMarked(i)
 
   /** How many panes had closed of a row that enters others, and does not reopen them. */
-  def missed: Int = if (hasTime) current.missed else 0
+  def missed: Int = if (hasTime && isOurs) current.missed else 0
 
   def has(window: Int, key: Int): Boolean = keysOf(window)(key)
 
@@ -290,6 +302,11 @@ object WindowsOfRow {
 
   /** Whether it is late is found where the open sessions are, and it is counted there. */
   final val MayBeLate = 4
+
+  /** It is another window's: one has taken this one's place, or this one another's. */
+  final val Elsewhere = 5
+
+  private[exec] def isPutAside(fate: Int): Boolean = fate != Enters && fate != InNoWindow && fate != Elsewhere
 
   /** What becomes of a row in one window. */
   private sealed abstract class Entering extends Serializable {

@@ -8,7 +8,7 @@ import org.apache.spark.sql.mullion.exec.panes.sessions.SessionSums
 import org.apache.spark.sql.mullion.exec.panes.sums.{Accumulators, PaneNotes, PaneSums}
 import org.apache.spark.sql.mullion.expressions.KnownAggregates
 import org.apache.spark.sql.mullion.state.header.{StateChange, StateHeader}
-import org.apache.spark.sql.mullion.state.records.{FamilySpec, StatePartition}
+import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, StatePartition}
 import org.apache.spark.sql.types.LongType
 
 import dev.mullion.windows.clock.BatchClock
@@ -20,11 +20,30 @@ import dev.mullion.windows.key.{FiringsBegin, OpenSessions}
   *
   * @param families
   *   the kinds of record that there were, and that the operator has no more
+  * @param moves
+  *   of these, which are now of another kind that has none yet
   */
-private[exec] final case class StateAdaptation(families: Seq[FamilySpec], windows: Seq[WindowAdaptation]) {
+private[exec] final case class StateAdaptation(
+    families: Seq[FamilySpec],
+    windows: Seq[WindowAdaptation],
+    moves: Seq[(FamilySpec, FamilySpec)] = Nil
+) {
 
   /** Makes a partition's records what the operator wants. */
-  def apply(partition: StatePartition, clock: BatchClock): Unit = windows.foreach(_.apply(partition, clock))
+  def apply(partition: StatePartition, clock: BatchClock): Unit = {
+    moves.foreach { case (from, to) => move(partition.family(from), partition.family(to)) }
+    windows.foreach(_.apply(partition, clock))
+  }
+
+  private def move(from: Family, to: Family): Unit = {
+    val records = from.all()
+    try
+      records.foreach { record =>
+        to.insert(record.key, record.value)
+        from.remove(record.key)
+      }
+    finally records.close()
+  }
 }
 
 /** The same of one window.

@@ -15,10 +15,11 @@ import org.apache.spark.sql.mullion.exec.panes.{
   RowProgram
 }
 import org.apache.spark.sql.mullion.state.StateChoice
-import org.apache.spark.sql.mullion.state.header.{OperatorHeader, TogetherHeader}
+import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, TogetherHeader}
 import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, KeyOrder, StatePartition}
 
 import dev.mullion.windows.clock.BatchClock
+import dev.mullion.windows.rules.Drain
 
 /** What an operator does for several windows: the rows of each go to an engine of its own, and state is kept under the
   * names of the windows.
@@ -37,6 +38,8 @@ import dev.mullion.windows.clock.BatchClock
   *   the key columns of all windows, with `number` before them where not all windows have all
   * @param partial
   *   the columns of partial rows: of each window those that it has, null or without meaning elsewhere
+  * @param drain
+  *   where the second takes the place of the first, when it does
   */
 final case class TogetherProgram(
     id: String,
@@ -46,7 +49,8 @@ final case class TogetherProgram(
     partial: Seq[Attribute],
     output: Seq[Attribute],
     pane: Attribute,
-    lateRow: Option[Attribute]
+    lateRow: Option[Attribute],
+    drain: Option[Drain] = None
 ) extends OperatorProgram {
   private def first: WindowProgram = windows.head.program
 
@@ -68,7 +72,10 @@ final case class TogetherProgram(
 
   override def keepsWatermark: Boolean = windows.forall(_.program.keepsWatermark)
 
-  override def outputWatermark(clock: Long): Long = windows.map(_.program.outputWatermark(clock)).min
+  override def outputWatermark(clock: Long): Long = {
+    val told = windows.map(_.program.outputWatermark(clock))
+    drain.fold(told.min)(_.outputWatermark(told.head, told.last))
+  }
 
   override def rows: Option[RowProgram] = None
 
@@ -77,15 +84,19 @@ final case class TogetherProgram(
   override def late: Seq[LateProgram] = windows.flatMap(_.late)
 
   override def describe: String =
-    windows.map(w => s"${w.name}: ${w.program.describe}").mkString("together [", "; ", "]")
+    if (drain.isDefined) s"${windows.last.program.describe}, after ${first.describe}"
+    else windows.map(w => s"${w.name}: ${w.program.describe}").mkString("together [", "; ", "]")
 
-  override def header: OperatorHeader = TogetherHeader(
-    keys.map(k => s"${k.name} ${k.dataType.sql}").toList,
-    windows.map(w => w.name -> w.program.header).toMap
-  )
+  override def header: OperatorHeader = drain.fold[OperatorHeader](
+    TogetherHeader(
+      keys.map(k => s"${k.name} ${k.dataType.sql}").toList,
+      windows.map(w => w.name -> w.program.header).toMap
+    )
+  )(drain => DrainHeader(first.header, windows.last.program.header, drain.boundary, drain.until))
 
   override private[exec] def adaptation(was: OperatorHeader): StateAdaptation = {
-    val before = was.windows.collect { case (Some(name), header) => name -> header }.toMap
+    // A window that is to drain was alone.
+    val before = was.windows.map { case (name, header) => name.getOrElse(DrainHeader.Draining) -> header }.toMap
     val changes =
       for (window <- windows; header <- before.get(window.name) if header != window.program.header)
         yield WindowAdaptation(window.program, header, Some(window))
@@ -113,7 +124,14 @@ final case class TogetherWindow(
   def families: Seq[FamilySpec] = program.families.filterNot(_ == PartitionTotals.family).map(named)
 
   /** A kind of record, under the window's name. */
-  def named(family: FamilySpec): FamilySpec = family.copy(name = s"$name.${family.name}")
+  def named(family: FamilySpec): FamilySpec = TogetherWindow.named(name, family)
+}
+
+object TogetherWindow {
+
+  /** A kind of record of a window; of one without a name, as if it were alone. */
+  private[exec] def named(window: String, family: FamilySpec): FamilySpec =
+    if (window.isEmpty) family else family.copy(name = s"$window.${family.name}")
 }
 
 /** Panes of several windows, each kept by an engine of its own. */

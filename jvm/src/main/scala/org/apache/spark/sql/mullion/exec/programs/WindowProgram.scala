@@ -18,7 +18,7 @@ import org.apache.spark.sql.mullion.exec.panes.{
 }
 import org.apache.spark.sql.mullion.expressions.{AccumulatorLimit, AggregateText, KeyColumns, KnownAggregates}
 import org.apache.spark.sql.mullion.state.StateChoice
-import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateHeader}
+import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, StateHeader}
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, KeyOrder, StatePartition}
 
 import dev.mullion.windows.clock.BatchClock
@@ -57,6 +57,8 @@ import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, Number
   *   of several windows together, in words why this one has an operator of its own, if it has
   * @param ticks
   *   whether its query has a source that asks for batches without rows
+  * @param drained
+  *   the boundary of a window of before that is over, in microseconds, if there was one when the query started
   */
 final case class WindowProgram(
     id: String,
@@ -81,7 +83,8 @@ final case class WindowProgram(
     byShard: Boolean = false,
     rowsCounted: Option[Attribute] = None,
     alone: Option[String] = None,
-    ticks: Boolean = false
+    ticks: Boolean = false,
+    drained: Option[Long] = None
 ) extends OperatorProgram
     with PaneProgram {
   // A late row has no results, whatever their functions never give.
@@ -171,7 +174,8 @@ final case class WindowProgram(
     dedupe = Option.when(text.dedupe.nonEmpty)(text.dedupe.toList),
     functions = functionTexts,
     fromNow = functions.lastOption.collect { case _: KnownAggregates => true },
-    ticks = Some(ticks)
+    ticks = Some(ticks),
+    drained = drained
   )
 
   /** The functions by their texts, where there is one for each. */
@@ -194,6 +198,11 @@ final case class WindowProgram(
     case one: StateHeader =>
       val change = WindowAdaptation(this, one, within = None)
       StateAdaptation(change.gone, Seq(change))
+    case drain: DrainHeader =>
+      val change = WindowAdaptation(this, drain.alone, within = None)
+      val moves = (families.filterNot(_ == PartitionTotals.family) ++ change.gone)
+        .map(family => TogetherWindow.named(DrainHeader.Next, family) -> family)
+      StateAdaptation(change.gone ++ moves.map(_._1), Seq(change), moves)
     case other => throw new IllegalStateException(s"$describe cannot go on from ${other.describe}")
   }
 

@@ -148,10 +148,10 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
               s"${info.operatorId}). ${becomes.refused.mkString("; ")}. Nothing was overwritten. Start the changed query with a " +
               "new checkpointLocation, or change it back."
           )
-        if (becomes.goesOn.nonEmpty) {
-          logWarning(s"The query over the state in $root has changed and goes on: ${becomes.goesOn.mkString("; ")}.")
-        }
-        if (wasAboutTo || becomes.goesOn.nonEmpty) forgetSchema(root, hadoopConf)
+        val changes = becomes.drains ++ becomes.goesOn
+        if (changes.nonEmpty)
+          logWarning(s"The query over the state in $root has changed and goes on: ${changes.mkString("; ")}.")
+        if (wasAboutTo || changes.nonEmpty) forgetSchema(root, hadoopConf)
       case None if isWritten =>
         throw damaged(
           root,

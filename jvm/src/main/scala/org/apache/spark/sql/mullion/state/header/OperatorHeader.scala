@@ -70,12 +70,31 @@ final case class TogetherHeader(shared: List[String], together: Map[String, Stat
   override def after(was: OperatorHeader, clockBefore: Option[Long]): OperatorHeader = this
 
   override def changeTo(other: OperatorHeader): StateChange = other match {
-    case several: TogetherHeader if several.names == names && several.shared == shared =>
-      names
-        .map(name => StateChange(together(name), several.together(name), isAlone = false).of(name))
-        .foldLeft(StateChange.none)(_ ++ _)
+    case several: TogetherHeader if several.names == names && several.shared == shared => ofWindows(several)
+    case several: TogetherHeader if names.forall(several.names.contains)               =>
+      whyNoMore(several).fold {
+        val added = several.names.diff(names).map(name => s"the window '$name' is new: it holds the rows from now on")
+        StateChange(added, Nil) ++ ofWindows(several)
+      }(why => StateChange(Nil, differences(other).map(what => s"$what: $why")))
     case _ => StateChange(Nil, differences(other))
   }
+
+  /** What becomes of the windows that there were. */
+  private def ofWindows(other: TogetherHeader): StateChange = names
+    .map(name => StateChange(together(name), other.together(name), isAlone = false).of(name))
+    .foldLeft(StateChange.none)(_ ++ _)
+
+  /** Why windows cannot be added, if they cannot. */
+  private def whyNoMore(other: TogetherHeader): Option[String] =
+    if (other.shared != shared || shared.exists(_.startsWith("window_number ")))
+      Some("where the state of a key lies depends on them, since not all have the same keys")
+    else if (state == "hdfs")
+      Some("Spark's HDFS store has no place for another window's records while a query has state")
+    else if (other.names.head != names.head)
+      Some(
+        s"the records of the first one by name have a place of their own (give the new one a name after '${names.head}')"
+      )
+    else None
 
   override def inStore(state: String): OperatorHeader = copy(together = together.map { case (name, header) =>
     name -> header.inStore(state)
@@ -109,7 +128,10 @@ object OperatorHeader {
   private val file = new HeaderFile[OperatorHeader]("header.json", of)
 
   private def of(json: JValue): OperatorHeader = {
-    val header = if (json \ "together" == JNothing) json.extract[StateHeader] else json.extract[TogetherHeader]
+    val header =
+      if (json \ "together" != JNothing) json.extract[TogetherHeader]
+      else if (json \ "draining" != JNothing) json.extract[DrainHeader]
+      else json.extract[StateHeader]
     // Of JSON with something left out, parts would be missing where they are looked at.
     header.differences(header)
     header.describe
@@ -140,8 +162,10 @@ object OperatorHeader {
       unbegun: Set[String],
       isAdaptable: Boolean
   ): Unit = {
-    def replaces(was: OperatorHeader, now: OperatorHeader) =
-      unbegun.nonEmpty && was.differences(now).nonEmpty && was.typedAs(now, unbegun).differences(now).isEmpty
+    // Where no batch has been committed there is no state that means anything.
+    def isEmpty = isAdaptable && info.storeVersion == 0
+    def replaces(was: OperatorHeader, now: OperatorHeader) = was.differences(now).nonEmpty &&
+      (isEmpty || unbegun.nonEmpty && was.typedAs(now, unbegun).differences(now).isEmpty)
     def said(of: OperatorHeader) = of.windows.map { case (_, window) => window.aggregates -> window.functions }
     def renames(was: OperatorHeader, now: OperatorHeader) = said(was) != said(now) && was.differences(now).isEmpty
     file.check(

@@ -9,14 +9,20 @@ import dev.mullion.windows.spec.TimeMath
   *   what has changed and goes on, in words
   * @param refused
   *   what has changed and cannot, in words that say why
+  * @param drains
+  *   what goes on to its close by the old rules, in words that say until when
   */
-final case class StateChange(goesOn: Seq[String], refused: Seq[String]) {
-  def ++(other: StateChange): StateChange = StateChange(goesOn ++ other.goesOn, refused ++ other.refused)
+final case class StateChange(goesOn: Seq[String], refused: Seq[String], drains: Seq[String] = Nil) {
+  def ++(other: StateChange): StateChange =
+    StateChange(goesOn ++ other.goesOn, refused ++ other.refused, drains ++ other.drains)
 
   /** The same, of a window that has a name. */
-  def of(window: String): StateChange = {
-    def named(what: Seq[String]) = what.map(w => s"of the window '$window' $w")
-    StateChange(named(goesOn), named(refused))
+  def of(window: String): StateChange = saying(s"of the window '$window' ")
+
+  /** The same, with words before it. */
+  def saying(words: String): StateChange = {
+    def said(what: Seq[String]) = what.map(words + _)
+    StateChange(said(goesOn), said(refused), said(drains))
   }
 }
 
@@ -26,6 +32,8 @@ object StateChange {
   def goesOn(what: String): StateChange = StateChange(Seq(what), Nil)
 
   def refused(what: String): StateChange = StateChange(Nil, Seq(what))
+
+  def drains(what: String): StateChange = StateChange(Nil, Nil, Seq(what))
 
   /** What comes of the change of a window.
     *
@@ -43,6 +51,7 @@ object StateChange {
           // Asked of the functions, which say more.
           case "aggregates" | "accumulators" if was.functions.isDefined && now.functions.isDefined =>
             Option.when(name == "accumulators" && ofAggregates.refused.nonEmpty)(refused(words))
+          case "window"           => Some(ofWindow(was, now, words, isAlone))
           case "keys"             => Some(ofKeys(was, now, words))
           case "allowed lateness" => Some(ofLateness(was, now, words, isAlone))
           case "early firing"     => Some(ofEarly(was, now, words))
@@ -53,6 +62,10 @@ object StateChange {
       }
       .foldLeft(ofAggregates)(_ ++ _)
   }
+
+  private def ofWindow(was: StateHeader, now: StateHeader, words: String, isAlone: Boolean): StateChange =
+    if (!isAlone || isOneByOne(was, now) || was.state == "hdfs") refused(words)
+    else refused(s"$words (with on_change='drain' its panes go on to their close beside the new window)")
 
   private def ofKeys(was: StateHeader, now: StateHeader, words: String): StateChange = {
     def types(of: StateHeader) = of.keys.map(key => key.drop(key.lastIndexOf(' ')))

@@ -52,6 +52,8 @@ import dev.mullion.windows.spec.{
   *   closed
   * @param ticks
   *   whether its query has a source that asks for batches without rows, where that is known
+  * @param drained
+  *   of a query that starts: the boundary of the window of before, in microseconds, which needs its state no more
   */
 final case class StateHeader(
     format: Int,
@@ -74,7 +76,8 @@ final case class StateHeader(
     functions: Option[List[StateHeader.Function]] = None,
     fromNow: Option[Boolean] = None,
     closedTo: Option[Long] = None,
-    ticks: Option[Boolean] = None
+    ticks: Option[Boolean] = None,
+    drained: Option[Long] = None
 ) extends OperatorHeader {
 
   def early: Option[EarlyFiring] =
@@ -110,15 +113,19 @@ final case class StateHeader(
   override def inStore(state: String): StateHeader = copy(state = state)
 
   override def changeTo(other: OperatorHeader): StateChange = other match {
-    case one: StateHeader => StateChange(this, one, isAlone = true)
-    case several          => StateChange(Nil, differences(several))
+    case one: StateHeader   => StateChange(this, one, isAlone = true)
+    case drain: DrainHeader =>
+      StateChange(this, drain.draining, isAlone = false) ++
+        StateChange.drains(s"window was [$describe] and is now [${drain.next.describe}]: ${drain.inWords}")
+    case several => StateChange(Nil, differences(several))
   }
 
   override def after(was: OperatorHeader, clockBefore: Option[Long]): OperatorHeader = was match {
     case one: StateHeader =>
       val closed = clockBefore.filter(_ => one.allowedLateness != allowedLateness).map(StateChange.closedTo(one, _))
-      copy(closedTo = closed orElse one.closedTo)
-    case _ => this
+      copy(closedTo = closed orElse one.closedTo, drained = None)
+    case drain: DrainHeader => after(drain.alone, clockBefore)
+    case _                  => this
   }
 
   /** Whether state keeps rows as they are. */
@@ -134,6 +141,7 @@ final case class StateHeader(
       def texts(of: StateHeader) = of.functions.map(_.map(_.text).mkString(", "))
       val typed = texts(this).zip(texts(one)).filter { case (was, is) => found.isEmpty && was != is }
       found ++ typed.map { case (was, is) => s"aggregates was [$was] and is now [$is]" }
+    case drain: DrainHeader => Seq(s"window was [$describe] and is now [${drain.next.describe}]")
     case several => Seq(s"it was of one window ($describe) and is now of several together (${several.describe})")
   }
 

@@ -1,0 +1,45 @@
+package org.apache.spark.sql.mullion.checkpoint
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, OffsetSeqLog}
+import org.apache.spark.sql.mullion.shim.SparkLineShim
+
+import dev.mullion.windows.spec.TimeMath
+
+/** Where the clocks of a query are that goes on over a checkpoint, in microseconds.
+  *
+  * @param committed
+  *   the event clock that its last committed batch had: what was due by it has closed
+  * @param next
+  *   the one that its next batch has
+  * @param committedWall
+  *   the processing time of its last committed batch
+  * @param wall
+  *   the newest processing time that it has noted
+  */
+private[checkpoint] final case class CheckpointClock(committed: Long, next: Long, committedWall: Long, wall: Long) {
+  def committed(onProcessingTime: Boolean): Long = if (onProcessingTime) committedWall else committed
+
+  def next(onProcessingTime: Boolean): Long = if (onProcessingTime) wall else next
+}
+
+private[checkpoint] object CheckpointClock {
+
+  /** None where no batch has been committed. */
+  def of(spark: SparkSession, checkpoint: String): Option[CheckpointClock] = {
+    val home = new Path(checkpoint)
+    new CommitLog(spark, new Path(home, "commits").toString).getLatest().map { case (batch, commit) =>
+      val log = new OffsetSeqLog(spark, new Path(home, "offsets").toString)
+      val (own, newest) = (log.get(batch), log.getLatest().map(_._2))
+      def micros(ms: Option[Long]) = TimeMath.fromMillis(ms.getOrElse(0L))
+      CheckpointClock(
+        micros(own.flatMap(SparkLineShim.batchWatermarkMs(_))),
+        TimeMath.fromMillis(commit.nextBatchWatermarkMs),
+        micros(own.flatMap(SparkLineShim.batchTimestampMs(_))),
+        micros(newest.flatMap(SparkLineShim.batchTimestampMs(_)))
+      )
+    }
+  }
+}

@@ -1,0 +1,156 @@
+"""Queries whose window changes: what drains, what is refused, and what is said of it before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from change_runs import Runs, verdicts
+from mullion import IncompatibleStateError, UnsupportedError, open_panes, savepoint, together, windowed
+from mullion.testing import ClockedQuery
+from mullion.windows import Count, Session, Sliding, Tumbling, Window
+from streams import Feed
+
+LATE_ENOUGH: dict[str, Any] = {"allowed_lateness": "100 seconds"}
+DRAIN: dict[str, Any] = {"on_change": "drain", "new_aggregates": "refuse"}
+
+
+def test_compare_says_what_drains_and_from_when_on(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    runs.run(["n"], [(1, "a", 1), (12, "a", 1)], **DRAIN)
+    changed = runs.panes(["n"], window=Tumbling("20 seconds"), **DRAIN)
+    was = "window was [tumbling 10 seconds] and is now [tumbling 20 seconds]"
+    until = (
+        "rows from 1970-01-01T00:00:20Z on enter the new one, and the panes of the old one are all closed when the "
+        "clock comes to 1970-01-01T00:00:20Z"
+    )
+    assert verdicts(changed, runs) == {("drains", f"{was}: {until}")}
+    runs.window = Tumbling("20 seconds")
+    runs.run(["n"], [(15, "a", 1), (19, "b", 1)], **DRAIN)
+    assert {(row.k, row.window.end.second, row.n) for row in runs.open()} == {("a", 20, 2), ("b", 20, 1)}
+    assert {(row.k, row.rows) for row in open_panes(runs.checkpoint, spark=spark).collect()} == {("a", 2), ("b", 1)}
+    (going,) = verdicts(runs.panes(["n"], **DRAIN), runs)
+    assert going[0] == "goes on"
+    assert "tumbling 10 seconds still drains: rows from" in going[1]
+    runs.run(["n"], [(45, "a", 1)], **DRAIN)
+    (over,) = verdicts(runs.panes(["n"], **DRAIN), runs)
+    assert over == ("goes on", "the window of before (tumbling 10 seconds) has closed all its panes")
+
+
+def test_a_savepoint_of_a_window_that_takes_anothers_place_has_both(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    runs.run(["n"], [(1, "a", 1), (12, "a", 1)], **DRAIN)
+    runs.window = Session("5 seconds")
+    runs.run(["n"], [(15, "a", 1), (22, "b", 1)], **DRAIN)
+    runs.run(["n"], [(18, "c", 1)], **DRAIN)
+    to = tmp_path / "savepoint"
+    savepoint(runs.checkpoint, to, partitions=3, spark=spark)
+    was, runs.checkpoint = runs.open(), to
+    assert sorted(map(str, runs.open())) == sorted(map(str, was))
+    assert {row.k for row in was} == {"b"}
+    closed = runs.run(["n"], [(24, "b", 1), (200, "z", 1)], **DRAIN)
+    assert {(row.k, row.window.start.second, row.n) for row in closed} == {("b", 22, 2)}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ({"gap": "INTERVAL '5' SECOND"}, {}, "each row's gap was computed from is not known"),
+        ({"window": Count(3), "time": None}, {}, "rows are worked on one by one"),
+        ({"empty": "emit"}, {}, "empty='emit'"),
+        (
+            {"window": Sliding("20 seconds", "10 seconds"), "on_time": True, "accumulate": False, **LATE_ENOUGH},
+            {},
+            "accumulate=False",
+        ),
+        ({}, {"at_end": "close"}, "at_end must stay"),
+        ({"ids": True, "window": Session("5 seconds")}, {}, "go on with ids, or without"),
+    ],
+    ids=["gap", "count", "empty", "taken", "end", "ids"],
+)
+def test_a_window_that_cannot_drain_is_refused_with_the_reason(
+    spark: SparkSession, tmp_path: Path, before: dict[str, Any], after: dict[str, Any], why: str
+) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    began: dict[str, Any] = {"new_aggregates": "refuse", **before}
+    if "gap" in began:
+        began["window"] = Session(F.expr(began.pop("gap")))
+    runs.run(["n"], [(1, "a", 1)], **began)
+    files = runs.files()
+    changed = {"window": Tumbling("20 seconds"), **DRAIN, **after}
+    (told,) = verdicts(runs.panes(["n"], **changed), runs)
+    assert told[0] == "refused"
+    assert why in told[1]
+    with pytest.raises(IncompatibleStateError, match=f"cannot drain: .*{why}"):
+        runs.run(["n"], [], **changed)
+    assert {name for name in runs.files() if "/state/" in name} == {name for name in files if "/state/" in name}
+
+
+def test_one_change_of_a_window_comes_after_another(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    runs.run(["n"], [(1, "a", 1)], **DRAIN)
+    runs.run(["n"], [(2, "a", 1)], window=Tumbling("20 seconds"), **DRAIN)
+    for window in (Tumbling("10 seconds"), Session("5 seconds")):
+        with pytest.raises(IncompatibleStateError, match="one change comes after another"):
+            runs.run(["n"], [], window=window, **DRAIN)
+    runs.run(["n"], [(50, "a", 1)], window=Tumbling("20 seconds"), **DRAIN)
+    with pytest.raises(IncompatibleStateError, match="Start the query once with it"):
+        runs.run(["n"], [], window=Session("5 seconds"), **DRAIN)
+    runs.run(["n"], [(51, "a", 1)], window=Tumbling("20 seconds"), **DRAIN)
+    runs.run(["n"], [(52, "a", 1)], window=Session("5 seconds"), **DRAIN)
+    assert [(row.n, row.window.end.second) for row in runs.open()] == [(3, 0)]
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"window": Count(3), "time": None}, "row numbers"),
+        ({"running": True}, "running=True"),
+        ({"watermark": "per key"}, "per key"),
+        ({"empty": "emit"}, "empty='emit'"),
+        ({"state": "hdfs"}, "state='hdfs'"),
+    ],
+    ids=["count", "running", "per key", "empty", "hdfs"],
+)
+def test_what_could_never_drain_is_refused_at_the_call(
+    spark: SparkSession, tmp_path: Path, options: dict[str, Any], why: str
+) -> None:
+    rows = Feed(tmp_path, "k string").stream(spark)
+    said: dict[str, Any] = {"window": Tumbling("10 seconds"), "time": "ts", **options}
+    with pytest.raises(UnsupportedError, match=f"on_change='drain' with .*{why}"):
+        windowed(rows, said.pop("window"), on_change="drain", **said).agg(F.count("*").alias("n"))
+
+
+def test_a_window_may_be_added_to_those_that_are_together(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+
+    def over(**windows: Window) -> DataFrame:
+        return together(**{name: runs.panes(["n"], window=of, new_aggregates="refuse") for name, of in windows.items()})
+
+    def run(panes: DataFrame, *rows: tuple[int, str, int]) -> list[tuple[str, str, int]]:
+        with ClockedQuery(panes, checkpoint=runs.checkpoint) as query:
+            runs.write(rows)
+            return sorted((row.window_name, row.k, row.n) for row in query.settle())
+
+    tens, gaps = Tumbling("10 seconds"), Session("5 seconds")
+    twenties = Tumbling("20 seconds")
+    run(over(tens=tens, visits=gaps), (1, "a", 1), (2, "b", 1))
+    more = over(tens=tens, visits=gaps, twenties=twenties)
+    assert verdicts(more, runs) == {("goes on", "the window 'twenties' is new: it holds the rows from now on")}
+    assert run(more, (3, "a", 1), (12, "a", 1)) == [
+        ("tens", "a", 2),
+        ("tens", "b", 1),
+        ("visits", "a", 2),
+        ("visits", "b", 1),
+    ]
+    assert ("twenties", "a", 2) in run(more, (45, "a", 1))
+    for refused, why in (
+        (over(all=twenties, tens=tens, visits=gaps, twenties=twenties), "give the new one a name after 'tens'"),
+        (over(tens=tens, visits=gaps), "the windows together were"),
+    ):
+        ((verdict, what),) = verdicts(refused, runs)
+        assert (verdict, why in what) == ("refused", True)
