@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from checked import settings
 from mullion import (
     Around,
     Count,
@@ -20,7 +21,10 @@ from mullion import (
     Session,
     Sliding,
     Tumbling,
+    UnknownColumnError,
     UnsupportedError,
+    recover,
+    together,
     windowed,
 )
 from mullion.windows import Window
@@ -207,3 +211,128 @@ def test_what_pythons_call_refuses_is_refused_in_sql(spark: SparkSession, rows: 
         over(spark, f"'rows_of_sql', {TUMBLING}, time => 'ts'")
     with pytest.raises(InvalidArgumentError, match="There is no state in /nowhere"):
         spark.sql("SELECT * FROM mullion_read_panes('/nowhere')")
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (
+            f"{TUMBLING}, time => 'tss', aggregates => 'count(*)'",
+            r"time => 'tss': .*no column 'tss'\. Did you mean 'ts'\?",
+        ),
+        (f"{TUMBLING}, time => 'ts', by => 'upper(kk)', aggregates => 'count(*)'", r"by => 'upper\(kk\).*mean 'k'\?"),
+        (f"{TUMBLING}, time => 'ts', aggregates => 'sum(vv) AS s'", r"aggregates: .*'vv'\. Did you mean 'v'\?"),
+        (
+            f"{TUMBLING}, time => 'ts', aggregates => 'sum(v)', dedupe_by => 'id'",
+            r"dedupe_by => 'id': .*It has 'k'",
+        ),
+        ("window => 'session', gap_column => 'pause', time => 'ts', aggregates => 'sum(v)'", "gap_column => 'pause'"),
+        (
+            "window => 'global', changes => 'vv', time => NULL, aggregates => 'sum(v)'",
+            "changes => 'vv'",
+        ),
+    ],
+)
+def test_an_unknown_column_is_named_with_the_one_that_was_meant(
+    spark: SparkSession, rows: DataFrame, said: str, message: str
+) -> None:
+    with pytest.raises(UnknownColumnError, match=message):
+        asked(spark, said)
+
+
+HOURS = (
+    f"SELECT * FROM mullion_windowed(TABLE({{0}}), {TUMBLING}, time => 'ts', by => 'k', aggregates => 'sum(v) AS s')"
+)
+VISITS = (
+    "SELECT * FROM mullion_windowed(TABLE({0}), window => 'session', gap => '40 minutes', time => 'ts', by => 'k', "
+    "aggregates => 'count(*) AS n')"
+)
+
+
+def in_python(rows: DataFrame) -> DataFrame:
+    return together(
+        hours=windowed(rows, Tumbling("1 hour"), by="k", time="ts").agg(F.sum("v").alias("s")),
+        visits=windowed(rows, Session("40 minutes"), by="k", time="ts").agg(F.count("*").alias("n")),
+    )
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"SELECT * FROM mullion_together(hours => TABLE({HOURS}), visits => TABLE({VISITS}))",
+        f"WITH a AS ({HOURS}), b AS ({VISITS}) SELECT * FROM mullion_together(visits => TABLE(b), hours => TABLE(a))",
+        "SELECT * FROM mullion_together(hours => TABLE(hours_of_sql), visits => TABLE(visits_of_sql))",
+    ],
+)
+def test_windows_are_put_together_as_in_python(spark: SparkSession, rows: DataFrame, said: str) -> None:
+    for name, panes in (("hours_of_sql", HOURS), ("visits_of_sql", VISITS)):
+        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {panes.format('rows_of_sql')}")
+    made = spark.sql(said.format("rows_of_sql"))
+    expected = in_python(rows)
+    assert sorted(made.dtypes) == sorted(expected.dtypes)
+    assert told(made.select(*expected.columns)) == told(expected)
+
+
+def test_windows_of_a_stream_that_are_put_together_share_an_operator(
+    spark: SparkSession, rows: DataFrame, tmp_path: Path
+) -> None:
+    rows.coalesce(1).write.json(str(tmp_path / "in"))
+    stream = spark.readStream.schema("k string, ts timestamp, v int").json(str(tmp_path / "in"))
+    stream = stream.withWatermark("ts", "0 seconds")
+    stream.createOrReplaceTempView("stream_together")
+    made = spark.sql(
+        f"SELECT * FROM mullion_together(hours => TABLE({HOURS}), visits => TABLE({VISITS}))".format("stream_together")
+    )
+    checkpoint = str(tmp_path / "checkpoint")
+
+    def fired(panes: DataFrame) -> int:
+        writer = panes.select(*in_python(stream).columns).writeStream.format("parquet")
+        writer = writer.option("path", str(tmp_path / "out")).option("checkpointLocation", checkpoint)
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return spark.read.parquet(str(tmp_path / "out")).count()
+
+    assert fired(made) == 1
+    assert len(list((tmp_path / "checkpoint" / "state").iterdir())) == 1
+    # Python's own goes on from the checkpoint: it is the same query.
+    spark.sql("SELECT 'b' AS k, timestamp'2024-01-01 14:00:00' AS ts, 7 AS v").write.mode("append").json(
+        str(tmp_path / "in")
+    )
+    assert fired(in_python(stream)) == 4
+
+
+def test_state_in_memory_is_recovered_in_sql(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
+    for _ in range(4):
+        rows.coalesce(1).write.mode("append").json(str(tmp_path / "in"))
+    read = spark.readStream.schema("k string, ts timestamp, v int").option("maxFilesPerTrigger", 1)
+    read.json(str(tmp_path / "in")).withWatermark("ts", "1 day").createOrReplaceTempView("stream_in_memory")
+    checkpoint = tmp_path / "checkpoint"
+    options = "time => 'ts', by => 'k', aggregates => 'sum(v) AS s', state => 'memory'"
+    with settings(spark, {"spark.sql.streaming.stateStore.mullion.snapshotEvery": "3"}):
+        panes = asked(spark, f"{TUMBLING}, {options}", "stream_in_memory")
+        writer = panes.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        writer.start().awaitTermination()
+    gone = spark.sql(f"SELECT * FROM mullion_recover('{checkpoint}')")
+    # It is done where it is asked for, and not again where its row is looked at.
+    assert [row.batches for row in gone.collect()] == [row.batches for row in gone.collect()] == [1]
+    assert recover(str(checkpoint)) == 0
+    assert [row.batches for row in spark.sql(f"SELECT * FROM mullion_recover('{checkpoint}')").collect()] == [0]
+    with pytest.raises(InvalidArgumentError, match="/nowhere"):
+        spark.sql("SELECT * FROM mullion_recover('/nowhere')")
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("", "was given no window"),
+        (f"TABLE({HOURS})", "a table without a name"),
+        ("hours => 'rows_of_sql'", "hours => 'rows_of_sql' of mullion_together are no panes|are no panes"),
+        ("hours => TABLE(rows_of_sql)", "'hours' is not a result of windowed"),
+        (f"hours => TABLE({HOURS}) PARTITION BY k", "say nothing to panes"),
+    ],
+)
+def test_what_are_no_panes_is_refused_by_the_windows_name(
+    spark: SparkSession, rows: DataFrame, said: str, message: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        spark.sql(f"SELECT * FROM mullion_together({said.format('rows_of_sql')})").collect()

@@ -34,6 +34,9 @@ object MullionException {
   /** A right request that Mullion, or Spark, cannot serve. */
   def unsupported(message: String): MullionException = new MullionException("UNSUPPORTED", message)
 
+  /** A JAR, a Python package and a Spark that do not belong together. */
+  def versionMismatch(message: String): MullionException = new MullionException("VERSION_MISMATCH", message)
+
   /** State that another query wrote. */
   def incompatibleState(message: String): MullionException = new MullionException("INCOMPATIBLE_STATE", message)
 

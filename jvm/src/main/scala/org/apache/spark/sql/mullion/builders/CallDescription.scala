@@ -61,10 +61,7 @@ object CallDescription {
   )
 
   private def described(said: JValue, columns: Seq[Column]): CallDescription = {
-    val roles = (said \ "columns") match {
-      case JArray(names) => names.collect { case JString(name) => name }
-      case _             => Nil
-    }
+    val roles = rolesOf(said)
     if (roles.length != columns.length)
       throw unreadable(s"${columns.length} columns came with a call of ${roles.length}: $roles")
     val of = roles.zip(columns).groupMap(_._1)(_._2).withDefaultValue(Nil)
@@ -74,6 +71,12 @@ object CallDescription {
       collected(said \ "collect", optionsOf(said, of)),
       of("aggregate")
     )
+  }
+
+  /** What each column of a call is, in their order. */
+  def rolesOf(said: JValue): Seq[String] = (said \ "columns") match {
+    case JArray(names) => names.collect { case JString(name) => name }
+    case _             => Nil
   }
 
   private def windowOf(said: JValue): WindowSpec = {

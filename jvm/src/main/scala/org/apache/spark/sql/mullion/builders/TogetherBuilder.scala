@@ -72,7 +72,7 @@ object TogetherBuilder {
   }
 
   private object Part {
-    def of(name: String, df: DataFrame): Part = df.queryExecution.analyzed match {
+    def of(name: String, df: DataFrame): Part = Shown.passedOn(df.queryExecution.analyzed) match {
       case Shown(shown) =>
         shown.node.child match {
           case rows: Project                                               => Part(name, shown, rows, ticks = false)

@@ -25,18 +25,33 @@ import dev.mullion.MullionException
   *   windowed                                CallDescription, over the rows
   *   check                                   the same, without aggregates: refused or nothing
   *   dropped_before                          what is to be said of rows that no window over these sees, a line each
-  *   together        names                   over the union of windows
+  *   watermark       time, delay             withWatermark, for rows that are not there yet when it is called
+  *   together        names                   over the union of windows, or [[Several]]
   *   read_panes      checkpoint, operator, window or null, of: whether the rows are the query's own panes
   *   open_panes      the same, or a query's id instead of a checkpoint
   *   recover         checkpoint
   * }}}
+  *
+  * `version` says which Mullion the call comes from, and `dialect` is `sql` where it was written so.
   */
 private[calls] object Calls {
 
   def apply(session: SparkSession, json: String, columns: Seq[Expression], rows: LogicalPlan): LogicalPlan = {
     Distribution.check(session, BuildInfo.sparkLine)
     Installation.install(session)
-    new Calls(session, CallDescription.parsed(json), columns.map(ExpressionUtils.column), rows).plan
+    val said = CallDescription.parsed(json)
+    checkVersion(said)
+    new Calls(session, said, columns.map(ExpressionUtils.column), rows).plan
+  }
+
+  /** A client asks for the version first, and compares; but in a declarative pipeline it cannot. */
+  private def checkVersion(said: JValue): Unit = (said \ "call", said \ "version") match {
+    case (JString(call), JString(version)) if call != "version" && version != BuildInfo.version =>
+      throw MullionException.versionMismatch(
+        s"The Spark Connect server has Mullion ${BuildInfo.version}, and the client's Python package is $version. They must be " +
+          s"the same: pip install mullion-spark==${BuildInfo.version}, or start the server with the JAR of $version."
+      )
+    case _ =>
   }
 }
 
@@ -48,6 +63,7 @@ private[calls] final class Calls(session: SparkSession, said: JValue, columns: S
     case "windowed"       => windowed.queryExecution.analyzed
     case "check"          => check()
     case "dropped_before" => lines(DroppedBefore.warnings(df.queryExecution.analyzed))
+    case "watermark"      => df.withWatermark(text("time"), text("delay")).queryExecution.analyzed
     case "together"       => together.queryExecution.analyzed
     case "read_panes"     => readPanes.queryExecution.analyzed
     case "open_panes"     => openPanes.queryExecution.analyzed
@@ -60,7 +76,18 @@ private[calls] final class Calls(session: SparkSession, said: JValue, columns: S
 
   private def windowed: DataFrame = {
     val call = CallDescription.read(said, columns)
-    WindowedBuilder(df, call.window, call.by, call.options, call.aggregates)
+    val isSql = some("dialect").contains("sql")
+    UnknownColumns.named(df, CallDescription.rolesOf(said).map(parameter(_, isSql)).zip(columns), isSql) {
+      WindowedBuilder(df, call.window, call.by, call.options, call.aggregates)
+    }
+  }
+
+  /** The parameter that a column of a call was given for. */
+  private def parameter(role: String, isSql: Boolean): String = (role, said \ "window" \ "kind") match {
+    case ("aggregate", _)           => "aggregates"
+    case ("gap", _) if isSql        => "gap_column"
+    case ("trigger", JString(kind)) => kind
+    case _                          => role
   }
 
   private def check(): LogicalPlan = {
@@ -85,6 +112,7 @@ private[calls] final class Calls(session: SparkSession, said: JValue, columns: S
   }
 
   private def unionOf(plan: LogicalPlan): Seq[LogicalPlan] = plan match {
+    case Several(children)     => children
     case Union(children, _, _) => children.flatMap(unionOf)
     case one                   => Seq(one)
   }

@@ -45,6 +45,7 @@ private[calls] final class SqlWindowed(values: Seq[Expression]) {
     ).flatMap { case (role, all) => all.map(role -> _) } ++ ofWindow
     val said = Seq(
       "call" -> JString("windowed"),
+      "dialect" -> JString("sql"),
       "window" -> JObject(window.toList),
       "options" -> JObject(options.toList),
       "collect" -> collect,

@@ -8,6 +8,8 @@ import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo}
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 
+import dev.mullion.MullionException
+
 /** Functions of SQL that give rows: `DESCRIBE FUNCTION EXTENDED mullion_windowed` says what one does. Each makes the
   * call of which [[ResolveCalls]] makes the plan. They are there in sessions that were built with the extension.
   */
@@ -30,10 +32,27 @@ object TableFunctions {
       "mullion_open_panes",
       s"_FUNC_(${SqlPanes.parameters.mkString(", ")}) - Why the panes that are open in a query's checkpoint are open.",
       arguments => panes("open_panes", "mullion_open_panes", arguments)
+    ),
+    function(
+      "mullion_together",
+      "_FUNC_(name => TABLE(panes), name => TABLE(panes), ...) - Puts the panes of several windows into one table. Each row has " +
+        "the name of its window first. Windows over the same stream share an operator.",
+      arguments => SqlTogether(arguments)
+    ),
+    function(
+      "mullion_recover",
+      "_FUNC_(checkpoint) - Takes a checkpoint with state in memory back to its newest snapshot, and gives how many batches " +
+        "the query does again.",
+      arguments => recover(arguments)
     )
   )
 
   def inject(extensions: SparkSessionExtensions): Unit = all.foreach(extensions.injectTableFunction)
+
+  /** Functions of the same names that refuse, for a Spark on which Mullion cannot run. */
+  def injectRefusals(extensions: SparkSessionExtensions, why: MullionException): Unit = all.foreach {
+    case (name, info, _) => extensions.injectTableFunction((name, info, (_: Seq[Expression]) => throw why))
+  }
 
   private def function(name: String, usage: String, make: Seq[Expression] => LogicalPlan): Described =
     (FunctionIdentifier(name), info(name, usage), make)
@@ -50,6 +69,13 @@ object TableFunctions {
     val said = Seq("call" -> JString(call), "checkpoint" -> JString(arguments.needed("checkpoint", arguments.text))) ++
       arguments.number("operator").map(number => "operator" -> JLong(number)) ++
       arguments.text("window").map(window => "window" -> JString(window))
+    ResolveCalls.call(compact(render(JObject(said.toList))), Nil, LocalRelation())
+  }
+
+  private def recover(values: Seq[Expression]): LogicalPlan = {
+    val arguments = SqlArguments("mullion_recover", Seq("checkpoint"), values, "mullion_recover('checkpoints/flights')")
+    val said =
+      Seq("call" -> JString("recover"), "checkpoint" -> JString(arguments.needed("checkpoint", arguments.text)))
     ResolveCalls.call(compact(render(JObject(said.toList))), Nil, LocalRelation())
   }
 }

@@ -1,8 +1,9 @@
 package org.apache.spark.sql.mullion.plan
 
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, NamedExpression}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Cast, Expression, NamedExpression}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, SubqueryAlias, View}
 import org.apache.spark.sql.mullion.expressions.{KeyColumns, PaneColumns}
+import org.apache.spark.sql.types.DataType
 
 /** What `windowed(…).agg(…)` shows of its node: the keys, `window`, `pane`, the results, and `late_row` where late rows
   * come out.
@@ -51,6 +52,27 @@ private[mullion] object Shown {
         columns.takeRight(node.lateRow.size).zip(node.lateRow).forall { case (column, of) => shows(column, of) }
       Option.when(isOurs)(shown.copy(results = results))
     case _ => None
+  }
+
+  /** A result behind what passes it on as it is, such as a view or `SELECT * FROM mullion_windowed(…)`. */
+  def passedOn(plan: LogicalPlan): LogicalPlan = plan match {
+    case Shown(_)                                                 => plan
+    case alias: SubqueryAlias                                     => passedOn(alias.child)
+    case view: View                                               => passedOn(view.child)
+    case Project(columns, child) if isSame(columns, child.output) => passedOn(child)
+    case other                                                    => other
+  }
+
+  private def isSame(columns: Seq[NamedExpression], of: Seq[Attribute]): Boolean =
+    columns.length == of.length && columns.zip(of).forall { case (column, from) =>
+      column.name == from.name && shows(uncast(column), from)
+    }
+
+  /** A view casts its columns to the types that they had when it was made. */
+  private def uncast(column: NamedExpression): NamedExpression = column match {
+    case Alias(cast: Cast, name) if DataType.equalsIgnoreNullability(cast.dataType, cast.child.dataType) =>
+      Alias(cast.child, name)()
+    case other => other
   }
 
   /** Of a projection over windows, what is not of one firing: all but `late_row` and, unless panes have ids, `pane`. */

@@ -1,0 +1,38 @@
+package org.apache.spark.sql.mullion.calls
+
+import java.util.Locale
+
+/** Which of some names was meant by one that is none of them: as `difflib.get_close_matches` of Python finds it, so
+  * that both languages ask the same.
+  */
+private[calls] object CloseName {
+  private val enough = 0.6
+
+  def apply(wanted: String, names: Seq[String]): Option[String] = {
+    val lower = wanted.toLowerCase(Locale.ROOT)
+    val like = names.map(name => name -> likeness(name.toLowerCase(Locale.ROOT), lower))
+    like.filter(_._2 >= enough).maxByOption(_._2).map(_._1)
+  }
+
+  // Nobody misspells a longer one.
+  private val longest = 100
+
+  /** Twice what both have in common, of the length of both. */
+  private[calls] def likeness(a: String, b: String): Double =
+    if (a.length + b.length > 2 * longest) 0.0
+    else if (a.isEmpty && b.isEmpty) 1.0
+    else 2.0 * common(a, b) / (a.length + b.length)
+
+  /** How many characters they share, by the longest part that is in both, and then on either side of it. */
+  private def common(a: String, b: String): Int = {
+    val parts = for {
+      from <- a.indices.iterator
+      at <- b.indices.iterator
+      length = a.drop(from).iterator.zip(b.drop(at).iterator).takeWhile { case (x, y) => x == y }.size
+      if length > 0
+    } yield (length, from, at)
+    parts.maxByOption(_._1).fold(0) { case (length, from, at) =>
+      length + common(a.take(from), b.take(at)) + common(a.drop(from + length), b.drop(at + length))
+    }
+  }
+}
