@@ -6,6 +6,9 @@ in Scala). Columns travel as Spark sends them, Python functions too. The server'
 
 A call is made where its DataFrame is analysed, and so each time that something is asked of that. ``_jvm`` is the same
 for a session of this process.
+
+In a query function of a declarative pipeline nothing may be asked of the server (:mod:`mullion._pipelines`). A call is
+then made where the pipeline is analysed, and what is wrong with it is said there.
 """
 
 from __future__ import annotations
@@ -17,16 +20,20 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import expr
 from pyspark.sql.types import StructType
 
+from mullion import _pipelines
 from mullion._described import Description
 from mullion._query_errors import FAILED_QUERY, FAILED_TASK, is_of_windows, task_failure
 from mullion._version import __version__
-from mullion.errors import InvalidArgumentError, MullionError, VersionMismatchError, error_of
+from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError, VersionMismatchError, error_of
 
 _HINT: Final = "mullion"
 _EXCEPTION: Final = "dev.mullion.MullionException"
 _CONDITION: Final = "MULLION_"
+# The server takes it away where it makes a call. One without Mullion says that it knows no such function.
+_GUARD: Final = "mullion_extension_is_not_in_this_session()"
 
 _greeted: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
 
@@ -41,9 +48,14 @@ def greet(spark: SparkSession) -> None:
 
     Raises :class:`MullionError` where it has none, and :class:`VersionMismatchError` where it has another version.
     """
+    translate_errors()
+    if _pipelines.is_query_function(spark):
+        raise UnsupportedError(
+            "This is called in a query function of a declarative pipeline, where Spark lets nobody ask the server. "
+            "windowed and together go there; call what looks at data or checkpoints outside of the pipeline."
+        )
     if spark in _greeted:
         return
-    translate_errors()
     answer = _ask(spark, "version")
     said = answer.collect() if answer.columns == ["said"] else []
     if not said:
@@ -60,6 +72,14 @@ def greet(spark: SparkSession) -> None:
     _greeted[spark] = True
 
 
+def is_declared(spark: SparkSession) -> bool:
+    """Whether calls are made when a declarative pipeline is analysed: nothing may be asked of the server now."""
+    declared = _pipelines.is_query_function(spark)
+    if declared:
+        translate_errors()
+    return declared
+
+
 def check_window(df: DataFrame, asked: Description) -> None:
     """Raises for what shows to be wrong before anybody has said what panes hold."""
     _analysed(_hinted(df, asked.json, *asked.columns))
@@ -67,6 +87,8 @@ def check_window(df: DataFrame, asked: Description) -> None:
 
 def windowed(df: DataFrame, asked: Description) -> DataFrame:
     """The operator over ``df``."""
+    if is_declared(df.sparkSession):
+        df = _pipelines.with_later_watermarks(df, _watermark)
     return _panes(_hinted(df, asked.json, *asked.columns))
 
 
@@ -101,8 +123,12 @@ def recover(spark: SparkSession, checkpoint: str) -> int:
     return int(_ask(spark, "recover", checkpoint=checkpoint).collect()[0][0])
 
 
+def _watermark(df: DataFrame, time: str, delay: str) -> DataFrame:
+    return _hinted(df, _call("watermark", time=time, delay=delay))
+
+
 def _call(call: str, **said: Any) -> str:
-    return json.dumps({"call": call, **said})
+    return json.dumps({"call": call, "version": __version__, **said})
 
 
 def _ask(spark: SparkSession, call: str, panes: DataFrame | None = None, **said: Any) -> DataFrame:
@@ -124,6 +150,9 @@ def _analysed(df: DataFrame) -> DataFrame:
 
 
 def _panes(df: DataFrame) -> DataFrame:
+    if is_declared(df.sparkSession):
+        # Without Mullion the rows themselves would go into the table.
+        return df.where(expr(_GUARD))
     fields = {field.name: field.dataType for field in df.schema.fields}
     pane = fields.get("pane")
     if not isinstance(pane, StructType) or pane.names[:2] != ["firing", "seq"]:

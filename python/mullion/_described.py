@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from mullion._options import Options
 from mullion._ranges import ranges_of
 from mullion._splits import splits_of
+from mullion._version import __version__
 from mullion.windows import Around, Count, Custom, Global, Session, Sliding, Tumbling, Window
 
 
@@ -47,8 +48,8 @@ class Description:
             case _:
                 pass
 
-    def with_functions(self, df: DataFrame, window: Window, options: Options) -> Description:
-        """Adds the functions of Python that a window is made by."""
+    def with_functions(self, df: DataFrame, window: Window, options: Options, *, is_declared: bool) -> Description:
+        """Adds the functions of Python that a window is made by; of a query that is only declared yet, or not."""
         match window:
             case Global(splitting=function) if function is not None:
                 self._add("split", [splits_of(function, window.takes_offset)])
@@ -57,7 +58,7 @@ class Description:
             case Custom(ranges=function) if not isinstance(function, (str, Column)):
                 name = f"the function {window.function}"
                 assert options.time is not None
-                self._add("ranges", [ranges_of(function, name, _micros(df, options.time))])
+                self._add("ranges", [ranges_of(function, name, _micros(df, options.time, is_declared))])
                 self._said["options"]["ranges_text"] = name
             case _:
                 pass
@@ -74,7 +75,7 @@ class Description:
     @property
     def json(self) -> str:
         """What is asked."""
-        return json.dumps({**self._said, "columns": self._roles})
+        return json.dumps({**self._said, "version": __version__, "columns": self._roles})
 
     def _add(self, role: str, columns: Sequence[Column | str]) -> None:
         for column in columns:
@@ -136,8 +137,11 @@ def _options(options: Options) -> dict[str, Any]:
     return said
 
 
-def _micros(df: DataFrame, time: Column | str) -> Column:
+def _micros(df: DataFrame, time: Column | str, is_declared: bool) -> Column:
     """The event time in microseconds; of a window column, that of its last one."""
     column = col(time) if isinstance(time, str) else time
+    if is_declared:
+        # What type it has cannot be asked yet.
+        return unix_micros(column)
     kind = df.select(column).schema.fields[0].dataType
     return unix_micros(column["end"]) - 1 if isinstance(kind, StructType) else unix_micros(column)

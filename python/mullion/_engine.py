@@ -26,6 +26,11 @@ def ready(spark: SparkSession) -> None:
         _jvm.facade(spark)
 
 
+def is_declared(spark: SparkSession) -> bool:
+    """Whether nothing can be asked of data yet: in a query function of a declarative pipeline."""
+    return is_remote(spark) and _connect.is_declared(spark)
+
+
 def check_window(df: DataFrame, window: Window, by: Sequence[Column | str], options: Options) -> None:
     """Raises for what shows to be wrong before anybody has said what panes hold."""
     asked = Description("check", window, by, options)
@@ -45,7 +50,8 @@ def windowed(
     collect: tuple[bool, str, int] | None = None,
 ) -> DataFrame:
     """The operator over ``df``."""
-    asked = Description("windowed", window, by, options).with_functions(df, window, options)
+    declared = is_declared(df.sparkSession)
+    asked = Description("windowed", window, by, options).with_functions(df, window, options, is_declared=declared)
     asked = asked.with_held(aggregates, collect)
     return _connect.windowed(df, asked) if is_remote(df) else _jvm.windowed(df, asked)
 
@@ -58,7 +64,8 @@ def dropped_before(df: DataFrame) -> list[str]:
 def together(windows: Mapping[str, DataFrame]) -> DataFrame:
     """Several results of :func:`windowed` in one, each under its name."""
     first = next(iter(windows.values()))
-    ready(first.sparkSession)
+    if not is_declared(first.sparkSession):
+        ready(first.sparkSession)
     for name, panes in windows.items():
         require_same(first, panes, f"{name}=")
     return _connect.together(windows) if is_remote(first) else _jvm.together(windows)

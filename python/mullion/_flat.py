@@ -6,8 +6,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col
 from pyspark.sql.types import StructType
 
+from mullion import _engine
 from mullion._columns import require_dataframe
-from mullion.errors import InvalidArgumentError
+from mullion.errors import InvalidArgumentError, UnsupportedError
 
 _STRUCTS = ("window", "pane", "late_row")
 
@@ -27,6 +28,12 @@ def flat(panes: DataFrame) -> DataFrame:
     ['carrier', 'window_start', 'window_end', 'pane_firing', 'pane_seq', 'n']
     """
     require_dataframe(panes, "flat() was given")
+    if _engine.is_declared(panes.sparkSession):
+        raise UnsupportedError(
+            "flat() needs the columns of the panes, which Spark does not tell in a query function of a declarative "
+            "pipeline. Name them there, as in panes.select('carrier', 'window.start', 'n'), or call flat() "
+            "where the table is read."
+        )
     columns: list[Column] = []
     for field in panes.schema.fields:
         name = f"`{field.name.replace('`', '``')}`"

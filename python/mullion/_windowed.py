@@ -247,10 +247,11 @@ def windowed(
         new_aggregates=new_aggregates,
         on_change=on_change,
     )
-    _engine.ready(df.sparkSession)
-    _require_columns(df, window, keys, options)
-    # What does not go together, and what columns may not be, the JVM knows alone.
-    _engine.check_window(df, window, keys, options)
+    if not _engine.is_declared(df.sparkSession):
+        _engine.ready(df.sparkSession)
+        _require_columns(df, window, keys, options)
+        # What does not go together, and what columns may not be, the JVM knows alone.
+        _engine.check_window(df, window, keys, options)
     return Windowed(df, window, keys, options)
 
 
@@ -362,6 +363,8 @@ def _warn_of_dropped_rows(df: DataFrame, calls: int = 3) -> None:
 
     ``calls`` is how many calls up from here that is.
     """
+    if _engine.is_declared(df.sparkSession):
+        return
     for text in _engine.dropped_before(df):
         warnings.warn(text, DroppedRowsWarning, stacklevel=calls)
 
