@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from killing import environment
+from mullion import _jars
 
 pytestmark = pytest.mark.slow
 
@@ -59,3 +61,41 @@ def test_a_runtime_with_photon_is_refused_before_a_query_starts(tmp_path: Path) 
     assert "refused: This is Databricks Runtime 18.1" in done.stdout, done.stderr[-3000:]
     assert "without Photon" in done.stdout
     assert "spark.mullion.checkRuntime=false" in done.stdout
+
+
+PLAIN = """
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", False).getOrCreate()
+print("rows:", spark.range(3).count(), spark.newSession().range(4).count())
+for text in ("SELECT * FROM mullion_recover('x')", "SELECT mullion_window_start(timestamp'2024-01-01', '1 hour')"):
+    try:
+        spark.sql(text).collect()
+    except Exception as error:
+        print("refused:", error)
+"""
+
+
+def test_a_session_that_asks_nothing_of_mullion_starts_on_a_runtime_that_it_refuses(tmp_path: Path) -> None:
+    message = "Databricks Runtime 18.1"
+    photon = "spark.databricks.clusterUsageTags.sparkVersion=18.1.x-photon-scala2.13"
+    program = tmp_path / "program.py"
+    program.write_text(PLAIN)
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    done = subprocess.run(
+        [
+            *("bash", str(submit), "--jars", str(_jars.carried(_jars.running_line())), "--conf", photon),
+            *("--conf", "spark.sql.extensions=dev.mullion.MullionExtensions", str(program)),
+        ],
+        env={**environment(), "DATABRICKS_RUNTIME_VERSION": "18.1", "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "rows: 3 4" in done.stdout
+    assert done.stdout.count("refused: ") == 2
+    assert done.stdout.count(message) == 2
+    said = [line for line in done.stderr.splitlines() if "Mullion will refuse every call" in line]
+    assert len(said) == 1
+    assert message in said[0]

@@ -1,16 +1,25 @@
 package dev.mullion
 
 import org.apache.spark.sql.SparkSessionExtensions
-import org.apache.spark.sql.mullion.calls.{ResolveCalls, TableFunctions}
+import org.apache.spark.sql.mullion.calls.{ResolveCalls, TableFunctions, Unfit}
 import org.apache.spark.sql.mullion.checkpoint.ContinueAtStart
 import org.apache.spark.sql.mullion.functions.SqlFunctions
 import org.apache.spark.sql.mullion.plan.{RefuseAtStart, WindowStrategy}
 import org.apache.spark.sql.mullion.python.StatefulStrategy
 import org.apache.spark.sql.mullion.shim.Classic
 
-/** Adds Mullion to a session: `spark.sql.extensions=dev.mullion.MullionExtensions`. */
+/** Adds Mullion to a session: `spark.sql.extensions=dev.mullion.MullionExtensions`.
+  *
+  * On a Spark that lacks what Mullion calls, it adds refusals instead, and says so in the log: a session that asks
+  * nothing of Mullion starts and works.
+  */
 class MullionExtensions extends (SparkSessionExtensions => Unit) {
-  override def apply(extensions: SparkSessionExtensions): Unit = {
+  override def apply(extensions: SparkSessionExtensions): Unit = Unfit.found match {
+    case Some(why) => Unfit.refuse(extensions, why)
+    case None      => add(extensions)
+  }
+
+  private def add(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPlannerStrategy(_ => WindowStrategy)
     extensions.injectPlannerStrategy(_ => StatefulStrategy)
     // Before anything is resolved: Spark's own check of output modes comes with the resolution of the sink.

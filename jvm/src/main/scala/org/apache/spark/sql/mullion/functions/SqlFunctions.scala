@@ -48,6 +48,11 @@ object SqlFunctions {
 
   def inject(extensions: SparkSessionExtensions): Unit = all.foreach(extensions.injectFunction)
 
+  /** Functions of the same names that refuse, for a Spark on which Mullion cannot run. */
+  def injectRefusals(extensions: SparkSessionExtensions, why: MullionException): Unit = all.foreach {
+    case (name, info, _) => extensions.injectFunction((name, info, (_: Seq[Expression]) => throw why))
+  }
+
   /** Adds them to a session that was built without the extension; again does nothing. */
   def register(spark: SparkSession): Unit = {
     val registry = spark.sessionState.functionRegistry

@@ -2,6 +2,7 @@ package org.apache.spark.sql.mullion.shim
 
 import scala.util.matching.Regex
 
+import org.apache.spark.{SPARK_VERSION, SparkEnv}
 import org.apache.spark.sql.SparkSession
 
 import dev.mullion.MullionException
@@ -28,9 +29,27 @@ object Distribution {
   private lazy val missing: Option[Seq[String]] = SparkLinks.missing()
 
   def check(spark: SparkSession, line: String): Unit = {
-    def setting(name: String) = spark.conf.getOption(name).filter(_.nonEmpty)
-    if (!setting(Setting).contains("false"))
-      of(spark.version, sys.env.get, setting).flatMap(refusal(_, line, missing)).foreach(throw _)
+    refusalOf(spark.version, line, spark.conf.getOption(_)).foreach(throw _)
+    LateJar.check()
+  }
+
+  /** The same before there is a session, as its extensions are asked for: why Mullion cannot run in the Spark of this
+    * JVM, if so.
+    */
+  def refusalAtStart(line: String): Option[MullionException] =
+    if (SPARK_VERSION.split("\\.").take(2).mkString(".") != line)
+      Some(
+        MullionException.versionMismatch(
+          s"The Mullion JAR on Spark's class path is built for Spark $line, and this is Spark $SPARK_VERSION. Take the JAR for " +
+            "this Spark, if this version of Mullion has one."
+        )
+      )
+    else refusalOf(SPARK_VERSION, line, name => Option(SparkEnv.get).flatMap(_.conf.getOption(name)))
+
+  private def refusalOf(version: String, line: String, conf: String => Option[String]): Option[MullionException] = {
+    def setting(name: String) = conf(name).filter(_.nonEmpty)
+    if (setting(Setting).contains("false")) None
+    else of(version, sys.env.get, setting).flatMap(refusal(_, line, missing))
   }
 
   /** What of all that this JAR calls is not in the Spark that runs, a line each, for a report. */
@@ -59,7 +78,7 @@ object Distribution {
   def refusal(found: Distribution, line: String, missing: Option[Seq[String]]): Option[MullionException] = {
     def refused(why: String, instead: String) = Some(
       MullionException.unsupported(
-        s"$why $instead To try all the same set $Setting=false: what does not fit fails then in a batch. " +
+        s"$why $instead To try all the same start Spark with $Setting=false: what does not fit fails then in a batch. " +
           "scripts/try-on-databricks.py tries a runtime, and writes a report to send to us (docs/databricks.md)."
       )
     )

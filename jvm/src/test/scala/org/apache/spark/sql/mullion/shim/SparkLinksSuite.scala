@@ -37,6 +37,16 @@ class SparkLinksSuite extends FunSuite {
   }
 }
 
+class LateJarSuite extends FunSuite {
+
+  test("a class loader that has this JAR sees it, and one that has not, or has another copy, does not") {
+    val ours = classOf[Reference]
+    assert(LateJar.sees(ours.getClassLoader, ours))
+    assert(!LateJar.sees(ClassLoader.getPlatformClassLoader, ours))
+    LateJar.check()
+  }
+}
+
 class DistributionSuite extends FunSuite {
   private def of(version: String, environment: Map[String, String] = Map.empty, conf: Map[String, String] = Map.empty) =
     Distribution.of(version, environment.get, conf.get)

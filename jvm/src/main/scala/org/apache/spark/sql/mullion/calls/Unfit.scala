@@ -1,0 +1,44 @@
+package org.apache.spark.sql.mullion.calls
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.mullion.functions.SqlFunctions
+import org.apache.spark.sql.mullion.shim.{BuildInfo, Distribution}
+
+import dev.mullion.MullionException
+
+/** A Spark on which Mullion cannot run. A cluster may have the JAR for some of its users: sessions start there all the
+  * same, the log says once what is wrong, and what is asked of Mullion is refused.
+  */
+object Unfit extends Logging {
+
+  /** Why it cannot, looked up when the first session of this JVM starts. */
+  lazy val found: Option[MullionException] = {
+    val why = guarded(Option(notLookedAt))(Distribution.refusalAtStart(BuildInfo.sparkLine))
+    why.foreach(refusal => logWarning(s"Mullion will refuse every call in this application. ${refusal.getMessage}"))
+    why
+  }
+
+  /** Has a session refuse what is asked of Mullion, as far as this Spark takes that. */
+  def refuse(extensions: SparkSessionExtensions, why: MullionException): Unit = guarded(()) {
+    extensions.injectHintResolutionRule(_ => new RefuseCalls(why))
+    TableFunctions.injectRefusals(extensions, why)
+    SqlFunctions.injectRefusals(extensions, why)
+  }
+
+  /** What is done here must not keep a session from starting, whatever this Spark lacks. */
+  private def guarded[A](otherwise: => A)(done: => A): A =
+    try done
+    catch {
+      case error: LinkageError      => failed(error); otherwise
+      case error if NonFatal(error) => failed(error); otherwise
+    }
+
+  private def failed(error: Throwable): Unit = logWarning("Mullion could not look at the Spark that it is in.", error)
+
+  private def notLookedAt = MullionException.unsupported(
+    s"Mullion could not look at the Spark that it is in; the log says why. This JAR is built for Apache Spark ${BuildInfo.sparkLine}."
+  )
+}
