@@ -163,31 +163,6 @@ def both():
     ]
 
 
-def test_the_next_run_of_a_pipeline_goes_on_with_the_panes_that_are_open(
-    server: SparkSession, project: Project, tmp_path: Path
-) -> None:
-    # Its tables are in the server's catalog, where the next run finds them.
-    server.sql(f"CREATE DATABASE pipeline_of_hours LOCATION '{tmp_path / 'tables'}'")
-    spec = project.folder / "spark-pipeline.yml"
-    spec.write_text(spec.read_text() + "database: pipeline_of_hours\n")
-    project.define(HOURS)
-
-    def run() -> list[tuple[object, ...]]:
-        said = project.run(server=connect_server.address(server))
-        assert project.ended == 0, said
-        return sorted(map(tuple, server.table("pipeline_of_hours.hours").collect()), key=repr)
-
-    try:
-        closed = [("ann", "10:00", "close", 3), ("bob", "11:00", "close", 3)]
-        assert run() == closed
-        project.add([("2024-01-01 13:30:00", "bob", 5), ("2024-01-01 10:00:00", "eve", 9)])
-        assert run() == [*closed, ("eve", None, "late", None)]
-        project.add([("2024-01-01 15:00:00", "ann", 1)])
-        assert run() == sorted([*closed, ("bob", "13:00", "close", 9), ("eve", None, "late", None)], key=repr)
-    finally:
-        server.sql("DROP DATABASE pipeline_of_hours CASCADE")
-
-
 @pytest.mark.parametrize(
     ("code", "message"),
     [
