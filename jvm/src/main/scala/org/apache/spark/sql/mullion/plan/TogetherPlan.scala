@@ -9,6 +9,7 @@ import org.apache.spark.sql.mullion.exec.assign.{
   AssignTogetherExec,
   AssignedWindow,
   FusedWatermarkExec,
+  OneTaskExec,
   PutAsideLateRowsExec,
   StampTimeExec,
   TakeUpLateRowsExec
@@ -158,7 +159,7 @@ final class TogetherPlan private (node: WindowsTogether) {
       partial.drop(grouping.length),
       assign
     )
-    val aside = node.lateRow.fold(aggregated)(lateRows(_, timed, aggregated))
+    val aside = node.lateRow.fold(OneTaskExec.ifOnePartition(aggregated))(lateRows(_, timed, aggregated))
     val merged = AggregateExecs(
       PartialMerge,
       Some(shuffledBy),
@@ -192,7 +193,8 @@ final class TogetherPlan private (node: WindowsTogether) {
       gap.map(byWindow(_)(part => part.gap.filter(_ => isSession(part))))
     val lateColumns = emitting.head._1.lateColumns
     val taken = TakeUpLateRowsExec(program.id, input.output :+ number, lateColumns, lateRow, known, aggregated)
-    PutAsideLateRowsExec(WindowExec.shuffled(program.id), program.distributed, lateRow, partitions = None, taken)
+    val gathered = OneTaskExec.ifOnePartition(taken)
+    PutAsideLateRowsExec(WindowExec.shuffled(program.id), program.distributed, lateRow, partitions = None, gathered)
   }
 }
 

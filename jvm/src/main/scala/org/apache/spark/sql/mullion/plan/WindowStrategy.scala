@@ -10,6 +10,7 @@ import org.apache.spark.sql.mullion.exec.assign.{
   AssignRangesExec,
   AssignSlicesExec,
   FusedWatermarkExec,
+  OneTaskExec,
   PutAsideLateRowsExec,
   StampTimeExec,
   TakeUpLateRowsExec
@@ -36,6 +37,7 @@ import dev.mullion.windows.rules.{AlignedRules, AroundRules, CustomRules, Number
   *
   * {{{
   *   stream   WindowExec - merge - [shuffle by key] - partial aggregate by slice - AssignSlices - child
+  *            (state in one partition: OneTask in place of the shuffle, which is none where the child has one partition)
   *   batch    final aggregate - [shuffle by window] - SlicesToWindows - partial aggregate by slice - AssignSlices - child
   *            (sessions: final aggregate - MergeSessions - [shuffle by key] - partial aggregate by slice - AssignSlices)
   *            (custom: final aggregate - [shuffle by window] - partial aggregate by range - AssignRanges - child)
@@ -117,11 +119,15 @@ object WindowStrategy extends SparkStrategy {
   private def planRows(node: WindowedAggregate): SparkPlan = {
     DroppedBefore.log(node.child)
     val program = WindowStrategy.program(node)
-    operator(program, arriving(node, program))
+    operator(program, gathered(program, arriving(node, program)))
   }
 
   private def operator(program: WindowProgram, rows: SparkPlan): SparkPlan =
     if (program.byShard) BranchExec(program, batch = None, rows) else WindowExec(program, rows)
+
+  /** Where state has one partition, its rows are in one task. Between stages they are where they belong already. */
+  private def gathered(program: WindowProgram, rows: SparkPlan): SparkPlan =
+    if (program.byShard) rows else OneTaskExec.ifOnePartition(rows)
 
   /** The rows of a node with their places in the order of arrival, which a shuffle would lose: a batch that is tried
     * again must find them in the same order.
@@ -170,12 +176,18 @@ object WindowStrategy extends SparkStrategy {
       program.partial.drop(program.grouping.length),
       assign
     )
-    val aside = node.lateRow.fold(partial) { lateRow =>
+    val aside = node.lateRow.fold(gathered(program, partial)) { lateRow =>
       val keys = (node.keys ++ node.gap.filter(_ => program.isSession)).map(k => k -> k)
       val known = keys ++ Option.when(program.isSession)(program.slice -> node.time)
       val taken = TakeUpLateRowsExec(program.id, node.child.output, node.lateColumns, lateRow, known, partial)
       // The two pairs of this node's may run in one task, if the child is already partitioned by key.
-      PutAsideLateRowsExec(WindowExec.shuffled(program.id), program.distributed, lateRow, partitions = None, taken)
+      PutAsideLateRowsExec(
+        WindowExec.shuffled(program.id),
+        program.distributed,
+        lateRow,
+        partitions = None,
+        gathered(program, taken)
+      )
     }
     val opened = node.rules match {
       case rules: AlignedRules if rules.window.overlaps && !rules.sharesSlices =>

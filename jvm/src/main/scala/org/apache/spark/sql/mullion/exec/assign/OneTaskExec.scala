@@ -1,0 +1,47 @@
+package org.apache.spark.sql.mullion.exec.assign
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+
+/** All rows in one partition: as they are where a batch has them in one already, and by a shuffle where not.
+  *
+  * {{{
+  *   state in one partition, the batch's rows in one:      scan - partial aggregate - WindowExec            one task
+  *   state in one partition, the batch's rows in several:  scan - partial aggregate - shuffle - WindowExec
+  * }}}
+  *
+  * A shuffle is a stage of its own: files that are written and read, and tasks that are sent out twice. That is a good
+  * part of a small batch. Spark decides about a shuffle when it plans, and then knows nothing of how many partitions a
+  * source of files has; here it is decided when the batch begins.
+  */
+case class OneTaskExec(child: SparkPlan) extends UnaryExecNode {
+
+  override def output: Seq[Attribute] = child.output
+
+  override def outputPartitioning: Partitioning = SinglePartition
+
+  override def outputOrdering: Seq[SortOrder] = Nil
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val rows = child.execute()
+    rows.getNumPartitions match {
+      // A batch without rows, in which panes may close.
+      case 0 => sparkContext.parallelize(Seq.empty[InternalRow], 1)
+      case 1 => rows
+      case _ => ShuffleExchangeExec(SinglePartition, child).execute()
+    }
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): OneTaskExec = copy(child = newChild)
+}
+
+object OneTaskExec {
+
+  /** The rows of `plan` in one task, if there is one partition of state for them; else Spark shuffles them by key. */
+  def ifOnePartition(plan: SparkPlan): SparkPlan =
+    if (plan.conf.numShufflePartitions == 1) OneTaskExec(plan) else plan
+}
