@@ -13,6 +13,7 @@ import org.apache.spark.sql.mullion.query.RunningQuery
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, StateChange, StateHeader}
 
+import dev.mullion.MullionException
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.spec.TimeMath
 
@@ -25,6 +26,10 @@ import dev.mullion.windows.spec.TimeMath
   *   all had closed by     12:00  12:00, as before the change              12:00 at least
   * }}}
   *
+  * A sink may have published a batch whose query died before it was committed. Such a batch is planned again and not
+  * run, and its state stays as the run before has left it. So what that run noted of its state is forgotten by the
+  * batch itself, and not when a query starts; and where the batch did not run, the next one begins with what is noted.
+  *
   * @param first
   *   the version of state that the first batch of this run reads
   * @param was
@@ -32,6 +37,7 @@ import dev.mullion.windows.spec.TimeMath
   */
 private[exec] final class Continued(first: Long, was: OperatorHeader, now: OperatorHeader) {
   private val changes = was.differences(now).nonEmpty
+  @volatile private var begun = false
   private val before = was match {
     case drain: DrainHeader => drain.alone
     case other              => other
@@ -44,6 +50,9 @@ private[exec] final class Continued(first: Long, was: OperatorHeader, now: Opera
   // What all panes had ended by that had closed when the lateness changed.
   private var closedTo = closedBefore
 
+  /** Whether this is how a batch goes on that reads a version: its own first one, or one after that. */
+  def holdsAt(version: Long): Boolean = begun || version == first
+
   /** What state is to be made in a batch, if it is the first under a query that has changed. What state means after
     * that is noted here, before anything of it is written.
     */
@@ -52,10 +61,27 @@ private[exec] final class Continued(first: Long, was: OperatorHeader, now: Opera
       program: OperatorProgram,
       info: SparkLineShim.StateInfo,
       clock: BatchClock
-  ): Option[StateAdaptation] = Option.when(changes && info.storeVersion == first) {
-    val hadoopConf = session.sessionState.newHadoopConf()
-    OperatorHeader.changed(Continued.root(info), hadoopConf, first, now.after(was, Some(clock.before)))
-    program.adaptation(was)
+  ): Option[StateAdaptation] =
+    if (info.storeVersion != first) None
+    else {
+      val (root, hadoopConf) = (Continued.root(info), session.sessionState.newHadoopConf())
+      if (changes) {
+        refuseWhatCannotBe(info)
+        OperatorHeader.changed(root, hadoopConf, first, now.after(was, Some(clock.before)))
+      } else OperatorHeader.forgetAfter(root, hadoopConf, first)
+      begun = true
+      Option.when(changes)(program.adaptation(was))
+    }
+
+  /** A query is compared with its state when it starts. If its first batch did not run, this state is another one. */
+  private def refuseWhatCannotBe(info: SparkLineShim.StateInfo): Unit = {
+    val refused = was.changeTo(now).refused
+    if (refused.nonEmpty)
+      throw MullionException.incompatibleState(
+        s"The batch before this one was published by a query that had changed, and state of operator ${info.operatorId} " +
+          s"in the checkpoint ${new Path(info.checkpointLocation).getParent} is that query's: ${refused.mkString("; ")}. " +
+          "Nothing was overwritten. Start the query that had changed, which goes on from here."
+      )
   }
 
   /** By when panes were due that had closed before a batch, in microseconds, where that is not the clock before it. */
@@ -86,9 +112,12 @@ private[exec] object Continued {
   def of(session: SparkSession, program: OperatorProgram, info: SparkLineShim.StateInfo): Option[Continued] =
     ofQueries.synchronized {
       RunningQuery.find(session, info.queryRunId).flatMap { query =>
-        ofQueries
-          .computeIfAbsent(query, _ => mutable.Map.empty[Long, Option[Continued]])
-          .getOrElseUpdate(info.operatorId, found(session, program, info))
+        val ofOperators = ofQueries.computeIfAbsent(query, _ => mutable.Map.empty[Long, Option[Continued]])
+        ofOperators.get(info.operatorId).filter(_.forall(_.holdsAt(info.storeVersion))).getOrElse {
+          val continued = found(session, program, info)
+          ofOperators(info.operatorId) = continued
+          continued
+        }
       }
     }
 

@@ -128,8 +128,10 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
   ): Unit = {
     val root = new Path(info.checkpointLocation, info.operatorId.toString)
     val since = from(root, hadoopConf, info.storeVersion)
-    // A query that was about to change and did not come so far; or one that was taken back.
-    val wasAboutTo = forgetAfter(root, hadoopConf, info.storeVersion)
+    // Of a query that was about to change. The batch that it was in says whether it did: a sink may have its rows, and
+    // then it is not run again. Later ones are of a checkpoint that was taken back.
+    forgetAfter(root, hadoopConf, info.storeVersion + 1)
+    val wasAboutTo = from(root, hadoopConf, info.storeVersion + 1) > info.storeVersion
     readIn(root, hadoopConf, since) match {
       case Some(was) if replaces(was, now) =>
         // Spark's own note of the types, which it makes again. First: ours is what says that there is something to do.
@@ -151,7 +153,9 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
         val changes = becomes.drains ++ becomes.goesOn
         if (changes.nonEmpty)
           logWarning(s"The query over the state in $root has changed and goes on: ${changes.mkString("; ")}.")
-        if (wasAboutTo || changes.nonEmpty) forgetSchema(root, hadoopConf)
+        // Of a batch that was not run again, Spark may have noted the types of another query.
+        val isOfLastBatch = since > 0 && since == info.storeVersion
+        if (wasAboutTo || isOfLastBatch || changes.nonEmpty) forgetSchema(root, hadoopConf)
       case None if isWritten =>
         throw damaged(
           root,

@@ -1,0 +1,94 @@
+"""The first batch after a change is published, and its query dies before Spark has committed it.
+
+Spark's sink of files does not run such a batch again: its rows are there. What state means then is what the run that
+died has noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from mullion import IncompatibleStateError, Tumbling, windowed
+from mullion.windows import NewAggregates
+from streams import SECOND, Feed
+
+AGGREGATES = {"n": "count(*)", "total": "sum(v)", "most": "max(v)"}
+OLD, NEW = ("n", "total"), ("most", "n")
+
+
+class Publishing:
+    """A query that puts panes into files, and runs until it has read what there is."""
+
+    def __init__(self, spark: SparkSession, home: Path, state: str) -> None:
+        self.spark, self.home, self.state = spark, home, state
+        self.feed = Feed(home / "in", "k string, v int")
+
+    def run(self, asked: Sequence[str], *rows: tuple[int, str, int], new: NewAggregates = "from now") -> None:
+        if rows:
+            self.feed.write([(time * SECOND, key, value) for time, key, value in rows])
+        panes = windowed(
+            self.feed.stream(self.spark),
+            Tumbling("10 seconds"),
+            by="k",
+            time="ts",
+            state=self.state,
+            new_aggregates=new,
+        ).agg(*(F.expr(AGGREGATES[name]).alias(name) for name in asked))
+        shown = panes.select("k", F.to_json(F.struct(*asked)).alias("values"))
+        writer = shown.writeStream.format("parquet").option("path", str(self.home / "out"))
+        writer = writer.option("checkpointLocation", str(self.home / "checkpoint")).trigger(availableNow=True)
+        writer.start().awaitTermination()
+
+    def lose_commit(self) -> None:
+        """As a query leaves its checkpoint that dies between the sink's commit of a batch and Spark's."""
+        commits = sorted((self.home / "checkpoint" / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
+        commits[-1].unlink()
+        commits[-1].with_name(f".{commits[-1].name}.crc").unlink(missing_ok=True)
+
+    def published(self) -> set[tuple[str, str]]:
+        return {(row.k, row["values"]) for row in self.spark.read.parquet(str(self.home / "out")).collect()}
+
+
+@pytest.fixture(params=["rocksdb", "hdfs"])
+def changed(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Publishing:
+    """A query whose first batch after a change was published and not committed."""
+    with_batches_without_rows = "spark.sql.streaming.noDataMicroBatches.enabled"
+    before = spark.conf.get(with_batches_without_rows)
+    spark.conf.set(with_batches_without_rows, "false")
+    try:
+        query = Publishing(spark, tmp_path, request.param)
+        query.run(OLD, (1, "a", 1), (2, "a", 2), new="refuse")
+        query.run(NEW, (3, "a", 7))
+        query.lose_commit()
+        return query
+    finally:
+        spark.conf.set(with_batches_without_rows, str(before))
+
+
+CLOSED = {("a", '{"most":9,"n":4}')}
+
+
+def test_the_changed_query_goes_on_with_the_state_that_it_had_changed(changed: Publishing) -> None:
+    changed.run(NEW)
+    changed.run(NEW, (4, "a", 9))
+    changed.run(NEW, (100, "b", 0))
+    assert changed.published() == CLOSED
+
+
+def test_the_query_of_before_is_another_change_of_that_state(changed: Publishing) -> None:
+    changed.run(OLD)
+    changed.run(OLD, (4, "a", 9))
+    changed.run(OLD, (100, "b", 0))
+    assert changed.published() == {("a", '{"n":4,"total":9}')}
+
+
+def test_the_query_of_before_is_refused_where_it_cannot_go_on_from_that_state(changed: Publishing) -> None:
+    with pytest.raises(IncompatibleStateError, match="published by a query that had changed"):
+        changed.run(OLD, (4, "a", 9), new="refuse")
+    changed.run(NEW, (100, "b", 0))
+    assert changed.published() == CLOSED
