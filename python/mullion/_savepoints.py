@@ -25,6 +25,7 @@ def savepoint(
     state: Store | None = None,
     checkpoint_format: int | None = None,
     panes: DataFrame | None = None,
+    was: DataFrame | None = None,
     spark: SparkSession | None = None,
 ) -> int:
     """Writes a savepoint: a checkpoint that a query starts from with other partitions, or with another state store.
@@ -42,15 +43,18 @@ def savepoint(
     - ``checkpoint_format``: 1 or 2, the ``spark.sql.streaming.stateStore.checkpointFormatVersion`` that the query will
       have; the one of ``checkpoint`` by default, and 1 for ``state="hdfs"``.
     - ``panes``: the query's own DataFrame, where its aggregates are Python functions or other code without a text in
-      SQL.
+      SQL; with ``was``, the one that goes on.
+    - ``was``: where the checkpoint is of Spark's own ``window(...)`` or ``session_window(...)``, the DataFrame whose
+      query wrote it. Its open windows become panes of the window in ``panes``, which must be of the same source.
     - ``spark``: the session to work in; the active session by default.
 
     It gives the number of the last batch that is in the savepoint.
 
     Raises :class:`InvalidArgumentError` when there is no such checkpoint, or something at ``to``;
     :class:`UnsupportedError` when the query has other operators with state than windows of Mullion's, and under Spark
-    Connect; :class:`DamagedStateError` when the checkpoint cannot be read. A query that starts from a savepoint that
-    has been damaged since fails with :class:`DamagedStateError` before its first batch.
+    Connect; :class:`IncompatibleStateError` when ``was`` did not write the checkpoint, or ``panes`` cannot go on with
+    its windows; :class:`DamagedStateError` when the checkpoint cannot be read. A query that starts from a savepoint
+    that has been damaged since fails with :class:`DamagedStateError` before its first batch.
 
     >>> mullion.savepoint("checkpoints/flights", "checkpoints/flights-2", partitions=200)  # doctest: +SKIP
     41
@@ -73,6 +77,9 @@ def savepoint(
         raise InvalidArgumentError(
             f"checkpoint_format={checkpoint_format!r} is not 1 or 2, the formats that Spark has."
         )
+    for name, frame in (("panes", panes), ("was", was)):
+        if frame is not None and not isinstance(frame, DataFrame):
+            raise InvalidArgumentError(f"{name}={frame!r} ({type(frame).__name__}) is not a DataFrame.")
     session = _checkpoints.session_of(spark)
     _jvm.require_classic(session, "spark")
     return _jvm.savepoint(
@@ -83,4 +90,5 @@ def savepoint(
         state=state,
         checkpoint_format=checkpoint_format,
         panes=panes,
+        was=was,
     )

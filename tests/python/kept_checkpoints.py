@@ -1,26 +1,42 @@
 """Checkpoints that versions of Mullion wrote, kept as they were: later versions go on from them.
 
-Each is of one query over nine rows, whose panes are all open, in ``tests/checkpoints/VERSION/NAME.tar.xz``. To write
+Each is of one query over a few rows, whose panes are all open, in ``tests/checkpoints/VERSION/NAME.tar.xz``. To write
 those of the version that is here, before it is released::
 
-    python tests/python/kept_checkpoints.py
+    python tests/python/kept_checkpoints.py [NAME ...]
 
-What is written for a version stays as it is. A query that this list has no more would be missed by the tests.
+with the names of queries where only these are wanted. What is written for a version stays as it is. A query that this
+list has no more would be missed by the tests.
 """
 
 from __future__ import annotations
 
 import lzma
+import sys
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Around, Early, Session, Sliding, Tumbling, __version__, configure, together, windowed
+from mullion import (
+    Around,
+    Count,
+    Custom,
+    Early,
+    Global,
+    Session,
+    Sliding,
+    Tumbling,
+    __version__,
+    configure,
+    functions,
+    together,
+    windowed,
+)
 from mullion.windows import Store
 from streams import SECOND, Feed
 
@@ -68,6 +84,42 @@ def _together(rows: DataFrame, state: Store) -> DataFrame:
     return together(by_key=_session(rows, state), all=keyless)
 
 
+def _count(rows: DataFrame, state: Store) -> DataFrame:
+    return windowed(rows, Count(5, 2), by="k", time=None, state=state).agg(*_aggregates())
+
+
+def _global(rows: DataFrame, state: Store) -> DataFrame:
+    ends = Global.when(F.col("v") % 50 == 40)
+    return windowed(rows, ends, by="k", time=None, state=state).agg(*_aggregates())
+
+
+def _collect(rows: DataFrame, state: Store) -> DataFrame:
+    return windowed(rows, Tumbling("20 seconds"), by="k", time="ts", state=state).collect()
+
+
+def _custom(rows: DataFrame, state: Store) -> DataFrame:
+    ranges = Custom(functions.windows("ts", "20 seconds", "10 seconds"))
+    return windowed(rows, ranges, by="k", time="ts", state=state).agg(*_aggregates())
+
+
+def _dedupe(rows: DataFrame, state: Store) -> DataFrame:
+    once = windowed(rows, Tumbling("20 seconds"), by="k", time="ts", dedupe_by="v", state=state)
+    return once.agg(*_aggregates())
+
+
+def _changed(rows: DataFrame, state: Store) -> DataFrame:
+    early = Early(count=100)
+    panes = windowed(
+        rows, Tumbling("20 seconds"), by="k", time="ts", early=early, allowed_lateness="2 seconds", state=state
+    )
+    return panes.agg(F.max("v").alias("most"), F.count("v").alias("n"))
+
+
+def _before(rows: DataFrame, state: Store) -> DataFrame:
+    """What ``_changed`` was in its first batch."""
+    return windowed(rows, Tumbling("20 seconds"), by="k", time="ts", state=state).agg(*_aggregates())
+
+
 def _aggregates() -> list[Column]:
     return [of("v").alias(of.__name__) for of in (F.count, F.sum, F.avg, F.max)]
 
@@ -78,7 +130,16 @@ QUERIES: Final[dict[str, Callable[[DataFrame, Store], DataFrame]]] = {
     "session": _session,
     "around": _around,
     "together": _together,
+    "count": _count,
+    "global": _global,
+    "collect": _collect,
+    "custom": _custom,
+    "dedupe": _dedupe,
+    "changed": _changed,
 }
+
+BY_ARRIVAL: Final = {"count", "global", "collect"}
+"""Queries in which the order of rows counts, that a batch DataFrame does not have."""
 
 
 def run(panes: DataFrame, checkpoint: Path) -> list[str]:
@@ -96,20 +157,26 @@ def run(panes: DataFrame, checkpoint: Path) -> list[str]:
 def said(panes: DataFrame) -> list[str]:
     """Panes as JSON, but those of the row that closes the others."""
     rows = panes.drop("pane").select(F.to_json(F.struct("*")).alias("row")).collect()
-    return [row.row for row in rows if "1970-01-12" not in row.row]
+    return [row.row for row in rows if "closing" not in row.row and "1970-01-12" not in row.row]
 
 
-def write(spark: SparkSession, home: Path, work: Path) -> None:
+def write(spark: SparkSession, home: Path, work: Path, names: Collection[str]) -> None:
     """Writes one of each query, store and format."""
     feed = Feed(work / "in", COLUMNS)
     feed.write(BEFORE)
     home.mkdir(parents=True, exist_ok=True)
-    for name, query in QUERIES.items():
-        for state, checkpoint_format in STORES:
-            spark.conf.set(FORMAT, str(checkpoint_format))
-            checkpoint = work / f"{name}-{state}-{checkpoint_format}"
-            run(query(feed.stream(spark, delay="30 seconds"), state), checkpoint)
-            archive(checkpoint, home / f"{checkpoint.name}.tar.xz")
+    stores = [(name, state, of) for name in names for state, of in STORES]
+    for name, state, checkpoint_format in stores:
+        spark.conf.set(FORMAT, str(checkpoint_format))
+        checkpoint = work / f"{name}-{state}-{checkpoint_format}"
+        rows = feed
+        if name == "changed":
+            rows = Feed(work / checkpoint.name / "in", COLUMNS)
+            rows.write(BEFORE)
+            run(_before(rows.stream(spark, delay="30 seconds"), state), checkpoint / "query")
+            rows.write(AFTER)
+        run(QUERIES[name](rows.stream(spark, delay="30 seconds"), state), checkpoint / "query")
+        archive(checkpoint / "query", home / f"{checkpoint.name}.tar.xz")
 
 
 def archive(folder: Path, to: Path) -> None:
@@ -127,7 +194,7 @@ def main() -> None:
     builder = SparkSession.builder.master("local[2]").config(map={**SETTINGS, "spark.ui.enabled": "false"})
     spark = configure(builder).getOrCreate()
     with tempfile.TemporaryDirectory() as work:
-        write(spark, HOME / __version__.removesuffix(".dev0"), Path(work))
+        write(spark, HOME / __version__.removesuffix(".dev0"), Path(work), sys.argv[1:] or list(QUERIES))
     spark.stop()
 
 

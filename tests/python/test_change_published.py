@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from mullion import IncompatibleStateError, Tumbling, windowed
-from mullion.windows import NewAggregates
+from mullion.windows import NewAggregates, Store
 from streams import SECOND, Feed
 
 AGGREGATES = {"n": "count(*)", "total": "sum(v)", "most": "max(v)"}
@@ -24,7 +24,7 @@ OLD, NEW = ("n", "total"), ("most", "n")
 class Publishing:
     """A query that puts panes into files, and runs until it has read what there is."""
 
-    def __init__(self, spark: SparkSession, home: Path, state: str) -> None:
+    def __init__(self, spark: SparkSession, home: Path, state: Store) -> None:
         self.spark, self.home, self.state = spark, home, state
         self.feed = Feed(home / "in", "k string, v int")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion import (
+    DamagedStateError,
     DroppedRowsWarning,
     InvalidArgumentError,
     Tumbling,
@@ -56,6 +59,30 @@ def test_a_query_goes_on_from_what_the_command_wrote(
     assert "is there and is not an empty folder" in capsys.readouterr().err
 
 
+def sparks_own(feed: Feed, spark: SparkSession) -> DataFrame:
+    rows = feed.stream(spark, delay="5 seconds")
+    return rows.groupBy("k", F.window("ts", "10 seconds")).agg(F.count("*").alias("n"), F.sum("v").alias("total"))
+
+
+def test_a_query_of_sparks_own_windows_goes_on_as_one_of_ours_by_the_command(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    feed = Feed(tmp_path / "in", "k string, v int")
+    feed.write([(SECOND * n, f"k{n}", n) for n in range(9)])
+    was = sparks_own(feed, spark)
+    run(was, tmp_path / "one")
+    queries = types.ModuleType("queries_of_clicks")
+    queries.was, queries.panes = was, lambda spark: panes(feed, spark)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "queries_of_clicks", queries)
+    asked = ["savepoint", str(tmp_path / "one"), str(tmp_path / "other"), "--partitions", "3"]
+    assert cli.main(asked) == 1
+    assert "savepoint(checkpoint, to, was=..., panes=...)" in capsys.readouterr().err
+    assert cli.main([*asked, "--was", "queries_of_clicks:was", "--panes", "queries_of_clicks:panes"]) == 0
+    feed.write([(SECOND * n, f"k{n}", 100) for n in range(8)] + [(11 * SECOND, "new", 1)])
+    run(panes(feed, spark), tmp_path / "other")
+    assert totals(tmp_path / "other") == {"k8": 8, "new": 1} | {f"k{n}": n + 100 for n in range(8)}
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
@@ -66,6 +93,8 @@ def test_a_query_goes_on_from_what_the_command_wrote(
         ({"checkpoint_format": 3}, "checkpoint_format=3 is not 1 or 2"),
         ({"to": None}, r"to=None \(NoneType\) is not a path"),
         ({"to": ""}, "to='' is not a folder"),
+        ({"was": "query"}, r"was='query' \(str\) is not a DataFrame"),
+        ({"panes": 1}, r"panes=1 \(int\) is not a DataFrame"),
         ({"checkpoint": "/no/such"}, "There is no state in /no/such"),
     ],
 )
@@ -87,3 +116,21 @@ def test_an_operator_of_sparks_is_named(spark: SparkSession, tmp_path: Path) -> 
     run(after, tmp_path / "one")
     with pytest.raises(UnsupportedError, match=r"Operator \d of .*one is Spark's own \(dedupeWithinWatermark\)"):
         savepoint(tmp_path / "one", tmp_path / "other")
+
+
+@pytest.mark.parametrize("name", ["sources/0/0", "metadata", "commits/*"])
+def test_what_sources_and_logs_have_noted_is_looked_at_before_a_query_starts(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    feed = Feed(tmp_path / "in", "k string, v int")
+    feed.write([(SECOND, "a", 1)])
+    run(panes(feed, spark), tmp_path / "one")
+    savepoint(tmp_path / "one", tmp_path / "other")
+    (gone,) = (path for path in (tmp_path / "other").glob(name) if not path.name.startswith("."))
+    whole = gone.read_bytes()
+    gone.unlink()
+    with pytest.raises(DamagedStateError, match=f"the file {gone.relative_to(tmp_path / 'other')} is missing"):
+        run(panes(feed, spark), tmp_path / "other")
+    gone.write_bytes(whole)
+    run(panes(feed, spark), tmp_path / "other")
+    assert totals(tmp_path / "other") == {"a": 1}

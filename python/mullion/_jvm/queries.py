@@ -72,11 +72,13 @@ def savepoint(
     state: str | None,
     checkpoint_format: int | None,
     panes: DataFrame | None,
+    was: DataFrame | None,
 ) -> int:
     """Writes a savepoint of a checkpoint; the number of the last batch in it."""
-    code = None if panes is None else internal(panes, "_jdf")
+    code, before = (None if of is None else internal(of, "_jdf") for of in (panes, was))
     session = internal(spark, "_jsparkSession")
-    return int(facade(spark).savepoint(session, checkpoint, to, partitions or -1, state, checkpoint_format or -1, code))
+    asked = (partitions or -1, state, checkpoint_format or -1)
+    return int(facade(spark).savepoint(session, checkpoint, to, *asked, code, before))
 
 
 def keep_state(spark: SparkSession, query: StreamingQuery) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 from collections.abc import Callable
 from typing import Final
 
@@ -11,9 +10,8 @@ from pyspark.sql import DataFrame
 
 from mullion._changes import compare
 from mullion._programs.commands import Command
-from mullion._programs.loading import named
-from mullion._programs.session import session_of_command
-from mullion.errors import IncompatibleStateError, InvalidArgumentError
+from mullion._programs.frames import frame
+from mullion.errors import IncompatibleStateError
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,8 +25,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _prepare(options: argparse.Namespace) -> Callable[[], None]:
-    what = named(options.panes)
-    return lambda: plan_change(options.checkpoint, _panes(what, options.panes))
+    panes = frame(options.panes, "plan-change")
+    return lambda: plan_change(options.checkpoint, panes())
 
 
 def plan_change(checkpoint: str, panes: DataFrame) -> None:
@@ -43,18 +41,6 @@ def plan_change(checkpoint: str, panes: DataFrame) -> None:
     refused = sum(row.verdict == "refused" for row in told)
     if refused:
         raise IncompatibleStateError(f"The query would not start over {checkpoint}: {refused} of {len(told)} refused.")
-
-
-def _panes(what: object, where: str) -> DataFrame:
-    if callable(what) and not isinstance(what, DataFrame):
-        given = inspect.signature(what).parameters
-        what = what(session_of_command("plan-change")) if given else what()
-    if not isinstance(what, DataFrame):
-        raise InvalidArgumentError(
-            f"{where!r} gives {what!r} ({type(what).__name__}), not a DataFrame. Name what windowed(...).agg(...) "
-            "made, or a function that gives it."
-        )
-    return what
 
 
 PLAN_CHANGE: Final = Command(

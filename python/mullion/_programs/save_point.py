@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final, get_args
 
 from mullion._programs.commands import Command
+from mullion._programs.frames import frame
 from mullion._programs.session import session_of_command
 from mullion._savepoints import savepoint
 from mullion.windows import Store
@@ -19,10 +20,29 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("to", metavar="TO", help="a folder that is not there yet")
     parser.add_argument("--partitions", type=int, help="how many partitions state is to have")
     parser.add_argument("--state", choices=get_args(Store), help="the state store of the savepoint")
+    parser.add_argument(
+        "--panes",
+        metavar="module:panes",
+        help="the query: a DataFrame with a window in it, or a function that gives one, of a session or of nothing; "
+        "needed with --was, and where aggregates have no text in SQL",
+    )
+    parser.add_argument(
+        "--was",
+        metavar="module:was",
+        help="where the checkpoint is of Spark's own window() or session_window(): the DataFrame whose query wrote it",
+    )
     parser.add_argument("--format", type=int, choices=(1, 2), help="the checkpoint format of the savepoint")
 
 
 def _prepare(options: argparse.Namespace) -> Callable[[], None]:
+    panes, was = (
+        None if where is None else frame(where, "savepoint", made)
+        for where, made in (
+            (options.panes, "windowed(...).agg(...)"),
+            (options.was, "groupBy(window(...)).agg(...)"),
+        )
+    )
+
     def run() -> None:
         batch = savepoint(
             options.checkpoint,
@@ -30,6 +50,8 @@ def _prepare(options: argparse.Namespace) -> Callable[[], None]:
             partitions=options.partitions,
             state=options.state,
             checkpoint_format=options.format,
+            panes=panes and panes(),
+            was=was and was(),
             spark=session_of_command("savepoint"),
         )
         print(f"{options.to} goes on after batch {batch} of {options.checkpoint}.")  # noqa: T201

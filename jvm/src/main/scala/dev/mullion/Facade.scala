@@ -216,6 +216,8 @@ object Facade {
     *   of the checkpoint that it is to be, or -1
     * @param panes
     *   the query's own DataFrame, or null
+    * @param was
+    *   the DataFrame whose query of Spark's own windows wrote the checkpoint, or null
     */
   def savepoint(
       spark: SparkSession,
@@ -224,7 +226,8 @@ object Facade {
       partitions: Int,
       state: String,
       format: Int,
-      panes: DataFrame
+      panes: DataFrame,
+      was: DataFrame
   ): Long = {
     install(spark)
     val asked = Savepoint.Asked(
@@ -232,7 +235,8 @@ object Facade {
       Option(state).map(StateChoice.named),
       Some(format).filter(_ > 0)
     )
-    Savepoint.write(Classic.session(spark), checkpoint, to, asked, Option(panes).map(Classic.frame))
+    def frame(of: DataFrame) = Option(of).map(Classic.frame)
+    Savepoint.write(Classic.session(spark), checkpoint, to, asked, frame(panes), frame(was))
   }
 
   /** Writes down what a query that has ended left in memory; see `LostState`. */

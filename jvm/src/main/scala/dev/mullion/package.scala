@@ -143,14 +143,30 @@ package object mullion {
     *   how many state is to have: as many as it has if not said
     * @param state
     *   where panes are to be: where they are if not said
+    * @param panes
+    *   the query's own DataFrame, where its aggregates have no text in SQL; with `was`, the query that goes on
+    * @param was
+    *   where the checkpoint is of Spark's own `window(...)` or `session_window(...)`: the DataFrame whose query wrote
+    *   it
     */
   def savepoint(
       spark: SparkSession,
       checkpoint: String,
       to: String,
       partitions: Option[Int] = None,
-      state: Option[StateChoice] = None
-  ): Long = Facade.savepoint(spark, checkpoint, to, partitions.getOrElse(-1), state.map(_.name).orNull, -1, None.orNull)
+      state: Option[StateChoice] = None,
+      panes: Option[DataFrame] = None,
+      was: Option[DataFrame] = None
+  ): Long = Facade.savepoint(
+    spark,
+    checkpoint,
+    to,
+    partitions.getOrElse(-1),
+    state.map(_.name).orNull,
+    -1,
+    panes.orNull,
+    was.orNull
+  )
 
   /** Why the panes of a running query are open, as of its last committed batch. */
   def openPanes(query: StreamingQuery): DataFrame =

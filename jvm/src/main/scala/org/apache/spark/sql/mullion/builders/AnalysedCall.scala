@@ -56,9 +56,9 @@ private[builders] final case class AnalysedCall(
   def aggregateColumns: Seq[NamedExpression] = AnalysedCall.columnsOf(aggregate)
 }
 
-private[builders] object AnalysedCall {
+private[mullion] object AnalysedCall {
 
-  def apply(
+  private[builders] def apply(
       df: DataFrame,
       window: WindowSpec,
       by: Seq[Column],
@@ -111,12 +111,15 @@ private[builders] object AnalysedCall {
     }
   }
 
-  /** The grouping, the aggregate functions and the output columns over them. What stands for other expressions
-    * (`count_if`, `bool_and`, `between` …) is replaced by them, as Spark's optimizer does in its own nodes.
+  /** An aggregation where what stands for other expressions (`count_if`, `bool_and`, `between` …) is replaced by them,
+    * as Spark's optimizer does in its own nodes.
     */
+  def spelledOut(aggregate: Aggregate): LogicalPlan =
+    ReplaceExpressions(aggregate.copy(child = LocalRelation(aggregate.child.output))).transformExpressions(inline)
+
+  /** The grouping, the aggregate functions and the output columns over them. */
   private def parts(aggregate: Aggregate): (Seq[NamedExpression], Seq[AggregateExpression], Seq[NamedExpression]) =
-    ReplaceExpressions(aggregate.copy(child = LocalRelation(aggregate.child.output)))
-      .transformExpressions(inline) match {
+    spelledOut(aggregate) match {
       case PhysicalAggregation(grouping, expressions, results, _) => (grouping, expressions, results)
       case other => throw new IllegalStateException(s"not an aggregation: ${other.nodeName}")
     }

@@ -44,11 +44,7 @@ object Comparison {
     val home = new Path(checkpoint)
     if (PanesReader.programsOf(panes).isEmpty)
       throw MullionException.invalid("panes= is not a result of windowed(...).agg(...).")
-    val was = ContinuedPlan.headersIn(spark, checkpoint).getOrElse {
-      throw MullionException.invalid(
-        s"There is no state in $checkpoint: it has no folder 'state'. Give the checkpointLocation of a query with a window."
-      )
-    }
+    val was = ContinuedPlan.headersIn(spark, checkpoint).getOrElse(throw StateOperators.none(checkpoint))
     val continued = ContinuedPlan(spark, panes.queryExecution.analyzed, checkpoint)
     val now = PanesReader.programsIn(continued.plan).map(_.header)
     val sources = ofSources(spark, continued.plan, home)

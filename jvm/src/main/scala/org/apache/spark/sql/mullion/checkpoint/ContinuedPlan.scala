@@ -10,6 +10,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog}
 import org.apache.spark.sql.mullion.plan.{OneWindow, Refusals, WindowedAggregate, Windows, WindowsTogether}
 import org.apache.spark.sql.mullion.query.Tick
+import org.apache.spark.sql.mullion.state.SavepointNote
 import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, StateChange, StateHeader}
 
 import dev.mullion.MullionException
@@ -62,13 +63,12 @@ private[checkpoint] object ContinuedPlan {
     val home = new Path(checkpoint)
     val hadoopConf = spark.sessionState.newHadoopConf()
     val root = new Path(home, "state")
-    val files = CheckpointFileManager.create(home, hadoopConf)
-    Option.when(files.exists(root)) {
+    StateOperators.find(home, hadoopConf).map { ids =>
       val commits = new Path(home, "commits")
+      val files = CheckpointFileManager.create(home, hadoopConf)
       val version =
         if (!files.exists(commits)) 0L
         else new CommitLog(spark, commits.toString).getLatestBatchId().fold(0L)(_ + 1)
-      val ids = files.list(root).toSeq.map(_.getPath.getName).filter(_.forall(_.isDigit)).map(_.toLong).sorted
       ids.flatMap(id => OperatorHeader.readAt(new Path(root, id.toString), hadoopConf, version).map(id -> _))
     }
   }
@@ -159,6 +159,7 @@ private[checkpoint] object ContinuedPlan {
 final class ContinueAtStart(spark: SparkSession) extends Rule[LogicalPlan] with Logging {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case start: WriteToStream =>
+      SavepointNote.checkLogs(spark, new Path(start.resolvedCheckpointLocation))
       val continued = ContinuedPlan(spark, start.inputQuery, start.resolvedCheckpointLocation)
       continued.notes.foreach { case (operator, note) =>
         logWarning(s"The query over ${start.resolvedCheckpointLocation} goes on (operator $operator): $note.")

@@ -9,7 +9,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog}
+import org.apache.spark.sql.execution.streaming.checkpointing.CommitLog
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.query.CheckpointFiles
@@ -77,15 +77,10 @@ private[mullion] object OperatorState {
     val hadoopConf = spark.sessionState.newHadoopConf()
     val home = new Path(checkpoint)
     val root = new Path(home, "state")
-    val files = CheckpointFileManager.create(home, hadoopConf)
-    if (!files.exists(root))
-      throw MullionException.invalid(
-        s"There is no state in $checkpoint: it has no folder 'state'. Give the checkpointLocation of a query with a ${kind.one}."
-      )
-    val ours = files.list(root).map(_.getPath.getName).filter(_.forall(_.isDigit)).map(_.toLong).sorted.flatMap { id =>
+    val ours = StateOperators.in(checkpoint, hadoopConf, kind.one).flatMap { id =>
       kind.read(new Path(root, id.toString), hadoopConf, Long.MaxValue).map(id -> _)
     }
-    val (id, header) = (ours.toSeq, operator) match {
+    val (id, header) = (ours, operator) match {
       case (Seq(), _) => throw MullionException.invalid(s"No operator in $checkpoint is a ${kind.one} of Mullion's.")
       case (Seq(one), -1) => one
       case (several, -1)  =>

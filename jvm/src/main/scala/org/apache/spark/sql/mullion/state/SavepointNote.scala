@@ -71,17 +71,33 @@ private[mullion] object SavepointNote {
           file.path.startsWith(state) && !file.path.split('/').exists(Set("_metadata", "_mullion"))
       if (info.storeVersion <= note.batch)
         throw damaged(home, s"its log of commits does not say that batch ${note.batch} is done")
-      val wanted = note.files.filter(isLookedAt)
-      val is = measured(spark, home, wanted.map(_.path)).map(file => file.path -> file).toMap
-      wanted.find(file => !is.get(file.path).contains(file)).foreach { file =>
-        val what = is.get(file.path).map(_.bytes) match {
-          case None | Some(Missing)           => "is missing"
-          case Some(Unreadable)               => "cannot be read"
-          case Some(now) if now != file.bytes => s"has $now bytes, and was written with ${file.bytes}"
-          case _                              => "has other bytes than were written"
-        }
-        throw damaged(home, s"the file ${file.path} $what")
+      compare(spark, home, note.files.filter(isLookedAt))
+    }
+  }
+
+  /** The same of all but state, where no batch has begun since: what sources have noted they change with the next.
+    *
+    * @param home
+    *   a checkpoint that a query is about to start from
+    */
+  def checkLogs(spark: SparkSession, home: Path): Unit = {
+    val hadoopConf = spark.sessionState.newHadoopConf()
+    val files = CheckpointFileManager.create(home, hadoopConf)
+    read(home, hadoopConf).filterNot(note => files.exists(new Path(home, s"offsets/${note.batch + 1}"))).foreach {
+      note => compare(spark, home, note.files.filterNot(_.path.startsWith("state/")))
+    }
+  }
+
+  private def compare(spark: SparkSession, home: Path, wanted: Seq[File]): Unit = {
+    val is = measured(spark, home, wanted.map(_.path)).map(file => file.path -> file).toMap
+    wanted.find(file => !is.get(file.path).contains(file)).foreach { file =>
+      val what = is.get(file.path).map(_.bytes) match {
+        case None | Some(Missing)           => "is missing"
+        case Some(Unreadable)               => "cannot be read"
+        case Some(now) if now != file.bytes => s"has $now bytes, and was written with ${file.bytes}"
+        case _                              => "has other bytes than were written"
       }
+      throw damaged(home, s"the file ${file.path} $what")
     }
   }
 

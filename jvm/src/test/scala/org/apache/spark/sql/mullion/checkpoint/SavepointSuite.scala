@@ -85,7 +85,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders {
       spark.conf.set(format, was.toString)
       try {
         life.run(before, State.RocksDb)
-        Facade.savepoint(spark, before.toString, after.toString, 3, None.orNull, is, None.orNull)
+        Facade.savepoint(spark, before.toString, after.toString, 3, None.orNull, is, None.orNull, None.orNull)
         spark.conf.set(format, is.toString)
         life.run(after, State.RocksDb)
         life.finish(after, State.RocksDb)
@@ -153,6 +153,12 @@ class SavepointSuite extends SparkSuite with TemporaryFolders {
       } catch { case _: Exception => true }
     }
     assert(failed != Files.exists(to), s"operation $at: ${plan.happened}")
+    val beside = Using.resource(Files.list(life.home))(_.iterator.asScala.map(_.getFileName.toString).toVector)
+    // But where it could not be deleted.
+    assert(
+      !beside.exists(_.startsWith(s".${to.getFileName}.savepoint-")) || plan.happened.exists(_.startsWith("delete")),
+      s"operation $at: ${plan.happened}"
+    )
     if (!failed) assertEquals(life.open(to), open, s"operation $at: ${plan.happened}")
     plan.happened.isDefined
   }
@@ -183,6 +189,37 @@ class SavepointSuite extends SparkSuite with TemporaryFolders {
     assertEquals(life.closed.toSeq.sorted, life.inBatch)
   }
 
+  folder.test("what a dead savepoint has left beside its place, the next one removes") { home =>
+    val life = new Life(home, queries.head._2)
+    val (from, to) = (home.resolve("from"), home.resolve("to"))
+    life.run(from, State.RocksDb)
+    def left(name: String, says: Option[String]): Path = {
+      val folder = Files.createDirectories(home.resolve(s".to.savepoint-$name"))
+      says.foreach(Files.writeString(folder.resolve(".writing"), _))
+      Files.writeString(folder.resolve("metadata"), "{}")
+    }
+    val machine = java.net.InetAddress.getLocalHost.getHostName
+    val process = new ProcessBuilder("true").start()
+    process.waitFor()
+    def started(of: ProcessHandle) = of.info.startInstant.get.toEpochMilli
+    val (here, now) = (ProcessHandle.current(), System.currentTimeMillis())
+    val dead = left("dead", Some(s"$machine ${process.pid} $now"))
+    val reused = left("reused", Some(s"$machine ${here.pid} ${started(here) - 3600000}"))
+    val alive = left("alive", Some(s"$machine ${here.pid} ${started(here)}"))
+    val elsewhere = left("elsewhere", Some(s"another-$machine 1 $now"))
+    val unknown = left("unknown", None)
+    val old = left("old", None)
+    for (path <- Seq(old, old.getParent))
+      Files.setLastModifiedTime(path, java.nio.file.attribute.FileTime.fromMillis(now - 2L * 24 * 60 * 60 * 1000))
+    savepoint(spark, from.toString, to.toString)
+    assertEquals(
+      Seq(dead, reused, alive, elsewhere, unknown, old).map(Files.exists(_)),
+      Seq(false, false, true, true, true, false)
+    )
+    assertEquals(life.open(to), life.open(from))
+    assert(!Files.exists(to.resolve(".writing")))
+  }
+
   folder.test("what cannot be made a savepoint of is named, and nothing is written") { home =>
     val life = new Life(home, queries.head._2)
     val (from, to) = (home.resolve("from"), home.resolve("to"))
@@ -195,10 +232,10 @@ class SavepointSuite extends SparkSuite with TemporaryFolders {
     life.run(from, State.RocksDb)
     refused("is there and is not an empty folder")(savepoint(spark, from.toString, life.home.toString))
     refused("gives its versions no ids")(
-      Facade.savepoint(spark, from.toString, to.toString, -1, "hdfs", 2, None.orNull)
+      Facade.savepoint(spark, from.toString, to.toString, -1, "hdfs", 2, None.orNull, None.orNull)
     )
     refused("state='disk' is not one of")(
-      Facade.savepoint(spark, from.toString, to.toString, -1, "disk", -1, None.orNull)
+      Facade.savepoint(spark, from.toString, to.toString, -1, "disk", -1, None.orNull, None.orNull)
     )
     val header = from.resolve("state/0/_mullion/header.json")
     val said = Files.readString(header)

@@ -1,0 +1,76 @@
+package org.apache.spark.sql.mullion.checkpoint
+
+import java.util.UUID
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.exec.WindowExec
+import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
+import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice, StateLine}
+import org.apache.spark.sql.mullion.state.header.OperatorHeader
+import org.apache.spark.sql.mullion.state.store.MemorySnapshots
+
+/** The state of an operator that a savepoint is to have: as if a query's own batch had left it.
+  *
+  * @param to
+  *   the savepoint
+  * @param batch
+  *   the last one that is in it
+  * @param format
+  *   of the checkpoint, 1 or 2
+  * @param settings
+  *   of the query, as Spark has noted them
+  */
+private[checkpoint] final case class NewState(
+    to: Path,
+    operator: Long,
+    batch: Long,
+    partitions: Int,
+    format: Int,
+    settings: Seq[(String, String)]
+) {
+
+  /** Writes its records by `records`, and what is noted beside them; the ids of the new version, by partition. */
+  def write(spark: SparkSession, program: OperatorProgram, header: OperatorHeader)(
+      records: PartitionOpener => Seq[StateCopy.Written]
+  ): Seq[Option[String]] = {
+    val hadoopConf = spark.sessionState.newHadoopConf()
+    val choice = program.state
+    val root = new Path(new Path(to, "state"), operator.toString)
+    if (choice == StateChoice.RocksDb) StateLine.begin(root, spark.sessionState.conf, hadoopConf)
+    val opener = new PartitionOpener(
+      choice,
+      program.families,
+      root.getParent.toString,
+      operator,
+      UUID.randomUUID(),
+      batch,
+      None,
+      new StateStoreConf(confOf(spark, choice)),
+      layout = StateLine.layoutIn(choice, root, hadoopConf)
+    )
+    val written = records(opener)
+    OperatorHeader.write(root, hadoopConf, header.inStore(choice.name))
+    val stores = PartitionOpener.storeNames(choice, program.families).map(StateStoreMetadataV1(_, 0, partitions))
+    OperatorStateMetadataWriter
+      .createWriter(root, hadoopConf, 1, None)
+      .write(OperatorStateMetadataV1(OperatorInfoV1(operator, WindowExec.operatorName), stores.toArray))
+    written.map(_.checkpointId)
+  }
+
+  /** As the query's own batches would open their stores. */
+  private def confOf(spark: SparkSession, choice: StateChoice): SQLConf = {
+    val conf = PartitionOpener.confOf(choice, spark.sessionState.conf)
+    val prefix = "spark.sql.streaming.stateStore."
+    settings.foreach { case (key, value) =>
+      if (key.startsWith(prefix) && key != SQLConf.STATE_STORE_PROVIDER_CLASS.key) conf.setConfString(key, value)
+    }
+    conf.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, format)
+    conf.setConfString(s"${prefix}commitValidation.enabled", "false")
+    if (choice == StateChoice.Memory) conf.setConfString(MemorySnapshots.Every, "1")
+    conf
+  }
+}

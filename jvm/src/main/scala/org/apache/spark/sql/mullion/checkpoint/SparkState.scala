@@ -1,0 +1,97 @@
+package org.apache.spark.sql.mullion.checkpoint
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.classic.{DataFrame, SparkSession}
+import org.apache.spark.sql.execution.streaming.checkpointing.CommitLog
+import org.apache.spark.sql.execution.streaming.state.OperatorStateMetadataReader
+
+import dev.mullion.MullionException
+
+/** The state that a query of Spark's own windows left with its last committed batch.
+  *
+  * {{{
+  *   stateStoreSave                    (window, key ...) -> buffers
+  *   sessionWindowStateStoreSaveExec   (key ..., start)  -> session_window, key ..., buffers
+  * }}}
+  *
+  * @param isSession
+  *   whether it is of session windows
+  * @param partitions
+  *   how many it has
+  * @param batch
+  *   the last that is committed
+  * @param hasIds
+  *   whether its versions have ids
+  */
+private[checkpoint] final case class SparkState(
+    checkpoint: String,
+    operator: Long,
+    isSession: Boolean,
+    partitions: Int,
+    batch: Long,
+    hasIds: Boolean
+) {
+
+  /** Its rows: `key` and `value`, as Spark's own reader gives them. */
+  def read(spark: SparkSession): DataFrame = spark.read
+    .format("statestore")
+    .option("path", checkpoint)
+    .option("batchId", batch)
+    .option("operatorId", operator)
+    .load()
+}
+
+private[checkpoint] object SparkState {
+  private val Aggregation = "stateStoreSave"
+  private val Sessions = "sessionWindowStateStoreSaveExec"
+
+  /** Whether an operator of that name may be a window of Spark's own. */
+  def isWindow(operator: String): Boolean = operator == Aggregation || operator == Sessions
+
+  /** What Spark calls the operator of a state; none if nothing tells. */
+  def nameOf(root: Path, hadoopConf: Configuration): Option[String] =
+    try OperatorStateMetadataReader.createReader(root, hadoopConf, 1, 0L).read().map(_.operatorInfo.operatorName)
+    catch { case NonFatal(_) => None }
+
+  /** That a checkpoint is of Spark's own windows, and not all was said that is needed. */
+  def needsBoth(what: String): MullionException = MullionException.invalid(
+    s"$what. To move Spark's own windows to Mullion, name both queries: savepoint(checkpoint, to, was=..., panes=...), where " +
+      "was= is the DataFrame with window(...) or session_window(...) that wrote the checkpoint, and panes= what " +
+      "windowed(...).agg(...) gave of the same source."
+  )
+
+  /** Of a checkpoint that has no other. */
+  def apply(spark: SparkSession, checkpoint: String): SparkState = {
+    val hadoopConf = spark.sessionState.newHadoopConf()
+    val root = new Path(checkpoint, "state")
+    val names = StateOperators.in(checkpoint, hadoopConf).map { id =>
+      id -> nameOf(new Path(root, id.toString), hadoopConf).getOrElse("of an unknown name")
+    }
+    val (operator, name) = names match {
+      case Seq((id, one)) if isWindow(one) => id -> one
+      case several                         =>
+        val listed = several.map { case (id, one) => s"$id ($one)" }.mkString(", ")
+        throw MullionException.unsupported(
+          s"was= is for a query whose only operator with state is Spark's own window, and $checkpoint has " +
+            s"${if (several.isEmpty) "none" else listed}. Start the query of windowed(...) with a new checkpointLocation."
+        )
+    }
+    val (batch, commit) = new CommitLog(spark, new Path(checkpoint, "commits").toString)
+      .getLatest()
+      .getOrElse(
+        throw MullionException.invalid(s"No batch in $checkpoint has been committed yet: there is nothing to read.")
+      )
+    SparkState(
+      checkpoint,
+      operator,
+      name == Sessions,
+      OperatorState.partitionsOf(root, operator, hadoopConf, batch),
+      batch,
+      commit.stateUniqueIds.isDefined
+    )
+  }
+}

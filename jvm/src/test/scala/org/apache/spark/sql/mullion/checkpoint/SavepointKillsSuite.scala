@@ -1,0 +1,119 @@
+package org.apache.spark.sql.mullion.checkpoint
+
+import java.lang.management.ManagementFactory
+import java.nio.file.{Files, Path}
+import java.util.concurrent.TimeUnit
+
+import scala.annotation.tailrec
+import scala.concurrent.duration.{Duration, DurationInt}
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
+import munit.{FunSuite, Slow}
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.mullion.TemporaryFolder
+import org.apache.spark.sql.streaming.Trigger
+
+import dev.mullion._
+import dev.mullion.files.FaultyFiles
+import dev.mullion.files.FaultyFiles.{Dies, Plan}
+
+/** A savepoint whose process is killed at each of its operations on files: there is nothing at its place, or all of it,
+  * and the next savepoint to that place removes what is left beside it.
+  */
+class SavepointKillsSuite extends FunSuite {
+  import SavepointKillsSuite._
+
+  override val munitTimeout: Duration = 60.minutes
+
+  private lazy val spark = FileFaultsSuite.session()
+
+  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
+
+  override def afterAll(): Unit = spark.stop()
+
+  test("a process that is killed at each operation of a savepoint".tag(Slow)) {
+    TemporaryFolder.use { home =>
+      val from = home.resolve("from")
+      query(spark, home, from)
+      val open = panes(from)
+      assert(clue(open).length > 5)
+
+      @tailrec
+      def killed(at: Int): Int = {
+        val to = home.resolve("to")
+        val died = dies(home, at)
+        if (Files.exists(to)) assertEquals(panes(to), open, s"operation $at")
+        else {
+          savepoint(spark, from.toString, to.toString, Some(2))
+          assertEquals(panes(to), open, s"operation $at")
+        }
+        if (died) assertEquals(leftovers(home), Nil, s"operation $at")
+        TemporaryFolder.delete(to)
+        if (died) killed(at + 1) else at
+      }
+
+      val operations = killed(0)
+      println(s"$operations operations of a savepoint, killed at each: nothing or all of it at its place")
+      assert(clue(operations) > 15)
+    }
+  }
+
+  private def panes(checkpoint: Path): Seq[String] =
+    readPanes(spark, checkpoint.toString).drop("pane").toJSON.collect().toSeq.sorted
+
+  private def leftovers(home: Path): Seq[String] = Using.resource(Files.list(home)) {
+    _.iterator.asScala.map(_.getFileName.toString).filter(_.contains(".savepoint-")).toVector
+  }
+
+  /** Whether a process came to that operation. */
+  private def dies(home: Path, at: Int): Boolean = {
+    val program = Path.of(sys.props("java.home"), "bin", "java").toString
+    val opened = ManagementFactory.getRuntimeMXBean.getInputArguments.asScala.filter(_.startsWith("--add-opens"))
+    val command =
+      (program +: opened.toSeq) ++ Seq("-Xmx1g", "-XX:TieredStopAtLevel=1", "-cp", sys.props("java.class.path")) ++
+        Seq(SavepointKillsSuite.getClass.getName.stripSuffix("$"), home.toString, at.toString)
+    val out = home.resolve("out").toFile
+    val process = new ProcessBuilder(command.asJava).redirectErrorStream(true).redirectOutput(out).start()
+    assert(process.waitFor(5, TimeUnit.MINUTES), "it hangs")
+    assert(Set(0, 137)(process.exitValue), s"${process.exitValue}: ${Files.readString(out.toPath)}")
+    process.exitValue == 137
+  }
+}
+
+object SavepointKillsSuite {
+
+  /** Leaves a checkpoint with open panes. */
+  private def query(spark: SparkSession, home: Path, checkpoint: Path): Unit = {
+    val in = Files.createDirectories(home.resolve("in"))
+    for (file <- 0 to 1)
+      Files.write(in.resolve(s"$file.csv"), (0 until 20).map(n => s"${30 * file + n},key ${n % 4},$n").asJava)
+    spark.readStream
+      .schema("t BIGINT, key STRING, id BIGINT")
+      .option("maxFilesPerTrigger", 1)
+      .csv(in.toString)
+      .withColumn("ts", timestamp_seconds(col("t")))
+      .withWatermark("ts", "40 seconds")
+      .windowed(Tumbling("20 seconds"), time = "ts", by = Seq(col("key")))
+      .agg(count("*").as("n"), sum("id").as("ids"))
+      .writeStream
+      .format("noop")
+      .option("checkpointLocation", checkpoint.toString)
+      .trigger(Trigger.AvailableNow())
+      .start()
+      .awaitTermination()
+  }
+
+  /** A savepoint in a process of its own, which dies at an operation. */
+  def main(args: Array[String]): Unit = args match {
+    case Array(home, at) =>
+      val spark = FileFaultsSuite.session()
+      FaultyFiles.on(Plan(home, Dies, at.toInt)) {
+        savepoint(spark, s"$home/from", s"$home/to", Some(2))
+      }
+      spark.stop()
+    case _ => sys.error("home at")
+  }
+}
