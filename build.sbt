@@ -37,6 +37,11 @@ lazy val jvm = (project in file("jvm"))
     },
     Compile / unmanagedJars ++= line.jars.toSeq.flatMap(folder => Attributed.blankSeq((file(folder) ** "*.jar").get())),
     Compile / unmanagedSourceDirectories ++= line.folders.map(baseDirectory.value / "src" / "main" / _),
+    // What any line has for itself, whichever is compiled.
+    Compile / scalafmt / unmanagedSources ++= SparkLine.supported
+      .flatMap(_.folders)
+      .distinct
+      .flatMap(folder => (baseDirectory.value / "src" / "main" / folder ** "*.scala").get()),
     scalacOptions ++= Seq("-deprecation", "-feature", "-unchecked", "-Xlint:_,-byname-implicit", "-Werror", "-release:17"),
     libraryDependencies ++= Seq(
       "org.scala-lang" % "scala-library" % line.scala % Provided,

@@ -88,7 +88,7 @@ private[mullion] object StateLine {
         throw MullionException.incompatibleState(
           s"The checkpoint ${root.getParent.getParent} was begun on Spark ${was.spark}, and this is Spark $here: it keeps " +
             s"the keys of state in RocksDB by another encoder ('${was.keys}'), which Spark $here does not have. Nothing was " +
-            s"written. Run the query on Spark ${was.spark} or newer, or start it with a new checkpointLocation."
+            s"overwritten. Run the query on Spark ${was.spark} or newer, or start it with a new checkpointLocation."
         )
       }
     }
