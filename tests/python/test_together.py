@@ -319,9 +319,9 @@ def two(rows: DataFrame, **options: Any) -> dict[str, DataFrame]:
 
 
 CHANGED: dict[str, tuple[Callable[[DataFrame], dict[str, DataFrame]], str]] = {
-    "a window more": (
-        lambda rows: two(rows) | {"c": two(rows)["a"]},
-        r"windows together were \[a, b\] and are now \[a, b, c\]",
+    "a window more, in the first one's place": (
+        lambda rows: two(rows) | {"Z": two(rows)["a"]},
+        r"windows together were \[a, b\] and are now \[Z, a, b\]",
     ),
     "another name": (
         lambda rows: dict(zip("ac", two(rows).values(), strict=True)),
