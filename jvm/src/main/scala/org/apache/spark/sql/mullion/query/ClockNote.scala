@@ -1,7 +1,5 @@
 package org.apache.spark.sql.mullion.query
 
-import java.nio.charset.StandardCharsets.UTF_8
-
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
@@ -25,23 +23,13 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
   */
 private[mullion] final case class ClockNote(batch: Long, timeUs: Long) {
 
-  def write(files: CheckpointFileManager, home: Path): Unit =
-    CheckpointFiles.write(files, ClockNote.path(home), s"${ClockNote.Format}\n$batch $timeUs\n".getBytes(UTF_8))
+  def write(files: CheckpointFileManager, home: Path): Unit = ClockNote.file.write(files, home, batch, timeUs)
 }
 
 private[mullion] object ClockNote {
-  private val Format = "mullion clock 1"
-
-  private val Line = """(\d{1,18}) (-?\d{1,18})""".r
-
-  private def path(home: Path): Path = new Path(home, "mullion-clock")
+  private val file = new BatchNote("mullion-clock", "mullion clock 1")
 
   /** What a checkpoint's query has noted last, if it had to. */
   def read(files: CheckpointFileManager, home: Path): Option[ClockNote] =
-    Option.when(files.exists(path(home)))(CheckpointFiles.read(files, path(home))).map { said =>
-      new String(said, UTF_8).linesIterator.toSeq match {
-        case Seq(Format, Line(batch, time)) => ClockNote(batch.toLong, time.toLong)
-        case _                              => throw CheckpointFiles.damagedNote(path(home))
-      }
-    }
+    file.read(files, home).map { case (batch, timeUs) => ClockNote(batch, timeUs) }
 }

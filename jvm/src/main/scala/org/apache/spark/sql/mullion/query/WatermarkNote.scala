@@ -1,7 +1,5 @@
 package org.apache.spark.sql.mullion.query
 
-import java.nio.charset.StandardCharsets.UTF_8
-
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
@@ -31,29 +29,15 @@ private[mullion] final case class WatermarkNote(batch: Long, watermarkMs: Long) 
     case _                            =>
   }
 
-  def write(files: CheckpointFileManager, home: Path): Unit =
-    CheckpointFiles.write(
-      files,
-      WatermarkNote.path(home),
-      s"${WatermarkNote.Format}\n$batch $watermarkMs\n".getBytes(UTF_8)
-    )
+  def write(files: CheckpointFileManager, home: Path): Unit = WatermarkNote.file.write(files, home, batch, watermarkMs)
 }
 
 private[mullion] object WatermarkNote {
-  private val Format = "mullion watermark 1"
-
-  private val Line = """(\d{1,18}) (-?\d{1,18})""".r
-
-  private def path(home: Path): Path = new Path(home, "mullion-watermark")
+  private val file = new BatchNote("mullion-watermark", "mullion watermark 1")
 
   /** What the last recovery of a checkpoint noted, if it did. */
   def read(files: CheckpointFileManager, home: Path): Option[WatermarkNote] =
-    Option.when(files.exists(path(home)))(CheckpointFiles.read(files, path(home))).map { said =>
-      new String(said, UTF_8).linesIterator.toSeq match {
-        case Seq(Format, Line(batch, watermark)) => WatermarkNote(batch.toLong, watermark.toLong)
-        case _                                   => throw CheckpointFiles.damagedNote(path(home))
-      }
-    }
+    file.read(files, home).map { case (batch, watermarkMs) => WatermarkNote(batch, watermarkMs) }
 
-  def delete(files: CheckpointFileManager, home: Path): Unit = files.delete(path(home))
+  def delete(files: CheckpointFileManager, home: Path): Unit = file.delete(files, home)
 }

@@ -250,23 +250,9 @@ class SavepointSuite extends SparkSuite with TemporaryFolders {
   private final class Life(val home: Path, panes: (DataFrame, StateChoice) => DataFrame) {
     val closed: mutable.Buffer[String] = mutable.Buffer.empty
 
-    private val in = Files.createDirectories(home.resolve("in"))
-    private val random = new Random(seed)
-    private var files = 0
+    private val in = new FilesOfRows(home, seed, keys = 20)
 
-    /** Rows of a time of their own, of which none is late. */
-    def write(): Unit = {
-      val rows = Seq.fill(60) {
-        val key = if (random.nextInt(10) == 0) "" else s"key ${random.nextInt(20)}"
-        s"${files * 60 + random.nextInt(90)},$key,${random.nextInt(3)},${random.nextInt(100)}"
-      }
-      put(rows)
-    }
-
-    private def put(rows: Seq[String]): Unit = {
-      Files.write(in.resolve(f"$files%03d.csv"), rows.asJava)
-      files += 1
-    }
+    def write(): Unit = in.write()
 
     def run(checkpoint: Path, state: StateChoice, writes: Boolean = true): Unit = {
       if (writes) { write(); write() }
@@ -276,7 +262,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders {
     /** Closes all panes but that of one row. */
     def finish(checkpoint: Path, state: StateChoice): Unit = {
       run(checkpoint, state)
-      put(Seq("1000000,none,0,0"))
+      in.put(Seq("1000000,none,0,0"))
       val query = start(checkpoint, state, Trigger.AvailableNow)
       query.awaitTermination()
       val open = query.recentProgress.last.stateOperators.head.customMetrics.get("panesOpen").longValue
@@ -284,7 +270,7 @@ class SavepointSuite extends SparkSuite with TemporaryFolders {
     }
 
     def start(checkpoint: Path, state: StateChoice, trigger: Trigger): StreamingQuery = {
-      val rows = spark.readStream.schema(Schema).csv(in.toString)
+      val rows = spark.readStream.schema(FilesOfRows.Schema).csv(in.folder.toString)
       panes(timed(rows).withWatermark("ts", "40 seconds"), state).writeStream
         .option("checkpointLocation", checkpoint.toString)
         .trigger(trigger)
@@ -296,7 +282,10 @@ class SavepointSuite extends SparkSuite with TemporaryFolders {
     }
 
     def inBatch: Seq[String] =
-      said(panes(timed(spark.read.schema(Schema).csv(in.toString)), State.RocksDb).where("window.start < '1970-01-11'"))
+      said(
+        panes(timed(spark.read.schema(FilesOfRows.Schema).csv(in.folder.toString)), State.RocksDb)
+          .where("window.start < '1970-01-11'")
+      )
 
     def open(checkpoint: Path): Seq[String] = said(readPanes(spark, checkpoint.toString))
 
@@ -310,8 +299,6 @@ class SavepointSuite extends SparkSuite with TemporaryFolders {
 }
 
 object SavepointSuite {
-  private val Schema = "t BIGINT, k STRING, j INT, v INT"
-
   private val keys = Seq(col("k"), col("j"))
 
   private val held: Seq[Column] =

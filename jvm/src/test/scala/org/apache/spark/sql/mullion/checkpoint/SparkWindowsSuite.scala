@@ -4,7 +4,6 @@ import java.nio.file.{Files, Path}
 import java.time.Instant
 
 import scala.collection.mutable
-import scala.jdk.CollectionConverters._
 import scala.util.Random
 
 import munit.{Location, Slow, TestOptions}
@@ -141,26 +140,12 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders {
   private final class Life(val home: Path, move: Move) {
     val closed: mutable.Buffer[String] = mutable.Buffer.empty
 
-    private val in = Files.createDirectories(home.resolve("in"))
-    private val random = new Random(seed)
-    private var files = 0
+    private val in = new FilesOfRows(home, seed, keys = 15)
 
-    /** Rows of a time of their own, of which none is late. */
-    def write(): Unit = {
-      val rows = Seq.fill(60) {
-        val key = if (random.nextInt(10) == 0) "" else s"key ${random.nextInt(15)}"
-        s"${files * 60 + random.nextInt(90)},$key,${random.nextInt(3)},${random.nextInt(100)}"
-      }
-      put(rows)
-    }
-
-    private def put(rows: Seq[String]): Unit = {
-      Files.write(in.resolve(f"$files%03d.csv"), rows.asJava)
-      files += 1
-    }
+    def write(): Unit = in.write()
 
     def stream: DataFrame =
-      timed(spark.readStream.schema(Schema).csv(in.toString)).withWatermark("ts", "40 seconds")
+      timed(spark.readStream.schema(FilesOfRows.Schema).csv(in.folder.toString)).withWatermark("ts", "40 seconds")
 
     def sparks(rows: DataFrame): DataFrame = move.sparks(rows)
 
@@ -188,7 +173,7 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders {
     }
 
     def finish(checkpoint: Path, state: StateChoice): Unit = {
-      put(Seq("1000000,none,0,0"))
+      in.put(Seq("1000000,none,0,0"))
       start(checkpoint, state)
     }
 
@@ -204,7 +189,9 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders {
         .awaitTermination()
 
     def inBatch: Seq[String] =
-      said(sparks(timed(spark.read.schema(Schema).csv(in.toString)))).filterNot(_.contains("1970-01-12")).sorted
+      said(sparks(timed(spark.read.schema(FilesOfRows.Schema).csv(in.folder.toString))))
+        .filterNot(_.contains("1970-01-12"))
+        .sorted
 
     private def timed(rows: DataFrame) = rows
       .withColumn("ts", timestamp_seconds(col("t")))
@@ -225,7 +212,6 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders {
 }
 
 object SparkWindowsSuite {
-  private val Schema = "t BIGINT, k STRING, j INT, v INT"
   private val Format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
   private val Provider = "spark.sql.streaming.stateStore.providerClass"
   private val Package = "org.apache.spark.sql.execution.streaming.state"

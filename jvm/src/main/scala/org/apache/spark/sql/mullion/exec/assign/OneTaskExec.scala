@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.exec.assign
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
@@ -23,8 +23,6 @@ case class OneTaskExec(child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
 
   override def outputPartitioning: Partitioning = SinglePartition
-
-  override def outputOrdering: Seq[SortOrder] = Nil
 
   override protected def doExecute(): RDD[InternalRow] = {
     val rows = child.execute()

@@ -1,0 +1,36 @@
+package org.apache.spark.sql.mullion.checkpoint
+
+import java.nio.file.{Files, Path}
+
+import scala.jdk.CollectionConverters._
+import scala.util.Random
+
+/** Files that a query reads its rows from, one after the other, with rows that follow from a seed.
+  *
+  * @param keys
+  *   how many keys there are, beside the empty one
+  */
+private[checkpoint] final class FilesOfRows(home: Path, seed: Long, keys: Int) {
+  val folder: Path = Files.createDirectories(home.resolve("in"))
+
+  private val random = new Random(seed)
+  private var files = 0
+
+  /** Rows of a time of their own, of which none is late. */
+  def write(): Unit = {
+    val rows = Seq.fill(60) {
+      val key = if (random.nextInt(10) == 0) "" else s"key ${random.nextInt(keys)}"
+      s"${files * 60 + random.nextInt(90)},$key,${random.nextInt(3)},${random.nextInt(100)}"
+    }
+    put(rows)
+  }
+
+  def put(rows: Seq[String]): Unit = {
+    Files.write(folder.resolve(f"$files%03d.csv"), rows.asJava)
+    files += 1
+  }
+}
+
+private[checkpoint] object FilesOfRows {
+  val Schema = "t BIGINT, k STRING, j INT, v INT"
+}
