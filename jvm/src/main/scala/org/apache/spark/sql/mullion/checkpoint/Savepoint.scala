@@ -89,7 +89,7 @@ object Savepoint {
       val logs = new SavepointLogs(spark, checkpoint, states.batch)
       place.fill { folder =>
         val ids =
-          try states.write(folder, logs.settings)
+          try new WritingJobs(spark.sparkContext).run(states.write(folder, logs.settings))
           catch { case e: SparkException => throw ours(e).getOrElse(e) }
         logs.write(folder, states.partitions, Option.when(states.format > 1)(ids))
         SavepointNote.write(spark, folder, states.batch)
