@@ -197,21 +197,30 @@ clean:
 .build:
 	@mkdir -p $@
 
-$(ENV)/.requirements: pyproject.toml scripts/requirements.py | .build
+# Compiled when it is imported: much of it never is.
+PIP = $(IN)/python -m pip install --disable-pip-version-check --no-compile
+
+# PySpark before all else: its JARs hold what gets sbt, and sbt works while the rest is downloaded.
+$(ENV)/.pyspark: pyproject.toml scripts/requirements.py | .build
 	@$(CHECK_TOOLS)
 	@echo "Setting up $(ENV) (the first time this downloads PySpark, some 400 MB) ..."
 	@test -x $(IN)/python || $(PYTHON) -m venv $(ENV)
+	@$(IN)/python scripts/requirements.py spark-$(LINE) > .build/pyspark-requirements.txt
+	@$(call quietly,pip-pyspark,$(PIP) -r .build/pyspark-requirements.txt)
+	@touch $@
+
+$(ENV)/.requirements: $(ENV)/.pyspark
 	@$(IN)/python scripts/requirements.py dev demo docs spark-$(LINE) > .build/requirements.txt
-	@$(call quietly,pip,$(IN)/python -m pip install --disable-pip-version-check -r .build/requirements.txt)
+	@$(call quietly,pip,$(PIP) -r .build/requirements.txt)
 	@touch $@
 
 $(ENV)/.bench: pyproject.toml $(ENV)/.requirements
 	@$(IN)/python scripts/requirements.py bench > .build/bench-requirements.txt
-	@$(call quietly,pip-bench,$(IN)/python -m pip install --disable-pip-version-check -r .build/bench-requirements.txt)
+	@$(call quietly,pip-bench,$(PIP) -r .build/bench-requirements.txt)
 	@touch $@
 
 # PySpark's JARs hold an Ivy, which gets the launcher from Maven Central; the launcher gets everything else.
-$(SBT_LAUNCH): project/build.properties | $(ENV)/.requirements .build
+$(SBT_LAUNCH): project/build.properties | $(ENV)/.pyspark .build
 	@echo "Getting sbt $(SBT_VERSION) ..."
 	@$(call quietly,ivy,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
 		org.apache.ivy.Main -dependency org.scala-sbt sbt-launch $(SBT_VERSION) -types jar \
@@ -222,7 +231,7 @@ $(CLASSES): scripts/spark_classes.py $(ENV)/.requirements
 	@$(call quietly,spark-classes,SPARK_SUBMIT_OPTS=-XX:ArchiveClassesAtExit=$@ $(IN)/python $<)
 	@touch $@
 
-.build/kafka/.got: scripts/kafka.ivy.xml | $(ENV)/.requirements .build
+.build/kafka/.got: scripts/kafka.ivy.xml | $(ENV)/.pyspark .build
 	@echo "Getting Kafka ..."
 	@rm -rf .build/kafka
 	@$(call quietly,ivy-kafka,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
@@ -230,7 +239,7 @@ $(CLASSES): scripts/spark_classes.py $(ENV)/.requirements
 		-retrieve '.build/kafka/[conf]/[artifact]-[revision](-[classifier]).[ext]')
 	@touch $@
 
-.build/delta/.got: scripts/delta.ivy.xml | $(ENV)/.requirements .build
+.build/delta/.got: scripts/delta.ivy.xml | $(ENV)/.pyspark .build
 	@echo "Getting Delta Lake ..."
 	@rm -rf .build/delta
 	@$(call quietly,ivy-delta,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
@@ -251,14 +260,14 @@ $(CLASSES): scripts/spark_classes.py $(ENV)/.requirements
 	@touch $@
 
 # What PyFlink reads Parquet with.
-.build/flink/.got: scripts/flink.ivy.xml | $(ENV)/.requirements .build
+.build/flink/.got: scripts/flink.ivy.xml | $(ENV)/.pyspark .build
 	@echo "Getting Flink's Parquet ..."
 	@rm -rf .build/flink
 	@$(call quietly,ivy-flink,$(JAVA) -cp "$$($(IN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
 		org.apache.ivy.Main -ivy scripts/flink.ivy.xml -types jar bundle -retrieve '.build/flink/[artifact]-[revision].[ext]')
 	@touch $@
 
-$(JAR): $(SCALA) python/mullion/_version.py | $(SBT_LAUNCH) $(ENV)/.requirements
+$(JAR): $(SCALA) python/mullion/_version.py | $(SBT_LAUNCH)
 	@$(CHECK_TOOLS)
 	@echo "Building the JAR ..."
 	@$(call quietly,assembly,$(SBT) jvm/assembly)
@@ -282,5 +291,5 @@ $(WHEEL): $(JAR) $(PACKAGE) | $(ENV)/.requirements
 	@touch $@
 
 $(ENV)/.installed: $(WHEEL) $(ENV)/.requirements
-	@$(call quietly,install,$(IN)/python -m pip install --disable-pip-version-check --no-deps --force-reinstall $(WHEEL))
+	@$(call quietly,install,$(PIP) --no-deps --force-reinstall $(WHEEL))
 	@touch $@

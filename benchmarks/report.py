@@ -1,7 +1,7 @@
 """What was found: tables with the goals beside, of all figures, plots, and ``results/latest.json``.
 
-Figures of two machines are never compared. A comparison is of the last machine on which both its sides ran; what is
-kept of another machine stays beside that, under its name.
+A run is what one machine measured in a day. Figures of two runs are never compared: machines have slow hours. A
+comparison is of the last run that has both its sides; what other runs found stays beside that, under their names.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import json
 import math
 import os
 import platform
+import re
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ BEGIN, END = "<!-- begin: as produced -->", "<!-- end: as produced -->"
 PARTS = ["workload", "contender", "batch", "source", "planning", "running", "logs", "updates", "removals", "commits"]
 
 RATIOS = """A ratio is Mullion's figure over the other's. Of rows a second more is better, of milliseconds and megabytes
-less. A goal is what the project set out to reach; the last column says whether this machine reached it."""
+less. A goal is what the project set out to reach; the last column says whether this run reached it."""
 
 SPENT = """Milliseconds of a warm batch, the median of each part. `source` finds what is new, `planning` plans the
 batch, `running` runs its tasks, `logs` writes Spark's logs. The last three are parts of `running`, summed over the
@@ -47,7 +49,7 @@ COST = """Tumbling windows of ten seconds. Milliseconds of a warm batch of so ma
 a batch costs however few rows it has, and what each row adds, with which you can predict a batch of your own."""
 
 Found = dict[str, dict[str, Figures]]
-# By machine, the one that measured last at the end.
+# By run, the last one at the end.
 Everywhere = dict[str, Found]
 Rows = list[list[str]]
 # With what ``latest.json`` says of each.
@@ -73,11 +75,11 @@ def show(found: Found, console: Console, minutes: float) -> None:
 def keep(everywhere: Everywhere) -> None:
     """Writes what was found into ``benchmarks/results``, the README and the page."""
     RESULTS.mkdir(exist_ok=True)
-    said = [{**said, "machine": machine} for machine, pairs in last_compared(everywhere).items() for _, said in pairs]
+    said = [{**said, "run": run} for run, pairs in last_compared(everywhere).items() for _, said in pairs]
     (RESULTS / "latest.json").write_text(json.dumps(said, indent=1) + "\n")
     raw = {
-        machine: {name: {who: asdict(figures) for who, figures in sides.items()} for name, sides in found.items()}
-        for machine, found in everywhere.items()
+        run: {name: {who: asdict(figures) for who, figures in sides.items()} for name, sides in found.items()}
+        for run, found in everywhere.items()
     }
     (RESULTS / "runs.json").write_text(json.dumps(raw) + "\n")
     in_curves = {point.name for point in points()}
@@ -92,39 +94,39 @@ def keep(everywhere: Everywhere) -> None:
 
 
 def of_readme(everywhere: Everywhere) -> str:
-    """Ten comparisons at most, from the greatest ratio to the least, of the last machine on which both sides ran."""
+    """Ten comparisons at most, from the greatest ratio to the least, of the last run that has both sides."""
     first: dict[str, Rows] = {}
-    for machine, pairs in last_compared(everywhere).items():
+    for run, pairs in last_compared(everywhere).items():
         named = [(comparison.first, said, times_as_fast(comparison, said)) for comparison, said in pairs]
         named.sort(key=lambda glance: glance[2], reverse=True)
-        first[machine] = [at_a_glance(theirs, said, faster) for theirs, said, faster in named if theirs]
-    return by_machine(AT_A_GLANCE, first)
+        first[run] = [at_a_glance(theirs, said, faster) for theirs, said, faster in named if theirs]
+    return by_run(AT_A_GLANCE, first)
 
 
 def of_page(everywhere: Everywhere) -> str:
-    """All comparisons and all figures, on each machine."""
+    """All comparisons and all figures, of each run."""
     pictures = [f"![Rows a second of each contender, on a logarithmic scale]({FROM_PAGE}/latest.png)"]
     if drawn_curves(everywhere):
         pictures.append(f"![What a row or a batch costs as one thing grows]({FROM_PAGE}/curves.png)")
-    costly = by_machine(COSTS, {at: costs(found) for at, found in everywhere.items()})
+    costly = by_run(COSTS, {at: costs(found) for at, found in everywhere.items()})
     sections = (
         "## Ratios",
         RATIOS,
         f"Beside Mullion: {peers(list(everywhere.values()))}.",
-        by_machine(COMPARED, {at: shown(compared(found)) for at, found in everywhere.items()}),
+        by_run(COMPARED, {at: shown(compared(found)) for at, found in everywhere.items()}),
         *(["## What a batch costs", COST, costly] if costly else []),
         *pictures,
         "## Every figure",
-        by_machine(MEASURED, {at: measured(found) for at, found in everywhere.items()}),
+        by_run(MEASURED, {at: measured(found) for at, found in everywhere.items()}),
         "## Where the time of a batch goes",
         SPENT,
-        by_machine(PARTS, {at: spent(found) for at, found in everywhere.items()}),
+        by_run(PARTS, {at: spent(found) for at, found in everywhere.items()}),
     )
     return "\n\n".join(sections)
 
 
 def drawn_curves(everywhere: Everywhere) -> list[tuple[Curve, Found]]:
-    """Each curve with the machine that has most points of it."""
+    """Each curve with the run that has most points of it."""
     return [(curve, found) for curve in CURVES if (found := most_of(curve, everywhere))]
 
 
@@ -145,9 +147,9 @@ def two_digits(ratio: float) -> str:
     return f"{rounded:,.{max(1 - math.floor(math.log10(rounded)), 0)}f}"
 
 
-def by_machine(heads: list[str], found: dict[str, Rows]) -> str:
-    """A table for each machine that has rows."""
-    return "\n\n".join(f"{machine}:\n\n{markdown(heads, rows)}" for machine, rows in found.items() if rows)
+def by_run(heads: list[str], found: dict[str, Rows]) -> str:
+    """A table for each run that has rows, the last run first."""
+    return "\n\n".join(f"{run}:\n\n{markdown(heads, rows)}" for run, rows in reversed(found.items()) if rows)
 
 
 def kept() -> Everywhere:
@@ -157,24 +159,24 @@ def kept() -> Everywhere:
         return {}
     before: dict[str, Any] = json.loads(file.read_text())
     return {
-        machine: {name: {who: Figures(**said) for who, said in sides.items()} for name, sides in found.items()}
-        for machine, found in before.items()
+        run: {name: {who: Figures(**said) for who, said in sides.items()} for name, sides in found.items()}
+        for run, found in before.items()
     }
 
 
 def last_compared(everywhere: Everywhere) -> dict[str, Compared]:
-    """Each comparison on the last machine on which both its sides ran."""
-    last: dict[str, Compared] = {machine: [] for machine in everywhere}
+    """Each comparison in the last run that has both its sides."""
+    last: dict[str, Compared] = {run: [] for run in everywhere}
     for comparison in COMPARISONS:
-        for machine, found in reversed(everywhere.items()):
+        for run, found in reversed(everywhere.items()):
             if said := said_of(comparison, found):
-                last[machine].append((comparison, said))
+                last[run].append((comparison, said))
                 break
     return last
 
 
 def most_of(curve: Curve, everywhere: Everywhere) -> Found | None:
-    """What the machine found that has most points of a curve, if any has two."""
+    """What the run found that has most points of a curve, if any has two."""
 
     def found_of(found: Found) -> int:
         return sum(point.name in found for point in curve.points.values())
@@ -186,6 +188,36 @@ def most_of(curve: Curve, everywhere: Everywhere) -> Found | None:
 def peers(founds: list[Found]) -> str:
     names = {name for found in founds for sides in found.values() for name in sides if CONTENDERS[name].group}
     return ", ".join(f"{CONTENDERS[name].title} {CONTENDERS[name].version()}" for name in sorted(names))
+
+
+DAY = re.compile(r", \d{4}-\d\d-\d\d$")
+
+
+def this_run() -> str:
+    return f"{here()}, {date.today()}"
+
+
+def is_of(run: str, machine: str) -> bool:
+    """Whether it is a run of that machine. The first runs have no day."""
+    return DAY.sub("", run) == machine
+
+
+def of_use(everywhere: Everywhere) -> Everywhere:
+    """Without what a later run of the same machine measured too, by all contenders."""
+    runs = list(everywhere.items())
+
+    def again(place: int, workload: str) -> bool:
+        run, found = runs[place]
+        return any(
+            is_of(later, DAY.sub("", run)) and found[workload].keys() <= then.get(workload, {}).keys()
+            for later, then in runs[place + 1 :]
+        )
+
+    left = {
+        run: {name: sides for name, sides in found.items() if not again(place, name)}
+        for place, (run, found) in enumerate(runs)
+    }
+    return {run: found for run, found in left.items() if found}
 
 
 def here() -> str:

@@ -3,10 +3,10 @@
     run.py [--full] [--rounds N] [--keep [--again]] [--only PATTERN]... [--by CONTENDER]... [--share PART]
 
 ``--full`` takes millions of keys, the slow peers and the curves. ``--keep`` writes what is found to
-``benchmarks/results``, the README and ``docs/results.md``, beside what is kept of other workloads, contenders and
-machines; with ``--again`` as further rounds of what is kept of the same workloads on this machine. ``--only`` takes the
-workloads in whose names the pattern is found. The rest is for trying things out: ``--by`` takes a contender,
-``--share`` a part of each batch's rows.
+``benchmarks/results``, the README and ``docs/results.md``, beside what is kept of other runs: a run is what one machine
+measured in a day. With ``--again`` what is found is added to the last run of this machine, as further rounds of the
+same workloads. ``--only`` takes the workloads in whose names the pattern is found. The rest is for trying things out:
+``--by`` takes a contender, ``--share`` a part of each batch's rows.
 """
 
 from __future__ import annotations
@@ -148,24 +148,13 @@ class Run:
 
 
 def together(before: report.Found, found: report.Found) -> report.Found:
-    """What two runs found on one machine, as rounds of one."""
+    """What one run found in two parts, of which workloads in both are rounds."""
     both = dict(before)
     for name, sides in found.items():
         both[name] = dict(before.get(name, {}))
         for who, figures in sides.items():
             both[name][who] = both[name][who].joined(figures) if who in both[name] else figures
     return both
-
-
-def replaced(before: report.Found, found: report.Found) -> report.Found:
-    """What was found, and of before the workloads that did not run, and other engines.
-
-    What contenders on Spark did on a workload is of one run, in which they took turns.
-    """
-    return before | {
-        name: {who: past for who, past in before.get(name, {}).items() if not CONTENDERS[who].is_on_spark} | sides
-        for name, sides in found.items()
-    }
 
 
 def chosen(options: argparse.Namespace) -> list[Workload]:
@@ -217,11 +206,12 @@ def main() -> None:
         raise SystemExit(f"{len(run.wrong)} things went wrong, and nothing was written:\n" + "\n".join(run.wrong))
     if options.keep:
         everywhere = report.kept()
-        before = everywhere.pop(report.here(), {})
-        # What was not asked for stays as it was found last.
-        found = together(before, run.found) if options.again else replaced(before, run.found)
-        names = [workload.name for workload in [*workloads.FULL, *curves.points()]]
-        report.keep({**everywhere, report.here(): {name: found[name] for name in names if name in found}})
+        names = [name for name in everywhere if report.is_of(name, report.here())] if options.again else []
+        name = names[-1] if names else report.this_run()
+        before = everywhere.pop(name, {})
+        found = together(before, run.found) if options.again else before | run.found
+        order = [workload.name for workload in [*workloads.FULL, *curves.points()]]
+        report.keep(report.of_use({**everywhere, name: {each: found[each] for each in order if each in found}}))
 
 
 if __name__ == "__main__":

@@ -165,13 +165,19 @@ def test_of_two_runs_the_batches_are_counted_together_and_who_ran_once_stays() -
     }
 
 
-def test_contenders_on_spark_are_of_one_run_and_other_engines_stay_as_they_were_found() -> None:
-    before = {"a": {"mullion": figures(1), "spark": figures(9), "duckdb": figures(7)}, "b": {"mullion": figures(4)}}
-    found = run.replaced(before, {"a": {"mullion": figures(2)}, "c": {"mullion": figures(5)}})
-    assert {name: {who: each.ms for who, each in sides.items()} for name, sides in found.items()} == {
-        "a": {"mullion": [2], "duckdb": [7]},
-        "b": {"mullion": [4]},
-        "c": {"mullion": [5]},
+def test_what_a_later_run_of_a_machine_has_by_all_contenders_is_not_kept_of_an_earlier_one() -> None:
+    a, b = {"mullion": figures(1)}, {"mullion": figures(1), "spark": figures(9)}
+    everywhere = {
+        "quick": {"a": a, "b": b, "c": a},
+        "quick, 2026-01-01": {"a": b, "b": b},
+        "slow, 2026-01-02": {"c": a},
+        "quick, 2026-01-03": {"a": a, "b": b},
+    }
+    assert report.of_use(everywhere) == {
+        "quick": {"c": a},
+        "quick, 2026-01-01": {"a": b},
+        "slow, 2026-01-02": {"c": a},
+        "quick, 2026-01-03": {"a": a, "b": b},
     }
 
 
@@ -192,7 +198,7 @@ def test_of_runs_over_more_and_fewer_rows_the_longer_says_the_whole() -> None:
     assert (full.joined(short), short.joined(full)) == expected
 
 
-def test_a_comparison_is_of_the_last_machine_on_which_both_sides_ran() -> None:
+def test_a_comparison_is_of_the_last_run_that_has_both_sides() -> None:
     name = workloads.TUMBLING_100K.name
     everywhere = {
         "quick": {name: {"mullion": figures(10), "ceiling": figures(8), "spark": figures(20)}},
