@@ -3,7 +3,6 @@
 import gc
 import os
 import platform
-import random
 import re
 import subprocess
 import sys
@@ -21,7 +20,7 @@ import connect_server
 import kafka_server
 import mullion
 from mullion import _jars
-from sampled import mark_the_rest_slow
+from sampled import SAMPLE, mark_the_rest_slow
 from standalone import java
 
 # They look at what came out, and say what they saw as a test does.
@@ -39,9 +38,6 @@ collect_ignore = [
 hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")
 
-# Which stories a run takes, where it takes some. Workers have the environment of the process that starts them.
-os.environ.setdefault("MULLION_TEST_SAMPLE", str(random.randrange(10**6)))
-
 # Classes that make test had archived. Java reads them as ever if its version or Spark's JARs are others by now. What
 # builds the command of Spark's JVM is a JVM too, for a moment.
 CLASSES = Path(__file__).parents[2] / ".build" / f"spark-classes-{_jars.running_line()}.jsa"
@@ -56,7 +52,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_report_header() -> str:
-    return f"MULLION_TEST_SAMPLE={os.environ['MULLION_TEST_SAMPLE']} gives the same sample of stories again"
+    return f"MULLION_TEST_SAMPLE={SAMPLE} gives the same sample of tests again"
 
 
 @pytest.hookimpl(trylast=True)

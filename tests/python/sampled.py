@@ -1,7 +1,6 @@
-"""Some of many tests, other ones in each run; the rest are of ``make test-all``.
+"""What a run takes of the tests that need Spark: half of each file, other ones each time; the rest is slow.
 
-``@pytest.mark.sampled(3)`` on a test with parameters keeps three of its cases and marks the others slow.
-``pytestmark = pytest.mark.halved`` in a file keeps half of its tests that need Spark.
+``@pytest.mark.sampled(3)`` on a test with parameters keeps three of its cases instead, ``@pytest.mark.whole`` all.
 ``MULLION_TEST_SAMPLE``, which the run prints, gives the same sample again.
 """
 
@@ -13,22 +12,23 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
+# Workers have the environment of the process that starts them.
+SAMPLE = int(os.environ.setdefault("MULLION_TEST_SAMPLE", str(random.randrange(10**6))))
+
 
 def sample(many: int, some: int) -> Collection[int]:
     """The numbers of those that this run has."""
-    return set(random.Random(os.environ["MULLION_TEST_SAMPLE"]).sample(range(many), min(some, many)))
+    return set(random.Random(SAMPLE).sample(range(many), min(some, many)))
 
 
 def mark_the_rest_slow(items: Sequence[pytest.Item]) -> None:
-    """Marks what this run leaves out: cases of tests that are sampled, and tests of files that are halved."""
+    """Marks what this run leaves out."""
     cases: dict[str, list[pytest.Item]] = {}
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sampled"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-        elif item.get_closest_marker("slow"):
-            continue
-        elif item.get_closest_marker("halved") and item.get_closest_marker("spark"):
+        elif item.get_closest_marker("spark") and not any(map(item.get_closest_marker, ("slow", "whole"))):
             tests.setdefault(item.nodeid.partition("::")[0], []).append(item)
     for of_one in cases.values():
         marker = of_one[0].get_closest_marker("sampled")

@@ -21,8 +21,6 @@ from mullion.testing import ClockedQuery
 from mullion.windows import Store
 from streams import SECOND, Feed
 
-pytestmark = pytest.mark.halved
-
 WINDOWS: dict[str, Tumbling | Sliding] = {
     "tumbling": Tumbling("10 seconds"),
     "sliding": Sliding("12 seconds", "5 seconds"),

@@ -23,8 +23,6 @@ from mullion._programs.report import Part, Report, where_of
 from mullion.errors import InvalidArgumentError, MullionError, QueryFailedError, UnsupportedError
 from relay import Relay, Rows
 
-pytestmark = pytest.mark.halved
-
 
 def double(rows: Rows) -> dict[str, Rows]:
     return {"doubled": [{"n": 2 * row["n"]} for row in rows]}

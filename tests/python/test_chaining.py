@@ -17,8 +17,6 @@ from mullion import Early, InvalidArgumentError, Sliding, Tumbling, UnsupportedE
 from mullion.testing import ClockedQuery
 from streams import SECOND, Feed, batches_of
 
-pytestmark = pytest.mark.halved
-
 COLUMNS = "k string, j int, v bigint"
 
 

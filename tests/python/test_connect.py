@@ -49,8 +49,6 @@ from story import Story, stories
 from story_run import Run, play
 from told import shown
 
-pytestmark = pytest.mark.halved
-
 ROWS = """
 SELECT * FROM VALUES
   ('a', timestamp'2024-01-01 10:00:00', 1),

@@ -24,7 +24,7 @@ from mullion.faust._run.worker import outputs
 from mullion.faust.agents import DeadLetter
 from mullion.topics._json_rows import values_in
 
-pytestmark = [pytest.mark.halved, pytest.mark.usefixtures("spark")]
+pytestmark = pytest.mark.usefixtures("spark")
 # Workers do not have the folder of the tests on their path.
 for module in (sys.modules[__name__], programs):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]

@@ -23,7 +23,7 @@ from mullion._clock import ManualClock
 from mullion._codec import values as codec
 from mullion._stateful.api import read_state
 
-pytestmark = [pytest.mark.halved, pytest.mark.usefixtures("spark")]
+pytestmark = pytest.mark.usefixtures("spark")
 # Workers do not have the folder of the tests on their path.
 for module in (sys.modules[__name__], programs, bodies):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]

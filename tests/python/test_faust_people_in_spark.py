@@ -18,8 +18,6 @@ from mullion import topics
 from mullion._clock import ManualClock
 from mullion.topics._kafka import client
 
-pytestmark = pytest.mark.halved
-
 for module in (sys.modules[__name__], people):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 

@@ -26,8 +26,6 @@ from mullion.topics._folder.json import filed
 from mullion.topics._json_rows import batches, texts, values_in
 from mullion.topics._kafka import client as _kafka_client
 
-pytestmark = pytest.mark.halved
-
 # Workers do not have the folder of the tests on their path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 

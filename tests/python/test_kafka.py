@@ -28,7 +28,7 @@ from mullion.turbine import windowing as win
 from relay import Relay, Rows
 
 # One broker: under several workers all of these go to one.
-pytestmark = [pytest.mark.halved, pytest.mark.xdist_group("kafka")]
+pytestmark = pytest.mark.xdist_group("kafka")
 
 
 def values(table: pa.Table) -> list[dict[str, Any]]:

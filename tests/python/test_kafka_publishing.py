@@ -32,7 +32,7 @@ from mullion.topics._kafka.transactions import Row, Transactions
 from published import feed, is_whole, rows_of, start
 
 # One broker: under several workers all of these go to one.
-pytestmark = [pytest.mark.halved, pytest.mark.xdist_group("kafka")]
+pytestmark = pytest.mark.xdist_group("kafka")
 
 SEED = int(os.environ.get("MULLION_TEST_SEED") or random.randrange(2**31))
 

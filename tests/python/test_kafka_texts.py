@@ -21,7 +21,6 @@ from mullion.topics._kafka import broker as _kafka_broker
 from mullion.topics._schemas import spark_schema
 
 # One broker: under several workers all of these go to one.
-pytestmark = pytest.mark.halved
 TEXTS: list[tuple[bytes, Any]] = [
     (b'{"a":1}', {"a": 1}),
     (b' \r\n\t{"a" : 1 , "b":{}} \n', {"a": 1, "b": None}),

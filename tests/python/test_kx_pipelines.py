@@ -15,8 +15,6 @@ from kx_runs import TEN, drained, ended, out_of, records, several
 from mullion.errors import FunctionError, InvalidArgumentError, MullionError, UnknownColumnError
 from mullion.kx import sp
 
-pytestmark = pytest.mark.halved
-
 
 @pytest.mark.slow
 def test_what_a_function_raises_names_the_operator_and_the_line(spark: SparkSession) -> None:

@@ -22,8 +22,6 @@ from mullion._programs.cli import main
 from mullion.errors import FunctionError, InvalidArgumentError, MullionError
 from mullion.kx import sp
 
-pytestmark = pytest.mark.halved
-
 
 def test_files_are_read_each_as_a_batch_and_written(spark: SparkSession, tmp_path: Path) -> None:
     tables = [pa.Table.from_pylist(batch) for batch in several()]

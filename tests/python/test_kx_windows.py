@@ -16,8 +16,6 @@ from mullion.errors import FunctionError, InvalidArgumentError, MullionError, Un
 from mullion.kx import sp
 from mullion.testing import ManualClock
 
-pytestmark = pytest.mark.halved
-
 
 def test_a_tumbling_window_is_a_table_in_order_of_arrival_and_empty_ones_come_too(spark: SparkSession) -> None:
     window = sp.window.tumbling(TEN, time_column="time")

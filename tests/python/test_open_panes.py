@@ -30,8 +30,6 @@ from mullion.windows import Store, Window
 from session_model import SessionRules
 from streams import Feed
 
-pytestmark = pytest.mark.halved
-
 TEN = 10 * SECOND
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

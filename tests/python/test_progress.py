@@ -22,8 +22,6 @@ from mullion.testing import ClockedQuery
 from mullion.windows import Late, Store, Window
 from streams import SECOND, Feed, batches_of
 
-pytestmark = pytest.mark.halved
-
 ROOT = Path(__file__).parents[2]
 
 OURS = ("rowsLate", "rowsWithoutTime", "rowsInNoWindow", "panesOpen", "firingsEarly", "firingsClose")

@@ -27,8 +27,6 @@ from mullion.topics import _outputs
 from mullion.topics._folder.topic import DirTopic
 from published import feed, is_whole, rows_for, rows_of, start
 
-pytestmark = pytest.mark.halved
-
 DECLARED = "price decimal(10, 2), of struct<d: decimal(6, 3), n: bigint>, all array<decimal(5, 1)>"
 
 

@@ -48,7 +48,12 @@ def source_of_page(page: Path) -> None:
 
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if snippets(page.read_text("utf-8"))], ids=lambda page: page.name
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=pytest.mark.whole if page.name == "README.md" else ())
+        for page in PAGES
+        if snippets(page.read_text("utf-8"))
+    ],
 )
 def test_every_snippet_of_the_page_runs_and_prints_what_stands_below_it(page: Path) -> None:
     # A page's own session is the suite's, which goes on.

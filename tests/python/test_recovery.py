@@ -33,8 +33,6 @@ from mullion import (
 from mullion.testing import ClockedQuery
 from streams import SECOND, Feed
 
-pytestmark = pytest.mark.halved
-
 EVERY = "spark.sql.streaming.stateStore.mullion.snapshotEvery"
 IDS = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 COLUMNS = "k string, id bigint"

@@ -20,8 +20,6 @@ from mullion.testing import ClockedQuery
 from session_model import SessionRules
 from streams import Feed
 
-pytestmark = pytest.mark.halved
-
 TEN = 10 * SECOND
 
 

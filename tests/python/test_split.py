@@ -23,8 +23,6 @@ from mullion.windows import SplitOf, Store
 from streams import Feed
 from test_arrival import with_the_hash_of
 
-pytestmark = pytest.mark.halved
-
 KEYS = 240
 BATCHES = 6
 RULES = 8

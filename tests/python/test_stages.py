@@ -32,8 +32,6 @@ from mullion.errors import FunctionError, IncompatibleStateError
 from mullion.testing import ClockedQuery
 from streams import SECOND, Feed, batches_of
 
-pytestmark = pytest.mark.halved
-
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 SEED = int(os.environ.get("MULLION_TEST_SEED", "2024"))

@@ -19,8 +19,6 @@ from session_model import SessionRules
 from stores import PARTITIONS, TOTALS, records
 from streams import Feed, batches_of
 
-pytestmark = pytest.mark.halved
-
 EVERY = "spark.sql.streaming.stateStore.mullion.snapshotEvery"
 MIN_DELTAS = "spark.sql.streaming.stateStore.minDeltasForSnapshot"
 PARTITIONS_SET = "spark.sql.shuffle.partitions"

@@ -22,8 +22,6 @@ from mullion.errors import FunctionError, IncompatibleStateError
 from mullion.testing import ClockedQuery
 from streams import SECOND, Feed, batches_of
 
-pytestmark = pytest.mark.halved
-
 # Workers do not have the folder of the tests on their path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 

@@ -31,8 +31,6 @@ from mullion.turbine._callbacks import Called
 from mullion.turbine._worker import Process
 from mullion.turbine.windowing import UPDATING
 
-pytestmark = pytest.mark.halved
-
 _numbers = itertools.count()
 
 

@@ -24,8 +24,6 @@ from mullion.turbine import testing
 from mullion.turbine import windowing as win
 from mullion.turbine._window_rows import WindowRows
 
-pytestmark = pytest.mark.halved
-
 _numbers = itertools.count()
 
 PRICES = [{"k": "a", "price": price, "ts": f"1970-01-01T00:00:0{i}"} for i, price in enumerate(("9", "10", "100"))]

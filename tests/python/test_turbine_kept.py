@@ -19,8 +19,6 @@ from mullion.errors import IncompatibleStateError
 from mullion.turbine import aggregates as agg
 from mullion.turbine import windowing as win
 
-pytestmark = pytest.mark.halved
-
 
 def nothing(state, panes):
     """A callback that publishes nothing."""

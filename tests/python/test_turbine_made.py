@@ -31,8 +31,6 @@ from mullion.turbine._dynamic_windows import FromData, Shape, note, shapes_in, s
 from mullion.turbine._worker import Process, ProcessOfShard
 from mullion.turbine.state import Scratch
 
-pytestmark = pytest.mark.halved
-
 _numbers = itertools.count()
 
 

@@ -22,8 +22,6 @@ from mullion.errors import FunctionError
 from mullion.turbine import aggregates as agg
 from mullion.turbine import windowing as win
 
-pytestmark = pytest.mark.halved
-
 SNAPSHOTS = "spark.sql.streaming.stateStore.mullion.snapshotEvery"
 
 

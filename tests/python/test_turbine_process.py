@@ -20,8 +20,6 @@ from mullion.turbine import aggregates as agg
 from mullion.turbine import testing
 from mullion.turbine import windowing as win
 
-pytestmark = pytest.mark.halved
-
 _numbers = itertools.count()
 
 

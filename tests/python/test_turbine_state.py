@@ -23,8 +23,6 @@ from mullion.turbine import testing
 from mullion.turbine import windowing as win
 from mullion.turbine.state import forget, keep
 
-pytestmark = pytest.mark.halved
-
 SCHEMA = "k string, ts bigint, enters string"
 _numbers = itertools.count()
 

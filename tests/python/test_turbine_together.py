@@ -22,8 +22,6 @@ from mullion.turbine import testing
 from mullion.turbine import windowing as win
 from mullion.turbine._plans.together import engine_name
 
-pytestmark = pytest.mark.halved
-
 _numbers = itertools.count()
 
 

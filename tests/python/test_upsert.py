@@ -32,8 +32,6 @@ from mullion.tables import DeltaTable, Table
 from mullion.windows import Window
 from streams import SECOND, Feed
 
-pytestmark = pytest.mark.halved
-
 COLUMNS = "k string, v bigint"
 SESSIONS = Session("10 seconds")
 
