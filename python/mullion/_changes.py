@@ -23,8 +23,9 @@ def compare(panes: DataFrame, checkpoint: str | os.PathLike[str]) -> DataFrame:
 
     - ``operator``: Spark's id of the operator of Mullion's.
     - ``window``: the window that the state is of.
-    - ``verdict``: ``"goes on"``, ``"drains"`` or ``"refused"``. The query starts if nothing is refused. A window that
-      drains takes the rows before a boundary, while another one takes its place.
+    - ``verdict``: ``"goes on"``, ``"drains"``, ``"drops"`` or ``"refused"``. The query starts if nothing is refused. A
+      window that drains takes the rows before a boundary, while another one takes its place. What is dropped is gone
+      with the first batch, and never fires.
     - ``what``: what differs, and if it is refused, why.
 
     It compares what Mullion keeps: windows, keys, aggregates, firings, and how many sources there are. What Spark

@@ -27,9 +27,10 @@ def together(**windows: DataFrame) -> DataFrame:
     ``watermark="per key"``), and sliding windows with ``accumulate=False``, are operators of their own and read the
     source again. ``explain()`` shows which is which. On a batch DataFrame, the result has what each window gives.
 
-    State is kept under the names, so the same windows go on in another order too. A checkpoint is refused if a window
-    was added, removed or changed. :func:`read_panes` shows the open panes of all windows, with columns in the order of
-    the windows' names.
+    State is kept under the names, so the same windows go on in another order too. Where all windows have the same
+    keys, windows may be added, renamed and removed over a checkpoint, one window may become several, and several one:
+    see :func:`compare`. A window that is removed needs ``on_change="drop"`` in one that stays. :func:`read_panes`
+    shows the open panes of all windows, with columns in the order of the windows' names.
 
     The watermark of the result is that of the slowest window. Metrics in the query's progress are sums over the
     windows: a row without time counts once for each.

@@ -186,7 +186,8 @@ def windowed(
       on to their close by their own rules, and take the rows before a boundary; rows from the boundary on enter this
       window. The boundary is after all rows that the query has seen: :func:`mullion.compare` says when. Both windows
       are of time. Not with ``running=True``, ``watermark="per key"``, ``.collect()``, ``empty="emit"`` and
-      ``state="hdfs"``.
+      ``state="hdfs"``. ``"drop"``, of windows in :func:`together`: where another window of the checkpoint is gone, its
+      open panes are dropped, without a firing.
 
     **Order of rows.** ``running``, ``watermark="per key"``, windows of row numbers and ``.collect()`` take a key's rows
     in order of arrival: by source partition, and in its order. After a shuffle upstream (a join, ``dropDuplicates``)

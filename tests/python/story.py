@@ -262,7 +262,8 @@ class Story(Options):
         """The story of the query that goes on from this one's checkpoint."""
         unknown = set(said) - {f.name for f in fields(Story)}
         assert not unknown, f"a story has no {', '.join(sorted(unknown))}: {said}"
-        return replace(self, **said)
+        unsaid = Story(self.name, self.rule)
+        return replace(self, **{name: getattr(unsaid, name) if to is None else to for name, to in said.items()})
 
     @property
     def parts(self) -> dict[str, Spec]:

@@ -6,6 +6,7 @@ died has noted.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from checked import settings
 from mullion import IncompatibleStateError, Tumbling, windowed
 from mullion.windows import NewAggregates, Store
 from streams import SECOND, Feed
@@ -57,20 +59,51 @@ class Publishing:
 @pytest.fixture(params=["rocksdb", "hdfs"])
 def changed(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Publishing:
     """A query whose first batch after a change was published and not committed."""
-    with_batches_without_rows = "spark.sql.streaming.noDataMicroBatches.enabled"
-    before = spark.conf.get(with_batches_without_rows)
-    spark.conf.set(with_batches_without_rows, "false")
-    try:
-        query = Publishing(spark, tmp_path, request.param)
+    query = Publishing(spark, tmp_path, request.param)
+    with settings(spark, {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}):
         query.run(OLD, (1, "a", 1), (2, "a", 2), new="refuse")
         query.run(NEW, (3, "a", 7))
         query.lose_commit()
-        return query
-    finally:
-        spark.conf.set(with_batches_without_rows, str(before))
+    return query
 
 
 CLOSED = {("a", '{"most":9,"n":4}')}
+
+
+@pytest.fixture(params=["rocksdb", "hdfs"])
+def begun(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Publishing:
+    """A query whose very first batch was published and not committed."""
+    query = Publishing(spark, tmp_path, request.param)
+    with settings(spark, {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}):
+        query.run(OLD, (1, "a", 1), (2, "a", 2), new="refuse")
+        query.lose_commit()
+    return query
+
+
+def test_a_changed_query_goes_on_from_the_very_first_batch(begun: Publishing) -> None:
+    begun.run(NEW, (3, "a", 7))
+    begun.run(NEW, (4, "a", 9))
+    begun.run(NEW, (100, "b", 0))
+    assert begun.published() == CLOSED
+
+
+def test_a_changed_query_is_refused_after_the_very_first_batch_where_it_cannot_go_on(begun: Publishing) -> None:
+    with pytest.raises(IncompatibleStateError, match="published by the query as it was then"):
+        begun.run(NEW, (3, "a", 7), new="refuse")
+    begun.run(OLD, new="refuse")
+    begun.run(OLD, (100, "b", 0), new="refuse")
+    assert begun.published() == {("a", '{"n":3,"total":10}')}
+
+
+def test_a_very_first_batch_that_nobody_has_seen_is_the_changed_querys(spark: SparkSession, tmp_path: Path) -> None:
+    query = Publishing(spark, tmp_path, "rocksdb")
+    query.run(OLD, (1, "a", 1), new="refuse")
+    query.lose_commit()
+    shutil.rmtree(query.home / "out")
+    query.run(NEW, new="refuse")
+    query.run(NEW, (4, "a", 9), new="refuse")
+    query.run(NEW, (100, "b", 0), new="refuse")
+    assert query.published() == {("a", '{"most":9,"n":2}')}
 
 
 def test_the_changed_query_goes_on_with_the_state_that_it_had_changed(changed: Publishing) -> None:
@@ -88,7 +121,7 @@ def test_the_query_of_before_is_another_change_of_that_state(changed: Publishing
 
 
 def test_the_query_of_before_is_refused_where_it_cannot_go_on_from_that_state(changed: Publishing) -> None:
-    with pytest.raises(IncompatibleStateError, match="published by a query that had changed"):
+    with pytest.raises(IncompatibleStateError, match="published by the query as it was then"):
         changed.run(OLD, (4, "a", 9), new="refuse")
     changed.run(NEW, (100, "b", 0))
     assert changed.published() == CLOSED

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from change_runs import Runs, verdicts
-from mullion import IncompatibleStateError, UnsupportedError, open_panes, savepoint, together, windowed
-from mullion.testing import ClockedQuery
-from mullion.windows import Count, Session, Sliding, Tumbling, Window
+from mullion import IncompatibleStateError, UnsupportedError, open_panes, savepoint, windowed
+from mullion.windows import Count, Session, Sliding, Tumbling
 from streams import Feed
 
 LATE_ENOUGH: dict[str, Any] = {"allowed_lateness": "100 seconds"}
@@ -123,34 +122,3 @@ def test_what_could_never_drain_is_refused_at_the_call(
     said: dict[str, Any] = {"window": Tumbling("10 seconds"), "time": "ts", **options}
     with pytest.raises(UnsupportedError, match=f"on_change='drain' with .*{why}"):
         windowed(rows, said.pop("window"), on_change="drain", **said).agg(F.count("*").alias("n"))
-
-
-def test_a_window_may_be_added_to_those_that_are_together(spark: SparkSession, tmp_path: Path) -> None:
-    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
-
-    def over(**windows: Window) -> DataFrame:
-        return together(**{name: runs.panes(["n"], window=of, new_aggregates="refuse") for name, of in windows.items()})
-
-    def run(panes: DataFrame, *rows: tuple[int, str, int]) -> list[tuple[str, str, int]]:
-        with ClockedQuery(panes, checkpoint=runs.checkpoint) as query:
-            runs.write(rows)
-            return sorted((row.window_name, row.k, row.n) for row in query.settle())
-
-    tens, gaps = Tumbling("10 seconds"), Session("5 seconds")
-    twenties = Tumbling("20 seconds")
-    run(over(tens=tens, visits=gaps), (1, "a", 1), (2, "b", 1))
-    more = over(tens=tens, visits=gaps, twenties=twenties)
-    assert verdicts(more, runs) == {("goes on", "the window 'twenties' is new: it holds the rows from now on")}
-    assert run(more, (3, "a", 1), (12, "a", 1)) == [
-        ("tens", "a", 2),
-        ("tens", "b", 1),
-        ("visits", "a", 2),
-        ("visits", "b", 1),
-    ]
-    assert ("twenties", "a", 2) in run(more, (45, "a", 1))
-    for refused, why in (
-        (over(all=twenties, tens=tens, visits=gaps, twenties=twenties), "give the new one a name after 'tens'"),
-        (over(tens=tens, visits=gaps), "the windows together were"),
-    ):
-        ((verdict, what),) = verdicts(refused, runs)
-        assert (verdict, why in what) == ("refused", True)

@@ -51,7 +51,7 @@ LateBy: TypeAlias = Literal["panes", "watermark"]
 """What makes a row late."""
 
 NewAggregates: TypeAlias = Literal["refuse", "from now"]
-OnChange: TypeAlias = Literal["refuse", "drain"]
+OnChange: TypeAlias = Literal["refuse", "drain", "drop"]
 """What becomes of aggregates that open panes of a checkpoint do not know."""
 
 Empty: TypeAlias = Literal["skip", "emit"]

@@ -74,6 +74,8 @@ package object mullion {
       * @param drainOnChange
       *   whether the panes of another window that a checkpoint has go on to their close, while rows from a boundary on
       *   enter this one
+      * @param dropOnChange
+      *   whether the open panes of windows that were together with this one, and are gone, are dropped
       */
     def windowed(
         window: Window,
@@ -94,7 +96,8 @@ package object mullion {
         closeAtEnd: Boolean = false,
         lateByWatermark: Boolean = false,
         newAggregatesFromNow: Boolean = false,
-        drainOnChange: Boolean = false
+        drainOnChange: Boolean = false,
+        dropOnChange: Boolean = false
     ): Windowed = {
       def when(asked: Boolean)(change: WindowOptions => WindowOptions): WindowOptions => WindowOptions =
         if (asked) change else identity
@@ -117,6 +120,7 @@ package object mullion {
         when(lateByWatermark)(_.withLateBehindClock),
         when(newAggregatesFromNow)(_.withNewAggregatesFromNow),
         when(drainOnChange)(_.withDrainOnChange),
+        when(dropOnChange)(_.withDropOnChange),
         window.asked
       )
       new Windowed(df, window, by, changes.foldLeft(WindowOptions())((options, change) => change(options)))

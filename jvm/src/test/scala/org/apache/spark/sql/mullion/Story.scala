@@ -40,7 +40,9 @@ final case class Story(
   def changed(by: JsonNode): Story = {
     val other =
       document.map(_.deepCopy[ObjectNode]()).getOrElse(throw new IllegalStateException(s"$name is no document"))
-    Said.fieldsOf(by).foreach { case (field, value) => other.set[JsonNode](field, value) }
+    Said.fieldsOf(by).foreach { case (field, value) =>
+      if (value.isNull) other.remove(field) else other.set[JsonNode](field, value)
+    }
     Story.story(other)
   }
 
@@ -83,7 +85,7 @@ final case class PaneStory(
     atEnd: Boolean = false,
     keysFollowWall: Boolean = false,
     lateBehindClock: Boolean = false,
-    drains: Boolean = false
+    onChange: String = "refuse"
 ) {
 
   /** Whether windows are of row numbers. */
@@ -336,7 +338,7 @@ object Story {
     said.text("at_end").contains("close"),
     said.get("per_key").exists(_.asText == "wall"),
     said.text("late_by").contains("watermark"),
-    said.text("on_change").contains("drain")
+    said.text("on_change").getOrElse("refuse")
   )
 
   private def window(node: JsonNode): WindowSpec = {

@@ -162,7 +162,11 @@ final class StoryRun(spark: SparkSession, begins: Story, store: String, folder: 
       if (panes.dedupeBy.isEmpty) withRanges else withRanges.withDedupeBy(panes.dedupeBy.map(expr).toArray)
     val refined =
       once.withOnTime(panes.onTime).withAccumulate(panes.accumulate).withEmpty(panes.empty).withIds(panes.ids)
-    val draining = if (panes.drains) refined.withDrainOnChange else refined
+    val draining = panes.onChange match {
+      case "drain" => refined.withDrainOnChange
+      case "drop"  => refined.withDropOnChange
+      case _       => refined
+    }
     val ending = if (panes.atEnd) draining.withCloseAtEnd else draining
     val counting = panes.early.flatMap(_.count).fold(ending)(ending.withEarlyCount)
     val options =

@@ -133,7 +133,7 @@ object CallDescription {
       when("watermark")(watermark),
       when("late_by")(by => if (text(by) == "watermark") _.withLateBehindClock else identity),
       when("new_aggregates")(from => if (text(from) == "from now") _.withNewAggregatesFromNow else identity),
-      when("on_change")(what => if (text(what) == "drain") _.withDrainOnChange else identity),
+      when("on_change")(onChange),
       options => if (columns("dedupe_by").isEmpty) options else options.withDedupeBy(columns("dedupe_by").toArray),
       column("gap")(_.withGap(_)),
       column("trigger")(_.withTrigger(_)),
@@ -149,6 +149,12 @@ object CallDescription {
     val every = some(said \ "every").map(whole).fold(options)(options.withEarly(_, unchanged))
     val wall = some(said \ "wall").map(whole).fold(every)(every.withEarlyByWall(_, unchanged))
     some(said \ "count").map(whole).fold(wall)(wall.withEarlyCount)
+  }
+
+  private def onChange(said: JValue): Change = text(said) match {
+    case "drain" => _.withDrainOnChange
+    case "drop"  => _.withDropOnChange
+    case _       => identity
   }
 
   private def watermark(said: JValue): Change = text(said) match {

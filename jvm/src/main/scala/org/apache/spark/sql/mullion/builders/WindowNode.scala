@@ -126,7 +126,8 @@ private[builders] final class WindowNode(call: AnalysedCall) {
       options.split,
       call.rows,
       ticks,
-      options.drains
+      options.drains,
+      options.drops
     ),
     input
   ).overNullable

@@ -44,6 +44,8 @@ import dev.mullion.windows.spec.{Duration, WindowSpec}
   *   the columns in which rows of a pane that count once agree; none where all rows count
   * @param drains
   *   whether the window may take the place of another one of the checkpoint, whose panes go on to their close
+  * @param drops
+  *   whether panes of windows that were together with this one, and are gone, are dropped
   */
 final case class WindowOptions(
     time: Option[Column] = None,
@@ -66,7 +68,8 @@ final case class WindowOptions(
     splitColumns: Seq[Column] = Nil,
     dedupeBy: Seq[Column] = Nil,
     fromNow: Boolean = false,
-    drains: Boolean = false
+    drains: Boolean = false,
+    drops: Boolean = false
 ) {
   def withTime(column: Column): WindowOptions = copy(time = Some(column))
 
@@ -115,6 +118,8 @@ final case class WindowOptions(
   def withNewAggregatesFromNow: WindowOptions = copy(fromNow = true)
 
   def withDrainOnChange: WindowOptions = copy(drains = true)
+
+  def withDropOnChange: WindowOptions = copy(drops = true)
 
   def withRunning: WindowOptions = copy(running = true)
 

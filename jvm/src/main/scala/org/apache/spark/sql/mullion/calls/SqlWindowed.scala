@@ -172,7 +172,7 @@ private[calls] final class SqlWindowed(values: Seq[Expression]) {
       choice("at_end", "keep", "close"),
       choice("late_by", "panes", "watermark"),
       choice("new_aggregates", "refuse", "from now"),
-      choice("on_change", "refuse", "drain")
+      choice("on_change", "refuse", "drain", "drop")
     ).flatten
   }
 

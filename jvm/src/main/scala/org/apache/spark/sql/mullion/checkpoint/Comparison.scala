@@ -83,7 +83,7 @@ object Comparison {
       else if (columns(was) != columns(now)) StateChange.goesOn("aggregates have other names")
       else StateChange.none
     val rows = change.refused.map(row(operator, was, Refused, _)) ++ change.drains.map(row(operator, was, Drains, _)) ++
-      (change.goesOn ++ notes).map(row(operator, was, GoesOn, _))
+      change.drops.map(row(operator, was, Drops, _)) ++ (change.goesOn ++ notes).map(row(operator, was, GoesOn, _))
     if (rows.isEmpty) Seq(row(operator, was, GoesOn, "the state means what it meant")) else rows
   }
 
@@ -105,6 +105,7 @@ object Comparison {
   private val Refused = "refused"
   private val GoesOn = "goes on"
   private val Drains = "drains"
+  private val Drops = "drops"
 
   private def row(operator: Long, header: OperatorHeader, verdict: String, what: String): Row =
     Row(operator, header.describe, verdict, what)

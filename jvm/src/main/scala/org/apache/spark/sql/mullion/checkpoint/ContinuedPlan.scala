@@ -24,6 +24,8 @@ import dev.mullion.MullionException
   *     One that needs none any more keeps them.
   *
   * A window that takes another's place has that one beside it, until that one's panes have closed: see [[Draining]].
+  * Where windows are new, gone, or have other names, the records of those that stay are where they were: see
+  * [[Regrouping]].
   *
   * @param notes
   *   what stays, in words, each with the operator that it is of
@@ -83,13 +85,24 @@ private[checkpoint] object ContinuedPlan {
       clock: Option[CheckpointClock],
       said: Said
   ): LogicalPlan = {
+    def regrouped(of: LogicalPlan) = taken(of, said)(Regrouping(spark, of, was, clock))
     val ordered = (node, was) match {
       case (one: WindowedAggregate, header: StateHeader) =>
-        windowsOf(keysOf(one, header, said.note), header, clock, said)
+        windowsOf(keysOf(one, header, said.note), header, clock, said) match {
+          case same: WindowedAggregate => regrouped(same)
+          case drains                  => drains
+        }
       case (one: WindowedAggregate, header: DrainHeader) =>
         val same = keysOf(one, header.next, said.note)
         clock.fold[LogicalPlan](same)(at => taken(same, said)(Draining.goOn(same, header, at, said.note)))
-      case _ => node
+      case (several: WindowsTogether, header: DrainHeader) =>
+        said.refuse(
+          s"${header.next.describe} takes the place of ${header.draining.describe}, and is now one of several windows " +
+            "together: one change comes after another. Start the query once with it alone when the clock has come to " +
+            s"${DrainHeader.instant(header.until)}"
+        )
+        several
+      case _ => regrouped(node)
     }
     val known = was.windows.map(_._2.ticks)
     if (known.contains(None)) ordered else ticksOf(spark, ordered, known.contains(Some(true)), said.note)

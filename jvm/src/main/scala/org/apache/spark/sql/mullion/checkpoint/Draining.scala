@@ -1,12 +1,11 @@
 package org.apache.spark.sql.mullion.checkpoint
 
-import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Expression}
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
 import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, EventTimeWatermark, LogicalPlan}
-import org.apache.spark.sql.mullion.plan.{OneWindow, Refusals, WindowedAggregate, Windows, WindowsTogether}
+import org.apache.spark.sql.mullion.plan.{Refusals, WindowedAggregate, Windows, WindowsTogether}
 import org.apache.spark.sql.mullion.python.ProcessedRows
-import org.apache.spark.sql.mullion.state.header.{DrainHeader, StateHeader}
-import org.apache.spark.sql.types.StringType
+import org.apache.spark.sql.mullion.state.header.{DrainHeader, RecordPlaces, StateHeader}
 
 import dev.mullion.windows.clock.PaneClock
 import dev.mullion.windows.rules.{Drain, LatePolicy, PaneRules, Refinements}
@@ -88,17 +87,14 @@ private[checkpoint] object Draining {
       functions = now.functions.zip(now.filters).map { case (function, filter) => own(function, filter) },
       terms = now.terms.copy(rules = rules, text = now.text.copy(gap = None, trigger = None))
     )
-    WindowsTogether(
-      Seq(OneWindow.of(DrainHeader.Draining, before), OneWindow.of(DrainHeader.Next, now)),
-      Seq.fill(2)(now.resultColumns.indices),
-      AttributeReference(WindowsTogether.nameColumn, StringType, nullable = false)(),
-      now.keys,
-      now.window,
-      now.pane,
-      now.resultColumns,
-      now.lateRow,
-      now.child,
-      Some(drain)
+    val place = was.place.getOrElse(DrainHeader.Draining)
+    WindowsTogether.showing(
+      now,
+      Seq(DrainHeader.Draining -> before, DrainHeader.Next -> now),
+      Some(drain),
+      Option.when(was.place.isDefined || was.first.isDefined)(
+        RecordPlaces(Map(DrainHeader.Draining -> place, DrainHeader.Next -> DrainHeader.Next), was.first)
+      )
     )
   }
 

@@ -22,7 +22,7 @@ import org.apache.spark.sql.mullion.exec.programs.{
 }
 import org.apache.spark.sql.mullion.expressions.{CollectRows, KeyColumns, PaneColumns}
 import org.apache.spark.sql.mullion.shim.{Classic, SparkLineShim}
-import org.apache.spark.sql.mullion.state.header.OperatorHeader
+import org.apache.spark.sql.mullion.state.header.{OperatorHeader, Regrouped}
 import org.apache.spark.sql.mullion.state.records.StatePartition
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types._
@@ -77,7 +77,9 @@ object OpenPanes {
     val windows: Seq[(Option[String], WindowProgram, Option[TogetherWindow])] = program match {
       case one: WindowProgram       => Seq((None, one, None))
       case several: TogetherProgram =>
-        several.windows.map(w => (Option.when(several.drain.isEmpty)(w.name), w.program, Some(w)))
+        several.windows.map { w =>
+          (Option.when(several.drain.isEmpty && w.name != Regrouped.Alone)(w.name), w.program, Some(w))
+        }
       case other => throw new IllegalStateException(s"${other.describe} keeps no panes")
     }
     val shown = windows.map { case (name, one, shared) =>

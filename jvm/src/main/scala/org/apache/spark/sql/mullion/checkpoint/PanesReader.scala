@@ -8,7 +8,7 @@ import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.mullion.builders.{RowByRowBuilder, TogetherBuilder, WindowOptions, WindowedBuilder}
 import org.apache.spark.sql.mullion.exec.panes.PaneCounts
-import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
+import org.apache.spark.sql.mullion.exec.programs.{OperatorProgram, WindowProgram}
 import org.apache.spark.sql.mullion.expressions.{CustomRanges, UnknownSplit}
 import org.apache.spark.sql.mullion.plan.{Shown, TogetherPlan, WindowStrategy, WindowedAggregate, WindowsTogether}
 import org.apache.spark.sql.mullion.state.StateChoice
@@ -56,16 +56,16 @@ object PanesReader {
 
   private def resultOf(spark: SparkSession, state: OperatorState[OperatorHeader]): Result = {
     def alone(one: StateHeader) = rebuilt(spark, one, inputOf(one)).queryExecution.analyzed
-    val results = (state.header, state.header.windows) match {
-      case (drain: DrainHeader, _) => resultsIn(Draining.over(alone(drain.next), drain))
-      case (_, Seq((None, one)))   => resultsIn(alone(one))
+    val plan = (state.header, state.header.windows) match {
+      case (drain: DrainHeader, _) => alone(drain.next)
+      case (_, Seq((None, one)))   => alone(one)
       case (_, several)            =>
         // They are over one DataFrame, of which each says the columns that it reads.
         val schema = StructType(several.flatMap(window => inputOf(window._2)).distinct)
         val windows = several.map { case (name, header) => name.getOrElse("") -> rebuilt(spark, header, schema) }
-        resultsIn(TogetherBuilder.together(windows))
+        TogetherBuilder.together(windows)
     }
-    results.head
+    resultsIn(Regrouping.over(plan, state.header)).head
   }
 
   /** With the functions of the query's own DataFrame. */
@@ -79,10 +79,7 @@ object PanesReader {
 
   private def resultOf(panes: DataFrame, checkpoint: String, state: OperatorState[OperatorHeader]): Result = {
     val plan = panes.queryExecution.analyzed
-    val results = resultsIn(state.header match {
-      case drain: DrainHeader => Draining.over(plan, drain)
-      case _                  => plan
-    })
+    val results = resultsIn(Regrouping.over(plan, state.header))
     if (results.isEmpty) throw MullionException.invalid("panes= is not a result of windowed(...).agg(...).")
     val result = results.find(r => state.header.differences(r.program.header).isEmpty).getOrElse(results.head)
     val differences = state.header.differences(result.program.header)
@@ -97,6 +94,12 @@ object PanesReader {
 
   private def locate(spark: SparkSession, checkpoint: String, operator: Int): OperatorState[OperatorHeader] =
     OperatorState.locate(spark, checkpoint, operator, kind)
+
+  /** What a window did that has this header, from its text. */
+  private[checkpoint] def programOf(spark: SparkSession, header: StateHeader): WindowProgram =
+    rebuilt(spark, header, inputOf(header)).queryExecution.analyzed.collectFirst { case node: WindowedAggregate =>
+      WindowStrategy.program(node)
+    }.get
 
   /** The query that wrote the state, over no rows: its aggregates from their text. */
   private def rebuilt(spark: SparkSession, header: StateHeader, schema: StructType): DataFrame = {

@@ -256,6 +256,6 @@ private final class OwnStates(spark: SparkSession, source: Savepoint.Source, ask
   ): Seq[Option[String]] = {
     val copy = new StateCopy(spark, source.checkpoint, of.state, of.program, choice)
     val at = NewState(to, of.state.operator, batch, asked.partitions.getOrElse(of.state.partitions), format, settings)
-    at.write(spark, copy.to, of.state.header)(copy.write(_, at.partitions))
+    at.write(spark, copy.to, of.state.header.withOwnPlaces)(copy.write(_, at.partitions))
   }
 }

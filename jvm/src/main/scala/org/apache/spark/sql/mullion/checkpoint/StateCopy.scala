@@ -53,7 +53,8 @@ private final class StateCopy(
   val to: OperatorProgram = program match {
     case one: WindowProgram       => one.copy(state = state)
     case several: TogetherProgram =>
-      several.copy(windows = several.windows.map(w => w.copy(program = w.program.copy(state = state))))
+      val windows = several.windows.map(w => w.copy(program = w.program.copy(state = state), place = w.name))
+      several.copy(windows = windows, places = None)
     case other => throw new IllegalStateException(s"${other.describe} keeps no panes")
   }
 
@@ -63,13 +64,23 @@ private final class StateCopy(
         "the rows, and no savepoint can be made of that. Start the query with a new checkpointLocation."
     )
 
-  private val kinds: Seq[Kind] = program.families.zip(to.families).zipWithIndex.collect {
-    case ((was, is), number) if was != PartitionTotals.family =>
-      if (was.name != is.name || was.value != is.value || was.key.toSet != is.key.toSet)
-        throw new IllegalStateException(
-          s"${was.name} is kept as ${was.key} and ${is.key}, ${was.value} and ${is.value}"
-        )
-      Kind(number, was.key, is.key, keysIn(was))
+  // By their numbers among those that are read; what is of no window any more has no records.
+  private val kinds: Map[Int, Kind] = (for {
+    (was, number) <- program.families.zipWithIndex if was != PartitionTotals.family
+    is <- becomes(was)
+  } yield {
+    if (was.value != is.value || was.key.toSet != is.key.toSet)
+      throw new IllegalStateException(s"${was.name} is kept as ${was.key} and ${is.key}, ${was.value} and ${is.value}")
+    number -> Kind(to.families.indexOf(is), was.key, is.key, keysIn(was))
+  }).toMap
+
+  /** The kind of record that one becomes: each window has its records under its own name. */
+  private def becomes(was: FamilySpec): Option[FamilySpec] = (program, to) match {
+    case (read: TogetherProgram, written: TogetherProgram) =>
+      read.windows.zip(written.windows).flatMap { case (a, b) => a.families.zip(b.families) }.collectFirst {
+        case (here, there) if here.name == was.name => there
+      }
+    case _ => to.families.find(_.name == was.name)
   }
 
   /** What the rows of a record's key were shuffled by, over the key of the record. */
@@ -105,13 +116,13 @@ private final class StateCopy(
     val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
     val (before, where) = (from.partitions, s"$checkpoint (operator ${from.operator})")
     val records = spark.sparkContext.parallelize(0 until before, before).mapPartitionsWithIndex { (index, _) =>
-      val kinds = copied.map(kind => kind.number -> new Reader(kind, before, partitions)).toMap
+      val kinds = copied.map { case (number, kind) => number -> new Reader(kind, before, partitions) }
       reader.records(index, conf.value.value).collect {
         case (family, key, value) if kinds.contains(family) =>
           val kind = kinds(family)
           val (was, is) = kind.partitions(key)
           if (was != index) throw misplaced(where, index, was)
-          is -> packed(family, kind.key(key), value)
+          is -> packed(kind.number, kind.key(key), value)
       }
     }
     new ShuffledRDD[Int, Array[Byte], Array[Byte]](records, new ByNumber(partitions))
@@ -144,6 +155,8 @@ private[checkpoint] object StateCopy {
 
   /** A kind of record.
     *
+    * @param number
+    *   among those that are written
     * @param keys
     *   what its rows were shuffled by
     */
@@ -158,6 +171,8 @@ private[checkpoint] object StateCopy {
         BoundReference(kind.was.fieldIndex(field.name), field.dataType, field.nullable): Expression
       })
     )
+
+    def number: Int = kind.number
 
     /** Where a record was, and where it is to be. */
     def partitions(key: UnsafeRow): (Int, Int) = {

@@ -29,6 +29,7 @@ import dev.mullion.windows.spec.TimeMath
   * A sink may have published a batch whose query died before it was committed. Such a batch is planned again and not
   * run, and its state stays as the run before has left it. So what that run noted of its state is forgotten by the
   * batch itself, and not when a query starts; and where the batch did not run, the next one begins with what is noted.
+  * That goes for the first batch of all, too, which finds no state: if it runs, state is what it makes of it.
   *
   * @param first
   *   the version of state that the first batch of this run reads
@@ -37,13 +38,14 @@ import dev.mullion.windows.spec.TimeMath
   */
 private[exec] final class Continued(first: Long, was: OperatorHeader, now: OperatorHeader) {
   private val changes = was.differences(now).nonEmpty
+  private val isEmpty = first == 0
   @volatile private var begun = false
   private val before = was match {
     case drain: DrainHeader => drain.alone
     case other              => other
   }
   private val (lateness, changesLateness, closedBefore) = (before, now) match {
-    case (one: StateHeader, other: StateHeader) =>
+    case (one: StateHeader, other: StateHeader) if !isEmpty =>
       (other.allowedLateness, one.allowedLateness != other.allowedLateness, one.closedTo)
     case _ => (0L, false, None)
   }
@@ -65,12 +67,13 @@ private[exec] final class Continued(first: Long, was: OperatorHeader, now: Opera
     if (info.storeVersion != first) None
     else {
       val (root, hadoopConf) = (Continued.root(info), session.sessionState.newHadoopConf())
-      if (changes) {
+      if (changes && isEmpty) OperatorHeader.changed(root, hadoopConf, first, now.after(now))
+      else if (changes) {
         refuseWhatCannotBe(info)
         OperatorHeader.changed(root, hadoopConf, first, now.after(was, Some(clock.before)))
       } else OperatorHeader.forgetAfter(root, hadoopConf, first)
       begun = true
-      Option.when(changes)(program.adaptation(was))
+      Option.when(changes && !isEmpty)(program.adaptation(was))
     }
 
   /** A query is compared with its state when it starts. If its first batch did not run, this state is another one. */
@@ -78,9 +81,9 @@ private[exec] final class Continued(first: Long, was: OperatorHeader, now: Opera
     val refused = was.changeTo(now).refused
     if (refused.nonEmpty)
       throw MullionException.incompatibleState(
-        s"The batch before this one was published by a query that had changed, and state of operator ${info.operatorId} " +
-          s"in the checkpoint ${new Path(info.checkpointLocation).getParent} is that query's: ${refused.mkString("; ")}. " +
-          "Nothing was overwritten. Start the query that had changed, which goes on from here."
+        "The batch before this one was published by the query as it was then, which differs from this one, and state of " +
+          s"operator ${info.operatorId} in the checkpoint ${new Path(info.checkpointLocation).getParent} is that query's: " +
+          s"${refused.mkString("; ")}. Nothing was overwritten. Start that query, which goes on from here."
       )
   }
 
@@ -126,11 +129,9 @@ private[exec] object Continued {
       program: OperatorProgram,
       info: SparkLineShim.StateInfo
   ): Option[Continued] =
-    if (info.storeVersion == 0) None
-    else
-      OperatorHeader
-        .readAt(root(info), session.sessionState.newHadoopConf(), info.storeVersion)
-        .map(new Continued(info.storeVersion, _, program.header))
+    OperatorHeader
+      .readAt(root(info), session.sessionState.newHadoopConf(), info.storeVersion)
+      .map(new Continued(info.storeVersion, _, program.header))
 
   private def root(info: SparkLineShim.StateInfo) = new Path(info.checkpointLocation, info.operatorId.toString)
 }

@@ -359,7 +359,7 @@ final class WindowExec(
         val counts = new PaneCounts
         var inputEnded = started
         val rows = CompletionIterator[InternalRow, Iterator[InternalRow]](input, { inputEnded = System.nanoTime() })
-        adaptation.foreach(_(partition, clock))
+        adaptation.foreach(_(partition, clock, counts))
         val engine = ready.engine(clock, partition, counts)
         val end = Option.when(inputEnds)(new EndOfInput(engine, partition, program.families.init, counts))
         val firings = engine.process(rows) ++ end.fold(Iterator.empty[InternalRow])(_.closes()) ++ late.fold(

@@ -84,7 +84,8 @@ final class TogetherPlan private (node: WindowsTogether) {
     node.output,
     node.pane,
     node.lateRow,
-    node.drain
+    node.drain,
+    node.places
   )
 
   private def together(name: String, window: Int): TogetherWindow = {
@@ -104,7 +105,7 @@ final class TogetherPlan private (node: WindowsTogether) {
         widen.map(_.transform { case a: Attribute if columnOf.contains(a.exprId) => columnOf(a.exprId) })
       )
     }
-    TogetherWindow(name, own, narrow, widen, late)
+    TogetherWindow(name, own, narrow, widen, late, node.places.fold(name)(_.of(name)))
   }
 
   /** The columns of the node, over those of one window. */

@@ -115,6 +115,8 @@ case class WindowedAggregate(
   *   whether a source of ticks stands beside the rows
   * @param drains
   *   whether another window may take this one's place, or it another's, while that one's panes go on to their close
+  * @param drops
+  *   whether the panes of windows that were together with this one, and are gone, are dropped
   * @param drained
   *   the boundary of a window of before that is over, in microseconds, if there was one when the query started
   */
@@ -127,5 +129,6 @@ final case class PaneTerms(
     rows: Option[RowByRow],
     ticks: Boolean,
     drains: Boolean = false,
+    drops: Boolean = false,
     drained: Option[Long] = None
 )

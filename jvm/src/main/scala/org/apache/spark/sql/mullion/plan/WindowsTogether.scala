@@ -1,9 +1,10 @@
 package org.apache.spark.sql.mullion.plan
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, Unevaluable}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet, Expression, Unevaluable}
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
-import org.apache.spark.sql.types.{DataType, NullType}
+import org.apache.spark.sql.mullion.state.header.{RecordPlaces, Regrouped}
+import org.apache.spark.sql.types.{DataType, NullType, StringType}
 
 import dev.mullion.windows.rules.Drain
 
@@ -26,6 +27,8 @@ import dev.mullion.windows.rules.Drain
   *   the results of all windows
   * @param drain
   *   where the second window takes the place of the first, when it does
+  * @param places
+  *   where the records of the windows are, if that does not follow from their names: then one window may be alone
   */
 case class WindowsTogether(
     windows: Seq[OneWindow],
@@ -37,7 +40,8 @@ case class WindowsTogether(
     columns: Seq[Attribute],
     lateRow: Option[Attribute],
     child: LogicalPlan,
-    drain: Option[Drain] = None
+    drain: Option[Drain] = None,
+    places: Option[RecordPlaces] = None
 ) extends UnaryNode {
 
   /** Each window as if it were alone. */
@@ -53,12 +57,33 @@ case class WindowsTogether(
 
   override def simpleString(maxFields: Int): String =
     if (drain.isDefined) s"$nodeName ${windows.last.node.inWords}, after ${windows.head.node.inWords}"
+    else if (windows.map(_.name) == Seq(Regrouped.Alone)) s"$nodeName ${windows.head.node.inWords}"
     else windows.map(w => s"${w.name}: ${w.node.inWords}").mkString(s"$nodeName together [", "; ", "]")
 
   override protected def withNewChildInternal(newChild: LogicalPlan): WindowsTogether = copy(child = newChild)
 }
 
 object WindowsTogether {
+
+  /** Windows that show what one of them shows: `now`, which is the last. */
+  private[mullion] def showing(
+      now: WindowedAggregate,
+      windows: Seq[(String, WindowedAggregate)],
+      drain: Option[Drain],
+      places: Option[RecordPlaces]
+  ): WindowsTogether = WindowsTogether(
+    windows.map { case (name, node) => OneWindow.of(name, node) },
+    Seq.fill(windows.length)(now.resultColumns.indices),
+    AttributeReference(nameColumn, StringType, nullable = false)(),
+    now.keys,
+    now.window,
+    now.pane,
+    now.resultColumns,
+    now.lateRow,
+    now.child,
+    drain,
+    places
+  )
 
   /** The column with the name of the window. */
   val nameColumn = "window_name"

@@ -107,7 +107,11 @@ private[mullion] trait OwnStateExec extends CountsStores {
     }
     val rows = longMetric("numTotalStateRows")
     val before = rows.value
-    partition.stores.zipWithIndex.foreach { case (store, i) => countStore(store, isMain = i == 0) }
+    // Stores of kinds of record that are gone with this batch have no metrics.
+    val known = storeNames.toSet
+    partition.stores.zipWithIndex.filter(of => known(of._1.id.storeName)).foreach { case (store, i) =>
+      countStore(store, isMain = i == 0)
+    }
     // In place of what the stores counted: HDFS-backed ones count their lists of leading columns too, RocksDB nothing.
     // A task may have several partitions.
     rows.set(before + total)

@@ -7,9 +7,9 @@ import scala.jdk.CollectionConverters._
 import scala.util.Using
 
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
-import org.apache.spark.sql.execution.streaming.state.StateStoreConf
+import org.apache.spark.sql.execution.streaming.state.{StateStoreConf, StateStoreId}
 import org.apache.spark.sql.mullion.exec.panes.PartitionTotals
-import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
+import org.apache.spark.sql.mullion.exec.programs.{OperatorProgram, TogetherProgram}
 import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
 import org.apache.spark.sql.mullion.state.header.DrainHeader
 import org.apache.spark.sql.mullion.state.store.MemoryStateStore
@@ -23,13 +23,23 @@ object RecordsInState {
   def of(spark: SparkSession, panes: DataFrame, checkpoint: Path): Seq[Map[String, Int]] = {
     // A window that takes another's place is beside it until the query starts again.
     val headers = ContinuedPlan.headersIn(spark, checkpoint.toUri.toString).getOrElse(Nil).map(_._2)
-    val plan = panes.queryExecution.analyzed
-    val programs = PanesReader.programsIn(
-      headers.collectFirst { case drain: DrainHeader => drain }.fold(plan)(Draining.over(plan, _))
-    )
-    programs.zip(operators(checkpoint)).map { case (program, operator) =>
-      of(spark, program, checkpoint, operator).map { case (kind, n) => kind.stripPrefix(s"${DrainHeader.Next}.") -> n }
+    val plan = headers.foldLeft(panes.queryExecution.analyzed)(Regrouping.over)
+    PanesReader.programsIn(plan).zip(operators(checkpoint)).map { case (program, operator) =>
+      of(spark, program, checkpoint, operator).map { case (kind, n) => called(program, kind) -> n }
     }
+  }
+
+  /** What a kind of record is called where windows have theirs under their own names. */
+  private def called(program: OperatorProgram, kind: String): String = {
+    // Of the HDFS-backed store.
+    val (store, order) = kind.splitAt(kind.length - (if (kind.endsWith("_order")) "_order".length else 0))
+    val family = if (store == StateStoreId.DEFAULT_STORE_NAME) program.families.head.name else store
+    val own = program match {
+      case several: TogetherProgram =>
+        several.windows.flatMap(w => w.families.map(_.name).zip(w.copy(place = w.name).families.map(_.name))).toMap
+      case _ => Map.empty[String, String]
+    }
+    own.getOrElse(family, family).stripPrefix(s"${DrainHeader.Next}.") + order
   }
 
   /** The ids of our operators in a checkpoint, the one downstream first. */

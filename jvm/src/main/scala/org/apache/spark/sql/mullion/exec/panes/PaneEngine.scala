@@ -141,6 +141,9 @@ final class PartitionTotals(partition: StatePartition) {
   private val was = if (stored eq null) (0L, 0L) else (stored.getLong(0), stored.getLong(1))
   private val existed = stored ne null
 
+  /** How many panes were open before this batch. */
+  def panes: Long = was._1
+
   /** Notes that no pane is open and no record left, and gives these totals. */
   def clear(): (Long, Long) = add(-was._1, -was._2)
 

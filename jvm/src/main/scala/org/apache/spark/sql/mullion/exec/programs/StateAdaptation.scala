@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion.exec.programs
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.mullion.exec.panes.PaneCounts
+import org.apache.spark.sql.mullion.exec.panes.{PaneCounts, PartitionTotals}
 import org.apache.spark.sql.mullion.exec.panes.grid.TumblingPanes
 import org.apache.spark.sql.mullion.exec.panes.keys.{EarlyKeys, KeyRecord, KeyedPanes}
 import org.apache.spark.sql.mullion.exec.panes.sessions.SessionSums
@@ -22,17 +22,29 @@ import dev.mullion.windows.key.{FiringsBegin, OpenSessions}
   *   the kinds of record that there were, and that the operator has no more
   * @param moves
   *   of these, which are now of another kind that has none yet
+  * @param dropped
+  *   the kinds of record of windows that are gone
+  * @param leaving
+  *   if there are such, what the operator does with those that stay
   */
 private[exec] final case class StateAdaptation(
     families: Seq[FamilySpec],
     windows: Seq[WindowAdaptation],
-    moves: Seq[(FamilySpec, FamilySpec)] = Nil
+    moves: Seq[(FamilySpec, FamilySpec)] = Nil,
+    dropped: Seq[FamilySpec] = Nil,
+    leaving: Option[OperatorProgram] = None
 ) {
 
   /** Makes a partition's records what the operator wants. */
-  def apply(partition: StatePartition, clock: BatchClock): Unit = {
+  def apply(partition: StatePartition, clock: BatchClock, counts: PaneCounts): Unit = {
     moves.foreach { case (from, to) => move(partition.family(from), partition.family(to)) }
     windows.foreach(_.apply(partition, clock))
+    dropped.foreach(of => StateAdaptation.clear(partition.family(of)))
+    // What is gone is not there to be counted.
+    leaving.foreach { program =>
+      val left = program.engine(StateAdaptation.noClock, partition, new PaneCounts).openPanes().size
+      counts.panesClosed += new PartitionTotals(partition).panes - left
+    }
   }
 
   private def move(from: Family, to: Family): Unit = {
@@ -42,6 +54,16 @@ private[exec] final case class StateAdaptation(
         to.insert(record.key, record.value)
         from.remove(record.key)
       }
+    finally records.close()
+  }
+}
+
+private[exec] object StateAdaptation {
+  private val noClock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = false)
+
+  private[programs] def clear(family: Family): Unit = {
+    val records = family.all()
+    try records.foreach(record => family.remove(record.key))
     finally records.close()
   }
 }
@@ -118,12 +140,7 @@ private[exec] final case class WindowAdaptation(
       finally records.close()
     }
 
-    def clear(spec: FamilySpec): Unit = {
-      val family = partition.family(spec)
-      val records = family.all()
-      try records.foreach(record => family.remove(record.key))
-      finally records.close()
-    }
+    def clear(spec: FamilySpec): Unit = StateAdaptation.clear(partition.family(spec))
   }
 
   /** Accumulators as they were, made accumulators as they are. */

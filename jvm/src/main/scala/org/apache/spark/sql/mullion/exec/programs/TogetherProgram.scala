@@ -15,7 +15,15 @@ import org.apache.spark.sql.mullion.exec.panes.{
   RowProgram
 }
 import org.apache.spark.sql.mullion.state.StateChoice
-import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, TogetherHeader}
+import org.apache.spark.sql.mullion.state.header.{
+  DrainHeader,
+  FirstRecords,
+  OperatorHeader,
+  RecordPlaces,
+  Regrouped,
+  StateHeader,
+  TogetherHeader
+}
 import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, KeyOrder, StatePartition}
 
 import dev.mullion.windows.clock.BatchClock
@@ -40,6 +48,8 @@ import dev.mullion.windows.rules.Drain
   *   the columns of partial rows: of each window those that it has, null or without meaning elsewhere
   * @param drain
   *   where the second takes the place of the first, when it does
+  * @param places
+  *   where the records of the windows are, if that does not follow from their names: then one window may be alone
   */
 final case class TogetherProgram(
     id: String,
@@ -50,15 +60,26 @@ final case class TogetherProgram(
     output: Seq[Attribute],
     pane: Attribute,
     lateRow: Option[Attribute],
-    drain: Option[Drain] = None
+    drain: Option[Drain] = None,
+    places: Option[RecordPlaces] = None
 ) extends OperatorProgram {
   private def first: WindowProgram = windows.head.program
+
+  private def isAlone: Boolean = windows.map(_.name) == Seq(Regrouped.Alone)
 
   override def distributed: Option[Seq[Attribute]] = Some(keys)
 
   override def state: StateChoice = first.state
 
-  override val families: Seq[FamilySpec] = windows.flatMap(_.families) :+ PartitionTotals.family
+  override val families: Seq[FamilySpec] = {
+    val own = windows.flatMap(_.families)
+    val placed = places.flatMap(_.first).fold(own) { known =>
+      val (first, others) = own.partition(_.name == known.name)
+      // If its window is gone it has no records, and keeps its place.
+      (if (first.isEmpty) Seq(known.spec) else first) ++ others
+    }
+    placed :+ PartitionTotals.family
+  }
 
   override def ordering: Seq[SortOrder] = KeyOrder.ordering(keys.filterNot(_.exprId == number.exprId))
 
@@ -85,22 +106,45 @@ final case class TogetherProgram(
 
   override def describe: String =
     if (drain.isDefined) s"${windows.last.program.describe}, after ${first.describe}"
+    else if (isAlone) first.describe
     else windows.map(w => s"${w.name}: ${w.program.describe}").mkString("together [", "; ", "]")
 
-  override def header: OperatorHeader = drain.fold[OperatorHeader](
-    TogetherHeader(
-      keys.map(k => s"${k.name} ${k.dataType.sql}").toList,
-      windows.map(w => w.name -> w.program.header).toMap
-    )
-  )(drain => DrainHeader(first.header, windows.last.program.header, drain.boundary, drain.until))
+  override def header: OperatorHeader = {
+    val dropped = places.map(_.dropped.toList).filter(_.nonEmpty)
+    drain match {
+      case Some(to) =>
+        DrainHeader(
+          headerOf(windows.head).copy(first = firstElsewhere),
+          headerOf(windows.last),
+          to.boundary,
+          to.until
+        )
+      case None if isAlone => headerOf(windows.head).copy(first = firstElsewhere, drops = dropped)
+      case None            =>
+        val shared = keys.map(k => s"${k.name} ${k.dataType.sql}").toList
+        TogetherHeader(shared, windows.map(w => w.name -> headerOf(w)).toMap, firstElsewhere, dropped)
+    }
+  }
+
+  private def headerOf(window: TogetherWindow): StateHeader =
+    window.program.header.copy(place = Option.when(window.place != window.name)(window.place))
+
+  /** The kind of record with the store's first place, if that is not the first one by name. */
+  private def firstElsewhere: Option[FirstRecords] =
+    Option.when(families.head.name != windows.head.families.head.name)(FirstRecords.of(families.head))
 
   override private[exec] def adaptation(was: OperatorHeader): StateAdaptation = {
-    // A window that is to drain was alone.
-    val before = was.windows.map { case (name, header) => name.getOrElse(DrainHeader.Draining) -> header }.toMap
+    val before = Regrouped.windowsOf(was).map { case (name, header) => header.place.getOrElse(name) -> header }.toMap
     val changes =
-      for (window <- windows; header <- before.get(window.name) if header != window.program.header)
+      for (window <- windows; header <- before.get(window.place) if header != window.program.header)
         yield WindowAdaptation(window.program, header, Some(window))
-    StateAdaptation(changes.flatMap(c => c.gone.map(c.named)), changes)
+    val dropped = places.toSeq.flatMap(_.gone).map(of => families.find(_.name == of.name).getOrElse(of))
+    StateAdaptation(
+      changes.flatMap(c => c.gone.map(c.named)) ++ dropped.filterNot(families.contains),
+      changes,
+      dropped = dropped,
+      leaving = Option.when(dropped.nonEmpty)(this)
+    )
   }
 
   override def engine(clock: BatchClock, partition: StatePartition, counts: PaneCounts): PaneEngine =
@@ -113,24 +157,27 @@ final case class TogetherProgram(
   *   its own partial rows, over those of all windows
   * @param widen
   *   the operator's output rows, over its own
+  * @param place
+  *   the name under which its records are
   */
 final case class TogetherWindow(
     name: String,
     program: WindowProgram,
     narrow: Seq[Expression],
     widen: Seq[Expression],
-    late: Option[LateProgram]
+    late: Option[LateProgram],
+    place: String
 ) {
   def families: Seq[FamilySpec] = program.families.filterNot(_ == PartitionTotals.family).map(named)
 
-  /** A kind of record, under the window's name. */
-  def named(family: FamilySpec): FamilySpec = TogetherWindow.named(name, family)
+  /** A kind of record, where it is. */
+  def named(family: FamilySpec): FamilySpec = TogetherWindow.named(place, family)
 }
 
 object TogetherWindow {
 
   /** A kind of record of a window; of one without a name, as if it were alone. */
-  private[exec] def named(window: String, family: FamilySpec): FamilySpec =
+  private[mullion] def named(window: String, family: FamilySpec): FamilySpec =
     if (window.isEmpty) family else family.copy(name = s"$window.${family.name}")
 }
 

@@ -30,6 +30,12 @@ final case class DrainHeader(draining: StateHeader, next: StateHeader, boundary:
   override def windows: Seq[(Option[String], StateHeader)] =
     Seq(Some(DrainHeader.Draining) -> draining, Some(DrainHeader.Next) -> next)
 
+  override def first: Option[FirstRecords] = draining.first
+
+  override def sharedBy: Seq[String] = next.keys
+
+  override def withOwnPlaces: DrainHeader = copy(draining = draining.withOwnPlaces, next = next.withOwnPlaces)
+
   override def describe: String = s"${next.describe} after ${draining.describe}"
 
   /** When the window of before ends, in words. */

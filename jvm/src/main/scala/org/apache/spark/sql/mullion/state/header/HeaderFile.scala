@@ -150,11 +150,11 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
               s"${info.operatorId}). ${becomes.refused.mkString("; ")}. Nothing was overwritten. Start the changed query with a " +
               "new checkpointLocation, or change it back."
           )
-        val changes = becomes.drains ++ becomes.goesOn
+        val changes = becomes.drains ++ becomes.drops ++ becomes.goesOn
         if (changes.nonEmpty)
           logWarning(s"The query over the state in $root has changed and goes on: ${changes.mkString("; ")}.")
         // Of a batch that was not run again, Spark may have noted the types of another query.
-        val isOfLastBatch = since > 0 && since == info.storeVersion
+        val isOfLastBatch = info.storeVersion == 1 || since > 0 && since == info.storeVersion
         if (wasAboutTo || isOfLastBatch || changes.nonEmpty) forgetSchema(root, hadoopConf)
       case None if isWritten =>
         throw damaged(

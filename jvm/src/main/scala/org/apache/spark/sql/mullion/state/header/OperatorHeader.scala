@@ -16,6 +16,15 @@ trait OperatorHeader {
   /** What the state of each window means, by its name if there are several. */
   def windows: Seq[(Option[String], StateHeader)]
 
+  /** The kind of record with the store's first place, where that is not the first one of the first window by name. */
+  def first: Option[FirstRecords]
+
+  /** What rows are shuffled by, as SQL: in which partition state is depends on it. */
+  def sharedBy: Seq[String]
+
+  /** Of a query that starts: the windows of before whose panes are dropped. */
+  def dropped: Seq[String] = Nil
+
   /** The windows in words. */
   def describe: String
 
@@ -35,6 +44,9 @@ trait OperatorHeader {
   /** This header, of state in another store. */
   def inStore(state: String): OperatorHeader
 
+  /** This header, of state that is written anew, where the records of each window are under its own name. */
+  def withOwnPlaces: OperatorHeader
+
   /** This header with some windows' types of columns, by their names, as `other` has them; `*` is a window alone. */
   def typedAs(other: OperatorHeader, windows: Set[String]): OperatorHeader
 }
@@ -43,8 +55,19 @@ trait OperatorHeader {
   *
   * @param shared
   *   what rows are shuffled by, as SQL: where state is depends on it
+  * @param drops
+  *   of a query that starts: the windows of before whose panes are dropped
   */
-final case class TogetherHeader(shared: List[String], together: Map[String, StateHeader]) extends OperatorHeader {
+final case class TogetherHeader(
+    shared: List[String],
+    together: Map[String, StateHeader],
+    first: Option[FirstRecords] = None,
+    drops: Option[List[String]] = None
+) extends OperatorHeader {
+  override def sharedBy: Seq[String] = shared
+
+  override def dropped: Seq[String] = drops.getOrElse(Nil)
+
   override def state: String = together.head._2.state
 
   def names: Seq[String] = together.keys.toSeq.sorted
@@ -61,44 +84,27 @@ final case class TogetherHeader(shared: List[String], together: Map[String, Stat
       def by(header: TogetherHeader) = header.shared.mkString(", ")
       windows ++ Option.when(windows.isEmpty && several.shared != shared)(
         s"the rows were shuffled by [${by(this)}] and are now by [${by(several)}]"
-      )
+      ) ++ OperatorHeader.otherPlaces(this, several)
     case several: TogetherHeader =>
       Seq(s"the windows together were [${names.mkString(", ")}] and are now [${several.names.mkString(", ")}]")
     case one => Seq(s"it was of several windows together ($describe) and is now of one (${one.describe})")
   }
 
-  override def after(was: OperatorHeader, clockBefore: Option[Long]): OperatorHeader = this
+  override def after(was: OperatorHeader, clockBefore: Option[Long]): OperatorHeader = copy(drops = None)
 
   override def changeTo(other: OperatorHeader): StateChange = other match {
-    case several: TogetherHeader if several.names == names && several.shared == shared => ofWindows(several)
-    case several: TogetherHeader if names.forall(several.names.contains)               =>
-      whyNoMore(several).fold {
-        val added = several.names.diff(names).map(name => s"the window '$name' is new: it holds the rows from now on")
-        StateChange(added, Nil) ++ ofWindows(several)
-      }(why => StateChange(Nil, differences(other).map(what => s"$what: $why")))
-    case _ => StateChange(Nil, differences(other))
+    case drain: DrainHeader => StateChange(Nil, differences(drain))
+    case several: TogetherHeader if several.names == names && several.shared != shared =>
+      StateChange(Nil, differences(several))
+    case others => Regrouped.change(this, others)
   }
-
-  /** What becomes of the windows that there were. */
-  private def ofWindows(other: TogetherHeader): StateChange = names
-    .map(name => StateChange(together(name), other.together(name), isAlone = false).of(name))
-    .foldLeft(StateChange.none)(_ ++ _)
-
-  /** Why windows cannot be added, if they cannot. */
-  private def whyNoMore(other: TogetherHeader): Option[String] =
-    if (other.shared != shared || shared.exists(_.startsWith("window_number ")))
-      Some("where the state of a key lies depends on them, since not all have the same keys")
-    else if (state == "hdfs")
-      Some("Spark's HDFS store has no place for another window's records while a query has state")
-    else if (other.names.head != names.head)
-      Some(
-        s"the records of the first one by name have a place of their own (give the new one a name after '${names.head}')"
-      )
-    else None
 
   override def inStore(state: String): OperatorHeader = copy(together = together.map { case (name, header) =>
     name -> header.inStore(state)
   })
+
+  override def withOwnPlaces: OperatorHeader =
+    copy(together = together.map { case (name, header) => name -> header.copy(place = None) }, first = None)
 
   override def typedAs(other: OperatorHeader, of: Set[String]): OperatorHeader = other match {
     case several: TogetherHeader if several.names == names =>
@@ -111,7 +117,7 @@ final case class TogetherHeader(shared: List[String], together: Map[String, Stat
         case (was, is) if was.takeWhile(_ != ' ') == is.takeWhile(_ != ' ') => is
         case (was, _)                                                       => was
       }
-      TogetherHeader(shuffled, typed)
+      copy(shared = shuffled, together = typed)
     case _ => this
   }
 }
@@ -124,6 +130,16 @@ object OperatorHeader {
   val Unbegun = "spark.sql.streaming.stateStore.mullion.unbegun"
 
   private implicit val formats: Formats = DefaultFormats
+
+  /** That two headers of the same windows have their records under other names, in words. */
+  private[header] def otherPlaces(was: OperatorHeader, now: OperatorHeader): Option[String] = {
+    def said(of: OperatorHeader) =
+      (of.windows.map(_._2.place.getOrElse("its own name")) ++ of.first.map(_.name)).mkString(", ")
+    Option.when(said(was) != said(now))(
+      s"records are kept under [${said(was)}] and would be looked for under [${said(now)}] (the extension that " +
+        "mullion.configure sets looks where they are)"
+    )
+  }
 
   private val file = new HeaderFile[OperatorHeader]("header.json", of)
 
@@ -162,10 +178,8 @@ object OperatorHeader {
       unbegun: Set[String],
       isAdaptable: Boolean
   ): Unit = {
-    // Where no batch has been committed there is no state that means anything.
-    def isEmpty = isAdaptable && info.storeVersion == 0
-    def replaces(was: OperatorHeader, now: OperatorHeader) = was.differences(now).nonEmpty &&
-      (isEmpty || unbegun.nonEmpty && was.typedAs(now, unbegun).differences(now).isEmpty)
+    def replaces(was: OperatorHeader, now: OperatorHeader) =
+      was.differences(now).nonEmpty && unbegun.nonEmpty && was.typedAs(now, unbegun).differences(now).isEmpty
     def said(of: OperatorHeader) = of.windows.map { case (_, window) => window.aggregates -> window.functions }
     def renames(was: OperatorHeader, now: OperatorHeader) = said(was) != said(now) && was.differences(now).isEmpty
     file.check(
@@ -177,7 +191,8 @@ object OperatorHeader {
       replaces,
       renames,
       _.after(_),
-      (was, now) => Option.when(isAdaptable)(was.changeTo(now))
+      // Where no batch has been committed there is no state that means anything, if its first one is yet to run.
+      (was, now) => Option.when(isAdaptable)(if (info.storeVersion == 0) StateChange.begins else was.changeTo(now))
     )(_.differences(_))
   }
 

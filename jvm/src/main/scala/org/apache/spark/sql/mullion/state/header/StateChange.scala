@@ -11,10 +11,17 @@ import dev.mullion.windows.spec.TimeMath
   *   what has changed and cannot, in words that say why
   * @param drains
   *   what goes on to its close by the old rules, in words that say until when
+  * @param drops
+  *   what is dropped, in words
   */
-final case class StateChange(goesOn: Seq[String], refused: Seq[String], drains: Seq[String] = Nil) {
+final case class StateChange(
+    goesOn: Seq[String],
+    refused: Seq[String],
+    drains: Seq[String] = Nil,
+    drops: Seq[String] = Nil
+) {
   def ++(other: StateChange): StateChange =
-    StateChange(goesOn ++ other.goesOn, refused ++ other.refused, drains ++ other.drains)
+    StateChange(goesOn ++ other.goesOn, refused ++ other.refused, drains ++ other.drains, drops ++ other.drops)
 
   /** The same, of a window that has a name. */
   def of(window: String): StateChange = saying(s"of the window '$window' ")
@@ -22,7 +29,7 @@ final case class StateChange(goesOn: Seq[String], refused: Seq[String], drains: 
   /** The same, with words before it. */
   def saying(words: String): StateChange = {
     def said(what: Seq[String]) = what.map(words + _)
-    StateChange(said(goesOn), said(refused), said(drains))
+    StateChange(said(goesOn), said(refused), said(drains), said(drops))
   }
 }
 
@@ -34,6 +41,11 @@ object StateChange {
   def refused(what: String): StateChange = StateChange(Nil, Seq(what))
 
   def drains(what: String): StateChange = StateChange(Nil, Nil, Seq(what))
+
+  def drops(what: String): StateChange = StateChange(Nil, Nil, Nil, Seq(what))
+
+  /** Of a query that is another one before its first batch is done. */
+  val begins: StateChange = goesOn("it begins as it is now, for none of its batches is committed")
 
   /** What comes of the change of a window.
     *

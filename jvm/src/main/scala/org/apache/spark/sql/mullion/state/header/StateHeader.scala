@@ -54,6 +54,12 @@ import dev.mullion.windows.spec.{
   *   whether its query has a source that asks for batches without rows, where that is known
   * @param drained
   *   of a query that starts: the boundary of the window of before, in microseconds, which needs its state no more
+  * @param place
+  *   the name under which its records are, if it is another one than the window's: see [[RecordPlaces]]
+  * @param first
+  *   of a window that is alone: the kind of record with the store's first place, if it is none of its own
+  * @param drops
+  *   of a window that is alone, in a query that starts: the windows of before whose panes are dropped
   */
 final case class StateHeader(
     format: Int,
@@ -77,8 +83,14 @@ final case class StateHeader(
     fromNow: Option[Boolean] = None,
     closedTo: Option[Long] = None,
     ticks: Option[Boolean] = None,
-    drained: Option[Long] = None
+    drained: Option[Long] = None,
+    place: Option[String] = None,
+    first: Option[FirstRecords] = None,
+    drops: Option[List[String]] = None
 ) extends OperatorHeader {
+  override def sharedBy: Seq[String] = keys
+
+  override def dropped: Seq[String] = drops.getOrElse(Nil)
 
   def early: Option[EarlyFiring] =
     if (earlyEvery == 0) None else Some(EarlyFiring(earlyEvery, earlyUnchanged, earlyByWall.contains(true)))
@@ -113,19 +125,22 @@ final case class StateHeader(
   override def inStore(state: String): StateHeader = copy(state = state)
 
   override def changeTo(other: OperatorHeader): StateChange = other match {
-    case one: StateHeader   => StateChange(this, one, isAlone = true)
+    case one: StateHeader =>
+      OperatorHeader.otherPlaces(this, one).map(StateChange.refused).getOrElse(StateChange(this, one, isAlone = true))
     case drain: DrainHeader =>
       StateChange(this, drain.draining, isAlone = false) ++
         StateChange.drains(s"window was [$describe] and is now [${drain.next.describe}]: ${drain.inWords}")
-    case several => StateChange(Nil, differences(several))
+    case several => Regrouped.change(this, several)
   }
+
+  override def withOwnPlaces: StateHeader = copy(place = None, first = None)
 
   override def after(was: OperatorHeader, clockBefore: Option[Long]): OperatorHeader = was match {
     case one: StateHeader =>
       val closed = clockBefore.filter(_ => one.allowedLateness != allowedLateness).map(StateChange.closedTo(one, _))
-      copy(closedTo = closed orElse one.closedTo, drained = None)
+      copy(closedTo = closed orElse one.closedTo, drained = None, drops = None)
     case drain: DrainHeader => after(drain.alone, clockBefore)
-    case _                  => this
+    case _                  => copy(drops = None)
   }
 
   /** Whether state keeps rows as they are. */
@@ -140,7 +155,8 @@ final case class StateHeader(
       // Their texts say of what type they are, which the accumulators of lists do not.
       def texts(of: StateHeader) = of.functions.map(_.map(_.text).mkString(", "))
       val typed = texts(this).zip(texts(one)).filter { case (was, is) => found.isEmpty && was != is }
-      found ++ typed.map { case (was, is) => s"aggregates was [$was] and is now [$is]" }
+      found ++ typed.map { case (was, is) => s"aggregates was [$was] and is now [$is]" } ++
+        OperatorHeader.otherPlaces(this, one)
     case drain: DrainHeader => Seq(s"window was [$describe] and is now [${drain.next.describe}]")
     case several => Seq(s"it was of one window ($describe) and is now of several together (${several.describe})")
   }

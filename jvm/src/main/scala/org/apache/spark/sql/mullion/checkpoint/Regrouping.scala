@@ -1,0 +1,168 @@
+package org.apache.spark.sql.mullion.checkpoint
+
+import scala.util.Try
+
+import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan}
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.mullion.exec.panes.PartitionTotals
+import org.apache.spark.sql.mullion.exec.programs.{OperatorProgram, TogetherWindow, WindowProgram}
+import org.apache.spark.sql.mullion.plan.{TogetherPlan, WindowStrategy, WindowedAggregate, WindowsTogether}
+import org.apache.spark.sql.mullion.state.header.{
+  DrainHeader,
+  FirstRecords,
+  OperatorHeader,
+  RecordPlaces,
+  Regrouped,
+  StateHeader,
+  TogetherHeader
+}
+import org.apache.spark.sql.mullion.state.records.FamilySpec
+
+import dev.mullion.MullionException
+import dev.mullion.windows.spec.TimeMath
+
+/** The node of a query whose windows are others than those that its state is of: with the records of each where they
+  * are, see [[RecordPlaces]].
+  *
+  * {{{
+  *   state of together [hourly, visits]        WindowsTogether [per_hour in hourly, visits in visits]
+  *                                             WindowsTogether [(alone) in visits], and hourly is dropped
+  * }}}
+  */
+private[checkpoint] object Regrouping {
+
+  /** The node as it goes on, or why it cannot; whether it may, its header says. */
+  def apply(
+      spark: SparkSession,
+      node: LogicalPlan,
+      was: OperatorHeader,
+      clock: Option[CheckpointClock]
+  ): Either[String, LogicalPlan] = programOf(node).fold[Either[String, LogicalPlan]](Right(node)) { program =>
+    for {
+      found <- Regrouped(was, program.header)
+      _ <- closed(was, program.header, clock).toLeft(())
+      places <- placesOf(spark, node, program, was, found)
+    } yield places.fold(node)(placed(node, _))
+  }
+
+  /** A plan over the state in a checkpoint, with the records of its windows where the state has them. */
+  def over(plan: LogicalPlan, header: OperatorHeader): LogicalPlan = header match {
+    case drain: DrainHeader => Draining.over(plan, drain)
+    case other              =>
+      val names = Regrouped.windowsOf(other).map(_._1)
+      AnalysisHelper.allowInvokingTransformsInAnalyzer {
+        plan.transformDown {
+          case node @ (_: WindowedAggregate | _: WindowsTogether) if namesOf(node) == names =>
+            known(other).fold(node)(placed(node, _))
+        }
+      }
+  }
+
+  /** Where the records are, if a header says it. */
+  def known(header: OperatorHeader): Option[RecordPlaces] =
+    Option.when(header.first.isDefined || header.windows.exists(_._2.place.isDefined))(
+      RecordPlaces(placesIn(header), header.first)
+    )
+
+  private def namesOf(node: LogicalPlan): Seq[String] = node match {
+    case several: WindowsTogether => several.windows.map(_.name)
+    case _                        => Seq(Regrouped.Alone)
+  }
+
+  private def placesIn(header: OperatorHeader): Map[String, String] =
+    Regrouped.windowsOf(header).map { case (name, window) => name -> window.place.getOrElse(name) }.toMap
+
+  private def programOf(node: LogicalPlan): Option[OperatorProgram] = node match {
+    case one: WindowedAggregate   => Some(WindowStrategy.program(one))
+    case several: WindowsTogether => Some(TogetherPlan(several).program)
+    case _                        => None
+  }
+
+  /** Several windows know nothing of a lateness that was another one. */
+  private def closed(was: OperatorHeader, now: OperatorHeader, clock: Option[CheckpointClock]): Option[String] =
+    (was, now) match {
+      case (one: StateHeader, _: TogetherHeader) =>
+        val due = one.closedTo.map(TimeMath.plus(_, one.allowedLateness)).filter(at => clock.exists(_.next < at))
+        due.map { at =>
+          s"the lateness of the one window (${one.describe}) has just changed: it can be together with others once the clock " +
+            s"comes to ${DrainHeader.instant(at)}"
+        }
+      case _ => None
+    }
+
+  private def placesOf(
+      spark: SparkSession,
+      node: LogicalPlan,
+      program: OperatorProgram,
+      was: OperatorHeader,
+      found: Regrouped
+  ): Either[String, Option[RecordPlaces]] = {
+    val isSame = found.added.isEmpty && found.gone.isEmpty && found.kept.forall { case (now, had) => now == had }
+    val drops = WindowsOf(node).exists(_.terms.drops)
+    if (isSame) Right(known(was))
+    else
+      for (gone <- if (drops) programsOf(spark, was, found.gone) else Right(Map.empty[String, WindowProgram])) yield {
+        val before = placesIn(was)
+        val kept = found.kept.map { case (now, had) => now -> before(had) }
+        val taken = before.valuesIterator.toSet ++ was.first.map(_.place)
+        val of = found.added.foldLeft(kept) { (known, name) =>
+          known + (name -> Regrouped.placeFor(name, taken ++ known.valuesIterator))
+        }
+        def familiesOf(window: WindowProgram, place: String) =
+          window.families.filterNot(_ == PartitionTotals.family).map(TogetherWindow.named(place, _))
+        val dropped = found.gone.flatMap(name => gone.get(name).toSeq.flatMap(familiesOf(_, before(name))))
+        val here: Map[String, WindowProgram] = WindowsOf
+          .named(node)
+          .map { case (name, one) =>
+            of(name) -> WindowStrategy.program(one)
+          }
+          .toMap
+        def firstBefore: FirstRecords = {
+          val name = Regrouped.windowsOf(was).head._1
+          val place = before(name)
+          val owner = here.get(place) orElse gone.get(name)
+          FirstRecords.of(owner.fold(unknown(place))(familiesOf(_, place).head))
+        }
+        Some(RecordPlaces(of, was.first orElse Some(firstBefore), dropped, gone.keys.toSeq.sorted))
+      }
+  }
+
+  /** Of a window that is gone and is not dropped: the query is refused. */
+  private def unknown(place: String): FamilySpec = PartitionTotals.family.copy(name = s"$place.none")
+
+  /** What the windows that are gone did, from their texts. */
+  private def programsOf(
+      spark: SparkSession,
+      was: OperatorHeader,
+      gone: Seq[String]
+  ): Either[String, Map[String, WindowProgram]] = {
+    val headers = Regrouped.windowsOf(was).toMap
+    gone.foldLeft[Either[String, Map[String, WindowProgram]]](Right(Map.empty)) { (known, name) =>
+      for {
+        before <- known
+        program <- Try(PanesReader.programOf(spark, headers(name))).toEither.left.map {
+          case refused: MullionException => s"the window '$name' cannot be dropped. ${refused.getMessage}"
+          case other                     => throw other
+        }
+      } yield before + (name -> program)
+    }
+  }
+
+  private def placed(node: LogicalPlan, places: RecordPlaces): LogicalPlan = node match {
+    case several: WindowsTogether => several.copy(places = Some(places))
+    case one: WindowedAggregate   =>
+      WindowsTogether.showing(one, Seq(Regrouped.Alone -> one), drain = None, Some(places))
+    case other => other
+  }
+
+  /** The windows of a node, by their names. */
+  private object WindowsOf {
+    def apply(node: LogicalPlan): Seq[WindowedAggregate] = named(node).map(_._2)
+
+    def named(node: LogicalPlan): Seq[(String, WindowedAggregate)] = node match {
+      case several: WindowsTogether => several.windows.map(_.name).zip(several.parts)
+      case one: WindowedAggregate   => Seq(Regrouped.Alone -> one)
+      case _                        => Nil
+    }
+  }
+}

@@ -1,0 +1,111 @@
+package org.apache.spark.sql.mullion.state.header
+
+/** Which windows of an operator are which of those that its state has, when others are asked for than there were.
+  *
+  * {{{
+  *   state has          hourly      visits      days
+  *   asked for          per_hour    visits      weeks
+  *                      renamed     the same    days is gone, weeks is new
+  * }}}
+  *
+  * A window under another name is one that was there if it is that in everything else, and no other one is.
+  *
+  * @param kept
+  *   for each window that was there, by the name that it has now, the name that it had
+  */
+private[mullion] final case class Regrouped(kept: Map[String, String], added: Seq[String], gone: Seq[String])
+
+private[mullion] object Regrouped {
+
+  /** The name of a window that is alone. */
+  val Alone = ""
+
+  def windowsOf(header: OperatorHeader): Seq[(String, StateHeader)] =
+    header.windows.map { case (name, window) => name.getOrElse(Alone) -> window }
+
+  /** Or why that is not clear. */
+  def apply(was: OperatorHeader, now: OperatorHeader): Either[String, Regrouped] = {
+    val (before, after) = (windowsOf(was), windowsOf(now))
+    val same = after.map(_._1).filter(name => before.exists(_._1 == name))
+    val gone = before.filterNot { case (name, _) => same.contains(name) }
+    val added = after.filterNot { case (name, _) => same.contains(name) }
+    def isOne(a: StateHeader, b: StateHeader) = a.withOwnPlaces.differences(b.withOwnPlaces).isEmpty
+    val becomes = gone.map { case (name, window) => name -> added.filter(of => isOne(window, of._2)).map(_._1) }
+    val comesOf = added.map { case (name, window) => name -> gone.filter(of => isOne(of._2, window)).map(_._1) }
+    val unclear = becomes.collectFirst { case (name, several) if several.length > 1 => Seq(name) -> several } orElse
+      comesOf.collectFirst { case (name, several) if several.length > 1 => several -> Seq(name) }
+    unclear
+      .map { case (of, to) =>
+        s"${listed(of)} ${if (of.length > 1) "are" else "is"} gone, and it is not clear whose panes are those of " +
+          s"${listed(to)}: they are alike (leave one of them out, and add it with a later change)"
+      }
+      .toLeft {
+        val renamed = becomes.collect { case (name, Seq(one)) => one -> name }.toMap
+        Regrouped(
+          same.map(name => name -> name).toMap ++ renamed,
+          added.map(_._1).filterNot(renamed.contains),
+          gone.map(_._1).filterNot(renamed.valuesIterator.toSet.contains)
+        )
+      }
+  }
+
+  private def listed(names: Seq[String]) = names.map(named).mkString(" and ")
+
+  private def named(name: String) = if (name == Alone) "the one window" else s"the window '$name'"
+
+  /** What becomes of state whose windows are asked for under other names, or others. Which window has which records,
+    * the headers say.
+    */
+  private[header] def change(was: OperatorHeader, now: OperatorHeader): StateChange = {
+    def byPlace(of: OperatorHeader) = windowsOf(of).map { case (name, window) =>
+      window.place.getOrElse(name) -> (name -> window)
+    }
+    val (before, after) = (byPlace(was), byPlace(now))
+    val (placesBefore, placesAfter) = (before.map(_._1).toSet, after.map(_._1).toSet)
+    val kept = for ((place, (name, window)) <- before; (at, (other, is)) <- after if at == place) yield {
+      val renamed = Option.when(name != other)(StateChange.goesOn(s"${named(name)} is now ${nowNamed(other)}"))
+      val changes = StateChange(window, is, isAlone = false)
+      renamed.getOrElse(StateChange.none) ++ (if (other == Alone) changes else changes.of(other))
+    }
+    val gone = before.filterNot(of => placesAfter(of._1)).map { case (_, (name, window)) =>
+      val words = s"${named(name)} (${window.describe}) is gone"
+      if (now.dropped.contains(name)) StateChange.drops(s"$words: its open panes are dropped, without a firing")
+      else
+        StateChange.refused(
+          s"$words: with on_change='drop' its open panes are dropped, without a firing (read_panes shows what they hold)"
+        )
+    }
+    val added = after.filterNot(of => placesBefore(of._1)).map { case (_, (name, window)) =>
+      val words = s"${named(name)} (${window.describe}) is new"
+      if (was.state == "hdfs")
+        StateChange.refused(
+          s"$words: Spark's HDFS store has no place for another window's records while a query has state"
+        )
+      else StateChange.goesOn(s"$words: it holds the rows from now on")
+    }
+    whyNot(was, now).fold((kept ++ gone ++ added).foldLeft(StateChange.none)(_ ++ _)) { why =>
+      StateChange.refused(s"${was.differences(now).mkString("; ")}: $why")
+    }
+  }
+
+  private def nowNamed(name: String) = if (name == Alone) "the only one" else s"'$name'"
+
+  /** Why state cannot be that of other windows, whatever these are. */
+  private def whyNot(was: OperatorHeader, now: OperatorHeader): Option[String] =
+    if (was.sharedBy != now.sharedBy || was.sharedBy.exists(_.startsWith("window_number ")))
+      Some("where the state of a key lies depends on them, since not all have the same keys in one order")
+    else if (Seq(was, now).flatMap(_.windows).exists(_._2.byShard.contains(true)))
+      Some("a stage before it has distributed its rows")
+    else if (firstPlace(was) != firstPlace(now))
+      Some("that needs the extension that mullion.configure sets, which says where the records of each are")
+    else None
+
+  private def firstPlace(of: OperatorHeader): String =
+    of.first.fold(windowsOf(of).headOption.fold(Alone) { case (name, window) => window.place.getOrElse(name) })(_.place)
+
+  /** A name for the records of a new window that no others have. */
+  def placeFor(name: String, taken: Set[String]): String = {
+    val base = if (name == Alone) "alone" else name
+    (Iterator.single(name) ++ Iterator.from(2).map(n => s"$base-$n")).find(!taken(_)).get
+  }
+}
