@@ -102,6 +102,7 @@ class Firings:
         return self.every is not None or self.count is not None or self.on_time
 
 
+Rows = Sequence[tuple[int, str, int]]
 Shown = tuple[str, int, int, tuple[Any, ...], tuple[str, ...], str, int]
 """A firing: key, start and end of the window, the aggregates, the names of those that are not whole, its kind and seq;
 of an open pane the kind is ``open``."""
@@ -176,18 +177,11 @@ class Changing:
     def write(self, rows: Sequence[tuple[int, str, int]]) -> list[Shown]:
         """A batch of rows, and the batches without rows after it; what fires."""
         parts = [self] if self._before is None else [self._before, self]
-        for part in parts:
-            part._take([row for row in rows if self._before is None or (row[0] >= self._boundary) == (part is self)])
-        keys = {key for _, key, _ in rows}
-        fired = [shown for part in parts for shown in part._fire_for_rows(keys, self._watermark)]
-        fired += [shown for part in parts for shown in part._fire(self._watermark)]
-        watermark = max([self._watermark, *(time for time, _, _ in rows)])
-        for part in parts:
-            part._watermark = watermark
-        # A batch without rows runs only if something is due in it.
-        while any(part._is_due(watermark) for part in parts):
-            fired += [shown for part in parts for shown in part._fire(watermark)]
-        return sorted(fired)
+        sides = [
+            [row for row in rows if self._before is None or (row[0] >= self._boundary) == (part is self)]
+            for part in parts
+        ]
+        return sorted(fired for _, fired in in_batches(parts, sides, rows))
 
     def _take(self, rows: Sequence[tuple[int, str, int]]) -> None:
         for pane in self._all():
@@ -315,3 +309,48 @@ class Changing:
             values.append(AGGREGATES[name](known) if known else None)
         seq = 0 if kind == "open" else pane.fired
         return key, pane.start, pane.end, tuple(values), tuple(incomplete), kind, seq
+
+
+def in_batches(parts: Sequence[Changing], sides: Sequence[Rows], rows: Rows) -> list[tuple[int, Shown]]:
+    """A batch of rows for windows of one query, each of which takes its side of them, and the batches without rows
+    after it; what fires, with the number of the window.
+    """
+    watermark = parts[0]._watermark
+    keys = {key for _, key, _ in rows}
+    for part, side in zip(parts, sides, strict=True):
+        part._take(side)
+    fired = [(i, shown) for i, part in enumerate(parts) for shown in part._fire_for_rows(keys, watermark)]
+    fired += [(i, shown) for i, part in enumerate(parts) for shown in part._fire(watermark)]
+    watermark = max([watermark, *(time for time, _, _ in rows)])
+    for part in parts:
+        part._watermark = watermark
+    # A batch without rows runs only if something is due in it.
+    while any(part._is_due(watermark) for part in parts):
+        fired += [(i, shown) for i, part in enumerate(parts) for shown in part._fire(watermark)]
+    return fired
+
+
+class Several:
+    """Windows of one query, by their names, of which some come and some go between its runs."""
+
+    def __init__(self) -> None:
+        self.windows: dict[str, Changing] = {}
+        self._watermark = 0
+        self._committed: int | None = None
+
+    def add(self, name: str, window: Grid | Gap, asked: Sequence[str], lateness: int, firings: Firings) -> None:
+        """A window that has the rows from now on; what has closed by the clock has closed for it too."""
+        new = Changing(window)
+        new._watermark = self._watermark
+        new.begin(asked, lateness, firings)
+        new._closed = None if self._committed is None else self._committed - lateness
+        self.windows[name] = new
+
+    def write(self, rows: Rows) -> list[tuple[str, Shown]]:
+        names, parts = list(self.windows), list(self.windows.values())
+        fired = in_batches(parts, [rows] * len(parts), rows)
+        self._watermark, self._committed = parts[0]._watermark, parts[0]._committed
+        return sorted((names[i], shown) for i, shown in fired)
+
+    def open(self) -> list[tuple[str, Shown]]:
+        return sorted((name, shown) for name, window in self.windows.items() for shown in window.open())
