@@ -319,17 +319,13 @@ def two(rows: DataFrame, **options: Any) -> dict[str, DataFrame]:
 
 
 CHANGED: dict[str, tuple[Callable[[DataFrame], dict[str, DataFrame]], str]] = {
-    "a window more, in the first one's place": (
-        lambda rows: two(rows) | {"Z": two(rows)["a"]},
-        r"windows together were \[a, b\] and are now \[Z, a, b\]",
-    ),
-    "another name": (
-        lambda rows: dict(zip("ac", two(rows).values(), strict=True)),
-        r"windows together were \[a, b\] and are now \[a, c\]",
+    "another window under another name": (
+        lambda rows: {"a": two(rows)["a"], "c": two(rows, allowed_lateness="1 second")["b"]},
+        r"the window 'b' \(session with a gap of 5 seconds\) is gone: with on_change='drop'",
     ),
     "one window alone": (
         lambda rows: {"a": two(rows)["a"]},
-        r"it was of several windows together \(a: tumbling 10 seconds; b: session",
+        r"the window 'b' \(session with a gap of 5 seconds\) is gone: with on_change='drop'",
     ),
     "a longer lateness": (
         lambda rows: two(rows, allowed_lateness="1 second"),
