@@ -51,10 +51,11 @@ def savepoint(
     It gives the number of the last batch that is in the savepoint.
 
     Raises :class:`InvalidArgumentError` when there is no such checkpoint, or something at ``to``;
-    :class:`UnsupportedError` when the query has other operators with state than windows of Mullion's, and under Spark
-    Connect; :class:`IncompatibleStateError` when ``was`` did not write the checkpoint, or ``panes`` cannot go on with
-    its windows; :class:`DamagedStateError` when the checkpoint cannot be read. A query that starts from a savepoint
-    that has been damaged since fails with :class:`DamagedStateError` before its first batch.
+    :class:`UnsupportedError` when the query has operators with state of Spark's own, or a function of a program whose
+    records cannot go where they are asked to, and under Spark Connect; :class:`IncompatibleStateError` when ``was`` did
+    not write the checkpoint, or ``panes`` cannot go on with its windows; :class:`DamagedStateError` when the checkpoint
+    cannot be read. A query that starts from a savepoint that has been damaged since fails with
+    :class:`DamagedStateError` before its first batch.
 
     >>> mullion.savepoint("checkpoints/flights", "checkpoints/flights-2", partitions=200)  # doctest: +SKIP
     41

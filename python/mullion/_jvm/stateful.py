@@ -43,6 +43,10 @@ class Stateful:
         """The window's step of a dataflow that is done in the JVM, as far as it knows how."""
         self._asked = self._asked.withFlow(flow)
 
+    def add_keys(self, keys: str) -> None:
+        """What the keys of records say of the partitions that these are in, as JSON."""
+        self._asked = self._asked.withKeys(keys)
+
     def rows_of(self, window: int, schema: StructType) -> DataFrame:
         """The rows that ``process`` makes for a window, by its number from 1."""
         session = internal(self._spark, "_jsparkSession")

@@ -7,12 +7,13 @@ import logging
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+from mullion._programs.changes import Change
 from mullion._programs.host import Host
 from mullion._programs.jobs import Job
 from mullion._programs.names import Named
 from mullion._programs.report import Part, Report, table
 from mullion._programs.runner import Running, drain, serve
-from mullion.errors import InvalidArgumentError
+from mullion.errors import InvalidArgumentError, UnsupportedError
 
 log = logging.getLogger("mullion")
 
@@ -55,6 +56,16 @@ class App(Host, abc.ABC):
     def explain(self) -> Report:
         """Which parts run in the JVM and which in Python, why, and the line that decided it."""
         return Report(tuple(self._parts()))
+
+    def plan_change(self) -> Sequence[Change]:
+        """What would become of the state in :attr:`checkpoint` if the program were started as it is; nothing is done.
+
+        It starts if nothing is ``refused``. Raises :class:`UnsupportedError` for an App that does not know.
+        """
+        raise UnsupportedError(
+            f"What would become of the state of {self.name!r} is not known before it starts: mullion.{self.api} does "
+            "not compare it. A start that is refused changes nothing."
+        )
 
     def windows(self) -> str:
         """The named parts, as an aligned table: their kind, name and line, and what is in them."""

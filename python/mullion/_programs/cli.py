@@ -9,8 +9,8 @@
     mullion faust worker -A module:app    as Faust's own command has it; and explain, and tables
     mullion kx run module:app             run its pipelines; and explain, and windows
 
-    mullion savepoint CHECKPOINT TO       a checkpoint anew, with other partitions or in another store
-    mullion plan-change CHECKPOINT module:panes   what would become of a checkpoint under a changed query
+    mullion savepoint CHECKPOINT TO       a checkpoint, or a program's folder, anew: with other partitions, say
+    mullion plan-change CHECKPOINT module:panes   what would become of a checkpoint under a changed query or App
 
 Which doors there are, and which commands they have, the doors say: see :mod:`mullion._programs.commands`.
 """

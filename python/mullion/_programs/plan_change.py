@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame
 
 from mullion._changes import compare
+from mullion._programs.app import App
+from mullion._programs.changes import REFUSED
 from mullion._programs.commands import Command
 from mullion._programs.frames import frame
-from mullion.errors import IncompatibleStateError
+from mullion._programs.loading import named
+from mullion.errors import IncompatibleStateError, InvalidArgumentError
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,11 +24,15 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "panes",
         metavar="module:panes",
         help="the query as it is now: a DataFrame with a window in it, or a function that gives one, "
-        "of a session or of nothing",
+        "of a session or of nothing; or an App, whose checkpoint is then CHECKPOINT",
     )
 
 
 def _prepare(options: argparse.Namespace) -> Callable[[], None]:
+    app = named(options.panes)
+    if isinstance(app, App):
+        app.checkpoint = Path(options.checkpoint)
+        return lambda: plan_change_of_program(app)
     panes = frame(options.panes, "plan-change")
     return lambda: plan_change(options.checkpoint, panes())
 
@@ -41,6 +49,22 @@ def plan_change(checkpoint: str, panes: DataFrame) -> None:
     refused = sum(row.verdict == "refused" for row in told)
     if refused:
         raise IncompatibleStateError(f"The query would not start over {checkpoint}: {refused} of {len(told)} refused.")
+
+
+def plan_change_of_program(app: App) -> None:
+    """The same of all queries of a program, over its checkpoint."""
+    if not app.checkpoint.exists():
+        raise InvalidArgumentError(
+            f"There is no state of {app.name!r} in {app.checkpoint}. Name the folder that it is in."
+        )
+    told = app.plan_change()
+    for change in told:
+        print(f"{change.verdict:8} {change.part}: {change.what}")  # noqa: T201
+    refused = sum(change.verdict == REFUSED for change in told)
+    if refused:
+        raise IncompatibleStateError(
+            f"The program would not start over {app.checkpoint}: {refused} of {len(told)} refused."
+        )
 
 
 PLAN_CHANGE: Final = Command(

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, get_args
 
 from mullion._programs.commands import Command
 from mullion._programs.frames import frame
+from mullion._programs.program_savepoint import is_program, savepoint_of_program
 from mullion._programs.session import session_of_command
 from mullion._savepoints import savepoint
+from mullion.errors import UnsupportedError
 from mullion.windows import Store
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "checkpoint", metavar="CHECKPOINT", help="the checkpointLocation of a query, which may be running"
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="the checkpointLocation of a query, which may be running; or the folder of a program that has stopped: "
+        "the checkpoint of its App, or the state of a dataflow",
     )
     parser.add_argument("to", metavar="TO", help="a folder that is not there yet")
     parser.add_argument("--partitions", type=int, help="how many partitions state is to have")
@@ -44,6 +50,10 @@ def _prepare(options: argparse.Namespace) -> Callable[[], None]:
     )
 
     def run() -> None:
+        folder = Path(options.checkpoint)
+        if is_program(folder):
+            _of_program(folder, options)
+            return
         batch = savepoint(
             options.checkpoint,
             options.to,
@@ -57,6 +67,24 @@ def _prepare(options: argparse.Namespace) -> Callable[[], None]:
         print(f"{options.to} goes on after batch {batch} of {options.checkpoint}.")  # noqa: T201
 
     return run
+
+
+def _of_program(folder: Path, options: argparse.Namespace) -> None:
+    for name in ("state", "panes", "was"):
+        if getattr(options, name) is not None:
+            raise UnsupportedError(
+                f"--{name} with {folder}, which is a program's: its queries keep their state as the program says. "
+                "Leave it out."
+            )
+    done = savepoint_of_program(
+        session_of_command("savepoint"),
+        folder,
+        Path(options.to),
+        partitions=options.partitions,
+        checkpoint_format=options.format,
+    )
+    for place, batch in done.items():
+        print(f"{options.to}/{place} goes on after batch {batch} of {folder}/{place}.")  # noqa: T201
 
 
 SAVEPOINT: Final = Command(

@@ -24,6 +24,7 @@ one of :mod:`mullion.errors` already comes out as it is.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -81,6 +82,7 @@ def stateful_map(
     begins: bool = False,
     folds: str | None = None,
     flow: str | None = None,
+    keys: Mapping[str, Any] | None = None,
 ) -> DataFrame:
     """Runs ``function`` over the rows of each shard partition, with state that outlives the batch.
 
@@ -96,6 +98,8 @@ def stateful_map(
       set a timer by the wall clock there.
     - ``folds``, ``flow``: what the JVM does of it first, for ``mullion.faust`` and ``mullion.bytewax``; the function
       gets the rows that are left.
+    - ``keys``: what the keys of records say of the shards that these are of, as ``RecordKeys`` has it in Scala; without
+      it state in several shards keeps the number of partitions that it has.
 
     Raises :class:`InvalidArgumentError` and :class:`UnknownColumnError` for what cannot be right, and
     :class:`UnsupportedError` for a batch DataFrame.
@@ -110,6 +114,8 @@ def stateful_map(
         asked.add_folds(folds)
     if flow is not None:
         asked.add_flow(flow)
+    if keys is not None:
+        asked.add_keys(json.dumps(keys))
     return asked.over(df)
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from mullion._clock import Clock, system
 from mullion._programs.app import App as SharedApp
+from mullion._programs.changes import Change
 from mullion._programs.host import DEFAULT_BROKER, beside
 from mullion._programs.jobs import Job
 from mullion._programs.names import Named
@@ -114,6 +115,15 @@ class App(HostedProgram, SharedApp):
             known = ", ".join(sorted(self.tables)) or "none"
             raise InvalidArgumentError(f"{self.name!r} has no table {name!r}. Its tables are: {known}.")
         return TableReader(self.tables[name], self.records_folder, lambda: self.spark)
+
+    def plan_change(self) -> Sequence[Change]:
+        """What would become of the tables in :attr:`checkpoint` if the program were started as it is.
+
+        It starts if nothing is ``refused``; nothing is done.
+        """
+        self.discover()
+        self._find_topics()
+        return AgentsQuery(self).changes()
 
     def drop(self, name: str) -> None:
         """Raises :class:`UnsupportedError`: records of all tables are in the state of one query."""

@@ -35,6 +35,13 @@ def take(file: Path, owner: object, query: str, *, done: str = "published") -> N
         weakref.finalize(owner, _give_back, file)
 
 
+def is_held(file: Path) -> bool:
+    """Whether somebody in this process has the lease of a query."""
+    with _guard:
+        held = _held.get(file)
+        return held is not None and held[0]() is not None
+
+
 def release(file: Path, owner: object) -> None:
     """Gives a lease back, if it is still the owner's."""
     with _guard:

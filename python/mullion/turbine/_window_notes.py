@@ -28,8 +28,16 @@ if TYPE_CHECKING:
 _FILE: Final = "window.json"
 
 
-def require_noted(checkpoint: Path, query: str, why: str, specs: list[Spec], has_run: Callable[[str], bool]) -> None:
-    """Notes the windows of a query that is about to start.
+def require_noted(
+    checkpoint: Path,
+    query: str,
+    why: str,
+    specs: list[Spec],
+    has_run: Callable[[str], bool],
+    *,
+    starts: bool = True,
+) -> None:
+    """Notes the windows of a query that ``starts``, or only compares them.
 
     - ``query``, ``why``: what the query is called, and why its windows are in it.
     - ``has_run``: whether a query of a name has committed a batch.
@@ -44,7 +52,7 @@ def require_noted(checkpoint: Path, query: str, why: str, specs: list[Spec], has
             _require_same(was, now, why, f"The window {spec.name!r}")
         if was != now:
             notes[spec.name] = now
-    for name, note in notes.items():
+    for name, note in notes.items() if starts else ():
         file = _file(checkpoint, name)
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_text(file, json.dumps(note))

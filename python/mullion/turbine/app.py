@@ -7,26 +7,29 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar, get_args
 
 from pyspark.sql import DataFrame, SparkSession
 
+from mullion._changes import compare
+from mullion._checks import require_one_of
 from mullion._clock import Clock
 from mullion._code.methods import Place
 from mullion._panes import read_panes
 from mullion._programs.app import App as _App
 from mullion._programs.app import log
+from mullion._programs.changes import Change
 from mullion._programs.host import DEFAULT_BROKER
 from mullion._programs.jobs import Job
 from mullion._programs.names import Named, folder_name
 from mullion._programs.report import Part, shown, where_of
 from mullion._stateful.api import read_state
-from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.errors import IncompatibleStateError, InvalidArgumentError, UnsupportedError
 from mullion.topics import Broker
 from mullion.turbine import _schema_probe, _window_notes
 from mullion.turbine._plans.batches import has_run, publish
 from mullion.turbine._plans.panes import in_words
-from mullion.turbine._plans.plan import Plan
+from mullion.turbine._plans.plan import Changes, OnChange, Plan
 from mullion.turbine._plans.process import ProcessPlan
 from mullion.turbine._plans.sessions import session_of
 from mullion.turbine._plans.shard import ShardPlan, panes_of_made
@@ -34,6 +37,7 @@ from mullion.turbine._plans.together import TogetherPlan, shared_by, shared_with
 from mullion.turbine._plans.window import WindowPlan
 from mullion.turbine._subscription import Subscription, named_topics, options_of
 from mullion.turbine._window_spec import WindowSpec, specs_of
+from mullion.windows import NewAggregates
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -47,6 +51,15 @@ class App(_App):
       in ``.mullion/NAME`` for Kafka.
     - ``clock``: what tells the time; the machine's if left out.
     - ``spark``: the session; the active one if left out, or else one that is made when it is needed.
+    - ``new_aggregates``: what becomes of an aggregate that open panes do not know, for the program has changed. With
+      ``"refuse"`` the program does not start. With ``"from now"`` such an aggregate has of an open pane what comes from
+      then on, and is ``None`` until something does. A program that once went on so needs it from then on.
+    - ``on_change``: what becomes of a window whose size, slide or gap has changed. With ``"refuse"`` the program does
+      not start. With ``"drain"`` the panes of the window as it was go on to their close, and rows from a boundary on
+      enter the window as it is now.
+
+    Both are as in :func:`mullion.windowed`. They hold for windows that have a query of their own, ``new_aggregates``
+    also for those that share one; for those in the query of a state, neither does.
     """
 
     api: ClassVar[str] = "turbine"
@@ -59,8 +72,13 @@ class App(_App):
         checkpoint: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
         spark: SparkSession | None = None,
+        new_aggregates: NewAggregates = "refuse",
+        on_change: OnChange = "refuse",
     ) -> None:
         super().__init__(name, broker=broker, checkpoint=checkpoint, clock=clock, spark=spark)
+        require_one_of("new_aggregates", new_aggregates, get_args(NewAggregates))
+        require_one_of("on_change", on_change, get_args(OnChange))
+        self.changes = Changes(new_aggregates, on_change)
         self.subscriptions: list[Subscription] = []
         self._plans: dict[str, Plan] = {}
 
@@ -170,14 +188,38 @@ class App(_App):
         publishing = partial(publish, plan)
         return Job(plan.name, (options.topic,), tuple(topics), built, publishing, plan.mend, in_memory=in_memory)
 
-    def _require_same_query(self, plan: Plan) -> None:
+    def plan_change(self) -> Sequence[Change]:
+        """What would become of the panes and the state in :attr:`checkpoint` if the program were started as it is.
+
+        It starts if nothing is ``refused``; nothing is done.
+        """
+        told = [
+            change for each in self.subscriptions for plan in _plans_of(self, each) for change in self._change_of(plan)
+        ]
+        gone = "it is no longer in the program, and its state is kept"
+        return told + [Change(part.name, "goes on", gone) for part in self.kept()]
+
+    def _change_of(self, plan: Plan) -> list[Change]:
+        if not self._has_run(plan.name):
+            return [Change(plan.name, "goes on", "it is new, and begins with nothing")]
+        try:
+            self._require_same_query(plan, starts=False)
+            if isinstance(plan, ProcessPlan):
+                return [Change(plan.name, "goes on", "it has its place in the topic, and no state")]
+            with session_of(self.spark, plan.subscription, plan.settings) as session:
+                told = compare(plan.rows(session), self.checkpoint_of(plan.name)).collect()
+        except IncompatibleStateError as refused:
+            return [Change(plan.name, "refused", str(refused))]
+        return [Change(plan.name, row.verdict, f"{row.window}: {row.what}") for row in told]
+
+    def _require_same_query(self, plan: Plan, *, starts: bool = True) -> None:
         """Refuses what the code has moved to a query that has neither its state nor its place in the topic."""
         subscription, why = plan.subscription, _why(plan.subscription)
         for other in (f"{subscription.name}.process", f"{subscription.name}.state"):
             if plan.name == subscription.job != other and self._has_run(other):
                 raise _window_notes.moved(f"process of {subscription.name}", other, plan.name, why)
         specs = [window.spec for window in plan.windows.values()]
-        _window_notes.require_noted(self.checkpoint, plan.name, why, specs, self._has_run)
+        _window_notes.require_noted(self.checkpoint, plan.name, why, specs, self._has_run, starts=starts)
 
     def _has_run(self, query: str) -> bool:
         return has_run(self.checkpoint_of(query))
@@ -315,12 +357,12 @@ def _plans_of(app: App, subscription: Subscription) -> Iterator[Plan]:
         yield ShardPlan(app, subscription, subscription.job)
         return
     for shared in shared_by(subscription):
-        yield TogetherPlan(app, subscription, shared)
+        yield TogetherPlan(app, subscription, shared, app.changes)
     for window in subscription.windows.values():
         if shared_with(subscription, window.name) is not None:
             continue
         if subscription.process.python is not None or window.name in subscription.process.updates:
-            yield WindowPlan(app, subscription, window)
+            yield WindowPlan(app, subscription, window, app.changes)
     if subscription.is_published:
         yield ProcessPlan(app, subscription, subscription.job)
 

@@ -24,6 +24,7 @@ from mullion._stateful.api import stateful_map
 from mullion.bytewax._run.chunks import CHUNKS
 from mullion.bytewax._run.classes import classes_of
 from mullion.bytewax._run.feed import Feed
+from mullion.bytewax._run.kept import differences, kept_as
 from mullion.bytewax._run.log import InputLog
 from mullion.bytewax._run.plan import Plan
 from mullion.bytewax._run.ranges import LinesIn, files_of
@@ -93,18 +94,30 @@ class _Run:
     def _require_same_steps(self) -> None:
         """State is found by the place of its step among those with state: they must be what they were."""
         note = self._folder / "steps.json"
-        steps = [self._plan.steps[number].step_id for number in self._plan.stages()]
+        stages = [self._plan.steps[number] for number in self._plan.stages()]
+        steps, kept = [step.step_id for step in stages], {step.step_id: kept_as(step) for step in stages}
+        said = {"stateful": steps, "kept": kept}
         if note.exists():
             with reading(note):
-                were = json_in(note, dict)["stateful"]
+                noted = json_in(note, dict)
+                were, had = noted["stateful"], noted.get("kept", {})
             if were != steps:
                 raise IncompatibleStateError(
                     f"The folder {self._folder} has the state of a dataflow whose steps with state were "
                     f"{', '.join(were) or 'none'}, and now they are {', '.join(steps) or 'none'}. Give them back their "
                     "ids and their order, or start with a new folder."
                 )
-        else:
-            replace_text(note, json.dumps({"stateful": steps}))
+            for step, now in kept.items():
+                differ = differences(had.get(step, {}), now)
+                if differ:
+                    raise IncompatibleStateError(
+                        f"The folder {self._folder} has state of the step {step!r}, and {'; '.join(differ)}: what is "
+                        "kept of each key would be taken for something else. Nothing was overwritten. Have the step "
+                        "as it was, or start with a new folder."
+                    )
+            if noted == said:
+                return
+        replace_text(note, json.dumps(said))
 
     def _run(self, name: str, asked_to_stop: Callable[[], bool]) -> None:
         classes = classes_of(self._flow)
@@ -180,7 +193,16 @@ class _Run:
                 told: str | None = trace(self._plan, step)
             except Untraced:
                 told = None
-            rows = stateful_map(rows, stage, CHUNKS, shard_by="shard", state=self._store, wall_timers=True, flow=told)
+            rows = stateful_map(
+                rows,
+                stage,
+                CHUNKS,
+                shard_by="shard",
+                state=self._store,
+                wall_timers=True,
+                flow=told,
+                keys={"of": "keys"},
+            )
         return rows
 
     def _settle(self, query: StreamingQuery, inputs: InputLog, outputs: Outputs) -> None:

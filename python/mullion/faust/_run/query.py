@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, final, get_origin
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -13,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from mullion import _jvm
 from mullion._files import json_in, replace_text
+from mullion._programs.changes import Change
 from mullion._programs.host import Host
 from mullion._programs.jobs import Job
 from mullion._programs.names import folder_name
@@ -20,6 +22,7 @@ from mullion._programs.report import Part, shown, where_of
 from mullion.errors import IncompatibleStateError, InvalidArgumentError, WrongShardError
 from mullion.faust._code import folds, parser
 from mullion.faust._code.folds import Decided
+from mullion.faust._run import kept
 from mullion.faust._run.agent_loop import grouped_by, steps_of, type_by_groups
 from mullion.faust._run.columns import columns_of
 from mullion.faust._run.hosted import JOB, HostedProgram
@@ -36,6 +39,8 @@ from mullion.topics._folder.rows import PLACE, DirRows
 from mullion.topics._folder.topic import DirTopic
 from mullion.topics._records import RESERVED, TEXT
 from mullion.topics._schemas import remembered_schema, spark_schema
+
+log = logging.getLogger("mullion")
 
 _Reached: TypeAlias = Callable[[Agent], "set[str] | None"]
 
@@ -180,6 +185,12 @@ class AgentsQuery:
             wall_timers=bool(self._app.timers),
             begins=bool(self._app.timers),
             folds=told,
+            keys={
+                "of": "tables",
+                "tables": sorted(self._app.tables),
+                "timers": worker.timers_of_shards,
+                "isOneShard": not sharded,
+            },
         )
         return made
 
@@ -197,26 +208,75 @@ class AgentsQuery:
         return {channel.name for channel in (*channels, *changes) if isinstance(channel, Channel)}
 
     def _require_begun_so(self, topics: list[str], shards: dict[str, str | None]) -> None:
-        """Refuses what the query did not begin with: other topics, and other shards than those of tables' records."""
+        """Refuses what the query did not begin with: topics, shards, and tables whose records would not be found."""
+        known = self._known or {}
+        for why in self._refusals(known, topics, shards):
+            raise IncompatibleStateError(why)
+        for name, what in kept.changes(self._app.tables.values(), known.get("tables", {})).items():
+            log.warning("The table %r of %s goes on: %s.", name, self._app.name, what)
+        now = {name: kept.kept_as(table) for name, table in self._app.tables.items()}
+        said = {
+            "topics": topics,
+            "shards": {**known.get("shards", {}), **shards},
+            "tables": {**known.get("tables", {}), **now},
+        }
         file = self._app.folder_of(JOB) / "began.json"
-        known = self._known or {"topics": topics, "shards": {}}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(file, json.dumps(said))
+
+    def _refusals(self, known: dict[str, Any], topics: list[str], shards: dict[str, str | None]) -> Iterator[str]:
+        """Why the query cannot go on from what is noted of it; nothing of one that has not begun."""
         anew = f"begin anew with another checkpoint than {self._app.checkpoint}"
-        if known["topics"] != topics:
-            raise IncompatibleStateError(
+        if known.get("topics", topics) != topics:
+            yield (
                 f"The agents of {self._app.name!r} read the topics {', '.join(topics) or 'of nobody'}, and when it "
                 f"began they were {', '.join(known['topics']) or 'none'}. Its query cannot go on with others. Make "
                 f"another App, with an id of its own, for what is new, or {anew}."
             )
+        were = known.get("shards", {})
+        in_one = {field is None for field in were.values()}
         for agent, field in shards.items():
-            before = known["shards"].get(agent, field)
+            before = were.get(agent, field)
             if before != field:
-                raise IncompatibleStateError(
+                yield (
                     f"The events of the agent {agent!r} are in {_in_words(field)}, and were in {_in_words(before)} "
                     f"when {self._app.name!r} began: the records of its tables are in those. explain() says why. Leave "
                     f"them as they were, or {anew}."
                 )
-        file.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(file, json.dumps({"topics": topics, "shards": {**known["shards"], **shards}}))
+            elif in_one == {field is not None}:
+                # One that is new, or has another name.
+                yield (
+                    f"The events of the agent {agent!r} are in {_in_words(field)}, and all of {self._app.name!r} were "
+                    f"in {'shards' if field is None else 'one shard'} when it began: the records of its tables are "
+                    f"there. explain() says why. Have it as the others were, or {anew}."
+                )
+        for name, table in self._app.tables.items():
+            differ = kept.differences(known.get("tables", {}).get(name, {}), kept.kept_as(table))
+            if differ:
+                yield (
+                    f"The table {name!r} of {self._app.name!r} is another one than when it began: {'; '.join(differ)}. "
+                    "Nothing was overwritten. Have it as it was, give it another name, under which it begins with "
+                    f"nothing, or {anew}."
+                )
+
+    def changes(self) -> list[Change]:
+        """What would become of the records of tables if the query were started."""
+        known = self._known
+        if known is None:
+            return [Change(JOB, "goes on", "it is new, and begins with nothing")]
+        type_by_groups(self._app.agents.values())
+        agents = self._app.agents.values()
+        shardings = {agent.name: _sharding_of(agent, self._known_columns(agent.channel.name)) for agent in agents}
+        sharded = all(one.field is not None for one in shardings.values())
+        shards = {name: one.field if sharded else None for name, one in shardings.items()}
+        topics = sorted({agent.channel.name for agent in agents})
+        refused = [Change(JOB, "refused", why) for why in self._refusals(known, topics, shards)]
+        tables = known.get("tables", {})
+        told = kept.changes(self._app.tables.values(), tables)
+        for name in self._app.tables:
+            told.setdefault(name, "its records mean what they meant" if name in tables else "it begins with nothing")
+        told |= dict.fromkeys(tables.keys() - told.keys(), "it is no longer in the program, and its records are kept")
+        return refused + [Change(f"table {name}", "goes on", what) for name, what in told.items()]
 
     def _stream_of(self, topic: Channel) -> DataFrame:
         """A topic as a stream, by the columns that it has; one that nobody has written to by those of its type."""

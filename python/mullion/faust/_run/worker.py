@@ -127,8 +127,7 @@ class Worker:
                     run_effects(
                         reads.agent, shard, reads.group, self._effects(reads, rows.of(number, told=True), aside)
                     )
-        if self._timers:
-            self._run_timers(shard, state)
+        self._run_timers(shard, state)
         shard.expire()
         for table, events in shard.dropped.items():
             state.count_late(table, events)
@@ -188,15 +187,24 @@ class Worker:
             return None
         return {k: v for k, v in held.items() if v is not None or _COLUMN.format(k) in there}
 
+    @property
+    def timers_of_shards(self) -> list[int]:
+        """The numbers of the timers that are called in each shard."""
+        return [number for number, timer in enumerate(self._timers) if not timer.once]
+
     def begins(self) -> list[bytes]:
         """The records that are in each shard once timers have begun."""
-        return [_TIMER + str(number).encode() for number, timer in enumerate(self._timers) if not timer.once]
+        return [_TIMER + str(number).encode() for number in self.timers_of_shards]
 
     def _run_timers(self, shard: Shard, state: Any) -> None:
         now = state.batch_time_us
         due = {int(key[len(_TIMER) :]) for _, key in state.due(clock="wall")}
+        here = {number for number, timer in enumerate(self._timers) if not timer.once or state.shard == 0}
+        for number in due - here:
+            # Of a program that has changed. One that comes back under the number begins anew.
+            state.delete(_TIMER + str(number).encode())
         for number, timer in enumerate(self._timers):
-            if timer.once and state.shard != 0:
+            if number not in here:
                 continue
             key = _TIMER + str(number).encode()
             begins = state.get(key) is None

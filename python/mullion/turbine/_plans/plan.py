@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -53,10 +54,22 @@ from mullion.turbine._worker import Process
 from mullion.turbine.aggregates import Aggregate, Multi, Sum
 from mullion.turbine.functions import Expression, column_of
 from mullion.turbine.windowing import TurbineWindow
-from mullion.windows import Early, Window
+from mullion.windows import Early, NewAggregates, Window
 
 QUIET_MS: Final = 250
 """After how long without rows a persistent window's event clock goes on with the wall clock."""
+
+
+OnChange: TypeAlias = Literal["refuse", "drain"]
+"""What becomes of a window that is another one now."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What becomes of a window that has changed, as ``windowed`` has it."""
+
+    new_aggregates: NewAggregates = "refuse"
+    on_change: OnChange = "refuse"
 
 
 UNBEGUN: Final = "spark.sql.streaming.stateStore.mullion.unbegun"
@@ -203,7 +216,12 @@ class Plan(ABC):
         if spec.time_column is not None:
             rows = timed(rows, spec.time_column, f"the window {spec.name!r}")
             asked |= on_event_time(spec.allowed_lateness_ms, spec.idle_tick_ms or QUIET_MS)
+        asked |= self.changing(spec)
         return self.aggregated(rows, spec.name, spec.parts, spec.native(), keys, asked)
+
+    def changing(self, spec: Spec) -> dict[str, Any]:
+        """What a window is asked for where it has changed; in the query of a state nothing may."""
+        return {}
 
     def asked(self, early_ms: int | None, store: str) -> dict[str, Any]:
         """What all windows are asked for, as options of ``windowed``."""

@@ -30,7 +30,7 @@ from mullion._together import together
 from mullion.errors import FunctionError, IncompatibleStateError, InvalidArgumentError
 from mullion.topics._outputs import Make, Output
 from mullion.turbine._callbacks import CLOSE, EARLY, FAILED, Outputs, PaneCallbacks, key_column, part_column
-from mullion.turbine._plans.plan import QUIET_MS, UNBEGUN, Plan
+from mullion.turbine._plans.plan import QUIET_MS, UNBEGUN, Changes, Plan
 from mullion.turbine._subscription import Subscription
 from mullion.turbine._topic_rows import TIME, on_event_time, timed, topic_rows, with_arrival
 from mullion.turbine._window_rows import spark_schema
@@ -123,9 +123,10 @@ def engine_name(window: str) -> str:
 class TogetherPlan(Plan):
     """The one query of windows that share it."""
 
-    def __init__(self, app: Host, subscription: Subscription, shared: Shared) -> None:
+    def __init__(self, app: Host, subscription: Subscription, shared: Shared, changes: Changes) -> None:
         super().__init__(app, subscription, shared.name, shared.windows)
         self.shared = shared
+        self._changes = changes
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """The firings of all windows, each with the name of its own."""
@@ -149,6 +150,7 @@ class TogetherPlan(Plan):
         spec, columns = window.spec, self.shared.columns(window)
         asked = self.asked(spec.early_fire_interval_ms, self.store(window))
         asked |= on_event_time(spec.allowed_lateness_ms, spec.idle_tick_ms or QUIET_MS) | {"time": _time_of(number)}
+        asked |= {"new_aggregates": self._changes.new_aggregates}
         keys = [column_of(name).alias(alias) for name, alias in zip(spec.key, columns.key, strict=True)]
         return self.aggregated(rows, spec.name, spec.parts, spec.native(), keys, asked, columns.parts.__getitem__)
 

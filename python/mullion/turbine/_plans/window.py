@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -11,7 +11,8 @@ from mullion._programs.host import Host
 from mullion.topics._outputs import Make
 from mullion.turbine._callbacks import FIRING
 from mullion.turbine._plans.panes import in_words
-from mullion.turbine._plans.plan import UNBEGUN, Plan
+from mullion.turbine._plans.plan import UNBEGUN, Changes, Plan
+from mullion.turbine._spec import Spec
 from mullion.turbine._subscription import Subscription
 from mullion.turbine._topic_rows import topic_rows
 from mullion.turbine._worker import Needed, RowsForWindow
@@ -23,9 +24,10 @@ from mullion.turbine.windowing import TurbineWindow
 class WindowPlan(Plan):
     """The query of one window."""
 
-    def __init__(self, app: Host, subscription: Subscription, window: TurbineWindow) -> None:
+    def __init__(self, app: Host, subscription: Subscription, window: TurbineWindow, changes: Changes) -> None:
         super().__init__(app, subscription, window.name, [window])
         self.window = window
+        self._changes = changes
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """The window's firings: the key, ``firing``, ``window_start_ms``, ``window_end_ms`` and the values."""
@@ -33,6 +35,10 @@ class WindowPlan(Plan):
         topic = topic_rows(self.app, self.subscription, spark, self.name)
         given = self._as_they_are(topic) if self.subscription.process.python is None else self._given(topic)
         return in_words(self.panes(self.window, given), spec, sf.col("pane.firing").alias(FIRING))
+
+    def changing(self, spec: Spec) -> dict[str, Any]:
+        """What the App says."""
+        return dict(vars(self._changes))
 
     @property
     def settings(self) -> dict[str, str]:

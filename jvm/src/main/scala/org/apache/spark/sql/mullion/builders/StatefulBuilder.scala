@@ -89,7 +89,8 @@ object StatefulBuilder {
       options.state,
       options.folds,
       options.begins,
-      options.flow
+      options.flow,
+      options.keys
     )
     val node = StatefulFunction(
       input.map(a => inDistributed(a.exprId)),

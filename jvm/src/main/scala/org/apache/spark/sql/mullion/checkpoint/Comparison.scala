@@ -3,11 +3,12 @@ package org.apache.spark.sql.mullion.checkpoint
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan}
 import org.apache.spark.sql.catalyst.streaming.{StreamingRelationV2 => Source}
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation
+import org.apache.spark.sql.mullion.python.StatefulFunction
 import org.apache.spark.sql.mullion.query.CheckpointFiles
 import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateChange}
 import org.apache.spark.sql.types._
@@ -42,10 +43,33 @@ object Comparison {
 
   private def compared(spark: SparkSession, panes: DataFrame, checkpoint: String): Seq[Row] = {
     val home = new Path(checkpoint)
-    if (PanesReader.programsOf(panes).isEmpty)
+    val analyzed = panes.queryExecution.analyzed
+    val functions = analyzed.collect { case function: StatefulFunction => function }
+    if (functions.isEmpty && PanesReader.programsIn(analyzed).isEmpty)
       throw MullionException.invalid("panes= is not a result of windowed(...).agg(...).")
     val was = ContinuedPlan.headersIn(spark, checkpoint).getOrElse(throw StateOperators.none(checkpoint))
-    val continued = ContinuedPlan(spark, panes.queryExecution.analyzed, checkpoint)
+    if (functions.isEmpty) ofWindows(spark, analyzed, checkpoint, was)
+    else {
+      val outside = AnalysisHelper.allowInvokingTransformsInAnalyzer {
+        analyzed.transformDown {
+          case function: StatefulFunction if function.windows.nonEmpty => function.copy(windows = Nil, panes = Nil)
+        }
+      }
+      val windows = if (PanesReader.programsIn(outside).isEmpty) Nil else ofWindows(spark, outside, checkpoint, was)
+      windows ++ FunctionComparison(spark, functions, home).map { case (operator, window, verdict, what) =>
+        Row(operator, window, verdict, what)
+      }
+    }
+  }
+
+  private def ofWindows(
+      spark: SparkSession,
+      analyzed: LogicalPlan,
+      checkpoint: String,
+      was: Seq[(Long, OperatorHeader)]
+  ): Seq[Row] = {
+    val home = new Path(checkpoint)
+    val continued = ContinuedPlan(spark, analyzed, checkpoint)
     val now = PanesReader.programsIn(continued.plan).map(_.header)
     val sources = ofSources(spark, continued.plan, home)
     val notes = continued.notes.groupMap(_._1)(_._2)
@@ -102,8 +126,8 @@ object Comparison {
     }
   }
 
-  private val Refused = "refused"
-  private val GoesOn = "goes on"
+  private[checkpoint] val Refused = "refused"
+  private[checkpoint] val GoesOn = "goes on"
   private val Drains = "drains"
   private val Drops = "drops"
 

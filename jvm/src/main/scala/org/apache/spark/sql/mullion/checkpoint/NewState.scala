@@ -11,12 +11,13 @@ import org.apache.spark.sql.mullion.exec.WindowExec
 import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
 import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice, StateLine}
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
+import org.apache.spark.sql.mullion.state.records.FamilySpec
 import org.apache.spark.sql.mullion.state.store.MemorySnapshots
 
 /** The state of an operator that a savepoint is to have: as if a query's own batch had left it.
   *
   * @param to
-  *   the savepoint
+  *   where states are in the savepoint, each under its number
   * @param batch
   *   the last one that is in it
   * @param format
@@ -33,17 +34,33 @@ private[checkpoint] final case class NewState(
     settings: Seq[(String, String)]
 ) {
 
-  /** Writes its records by `records`, and what is noted beside them; the ids of the new version, by partition. */
+  /** The folder of this one. */
+  def root: Path = new Path(to, operator.toString)
+
+  /** Writes the records of windows by `records`, and what is noted beside them; the ids of the new version, by
+    * partition.
+    */
   def write(spark: SparkSession, program: OperatorProgram, header: OperatorHeader)(
       records: PartitionOpener => Seq[StateCopy.Written]
   ): Seq[Option[String]] = {
+    val ids = write(spark, WindowExec.operatorName, program.state, program.families)(records)
+    OperatorHeader.write(root, spark.sessionState.newHadoopConf(), header.inStore(program.state.name))
+    ids
+  }
+
+  /** The same of an operator of any kind, but for its header.
+    *
+    * @param name
+    *   what Spark's checkpoints call it
+    */
+  def write(spark: SparkSession, name: String, choice: StateChoice, families: Seq[FamilySpec])(
+      records: PartitionOpener => Seq[StateCopy.Written]
+  ): Seq[Option[String]] = {
     val hadoopConf = spark.sessionState.newHadoopConf()
-    val choice = program.state
-    val root = new Path(new Path(to, "state"), operator.toString)
     if (choice == StateChoice.RocksDb) StateLine.begin(root, spark.sessionState.conf, hadoopConf)
     val opener = new PartitionOpener(
       choice,
-      program.families,
+      families,
       root.getParent.toString,
       operator,
       UUID.randomUUID(),
@@ -53,11 +70,10 @@ private[checkpoint] final case class NewState(
       layout = StateLine.layoutIn(choice, root, hadoopConf)
     )
     val written = records(opener)
-    OperatorHeader.write(root, hadoopConf, header.inStore(choice.name))
-    val stores = PartitionOpener.storeNames(choice, program.families).map(StateStoreMetadataV1(_, 0, partitions))
+    val stores = PartitionOpener.storeNames(choice, families).map(StateStoreMetadataV1(_, 0, partitions))
     OperatorStateMetadataWriter
       .createWriter(root, hadoopConf, 1, None)
-      .write(OperatorStateMetadataV1(OperatorInfoV1(operator, WindowExec.operatorName), stores.toArray))
+      .write(OperatorStateMetadataV1(OperatorInfoV1(operator, name), stores.toArray))
     written.map(_.checkpointId)
   }
 

@@ -8,12 +8,12 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkException
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog}
-import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.python.StatefulHeader
 import org.apache.spark.sql.mullion.query.CheckpointFiles
 import org.apache.spark.sql.mullion.shim.{BuildInfo, SparkLineShim}
 import org.apache.spark.sql.mullion.state.{SavepointNote, StateChoice, StateLine}
-import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader}
+import org.apache.spark.sql.mullion.state.header.OperatorHeader
 
 import dev.mullion.MullionException
 
@@ -82,9 +82,9 @@ object Savepoint {
     spark.withActive {
       val place = SavepointPlace(to, spark.sessionState.newHadoopConf())
       val states = CheckpointFiles.reading(checkpoint) {
-        was.fold[SavepointStates](new OwnStates(spark, Source(spark, checkpoint, panes), asked))(
-          SparkStates(spark, checkpoint, asked, panes, _)
-        )
+        was.fold(withoutState(spark, checkpoint, asked).getOrElse {
+          new OwnStates(spark, Source(spark, checkpoint, panes), asked)
+        })(SparkStates(spark, checkpoint, asked, panes, _))
       }
       val logs = new SavepointLogs(spark, checkpoint, states.batch)
       place.fill { folder =>
@@ -97,6 +97,20 @@ object Savepoint {
       states.batch
     }
 
+  /** What there is of a query that has no operator with state, and has done a batch. */
+  private def withoutState(spark: SparkSession, checkpoint: String, asked: Asked): Option[SavepointStates] = {
+    val home = new Path(checkpoint)
+    val files = CheckpointFileManager.create(home, spark.sessionState.newHadoopConf())
+    val done = new Path(home, "commits")
+    if (files.exists(new Path(home, "state")) || !files.exists(done)) None
+    else
+      new CommitLog(spark, done.toString).getLatest().map { case (batch, _) =>
+        val noted = new SavepointLogs(spark, checkpoint, batch).settings.toMap.get(SQLConf.SHUFFLE_PARTITIONS.key)
+        val had = noted.fold(spark.sessionState.conf.numShufflePartitions)(_.toInt)
+        new NoStates(batch, asked.partitions.getOrElse(had))
+      }
+  }
+
   /** What a task refused, if it was one of ours that did. */
   @tailrec
   private def ours(e: Throwable): Option[MullionException] = e match {
@@ -108,19 +122,12 @@ object Savepoint {
       }
   }
 
-  /** One of our operators.
-    *
-    * @param program
-    *   what it does
-    */
-  private[checkpoint] final case class Operator(state: OperatorState[OperatorHeader], program: OperatorProgram)
-
   /** A checkpoint between two batches.
     *
     * @param batch
     *   the last one that is done
     */
-  private[checkpoint] final case class Source(checkpoint: String, batch: Long, operators: Seq[Operator])
+  private[checkpoint] final case class Source(checkpoint: String, batch: Long, operators: Seq[SavedOperator])
 
   private[checkpoint] object Source {
     def apply(spark: SparkSession, checkpoint: String, panes: Option[DataFrame]): Source = {
@@ -133,43 +140,39 @@ object Savepoint {
           s"$checkpoint is about to be taken back to a snapshot. Call mullion.recover(\"$checkpoint\") or start its program, " +
             "and write the savepoint then."
         )
-      ids.foreach(requireWindow(checkpoint, _, hadoopConf))
+      val isOfFunction = ids.map(id => id -> requireOurs(checkpoint, id, hadoopConf)).toMap
       val found = ids.map { id =>
-        val (state, program) = PanesReader.found(spark, checkpoint, id.toInt, panes, window = None)
-        requireFormat(state, program)
-        Operator(state, program)
+        if (isOfFunction(id)) SavedFunction(spark, checkpoint, id.toInt, panes)
+        else SavedWindow(spark, checkpoint, id.toInt, panes)
       }
       if (found.isEmpty) throw MullionException.invalid(s"$checkpoint has no operator with state yet.")
-      val version = found.map(_.state.version).min
-      Source(checkpoint, version - 1, found.map(of => of.copy(state = at(spark, home, of.state, version))))
+      val version = found.map(_.at.version).min
+      val asOfIt = found.map {
+        case of: SavedWindow                => of.copy(at = at(spark, home, of.at, version))
+        case of if of.at.version == version => of
+        case _                              =>
+          throw MullionException.unsupported(
+            s"$checkpoint has windows in memory, whose newest snapshot is of batch ${version - 1}, and a function with state, " +
+              "which cannot go back to that. Stop the query, which writes a snapshot, and write the savepoint then."
+          )
+      }
+      Source(checkpoint, version - 1, asOfIt)
     }
 
-    private def requireWindow(checkpoint: String, id: Long, hadoopConf: Configuration): Unit = {
+    /** Whether the operator is a function with state; fails if it is none of ours. */
+    private def requireOurs(checkpoint: String, id: Long, hadoopConf: Configuration): Boolean = {
       val root = new Path(new Path(checkpoint, "state"), id.toString)
-      if (OperatorHeader.read(root, hadoopConf).isEmpty) {
+      val isFunction = StatefulHeader.read(root, hadoopConf).isDefined
+      if (!isFunction && OperatorHeader.read(root, hadoopConf).isEmpty) {
         val named = SparkState.nameOf(root, hadoopConf)
         if (named.exists(SparkState.isWindow))
           throw SparkState.needsBoth(s"Operator $id of $checkpoint is of Spark's own")
-        val what =
-          if (StatefulHeader.read(root, hadoopConf).isDefined)
-            "a function with state, as programs of Turbine, Faust and Bytewax have"
-          else s"Spark's own (${named.getOrElse("of an unknown name")})"
         throw MullionException.unsupported(
-          s"Operator $id of $checkpoint is $what. Savepoints are of queries whose operators with state are all windows of " +
-            "Mullion's. Start the changed query with a new checkpointLocation."
+          s"Operator $id of $checkpoint is Spark's own (${named.getOrElse("of an unknown name")}). Savepoints are of queries " +
+            "whose operators with state are all Mullion's. Start the changed query with a new checkpointLocation."
         )
       }
-    }
-
-    private def requireFormat(state: OperatorState[OperatorHeader], program: OperatorProgram): Unit = {
-      val is = program.header.windows.map { case (name, header) => name -> header.format }.toMap
-      state.header.windows.find { case (name, header) => is.get(name).exists(_ != header.format) }.foreach {
-        case (name, header) =>
-          throw MullionException.incompatibleState(
-            s"State format of ${header.describe} in ${state.root} was [${header.format}] and is now [${is(name)}]. Nothing was " +
-              "written. Let the query end its panes with the version of Mullion that wrote them."
-          )
-      }
+      isFunction
     }
 
     /** State in memory may be older than that of other operators, which then goes back with it. */
@@ -224,38 +227,33 @@ private[checkpoint] trait SavepointStates {
 /** State of our operators, written anew. */
 private final class OwnStates(spark: SparkSession, source: Savepoint.Source, asked: Savepoint.Asked)
     extends SavepointStates {
-  import Savepoint.Operator
-
-  private val choices = source.operators.map(of => asked.state.getOrElse(of.program.state))
+  private val choices = source.operators.map(_.choice(asked.state))
 
   override val batch: Long = source.batch
-  override val partitions: Int = asked.partitions.getOrElse(source.operators.head.state.partitions)
+  override val partitions: Int = asked.partitions.getOrElse(source.operators.head.at.partitions)
   override val format: Int =
-    asked.formatOf(choices, if (source.operators.exists(_.state.checkpointIds.isDefined)) 2 else 1)
+    asked.formatOf(choices, if (source.operators.exists(_.at.checkpointIds.isDefined)) 2 else 1)
 
-  source.operators.zip(choices).map { case (of, choice) => of.state.header -> choice }.foreach {
-    case (drain: DrainHeader, StateChoice.Hdfs) =>
-      throw MullionException.unsupported(
-        s"state='hdfs' for a window that still drains (${drain.draining.describe}): Spark's HDFS store has no place for its " +
-          "records beside those of the new one. Write the savepoint once the change is over and the query has started again."
-      )
-    case _ =>
-  }
+  source.operators.foreach(of =>
+    of.require(source.checkpoint, asked.partitions.getOrElse(of.at.partitions), asked.state)
+  )
 
   Savepoint.requireLine(batch)
 
   override def write(to: Path, settings: Seq[(String, String)]): Seq[(Long, Seq[Option[String]])] =
-    source.operators.zip(choices).map { case (of, choice) => of.state.operator -> state(of, choice, to, settings) }
+    source.operators.map { of =>
+      val partitions = asked.partitions.getOrElse(of.at.partitions)
+      val state = NewState(new Path(to, "state"), of.at.operator, batch, partitions, format, settings)
+      of.at.operator -> of.write(spark, source.checkpoint, state, asked.state)
+    }
+}
 
-  /** Writes an operator's state; the ids of the new version, by partition. */
-  private def state(
-      of: Operator,
-      choice: StateChoice,
-      to: Path,
-      settings: Seq[(String, String)]
-  ): Seq[Option[String]] = {
-    val copy = new StateCopy(spark, source.checkpoint, of.state, of.program, choice)
-    val at = NewState(to, of.state.operator, batch, asked.partitions.getOrElse(of.state.partitions), format, settings)
-    at.write(spark, copy.to, of.state.header.withOwnPlaces)(copy.write(_, at.partitions))
-  }
+/** A query without state: there is but its place in its sources. */
+private final class NoStates(
+    override val batch: Long,
+    override val partitions: Int
+) extends SavepointStates {
+  override def format: Int = 1
+
+  override def write(to: Path, settings: Seq[(String, String)]): Seq[(Long, Seq[Option[String]])] = Nil
 }

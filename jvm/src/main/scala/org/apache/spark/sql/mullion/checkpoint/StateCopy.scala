@@ -37,16 +37,19 @@ import dev.mullion.windows.clock.BatchClock
   * Clocks and watermarks are no partition's: they are in Spark's logs.
   *
   * @param from
-  *   what the operator does
+  *   where the records are
   * @param state
   *   the store that is written to
+  * @param placed
+  *   where records lie
   */
 private final class StateCopy(
     spark: SparkSession,
     checkpoint: String,
     from: OperatorState[_],
     program: OperatorProgram,
-    state: StateChoice
+    state: StateChoice,
+    placed: StateCopy.Placed = StateCopy.ByKey
 ) {
   import StateCopy._
 
@@ -58,7 +61,7 @@ private final class StateCopy(
     case other => throw new IllegalStateException(s"${other.describe} keeps no panes")
   }
 
-  if (program.distributed.isEmpty)
+  if (program.distributed.isEmpty && placed == ByKey)
     throw MullionException.unsupported(
       s"Operator ${from.operator} of $checkpoint (${program.describe}) keeps its state where a function before it has put " +
         "the rows, and no savepoint can be made of that. Start the query with a new checkpointLocation."
@@ -84,7 +87,12 @@ private final class StateCopy(
   }
 
   /** What the rows of a record's key were shuffled by, over the key of the record. */
-  private def keysIn(family: FamilySpec): Seq[Expression] = program match {
+  private def keysIn(family: FamilySpec): Seq[Expression] = placed match {
+    case ByShard(shard) => shard
+    case _              => ownKeysIn(family)
+  }
+
+  private def ownKeysIn(family: FamilySpec): Seq[Expression] = program match {
     case several: TogetherProgram =>
       val at = several.windows.indexWhere(_.families.exists(_.name == family.name))
       val window = several.windows(at)
@@ -111,7 +119,8 @@ private final class StateCopy(
 
   /** Writes `partitions` partitions through `opener`, and says of each what it has. */
   def write(opener: PartitionOpener, partitions: Int): Seq[Written] = {
-    val (copied, families, writes) = (kinds, to.families, to)
+    val (copied, families, writes, stays) = (kinds, to.families, to, placed == Stay)
+    require(!stays || partitions == from.partitions, s"records stay, and $partitions are not ${from.partitions}")
     val reader = from.opener(spark, program.state, program.families)
     val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
     val (before, where) = (from.partitions, s"$checkpoint (operator ${from.operator})")
@@ -120,7 +129,7 @@ private final class StateCopy(
       reader.records(index, conf.value.value).collect {
         case (family, key, value) if kinds.contains(family) =>
           val kind = kinds(family)
-          val (was, is) = kind.partitions(key)
+          val (was, is) = if (stays) (index, index) else kind.partitions(key)
           if (was != index) throw misplaced(where, index, was)
           is -> packed(kind.number, kind.key(key), value)
       }
@@ -141,7 +150,19 @@ private final class StateCopy(
 
 private[checkpoint] object StateCopy {
 
-  private def misplaced(where: String, is: Int, wanted: Int) = MullionException.unsupported(
+  /** In which partition a record lies. */
+  sealed trait Placed
+
+  /** In that of the rows of its key. */
+  case object ByKey extends Placed
+
+  /** In the one that it is in, where functions around the window have put it. */
+  case object Stay extends Placed
+
+  /** In that of the one shard of such functions. */
+  final case class ByShard(shard: Seq[Expression]) extends Placed
+
+  private[checkpoint] def misplaced(where: String, is: Int, wanted: Int) = MullionException.unsupported(
     s"In $where partition $is has a record that would be in partition $wanted by its key: the rows came by another " +
       "distribution than Spark's of keys. No savepoint can be made of that."
   )

@@ -15,7 +15,7 @@ import dev.mullion.MullionException
 
 /** Reads the records of functions' state out of a checkpoint, as they stand after its last committed batch. */
 object StateReader {
-  private val kind = OperatorState.Kind[StatefulHeader](
+  private[checkpoint] val kind: OperatorState.Kind[StatefulHeader] = OperatorState.Kind[StatefulHeader](
     "function with state",
     "functions with state",
     (root, hadoopConf, _) => StatefulHeader.read(root, hadoopConf),

@@ -85,6 +85,10 @@ private[mullion] object BranchState {
     before.foreach(number => files.delete(new Path(folder, s"_mullion/place.$number.json")))
   }
 
+  /** Notes where the state of a branch is in a savepoint. */
+  def write(operator: Path, hadoopConf: Configuration, branch: BranchState): Unit =
+    note(CheckpointFileManager.create(operator, hadoopConf), folderOf(operator, branch.name), hadoopConf, branch)
+
   /** Far from the numbers that Spark gives. */
   private val First = 1000000L
 

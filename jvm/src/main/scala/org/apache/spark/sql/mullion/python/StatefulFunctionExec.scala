@@ -1,6 +1,7 @@
 package org.apache.spark.sql.mullion.python
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -258,6 +259,9 @@ final class StatefulFunctionExec(
       MemorySnapshots.checkStart(getStateInfo, conf, hadoopConf)
       ()
     }
+    val info = getStateInfo
+    val root = new Path(info.checkpointLocation, info.operatorId.toString)
+    program.keys.foreach(RecordKeys.note(root, hadoopConf, info.storeVersion, _))
   }
 
   /** With what the branches count, each under its name. */

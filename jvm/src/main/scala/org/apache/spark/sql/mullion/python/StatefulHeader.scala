@@ -50,4 +50,8 @@ object StatefulHeader {
     file.check(info, hadoopConf, program.header, "other functions", isWritten = info.storeVersion > 0)(_.differences(_))
 
   def read(operatorRoot: Path, hadoopConf: Configuration): Option[StatefulHeader] = file.read(operatorRoot, hadoopConf)
+
+  /** Writes what the state of a savepoint means. */
+  def write(operatorRoot: Path, hadoopConf: Configuration, header: StatefulHeader): Unit =
+    file.write(operatorRoot, hadoopConf, header)
 }

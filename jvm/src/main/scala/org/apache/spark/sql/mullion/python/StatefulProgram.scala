@@ -24,6 +24,8 @@ import org.apache.spark.sql.types.StructType
   *   whether `process` is called in the first partition until it has set a timer by the wall clock there
   * @param flow
   *   a window's step of a dataflow that is run here before `process`
+  * @param keys
+  *   what the keys of their records say of where these lie
   */
 final case class StatefulProgram(
     process: PythonFrames.Code,
@@ -34,7 +36,8 @@ final case class StatefulProgram(
     state: StateChoice,
     folds: Option[FoldProgram] = None,
     begins: Boolean = false,
-    flow: Option[FlowProgram] = None
+    flow: Option[FlowProgram] = None,
+    keys: Option[RecordKeys] = None
 ) {
   def describe: String = {
     val by = if (shards.isEmpty) "in one shard" else shards.mkString("by [", ", ", "]")
@@ -84,7 +87,8 @@ final case class StatefulOptions(
     wallTimers: Boolean = false,
     folds: Option[FoldProgram] = None,
     begins: Boolean = false,
-    flow: Option[FlowProgram] = None
+    flow: Option[FlowProgram] = None,
+    keys: Option[RecordKeys] = None
 ) {
   def withCallbacks(udf: UserDefinedPythonFunction): StatefulOptions = copy(callbacks = Some(PythonFrames.Code(udf)))
 
@@ -108,6 +112,9 @@ final case class StatefulOptions(
 
   /** Has a window's step of a dataflow run here: see `FlowProgram`. */
   def withFlow(json: String): StatefulOptions = copy(flow = Some(FlowProgram(json)))
+
+  /** Says where records lie: see `RecordKeys`. */
+  def withKeys(json: String): StatefulOptions = copy(keys = Some(RecordKeys(json)))
 }
 
 object StatefulOptions {

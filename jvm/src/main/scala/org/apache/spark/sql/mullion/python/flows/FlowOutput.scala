@@ -84,7 +84,7 @@ private[flows] final class FlowOutput(ports: Array[FlowProgram.Port], partition:
     Option.when(forPython.nonEmpty)(InternalRow(Events, partition % Shards, 0L, 0, ItemWriter.write(forPython.toArray)))
 }
 
-private[flows] object FlowOutput {
+private[python] object FlowOutput {
 
   /** The target of a row with events for Python. */
   val Events: Int = -3

@@ -110,6 +110,10 @@ private[folds] final class FoldTable(val spec: FoldTable.Spec, state: KeyedState
     }
   }
 
+  /** Whether a range is stale when its timer is due: the timer may be of another window, before the program changed. */
+  private def isOfWindow(record: Array[Byte], due: Long): Boolean =
+    ranges.due(TableRecords.endOf(record) - ranges.size).contains(due)
+
   private def opened(start: Long, record: Array[Byte]): Unit = {
     ranges.due(start).foreach { due =>
       state.putTimer(TimerClock.Event, TimerOrder.at(records.order, due), records.timerOf(record))
@@ -192,8 +196,8 @@ private[mullion] object FoldTable {
     }
   }
 
-  /** Removes the ranges of some tables that are stale by their clocks. Where somebody is to be told of one, none is
-    * removed: whether so.
+  /** Removes the ranges of some tables that are stale by their clocks. Where somebody is to be told of one, or one may
+    * not be stale by the window that its table has now, none is removed: whether so.
     */
   private[folds] def expire(tables: Seq[FoldTable], state: KeyedState): Boolean = {
     val due = for {
@@ -208,11 +212,13 @@ private[mullion] object FoldTable {
     } yield (table, at, timer, record)
     // All of them first, for what is removed is what is read.
     val all = due.toVector
-    val tells = all.exists(_._1.spec.tells)
-    if (!tells) {
+    val isPythons = all.exists { case (table, at, _, record) =>
+      table.spec.tells || !table.isOfWindow(record, TimerOrder.timeOf(at))
+    }
+    if (!isPythons) {
       all.foreach { case (table, at, timer, record) => table.close(at, timer, record) }
       tables.foreach(_.noteExpired())
     }
-    tells
+    isPythons
   }
 }

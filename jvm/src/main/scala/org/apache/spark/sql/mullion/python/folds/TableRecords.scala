@@ -11,6 +11,7 @@ import org.apache.spark.unsafe.types.UTF8String
   * (`faust/tables/records.py`):
   *
   * {{{
+  *   value of a key        h(table, "v") key                         value
   *   value of a range      h(table, "r", key) length key start end   value
   *   keys of the table     h(table, "k") key                         how many ranges it has
   *   clocks                h(table, "m")                             of expiry, of what was applied, of what has gone
@@ -24,7 +25,12 @@ private[folds] final class TableRecords(table: String) {
 
   private val digest = MessageDigest.getInstance("SHA-256")
   private val name = table.getBytes(UTF_8)
-  private val keys = hash("k".getBytes(UTF_8))
+
+  /** What the records of its keys begin with. */
+  val keys: Array[Byte] = hash("k".getBytes(UTF_8))
+
+  /** What the values of its keys begin with, where it has no window. */
+  val values: Array[Byte] = hash("v".getBytes(UTF_8))
 
   /** What the timers of the table begin with. */
   val timers: Array[Byte] = hash("t".getBytes(UTF_8))
@@ -34,10 +40,13 @@ private[folds] final class TableRecords(table: String) {
   /** The order in which the table's timers are, of those that a partition has. */
   val order: Int = TimerOrder.of(timers)
 
+  /** What the records of a key's ranges begin with. */
+  def headOfRanges(key: Array[Byte]): Array[Byte] = hash("r".getBytes(UTF_8), key)
+
   def ofRange(key: Array[Byte], start: Long, end: Long): Array[Byte] =
     ByteBuffer
       .allocate(Head + Length + key.length + Times)
-      .put(hash("r".getBytes(UTF_8), key))
+      .put(headOfRanges(key))
       .putInt(key.length)
       .put(key)
       .putLong(start)
@@ -71,6 +80,9 @@ private[folds] object TableRecords {
   /** The record of a timer that a range is closed by; none of others. */
   def closedBy(timer: Array[Byte]): Option[Array[Byte]] =
     Option.when(timer.length > Head && timer(Head) == Close(0))(timer.drop(Head + 1))
+
+  /** Where a range ends. */
+  def endOf(record: Array[Byte]): Long = ByteBuffer.wrap(record).getLong(record.length - Times / 2)
 
   def keyOf(record: Array[Byte]): Array[Byte] =
     record.slice(Head + Length, Head + Length + ByteBuffer.wrap(record).getInt(Head))

@@ -225,6 +225,24 @@ object KeyedState {
     (layout.records +: TimerClock.all.map(layout.timers)) :+ Totals.family
   }
 
+  /** A record as it lies in a store, whichever that is.
+    *
+    * @param timer
+    *   the clock and the time of one that is a timer
+    */
+  final case class Record(timer: Option[(TimerClock, Long)], key: Array[Byte], value: Array[Byte])
+
+  /** What lies in a store as a record, by the number of its family; nothing where it is what is counted of others. */
+  def recordIn(choice: StateChoice): (Int, UnsafeRow, UnsafeRow) => Option[Record] = {
+    val layout = new Layout(choice)
+    (family, key, value) =>
+      if (family == 0) Some(Record(None, key.getBinary(0), value.getBinary(0)))
+      else
+        TimerClock.all.lift(family - 1).map { clock =>
+          Record(Some(clock -> key.getLong(layout.dueAt)), key.getBinary(1 - layout.dueAt), Array.empty)
+        }
+  }
+
   /** The first 8 bytes of a key as a number, in the order of unsigned bytes; where there are fewer, `pad`. */
   private[python] def headOf(key: Array[Byte], pad: Byte = 0): Long = {
     var head = 0L

@@ -1,0 +1,75 @@
+package org.apache.spark.sql.mullion.checkpoint
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.mullion.python.{BranchState, StatefulFunction, StatefulHeader}
+import org.apache.spark.sql.mullion.state.header.OperatorHeader
+
+/** What would become of the state of functions, and of the windows between their stages, before the query starts. What
+  * functions do may change; what is kept of them, of that only they know.
+  */
+private[checkpoint] object FunctionComparison {
+  import Comparison.{GoesOn, Refused}
+
+  /** Of each thing its operator, its window or function, what becomes of it, and why. */
+  def apply(
+      spark: SparkSession,
+      functions: Seq[StatefulFunction],
+      home: Path
+  ): Seq[(Long, String, String, String)] = {
+    val hadoopConf = spark.sessionState.newHadoopConf()
+    val root = new Path(home, "state")
+    val kept = for {
+      id <- StateOperators.find(home, hadoopConf).getOrElse(Nil)
+      header <- StatefulHeader.read(new Path(root, id.toString), hadoopConf)
+    } yield id -> header
+    if (kept.length != functions.length)
+      Seq(
+        (
+          0L,
+          "functions",
+          Refused,
+          s"the checkpoint has ${kept.length} functions with state, and the query has ${functions.length}"
+        )
+      )
+    else
+      kept.zip(functions).flatMap { case ((operator, was), now) =>
+        val differ = was.differences(now.program.header)
+        val ofFunction =
+          if (differ.isEmpty) Seq((operator, "functions", GoesOn, "their state is found again"))
+          else differ.map((operator, "functions", Refused, _))
+        ofFunction ++ ofWindows(now, new Path(root, operator.toString), hadoopConf).map {
+          case (window, verdict, what) =>
+            (operator, window, verdict, what)
+        }
+      }
+  }
+
+  private def ofWindows(
+      function: StatefulFunction,
+      operator: Path,
+      hadoopConf: Configuration
+  ): Seq[(String, String, String)] = {
+    val branches = BranchState.all(operator, hadoopConf).map(of => of.name -> of).toMap
+    val now = function.program.windows.zip(function.windows).map { case (name, plan) =>
+      name -> PanesReader.programsIn(plan).headOption.map(_.header)
+    }
+    val there = now.flatMap {
+      case (name, Some(header)) =>
+        branches.get(name).flatMap(of => headerOf(operator, of, hadoopConf)) match {
+          case None      => Seq((name, GoesOn, "the window is new: it holds the rows from now on"))
+          case Some(was) =>
+            val differ = was.differences(header)
+            if (differ.isEmpty) Seq((name, GoesOn, "the state means what it meant")) else differ.map((name, Refused, _))
+        }
+      case _ => Nil
+    }
+    there ++ (branches.keySet -- now.map(_._1)).toSeq.sorted
+      .map((_, GoesOn, "the window is gone, and its panes are kept"))
+  }
+
+  private def headerOf(operator: Path, branch: BranchState, hadoopConf: Configuration): Option[OperatorHeader] =
+    OperatorHeader.read(new Path(BranchState.folderOf(operator, branch.name), branch.number.toString), hadoopConf)
+}

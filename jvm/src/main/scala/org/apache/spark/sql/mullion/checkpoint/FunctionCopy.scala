@@ -1,0 +1,171 @@
+package org.apache.spark.sql.mullion.checkpoint
+
+import java.nio.ByteBuffer
+
+import scala.collection.mutable
+
+import org.apache.spark.rdd.ShuffledRDD
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.mullion.python.StatefulHeader
+import org.apache.spark.sql.mullion.python.state.{KeyedState, RecordPlace, ShardPlaces, TimerClock}
+import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
+import org.apache.spark.util.SerializableConfiguration
+
+import dev.mullion.MullionException
+
+/** Writes the records and timers of functions with state anew, in other partitions.
+  *
+  * {{{
+  *   of the rows of a key     to the partition of these: the one to which Spark's exchange takes them
+  *   of a partition           to each to which keys of its own may come, and made one there
+  * }}}
+  *
+  * A key of partition 1 of 2 may be in any of 3 then, and one of partition 1 of 2 only in 1 and 3 of 4: a partition is
+  * what is left of a hash, divided by their number.
+  *
+  * @param places
+  *   where records lie; if it is not known, each stays in the partition that it is in
+  */
+private final class FunctionCopy(
+    spark: SparkSession,
+    checkpoint: String,
+    from: OperatorState[StatefulHeader],
+    places: Option[ShardPlaces]
+) {
+  import FunctionCopy._
+
+  val choice: StateChoice = StateChoice.named(from.header.state)
+
+  /** Writes `partitions` partitions through `opener`, and says of each what it has. */
+  def write(opener: PartitionOpener, partitions: Int): Seq[StateCopy.Written] = {
+    val (store, known, before) = (choice, places, from.partitions)
+    val reader = from.opener(spark, store, KeyedState.families(store))
+    val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
+    val where = s"$checkpoint (operator ${from.operator})"
+    val records = spark.sparkContext.parallelize(0 until before, before).mapPartitionsWithIndex { (index, _) =>
+      val router = known.map(new Router(_, before, partitions, where))
+      val read = KeyedState.recordIn(store)
+      reader.records(index, conf.value.value).flatMap { case (family, key, value) =>
+        read(family, key, value).toSeq.flatMap { record =>
+          val to = router.fold(To(Seq(index), isShared = false))(_.of(index, record))
+          val bytes = packed(record, to.isShared)
+          to.partitions.map(_ -> bytes)
+        }
+      }
+    }
+    new ShuffledRDD[Int, Array[Byte], Array[Byte]](records, new StateCopy.ByNumber(partitions))
+      .mapPartitionsWithIndex { (index, records) =>
+        val partition = opener.empty(index, conf.value.value)
+        val state = new KeyedState(partition, store, _ => KeyedState.Never)
+        fill(state, records.map(_._2), known)
+        val count = state.commit()
+        val id = store match {
+          case StateChoice.Hdfs => None
+          case _                => partition.stores.head.getStateStoreCheckpointInfo().stateStoreCkptId
+        }
+        opener.settle(index, conf.value.value)
+        Iterator(StateCopy.Written(index, id, panes = 0L, count))
+      }
+      .collect()
+      .sortBy(_.partition)
+      .toSeq
+  }
+}
+
+private object FunctionCopy {
+
+  /** The partitions that a record goes to.
+    *
+    * @param isShared
+    *   whether there may be another of its key, with which it is made one
+    */
+  private final case class To(partitions: Seq[Int], isShared: Boolean)
+
+  /** In a task. */
+  private final class Router(places: ShardPlaces, before: Int, after: Int, where: String) {
+    private val hashed = UnsafeProjection.create(Seq(before, after).map { partitions =>
+      HashPartitioning(Seq(BoundReference(0, places.kind, nullable = true)), partitions).partitionIdExpression
+    })
+    private val shard = new GenericInternalRow(1)
+    private val step = BigInt(before).gcd(after).toInt
+
+    private def partitionsOf(value: Any): (Int, Int) = {
+      shard.update(0, value)
+      val numbers = hashed(shard)
+      (numbers.getInt(0), numbers.getInt(1))
+    }
+
+    def of(index: Int, record: KeyedState.Record): To = places.of(record.key, record.timer.isDefined) match {
+      case RecordPlace.OfShard(value) =>
+        val (was, is) = partitionsOf(value)
+        if (was != index) throw StateCopy.misplaced(where, index, was)
+        To(Seq(is), isShared = false)
+      case RecordPlace.OfFirst      => To(if (index == 0) Seq(0) else Nil, isShared = true)
+      case RecordPlace.OfPartition  => To(ofPartition(index), isShared = true)
+      case RecordPlace.Unknown(why) =>
+        throw MullionException.unsupported(
+          s"In $where partition $index has a record that is $why, so that it is not known which partition it belongs to. " +
+            "No savepoint with another number of partitions can be made of that. Leave out how many, or start the " +
+            "program with a new checkpoint."
+        )
+    }
+
+    private def ofPartition(index: Int): Seq[Int] = places.home.map(partitionsOf) match {
+      case None                            => (index % step) until after by step
+      case Some((was, is)) if was == index => Seq(is)
+      case Some(_) if index == 0           => Seq(0)
+      case Some(_)                         => Nil
+    }
+  }
+
+  // Whether it is shared, the number of its clock or -1, when it is due, the length of its key, key and value.
+  private val Head = 1 + 1 + 8 + 4
+
+  private def packed(record: KeyedState.Record, isShared: Boolean): Array[Byte] = {
+    val (clock, due) = record.timer.fold((-1, 0L)) { case (of, at) => (of.number, at) }
+    ByteBuffer
+      .allocate(Head + record.key.length + record.value.length)
+      .put(if (isShared) 1.toByte else 0.toByte)
+      .put(clock.toByte)
+      .putLong(due)
+      .putInt(record.key.length)
+      .put(record.key)
+      .put(record.value)
+      .array
+  }
+
+  private def unpacked(bytes: Array[Byte]): (Boolean, KeyedState.Record) = {
+    val head = ByteBuffer.wrap(bytes)
+    val (isShared, clock, due, length) = (head.get == 1, head.get.toInt, head.getLong, head.getInt)
+    val timer = TimerClock.all.find(_.number == clock).map(_ -> due)
+    val at = Head + length
+    (isShared, KeyedState.Record(timer, bytes.slice(Head, at), bytes.slice(at, bytes.length)))
+  }
+
+  private def fill(state: KeyedState, records: Iterator[Array[Byte]], places: Option[ShardPlaces]): Unit = {
+    // They are few: one for each table and timer of a program.
+    val shared = mutable.LinkedHashMap.empty[(Option[TimerClock], ByteBuffer), Seq[KeyedState.Record]]
+    records.map(unpacked).foreach {
+      case (true, record) =>
+        val of = record.timer.map(_._1) -> ByteBuffer.wrap(record.key)
+        shared(of) = shared.getOrElse(of, Nil) :+ record
+      case (false, record) => put(state, record)
+    }
+    shared.values.foreach { same =>
+      val one = same.head
+      val made = one.timer match {
+        // It is due once.
+        case Some((clock, _)) => one.copy(timer = Some(clock -> same.flatMap(_.timer).map(_._2).min))
+        case None             => one.copy(value = places.get.merged(one.key, same.map(_.value)))
+      }
+      put(state, made)
+    }
+  }
+
+  private def put(state: KeyedState, record: KeyedState.Record): Unit = record.timer match {
+    case Some((clock, due)) => state.putTimer(clock, due, record.key)
+    case None               => state.put(record.key, record.value, there = Some(false))
+  }
+}

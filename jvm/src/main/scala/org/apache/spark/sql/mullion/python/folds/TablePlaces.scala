@@ -1,0 +1,139 @@
+package org.apache.spark.sql.mullion.python.folds
+
+import java.io.ByteArrayOutputStream
+import java.math.{BigDecimal => JavaDecimal}
+import java.nio.ByteBuffer
+import java.nio.charset.StandardCharsets.UTF_8
+
+import scala.util.Try
+
+import org.apache.spark.sql.mullion.python.state.{RecordPlace, ShardPlaces}
+import org.apache.spark.sql.types.{DataType, StringType}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Where the records of tables lie, by the layout that [[TableRecords]] has: those of a key in the shard that the
+  * Python package says (`faust/_values/shards.py`).
+  *
+  * {{{
+  *   value of a key or range, keys of a table, timer of a range     in the shard of the key
+  *   clocks of a table                                              each partition has them
+  *   a timer that is called in each shard                           each partition has it
+  *   a timer that is called once                                    the first partition has it
+  * }}}
+  *
+  * @param timers
+  *   the numbers of those that are called in each shard
+  */
+private[python] final class TablePlaces(tables: Seq[String], timers: Set[Int], isOneShard: Boolean)
+    extends ShardPlaces {
+  import TablePlaces._
+
+  @transient private lazy val known = tables.map(new TableRecords(_))
+  @transient private lazy val plain = known.flatMap(of => Seq(of.values, of.keys)).map(ByteBuffer.wrap).toSet
+  @transient private lazy val clocks = known.map(of => ByteBuffer.wrap(of.clocks)).toSet
+  @transient private lazy val ofTimers = known.map(of => ByteBuffer.wrap(of.timers)).toSet
+
+  override def kind: DataType = StringType
+
+  override def home: Option[Any] = Option.when(isOneShard)(UTF8String.EMPTY_UTF8)
+
+  override def of(key: Array[Byte], isTimer: Boolean): RecordPlace =
+    if (key.length > Head && key.startsWith(Timer)) {
+      val number = Try(new String(key.drop(Head), UTF_8).toInt)
+      if (number.toOption.exists(timers)) RecordPlace.OfPartition else RecordPlace.OfFirst
+    } else if (key.length < Head) unknown
+    else {
+      val head = ByteBuffer.wrap(key, 0, Head).slice()
+      if (isTimer) { if (ofTimers(head)) ofRange(key.drop(Head + 1)) else unknown }
+      else if (clocks(head)) RecordPlace.OfPartition
+      else if (plain(head)) inShard(key.drop(Head))
+      else ofRange(key)
+    }
+
+  private def ofRange(record: Array[Byte]): RecordPlace = {
+    val length = if (record.length < Head + 4) -1 else ByteBuffer.wrap(record).getInt(Head)
+    if (length < 0 || record.length != Head + 4 + length + 16) unknown
+    else {
+      val key = TableRecords.keyOf(record)
+      val head = record.take(Head)
+      if (known.exists(table => java.util.Arrays.equals(table.headOfRanges(key), head))) inShard(key) else unknown
+    }
+  }
+
+  private def inShard(key: Array[Byte]): RecordPlace =
+    RecordPlace.OfShard(home.getOrElse(shardOf(key)))
+
+  private def unknown =
+    RecordPlace.Unknown(s"of none of its tables (${tables.mkString(", ")})")
+
+  /** The clocks of a table where keys of several partitions are in one: no range that has closed opens again. What has
+    * gone by them is not known of all, and looked for again.
+    */
+  override def merged(key: Array[Byte], values: Seq[Array[Byte]]): Array[Byte] =
+    if (key.startsWith(Timer)) values.head
+    else {
+      val times = values.map(ByteBuffer.wrap(_))
+      ByteBuffer
+        .allocate(24)
+        .putLong(times.map(_.getLong(0)).max)
+        .putLong(times.map(_.getLong(8)).max)
+        .putLong(Long.MinValue)
+        .array
+    }
+}
+
+private[python] object TablePlaces {
+  private val Head = 8
+  private val Timer = "timer...".getBytes(UTF_8)
+  private val Others = UTF8String.fromString("~")
+  private val Decimal = "{\"!\":\"decimal\",\"v\":\""
+
+  /** The shard of a key as it is kept, in JSON. */
+  private[folds] def shardOf(key: Array[Byte]): UTF8String = key.headOption.map(_.toChar) match {
+    case Some('"') => UTF8String.fromBytes(unquoted(key))
+    case Some('t') => UTF8String.fromString("true")
+    case Some('f') => UTF8String.fromString("false")
+    case Some('{') =>
+      val text = new String(key, UTF_8)
+      if (text.startsWith(Decimal)) whole(text.drop(Decimal.length).stripSuffix("\"}")) else Others
+    case _ =>
+      val text = new String(key, UTF_8)
+      if (text.forall(c => c == '-' || (c >= '0' && c <= '9'))) whole(text) else Others
+  }
+
+  /** The digits of a whole number of 64 bits. */
+  private def whole(text: String): UTF8String = {
+    val number = for {
+      decimal <- Try(new JavaDecimal(text)).toOption
+      // What is far larger would take as many digits to tell.
+      if decimal.precision.toLong - decimal.scale <= 20
+      long <- Try(decimal.longValueExact).toOption
+    } yield long
+    number.fold(Others)(long => UTF8String.fromString(long.toString))
+  }
+
+  private def unquoted(json: Array[Byte]): Array[Byte] = {
+    val out = new ByteArrayOutputStream(json.length)
+    var at = 1
+    while (at < json.length - 1) {
+      if (json(at) != '\\') out.write(json(at).toInt)
+      else {
+        at += 1
+        json(at).toChar match {
+          case 'n' => out.write('\n')
+          case 'r' => out.write('\r')
+          case 't' => out.write('\t')
+          case 'f' => out.write('\f')
+          case 'b' => out.write('\b')
+          case 'u' =>
+            val code = Integer.parseInt(new String(json, at + 1, 4, UTF_8), 16)
+            out.write(code.toChar.toString.getBytes(UTF_8))
+            at += 4
+          case same => out.write(same.toInt)
+        }
+      }
+      at += 1
+    }
+    out.toByteArray
+  }
+}

@@ -1,0 +1,362 @@
+"""Programs that have changed, over the state that they had: what goes on, and what is refused by name."""
+
+# Programs are written as users write them.
+# ruff: noqa: N801
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mullion import IncompatibleStateError, faust, topics, turbine
+from mullion._clock import ManualClock
+from mullion._programs import cli
+from mullion._programs.app import App
+from mullion.bytewax import operators as op
+from mullion.bytewax.dataflow import Dataflow
+from mullion.bytewax.operators import windowing as win
+from mullion.bytewax.recovery import RecoveryConfig
+from mullion.bytewax.testing import TestingSink, TestingSource, run_main
+from mullion.errors import UnsupportedError
+from mullion.turbine import aggregates as agg
+from mullion.turbine import windowing as turbine_win
+
+MINUTE = 60_000
+
+
+def said_of(
+    checkpoint: Path, app: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, list[str]]:
+    """What ``mullion plan-change`` says of a program, and its exit code."""
+    module = types.ModuleType("changed_program")
+    module.app = app  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "changed_program", module)
+    code = cli.main(["plan-change", str(checkpoint), "changed_program:app"])
+    return code, capsys.readouterr().out.splitlines()
+
+
+def totals(
+    home: Path,
+    spark: SparkSession,
+    size_ms: int,
+    value: Any,
+    *,
+    lateness_ms: int = 0,
+    early: bool = False,
+    key: tuple[str, ...] = ("k",),
+    **changes: Any,
+) -> turbine.App:
+    app = turbine.App(
+        "totals",
+        broker=f"dir:{home / 'topics'}",
+        checkpoint=home / "state",
+        spark=spark,
+        clock=ManualClock(),
+        **changes,
+    )
+
+    @app.subscribe("orders", publish_to="totals")
+    class alone:
+        def __init__(self) -> None:
+            self._win = turbine_win.PersistentTumbling(
+                self,
+                name="total",
+                size_ms=size_ms,
+                key=list(key),
+                value=value,
+                time_column="ts",
+                allowed_lateness_ms=lateness_ms,
+                on_close=self._closed,
+                early_fire_interval_ms=5_000 if early else None,
+                on_early_fire=self._closed if early else None,
+            )
+
+        def _closed(self, state, panes):
+            return panes.combine_chunks().to_batches()[0]
+
+        def process(self, batch, state):
+            self._win.update(batch, state)
+
+    return app
+
+
+def feed(app: turbine.App, *minutes: float) -> None:
+    rows = [{"k": "a", "o": "x", "n": 10, "ts": round(MINUTE * at)} for at in minutes]
+    topics.produce(app.broker, "orders", rows)
+    app.run(until="drained")
+
+
+def test_windows_of_turbine_change_as_native_windows_do(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    count = agg.Multi(n=agg.Count())
+    both = agg.Multi(total=agg.Sum("n"), n=agg.Count())
+    feed(totals(tmp_path, spark, MINUTE, count), 0.1, 1.5)
+    state = tmp_path / "state"
+
+    # An aggregate that is new, in front of the other.
+    code, said = said_of(state, totals(tmp_path, spark, MINUTE, both), monkeypatch, capsys)
+    assert code == 1
+    assert said[0].startswith("refused  total: tumbling 1 minute: aggregates was [count(1) AS value_0] and is now [")
+    with pytest.raises(IncompatibleStateError, match="new_aggregates='from now'"):
+        totals(tmp_path, spark, MINUTE, both).run(until="drained")
+    later = totals(tmp_path, spark, MINUTE, both, lateness_ms=MINUTE // 2, early=True, new_aggregates="from now")
+    code, said = said_of(state, later, monkeypatch, capsys)
+    assert code == 0
+    assert [line.split(":")[0] for line in said] == ["goes on  total"] * len(said)
+    assert any("allowed lateness was [0 seconds] and is now [30 seconds]" in line for line in said)
+    feed(totals(tmp_path, spark, MINUTE, both, new_aggregates="from now"), 1.6)
+
+    # Another size.
+    more: dict[str, Any] = {"new_aggregates": "from now"}
+    with pytest.raises(IncompatibleStateError, match="with on_change='drain' its panes go on to their close"):
+        totals(tmp_path, spark, 2 * MINUTE, both, **more).run(until="drained")
+    longer = totals(tmp_path, spark, 2 * MINUTE, both, **more, on_change="drain")
+    code, said = said_of(state, longer, monkeypatch, capsys)
+    assert code == 0
+    assert said[0].startswith(
+        "drains   total: tumbling 1 minute: window was [tumbling 1 minute] and is now [tumbling 2 m"
+    )
+    feed(longer, 1.7, 2.5)
+    feed(longer, 5.0)
+    closed = topics.read(longer.broker, "totals").to_pylist()
+    start, end = "window_start_ms", "window_end_ms"
+    found = sorted((row[start] / MINUTE, row[end] / MINUTE, row.get("total"), row["n"]) for row in closed)
+    assert found == [(0, 1, None, 1), (1, 2, 20, 3), (2, 4, 10, 1)]
+
+    # The columns of a key.
+    code, said = said_of(state, totals(tmp_path, spark, MINUTE, both, key=("o",)), monkeypatch, capsys)
+    assert code == 1
+    assert "refused  total: The window 'total' had key=['k'] and is now key=['o']" in said[0]
+
+
+def test_windows_in_the_query_of_a_state_are_compared_and_stay_as_they_are(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def app(partition_key: str | None = None, **sizes: int) -> turbine.App:
+        app = turbine.App("state", broker=f"dir:{tmp_path / 'topics'}", checkpoint=tmp_path / "state", spark=spark)
+
+        @app.subscribe("orders", partition_key=partition_key)
+        class rows:
+            def __init__(self) -> None:
+                self._wins = [
+                    turbine_win.PersistentTumbling(
+                        self,
+                        name=name,
+                        size_ms=size,
+                        key=["k"],
+                        value=agg.Count(),
+                        time_column="ts",
+                        on_close_each=self._closed,
+                    )
+                    for name, size in sizes.items()
+                ]
+
+            def process(self, batch, state):
+                state["rows"] = state.get("rows", 0) + batch.num_rows
+                for each in self._wins:
+                    each.update(batch, state)
+
+            def _closed(self, state, window, value):
+                state["closed"] = value
+
+        return app
+
+    feed(app(minute=MINUTE, hour=60 * MINUTE), 0.1)
+    code, said = said_of(tmp_path / "state", app(minute=MINUTE, day=1440 * MINUTE), monkeypatch, capsys)
+    assert code == 0
+    assert said == [
+        "goes on  rows.state: functions: their state is found again",
+        "goes on  rows.state: minute: the state means what it meant",
+        "goes on  rows.state: day: the window is new: it holds the rows from now on",
+        "goes on  rows.state: hour: the window is gone, and its panes are kept",
+        "goes on  hour: it is no longer in the program, and its state is kept",
+    ]
+    code, said = said_of(tmp_path / "state", app("k", minute=2 * MINUTE), monkeypatch, capsys)
+    assert code == 1
+    assert said[0].startswith("refused  rows.state: functions: shard was [] and is now [")
+    assert said[1].startswith(
+        "refused  rows.state: minute: window was [tumbling 1 minute] and is now [tumbling 2 minutes]"
+    )
+
+
+Make = Callable[[faust.App], Any]
+
+
+def program(home: Path, spark: SparkSession, make: Make, agent: str = "count") -> faust.App:
+    app = faust.App("shop", broker=f"dir:{home / 'topics'}", checkpoint=home / "state", spark=spark)
+    table = make(app)
+
+    async def count(rows):
+        async for row in rows:
+            table[row["k"]] += 1
+
+    async def computed(rows):
+        async for row in rows:
+            table[row["k"].upper()] += 1
+
+    app.agent(app.topic("in"), name=agent)(count if agent == "count" else computed)
+    return app
+
+
+def test_tables_of_faust_whose_records_would_not_be_found_are_refused_and_others_go_on(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def plain(app: faust.App, **about: Any) -> Any:
+        return app.Table("t", default=int, **about)
+
+    def made(name: str, window: faust.Window, **about: Any) -> Any:
+        return lambda app: app.Table(name, default=int).using_window(window, **about)
+
+    def both(window: faust.Window) -> Make:
+        def make(app: faust.App) -> Any:
+            ranges = made("ranges", window)(app)
+            table = app.Table("t", default=int, key_type=str)
+
+            @app.agent(app.topic("in"), name="ranged")
+            async def ranged(rows):
+                async for row in rows:
+                    ranges[row["k"]] += 1
+
+            return table
+
+        return make
+
+    rows = [{"k": "a", "other": "b"}, {"k": "b", "other": "b"}]
+    broker = f"dir:{tmp_path / 'topics'}"
+    topics.produce(broker, "in", rows, timestamps=[1.0, 2.0])
+    first = program(tmp_path, spark, both(faust.TumblingWindow(10, 5)))
+    assert {part.runs for part in first.explain().parts} == {"JVM", "Python"}
+    first.run(until="drained")
+
+    def refused(make: Make, says: str, **about: Any) -> None:
+        app = program(tmp_path, spark, make, **about)
+        with pytest.raises(IncompatibleStateError, match=says):
+            app.run(until="drained")
+        code, said = said_of(tmp_path / "state", app, monkeypatch, capsys)
+        assert code == 1
+        assert said[0].startswith("refused  agents: The ")
+
+    anew = "Have it as it was, give it another name, under which it begins with nothing, or begin anew with another"
+    refused(
+        made("t", faust.TumblingWindow(10)), f"its records are kept by key, and would now be .* and range. .*{anew}"
+    )
+    refused(lambda app: plain(app, key_type=int), "its keys are of the key_type str, and would now be of int")
+    refused(
+        made("ranges", faust.SlidingWindow(5, 5, 100)), "kept by key and range, and would now be kept by key and time"
+    )
+    refused(
+        made("ranges", faust.TumblingWindow(10), key_index=True), "has not kept which keys there are, which key_index="
+    )
+    # Under another name an agent that has all events in one shard is told from those that there were, too.
+    refused(plain, "'other' are in one shard, and all of 'shop' were in shards when it began", agent="other")
+
+    changed = program(tmp_path, spark, both(faust.TumblingWindow(20, 1000)))
+    code, said = said_of(tmp_path / "state", changed, monkeypatch, capsys)
+    assert code == 0
+    window = "its window was tumbling_10 and is now tumbling_20. Ranges that are open stay"
+    assert sorted(said)[0].startswith(f"goes on  table ranges: {window}")
+    assert sorted(said)[1] == "goes on  table t: its records mean what they meant"
+    # The ranges of before would have gone at 15 s by the window of before.
+    topics.produce(broker, "in", [*rows, {"k": "c", "other": "c"}], timestamps=[3.0, 4.0, 50.0])
+    changed.run(until="drained")
+    assert f"The table 'ranges' of shop goes on: {window}" in caplog.text.replace("'shop'", "shop")
+    ends = [(row.key, row.window.end.second, row.value) for row in changed.table("ranges").read().collect()]
+    assert sorted(ends) == [('"a"', 10, "1"), ('"a"', 20, "1"), ('"b"', 10, "1"), ('"b"', 20, "1"), ('"c"', 0, "1")]
+    assert {row.key: row.value for row in changed.table("t").read().collect()} == {'"a"': "2", '"b"': "2", '"c"': "1"}
+    alone = program(tmp_path, spark, plain)
+    code, said = said_of(tmp_path / "state", alone, monkeypatch, capsys)
+    assert (code, sorted(said)[0]) == (
+        0,
+        "goes on  table ranges: it is no longer in the program, and its records are kept",
+    )
+
+
+def test_a_timer_of_faust_that_was_taken_out_and_comes_back_is_called(spark: SparkSession, tmp_path: Path) -> None:
+    clock = ManualClock(start_ms=0)
+    broker = f"dir:{tmp_path / 'topics'}"
+
+    def app(*timers: str) -> faust.App:
+        app = faust.App("timers", broker=broker, checkpoint=tmp_path / "state", clock=clock, spark=spark)
+        table, out = app.Table("t", default=int), app.topic("out", value_type=str)
+
+        @app.agent(app.topic("in", value_type=str))
+        async def count(values):
+            async for value in values:
+                table[value] += 1
+
+        for name in timers:
+
+            @app.timer(10.0, name=name)
+            async def tick(name: str = name) -> None:
+                await out.send(value=f"{name}, {len(table)}")
+
+        return app
+
+    def lived(program: faust.App) -> list[Any]:
+        before = len(topics.read(broker, "out")) if (tmp_path / "topics/out").exists() else 0
+        with program.start() as running:
+            for _ in range(2):
+                topics.produce(broker, "in", ["a"], timestamps=[1.0])
+                running.settle()
+                running.advance("11 seconds")
+                running.settle()
+        said = topics.read(broker, "out").to_pylist() if (tmp_path / "topics/out").exists() else []
+        return [row["value"] for row in said[before:]]
+
+    assert "second, 1" in lived(app("first", "second"))
+    assert set(lived(app("first"))) == {"first, 1"}
+    assert {"first, 1", "second, 1"} == set(lived(app("first", "second")))
+
+
+def sums(length: timedelta, gap: timedelta) -> Dataflow:
+    at = datetime(2024, 1, 1, tzinfo=UTC)
+    flow = Dataflow("sums")
+    numbers = op.input("numbers", flow, TestingSource([("a", 1)]))
+    clock: Any = win.EventClock(lambda n: at, wait_for_system_duration=timedelta(days=1))
+    spans = win.fold_window(
+        "spans", numbers, clock, win.TumblingWindower(length), int, lambda total, n: total + n, int.__add__
+    )
+    visits = win.collect_window("visits", numbers, clock, win.SessionWindower(gap))
+    op.output("out", spans.down, TestingSink([]))
+    op.output("more", visits.down, TestingSink([]))
+    return flow
+
+
+def test_a_window_of_bytewax_that_would_take_open_windows_for_others_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    state, minute = RecoveryConfig(tmp_path), timedelta(minutes=1)
+    run_main(sums(minute, minute), recovery_config=state, spark=spark)
+    run_main(sums(minute, 2 * minute), recovery_config=state, spark=spark)
+    says = (
+        r"the step 'sums.spans', and its windows was \[0:01:00 long, one every 0:01:00, from 1970.* now \[0:02:00 long"
+    )
+    with pytest.raises(IncompatibleStateError, match=says):
+        run_main(sums(2 * minute, minute), recovery_config=state, spark=spark)
+
+
+def test_an_app_that_cannot_say_what_would_change_says_so(tmp_path: Path) -> None:
+    class Other(App):
+        api = "kx"
+
+        def _jobs(self) -> list[Any]:
+            return []
+
+        def _parts(self) -> list[Any]:
+            return []
+
+    with pytest.raises(UnsupportedError, match=r"mullion\.kx does not compare it"):
+        Other("pipelines", broker=f"dir:{tmp_path}").plan_change()
