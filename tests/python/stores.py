@@ -13,6 +13,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mullion._jars import running_line
+
 PARTITIONS = 2
 """Of state, in every test: ``spark.sql.shuffle.partitions``."""
 
@@ -132,7 +134,9 @@ def _in_hdfs(spark: SparkSession, checkpoint: Path, operator: int, partition: in
     settings.setConfString("spark.sql.streaming.stateStore.formatValidation.enabled", "false")
     conf = state.StateStoreConf.apply(settings)
     provider.init(store_id, anything, anything, encoder, False, conf, hadoop, False, none)
-    store = provider.getStore(version, none, False, False)
+    # Since 4.2 Spark asks whether to write a snapshot, and whether nothing is to be loaded.
+    newer = (False, False) if tuple(map(int, running_line().split("."))) >= (4, 2) else ()
+    store = provider.getStore(version, none, *newer)
     keys = int(store.metrics().numKeys())
     store.abort()
     provider.close()

@@ -18,8 +18,8 @@ import sys
 from pyspark.sql import SparkSession, functions as F
 import mullion
 
-how, jar = sys.argv[1:]
-builder = SparkSession.builder.config("spark.ui.enabled", False)
+how, jar, checked = sys.argv[1:]
+builder = SparkSession.builder.config("spark.ui.enabled", False).config("spark.mullion.checkRuntime", checked)
 builder = builder.remote("local[1]") if how == "remote" else builder.master("local[1]")
 spark = builder.getOrCreate()
 if how == "sql":
@@ -28,7 +28,8 @@ else:
     spark.addArtifacts(jar)
 rows = spark.sql("SELECT timestamp_seconds(id) AS ts FROM range(120)")
 try:
-    mullion.windowed(rows, mullion.Tumbling("1 minute"), time="ts").agg(F.count("*").alias("n"))
+    panes = mullion.windowed(rows, mullion.Tumbling("1 minute"), time="ts").agg(F.count("*").alias("n"))
+    print("panes:", sorted(row.n for row in panes.collect()))
 except mullion.MullionError as error:
     print("refused:", error)
 print("rows:", rows.count())
@@ -45,10 +46,22 @@ spark.stop()
     ],
 )
 def test_it_is_refused_by_name_and_the_session_goes_on(tmp_path: Path, how: str, message: str) -> None:
-    program = tmp_path / "program.py"
+    said = told(tmp_path, how)
+    assert f"refused: {message}" in said, said
+    assert "rows: 120" in said
+
+
+def test_where_the_runtime_is_not_checked_a_batch_runs(tmp_path: Path) -> None:
+    said = told(tmp_path, "sql", checked="false")
+    assert "panes: [60, 60]" in said, said
+
+
+def told(folder: Path, how: str, checked: str = "true") -> str:
+    """What the program prints."""
+    program = folder / "program.py"
     program.write_text(PROGRAM)
     done = subprocess.run(
-        [sys.executable, str(program), how, str(_jars.carried(_jars.running_line()))],
+        [sys.executable, str(program), how, str(_jars.carried(_jars.running_line())), checked],
         # A server of its own takes a port that is free.
         env={**environment(), "SPARK_TESTING": "1"},
         capture_output=True,
@@ -56,5 +69,4 @@ def test_it_is_refused_by_name_and_the_session_goes_on(tmp_path: Path, how: str,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert f"refused: {message}" in done.stdout, done.stdout
-    assert "rows: 120" in done.stdout
+    return done.stdout

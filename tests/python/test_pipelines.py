@@ -51,6 +51,12 @@ ROWS = [
     ("2024-01-01 13:00:00", "bob", 4),
 ]
 
+SECOND_ROWS = [
+    ("2024-01-01 10:50:00", "ann", 100),
+    ("2024-01-01 13:30:00", "bob", 10),
+    ("2024-01-01 15:00:00", "bob", 5),
+]
+
 
 class Project:
     """A pipeline in a folder, and the tables that it wrote."""
@@ -161,6 +167,45 @@ def both():
         ("visits", "ann", "10:05", None, 2),
         ("visits", "bob", "11:10", None, 1),
     ]
+
+
+def test_a_second_run_goes_on_with_the_tables_and_with_the_panes_that_were_open(
+    project: Project, server: SparkSession
+) -> None:
+    """In a catalog that lasts: that of a server which runs."""
+    warehouse = project.folder / "warehouse"
+    server.sql(f"CREATE DATABASE visits LOCATION '{warehouse.as_uri()}'")
+    try:
+        with (project.folder / "spark-pipeline.yml").open("a") as spec:
+            spec.write("database: visits\n")
+        project.define(
+            HOURS
+            + """
+@dp.materialized_view
+def all_hours():
+    panes = windowed(spark.read.table("clicks"), Tumbling("1 hour"), by="user", time="at").agg(F.sum("v").alias("s"))
+    return panes.select("user", F.date_format("window.start", "HH:mm").alias("start"), "pane.firing", "s")
+"""
+        )
+        found = []
+        for rows in ([], SECOND_ROWS, []):
+            if rows:
+                project.add(rows)
+            said = project.run(server=connect_server.address(server))
+            assert project.ended == 0, said
+            found.append((project.table(server, "hours"), project.table(server, "all_hours")))
+    finally:
+        server.sql("DROP DATABASE visits CASCADE")
+    closed = [("ann", "10:00", "close", 3), ("bob", "11:00", "close", 3)]
+    first, second, third = found
+    assert first == (closed, [*closed, ("bob", "13:00", "close", 4)])
+    # The open pane of the first run has its row, and what comes for a pane that it closed is late.
+    assert second == (
+        [*closed[:1], ("ann", None, "late", None), *closed[1:], ("bob", "13:00", "close", 14)],
+        [("ann", "10:00", "close", 103), *closed[1:], ("bob", "13:00", "close", 14), ("bob", "15:00", "close", 5)],
+    )
+    # A run without new rows changes nothing.
+    assert third == second
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.checkpoint
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, OffsetSeqLog}
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 
 import dev.mullion.windows.spec.TimeMath
@@ -30,7 +30,7 @@ private[checkpoint] object CheckpointClock {
   /** None where no batch has been committed. */
   def of(spark: SparkSession, checkpoint: String): Option[CheckpointClock] = {
     val home = new Path(checkpoint)
-    new CommitLog(spark, new Path(home, "commits").toString).getLatest().map { case (batch, commit) =>
+    SparkLineShim.commits(spark, new Path(home, "commits")).getLatest().map { case (batch, commit) =>
       val log = new OffsetSeqLog(spark, new Path(home, "offsets").toString)
       val (own, newest) = (log.get(batch), log.getLatest().map(_._2))
       def micros(ms: Option[Long]) = TimeMath.fromMillis(ms.getOrElse(0L))

@@ -7,10 +7,11 @@ import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan,
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog}
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.mullion.plan.{OneWindow, Refusals, WindowedAggregate, Windows, WindowsTogether}
 import org.apache.spark.sql.mullion.query.Tick
-import org.apache.spark.sql.mullion.state.SavepointNote
+import org.apache.spark.sql.mullion.shim.SparkLineShim
+import org.apache.spark.sql.mullion.state.{SavepointNote, StateSettings}
 import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, StateChange, StateHeader}
 
 import dev.mullion.MullionException
@@ -70,7 +71,7 @@ private[checkpoint] object ContinuedPlan {
       val files = CheckpointFileManager.create(home, hadoopConf)
       val version =
         if (!files.exists(commits)) 0L
-        else new CommitLog(spark, commits.toString).getLatestBatchId().fold(0L)(_ + 1)
+        else SparkLineShim.commits(spark, commits).getLatestBatchId().fold(0L)(_ + 1)
       ids.flatMap(id => OperatorHeader.readAt(new Path(root, id.toString), hadoopConf, version).map(id -> _))
     }
   }
@@ -173,6 +174,7 @@ final class ContinueAtStart(spark: SparkSession) extends Rule[LogicalPlan] with 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case start: WriteToStream =>
       SavepointNote.checkLogs(spark, new Path(start.resolvedCheckpointLocation))
+      checkFormat(new Path(start.resolvedCheckpointLocation))
       val continued = ContinuedPlan(spark, start.inputQuery, start.resolvedCheckpointLocation)
       continued.notes.foreach { case (operator, note) =>
         logWarning(s"The query over ${start.resolvedCheckpointLocation} goes on (operator $operator): $note.")
@@ -189,5 +191,16 @@ final class ContinueAtStart(spark: SparkSession) extends Rule[LogicalPlan] with 
         start.copy(inputQuery = continued.plan)
       }
     case _ => plan
+  }
+
+  /** Up to 4.1 Spark cannot read the commits of another format, and calls it an internal error. */
+  private def checkFormat(home: Path): Unit = {
+    val hadoopConf = spark.sessionState.newHadoopConf()
+    val (commits, files) = (new Path(home, "commits"), CheckpointFileManager.create(home, hadoopConf))
+    def isOurs(operator: Long) = files.exists(new Path(home, s"state/$operator/_mullion"))
+    if (StateOperators.find(home, hadoopConf).exists(_.exists(isOurs)) && files.exists(commits))
+      SparkLineShim.commits(spark, commits).getLatest().foreach { case (_, commit) =>
+        StateSettings.checkFormat(spark.sessionState.conf, home, commit.stateUniqueIds.exists(_.nonEmpty))
+      }
   }
 }

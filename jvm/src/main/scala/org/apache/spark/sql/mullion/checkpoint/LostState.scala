@@ -6,10 +6,11 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog, OffsetSeqLog}
+import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.runtime.{StreamExecution, StreamingQueryWrapper}
 import org.apache.spark.sql.execution.streaming.state.{StateStoreConf, StateStoreId, StateStoreProviderId}
 import org.apache.spark.sql.mullion.query.CheckpointFiles
+import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
 import org.apache.spark.sql.mullion.state.store.MemoryStateStoreProvider
 import org.apache.spark.sql.streaming.StreamingQuery
@@ -119,7 +120,7 @@ object LostState {
     val redo = new Path(home, Folder)
     val files: CheckpointFileManager = CheckpointFileManager.create(home, hadoopConf)
     private val (readTo, doneTo) = (new Path(home, "offsets"), new Path(home, "commits"))
-    lazy val commits = new CommitLog(spark, doneTo.toString)
+    lazy val commits = SparkLineShim.commits(spark, doneTo)
     lazy val offsets = new OffsetSeqLog(spark, readTo.toString)
 
     /** The last batch that was done when the state was found lost. */

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.Count
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
-import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, OffsetSeqLog}
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution, StreamingQueryWrapper}
 import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.mullion.exec.WindowExec
@@ -202,7 +202,7 @@ object OpenPanes {
         isBranch: Boolean
     ): Clocks = {
       val home = new Path(checkpoint)
-      val (batch, commit) = new CommitLog(spark, new Path(home, "commits").toString).getLatest().get
+      val (batch, commit) = SparkLineShim.commits(spark, new Path(home, "commits")).getLatest().get
       val noted = new OffsetSeqLog(spark, new Path(home, "offsets").toString)
         .get(batch)
         .flatMap(SparkLineShim.batchTimestampMs(_))

@@ -9,10 +9,10 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.checkpointing.CommitLog
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.query.CheckpointFiles
+import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice, StateLine}
 import org.apache.spark.sql.mullion.state.records.FamilySpec
 import org.apache.spark.sql.mullion.state.store.MemorySnapshots
@@ -96,7 +96,8 @@ private[mullion] object OperatorState {
           )
         }
     }
-    val (batch, commit) = new CommitLog(spark, new Path(home, "commits").toString)
+    val (batch, commit) = SparkLineShim
+      .commits(spark, new Path(home, "commits"))
       .getLatest()
       .getOrElse(
         throw MullionException.invalid(s"No batch in $checkpoint has been committed yet: there is nothing to read.")

@@ -8,11 +8,12 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog, OffsetSeqLog}
+import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.execution.streaming.state.StateStoreId
 import org.apache.spark.sql.mullion.python.{BranchState, StatefulHeader}
 import org.apache.spark.sql.mullion.query.{CheckpointFiles, WatermarkNote}
+import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
 import org.apache.spark.sql.mullion.state.store.MemorySnapshots
@@ -89,7 +90,7 @@ object Recovery {
   ): Option[(Plan, Seq[(Long, Int)])] = {
     val offsets = new Path(home, "offsets")
     val commits = new Path(home, "commits")
-    val noted = new CommitLog(spark, commits.toString).getLatestBatchId()
+    val noted = SparkLineShim.commits(spark, commits).getLatestBatchId()
     val latest = new OffsetSeqLog(spark, offsets.toString).getLatestBatchId()
     // A batch begins when the one before it is done, whether or not its note is there still. Of the first batch there is
     // nothing to go back to: it is done from the start.
@@ -128,7 +129,7 @@ object Recovery {
     )
     copy(files, note(commits, plan.batch), note(commits, plan.done))
     if (plan.begun > plan.done)
-      new CommitLog(spark, commits.toString).get(plan.batch).map(_.nextBatchWatermarkMs).foreach {
+      SparkLineShim.commits(spark, commits).get(plan.batch).map(_.nextBatchWatermarkMs).foreach {
         WatermarkNote(plan.begun, _).write(files, home)
       }
     else WatermarkNote.delete(files, home)
@@ -214,7 +215,7 @@ object Recovery {
       operator: Long,
       partitions: Int
   ): Map[Long, Option[Array[Array[String]]]] = {
-    val log = new CommitLog(spark, new Path(home, "commits").toString)
+    val log = SparkLineShim.commits(spark, new Path(home, "commits"))
     val hadoopConf = spark.sessionState.newHadoopConf()
     MemorySnapshots.complete(
       new Path(home, "state"),

@@ -7,7 +7,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.SparkException
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
-import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog}
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.python.StatefulHeader
 import org.apache.spark.sql.mullion.query.CheckpointFiles
@@ -104,7 +104,7 @@ object Savepoint {
     val done = new Path(home, "commits")
     if (files.exists(new Path(home, "state")) || !files.exists(done)) None
     else
-      new CommitLog(spark, done.toString).getLatest().map { case (batch, _) =>
+      SparkLineShim.commits(spark, done).getLatest().map { case (batch, _) =>
         val noted = new SavepointLogs(spark, checkpoint, batch).settings.toMap.get(SQLConf.SHUFFLE_PARTITIONS.key)
         val had = noted.fold(spark.sessionState.conf.numShufflePartitions)(_.toInt)
         new NoStates(batch, asked.partitions.getOrElse(had))
@@ -194,7 +194,7 @@ object Savepoint {
             )
         }
       else {
-        val log = new CommitLog(spark, new Path(home, "commits").toString)
+        val log = SparkLineShim.commits(spark, new Path(home, "commits"))
         val ids = log.get(version - 1).flatMap(_.stateUniqueIds).flatMap(_.get(state.operator))
         state.copy(version = version, checkpointIds = ids, header = header.getOrElse(state.header))
       }

@@ -6,8 +6,8 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
-import org.apache.spark.sql.execution.streaming.checkpointing.CommitLog
 import org.apache.spark.sql.execution.streaming.state.OperatorStateMetadataReader
+import org.apache.spark.sql.mullion.shim.SparkLineShim
 
 import dev.mullion.MullionException
 
@@ -80,7 +80,8 @@ private[checkpoint] object SparkState {
             s"${if (several.isEmpty) "none" else listed}. Start the query of windowed(...) with a new checkpointLocation."
         )
     }
-    val (batch, commit) = new CommitLog(spark, new Path(checkpoint, "commits").toString)
+    val (batch, commit) = SparkLineShim
+      .commits(spark, new Path(checkpoint, "commits"))
       .getLatest()
       .getOrElse(
         throw MullionException.invalid(s"No batch in $checkpoint has been committed yet: there is nothing to read.")

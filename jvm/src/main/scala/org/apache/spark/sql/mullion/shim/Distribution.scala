@@ -20,7 +20,7 @@ final case class Distribution(name: String, photon: Boolean)
   */
 object Distribution {
 
-  /** Says `false` to try all the same. */
+  /** Says `false` to try all the same: nothing is looked up, nor when the JAR came. */
   val Setting = "spark.mullion.checkRuntime"
 
   private val Published: Regex = """\d+\.\d+\.\d+""".r
@@ -30,7 +30,7 @@ object Distribution {
 
   def check(spark: SparkSession, line: String): Unit = {
     refusalOf(spark.version, line, spark.conf.getOption(_)).foreach(throw _)
-    LateJar.check()
+    if (!isOff(spark.conf.getOption(_))) LateJar.check()
   }
 
   /** The same before there is a session, as its extensions are asked for: why Mullion cannot run in the Spark of this
@@ -48,9 +48,11 @@ object Distribution {
 
   private def refusalOf(version: String, line: String, conf: String => Option[String]): Option[MullionException] = {
     def setting(name: String) = conf(name).filter(_.nonEmpty)
-    if (setting(Setting).contains("false")) None
+    if (isOff(conf)) None
     else of(version, sys.env.get, setting).flatMap(refusal(_, line, missing))
   }
+
+  private def isOff(conf: String => Option[String]): Boolean = conf(Setting).contains("false")
 
   /** What of all that this JAR calls is not in the Spark that runs, a line each, for a report. */
   def lacks: String = missing.fold("The file of the JAR cannot be read.")(_.mkString("\n"))

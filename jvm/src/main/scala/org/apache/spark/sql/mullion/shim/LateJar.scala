@@ -24,7 +24,7 @@ private[mullion] object LateJar {
       throw MullionException.unsupported(
         "Mullion's JAR was added to this application after it had started, by ADD JAR or addJar: Spark's own threads do not " +
           "see it, and a stream would fail in its first batch. Give it when Spark starts: with mullion.configure(...), --jars, " +
-          "--packages or spark.jars, or as a library of the cluster."
+          s"--packages or spark.jars, or as a library of the cluster. To try all the same set ${Distribution.Setting}=false."
       )
     seen.set(true)
   }

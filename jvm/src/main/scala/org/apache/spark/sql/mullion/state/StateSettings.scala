@@ -11,7 +11,7 @@ import org.apache.spark.sql.mullion.state.store.HotMemory
 import dev.mullion.MullionException
 
 /** Settings that state cannot be kept with: told when a query starts, and not by the tasks of its first batch. */
-private[state] object StateSettings {
+private[mullion] object StateSettings {
   private val format = SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key
 
   /** @param conf
@@ -33,17 +33,10 @@ private[state] object StateSettings {
         s"$format=$asked, and state='hdfs': Spark's HDFS-backed store gives its versions no ids, which that format of " +
           s"checkpoints has. Set $format to 1, or say state='rocksdb'."
       )
-    if (info.storeVersion > 0 && asked > 1 && info.stateStoreCkptIds.isEmpty)
-      throw MullionException.incompatibleState(
-        s"$format=$asked, and the checkpoint $checkpoint was written with format 1: the versions of its state have no ids. " +
-          s"Nothing was written. Set $format to 1 for this query, or start it with a new checkpointLocation."
-      )
-    if (info.storeVersion > 0 && asked == 1 && hasIds)
-      throw MullionException.incompatibleState(
-        s"$format=$asked, and the checkpoint $checkpoint was written with format 2: the versions of its state have ids, by " +
-          s"which its files are called. Nothing was written. Set $format to 2 for this query, or start it with a new " +
-          "checkpointLocation."
-      )
+    if (info.storeVersion > 0) {
+      if (asked > 1 && info.stateStoreCkptIds.isEmpty) throw writtenWith(1, asked, checkpoint)
+      if (asked == 1 && hasIds) throw writtenWith(2, asked, checkpoint)
+    }
     if (choice == StateChoice.Memory && spark.get(SPECULATION_ENABLED))
       throw MullionException.unsupported(
         s"${SPECULATION_ENABLED.key}=true, and state='memory': a copy of a task that Spark starts on another executor finds " +
@@ -52,5 +45,23 @@ private[state] object StateSettings {
       )
     if (choice == StateChoice.RocksDb)
       Option(conf.getConfString(HotMemory.Setting, None.orNull)).foreach(HotMemory.bytesOf)
+  }
+
+  /** Refuses a checkpoint whose last batch was committed with another format than is asked for.
+    *
+    * @param hasIds
+    *   whether that batch noted ids of its versions of state
+    */
+  def checkFormat(conf: SQLConf, checkpoint: Path, hasIds: Boolean): Unit = {
+    val asked = conf.getConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION)
+    if (hasIds != asked > 1) throw writtenWith(if (hasIds) 2 else 1, asked, checkpoint)
+  }
+
+  private def writtenWith(written: Int, asked: Int, checkpoint: Path): MullionException = {
+    val versions = if (written == 1) "have no ids" else "have ids, by which its files are called"
+    MullionException.incompatibleState(
+      s"$format=$asked, and the checkpoint $checkpoint was written with format $written: the versions of its state $versions. " +
+        s"Nothing was written. Set $format to $written for this query, or start it with a new checkpointLocation."
+    )
   }
 }

@@ -1,8 +1,11 @@
 package org.apache.spark.sql.mullion.shim
 
+import org.apache.hadoop.fs.Path
+
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry
-import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqBase
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, OffsetSeqBase}
 import org.apache.spark.sql.streaming.StateOperatorProgress
 
 /** What is known of a query and its session: 4.2 and later. */
@@ -20,4 +23,7 @@ private[shim] trait QueriesOfLine {
 
   /** The event clock of a batch. */
   def batchWatermarkMs(note: OffsetSeqBase): Option[Long] = note.metadataOpt.map(_.batchWatermarkMs)
+
+  /** The commits of a checkpoint, in whichever format it is. */
+  def commits(spark: SparkSession, folder: Path): CommitLog = new CommitLog(spark, folder.toString)
 }

@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.exec.assign
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning}
+import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning, UnspecifiedDistribution}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 
@@ -67,8 +67,9 @@ case class PutAsideLateRowsExec(
     child: SparkPlan
 ) extends UnaryExecNode {
 
+  /** Where the query is not known yet nothing is asked for, of the one child that there is. */
   override def requiredChildDistribution: Seq[Distribution] =
-    partitions.map(ByKey.distribution(distributed, _, conf)).toSeq
+    Seq(partitions.fold[Distribution](UnspecifiedDistribution)(ByKey.distribution(distributed, _, conf)))
 
   override def outputPartitioning: Partitioning = child.outputPartitioning
 
