@@ -1,11 +1,13 @@
 package org.apache.spark.sql.mullion
 
 import java.lang.management.ManagementFactory
-import java.nio.file.Path
+import java.nio.file.{Files, Path}
 import java.sql.Timestamp
 import javax.management.ObjectName
 
 import scala.concurrent.duration.{Duration, DurationInt}
+import scala.jdk.CollectionConverters._
+import scala.util.Using
 
 import munit.Slow
 
@@ -15,9 +17,12 @@ import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.builders.WindowOptions
+import org.apache.spark.sql.mullion.checkpoint.RecordsInState
+import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.StreamingQuery
 
-import dev.mullion.{Asked, Facade, MullionExtensions}
+import dev.mullion.{savepoint, Asked, Facade, MullionExtensions}
 import dev.mullion.windows.spec.WindowSpec
 
 /** What queries keep on the heap does not grow with their batches. Counted are the live objects of our own classes,
@@ -53,15 +58,86 @@ class HeapSuite extends SparkSuite {
         run(Few)
         val before = live()
         run(Many)
-        // Less than one for each batch of a query.
-        val grown = live().toSeq.collect {
-          case (name, count) if count - before.getOrElse(name, 0L) > (Many - Few) / 2 =>
-            s"$name: ${before.getOrElse(name, 0L)}, then $count"
-        }
-        assertEquals(grown, Nil)
+        assertEquals(grown(before), Nil)
         assert(clue(before).exists(_._1.endsWith(".segments.Segments$Segment")), "nothing was counted")
       } finally queries.foreach(_.stop())
     }
+  }
+
+  test("a query that has changed keeps as much after many batches as after a few: heap, state and files".tag(Slow)) {
+    within { folder =>
+      val retained = Seq(
+        SQLConf.MIN_BATCHES_TO_RETAIN.key -> "2",
+        SQLConf.STREAMING_MAINTENANCE_INTERVAL.key -> "200ms",
+        SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key -> "1"
+      )
+      retained.foreach { case (key, value) => spark.conf.set(key, value) }
+      val lives = changes.zipWithIndex.map { case (change, i) =>
+        new Life(change, MemoryStream[KeyedRow](spark, 1)(Encoders.product[KeyedRow]), folder.resolve(i.toString))
+      }
+      try {
+        var batches = 0
+        def run(until: Int): Unit = while (batches < until) {
+          val rows = (0 until 20).map(k => KeyedRow(new Timestamp(1000L * batches), k, batches % 3))
+          lives.foreach(_.run(rows))
+          batches += 1
+        }
+        run(Few / 2)
+        lives.foreach(_.becomes())
+        run(Few + 30)
+        val (before, kept) = (live(), lives.map(_.kept))
+        run(Many + 30)
+        assertEquals(grown(before), Nil)
+        lives.zip(kept).foreach { case (life, (records, files)) =>
+          val (recordsNow, filesNow) = life.kept
+          assert(recordsNow <= records + 40, s"${life.change.name}: $records records, then $recordsNow")
+          assert(filesNow <= files + (Many - Few) / 2, s"${life.change.name}: $files files, then $filesNow")
+          assert(records >= 20, s"${life.change.name}: nothing was counted")
+          println(s"${life.change.name}: $records records and $files files, then $recordsNow and $filesNow")
+        }
+      } finally {
+        lives.foreach(_.stop())
+        retained.foreach { case (key, _) => spark.conf.unset(key) }
+      }
+    }
+  }
+
+  /** A query before and after its change. */
+  private final class Life(val change: Change, source: MemoryStream[KeyedRow], checkpoint: Path) {
+    private var panes = change.before(timed(source))
+    private var at = checkpoint
+    private var query = start(panes, at)
+
+    def run(rows: Seq[KeyedRow]): Unit = {
+      source.addData(rows)
+      query.processAllAvailable()
+    }
+
+    def becomes(): Unit = {
+      query.stop()
+      val was = panes
+      panes = change.after(timed(source))
+      if (change.moves) {
+        at = checkpoint.resolveSibling(s"${checkpoint.getFileName}-moved")
+        savepoint(spark, checkpoint.toString, at.toString, panes = Some(panes), was = Some(was))
+      }
+      query = start(panes, at)
+    }
+
+    def stop(): Unit = query.stop()
+
+    /** How many records state has, and how many files the checkpoint. */
+    def kept: (Int, Int) = {
+      val records = RecordsInState.of(spark, Classic.frame(panes), at).flatMap(_.values).sum
+      val files = Using.resource(Files.walk(at))(_.iterator.asScala.count(Files.isRegularFile(_)))
+      (records, files)
+    }
+  }
+
+  /** What there are more of than one for each batch of a query. */
+  private def grown(before: Map[String, Long]): Seq[String] = live().toSeq.collect {
+    case (name, count) if count - before.getOrElse(name, 0L) > (Many - Few) / 2 =>
+      s"$name: ${before.getOrElse(name, 0L)}, then $count"
   }
 
   test("what queries keep of state is free once they have ended, in every store") {
@@ -144,6 +220,49 @@ private object HeapSuite {
         windowed(rows, window, state, Seq("k"))
       }
     )
+
+  /** @param moves
+    *   whether it was of Spark's own window
+    */
+  final case class Change(
+      name: String,
+      before: DataFrame => DataFrame,
+      after: DataFrame => DataFrame,
+      moves: Boolean = false
+  )
+
+  private def several(windows: (String, WindowSpec)*): DataFrame => DataFrame = rows =>
+    Facade.together(windows.map(_._1).toArray, windows.map(of => asked(of._2, _.withDropOnChange)(rows)).toArray)
+
+  private def asked(window: WindowSpec, change: WindowOptions => WindowOptions)(rows: DataFrame): DataFrame =
+    Asked.windowed(
+      rows,
+      window,
+      Array(col("k")),
+      change(Asked.options.withTime(col("ts")).withState("rocksdb")),
+      Array(count(lit(1)).as("n"), sum(col("v")).as("total"))
+    )
+
+  private val (short, long) = (Asked.tumbling(5 * Second, 0), Asked.sliding(10 * Second, 5 * Second, 0))
+  private val gap = Asked.session(Second / 2)
+
+  /** Queries that change. */
+  private val changes: Seq[Change] = Seq(
+    Change("a window that drained", asked(short, identity), asked(gap, _.withDrainOnChange)),
+    Change(
+      "windows of which one is gone, one new and one renamed",
+      several("far" -> long, "near" -> short),
+      several("by_five" -> short, "gaps" -> gap)
+    ),
+    Change("one of several windows", several("far" -> long, "near" -> short), asked(short, _.withDropOnChange)),
+    Change(
+      "a window that was Spark's",
+      rows =>
+        rows.groupBy(window(col("ts"), "5 seconds"), col("k")).agg(count(lit(1)).as("n"), sum(col("v")).as("total")),
+      asked(short, identity),
+      moves = true
+    )
+  )
 
   /** Windows, stores, and formats of checkpoints. */
   private val kinds: Seq[(Kind, String, Int)] = Seq(

@@ -188,14 +188,18 @@ private[mullion] final class PartitionOpener(
     */
   def records(partition: Int, hadoopConf: Configuration): Iterator[(Int, UnsafeRow, UnsafeRow)] = {
     val opened = ofProviders(partition, hadoopConf)(_.getStore(version, checkpointIds.map(_(partition).head)))
-    def of(scan: FamilyScan) = {
+    def closing(scan: AutoCloseable): Unit = {
       TaskContext.get().addTaskCompletionListener[Unit](_ => scan.close())
+      ()
+    }
+    def of(scan: FamilyScan) = {
+      closing(scan)
       scan.map(record => (record.key, record.value))
     }
     val read: FamilySpec => Iterator[(UnsafeRow, UnsafeRow)] = opened match {
       case rocks: RocksDbPartition =>
         rocks.versionIds.brokenAt.foreach(at => throw torn(partition, at))
-        spec => HotPartition.inSegments(rocks, spec) ++ of(rocks.family(spec).all())
+        spec => HotPartition.inSegments(rocks, spec)(closing) ++ of(rocks.family(spec).all())
       case other => spec => of(other.family(spec).all())
     }
     families.iterator.zipWithIndex.flatMap { case (spec, i) => read(spec).map { case (key, value) => (i, key, value) } }

@@ -68,9 +68,43 @@ private[state] final class Segments(
   /** What is written, for the next batch to go on from. */
   def version: Version = Version(alive.version, next)
 
+  /** All records that lie in segments, one segment after another, for a look: a partition may be larger than memory. A
+    * record stands until the next one. `closing` is given what is to be closed in the end.
+    */
+  def records(closing: AutoCloseable => Unit): Iterator[(UnsafeRow, UnsafeRow)] = {
+    val gone = readMarks()
+    val rows = store.iterator(bodies)
+    closing(rows)
+    rows.flatMap { row =>
+      val segment = new Segment(row.key.getLong(0), sizeOf(row.value), batch, marked = false)
+      gone.get(segment.id).foreach(segment.gone = _)
+      left(row.value, segment)
+    }
+  }
+
+  /** The records of a segment's body that are left. */
+  private def left(body: UnsafeRow, segment: Segment): Iterator[(UnsafeRow, UnsafeRow)] = {
+    val base = body.getBaseObject
+    val from = body.getBaseOffset + (body.getLong(0) >>> 32)
+    val until = from + sizeOf(body)
+    // Each is read when the one before it has been used.
+    Iterator
+      .unfold((from, 0)) { case (at, slot) =>
+        Option.when(at < until) {
+          val next = RecordBytes.read(base, at, key, value)
+          (!segment.isGone(slot), (next, slot + 1))
+        }
+      }
+      .filter(identity)
+      .map(_ => (key, value))
+  }
+
+  private def readMarks(): Map[Long, Array[Long]] =
+    Using.resource(store.iterator(marks))(_.map(row => row.key.getLong(0) -> longsOf(row.value)).toMap)
+
   /** Reads all records, with their places, until `take` says that it wants no more; whether it wanted all. */
   def readAll(take: (Place, UnsafeRow, UnsafeRow) => Boolean): Boolean = {
-    val gone = Using.resource(store.iterator(marks))(_.map(row => row.key.getLong(0) -> longsOf(row.value)).toMap)
+    val gone = readMarks()
     var wanted = true
     val found = Array.newBuilder[Segment]
     Using.resource(store.iterator(bodies)) { rows =>

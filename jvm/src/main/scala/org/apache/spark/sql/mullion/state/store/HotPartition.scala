@@ -242,15 +242,10 @@ private[state] object HotPartition {
     }
   }
 
-  /** The records of a family that lie in segments, for a look. */
-  def inSegments(under: RocksDbPartition, spec: FamilySpec): Iterator[(UnsafeRow, UnsafeRow)] = {
-    val found = Vector.newBuilder[(UnsafeRow, UnsafeRow)]
-    under.segments(spec, Segments.Version.empty).readAll { (_, key, value) =>
-      found += ((key.copy(), value.copy()))
-      true
-    }
-    found.result().iterator
-  }
+  /** The records of a family that lie in segments, for a look; see [[Segments.records]]. */
+  def inSegments(under: RocksDbPartition, spec: FamilySpec)(
+      closing: AutoCloseable => Unit
+  ): Iterator[(UnsafeRow, UnsafeRow)] = under.segments(spec, Segments.Version.empty).records(closing)
 
   /** All records, unless there is no room for them. */
   private def readAll(
