@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 
 from change_runs import Runs, verdicts
 from mullion import IncompatibleStateError, open_panes, savepoint, together
@@ -215,6 +216,14 @@ def test_all_windows_may_go_where_their_panes_are_dropped(spark: SparkSession, t
     assert query.run(query.over((TWENTIES, DROP)), (2, "a", 1)) == []
     assert query.run(query.over((TWENTIES, DROP)), (30, "a", 1)) == [("a", 0, 1)]
     assert query.run(query.over(tens=TENS, twenties=TWENTIES), (40, "a", 1)) == [("twenties", "a", 20, 1)]
+
+
+def test_a_window_of_functions_that_have_no_text_cannot_be_dropped(spark: SparkSession, tmp_path: Path) -> None:
+    query = Grouped(spark, tmp_path)
+    same = F.udf(lambda n: n, "bigint")
+    query.run(query.over(tens=TENS, zz=(TWENTIES, {"asked": [same(F.count("*")).alias("n")]})), (1, "a", 1))
+    why = query.refused(query.over((TENS, DROP)))
+    assert "the window 'zz' cannot be dropped: its aggregates (" in why
 
 
 def test_windows_are_not_added_in_hdfs(spark: SparkSession, tmp_path: Path) -> None:

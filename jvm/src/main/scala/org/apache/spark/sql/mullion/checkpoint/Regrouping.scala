@@ -141,8 +141,10 @@ private[checkpoint] object Regrouping {
       for {
         before <- known
         program <- Try(PanesReader.programOf(spark, headers(name))).toEither.left.map {
-          case refused: MullionException => s"the window '$name' cannot be dropped. ${refused.getMessage}"
-          case other                     => throw other
+          case _: MullionException =>
+            s"the window '$name' cannot be dropped: its aggregates (${headers(name).aggregates.mkString(", ")}) are not known " +
+              "from their text, and so not what its records are. Leave it in, or start with a new checkpointLocation"
+          case other => throw other
         }
       } yield before + (name -> program)
     }

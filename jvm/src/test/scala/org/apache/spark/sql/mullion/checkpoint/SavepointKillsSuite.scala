@@ -21,7 +21,8 @@ import dev.mullion.files.FaultyFiles
 import dev.mullion.files.FaultyFiles.{Dies, Plan}
 
 /** A savepoint whose process is killed at each of its operations on files: there is nothing at its place, or all of it,
-  * and the next savepoint to that place removes what is left beside it.
+  * and the next savepoint to that place removes what is left beside it. `-Dmullion.kills.first=` says at which
+  * operation it begins, and `-Dmullion.kills.every=` how many it goes on by: so several processes share them.
   */
 class SavepointKillsSuite extends FunSuite {
   import SavepointKillsSuite._
@@ -53,10 +54,10 @@ class SavepointKillsSuite extends FunSuite {
         // One that died while it wrote its name stays for a day, and nothing else is in it.
         if (died) assertEquals(leftovers(home).filterNot(isEmpty), Nil, s"operation $at")
         TemporaryFolder.delete(to)
-        if (died) killed(at + 1) else at
+        if (died) killed(at + Every) else at
       }
 
-      val operations = killed(0)
+      val operations = killed(First)
       println(s"$operations operations of a savepoint, killed at each: nothing or all of it at its place")
       assert(clue(operations) > 15)
     }
@@ -90,6 +91,8 @@ class SavepointKillsSuite extends FunSuite {
 }
 
 object SavepointKillsSuite {
+  private val First = Integer.getInteger("mullion.kills.first", 0).toInt
+  private val Every = Integer.getInteger("mullion.kills.every", 1).toInt
 
   /** Leaves a checkpoint with open panes. */
   private def query(spark: SparkSession, home: Path, checkpoint: Path): Unit = {
