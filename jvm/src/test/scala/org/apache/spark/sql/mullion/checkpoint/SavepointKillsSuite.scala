@@ -84,7 +84,7 @@ class SavepointKillsSuite extends FunSuite {
         Seq(SavepointKillsSuite.getClass.getName.stripSuffix("$"), home.toString, at.toString)
     val out = home.resolve("out").toFile
     val process = new ProcessBuilder(command.asJava).redirectErrorStream(true).redirectOutput(out).start()
-    assert(process.waitFor(5, TimeUnit.MINUTES), "it hangs")
+    assert(process.waitFor(20, TimeUnit.MINUTES), "it hangs")
     assert(Set(0, 137)(process.exitValue), s"${process.exitValue}: ${Files.readString(out.toPath)}")
     process.exitValue == 137
   }
