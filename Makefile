@@ -93,7 +93,7 @@ OF_LINES := lines configure session refusals functions split stateful stages sta
 NOT_OF_LINE := $(if $(filter 4.0,$(LINE)),split transcripts kx_random)
 PYTHON_TESTS := $(if $(OTHER),$(patsubst %,tests/python/test_%.py,$(filter-out $(NOT_OF_LINE),$(OF_LINES))))
 
-# Which half of much is run, the same in both languages. On another line Scala tells all stories.
+# Which part of much is run, said to both languages. On another line Scala tells all stories.
 ifeq ($(OTHER),)
 test: export MULLION_TEST_SAMPLE ?= $(shell date +%s)
 endif

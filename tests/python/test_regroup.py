@@ -103,30 +103,23 @@ def test_a_window_that_has_the_first_place_may_go_and_a_savepoint_puts_each_in_i
     spark: SparkSession, tmp_path: Path, state: Store
 ) -> None:
     query = Grouped(spark, tmp_path, state)
-    with_snapshots = {"spark.sql.streaming.stateStore.mullion.snapshotEvery": "1"}
-    for name, value in with_snapshots.items():
-        spark.conf.set(name, value)
-    try:
-        begun = query.over(all=TWENTIES, tens=(TENS, {"early": None}), visits=VISITS)
-        query.run(begun, *((time, key, 1) for time in (1, 2) for key in "abcdef"))
-        tens = [("a", 0, 3), *((key, 0, 2) for key in "bcdef")]
-        query.run(query.over(by_ten=(TENS, DROP), visits=VISITS), (3, "a", 1))
-        assert query.open() == sorted(
-            [("by_ten", *pane) for pane in tens] + [("visits", "a", 1, 3), *(("visits", key, 1, 2) for key in "bcdef")]
-        )
-        query.run(query.over((TENS, DROP)), (4, "g", 1))
+    begun = query.over(all=TWENTIES, tens=(TENS, {"early": None}), visits=VISITS)
+    query.run(begun, *((time, key, 1) for time in (1, 2) for key in "abcdef"))
+    tens = [("a", 0, 3), *((key, 0, 2) for key in "bcdef")]
+    query.run(query.over(by_ten=(TENS, DROP), visits=VISITS), (3, "a", 1))
+    assert query.open() == sorted(
+        [("by_ten", *pane) for pane in tens] + [("visits", "a", 1, 3), *(("visits", key, 1, 2) for key in "bcdef")]
+    )
+    query.run(query.over((TENS, DROP)), (4, "g", 1))
+    assert query.open() == [*tens, ("g", 0, 1)]
+    assert len(open_panes(query.runs.checkpoint, spark=spark).collect()) == 7
+    assert "window_name" not in open_panes(query.runs.checkpoint, spark=spark).columns
+    to = tmp_path / "savepoint"
+    savepoint(query.runs.checkpoint, to, partitions=3, spark=spark)
+    for checkpoint in (to, query.runs.checkpoint):
+        query.runs.checkpoint = checkpoint
         assert query.open() == [*tens, ("g", 0, 1)]
-        assert len(open_panes(query.runs.checkpoint, spark=spark).collect()) == 7
-        assert "window_name" not in open_panes(query.runs.checkpoint, spark=spark).columns
-        to = tmp_path / "savepoint"
-        savepoint(query.runs.checkpoint, to, partitions=3, spark=spark)
-        for checkpoint in (to, query.runs.checkpoint):
-            query.runs.checkpoint = checkpoint
-            assert query.open() == [*tens, ("g", 0, 1)]
-            assert query.run(query.over(TENS), (15, "z", 1)) == [*tens, ("g", 0, 1)]
-    finally:
-        for name in with_snapshots:
-            spark.conf.unset(name)
+        assert query.run(query.over(TENS), (15, "z", 1)) == [*tens, ("g", 0, 1)]
 
 
 def test_one_window_of_several_changes_alone_once_it_is_alone(spark: SparkSession, tmp_path: Path) -> None:
