@@ -131,16 +131,19 @@ def hours():
     return panes.select("user", F.date_format("window.start", "HH:mm").alias("start"), "pane.firing", "s")
 """
 
-
-def test_windows_are_tables_of_a_pipeline(spark: SparkSession, project: Project) -> None:
-    project.define(
-        HOURS
-        + """
+ALL_HOURS = """
 @dp.materialized_view
 def all_hours():
     panes = windowed(spark.read.table("clicks"), Tumbling("1 hour"), by="user", time="at").agg(F.sum("v").alias("s"))
     return panes.select("user", F.date_format("window.start", "HH:mm").alias("start"), "pane.firing", "s")
+"""
 
+
+def test_windows_are_tables_of_a_pipeline(spark: SparkSession, project: Project) -> None:
+    project.define(
+        HOURS
+        + ALL_HOURS
+        + """
 
 @dp.table
 def both():
@@ -178,15 +181,7 @@ def test_a_second_run_goes_on_with_the_tables_and_with_the_panes_that_were_open(
     try:
         with (project.folder / "spark-pipeline.yml").open("a") as spec:
             spec.write("database: visits\n")
-        project.define(
-            HOURS
-            + """
-@dp.materialized_view
-def all_hours():
-    panes = windowed(spark.read.table("clicks"), Tumbling("1 hour"), by="user", time="at").agg(F.sum("v").alias("s"))
-    return panes.select("user", F.date_format("window.start", "HH:mm").alias("start"), "pane.firing", "s")
-"""
-        )
+        project.define(HOURS + ALL_HOURS)
         found = []
         for rows in ([], SECOND_ROWS, []):
             if rows:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Final, Literal, final
 
-GOES_ON, REFUSED = "goes on", "refused"
+REFUSED: Final = "refused"
 
 
 @final
@@ -14,5 +14,5 @@ class Change:
     """What becomes of a part of a program: a query, a window, a table, and why in words."""
 
     part: str
-    verdict: Literal["goes on", "drains", "refused"]
+    verdict: Literal["goes on", "drains", "drops", "refused"]
     what: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from mullion._changes import compare
 from mullion._programs.app import App
-from mullion._programs.changes import REFUSED
+from mullion._programs.changes import REFUSED, Change
 from mullion._programs.commands import Command
 from mullion._programs.frames import frame
 from mullion._programs.loading import named
@@ -44,11 +44,11 @@ def plan_change(checkpoint: str, panes: DataFrame) -> None:
     """
     told = compare(panes, checkpoint).collect()
     several = len({row.operator for row in told}) > 1
-    for row in told:
-        print(f"{row.verdict:8} {f'operator {row.operator}, ' if several else ''}{row.window}: {row.what}")  # noqa: T201
-    refused = sum(row.verdict == "refused" for row in told)
-    if refused:
-        raise IncompatibleStateError(f"The query would not start over {checkpoint}: {refused} of {len(told)} refused.")
+    changes = [
+        Change(f"operator {row.operator}, {row.window}" if several else row.window, row.verdict, row.what)
+        for row in told
+    ]
+    _print(changes, f"The query would not start over {checkpoint}")
 
 
 def plan_change_of_program(app: App) -> None:
@@ -57,14 +57,15 @@ def plan_change_of_program(app: App) -> None:
         raise InvalidArgumentError(
             f"There is no state of {app.name!r} in {app.checkpoint}. Name the folder that it is in."
         )
-    told = app.plan_change()
-    for change in told:
+    _print(app.plan_change(), f"The program would not start over {app.checkpoint}")
+
+
+def _print(changes: Sequence[Change], refusal: str) -> None:
+    for change in changes:
         print(f"{change.verdict:8} {change.part}: {change.what}")  # noqa: T201
-    refused = sum(change.verdict == REFUSED for change in told)
+    refused = sum(change.verdict == REFUSED for change in changes)
     if refused:
-        raise IncompatibleStateError(
-            f"The program would not start over {app.checkpoint}: {refused} of {len(told)} refused."
-        )
+        raise IncompatibleStateError(f"{refusal}: {refused} of {len(changes)} refused.")
 
 
 PLAN_CHANGE: Final = Command(

@@ -23,39 +23,34 @@ from mullion.errors import IncompatibleStateError
 from mullion.turbine._spec import Spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 _FILE: Final = "window.json"
 
 
-def require_noted(
-    checkpoint: Path,
-    query: str,
-    why: str,
-    specs: list[Spec],
-    has_run: Callable[[str], bool],
-    *,
-    starts: bool = True,
-) -> None:
-    """Notes the windows of a query that ``starts``, or only compares them.
+def require_same(checkpoint: Path, query: str, why: str, specs: Iterable[Spec], has_run: Callable[[str], bool]) -> None:
+    """Compares the windows of a query with what is noted of them.
 
     - ``query``, ``why``: what the query is called, and why its windows are in it.
     - ``has_run``: whether a query of a name has committed a batch.
 
-    Raises :class:`IncompatibleStateError`, and notes nothing, where the panes of one are in another query, or its key
-    or time was another column.
+    Raises :class:`IncompatibleStateError` where the panes of one are in another query, or its key or time was another
+    column.
     """
-    notes = {}
     for spec in specs:
-        was, now = _noted(checkpoint, spec.name), {"query": query, **_columns(spec)}
+        was = _noted(checkpoint, spec.name)
         if was is not None and has_run(was["query"]):
-            _require_same(was, now, why, f"The window {spec.name!r}")
-        if was != now:
-            notes[spec.name] = now
-    for name, note in notes.items() if starts else ():
-        file = _file(checkpoint, name)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(file, json.dumps(note))
+            _require_same(was, _note_of(query, spec), why, f"The window {spec.name!r}")
+
+
+def note(checkpoint: Path, query: str, specs: Iterable[Spec]) -> None:
+    """Notes the windows of a query that is about to start."""
+    for spec in specs:
+        now = _note_of(query, spec)
+        if _noted(checkpoint, spec.name) != now:
+            file = _file(checkpoint, spec.name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            replace_text(file, json.dumps(now))
 
 
 def query_of(checkpoint: Path, window: str) -> str | None:
@@ -93,8 +88,8 @@ def _require_same(was: dict[str, Any], now: dict[str, Any], why: str, what: str)
         )
 
 
-def _columns(spec: Spec) -> dict[str, Any]:
-    return {"key": list(spec.key), "time_column": spec.time_column}
+def _note_of(query: str, spec: Spec) -> dict[str, Any]:
+    return {"query": query, "key": list(spec.key), "time_column": spec.time_column}
 
 
 def _noted(checkpoint: Path, window: str) -> dict[str, Any] | None:

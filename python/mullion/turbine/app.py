@@ -181,6 +181,7 @@ class App(_App):
 
         def built(spark: SparkSession) -> DataFrame:
             self._require_same_query(plan)
+            _window_notes.note(self.checkpoint, plan.name, plan.specs)
             with session_of(spark, plan.subscription, plan.settings) as session:
                 return plan.rows(session)
 
@@ -203,7 +204,7 @@ class App(_App):
         if not self._has_run(plan.name):
             return [Change(plan.name, "goes on", "it is new, and begins with nothing")]
         try:
-            self._require_same_query(plan, starts=False)
+            self._require_same_query(plan)
             if isinstance(plan, ProcessPlan):
                 return [Change(plan.name, "goes on", "it has its place in the topic, and no state")]
             with session_of(self.spark, plan.subscription, plan.settings) as session:
@@ -212,14 +213,13 @@ class App(_App):
             return [Change(plan.name, "refused", str(refused))]
         return [Change(plan.name, row.verdict, f"{row.window}: {row.what}") for row in told]
 
-    def _require_same_query(self, plan: Plan, *, starts: bool = True) -> None:
+    def _require_same_query(self, plan: Plan) -> None:
         """Refuses what the code has moved to a query that has neither its state nor its place in the topic."""
         subscription, why = plan.subscription, _why(plan.subscription)
         for other in (f"{subscription.name}.process", f"{subscription.name}.state"):
             if plan.name == subscription.job != other and self._has_run(other):
                 raise _window_notes.moved(f"process of {subscription.name}", other, plan.name, why)
-        specs = [window.spec for window in plan.windows.values()]
-        _window_notes.require_noted(self.checkpoint, plan.name, why, specs, self._has_run, starts=starts)
+        _window_notes.require_same(self.checkpoint, plan.name, why, plan.specs, self._has_run)
 
     def _has_run(self, query: str) -> bool:
         return has_run(self.checkpoint_of(query))

@@ -51,8 +51,10 @@ LateBy: TypeAlias = Literal["panes", "watermark"]
 """What makes a row late."""
 
 NewAggregates: TypeAlias = Literal["refuse", "from now"]
-OnChange: TypeAlias = Literal["refuse", "drain", "drop"]
 """What becomes of aggregates that open panes of a checkpoint do not know."""
+
+OnChange: TypeAlias = Literal["refuse", "drain", "drop"]
+"""What becomes of the open panes of a window that a checkpoint has, and the query has not."""
 
 Empty: TypeAlias = Literal["skip", "emit"]
 """What becomes of windows without rows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, final, get_origin
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -128,8 +128,9 @@ class AgentsQuery:
         streams = {name: self._stream_of(self._app.topics[name]) for name in topics}
         self._begun_with = {name: self._known_columns(name) for name in topics}
         shardings = {agent.name: _sharding_of(agent, streams[agent.channel.name].schema) for agent in agents}
-        sharded = all(one.field is not None for one in shardings.values())
-        self._require_begun_so(topics, {name: one.field if sharded else None for name, one in shardings.items()})
+        shards = _fields_of(shardings)
+        sharded = None not in shards.values()
+        self._require_begun_so(topics, shards)
         for column, name in ((f"v{number}", name) for number, name in enumerate(topics)):
             channel, stream = self._app.topics[name], streams[name]
             values = [field for field in stream.schema.fieldNames() if field not in (*RESERVED, UNFIT)]
@@ -267,10 +268,8 @@ class AgentsQuery:
         type_by_groups(self._app.agents.values())
         agents = self._app.agents.values()
         shardings = {agent.name: _sharding_of(agent, self._known_columns(agent.channel.name)) for agent in agents}
-        sharded = all(one.field is not None for one in shardings.values())
-        shards = {name: one.field if sharded else None for name, one in shardings.items()}
         topics = sorted({agent.channel.name for agent in agents})
-        refused = [Change(JOB, "refused", why) for why in self._refusals(known, topics, shards)]
+        refused = [Change(JOB, "refused", why) for why in self._refusals(known, topics, _fields_of(shardings))]
         tables = known.get("tables", {})
         told = kept.changes(self._app.tables.values(), tables)
         for name in self._app.tables:
@@ -324,6 +323,12 @@ def _in_words(field: str | None) -> str:
 
 def _sharding_of(agent: Agent, columns: StructType | None) -> Sharding:
     return sharding_of(agent, steps_of(agent), _group_of(agent), columns)
+
+
+def _fields_of(shardings: Mapping[str, Sharding]) -> dict[str, str | None]:
+    """By which field the events of each agent are in shards; by none of all agents, if one's are in one shard."""
+    sharded = all(one.field is not None for one in shardings.values())
+    return {name: one.field if sharded else None for name, one in shardings.items()}
 
 
 def _shard_column(

@@ -91,6 +91,11 @@ class Plan(ABC):
         self._unbegun: dict[str, tuple[WindowRows, int]] = {}
 
     @property
+    def specs(self) -> list[Spec]:
+        """Those of its windows."""
+        return [window.spec for window in self.windows.values()]
+
+    @property
     def settings(self) -> dict[str, str]:
         """What the session of the query is to be set to."""
         return {}

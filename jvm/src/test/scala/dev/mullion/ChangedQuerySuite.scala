@@ -8,8 +8,8 @@ import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.mullion.state.StateChoice
 import org.apache.spark.sql.streaming.{StreamingQueryException, Trigger}
 
-/** Queries that change between two runs over one checkpoint, as Scala users write them; `test_changes.py` has the same
-  * against a model.
+/** Queries that change between two runs over one checkpoint, as Scala users write them; `test_random_changes.py` has
+  * the same against a model.
   */
 class ChangedQuerySuite extends SparkSuite {
   override protected def cores: Int = 2

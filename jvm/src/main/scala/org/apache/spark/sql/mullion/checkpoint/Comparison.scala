@@ -56,9 +56,7 @@ object Comparison {
         }
       }
       val windows = if (PanesReader.programsIn(outside).isEmpty) Nil else ofWindows(spark, outside, checkpoint, was)
-      windows ++ FunctionComparison(spark, functions, home).map { case (operator, window, verdict, what) =>
-        Row(operator, window, verdict, what)
-      }
+      windows ++ FunctionComparison(spark, functions, home)
     }
   }
 

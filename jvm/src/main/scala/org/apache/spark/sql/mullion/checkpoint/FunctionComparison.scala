@@ -3,6 +3,7 @@ package org.apache.spark.sql.mullion.checkpoint
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.mullion.python.{BranchState, StatefulFunction, StatefulHeader}
 import org.apache.spark.sql.mullion.state.header.OperatorHeader
@@ -13,12 +14,8 @@ import org.apache.spark.sql.mullion.state.header.OperatorHeader
 private[checkpoint] object FunctionComparison {
   import Comparison.{GoesOn, Refused}
 
-  /** Of each thing its operator, its window or function, what becomes of it, and why. */
-  def apply(
-      spark: SparkSession,
-      functions: Seq[StatefulFunction],
-      home: Path
-  ): Seq[(Long, String, String, String)] = {
+  /** Rows as [[Comparison]] has them. */
+  def apply(spark: SparkSession, functions: Seq[StatefulFunction], home: Path): Seq[Row] = {
     val hadoopConf = spark.sessionState.newHadoopConf()
     val root = new Path(home, "state")
     val kept = for {
@@ -27,7 +24,7 @@ private[checkpoint] object FunctionComparison {
     } yield id -> header
     if (kept.length != functions.length)
       Seq(
-        (
+        Row(
           0L,
           "functions",
           Refused,
@@ -38,11 +35,10 @@ private[checkpoint] object FunctionComparison {
       kept.zip(functions).flatMap { case ((operator, was), now) =>
         val differ = was.differences(now.program.header)
         val ofFunction =
-          if (differ.isEmpty) Seq((operator, "functions", GoesOn, "their state is found again"))
-          else differ.map((operator, "functions", Refused, _))
-        ofFunction ++ ofWindows(now, new Path(root, operator.toString), hadoopConf).map {
-          case (window, verdict, what) =>
-            (operator, window, verdict, what)
+          if (differ.isEmpty) Seq(("functions", GoesOn, "their state is found again"))
+          else differ.map(("functions", Refused, _))
+        (ofFunction ++ ofWindows(now, new Path(root, operator.toString), hadoopConf)).map {
+          case (part, verdict, what) => Row(operator, part, verdict, what)
         }
       }
   }

@@ -4,7 +4,6 @@ import java.nio.ByteBuffer
 
 import scala.collection.mutable
 
-import org.apache.spark.rdd.ShuffledRDD
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.classic.SparkSession
@@ -55,22 +54,12 @@ private final class FunctionCopy(
         }
       }
     }
-    new ShuffledRDD[Int, Array[Byte], Array[Byte]](records, new StateCopy.ByNumber(partitions))
-      .mapPartitionsWithIndex { (index, records) =>
-        val partition = opener.empty(index, conf.value.value)
-        val state = new KeyedState(partition, store, _ => KeyedState.Never)
-        fill(state, records.map(_._2), known)
-        val count = state.commit()
-        val id = store match {
-          case StateChoice.Hdfs => None
-          case _                => partition.stores.head.getStateStoreCheckpointInfo().stateStoreCkptId
-        }
-        opener.settle(index, conf.value.value)
-        Iterator(StateCopy.Written(index, id, panes = 0L, count))
-      }
-      .collect()
-      .sortBy(_.partition)
-      .toSeq
+    StateCopy.written(StateCopy.byNumber(records, partitions), opener, conf) { (index, partition, records) =>
+      val state = new KeyedState(partition, store, _ => KeyedState.Never)
+      fill(state, records, known)
+      val count = state.commit()
+      StateCopy.Written(index, StateCopy.versionIdOf(partition, store), panes = 0L, count)
+    }
   }
 }
 

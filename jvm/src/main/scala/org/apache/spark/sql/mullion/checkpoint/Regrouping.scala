@@ -52,7 +52,7 @@ private[checkpoint] object Regrouping {
       val names = Regrouped.windowsOf(other).map(_._1)
       AnalysisHelper.allowInvokingTransformsInAnalyzer {
         plan.transformDown {
-          case node @ (_: WindowedAggregate | _: WindowsTogether) if namesOf(node) == names =>
+          case node @ (_: WindowedAggregate | _: WindowsTogether) if windowsOf(node).map(_._1) == names =>
             known(other).fold(node)(placed(node, _))
         }
       }
@@ -64,13 +64,8 @@ private[checkpoint] object Regrouping {
       RecordPlaces(placesIn(header), header.first)
     )
 
-  private def namesOf(node: LogicalPlan): Seq[String] = node match {
-    case several: WindowsTogether => several.windows.map(_.name)
-    case _                        => Seq(Regrouped.Alone)
-  }
-
   private def placesIn(header: OperatorHeader): Map[String, String] =
-    Regrouped.windowsOf(header).map { case (name, window) => name -> window.place.getOrElse(name) }.toMap
+    Regrouped.byPlace(header).map { case (place, (name, _)) => name -> place }.toMap
 
   private def programOf(node: LogicalPlan): Option[OperatorProgram] = node match {
     case one: WindowedAggregate   => Some(WindowStrategy.program(one))
@@ -98,7 +93,8 @@ private[checkpoint] object Regrouping {
       found: Regrouped
   ): Either[String, Option[RecordPlaces]] = {
     val isSame = found.added.isEmpty && found.gone.isEmpty && found.kept.forall { case (now, had) => now == had }
-    val drops = WindowsOf(node).exists(_.terms.drops)
+    val windows = windowsOf(node)
+    val drops = windows.exists(_._2.terms.drops)
     if (isSame) Right(known(was))
     else
       for (gone <- if (drops) programsOf(spark, was, found.gone) else Right(Map.empty[String, WindowProgram])) yield {
@@ -108,20 +104,12 @@ private[checkpoint] object Regrouping {
         val of = found.added.foldLeft(kept) { (known, name) =>
           known + (name -> Regrouped.placeFor(name, taken ++ known.valuesIterator))
         }
-        def familiesOf(window: WindowProgram, place: String) =
-          window.families.filterNot(_ == PartitionTotals.family).map(TogetherWindow.named(place, _))
-        val dropped = found.gone.flatMap(name => gone.get(name).toSeq.flatMap(familiesOf(_, before(name))))
-        val here: Map[String, WindowProgram] = WindowsOf
-          .named(node)
-          .map { case (name, one) =>
-            of(name) -> WindowStrategy.program(one)
-          }
-          .toMap
+        val dropped = found.gone.flatMap(name => gone.get(name).toSeq.flatMap(TogetherWindow.families(before(name), _)))
         def firstBefore: FirstRecords = {
-          val name = Regrouped.windowsOf(was).head._1
-          val place = before(name)
-          val owner = here.get(place) orElse gone.get(name)
-          FirstRecords.of(owner.fold(unknown(place))(familiesOf(_, place).head))
+          val (place, (name, _)) = Regrouped.byPlace(was).head
+          val here = windows.collectFirst { case (now, one) if of(now) == place => WindowStrategy.program(one) }
+          val owner = here orElse gone.get(name)
+          FirstRecords.of(owner.fold(unknown(place))(TogetherWindow.families(place, _).head))
         }
         Some(RecordPlaces(of, was.first orElse Some(firstBefore), dropped, gone.keys.toSeq.sorted))
       }
@@ -158,13 +146,9 @@ private[checkpoint] object Regrouping {
   }
 
   /** The windows of a node, by their names. */
-  private object WindowsOf {
-    def apply(node: LogicalPlan): Seq[WindowedAggregate] = named(node).map(_._2)
-
-    def named(node: LogicalPlan): Seq[(String, WindowedAggregate)] = node match {
-      case several: WindowsTogether => several.windows.map(_.name).zip(several.parts)
-      case one: WindowedAggregate   => Seq(Regrouped.Alone -> one)
-      case _                        => Nil
-    }
+  private def windowsOf(node: LogicalPlan): Seq[(String, WindowedAggregate)] = node match {
+    case several: WindowsTogether => several.windows.map(_.name).zip(several.parts)
+    case one: WindowedAggregate   => Seq(Regrouped.Alone -> one)
+    case _                        => Nil
   }
 }

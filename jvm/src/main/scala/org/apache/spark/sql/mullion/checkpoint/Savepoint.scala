@@ -230,22 +230,21 @@ private final class OwnStates(spark: SparkSession, source: Savepoint.Source, ask
   private val choices = source.operators.map(_.choice(asked.state))
 
   override val batch: Long = source.batch
-  override val partitions: Int = asked.partitions.getOrElse(source.operators.head.at.partitions)
+  override val partitions: Int = partitionsOf(source.operators.head)
   override val format: Int =
     asked.formatOf(choices, if (source.operators.exists(_.at.checkpointIds.isDefined)) 2 else 1)
 
-  source.operators.foreach(of =>
-    of.require(source.checkpoint, asked.partitions.getOrElse(of.at.partitions), asked.state)
-  )
+  source.operators.foreach(of => of.require(source.checkpoint, partitionsOf(of), asked.state))
 
   Savepoint.requireLine(batch)
 
   override def write(to: Path, settings: Seq[(String, String)]): Seq[(Long, Seq[Option[String]])] =
     source.operators.map { of =>
-      val partitions = asked.partitions.getOrElse(of.at.partitions)
-      val state = NewState(new Path(to, "state"), of.at.operator, batch, partitions, format, settings)
+      val state = NewState(new Path(to, "state"), of.at.operator, batch, partitionsOf(of), format, settings)
       of.at.operator -> of.write(spark, source.checkpoint, state, asked.state)
     }
+
+  private def partitionsOf(operator: SavedOperator): Int = asked.partitions.getOrElse(operator.at.partitions)
 }
 
 /** A query without state: there is but its place in its sources. */

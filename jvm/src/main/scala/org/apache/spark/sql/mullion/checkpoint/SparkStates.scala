@@ -56,24 +56,16 @@ private[checkpoint] final class SparkStates private (
   private def fill(opener: PartitionOpener, rows: SparkPlan): Seq[StateCopy.Written] = {
     val (of, startAt, where) = (moved, program.partial.length, state.checkpoint)
     val conf = spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConf()))
-    rows
-      .execute()
-      .mapPartitionsWithIndex { (index, rows) =>
-        val partition = opener.empty(index, conf.value.value)
-        val clock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = true)
-        val checked = rows.map { row =>
-          of.require(row.getLong(startAt), row.getLong(startAt + 1), where)
-          row
-        }
-        val fired = of.program.engine(clock, partition, new PaneCounts).process(checked)
-        if (fired.hasNext) throw new IllegalStateException(s"panes of $where fire before all time")
-        val written = StateCopy.finish(index, partition, of.program)
-        opener.settle(index, conf.value.value)
-        Iterator(written)
+    StateCopy.written(rows.execute(), opener, conf) { (index, partition, rows) =>
+      val clock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = true)
+      val checked = rows.map { row =>
+        of.require(row.getLong(startAt), row.getLong(startAt + 1), where)
+        row
       }
-      .collect()
-      .sortBy(_.partition)
-      .toSeq
+      val fired = of.program.engine(clock, partition, new PaneCounts).process(checked)
+      if (fired.hasNext) throw new IllegalStateException(s"panes of $where fire before all time")
+      StateCopy.finish(index, partition, of.program)
+    }
   }
 
   /** The windows in state as rows of `program.partial`, with their starts and ends after those. */

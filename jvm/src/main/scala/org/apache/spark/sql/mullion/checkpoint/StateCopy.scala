@@ -3,7 +3,8 @@ package org.apache.spark.sql.mullion.checkpoint
 import java.nio.ByteBuffer
 
 import org.apache.spark.Partitioner
-import org.apache.spark.rdd.ShuffledRDD
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.rdd.{RDD, ShuffledRDD}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.classic.SparkSession
@@ -134,17 +135,10 @@ private final class StateCopy(
           is -> packed(kind.number, kind.key(key), value)
       }
     }
-    new ShuffledRDD[Int, Array[Byte], Array[Byte]](records, new ByNumber(partitions))
-      .mapPartitionsWithIndex { (index, records) =>
-        val partition = opener.empty(index, conf.value.value)
-        fill(partition, families, records.map(_._2))
-        val written = finish(index, partition, writes)
-        opener.settle(index, conf.value.value)
-        Iterator(written)
-      }
-      .collect()
-      .sortBy(_.partition)
-      .toSeq
+    written(byNumber(records, partitions), opener, conf) { (index, partition, records) =>
+      fill(partition, families, records)
+      finish(index, partition, writes)
+    }
   }
 }
 
@@ -173,6 +167,26 @@ private[checkpoint] object StateCopy {
     *   of the version, if the checkpoint gives such
     */
   final case class Written(partition: Int, checkpointId: Option[String], panes: Long, records: Long)
+
+  /** Records that have each the number of a partition, in these. */
+  private[checkpoint] def byNumber(records: RDD[(Int, Array[Byte])], partitions: Int): RDD[Array[Byte]] =
+    new ShuffledRDD[Int, Array[Byte], Array[Byte]](records, new ByNumber(partitions)).map(_._2)
+
+  /** Has `write` fill and commit a new partition of state with each partition of `from`. */
+  private[checkpoint] def written[T](
+      from: RDD[T],
+      opener: PartitionOpener,
+      conf: Broadcast[SerializableConfiguration]
+  )(write: (Int, StatePartition, Iterator[T]) => Written): Seq[Written] = from
+    .mapPartitionsWithIndex { (index, records) =>
+      val partition = opener.empty(index, conf.value.value)
+      val left = write(index, partition, records)
+      opener.settle(index, conf.value.value)
+      Iterator(left)
+    }
+    .collect()
+    .sortBy(_.partition)
+    .toSeq
 
   /** A kind of record.
     *
@@ -236,14 +250,16 @@ private[checkpoint] object StateCopy {
     val panes = program.engine(clock, partition, new PaneCounts).openPanes().size.toLong
     new PartitionTotals(partition).add(panes, records)
     partition.commit()
-    val id = program.state match {
-      case StateChoice.Hdfs => None
-      case _                => partition.stores.head.getStateStoreCheckpointInfo().stateStoreCkptId
-    }
-    Written(index, id, panes, records)
+    Written(index, versionIdOf(partition, program.state), panes, records)
   }
 
-  private[checkpoint] final class ByNumber(override val numPartitions: Int) extends Partitioner {
+  /** The id of the version that a partition has just committed, if it has one. */
+  private[checkpoint] def versionIdOf(partition: StatePartition, state: StateChoice): Option[String] = state match {
+    case StateChoice.Hdfs => None
+    case _                => partition.stores.head.getStateStoreCheckpointInfo().stateStoreCkptId
+  }
+
+  private final class ByNumber(override val numPartitions: Int) extends Partitioner {
     override def getPartition(key: Any): Int = key match {
       case number: Int => number
       case other       => throw new IllegalArgumentException(s"$other is not a number of a partition")

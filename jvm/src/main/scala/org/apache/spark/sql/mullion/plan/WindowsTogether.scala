@@ -57,7 +57,7 @@ case class WindowsTogether(
 
   override def simpleString(maxFields: Int): String =
     if (drain.isDefined) s"$nodeName ${windows.last.node.inWords}, after ${windows.head.node.inWords}"
-    else if (windows.map(_.name) == Seq(Regrouped.Alone)) s"$nodeName ${windows.head.node.inWords}"
+    else if (Regrouped.isAlone(windows.map(_.name))) s"$nodeName ${windows.head.node.inWords}"
     else windows.map(w => s"${w.name}: ${w.node.inWords}").mkString(s"$nodeName together [", "; ", "]")
 
   override protected def withNewChildInternal(newChild: LogicalPlan): WindowsTogether = copy(child = newChild)

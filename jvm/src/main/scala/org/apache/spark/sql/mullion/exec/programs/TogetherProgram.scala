@@ -65,7 +65,7 @@ final case class TogetherProgram(
 ) extends OperatorProgram {
   private def first: WindowProgram = windows.head.program
 
-  private def isAlone: Boolean = windows.map(_.name) == Seq(Regrouped.Alone)
+  private def isAlone: Boolean = Regrouped.isAlone(windows.map(_.name))
 
   override def distributed: Option[Seq[Attribute]] = Some(keys)
 
@@ -134,7 +134,7 @@ final case class TogetherProgram(
     Option.when(families.head.name != windows.head.families.head.name)(FirstRecords.of(families.head))
 
   override private[exec] def adaptation(was: OperatorHeader): StateAdaptation = {
-    val before = Regrouped.windowsOf(was).map { case (name, header) => header.place.getOrElse(name) -> header }.toMap
+    val before = Regrouped.byPlace(was).map { case (place, (_, header)) => place -> header }.toMap
     val changes =
       for (window <- windows; header <- before.get(window.place) if header != window.program.header)
         yield WindowAdaptation(window.program, header, Some(window))
@@ -168,7 +168,7 @@ final case class TogetherWindow(
     late: Option[LateProgram],
     place: String
 ) {
-  def families: Seq[FamilySpec] = program.families.filterNot(_ == PartitionTotals.family).map(named)
+  def families: Seq[FamilySpec] = TogetherWindow.families(place, program)
 
   /** A kind of record, where it is. */
   def named(family: FamilySpec): FamilySpec = TogetherWindow.named(place, family)
@@ -176,8 +176,12 @@ final case class TogetherWindow(
 
 object TogetherWindow {
 
+  /** The kinds of record of a window, where they are. */
+  private[mullion] def families(place: String, program: WindowProgram): Seq[FamilySpec] =
+    program.families.filterNot(_ == PartitionTotals.family).map(named(place, _))
+
   /** A kind of record of a window; of one without a name, as if it were alone. */
-  private[mullion] def named(window: String, family: FamilySpec): FamilySpec =
+  private[exec] def named(window: String, family: FamilySpec): FamilySpec =
     if (window.isEmpty) family else family.copy(name = s"$window.${family.name}")
 }
 

@@ -1,9 +1,8 @@
 package org.apache.spark.sql.mullion.python.folds
 
-import java.io.ByteArrayOutputStream
 import java.math.{BigDecimal => JavaDecimal}
 import java.nio.ByteBuffer
-import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.charset.StandardCharsets.{ISO_8859_1, UTF_8}
 
 import scala.util.Try
 
@@ -112,28 +111,8 @@ private[python] object TablePlaces {
     number.fold(Others)(long => UTF8String.fromString(long.toString))
   }
 
-  private def unquoted(json: Array[Byte]): Array[Byte] = {
-    val out = new ByteArrayOutputStream(json.length)
-    var at = 1
-    while (at < json.length - 1) {
-      if (json(at) != '\\') out.write(json(at).toInt)
-      else {
-        at += 1
-        json(at).toChar match {
-          case 'n' => out.write('\n')
-          case 'r' => out.write('\r')
-          case 't' => out.write('\t')
-          case 'f' => out.write('\f')
-          case 'b' => out.write('\b')
-          case 'u' =>
-            val code = Integer.parseInt(new String(json, at + 1, 4, UTF_8), 16)
-            out.write(code.toChar.toString.getBytes(UTF_8))
-            at += 4
-          case same => out.write(same.toInt)
-        }
-      }
-      at += 1
-    }
-    out.toByteArray
-  }
+  /** Byte by byte, for text of Python may have halves of pairs. It escapes quotes, backslashes and control characters.
+    */
+  private def unquoted(json: Array[Byte]): Array[Byte] =
+    StringContext.processEscapes(new String(json, 1, json.length - 2, ISO_8859_1)).getBytes(ISO_8859_1)
 }

@@ -104,7 +104,7 @@ final case class TogetherHeader(
   })
 
   override def withOwnPlaces: OperatorHeader =
-    copy(together = together.map { case (name, header) => name -> header.copy(place = None) }, first = None)
+    copy(together = together.map { case (name, header) => name -> header.withOwnPlaces }, first = None)
 
   override def typedAs(other: OperatorHeader, of: Set[String]): OperatorHeader = other match {
     case several: TogetherHeader if several.names == names =>

@@ -23,6 +23,13 @@ private[mullion] object Regrouped {
   def windowsOf(header: OperatorHeader): Seq[(String, StateHeader)] =
     header.windows.map { case (name, window) => name.getOrElse(Alone) -> window }
 
+  /** The windows, with their names, by the names under which their records are. */
+  def byPlace(header: OperatorHeader): Seq[(String, (String, StateHeader))] =
+    windowsOf(header).map { case (name, window) => window.place.getOrElse(name) -> (name -> window) }
+
+  /** Whether these are the names of a window that is alone. */
+  def isAlone(names: Seq[String]): Boolean = names == Seq(Alone)
+
   /** Or why that is not clear. */
   def apply(was: OperatorHeader, now: OperatorHeader): Either[String, Regrouped] = {
     val (before, after) = (windowsOf(was), windowsOf(now))
@@ -57,9 +64,6 @@ private[mullion] object Regrouped {
     * the headers say.
     */
   private[header] def change(was: OperatorHeader, now: OperatorHeader): StateChange = {
-    def byPlace(of: OperatorHeader) = windowsOf(of).map { case (name, window) =>
-      window.place.getOrElse(name) -> (name -> window)
-    }
     val (before, after) = (byPlace(was), byPlace(now))
     val (placesBefore, placesAfter) = (before.map(_._1).toSet, after.map(_._1).toSet)
     val kept = for ((place, (name, window)) <- before; (at, (other, is)) <- after if at == place) yield {
@@ -101,7 +105,7 @@ private[mullion] object Regrouped {
     else None
 
   private def firstPlace(of: OperatorHeader): String =
-    of.first.fold(windowsOf(of).headOption.fold(Alone) { case (name, window) => window.place.getOrElse(name) })(_.place)
+    of.first.fold(byPlace(of).headOption.fold(Alone)(_._1))(_.place)
 
   /** A name for the records of a new window that no others have. */
   def placeFor(name: String, taken: Set[String]): String = {
