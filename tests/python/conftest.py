@@ -102,6 +102,8 @@ def session() -> SparkSession:
         .config("spark.sql.streaming.stopTimeout", "30s")
         # A query without rows asks its source that often, and one of files lists its folder each time.
         .config("spark.sql.streaming.pollingDelay", "50ms")
+        # Else each session has a class loader of its own in the tasks, and Spark compiles its code once for each.
+        .config("spark.sql.artifact.isolation.enabled", "false")
         # Hundreds of small queries: what they cost is compiling, of their code by Spark and of that by the JVM.
         .config("spark.sql.codegen.cache.maxEntries", "5000")
         # Code that does not compile is a failure, and nothing to work round in silence.

@@ -45,6 +45,8 @@ object SparkSuite {
     "spark.sql.session.timeZone" -> "UTC",
     // A query without rows asks its source that often, and one of files lists its folder each time.
     "spark.sql.streaming.pollingDelay" -> "50ms",
+    // Else each session has a class loader of its own in the tasks, and Spark compiles its code once for each.
+    "spark.sql.artifact.isolation.enabled" -> "false",
     "spark.hadoop.fs.file.impl" -> classOf[LocalFiles].getName
   )
 }
