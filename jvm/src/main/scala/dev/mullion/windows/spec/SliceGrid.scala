@@ -114,9 +114,11 @@ final class EvenGrid(val spec: AlignedWindow) extends SliceGrid {
     else window
   }
 
-  override def windowAt(ts: Long): Long =
-    // floorDiv(ts - offset, slide) without the overflow of ts - offset
-    Math.floorDiv(ts, slide) - (if (Math.floorMod(ts, slide) < offset) 1 else 0)
+  override def windowAt(ts: Long): Long = {
+    // floorDiv(ts - offset, slide) without the overflow of ts - offset, and with one division
+    val slides = Math.floorDiv(ts, slide)
+    if (ts - slides * slide < offset) slides - 1 else slides
+  }
 
   override def windowStart(window: Long): Long =
     // Both terms have one sign, so that the sum of the clamped is the clamped sum.

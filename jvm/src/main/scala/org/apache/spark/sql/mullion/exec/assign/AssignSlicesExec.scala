@@ -233,9 +233,14 @@ private[exec] final class AlignedAssigner(rules: AlignedRules, before: Long) ext
   private val grid = rules.grid
   private val overlaps = rules.numbersSlices
 
-  // The last window that had closed before this batch, so that lateness is one comparison of whole numbers a row.
+  // The first window that had not closed before this batch.
   private val firstOpen =
     if (before == BatchClock.BeforeAllTime) Long.MinValue else rules.firstOpen(before)
+
+  // Where it starts, so that lateness is one comparison a row and no division; not where it starts outside of time.
+  private val openFrom = if (firstOpen == Long.MinValue) Long.MinValue else grid.windowStart(firstOpen)
+  private val startsInTime =
+    openFrom > Long.MinValue && grid.windowAt(openFrom) == firstOpen && grid.windowAt(openFrom - 1) < firstOpen
 
   // The end of that, before which a row may be in windows that had closed.
   private val closedUntil =
@@ -247,7 +252,8 @@ private[exec] final class AlignedAssigner(rules: AlignedRules, before: Long) ext
     if (ts >= closedUntil) 0
     else Math.toIntExact(Math.max(0L, firstOpen - grid.firstWindow(grid.ordinalOf(ts))))
 
-  override def isLate(ts: Long, gap: Long): Boolean = firstOpen != Long.MinValue && grid.windowAt(ts) < firstOpen
+  override def isLate(ts: Long, gap: Long): Boolean =
+    if (startsInTime) ts < openFrom else firstOpen != Long.MinValue && grid.windowAt(ts) < firstOpen
 
   override def slice(ts: Long, gap: Long): Long = if (overlaps) grid.ordinalOf(ts) else window.lastStart(ts)
 
