@@ -13,21 +13,28 @@ package dev.mullion.windows.rules
   * A window that starts at `b` is `(b+c+d) + (e+f+g)`: one combination. When the front is used up, the back is turned
   * into a new front.
   *
+  * Slices that all windows still to be asked for hold are [[keep]]t, in one sum that they are added to in place.
+  *
   * @param combine
   *   the sum of two accumulators, older first; it must leave both as they were
   * @param add
-  *   the same, of a sum that `combine` made: it may be changed
+  *   the same, of a sum that `combine` or `own` made: it may be changed
+  * @param own
+  *   a copy of an accumulator that was lent
   * @tparam A
   *   an accumulator
   */
-final class WindowFold[A <: AnyRef](combine: (A, A) => A, add: (A, A) => A) {
+final class WindowFold[A <: AnyRef](combine: (A, A) => A, add: (A, A) => A, own: A => A) {
   private val front = new java.util.ArrayDeque[WindowFold.Entry[A]]()
   private val back = new java.util.ArrayList[WindowFold.Entry[A]]()
   // While the back has one slice that slice is its sum.
   private var backSum: Option[A] = None
+  // Newer than all else.
+  private var kept: Option[A] = None
 
-  /** Adds the next slice. */
-  def push(ordinal: Long, value: A): Unit = {
+  /** Adds the next slice, which is lent for the call. */
+  def push(ordinal: Long, lent: A): Unit = {
+    val value = own(lent)
     backSum = backSum match {
       case None      => Some(value)
       case Some(sum) =>
@@ -35,6 +42,14 @@ final class WindowFold[A <: AnyRef](combine: (A, A) => A, add: (A, A) => A) {
         if (next eq sum) backSum else Some(next)
     }
     back.add(new WindowFold.Entry(ordinal, value))
+  }
+
+  /** Adds the next slice, which is lent for the call and never forgotten, nor is any that comes after it. */
+  def keep(lent: A): Unit = kept match {
+    case None      => kept = Some(own(lent))
+    case Some(sum) =>
+      val next = add(sum, lent)
+      if (next ne sum) kept = Some(next)
   }
 
   /** Forgets the slices before `ordinal`. */
@@ -46,7 +61,9 @@ final class WindowFold[A <: AnyRef](combine: (A, A) => A, add: (A, A) => A) {
   }
 
   /** The sum of all slices held, in order of time. The next slice may change it. */
-  def sum: Option[A] =
+  def sum: Option[A] = if (kept.isEmpty) pushed else pushed.fold(kept)(older => kept.map(combine(older, _)))
+
+  private def pushed: Option[A] =
     if (front.isEmpty) backSum
     else Some(backSum.fold(front.peekFirst.value)(combine(front.peekFirst.value, _)))
 

@@ -22,13 +22,21 @@ class WindowFoldSuite extends ScalaCheckSuite {
     private val fold = new WindowFold[Words](
       (older, newer) => { combined += 1; new Words(older.text + newer.text, isSum = true) },
       (older, newer) => {
-        assert(older.isSum, s"${older.text} is a slice's own")
+        assert(older.isSum, s"${older.text} is another's")
         combined += 1
         older.text += newer.text
         older
-      }
+      },
+      lent => new Words(lent.text, isSum = true)
     )
-    def push(slice: Long, word: String): Unit = fold.push(slice, new Words(word, isSum = false))
+    // What is lent is another's as soon as the call has ended.
+    private def lending(word: String)(use: Words => Unit): Unit = {
+      val lent = new Words(word, isSum = false)
+      use(lent)
+      lent.text = "another's"
+    }
+    def push(slice: Long, word: String): Unit = lending(word)(fold.push(slice, _))
+    def keep(word: String): Unit = lending(word)(fold.keep)
     def evictBefore(slice: Long): Unit = fold.evictBefore(slice)
     def sum: Option[String] = fold.sum.map(_.text)
   }
@@ -51,6 +59,36 @@ class WindowFoldSuite extends ScalaCheckSuite {
       }
       assertEquals(counted.sum, held.values.reduceOption(_ + _))
     }
+  }
+
+  property("what is kept comes after all that was pushed and stays, whatever is evicted") {
+    forAll(Gen.listOf(step), Gen.listOf(step)) { (before, after) =>
+      val counted = new Counted
+      var held = TreeMap.empty[Long, String]
+      var newest = -20L
+      before.foreach {
+        case Push(gap)       => newest += gap; counted.push(newest, word(newest)); held += newest -> word(newest)
+        case Evict(distance) => counted.evictBefore(newest + distance); held = held.rangeFrom(newest + distance)
+        case Sum             => assertEquals(counted.sum, held.values.reduceOption(_ + _))
+      }
+      val pushed = newest
+      var kept = ""
+      after.foreach {
+        case Push(gap)       => newest += gap; counted.keep(word(newest)); kept += word(newest)
+        case Evict(distance) => counted.evictBefore(pushed + distance); held = held.rangeFrom(pushed + distance)
+        case Sum => assertEquals(counted.sum, (held.values.toSeq ++ Seq(kept).filter(_.nonEmpty)).reduceOption(_ + _))
+      }
+      assertEquals(counted.sum, (held.values.toSeq ++ Seq(kept).filter(_.nonEmpty)).reduceOption(_ + _))
+    }
+  }
+
+  test("a slice that is kept is added once, and a sum costs one combination more") {
+    val counted = new Counted
+    Seq(1L, 2L).foreach(n => counted.push(n, word(n)))
+    Seq(3L, 4L, 5L).foreach(n => counted.keep(word(n)))
+    assertEquals(counted.combined, 3)
+    assertEquals(counted.sum, Some("<1><2><3><4><5>"))
+    assertEquals(counted.combined, 4)
   }
 
   property("each slice is combined at most twice, and each sum costs at most one combination more") {
@@ -77,7 +115,8 @@ class WindowFoldSuite extends ScalaCheckSuite {
       val sums = windows.map { window =>
         counted.evictBefore(grid.firstSlice(window))
         val (now, later) = unread.dropWhile(_ < grid.firstSlice(window)).span(_ <= grid.lastSlice(window))
-        now.foreach(slice => counted.push(slice, word(slice)))
+        val shared = grid.firstSlice(windows.last)
+        now.foreach(slice => if (slice < shared) counted.push(slice, word(slice)) else counted.keep(word(slice)))
         unread = later
         counted.sum
       }
@@ -127,7 +166,7 @@ class WindowFoldSuite extends ScalaCheckSuite {
 
 object WindowFoldSuite {
 
-  /** Words that can be added to, where they are a sum and no slice's own. */
+  /** Words that can be added to, where they are a sum or a copy and not lent. */
   private final class Words(var text: String, val isSum: Boolean)
 
   private sealed trait Step

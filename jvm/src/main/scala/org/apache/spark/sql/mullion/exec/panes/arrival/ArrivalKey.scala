@@ -103,7 +103,7 @@ private[panes] final class ArrivalKey(
       fold.evictBefore(grid.firstSlice(pane.id))
       var slice = Math.max(folded, grid.firstSlice(pane.id))
       while (slice <= grid.lastSlice(pane.id)) {
-        rest(slice).foreach(r => fold.push(slice, r.copy()))
+        rest(slice).foreach(r => fold.push(slice, r))
         slice += 1
       }
       folded = slice

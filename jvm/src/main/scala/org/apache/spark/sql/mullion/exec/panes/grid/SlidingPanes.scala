@@ -274,11 +274,14 @@ private[exec] final class SlidingPanes(
     val last = TimeMath.plus(rules.lastSlice(windows.last), 1)
     val scan = slices.range(timed(rules.firstSlice(windows.head), active.key).copy(), timed(last, active.key))
     val ordered = scan.buffered
+    // From there on all windows hold what they reach: it is added up without a copy of each slice.
+    val shared = rules.firstSlice(windows.last)
     val fired = windows.iterator.map { window =>
       fold.evictBefore(rules.firstSlice(window))
       while (ordered.hasNext && timed.timeOf(ordered.head.key) <= rules.lastSlice(window)) {
         val slice = ordered.next()
-        fold.push(timed.timeOf(slice.key), sums.whole(slice.key, slice.value).copy())
+        val (ordinal, sum) = (timed.timeOf(slice.key), sums.whole(slice.key, slice.value))
+        if (ordinal < shared) fold.push(ordinal, sum) else fold.keep(sum)
       }
       val sum = fold.sum.getOrElse {
         if (!emitsEmpty) throw new IllegalStateException(s"window $window of ${active.slices} is empty")

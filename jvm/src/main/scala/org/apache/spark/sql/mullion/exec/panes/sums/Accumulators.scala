@@ -115,7 +115,7 @@ final class Accumulators(
     } else combine(older, newer)
 
   /** For the sums of windows that overlap. */
-  def newFold: WindowFold[UnsafeRow] = new WindowFold(combine, addTo)
+  def newFold: WindowFold[UnsafeRow] = new WindowFold(combine, addTo, _.copy())
 
   /** The form at rest of an accumulator at work, which the caller gives up. It may be reused by the next call. */
   def rest(work: InternalRow): UnsafeRow = work match {
