@@ -61,16 +61,19 @@ private[partial] final class WaitingRowsCode(ctx: CodegenContext, keys: Int, col
        |""".stripMargin
   }
 
+  // Of the method that adds: a field would be read again after each word that is written to a record.
+  private val (waiting, row, last) = (ctx.freshName("rows"), ctx.freshName("row"), ctx.freshName("last"))
+
   /** A method that adds the rows that wait; it stops behind one that found no room.
     *
-    * @param row
+    * @param addRow
     *   the code that adds one, from its columns
     */
-  def adding(table: String, key: GroupKeyCode)(row: Seq[ExprCode] => String): String = {
+  def adding(table: String, key: GroupKeyCode)(addRow: Seq[ExprCode] => String): String = {
     val (name, at, nulls) = (ctx.freshName("addWaiting"), ctx.freshName("at"), ctx.freshName("absent"))
     val input = columns.zipWithIndex.map { case (column, i) =>
       val (value, isNull) = (ctx.freshName("value"), ctx.freshName("isNull"))
-      val read = GroupKeyCode.ofWord(column.dataType, s"$words[$at + ${ofNulls + 1 + i}]")
+      val read = GroupKeyCode.ofWord(column.dataType, s"$waiting[$at + ${ofNulls + 1 + i}]")
       val javaType = CodeGenerator.javaType(column.dataType)
       if (!column.nullable)
         ExprCode(code"$javaType $value = $read;", FalseLiteral, JavaCode.variable(value, column.dataType))
@@ -85,17 +88,20 @@ private[partial] final class WaitingRowsCode(ctx: CodegenContext, keys: Int, col
         )
     }
     val values = input.map(i => ExprCode(EmptyBlock, i.isNull, i.value))
-    val added = row(values)
+    val added = addRow(values)
     ctx.addNewFunction(
       name,
       s"""
          |private void $name() throws java.io.IOException {
-         |  if ($next == 0) $table.touch($words, $width, $filled);
-         |  while ($next < $filled) {
-         |    int $at = $next * $width;
-         |    $next += 1;
-         |    ${key.restore(words, at)}
-         |    long $nulls = $words[$at + $ofNulls];
+         |  long[] $waiting = $words;
+         |  int $last = $filled;
+         |  int $row = $next;
+         |  if ($row == 0) $table.touch($waiting, $width, $last);
+         |  while ($row < $last) {
+         |    int $at = $row * $width;
+         |    $row += 1;
+         |    ${key.restore(waiting, at)}
+         |    long $nulls = $waiting[$at + $ofNulls];
          |    ${input.map(_.code.toString).mkString("\n")}
          |    $added
          |  }
@@ -107,7 +113,13 @@ private[partial] final class WaitingRowsCode(ctx: CodegenContext, keys: Int, col
   }
 
   /** Behind a row that found no room: those after it wait on. */
-  def stop: String = s"if ($next < $filled) return;"
+  def stop: String =
+    s"""
+       |if ($row < $last) {
+       |  $next = $row;
+       |  return;
+       |}
+       |""".stripMargin
 }
 
 private[partial] object WaitingRowsCode {
