@@ -351,6 +351,40 @@ number = 5
 """
 
 
+def test_before_the_first_batch_is_committed_any_query_begins(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+    runs.run(["n"], [(1, "a", 1)])
+    runs.crash()
+    changed = {"window": Session("5 seconds"), "by": F.lit("all").alias("k")}
+    begins = ("goes on", "no batch has been committed yet: the query begins as it is now")
+    assert verdicts(runs.panes(["total"], **changed), runs) == {begins}
+    runs.run(["total"], [], **changed)
+    assert [(row.k, row.total) for row in runs.open()] == [("all", 1)]
+
+
+def test_a_window_that_would_set_back_the_clock_of_an_operator_after_it_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    runs = Runs(spark, tmp_path, Tumbling("10 seconds"))
+
+    def chained(**windows: str) -> DataFrame:
+        parts = {name: runs.panes(["n"], allowed_lateness=lateness) for name, lateness in windows.items()}
+        return windowed(together(**parts), Tumbling("20 seconds"), time="window").agg(F.sum("n").alias("n"))
+
+    def run(panes: DataFrame) -> list[Row]:
+        with ClockedQuery(panes, checkpoint=runs.checkpoint) as query:
+            runs.write([(1, "a", 1), (40, "a", 1)])
+            return query.settle()
+
+    run(chained(a="3 seconds", b="5 seconds"))
+    (told, _) = sorted(verdicts(chained(a="3 seconds", b="5 seconds", c="6 seconds"), runs), reverse=True)
+    assert told[0] == "refused"
+    assert "allowed_lateness='6 seconds' is new, which is longer than any before it (5 seconds)" in told[1]
+    with pytest.raises(IncompatibleStateError, match="would open panes again that it has closed"):
+        run(chained(a="3 seconds", b="5 seconds", c="6 seconds"))
+    assert run(chained(a="3 seconds", b="5 seconds", c="4 seconds")) == []
+
+
 def test_the_command_plan_change_says_what_would_become_of_a_checkpoint(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -138,6 +138,32 @@ def test_windows_of_turbine_change_as_native_windows_do(
     assert "refused  total: The window 'total' had key=['k'] and is now key=['o']" in said[0]
 
 
+def test_a_subscription_that_reads_another_topic_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def app(topic: str) -> turbine.App:
+        app = turbine.App("copies", broker=f"dir:{tmp_path / 'topics'}", checkpoint=tmp_path / "state", spark=spark)
+
+        @app.subscribe(topic, publish_to="copied")
+        class copies:
+            def process(self, batch, state):
+                return batch
+
+        return app
+
+    for topic in ("one", "two"):
+        topics.produce(app(topic).broker, topic, [{"k": topic}])
+    app("one").run(until="drained")
+    code, said = said_of(tmp_path / "state", app("two"), monkeypatch, capsys)
+    assert code == 1
+    assert said[0].startswith("refused  copies.process: The query 'copies.process' has read the topic 'one', and would")
+    with pytest.raises(IncompatibleStateError, match="would now read 'two'"):
+        app("two").run(until="drained")
+    topics.produce(app("one").broker, "one", [{"k": "more"}])
+    app("one").run(until="drained")
+    assert topics.read(app("one").broker, "copied")["k"].to_pylist() == ["one", "more"]
+
+
 def test_windows_in_the_query_of_a_state_are_compared_and_stay_as_they_are(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

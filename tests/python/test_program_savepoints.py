@@ -6,16 +6,20 @@
 
 from __future__ import annotations
 
+import fcntl
+import socket
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
 from mullion import faust, savepoint, topics, turbine
+from mullion._clock import ManualClock
 from mullion._programs import cli
 from mullion._stateful.api import read_state
 from mullion.bytewax import operators as op
@@ -24,6 +28,7 @@ from mullion.bytewax.operators import windowing as win
 from mullion.bytewax.recovery import RecoveryConfig
 from mullion.bytewax.testing import TestingSink, TestingSource, run_main
 from mullion.errors import UnsupportedError
+from mullion.kx import sp
 from mullion.turbine import aggregates as agg
 from mullion.turbine import windowing as turbine_win
 
@@ -263,6 +268,110 @@ def test_shards_of_turbine_stay_in_as_many_partitions(
         spark.conf.unset("spark.sql.streaming.stateStore.checkpointFormatVersion")
     app.run(until="drained")
     assert what_is_in(orders(broker, tmp_path / "other", spark, partition_key="k")) == what_is_in(app) != was
+
+
+def test_a_query_with_a_window_and_a_function_after_it_goes_to_other_partitions_with_both(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broker = f"dir:{tmp_path / 'topics'}"
+
+    def so_far(data: pa.Table, total: int) -> int:
+        return total + int(pc.sum(data["v"]).as_py())
+
+    def pipeline(folder: Path) -> sp.App:
+        tens = sp.window.tumbling(timedelta(seconds=10), "time", skip_empty_windows=True)
+        running = sp.accumulate(so_far, 0, lambda total: {"total": total})
+        read = sp.read.from_callback("rows", name="rows", schema="time timestamp, v bigint")
+        line = read | tens | running | sp.write.to_topic(folder.name, name="totals")
+        return sp.App("both", line, broker=broker, checkpoint=folder, spark=spark)
+
+    def run(folder: Path, part: int) -> None:
+        app = pipeline(folder)
+        # Of the two windows that this part has rows for, one is open at its end, and the next part adds to it.
+        times = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=10 * part + n) for n in (6, 11)]
+        app.publish("rows", pa.table({"time": pa.array(times, pa.timestamp("us", "UTC")), "v": [part + 1, 10]}))
+        with app.start() as running:
+            running.settle()
+
+    _, at = lived(run, tmp_path, capsys)
+    (operators,) = [{int(one.name) for one in state.glob("[0-9]*")} for state in at.glob("*/query/state")]
+    assert len(operators) == 2, "a window, and the function that takes what it closes"
+    totals = {
+        place: [row["total"] for row in topics.read(broker, place).to_pylist()] for place in ("alone", "2", "7", "3")
+    }
+    # 1; then 2 and 10 of the window that was open; then 3 and 10.
+    assert totals["alone"] == [1, 13, 26]
+    assert [totals[at] for at in ("2", "7", "3")] == [[total] for total in totals["alone"]]
+
+
+def test_timers_of_faust_are_called_in_other_partitions_as_often_as_in_a_program_that_never_stopped(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broker = f"dir:{tmp_path / 'topics'}"
+    clocks = {False: ManualClock(start_ms=0), True: ManualClock(start_ms=0)}
+    produced = set()
+
+    def timers(checkpoint: Path) -> faust.App:
+        alone = checkpoint.name == "alone"
+        app = faust.App("timers", broker=broker, checkpoint=checkpoint, clock=clocks[alone], spark=spark)
+        table, out = app.Table("t", default=int), app.topic("alone" if alone else "moved", value_type=str)
+
+        @app.agent(app.topic("in", value_type=str))
+        async def count(values):
+            async for value in values:
+                table[value] += 1
+
+        @app.timer(10.0)
+        async def tick() -> None:
+            for key, value in sorted(table.items()):
+                await out.send(value=f"{key} {value}")
+
+        return app
+
+    def run(checkpoint: Path, part: int) -> None:
+        if part not in produced:
+            produced.add(part)
+            topics.produce(broker, "in", ["a", "b"], timestamps=[1.0, 1.0])
+        with timers(checkpoint).start() as running:
+            running.settle()
+            # It is due in the middle of a part, and 5 seconds after the start of each but the first.
+            for _ in range(3):
+                running.advance("5 seconds")
+                running.settle()
+
+    lived(run, tmp_path, capsys)
+    said = {
+        place: sorted(row["value"] for row in topics.read(broker, place).to_pylist()) for place in ("alone", "moved")
+    }
+    assert said["alone"] == ["a 1", "a 2", "a 2", "a 3", "b 1", "b 2", "b 2", "b 3"]
+    assert said["moved"] == said["alone"]
+
+
+def test_what_a_savepoint_of_a_program_left_that_was_killed_is_removed_by_the_next(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broker = f"dir:{tmp_path / 'topics'}"
+    produce_orders(broker, 0)
+    orders(broker, tmp_path / "one", spark).run(until="drained")
+    killed, elsewhere, written, other = (
+        tmp_path / name
+        for name in (
+            ".to.savepoint-killed",
+            ".to.savepoint-elsewhere",
+            ".to.savepoint-written",
+            ".to-2.savepoint-killed",
+        )
+    )
+    for folder in (killed, elsewhere, written, other):
+        (folder / "sum/query").mkdir(parents=True)
+        host = "another" if folder == elsewhere else socket.gethostname()
+        (folder / ".writing").write_text(f"process 1 on {host}", "utf-8")
+    with (written / ".writing").open() as lease:
+        fcntl.flock(lease, fcntl.LOCK_EX)
+        assert cli.main(["savepoint", str(tmp_path / "one"), str(tmp_path / "to"), "--partitions", "3"]) == 0
+    capsys.readouterr()
+    assert [folder.exists() for folder in (killed, elsewhere, written, other)] == [False, True, True, True]
+    assert {file.name for file in (tmp_path / "to").glob(".*")} == set()
 
 
 def test_a_program_that_ran_into_a_batch_or_runs_has_no_savepoint(

@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,13 @@ def options_of(firings: Firings) -> dict[str, Any]:
     return {"early": Early(every, unchanged=firings.unchanged, count=firings.count), "on_time": firings.on_time}
 
 
+def changes(queries: Sequence[object]) -> int:
+    """How often a query began over the checkpoint that was another one than the one before it. The report of a run
+    (``--junitxml``) says it of each round.
+    """
+    return sum(query != before for before, query in pairwise(queries))
+
+
 def some_window(chance: random.Random) -> tuple[Window, Grid | Gap]:
     size, slide = chance.choice(((10, 10), (20, 20), (10, 5), (12, 4), (7, 7), (8, 3)))
     return chance.choice(
@@ -84,7 +92,9 @@ def some_rows(chance: random.Random, watermark: int) -> list[tuple[int, str, int
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_random_changes_are_those_of_the_model(spark: SparkSession, tmp_path: Path, number: int) -> None:
+def test_random_changes_are_those_of_the_model(
+    spark: SparkSession, tmp_path: Path, number: int, request: pytest.FixtureRequest
+) -> None:
     seed = os.environ.get("MULLION_TEST_SEED", f"{random.randrange(10**9)}-{number}")
     chance = random.Random(seed)
     stores: tuple[Store, ...] = ("rocksdb", "rocksdb", "hdfs")
@@ -98,6 +108,7 @@ def test_random_changes_are_those_of_the_model(spark: SparkSession, tmp_path: Pa
     firings: Firings | None = None
     watermark = 30
     said = f"{seed}: {window!r} in {state}"
+    queries: list[object] = []
     for _ in range(chance.randint(3, 8)):
         asked = next_asked(chance, asked, state) if not asked or chance.random() < 0.8 else asked
         if not model.is_draining:
@@ -110,6 +121,7 @@ def test_random_changes_are_those_of_the_model(spark: SparkSession, tmp_path: Pa
             firings = next_firings(chance, firings, lateness, state)
         said += f"\n{runs.window!r}, {asked}, {lateness} seconds, {firings}"
         model.begin(asked, lateness, firings)
+        queries.append((runs.window, asked, lateness, firings))
         with runs.start(asked, allowed_lateness=f"{lateness} seconds", **options_of(firings), **drains) as query:
             for _ in range(chance.randint(1, 3)):
                 rows = some_rows(chance, watermark)
@@ -120,6 +132,7 @@ def test_random_changes_are_those_of_the_model(spark: SparkSession, tmp_path: Pa
                 assert ordered(fired) == ordered(model.write(rows)), said
             held = [shown(row, asked) for row in runs.open()]
             assert ordered(held) == ordered(model.open()), said
+    request.node.user_properties.append(("changes", changes(queries)))
 
 
 @dataclass(frozen=True)
@@ -159,7 +172,7 @@ def regrouped(chance: random.Random, parts: dict[str, Part], state: Store) -> di
     count = 0 if parts and state == "hdfs" else chance.randint(0 if parts else 1, 2)
     new = [part for part in (Part.random(chance) for _ in range(count)) if part not in parts.values()]
     several = len(stays) + len(new) > 1 or (not stays and not new)
-    free = [name for name in "abcdefghij" if name not in parts]
+    free = [name for name in "abcdefghijklmnopqrstuvw" if name not in parts]
     chance.shuffle(free)
     asked: dict[str, tuple[Part, str | None]] = {}
     for was in stays:
@@ -173,7 +186,7 @@ def regrouped(chance: random.Random, parts: dict[str, Part], state: Store) -> di
 
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_random_changes_of_windows_together_are_those_of_the_model(
-    spark: SparkSession, tmp_path: Path, number: int
+    spark: SparkSession, tmp_path: Path, number: int, request: pytest.FixtureRequest
 ) -> None:
     seed = os.environ.get("MULLION_TEST_SEED", f"{random.randrange(10**9)}-{number}")
     chance = random.Random(seed)
@@ -184,6 +197,7 @@ def test_random_changes_of_windows_together_are_those_of_the_model(
     parts: dict[str, Part] = {}
     watermark = 30
     said = f"{seed}: in {state}"
+    queries: list[object] = []
     with settings(spark, {SNAPSHOT_EVERY: "1"}):
         for _ in range(chance.randint(3, 8)):
             asked = regrouped(chance, parts, state)
@@ -194,6 +208,7 @@ def test_random_changes_of_windows_together_are_those_of_the_model(
                 else:
                     model.windows[name] = before[was]
             parts = {name: part for name, (part, _) in asked.items()}
+            queries.append(parts)
             said += f"\n{ {name: (was, part) for name, (part, was) in asked.items()} }"
             frames = {name: part.over(runs, on_change="drop") for name, part in parts.items()}
             panes = frames[ALONE] if ALONE in frames else together(**frames)
@@ -209,6 +224,7 @@ def test_random_changes_of_windows_together_are_those_of_the_model(
                     assert count == len(model.open()), said
                 held = [named(row, parts) for row in runs.open()]
                 assert in_order(held) == in_order(model.open()), said
+    request.node.user_properties.append(("changes", changes(queries)))
 
 
 def named(row: Row, parts: Mapping[str, Part]) -> tuple[str, Shown]:

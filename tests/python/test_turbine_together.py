@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
-from mullion import turbine
+from mullion import topics, turbine
 from mullion.errors import IncompatibleStateError, InvalidArgumentError
 from mullion.turbine import aggregates as agg
 from mullion.turbine import testing
@@ -130,17 +130,102 @@ def test_windows_together_publish_what_each_publishes_alone_in_one_query(spark: 
     assert "in one query with 'prices', 'visits'" in says
 
 
-def test_windows_together_that_change_are_refused_with_the_way_out(spark: SparkSession) -> None:
-    app, fewer = program(spark, together=True), program(spark, together=True, windows="ab")
+def changing(
+    spark: SparkSession, like: turbine.App | None = None, on_change: Any = "refuse", **sizes: Any
+) -> turbine.App:
+    """Windows by their names: a number is the size of a tumbling one in seconds, and one in a list a session's gap."""
+    app = turbine.App("changing" if like is None else like.name, spark=spark, on_change=on_change)
+    if like is not None:
+        app.broker, app.checkpoint, app.clock = like.broker, like.checkpoint, like.clock
+
+    @app.subscribe("in", publish_to="out", together=True)
+    class shop:
+        def __init__(self) -> None:
+            for name, size in sizes.items():
+                key = ["k", "page"] if name < "m" else ["page", "k"]
+                about: dict[str, Any] = {
+                    "value": agg.Sum("x"),
+                    "time_column": "ts",
+                    "on_close_each": self._closed,
+                    "key": key,
+                }
+                if isinstance(size, list):
+                    window: Any = win.PersistentSession(self, name=name, gap_ms=size[0] * 1000, **about)
+                else:
+                    window = win.PersistentTumbling(self, name=name, size_ms=size * 1000, **about)
+                setattr(self, f"_{name}", window)
+
+        def _closed(self, state, window, value):
+            start, end = window.start_ms // 1000, window.end_ms // 1000
+            at = {"start": start, "end": end, "total": value}
+            return pa.RecordBatch.from_pylist([{**window.group, **at}])
+
+        def process(self, batch, state):
+            for name in sizes:
+                getattr(self, f"_{name}").update(batch, state)
+
+    return app
+
+
+def test_windows_together_come_go_and_change_their_names_over_a_checkpoint(spark: SparkSession) -> None:
+    app = changing(spark, minutes=60, visits=[30])
+
+    def batch(app: turbine.App, *seconds: int) -> None:
+        topics.produce(app.broker, "in", [{"k": "a", "page": "p", "x": at, "ts": at * 1000} for at in seconds])
+        app.run(until="drained")
+
+    def said(app: turbine.App) -> list[tuple[str, str]]:
+        return [(change.verdict, change.what.split(": the ")[1]) for change in app.plan_change()]
+
+    with testing.run(app) as t:
+        t.stop()
+        batch(app, 1, 10)
+        # One is new whose name and key come first, and one has another name: the numbers of key columns stay.
+        more = changing(spark, app, by_hour=3600, minutes=60, sessions=[30])
+        assert said(more) == [
+            ("goes on", "window 'visits' is now 'sessions'"),
+            ("goes on", "window 'by_hour' (tumbling 1 hour) is new: it holds the rows from now on"),
+        ]
+        batch(more, 20)
+        assert more.kept() == []
+        opened = {(n, *map(tuple, more.window(n).read().collect())) for n in ("by_hour", "minutes", "sessions")}
+        assert opened == {
+            ("by_hour", ("a", "p", 0, 3_600_000, 20)),
+            ("minutes", ("p", "a", 0, 60_000, 31)),
+            ("sessions", ("p", "a", 1_000, 50_000, 31)),
+        }
+        # One is gone: as in the engine, that has to be asked for.
+        fewer: dict[str, Any] = {"by_hour": 3600, "minutes": 60}
+        with pytest.raises(IncompatibleStateError, match=r"the window 'sessions' .* is gone: with on_change='drop'"):
+            changing(spark, app, **fewer).run(until="drained")
+        dropping = changing(spark, app, "drop", **fewer)
+        assert said(dropping)[0][0] == "drops"
+        batch(dropping, 30, 70)
+        batch(dropping, 4000)
+        batch(dropping, 4001)
+        closed = [
+            tuple(row[of] for of in ("k", "page", "start", "end", "total"))
+            for row in topics.read(app.broker, "out").to_pylist()
+        ]
+        assert sorted(closed) == [("a", "p", 0, 60, 61), ("a", "p", 0, 3600, 120), ("a", "p", 60, 120, 70)]
+
+
+def test_windows_together_whose_change_cannot_be_right_are_refused_by_name(spark: SparkSession) -> None:
+    app, one = program(spark, together=True), program(spark, together=True, windows="a")
+    other_keys, fewer = program(spark, together=True, windows="ac"), program(spark, together=True, windows="bc")
     with testing.run(app) as t:
         t.feed("in", rows(0, price=5))
         t.settle()
         t.stop()
-        fewer.broker, fewer.checkpoint, fewer.clock = app.broker, app.checkpoint, app.clock
-        with pytest.raises(
-            IncompatibleStateError, match=r"were 'Totals of 10 s', 'prices', 'visits' and are now .*alone"
+        for changed, says in (
+            (one, "has run in the query 'shop.together on ts, persistent', and would now run in 'Totals of 10 s'"),
+            (other_keys, "had keys of the columns k, page, and have keys of k. .*Without together=True"),
+            (fewer, "where the state of a key lies depends on them.*Without together=True"),
         ):
-            fewer.start()
+            changed.broker, changed.checkpoint, changed.clock = app.broker, app.checkpoint, app.clock
+            with pytest.raises(IncompatibleStateError, match=says):
+                changed.start()
+            assert {change.verdict for change in changed.plan_change()} >= {"refused"}
 
 
 def test_what_does_not_share_a_query_has_its_own_and_explain_says_why(spark: SparkSession) -> None:

@@ -109,7 +109,8 @@ class App(Host, abc.ABC):
         jobs = self._jobs()
         if not jobs:
             raise InvalidArgumentError(f"The App {self.name!r} has nothing to run: nothing in it reads a topic.")
-        for part in self.names.remember(self.checkpoint):
+        self.names.remember(self.checkpoint)
+        for part in self.kept():
             log.warning(
                 "The %s %r is no longer in %s. Its state is kept in %s. %s",
                 part.kind,

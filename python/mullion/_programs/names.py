@@ -62,12 +62,9 @@ class Names:
         """The parts in the order of the code."""
         return tuple(self._parts.values())
 
-    def remember(self, checkpoint: Path) -> list[Named]:
-        """Notes the names beside the state; gives the parts that are noted and no longer there."""
-        noted = _noted(checkpoint)
-        kept = [part for name, part in noted.items() if name not in self._parts]
-        _note(checkpoint, {**noted, **self._parts})
-        return kept
+    def remember(self, checkpoint: Path) -> None:
+        """Notes the names beside the state."""
+        _note(checkpoint, {**_noted(checkpoint), **self._parts})
 
     def kept(self, checkpoint: Path) -> list[Named]:
         """The parts whose state is kept although they are no longer there."""

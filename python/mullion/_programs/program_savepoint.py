@@ -12,7 +12,9 @@ queries after a batch: what one has published of a batch that it has not ended w
 
 from __future__ import annotations
 
+import glob
 import shutil
+import socket
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -20,12 +22,14 @@ from typing import Final, final
 
 from pyspark.sql import SparkSession
 
+from mullion._programs.app import log
 from mullion._savepoints import savepoint
-from mullion.errors import InvalidArgumentError
+from mullion.errors import InvalidArgumentError, MullionError
 from mullion.topics import _leases
 
 _MARKS: Final = ("_names.json", "steps.json", "*/steps.json")
 _QUERIES: Final = ("query", "*/query")
+_WRITING: Final = ".writing"
 _LEASES: Final = ("_running/*.lock", "running.lock", "*/running.lock")
 
 
@@ -62,15 +66,17 @@ def savepoint_of_program(
     owner = _Owner()
     leases = [lease.absolute() for pattern in _LEASES for lease in folder.glob(pattern)]
     taken: list[Path] = []
+    _remove_leftovers(to, owner)
     beside = to.parent / f".{to.name}.savepoint-{uuid.uuid4()}"
     try:
+        _leases.take((beside / _WRITING).absolute(), owner, to.name, done="written")
         for lease in leases:
             if _leases.is_held(lease):
                 raise InvalidArgumentError(f"The program in {folder} runs in this process. Stop it first.")
             _leases.take(lease, owner, lease.stem, done="run")
             taken.append(lease)
         done = {query: _last_of(query) for query in queries}
-        shutil.copytree(folder, beside, ignore=_not_copied(folder, queries))
+        shutil.copytree(folder, beside, ignore=_not_copied(folder, queries), dirs_exist_ok=True)
         written = {}
         for query, last in done.items():
             if last is not None:
@@ -82,11 +88,36 @@ def savepoint_of_program(
         if to.exists():
             to.rmdir()
         beside.rename(to)
+        # Nobody reads it there.
+        (to / _WRITING).unlink(missing_ok=True)
         return written
     finally:
+        _leases.release((beside / _WRITING).absolute(), owner)
         for lease in taken:
             _leases.release(lease, owner)
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def _remove_leftovers(to: Path, owner: _Owner) -> None:
+    """Removes what a savepoint to the same place has left that was killed: who writes one has the lease in it.
+
+    Leases are of this machine. What one on another machine writes is left alone.
+    """
+    for found in to.parent.glob(f".{glob.escape(to.name)}.savepoint-*"):
+        lease = (found / _WRITING).absolute()
+        if not lease.is_file() or not lease.read_text("utf-8").endswith(f" on {socket.gethostname()}"):
+            continue
+        if _leases.is_held(lease):
+            continue
+        try:
+            _leases.take(lease, owner, to.name, done="written")
+        except MullionError:
+            continue
+        try:
+            shutil.rmtree(found, ignore_errors=True)
+        finally:
+            _leases.release(lease, owner)
+        log.warning("Removed %s, which a savepoint that was killed had left.", found)
 
 
 def _last_of(query: Path) -> int | None:

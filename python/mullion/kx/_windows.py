@@ -7,6 +7,7 @@ records as an aggregate, each with its place in the order of arrival: where wind
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -67,11 +68,12 @@ def _whole(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: dic
     """Windows that come once, with all of their records."""
     session = held.sparkSession
     ordered = held.withColumns({_BATCH: _jvm.batch_number(session), _ROW: _jvm.row_in_batch(session)})
-    place = sf.struct(*([sf.col(_CLOCK)] if window.sort else []), sf.col(_BATCH), sf.col(_ROW))
-    placed = sf.collect_list(sf.struct(place.alias("place"), sf.col(_RECORD).alias("record")))
-    # No two places are equal, so records are not compared; Spark would refuse those with maps all the same.
-    in_order = sf.array_sort(placed) if _has_order(held.schema) else sf.array_sort(placed, _by_place)
-    return windowed(ordered, kind, **asked).agg(sf.transform(in_order, lambda each: each["record"]).alias("rows"))
+    place = [*([_CLOCK] if window.sort else []), _BATCH, _ROW]
+    found = windowed(ordered, kind, **asked).agg(sf.collect_list(sf.struct(*place, _RECORD)).alias("rows"))
+    # They are put in order outside: what the operator keeps is known from its text, which lambdas have none of. No two
+    # places are equal, so records are not compared; Spark would refuse those with maps all the same.
+    in_order = sf.array_sort("rows") if _has_order(held.schema) else sf.array_sort("rows", _by(place))
+    return found.withColumn("rows", sf.transform(in_order, lambda each: each[_RECORD]))
 
 
 def _flushed(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: dict[str, Any]) -> DataFrame:
@@ -87,9 +89,12 @@ def _flushed(held: DataFrame, kind: Tumbling | Sliding, window: Window, asked: d
     return found.withColumns({"rows": shown, "pane": pane})
 
 
-def _by_place(left: Column, right: Column) -> Column:
-    before, after = left["place"] < right["place"], left["place"] > right["place"]
-    return sf.when(before, sf.lit(-1)).when(after, sf.lit(1)).otherwise(sf.lit(0))
+def _by(place: Sequence[str]) -> Callable[[Column, Column], Column]:
+    def compared(left: Column, right: Column) -> Column:
+        one, other = (sf.struct(*(row[name] for name in place)) for row in (left, right))
+        return sf.when(one < other, sf.lit(-1)).when(one > other, sf.lit(1)).otherwise(sf.lit(0))
+
+    return compared
 
 
 def _has_order(kind: T.DataType) -> bool:

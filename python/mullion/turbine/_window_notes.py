@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _FILE: Final = "window.json"
+_TOPIC: Final = "topic.json"
 
 
 def require_same(checkpoint: Path, query: str, why: str, specs: Iterable[Spec], has_run: Callable[[str], bool]) -> None:
@@ -51,6 +52,30 @@ def note(checkpoint: Path, query: str, specs: Iterable[Spec]) -> None:
             file = _file(checkpoint, spec.name)
             file.parent.mkdir(parents=True, exist_ok=True)
             replace_text(file, json.dumps(now))
+
+
+def require_same_topic(checkpoint: Path, query: str, topic: str) -> None:
+    """Compares the topic of a query with the one that it has a place in: another one's rows would be taken for read.
+
+    Raises :class:`IncompatibleStateError`.
+    """
+    file = checkpoint / folder_name(query) / _TOPIC
+    was = json_in(file, str) if file.exists() else topic
+    if was != topic:
+        raise IncompatibleStateError(
+            f"The query {query!r} has read the topic {was!r}, and would now read {topic!r}. Its place is one in the "
+            "first: rows of the second would be left out, or read as if they followed. Nothing was changed. Have it "
+            f"read {was!r}; or give its windows other names, under which they begin with nothing; or start the changed "
+            "program with another checkpoint=."
+        )
+
+
+def note_topic(checkpoint: Path, query: str, topic: str, *, has_run: bool) -> None:
+    """Notes which topic a query reads that is about to start."""
+    file = checkpoint / folder_name(query) / _TOPIC
+    if not has_run or not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(file, json.dumps(topic))
 
 
 def query_of(checkpoint: Path, window: str) -> str | None:

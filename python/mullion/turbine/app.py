@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar, get_args
@@ -18,7 +19,7 @@ from mullion._code.methods import Place
 from mullion._panes import read_panes
 from mullion._programs.app import App as _App
 from mullion._programs.app import log
-from mullion._programs.changes import Change
+from mullion._programs.changes import REFUSED, Change
 from mullion._programs.host import DEFAULT_BROKER
 from mullion._programs.jobs import Job
 from mullion._programs.names import Named, folder_name
@@ -29,7 +30,7 @@ from mullion.topics import Broker
 from mullion.turbine import _schema_probe, _window_notes
 from mullion.turbine._plans.batches import has_run, publish
 from mullion.turbine._plans.panes import in_words
-from mullion.turbine._plans.plan import Changes, OnChange, Plan
+from mullion.turbine._plans.plan import Changes, Plan
 from mullion.turbine._plans.process import ProcessPlan
 from mullion.turbine._plans.sessions import session_of
 from mullion.turbine._plans.shard import ShardPlan, panes_of_made
@@ -37,7 +38,7 @@ from mullion.turbine._plans.together import TogetherPlan, shared_by, shared_with
 from mullion.turbine._plans.window import WindowPlan
 from mullion.turbine._subscription import Subscription, named_topics, options_of
 from mullion.turbine._window_spec import WindowSpec, specs_of
-from mullion.windows import NewAggregates
+from mullion.windows import NewAggregates, OnChange
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -56,10 +57,11 @@ class App(_App):
       then on, and is ``None`` until something does. A program that once went on so needs it from then on.
     - ``on_change``: what becomes of a window whose size, slide or gap has changed. With ``"refuse"`` the program does
       not start. With ``"drain"`` the panes of the window as it was go on to their close, and rows from a boundary on
-      enter the window as it is now.
+      enter the window as it is now. With ``"drop"``, of windows that share a query (``together=True``): the open panes
+      of those that are no longer in the program are dropped, without a call of ``on_close``.
 
-    Both are as in :func:`mullion.windowed`. They hold for windows that have a query of their own, ``new_aggregates``
-    also for those that share one; for those in the query of a state, neither does.
+    Both are as in :func:`mullion.windowed`. ``"drain"`` holds for windows that have a query of their own, ``"drop"``
+    for those that share one, ``new_aggregates`` for both. For windows in the query of a state nothing of it does.
     """
 
     api: ClassVar[str] = "turbine"
@@ -115,7 +117,8 @@ class App(_App):
         - ``dead_letter``: a topic that is told of what ``"skip"`` leaves out: ``callback``, ``error`` and ``panes``.
         - ``together``: windows with one ``time_column`` and one store share a query: they read the topic, run
           ``process`` and shuffle once, and have one event clock, that of the rows of all of them. Their state is in one
-          checkpoint, so none is added or taken out without a new one. ``explain()`` says which windows do.
+          checkpoint: windows of the same key may be added and renamed, and with ``App(on_change="drop")`` taken out, as
+          long as there are two. ``explain()`` says which windows do.
 
         The class is made once, here, so that its windows are checked at once; it is copied to the workers.
 
@@ -181,7 +184,9 @@ class App(_App):
 
         def built(spark: SparkSession) -> DataFrame:
             self._require_same_query(plan)
+            self._require_windows(plan)
             _window_notes.note(self.checkpoint, plan.name, plan.specs)
+            _window_notes.note_topic(self.checkpoint, plan.name, options.topic, has_run=self._has_run(plan.name))
             with session_of(spark, plan.subscription, plan.settings) as session:
                 return plan.rows(session)
 
@@ -201,17 +206,34 @@ class App(_App):
         return told + [Change(part.name, "goes on", gone) for part in self.kept()]
 
     def _change_of(self, plan: Plan) -> list[Change]:
-        if not self._has_run(plan.name):
-            return [Change(plan.name, "goes on", "it is new, and begins with nothing")]
         try:
             self._require_same_query(plan)
+            if not self._has_run(plan.name):
+                return [Change(plan.name, "goes on", "it is new, and begins with nothing")]
             if isinstance(plan, ProcessPlan):
                 return [Change(plan.name, "goes on", "it has its place in the topic, and no state")]
             with session_of(self.spark, plan.subscription, plan.settings) as session:
                 told = compare(plan.rows(session), self.checkpoint_of(plan.name)).collect()
         except IncompatibleStateError as refused:
             return [Change(plan.name, "refused", str(refused))]
-        return [Change(plan.name, row.verdict, f"{row.window}: {row.what}") for row in told]
+        told_of = [Change(plan.name, row.verdict, f"{row.window}: {row.what}") for row in told]
+        if isinstance(plan, TogetherPlan):
+            return [replace(change, what=plan.in_words(change.what)) for change in told_of]
+        return told_of
+
+    def _require_windows(self, plan: Plan) -> None:
+        """Refuses other windows in a query that several share, where they cannot go on; notes them otherwise."""
+        if not isinstance(plan, TogetherPlan):
+            return
+        if self._has_run(plan.name) and plan.has_other_windows:
+            refused = next((each for each in self._change_of(plan) if each.verdict == REFUSED), None)
+            if refused is not None:
+                raise IncompatibleStateError(
+                    f"The windows together of {plan.subscription.name} cannot go on over "
+                    f"{self.checkpoint_of(plan.name)}. {refused.what}. Nothing was overwritten. Without together=True "
+                    "each window has a query of its own, and comes and goes alone."
+                )
+        plan.note()
 
     def _require_same_query(self, plan: Plan) -> None:
         """Refuses what the code has moved to a query that has neither its state nor its place in the topic."""
@@ -220,9 +242,21 @@ class App(_App):
             if plan.name == subscription.job != other and self._has_run(other):
                 raise _window_notes.moved(f"process of {subscription.name}", other, plan.name, why)
         _window_notes.require_same(self.checkpoint, plan.name, why, plan.specs, self._has_run)
+        if self._has_run(plan.name):
+            _window_notes.require_same_topic(self.checkpoint, plan.name, subscription.options.topic)
+            if isinstance(plan, TogetherPlan):
+                plan.require_same_keys()
 
     def _has_run(self, query: str) -> bool:
         return has_run(self.checkpoint_of(query))
+
+    def kept(self) -> list[Named]:
+        """The parts whose state is kept although they are no longer there.
+
+        What the query of windows together keeps is that query's to drop.
+        """
+        running = {each.name for subscription in self.subscriptions for each in shared_by(subscription)}
+        return [each for each in super().kept() if _window_notes.query_of(self.checkpoint, each.name) not in running]
 
     def drop(self, name: str) -> None:
         """Deletes the state of a part that is no longer in the program, or that a query has which it left.
@@ -305,7 +339,8 @@ class WindowHandle:
         with session_of(self._app.spark) as spark:
             if alone:
                 panes = read_panes(checkpoint, spark=spark)
-                panes = panes if shared is None else shared.panes_of(self.name, panes)
+                if shared is not None:
+                    panes = shared.as_begun(self._app.folder_of(shared.name)).panes_of(self.name, panes)
             elif not self._made:
                 panes = read_panes(checkpoint, window=self.name, spark=spark)
             else:

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -54,14 +54,10 @@ from mullion.turbine._worker import Process
 from mullion.turbine.aggregates import Aggregate, Multi, Sum
 from mullion.turbine.functions import Expression, column_of
 from mullion.turbine.windowing import TurbineWindow
-from mullion.windows import Early, NewAggregates, Window
+from mullion.windows import Early, NewAggregates, OnChange, Window
 
 QUIET_MS: Final = 250
 """After how long without rows a persistent window's event clock goes on with the wall clock."""
-
-
-OnChange: TypeAlias = Literal["refuse", "drain"]
-"""What becomes of a window that is another one now."""
 
 
 @dataclass(frozen=True)

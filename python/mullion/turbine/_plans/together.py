@@ -14,9 +14,11 @@ one ``idle_tick_ms``. Their event clock is that of the rows of all of them. Stat
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
+from pathlib import Path
 from typing import Final, final
 
 import pyarrow as pa
@@ -24,7 +26,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from mullion._files import json_in, replace_text
+from mullion._files import json_in, reading, replace_text
 from mullion._programs.host import Host
 from mullion._together import together
 from mullion.errors import FunctionError, IncompatibleStateError, InvalidArgumentError
@@ -61,18 +63,31 @@ class Columns:
 @final
 @dataclass(frozen=True)
 class Shared:
-    """Windows that share a query, and what it is called."""
+    """Windows that share a query, and what it is called.
+
+    - ``first_keys``: the columns of the keys with which the query began, in the order of their numbers.
+    """
 
     name: str
     windows: tuple[TurbineWindow, ...]
+    first_keys: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns of their keys: each has the number with which it began."""
+        return tuple(dict.fromkeys([*self.first_keys, *(name for each in self.windows for name in each.spec.key)]))
+
+    def as_begun(self, folder: Path) -> Shared:
+        """The same, as what is noted in the query's folder has it."""
+        noted = SharedNote.of(folder)
+        return self if noted is None else replace(self, first_keys=noted.keys)
 
     def columns(self, window: TurbineWindow) -> Columns:
         """Those of one of them: equal keys are one column."""
-        keys = list(dict.fromkeys(name for each in self.windows for name in each.spec.key))
-        at = self.windows.index(window)
+        name = engine_name(window.name)
         return Columns(
-            tuple(key_column(keys.index(name)) for name in window.spec.key),
-            tuple(f"{part_column(i)}_of_{at}" for i in range(len(window.spec.parts))),
+            tuple(key_column(self.keys.index(name)) for name in window.spec.key),
+            tuple(f"{part_column(i)}_of_{name}" for i in range(len(window.spec.parts))),
         )
 
     def panes_of(self, name: str, panes: DataFrame) -> DataFrame:
@@ -80,6 +95,33 @@ class Shared:
         window = next(each for each in self.windows if each.name == name)
         own = [sf.col(column).alias(alone) for alone, column in self.columns(window).as_alone().items()]
         return panes.where(sf.col(WINDOW) == engine_name(name)).select("window", *own)
+
+
+_NOTE: Final = "windows.json"
+
+
+@final
+@dataclass(frozen=True)
+class SharedNote:
+    """Which windows share a query, and which columns their keys are of, by their numbers."""
+
+    windows: tuple[str, ...]
+    keys: tuple[str, ...]
+
+    @staticmethod
+    def of(folder: Path) -> SharedNote | None:
+        """What is noted in the folder of a query, if it has begun."""
+        file = folder / _NOTE
+        if not file.exists():
+            return None
+        said = json_in(file, dict)
+        with reading(file):
+            return SharedNote(tuple(said["windows"]), tuple(said["keys"]))
+
+    def write(self, folder: Path) -> None:
+        """Notes it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_text(folder / _NOTE, json.dumps({"windows": self.windows, "keys": self.keys}))
 
 
 def shared_by(subscription: Subscription) -> tuple[Shared, ...]:
@@ -125,12 +167,11 @@ class TogetherPlan(Plan):
 
     def __init__(self, app: Host, subscription: Subscription, shared: Shared, changes: Changes) -> None:
         super().__init__(app, subscription, shared.name, shared.windows)
-        self.shared = shared
+        self.shared = shared.as_begun(self.folder)
         self._changes = changes
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """The firings of all windows, each with the name of its own."""
-        self._require_same_windows()
         topic = topic_rows(self.app, self.subscription, spark, self.name)
         windows = self.shared.windows
         given = self._as_they_are(topic) if self.subscription.process.python is None else self._of_process(topic)
@@ -151,7 +192,11 @@ class TogetherPlan(Plan):
         asked = self.asked(spec.early_fire_interval_ms, self.store(window))
         asked |= on_event_time(spec.allowed_lateness_ms, spec.idle_tick_ms or QUIET_MS) | {"time": _time_of(number)}
         asked |= {"new_aggregates": self._changes.new_aggregates}
-        keys = [column_of(name).alias(alias) for name, alias in zip(spec.key, columns.key, strict=True)]
+        # None of several windows drains.
+        asked |= {"on_change": "drop" if self._changes.on_change == "drop" else "refuse"}
+        # In the order of all windows: where that is one, rows are shuffled by the keys alone.
+        aliases = dict(zip(spec.key, columns.key, strict=True))
+        keys = [column_of(name).alias(aliases[name]) for name in self.shared.keys if name in aliases]
         return self.aggregated(rows, spec.name, spec.parts, spec.native(), keys, asked, columns.parts.__getitem__)
 
     @property
@@ -201,21 +246,40 @@ class TogetherPlan(Plan):
         needed = tuple(Needed(process, given[window.name]) for window in self.shared.windows)
         return topic.mapInArrow(RowsForWindows(process, needed, schema), spark_schema(schema))
 
-    def _require_same_windows(self) -> None:
-        """Their state is in one checkpoint, which is of these windows and no others."""
-        file = self.app.folder_of(self.name) / "windows.json"
-        now = sorted(self.windows)
-        was = json_in(file, list) if file.exists() else None
-        if was is None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            replace_text(file, json.dumps(now))
-        elif was != now:
+    def require_same_keys(self) -> None:
+        """Refuses keys of other columns: state has their numbers alone, and panes would come out under other names.
+
+        Raises :class:`IncompatibleStateError`.
+        """
+        noted = SharedNote.of(self.folder)
+        if noted is not None and set(noted.keys) != {name for spec in self.specs for name in spec.key}:
+            now = sorted({name for spec in self.specs for name in spec.key})
             raise IncompatibleStateError(
-                f"The windows together of {self.subscription.name} were {', '.join(map(repr, was))} and are now "
-                f"{', '.join(map(repr, now))}, and their state is in one checkpoint, {file.parent}. Nothing was "
-                "overwritten. Have the same windows again, or start the changed program with another checkpoint=. "
-                "Without together=True each window has a query of its own, and comes and goes alone."
+                f"The windows together of {self.subscription.name} had keys of the columns {', '.join(noted.keys)}, "
+                f"and have keys of {', '.join(now)}. Where the state of a key lies depends on these. Nothing was "
+                "overwritten. Have the same columns in their keys, or start the changed program with another "
+                "checkpoint=. Without together=True each window has a query of its own, and comes and goes alone."
             )
+
+    @property
+    def has_other_windows(self) -> bool:
+        """Whether windows were added, taken out or renamed since the query began."""
+        noted = SharedNote.of(self.folder)
+        return noted is not None and set(noted.windows) != set(self.windows)
+
+    def in_words(self, said: str) -> str:
+        """What the engine says, with the names that windows have in the program."""
+        noted = SharedNote.of(self.folder)
+        for name in [*(noted.windows if noted else ()), *self.windows]:
+            quoted = repr(name).replace("\\", r"\\")
+            said = re.sub(rf"'{engine_name(name)}'|(?<![\w']){engine_name(name)}(?![\w'])", quoted, said)
+        return said
+
+    def note(self) -> None:
+        """Notes which windows it has, when it is about to start."""
+        now = SharedNote(tuple(sorted(self.windows)), self.shared.keys)
+        if SharedNote.of(self.folder) != now:
+            now.write(self.folder)
 
 
 def _time_of(window: int) -> str:

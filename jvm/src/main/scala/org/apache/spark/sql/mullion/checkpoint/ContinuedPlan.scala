@@ -15,6 +15,7 @@ import org.apache.spark.sql.mullion.state.{SavepointNote, StateSettings}
 import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, StateChange, StateHeader}
 
 import dev.mullion.MullionException
+import dev.mullion.windows.spec.Duration
 
 /** The plan of a query, as it goes on over a checkpoint that a plan like it began: what shows in the plan alone stays
   * as the checkpoint has it, where that changes nothing of what comes out.
@@ -49,16 +50,40 @@ private[checkpoint] object ContinuedPlan {
       val notes, refused = Seq.newBuilder[(Long, String)]
       val clock = CheckpointClock.of(spark, checkpoint)
       val of = headers.iterator
+      val feeding = plan.collect {
+        case above if Draining.isStateful(above) => above.children.flatMap(Windows.in)
+      }.flatten
       // Operators of a plan and of a checkpoint are in one order: Spark numbers them so.
       val continued = AnalysisHelper.allowInvokingTransformsInAnalyzer {
         plan.transformDown { case node @ Windows(_) =>
           val (operator, header) = of.next()
           val said = new Said(note => notes += operator -> note, why => refused += operator -> why)
+          if (feeding.exists(_ eq node) && clock.isDefined) setsBack(node, header).foreach(said.refuse)
           ofNode(spark, node, header, clock, said)
         }
       }
       ContinuedPlan(continued, notes.result(), refused.result())
     }
+  }
+
+  /** Why windows together cannot go on whose closes another operator takes: what they tell it of event time never goes
+    * back.
+    *
+    * {{{
+    *   clock                    12:00              12:00   a window with an hour of lateness is added
+    *   told downstream          12:00              11:00   a pane that ended at 11:30 and has closed would open again
+    * }}}
+    */
+  private def setsBack(node: LogicalPlan, was: OperatorHeader): Option[String] = node match {
+    case several: WindowsTogether =>
+      val (before, now) =
+        (was.windows.map(_._2.allowedLateness).max, several.parts.map(_.rules.allowedLateness).max)
+      Option.when(now > before)(
+        s"a window with allowed_lateness='${Duration.describe(now)}' is new, which is longer than any before it " +
+          s"(${Duration.describe(before)}): the operator after these windows would open panes again that it has closed. Give " +
+          "it no longer one, or start with a new checkpointLocation"
+      )
+    case _ => None
   }
 
   /** What the state in a checkpoint means, by operators; none if it has no state. */

@@ -43,7 +43,8 @@ private[checkpoint] object Draining {
           .map(due => s"its lateness has just changed: that can be once the clock comes to ${DrainHeader.instant(due)}")
       }
 
-  private def isStateful(plan: LogicalPlan): Boolean = plan match {
+  /** Whether a node is of an operator with state, Spark's or ours. */
+  def isStateful(plan: LogicalPlan): Boolean = plan match {
     case Windows(_) => true
     case other      => Refusals.isStateful(other)
   }

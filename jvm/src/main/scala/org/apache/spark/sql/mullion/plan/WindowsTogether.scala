@@ -123,4 +123,7 @@ object Windows {
     case several: WindowsTogether => Some(several.parts)
     case _                        => None
   }
+
+  /** The nodes of windows in a plan. */
+  def in(plan: LogicalPlan): Seq[LogicalPlan] = plan.collect { case node if unapply(node).isDefined => node }
 }
