@@ -7,6 +7,7 @@
 # make simulation   queries under failures without Spark: CASES=, and SEED= for one that failed
 # make faults   queries from Kafka to Kafka whose parts are killed: KILLS=100
 # make soak     a query at a steady rate: MINUTES=480
+# make load     the highest rate that a query from Kafka to Kafka holds, and what comes beyond it: SECONDS=60
 # make docs   the documentation as a site, in .build/site
 # make bench  against Spark's own windows and other engines; make bench-full also with millions of keys
 # make wheel  the package, with a JAR for each line of Spark
@@ -57,7 +58,7 @@ CHECK_TOOLS := sh scripts/check-tools $(PYTHON) $(JAVA) $(JAVAC)
 # $(call quietly,LOG,COMMAND): the command's output, only if it fails.
 quietly = $(2) > .build/$(1).log 2>&1 < /dev/null || { cat .build/$(1).log >&2; exit 1; }
 
-.PHONY: demo check test test-all test-slow lines simulation faults soak docs pictures version bench bench-goals bench-full venv jar wheel kafka delta s3 publish-local lint lint-python fmt clean
+.PHONY: demo check test test-all test-slow lines simulation faults soak load docs pictures version bench bench-goals bench-full venv jar wheel kafka delta s3 publish-local lint lint-python fmt clean
 .DELETE_ON_ERROR:
 
 demo: venv
@@ -133,10 +134,16 @@ faults: venv kafka $(SBT_LAUNCH)
 	@$(call quietly,scala-tests,$(SBT) jvm/Test/compile)
 	@PYTHONPATH=tests/python $(IN)/python tests/python/fault_campaign.py --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 
-# What a query takes after hours, as a table and a plot in .build/soak.
+# What a query takes after hours, as a table and a plot in .build/soak. BATCHES=5760 for the batches of eight hours, as
+# fast as they go.
 MINUTES ?= 480
 soak: venv
-	@PYTHONPATH=tests/python $(IN)/python tests/python/soak.py --minutes $(MINUTES) --into .build/soak
+	@PYTHONPATH=tests/python $(IN)/python tests/python/soak.py --minutes $(MINUTES) $(if $(BATCHES),--batches $(BATCHES)) --into .build/soak
+
+# The highest rate with batches under the trigger's interval, and twice that, as a table and a plot in .build/load.
+SECONDS ?= 60
+load: venv kafka
+	@PYTHONPATH=tests/python $(IN)/python tests/python/load.py --seconds $(SECONDS) --into .build/load
 
 docs: $(ENV)/.requirements
 	@NO_MKDOCS_2_WARNING=1 $(IN)/python -m mkdocs build --quiet
