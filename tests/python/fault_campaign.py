@@ -4,11 +4,12 @@
 
     topic -> windows of several kinds -> topics, exactly once        a driver, its Python workers, a broker, a disk
                     SIGKILL the driver | SIGKILL a Python worker | SIGKILL the broker | the disk is full, or read-only
-                    a file of state is cut, or gone, while no driver runs
+                    the clock jumps | a file of state is cut, or gone, while no driver runs
 
 All rows are in Kafka before the queries start, and each batch takes so many of them: so the batches of both runs have
-the same rows, and each firing of a pane must be there once, after those before it. ``make faults`` runs it, and
-``KILLS=`` says how often.
+the same rows, and each firing of a pane must be there once, after those before it. Windows of processing time depend on
+the clock, and have other panes in each run: of these each row must be in one pane, and each pane must close once.
+``make faults`` runs it, and ``KILLS=`` says how often.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -41,6 +43,10 @@ from mullion.topics._kafka import client
 
 INPUT = "in"
 ROWS_OF_BATCH = 60
+NAMES = ("together", "count", "around")
+"""The queries whose panes do not depend on the clock."""
+
+BY_CLOCK = "by_clock"
 FLOOD = 4_000_000
 """Seconds after all other rows."""
 
@@ -71,6 +77,7 @@ def panes_of(rows: DataFrame) -> dict[str, DataFrame]:
         "together": many,
         "count": counted(Count(7, 3), time=None),
         "around": counted(Around("5 seconds", "0 seconds"), time="ts"),
+        BY_CLOCK: counted(Tumbling("20 seconds"), time=None, early=Early(every="5 seconds"), at_end="close"),
     }
 
 
@@ -117,6 +124,37 @@ def life(home: Path, servers: str, prefix: str) -> None:
             time.sleep(0.5)
 
 
+class Clock:
+    """What a query takes for the machine's clock: that clock, and as many seconds more as a file says."""
+
+    def __init__(self, spark: SparkSession, says: Path) -> None:
+        self._says = says
+        self._spark = spark
+        jvm: Any = spark._jvm
+        self._clock = jvm.org.apache.spark.util.ManualClock(self._now())
+        threading.Thread(target=self._go_on, daemon=True).start()
+
+    def give_to(self, query: Any) -> None:
+        """Spark has no other way in for a query with ``foreachBatch``."""
+        execution = query._jsq.streamingQuery()
+        kind = execution.getClass()
+        while kind is not None:
+            for held in kind.getDeclaredFields():
+                if held.getName() == "triggerClock":
+                    held.setAccessible(True)
+                    held.set(execution, self._clock)
+            kind = kind.getSuperclass()
+
+    def _go_on(self) -> None:
+        while True:
+            self._clock.setTime(self._now())
+            time.sleep(0.05)
+
+    def _now(self) -> int:
+        ahead = float(self._says.read_text() or 0) if self._says.exists() else 0.0
+        return int(1000 * (time.time() + ahead))
+
+
 def mullion_jar() -> Path:
     from mullion import _jars
 
@@ -129,14 +167,16 @@ def run(spark: SparkSession, home: Path, broker: topics.Broker, servers: str, pr
     value = F.from_json(F.col("value").cast("string"), "k string, t bigint, id bigint")
     rows = passed(records.select(value.alias("v")).select("v.*"))
     timed = rows.withColumn("ts", F.timestamp_seconds("t")).withWatermark("ts", "10 seconds").where("k is not null")
-    started = []
-    publishers = []
+    started: list[Any] = []
+    publishers: list[Any] = []
+    clock = Clock(spark, home / "clock")
     try:
         for name, panes in panes_of(timed).items():
             publishers.append(broker.publisher())
             writer = told(panes, f"{prefix}-{name}").writeStream.foreachBatch(publishers[-1].publish)
             place = str(home / f"{prefix}-{name}")
             started.append(writer.option("checkpointLocation", place).trigger(availableNow=True).start())
+            clock.give_to(started[-1])
         for query in started:
             query.awaitTermination()
     finally:
@@ -166,7 +206,10 @@ class Outcome:
     brokers: int = 0
     disks: int = 0
     files: int = 0
+    jumps_ahead: int = 0
+    jumps_back: int = 0
     panes: int = 0
+    panes_by_clock: int = 0
     firings: int = 0
     lost: int = 0
     repeated: int = 0
@@ -180,8 +223,9 @@ class Outcome:
     def __str__(self) -> str:
         return (
             f"Python workers killed {self.workers}, drivers {self.drivers}, brokers {self.brokers}; disks full or "
-            f"read-only {self.disks}, files of state cut or gone {self.files}; firings {self.firings}, out of order "
-            f"{self.disordered}\n"
+            f"read-only {self.disks}, files of state cut or gone {self.files}; the clock set ahead "
+            f"{self.jumps_ahead}, back {self.jumps_back}\n"
+            f"firings {self.firings}, out of order {self.disordered}; panes of processing time {self.panes_by_clock}\n"
             f"kills {self.kills}, panes {self.panes}, lost {self.lost}, repeated {self.repeated}"
         )
 
@@ -222,6 +266,7 @@ class Campaign:
         self.rng = random.Random(seed)
         self.outcome = Outcome()
         self.disk = home / "disk"
+        self.ahead = 0.0
 
     def run(self) -> Outcome:
         produced(self.kafka.servers, self.batches, self.rng)
@@ -255,8 +300,8 @@ class Campaign:
                 self.damage(prefix)
 
     def progress(self, prefix: str) -> float:
-        done = [committed(self.home / f"{prefix}-{name}") for name in ("together", "count", "around")]
-        return sum(done) / (3 * self.batches)
+        done = [committed(self.home / f"{prefix}-{name}") for name in NAMES]
+        return sum(done) / (len(NAMES) * self.batches)
 
     def disturb(self, driver: subprocess.Popen[bytes], prefix: str) -> bool:
         """Does the next thing if it is time; whether the driver is dead now."""
@@ -264,6 +309,8 @@ class Campaign:
         if outcome.kills >= self.kills * min(1.0, self.progress(prefix) * 1.1):
             return False
         number = outcome.kills + 1
+        if rng.random() < 0.3:
+            self.set_clock()
         if number % 10 == 0:
             outcome.drivers += 1
             return True
@@ -286,6 +333,15 @@ class Campaign:
         if workers:
             outcome.workers += killed(rng.choice(workers))
         return False
+
+    def set_clock(self) -> None:
+        before, self.ahead = self.ahead, self.rng.uniform(-90, 90)
+        self.outcome.jumps_ahead += self.ahead > before
+        self.outcome.jumps_back += self.ahead < before
+        # At once: it is read meanwhile.
+        made = self.home / "clock-made"
+        made.write_text(str(self.ahead))
+        made.replace(self.home / "clock")
 
     def damage(self, prefix: str) -> None:
         """Cuts or hides a file of state: queries over it say so, or do without. Then it is as it was."""
@@ -322,7 +378,7 @@ class Campaign:
     def firings(self, prefix: str) -> dict[tuple[str, ...], list[str]]:
         """What was published of each pane, in order; late rows have none, and are by themselves."""
         found: dict[tuple[str, ...], list[str]] = defaultdict(list)
-        for name in ("together", "count", "around"):
+        for name in NAMES:
             records = client.read(self.kafka.servers, f"{prefix}-{name}")
             for record in sorted(records, key=lambda record: (record.partition, record.offset)):
                 text = json.loads(record.value or b"")["row"]
@@ -341,6 +397,43 @@ class Campaign:
             outcome.lost += (Counter(wanted) - Counter(got)).total()
             outcome.repeated += (Counter(got) - Counter(wanted)).total()
             outcome.disordered += wanted != got and Counter(wanted) == Counter(got)
+        wanted_rows = self.rows_sent()
+        for prefix in ("plain", "killed"):
+            self.compare_rows(prefix, wanted_rows)
+
+    def rows_sent(self) -> dict[str, tuple[int, int]]:
+        """Of each key the number of its rows and the sum of their ids."""
+        found: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+        for record in client.read(self.kafka.servers, INPUT):
+            row = json.loads(record.value or b"")
+            if row["k"] is not None:
+                many, ids = found[row["k"]]
+                found[row["k"]] = many + 1, ids + row["id"]
+        return dict(found)
+
+    def compare_rows(self, prefix: str, sent: dict[str, tuple[int, int]]) -> None:
+        """Windows of processing time: each row is in one pane, and each pane closes once, after its early firings."""
+        outcome = self.outcome
+        firings: dict[tuple[str, str], list[Any]] = defaultdict(list)
+        records = client.read(self.kafka.servers, f"{prefix}-{BY_CLOCK}")
+        for record in sorted(records, key=lambda record: (record.partition, record.offset)):
+            row = json.loads(json.loads(record.value or b"")["row"])
+            firings[row["k"], json.dumps(row["window"])].append(row)
+        got: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+        for (key, _), rows in firings.items():
+            closes = [row for row in rows if row["pane"]["firing"] == "close"]
+            outcome.repeated += len(closes) - 1
+            outcome.disordered += [row["pane"]["seq"] for row in rows] != list(range(len(rows)))
+            outcome.disordered += bool(closes) and closes[0] is not rows[-1]
+            many, ids = got[key]
+            got[key] = many + sum(row["n"] for row in closes), ids + sum(row["ids"] for row in closes)
+        for key, (many, ids) in sent.items():
+            outcome.lost += max(0, many - got[key][0])
+            outcome.repeated += max(0, got[key][0] - many)
+            # As many rows, but not the same ones.
+            outcome.lost += many == got[key][0] and ids != got[key][1]
+        if prefix == "killed":
+            outcome.panes_by_clock = len(firings)
 
 
 def main() -> None:

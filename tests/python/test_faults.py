@@ -30,3 +30,5 @@ def test_queries_that_are_killed_with_their_workers_and_their_broker_publish_eac
     assert (outcome.lost, outcome.repeated, outcome.disordered) == (0, 0, 0), f"MULLION_TEST_SEED={SEED}\n{outcome}"
     assert outcome.kills >= 6
     assert outcome.panes > 100
+    assert outcome.jumps_ahead + outcome.jumps_back >= 1
+    assert outcome.panes_by_clock > 8
