@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion import Tumbling, together, topics, windowed
+from mullion import Early, Tumbling, together, topics, windowed
 from mullion.errors import MullionError
 from mullion.testing import ClockedQuery
 from streams import SECOND, Feed
@@ -159,6 +160,34 @@ def test_a_second_query_on_a_checkpoint_stops_the_first_and_goes_on_from_there(
             feed.write([(2 * SECOND, "a")])
             feed.flood()
             assert [row.n for row in second.settle() if row.pane.firing == "close"] == [2]
+
+
+@pytest.mark.parametrize("state", ["rocksdb", "memory"])
+def test_a_checkpoint_restored_from_an_older_copy_goes_on_from_there(
+    spark: SparkSession, tmp_path: Path, state: Any
+) -> None:
+    feed, checkpoint, copy = Feed(tmp_path / "in", "k string"), tmp_path / "checkpoint", tmp_path / "copy"
+    rows = feed.stream(spark)
+    early = Early(every="5 seconds")
+    panes = windowed(rows, Tumbling("20 seconds"), by="k", time="ts", early=early, state=state)
+    counted = panes.agg(F.count("*").alias("n"))
+
+    def run() -> list[Any]:
+        with ClockedQuery(counted, checkpoint=checkpoint) as query:
+            return query.settle()
+
+    feed.write([(1 * SECOND, "a"), (2 * SECOND, "b")])
+    assert run() == []
+    shutil.copytree(checkpoint, copy)
+    for second in (8, 15, 24):
+        feed.write([(second * SECOND, "a")])
+    feed.flood()
+    gone_on = run()
+    assert [(r.k, r.n) for r in gone_on if r.pane.firing == "close"] == [("a", 3), ("b", 1), ("a", 1)]
+    # The same session has the state of the later batches in memory.
+    shutil.rmtree(checkpoint)
+    shutil.copytree(copy, checkpoint)
+    assert run() == gone_on
 
 
 def test_times_at_the_ends_of_their_range_come_through_files_and_topics_as_they_are(

@@ -357,3 +357,21 @@ def stop_half_way(home: Path) -> None:
 
 if __name__ == "__main__":
     stop_half_way(Path(sys.argv[1]))
+
+
+@pytest.mark.parametrize(
+    ("headers", "why"),
+    [("named_struct('key', 'a', 'value', X'00')", "a topic in a folder has none"), ("NULL", "a header without a name")],
+)
+def test_headers_are_not_left_out_in_silence(spark: SparkSession, tmp_path: Path, headers: str, why: str) -> None:
+    broker = topics.DirBroker(tmp_path / "broker")
+    topics.produce(broker, "in", [{"n": 1}])
+    batch = topics.encoded(pa.RecordBatch.from_pylist([{"n": 1}])).hex()
+    given = f"array(CAST({headers} AS struct<key: string, value: binary>)) AS headers"
+    outputs = broker.stream(spark, "in").selectExpr("'out' AS topic", "'k' AS key", f"X'{batch}' AS batch", given)
+    publisher = broker.publisher()
+    writer = outputs.writeStream.foreachBatch(publisher.publish).option("checkpointLocation", str(tmp_path / "c"))
+    with pytest.raises(Exception, match=why):
+        writer.trigger(availableNow=True).start().awaitTermination()
+    publisher.close()
+    assert topics.read(broker, "out").num_rows == 0

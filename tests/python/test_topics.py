@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from mullion import topics
 from mullion._clock import ManualClock
-from mullion.errors import InvalidArgumentError
+from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.topics._folder.topic import DirTopic, write_rows
 from topic_batches import batches, values
 
@@ -375,3 +375,15 @@ def test_a_broker_is_the_folder_of_that_name_and_no_pattern(tmp_path: Path, spar
     topics.produce(broker, "orders", [{"n": 1}])
     topics.produce(broker, "orders", [{"n": 2}])
     assert [[row.n for row in batch] for batch in batches(broker.stream(spark, "orders"), broker.path)] == [[1], [2]]
+
+
+def test_topics_in_a_folder_have_no_headers(broker: topics.DirBroker, spark: SparkSession) -> None:
+    with pytest.raises(UnsupportedError, match="rows there have no headers"):
+        topics.produce(broker, "t", [{"n": 1}], headers=[{"a": b"b"}])
+    topics.produce(broker, "t", [{"n": 1}])
+    for refused in (
+        lambda: topics.read(broker, "t", headers=True),
+        lambda: broker.stream(spark, "t", headers=True),
+    ):
+        with pytest.raises(UnsupportedError, match="Leave out headers="):
+            refused()

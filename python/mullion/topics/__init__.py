@@ -13,7 +13,7 @@ notebooks; programs that process topics are written with an ``App``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -22,12 +22,13 @@ from mullion._codec.arrow import decoded, encoded
 from mullion.topics._broker import Broker, Publisher, has_columns
 from mullion.topics._folder.broker import DirBroker
 from mullion.topics._kafka.broker import KafkaBroker
-from mullion.topics._outputs import OUTPUTS
-from mullion.topics._records import Data
+from mullion.topics._outputs import OUTPUTS, OUTPUTS_WITH_HEADERS
+from mullion.topics._records import Data, Headers
 from mullion.topics._urls import broker
 
 __all__ = [
     "OUTPUTS",
+    "OUTPUTS_WITH_HEADERS",
     "Broker",
     "DirBroker",
     "KafkaBroker",
@@ -49,6 +50,7 @@ def produce(
     keys: Sequence[str | None] | None = None,
     *,
     clock: Clock | None = None,
+    headers: Sequence[Mapping[str, bytes | None] | Headers | None] | None = None,
 ) -> None:
     """Appends rows to a topic. It creates the topic if it does not exist.
 
@@ -58,6 +60,7 @@ def produce(
     - ``timestamps``: one for each row, in seconds since the epoch. By default all rows get the time of ``clock``.
     - ``keys``: one for each row, text or ``None``.
     - ``clock``: the clock for default timestamps; the machine's clock by default.
+    - ``headers``: for Kafka, one for each row: ``{"name": b"bytes"}``, a list of such pairs, or ``None``.
 
     One call is one micro-batch of a ``dir:`` topic. The schema of the topic is the union over all calls. Ints and
     floats in one column become floats, a column of nulls fits any type, and a column that a call does not have is null
@@ -66,16 +69,20 @@ def produce(
     Raises :class:`InvalidArgumentError` when there are no rows, when there are more or fewer keys or timestamps than
     rows, when a column has values of two types, in the call or in the topic, and when a name is reserved.
     """
-    _broker(broker).produce(topic, data, timestamps, keys, clock=clock)
+    _broker(broker).produce(topic, data, timestamps, keys, clock=clock, headers=headers)
 
 
-def read(broker: str | Broker, topic: str) -> pa.Table:
+def read(broker: str | Broker, topic: str, *, headers: bool = False) -> pa.Table:
     """Reads all rows of a topic, in order, as an Arrow table.
 
     The columns are the fields of the values, ``_key`` (string) and ``_timestamp`` (seconds since the epoch, double). A
     value that is not a record is in the column ``value``. A topic that nobody wrote to is empty.
+
+    With ``headers`` there is ``_headers`` too: a list of ``key`` and ``value`` (bytes). Only topics of Kafka have them.
+
+    Raises :class:`UnsupportedError` for the headers of a ``dir:`` topic.
     """
-    return _broker(broker).read(topic)
+    return _broker(broker).read(topic, headers=headers)
 
 
 _broker = broker

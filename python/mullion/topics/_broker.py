@@ -13,7 +13,7 @@ from pyspark.sql.types import NullType, StructField, StructType
 
 from mullion._clock import Clock
 from mullion.topics._outputs import Make, Tell
-from mullion.topics._records import Data
+from mullion.topics._records import Data, Headers
 
 SchemaLike: TypeAlias = StructType | pa.Schema | str
 """A schema as Spark's type, as Arrow's, or as DDL text such as ``"region string, amount double"``."""
@@ -32,6 +32,8 @@ class Publisher(Protocol):
 
     def publish(self, outputs: DataFrame, batch_id: int) -> None:
         """Publishes a batch of rows ``OUTPUTS``: topic, key, and an Arrow RecordBatch as :func:`encoded` makes it.
+
+        Rows ``OUTPUTS_WITH_HEADERS`` have the headers too that Kafka is to have with each of these rows.
 
         Each row's RecordBatch becomes rows of its topic; a null in its place is none. Texts for :data:`PRINTED` are
         printed once the batch is published, in the order of partitions. ``outputs`` is evaluated
@@ -66,6 +68,7 @@ class Broker(Protocol):
         keys: Sequence[str | None] | None = None,
         *,
         clock: Clock | None = None,
+        headers: Sequence[Mapping[str, bytes | None] | Headers | None] | None = None,
     ) -> None:
         """See :func:`mullion.topics.produce`."""
 
@@ -80,7 +83,7 @@ class Broker(Protocol):
     ) -> None:
         """Appends values as JSON has them, whatever their shape; ``raw`` ones are texts as they are."""
 
-    def read(self, topic: str) -> pa.Table:
+    def read(self, topic: str, *, headers: bool = False) -> pa.Table:
         """See :func:`mullion.topics.read`."""
 
     def stream(
@@ -94,6 +97,7 @@ class Broker(Protocol):
         records: bool = False,
         raw: bool = False,
         fresh: StructType | None = None,
+        headers: bool = False,
     ) -> DataFrame:
         """A topic as a stream: the columns of its values, ``_key`` string, ``_timestamp`` timestamp, ``_columns``.
 
@@ -105,6 +109,8 @@ class Broker(Protocol):
         - ``records``: with ``unfit``, whether values are records even where ``value`` is their only field.
         - ``raw``: with ``unfit``, whether values are not JSON, but text as it is, in the column ``value``; in a
           ``dir:`` topic they are what was produced.
+        - ``headers``: whether rows have those of Kafka, in ``_headers``: an array of ``key`` string and ``value``
+          binary, in their order, empty where there are none. Refused with ``unfit``, and by ``dir:`` topics.
         - ``fresh``: with ``unfit``, the columns of a topic that nobody has written to. Left out, that is an error.
 
         ``_columns`` says which columns there were; see :func:`has_columns`. The schema is fixed when a query starts:

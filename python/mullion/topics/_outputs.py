@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -12,9 +12,15 @@ from pyspark.sql import DataFrame
 
 from mullion._codec.arrow import decoded, encoded
 from mullion.errors import InvalidArgumentError
+from mullion.topics._records import Headers
 
 OUTPUTS = "topic string, key string, batch binary"
 """The rows a publisher takes, as DDL: where to, the key of all rows of the batch or null, and the batch or null."""
+
+OUTPUTS_WITH_HEADERS = f"{OUTPUTS}, headers array<struct<key: string, value: binary>>"
+"""The same with what Kafka has beside key and value: the headers of all rows of the batch, or null."""
+
+_HEADERS = ("headers", "array<struct<key:string,value:binary>>")
 
 PRINTED = ""
 """Where to of what the driver prints once the batch is published: RecordBatches with texts in the column ``value``."""
@@ -50,6 +56,7 @@ class Output(NamedTuple):
     key: str | None
     batch: pa.RecordBatch
     note: Note | None = None
+    headers: Headers | None = None
 
 
 Make: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterable[Output]]
@@ -78,9 +85,22 @@ def outputs_in(batches: Iterable[pa.RecordBatch]) -> Iterator[Output]:
         noted = "note" in rows.schema.names
         columns = [rows[name].to_pylist() for name in ("topic", "key", "batch")]
         columns += [rows[name].to_pylist() if noted else [None] * count for name in ("callback", "note")]
-        for topic, key, batch, callback, says in zip(*columns, strict=True):
+        columns.append(rows["headers"].to_pylist() if "headers" in rows.schema.names else [None] * count)
+        for topic, key, batch, callback, says, headers in zip(*columns, strict=True):
             if batch is not None:
-                yield Output(topic, key, decoded(batch), None if says is None else Note(callback, says))
+                note = None if says is None else Note(callback, says)
+                yield Output(topic, key, decoded(batch), note, _headers(topic, headers))
+
+
+def _headers(topic: str, given: Sequence[Mapping[str, Any] | None] | None) -> Headers | None:
+    if given is None:
+        return None
+    for header in given:
+        if header is None or header["key"] is None:
+            raise InvalidArgumentError(
+                f"A row for topic {topic!r} has a header without a name. Kafka needs one: leave the header out."
+            )
+    return [(header["key"], header["value"]) for header in given if header is not None]
 
 
 def _in_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -104,7 +124,8 @@ def partition_of_task() -> int:
 
 def require_outputs(outputs: DataFrame) -> None:
     """Refuses a DataFrame whose columns are not :data:`OUTPUTS`."""
-    if outputs.dtypes != [("topic", "string"), ("key", "string"), ("batch", "binary")]:
+    plain = [("topic", "string"), ("key", "string"), ("batch", "binary")]
+    if outputs.dtypes not in (plain, [*plain, _HEADERS]):
         found = ", ".join(f"{name} {kind}" for name, kind in outputs.dtypes)
         raise InvalidArgumentError(f"A publisher takes rows ({OUTPUTS}), and was given ({found}).")
 

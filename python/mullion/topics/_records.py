@@ -18,6 +18,12 @@ Data: TypeAlias = Iterable[Any] | pa.RecordBatch | pa.Table
 """Rows as dicts, values that are no records, or an Arrow RecordBatch or Table."""
 
 KEY, TIMESTAMP, COLUMNS = "_key", "_timestamp", "_columns"
+HEADERS = "_headers"
+"""The headers of Kafka's records, where they are asked for."""
+
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+"""What a record of Kafka has beside its key and its value, in order. A name may be there more than once."""
+
 TEXT = "_json"
 """The column of a ``dir:`` topic with the texts of JSON values that its other columns do not hold."""
 
@@ -130,6 +136,44 @@ def keys_of(keys: Sequence[str | None] | None, count: int) -> pa.Array:
                 f"keys[{index}]={key!r} ({type(key).__name__}) is not text. Write str(key), or None for none."
             )
     return pa.array(given, pa.string())
+
+
+def headers_of(headers: Sequence[Mapping[str, bytes | None] | Headers | None] | None, count: int) -> list[Headers]:
+    """The rows' headers, which Kafka takes as text and bytes."""
+    if headers is None:
+        return [()] * count
+    if isinstance(headers, (str, bytes, Mapping)) or not isinstance(headers, Iterable):
+        raise InvalidArgumentError(
+            f"headers={headers!r} is not a list with each row's headers. For all the same, write headers=[{headers!r}] "
+            "* len(data)."
+        )
+    given = list(headers)
+    _require_as_many("headers", given, count)
+    return [_headers(f"headers[{index}]", one) for index, one in enumerate(given)]
+
+
+def _headers(where: str, given: Any) -> Headers:
+    pairs = list(given.items()) if isinstance(given, Mapping) else [] if given is None else given
+    if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
+        raise InvalidArgumentError(
+            f"{where}={given!r} ({type(given).__name__}) is not the headers of a row. Write {{'name': b'bytes'}}, or a "
+            "list of pairs, or None for none."
+        )
+    found = []
+    for pair in pairs:
+        match pair:
+            case (str(name), (bytes() | None) as value) if _is_name(name):
+                found.append((name, value))
+            case _:
+                raise InvalidArgumentError(
+                    f"{where} has {pair!r}, which is not a name, without NUL, and bytes. Of text, give text.encode()."
+                )
+    return found
+
+
+def _is_name(name: str) -> bool:
+    # Half of a surrogate pair has no bytes, and Kafka's client takes a name up to its first NUL.
+    return "\0" not in name and not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def _table_of_rows(topic: str, data: object) -> pa.Table:

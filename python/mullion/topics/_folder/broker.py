@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from mullion import _jvm
 from mullion._clock import Clock
 from mullion._described import quoted
-from mullion.errors import InvalidArgumentError
+from mullion.errors import InvalidArgumentError, UnsupportedError
 from mullion.topics import _types
 from mullion.topics._broker import NO_COLUMNS, SCALAR, UNFIT, Publisher, SchemaLike, column_mark
 from mullion.topics._folder.json import filed
@@ -36,8 +36,27 @@ from mullion.topics._folder.topic import (
     write_rows,
 )
 from mullion.topics._json_rows import batches
-from mullion.topics._records import COLUMNS, KEY, TEXT, TIMESTAMP, VALUE, Data, keys_of, timestamps_of, values_of
+from mullion.topics._records import (
+    COLUMNS,
+    KEY,
+    TEXT,
+    TIMESTAMP,
+    VALUE,
+    Data,
+    Headers,
+    keys_of,
+    timestamps_of,
+    values_of,
+)
 from mullion.topics._schemas import remember, remembered_schema, spark_schema
+
+
+def _require_no_headers(topic: str, asked: bool) -> None:
+    if asked:
+        raise UnsupportedError(
+            f"Topic {topic!r} is in a folder, and rows there have no headers, which are Kafka's. Leave out headers=, "
+            "or put them into columns."
+        )
 
 
 @final
@@ -70,8 +89,10 @@ class DirBroker:
         keys: Sequence[str | None] | None = None,
         *,
         clock: Clock | None = None,
+        headers: Sequence[Mapping[str, bytes | None] | Headers | None] | None = None,
     ) -> None:
         """See :func:`mullion.topics.produce`. Producers may be many at once: each call is whole and in one place."""
+        _require_no_headers(topic, headers is not None)
         folder = DirTopic(self.path, topic)
         values = values_of(topic, data)
         times, names = timestamps_of(timestamps, len(values), clock), keys_of(keys, len(values))
@@ -100,8 +121,9 @@ class DirBroker:
         with folder.staging() as file:
             folder.append([write_rows(file, rows.values, names, times, rows.columns, known, rows.sent)])
 
-    def read(self, topic: str) -> pa.Table:
+    def read(self, topic: str, *, headers: bool = False) -> pa.Table:
         """See :func:`mullion.topics.read`."""
+        _require_no_headers(topic, headers)
         folder = DirTopic(self.path, topic)
         # The files first: what is in one is in a note that is read later.
         files = folder.files()
@@ -125,6 +147,7 @@ class DirBroker:
         records: bool = False,
         raw: bool = False,
         fresh: T.StructType | None = None,
+        headers: bool = False,
     ) -> DataFrame:
         """See :meth:`mullion.topics.Broker.stream`. A micro-batch is one file: one call of ``produce``.
 
@@ -132,6 +155,7 @@ class DirBroker:
         of a JSON value that the columns do not hold is in the column ``_json``, of a topic that had such ones when the
         query started; one that comes to another fails it.
         """
+        _require_no_headers(topic, headers)
         folder = DirTopic(self.path, topic)
         about = folder.about()
         if schema is not None:

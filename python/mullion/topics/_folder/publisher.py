@@ -36,6 +36,7 @@ from pyspark.sql.types import StructType
 
 from mullion._clock import Clock, system
 from mullion._files import reading, replace_text
+from mullion.errors import UnsupportedError
 from mullion.topics import _json_rows, _leases, _types
 from mullion.topics._batch_plans import MOST_PLANS, plan_of, require_same
 from mullion.topics._broker import columns_text
@@ -257,7 +258,12 @@ class _Stage:
         notes: dict[Note, None] = {}
         partition = partition_of_task()
         printed: list[dict[str, Any]] = []
-        for topic, key, batch, note in self._make(batches):
+        for topic, key, batch, note, headers in self._make(batches):
+            if headers:
+                raise UnsupportedError(
+                    f"A row for topic {topic!r} has headers, and a topic in a folder has none. Publish to Kafka, or "
+                    "put them into columns of the row."
+                )
             if note is not None:
                 notes[note] = None
             if topic == PRINTED:

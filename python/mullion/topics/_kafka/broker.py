@@ -29,10 +29,13 @@ from mullion.topics._kafka.inferred import schema_of_most
 from mullion.topics._kafka.options import KafkaOptions, without_secrets
 from mullion.topics._records import (
     COLUMNS,
+    HEADERS,
     KEY,
     TIMESTAMP,
     VALUE,
     Data,
+    Headers,
+    headers_of,
     keys_of,
     normal,
     table_of_values,
@@ -98,13 +101,15 @@ class KafkaBroker:
         keys: Sequence[str | None] | None = None,
         *,
         clock: Clock | None = None,
+        headers: Sequence[Mapping[str, bytes | None] | Headers | None] | None = None,
     ) -> None:
         """See :func:`mullion.topics.produce`. Times are whole milliseconds. At its end all rows are acknowledged."""
         self.require_topic(topic)
         values = values_of(topic, data)
         times = timestamps_of(timestamps, len(values), clock).cast(pa.int64()).to_pylist()
         names = keys_of(keys, len(values)).to_pylist()
-        _kafka_client.produce(self.cluster, topic, zip(names, _json.written(values), times, strict=True))
+        beside = None if headers is None else headers_of(headers, len(values))
+        _kafka_client.produce(self.cluster, topic, zip(names, _json.written(values), times, strict=True), beside)
 
     def produce_json(
         self,
@@ -123,10 +128,15 @@ class KafkaBroker:
             self.cluster, topic, zip(keys_of(keys, len(values)).to_pylist(), texts, times, strict=True)
         )
 
-    def read(self, topic: str) -> pa.Table:
+    def read(self, topic: str, *, headers: bool = False) -> pa.Table:
         """See :func:`mullion.topics.read`. Partitions are in order; rows of several are in order of their times."""
         _kafka_client.require_name(topic)
-        return _table(topic, _kafka_client.read(self.cluster, topic), exact=True)
+        records = _kafka_client.read(self.cluster, topic)
+        table = _table(topic, records, exact=True)
+        if not headers:
+            return table
+        _require_no_headers(topic, table.column_names)
+        return table.append_column(HEADERS, pa.array([_listed(record.headers) for record in records], _HEADERS))
 
     def stream(
         self,
@@ -139,6 +149,7 @@ class KafkaBroker:
         records: bool = False,
         raw: bool = False,
         fresh: T.StructType | None = None,
+        headers: bool = False,
     ) -> DataFrame:
         """See :meth:`mullion.topics.Broker.stream`. It begins with the topic's first row that is still there.
 
@@ -147,6 +158,8 @@ class KafkaBroker:
         as its text, in ``_unfit``; and fields that are new in a topic have columns from the next start on.
         """
         _kafka_client.require_name(topic)
+        if headers and (raw or unfit):
+            raise UnsupportedError("stream(headers=True) gives rows in columns: leave out raw= and unfit=.")
         if raw:
             wanted = NO_COLUMNS
         elif schema is not None:
@@ -160,12 +173,14 @@ class KafkaBroker:
                 self._inferred(topic, unfit, fresh) if known is None else self._grown(topic, known) if unfit else known
             )
             remember(remembered, wanted)
-        rows = self._source(spark, topic)
+        rows = self._source(spark, topic, headers)
+        if headers:
+            _require_no_headers(topic, wanted.names)
         if raw:
             return _as_it_is(rows)
         if unfit:
             return _as_sent(spark, topic, rows, wanted, scalar=wanted.names == [VALUE] and not records)
-        return _parsed(spark, topic, rows, wanted)
+        return _parsed(spark, topic, rows, wanted, headers)
 
     def make(self, topic: str) -> None:
         """Makes a topic with the cluster's defaults, if it is not there."""
@@ -219,7 +234,7 @@ class KafkaBroker:
         names = {name.lower() for name in known.names}
         return T.StructType([*known, *(field for field in schema_of_most(fit) if field.name.lower() not in names)])
 
-    def _source(self, spark: SparkSession, topic: str) -> DataFrame:
+    def _source(self, spark: SparkSession, topic: str, headers: bool = False) -> DataFrame:
         # The source asks for a topic's partitions when it starts, and fails where there is no topic.
         _kafka_client.make(self.cluster, topic)
         try:
@@ -232,6 +247,7 @@ class KafkaBroker:
                 .option("startingOffsets", "earliest")
                 # A backlog is read in batches that fit into memory.
                 .option("maxOffsetsPerTrigger", MOST_ROWS)
+                .option("includeHeaders", headers)
                 .options(**self.cluster.options.connector())
                 .load()
             )
@@ -244,7 +260,25 @@ class KafkaBroker:
             ) from theirs
 
 
-def _parsed(spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType) -> DataFrame:
+def _require_no_headers(topic: str, names: Sequence[str]) -> None:
+    alike = next((name for name in names if name.lower() == HEADERS), None)
+    if alike is not None:
+        raise InvalidArgumentError(
+            f"Topic {topic!r}: the column {alike!r} of its values has the name of the column for Kafka's headers. "
+            "Leave out headers=, or name the columns that you need with schema=."
+        )
+
+
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def _listed(headers: Headers) -> list[dict[str, str | bytes | None]]:
+    return [{"key": name, "value": value} for name, value in headers]
+
+
+def _parsed(
+    spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType, headers: bool = False
+) -> DataFrame:
     """Kafka's records as rows of a topic, of which one that does not fit fails the query.
 
     A record that says null, and a tombstone, which has no value, have no fields.
@@ -256,11 +290,20 @@ def _parsed(spark: SparkSession, topic: str, records: DataFrame, wanted: T.Struc
     )
     parsed = F.when(F.col("_no_json"), _raise(topic, "is not JSON", "What is read here must be JSON.", read))
     parsed = parsed.when(F.col("_odd"), _raise(topic, "does not fit the topic's columns", fix, read))
-    rows = _looked_at(spark, topic, records, wanted).withColumn("_parsed", parsed.otherwise(F.col("_parsed")))
-    return rows.select(*_columns_of("_parsed", wanted), KEY, TIMESTAMP, COLUMNS)
+    # Spark has null for a record that has none.
+    beside = (
+        [F.coalesce("headers", F.array().cast("array<struct<key: string, value: binary>>")).alias(HEADERS)]
+        if headers
+        else []
+    )
+    looked_at = _looked_at(spark, topic, records, wanted, beside)
+    rows = looked_at.withColumn("_parsed", parsed.otherwise(F.col("_parsed")))
+    return rows.select(*_columns_of("_parsed", wanted), KEY, TIMESTAMP, *([HEADERS] if headers else []), COLUMNS)
 
 
-def _looked_at(spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType) -> DataFrame:
+def _looked_at(
+    spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType, beside: Sequence[Column]
+) -> DataFrame:
     """What Spark reads of records, and whether it is what they say."""
     _require_apart(topic, wanted)
     text = F.col("value").cast("string")
@@ -270,6 +313,7 @@ def _looked_at(spark: SparkSession, topic: str, records: DataFrame, wanted: T.St
         F.col("key").cast("string").alias(KEY),
         F.col("timestamp").alias(TIMESTAMP),
         F.concat(F.lit("at offset "), F.col("offset"), F.lit(" of partition "), F.col("partition")).alias("_where"),
+        *beside,
     )
     shape, json, nothing = F.col("_shape"), F.col("_text"), F.lit("")
     is_object = shape.startswith("{")

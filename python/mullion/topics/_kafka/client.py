@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
 import logging
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, final
 
 from mullion.errors import InvalidArgumentError, MullionError, UnsupportedError
 from mullion.topics._kafka.options import KafkaOptions
+from mullion.topics._records import Headers
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -34,6 +36,7 @@ class Record(NamedTuple):
     ms: int
     key: str | None
     value: bytes | None
+    headers: Headers = ()
 
 
 @final
@@ -95,7 +98,12 @@ def topics(servers: At) -> list[str]:
     return sorted(topic for topic in found if not topic.startswith("__"))
 
 
-def produce(servers: At, topic: str, rows: Iterable[tuple[str | None, bytes, int]]) -> None:
+def produce(
+    servers: At,
+    topic: str,
+    rows: Iterable[tuple[str | None, bytes, int]],
+    headers: Sequence[Headers] | None = None,
+) -> None:
     """Sends rows (key, value, time in microseconds) and waits until all are acknowledged."""
     kafka = client()
     rows = list(rows)
@@ -121,14 +129,15 @@ def produce(servers: At, topic: str, rows: Iterable[tuple[str | None, bytes, int
     fates: list[Any] = [...] * len(rows)
     refused = False
 
-    def is_fate_of(row: int, error: Any) -> None:
+    def is_fate_of(row: int, error: Any, _: Any = None) -> None:
         nonlocal refused
         fates[row] = error
         refused = refused or error is not None
 
     for row, (key, value, us) in enumerate(rows):
         try:
-            _send(producer, topic, key, value, us // 1000, lambda error, _, row=row: is_fate_of(row, error))
+            fate = functools.partial(is_fate_of, row)
+            _send(producer, topic, key, value, us // 1000, headers[row] if headers else (), fate)
         except kafka.KafkaException as theirs:
             is_fate_of(row, theirs.args[0])
         if refused:
@@ -139,10 +148,18 @@ def produce(servers: At, topic: str, rows: Iterable[tuple[str | None, bytes, int
         raise _not_sent(servers, topic, rows, fates, failed[0])
 
 
-def _send(producer: Any, topic: str, key: str | None, value: bytes, ms: int, delivered: Callable[..., None]) -> None:
+def _send(
+    producer: Any,
+    topic: str,
+    key: str | None,
+    value: bytes,
+    ms: int,
+    headers: Headers,
+    delivered: Callable[..., None],
+) -> None:
     while True:
         try:
-            producer.produce(topic, value, key, timestamp=ms, on_delivery=delivered)
+            producer.produce(topic, value, key, timestamp=ms, headers=list(headers), on_delivery=delivered)
             producer.poll(0)
             return
         except BufferError:
@@ -270,7 +287,7 @@ def _record(message: Any) -> Record:
     key = message.key()
     _, ms = message.timestamp()
     text = None if key is None else key.decode("utf-8", "replace")
-    return Record(message.partition(), message.offset(), ms, text, message.value())
+    return Record(message.partition(), message.offset(), ms, text, message.value(), message.headers() or ())
 
 
 def _metadata(asking: Any, servers: At) -> Any:

@@ -58,7 +58,14 @@ _MADE_SCHEMA = pa.schema(
     ]
 )
 
-_ROWS_SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
+_ROWS_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.map_(pa.string(), pa.binary())),
+    ]
+)
 
 _PIECE = 1 << 20
 """About how many bytes of rows are together on their way to the driver."""
@@ -215,7 +222,7 @@ class _Pieces:
                 yield _answer([{"partition": partition, "rows": _encoded(piece)}])
             piece, size = [], 0
 
-        for topic, key, batch, note in self._make(batches):
+        for topic, key, batch, note, headers in self._make(batches):
             if note is not None:
                 notes[note] = None
             if topic == PRINTED:
@@ -225,7 +232,7 @@ class _Pieces:
             _kafka_client.require_topic(topic)
             key_bytes = None if key is None else key.encode()
             for value in _values(topic, batch):
-                piece.append(Row(topic, key_bytes, value))
+                piece.append(Row(topic, key_bytes, value, headers))
                 size += len(value)
                 if size > _PIECE:
                     yield from ended()

@@ -26,6 +26,7 @@ from mullion.errors import InvalidArgumentError, MullionError
 from mullion.topics._batch_plans import MOST_PLANS
 from mullion.topics._kafka import client as _kafka_client
 from mullion.topics._kafka.client import BATCHES
+from mullion.topics._records import Headers
 
 _PARTITIONS = 32
 """How many partitions of it are in use: whoever reads one waits for all transactions that are open there."""
@@ -54,6 +55,7 @@ class Row(NamedTuple):
     topic: str
     key: bytes | None
     value: bytes
+    headers: Headers | None = None
 
 
 class _BatchTooLargeError(Exception):
@@ -136,14 +138,19 @@ class Transactions:
         # Of each row it does no more than it must: there are as many as there are.
         sent: dict[str, int] = {}
         produce, largest = self._producer.produce, self._largest
-        for topic, key, value in rows:
+        for topic, key, value, headers in rows:
             size = len(value) if key is None else len(value) + len(key)
+            if headers:
+                size += sum(len(name.encode()) + len(said or b"") for name, said in headers)
             if size > largest.get(topic, -1):
                 self._require_room(topic, size, batch)
             try:
-                produce(topic, value, key)
+                if headers:
+                    produce(topic, value, key, headers=headers)
+                else:
+                    produce(topic, value, key)
             except (BufferError, _kafka_client.client().KafkaException):
-                self._produce(Row(topic, key, value))
+                self._produce(Row(topic, key, value, headers))
             sent[topic] = sent.get(topic, 0) + 1
         return sent
 
@@ -156,7 +163,7 @@ class Transactions:
     def _produce(self, row: Row, partition: int = -1) -> None:
         while True:
             try:
-                self._producer.produce(row.topic, row.value, row.key, partition)
+                self._producer.produce(row.topic, row.value, row.key, partition, headers=row.headers)
                 return
             except BufferError:
                 self._producer.poll(0.01)
