@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import typing
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -17,11 +18,13 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mullion import InvalidArgumentError
+from mullion.bytewax._run import values
 from mullion.bytewax._run.values import decode, encode
+from mullion.errors import MullionError
 
 
 @dataclass
@@ -126,3 +129,13 @@ def test_a_class_that_is_gone_is_named() -> None:
     written = encode([Plain(1)]).replace(b":Plain", b":Gone1")
     with pytest.raises(InvalidArgumentError, match="Gone1"):
         decode(written)
+
+
+@settings(max_examples=300)
+@given(st.lists(_NESTED, max_size=5).map(values.encode), st.data())
+def test_bytes_that_are_no_values_are_values_or_our_error(written: bytes, data: st.DataObject) -> None:
+    at, gone = data.draw(st.integers(0, len(written))), data.draw(st.sampled_from([0, 1, 2, len(written)]))
+    other = written[:at] + data.draw(st.binary(max_size=2)) + written[at + gone :]
+    for read in (values.decode, values.decode_one, lambda given: values.decode_columns(given, 2)):
+        with contextlib.suppress(MullionError):
+            read(other)

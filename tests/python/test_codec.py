@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import uuid
@@ -11,11 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mullion import InvalidArgumentError
 from mullion._codec import arrow, json, values
+from mullion.errors import DamagedStateError, MullionError
 from mullion.faust import Record
 
 
@@ -137,6 +139,33 @@ def test_what_cannot_be_kept_and_what_is_not_there_any_more_is_refused() -> None
     for name in (f"{__name__}:Gone", "no_such_module:Point"):
         with pytest.raises(InvalidArgumentError, match=f"the class '{name}', which is not to be found"):
             values.decode(b'{"!":"record","v":["%s",{}]}' % name.encode())
+
+
+def damaged(written: bytes) -> st.SearchStrategy[bytes]:
+    """The same bytes with some of them changed, put in or cut off."""
+
+    def change(said: tuple[int, bytes, int]) -> bytes:
+        at, other, gone = said
+        return written[:at] + other + written[at + gone :]
+
+    places = st.integers(0, len(written))
+    return st.tuples(places, st.binary(max_size=2), st.sampled_from([0, 1, 2, len(written)])).map(change)
+
+
+@settings(max_examples=300)
+@given(anything.map(lambda value: values.encode(value, "a test")).flatmap(damaged) | st.binary(max_size=40))
+def test_bytes_that_are_no_value_are_a_value_or_our_error(written: bytes) -> None:
+    with contextlib.suppress(MullionError):
+        values.decode(written)
+
+
+def test_what_cannot_be_read_is_refused_with_the_reason() -> None:
+    for written in (b"", b"\xff", b"[" * 100_000, b'{"!":"x","v":1}', b'{"!":"uuid","v":"7"}', b'{"!":"set","v":[[]]}'):
+        with pytest.raises(DamagedStateError, match=r"cannot be read: \w+: .*restore the checkpoint from a copy"):
+            values.decode(written)
+    gone = b'{"!":"enum","v":["%s:Colour","mauve"]}' % __name__.encode()
+    with pytest.raises(DamagedStateError, match=r"'mauve' is not a valid Colour.*Or its class has changed"):
+        values.decode(gone)
 
 
 def test_of_a_class_that_is_no_record_nothing_is_made() -> None:

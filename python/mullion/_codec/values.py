@@ -25,7 +25,7 @@ from enum import Enum
 from typing import Any, Final, Protocol, Self
 from uuid import UUID
 
-from mullion.errors import InvalidArgumentError
+from mullion.errors import DamagedStateError, InvalidArgumentError, MullionError
 
 _MARK: Final = "!"
 _MOST_BITS: Final = 10_000
@@ -69,8 +69,26 @@ def encode(value: Any, what: str) -> bytes:
 
 
 def decode(written: bytes) -> Any:
-    """The value of bytes that :func:`encode` made."""
-    return _unmarked(json.loads(written.decode("utf-8", "surrogatepass")))
+    """The value of bytes that :func:`encode` made. Raises :class:`DamagedStateError` for other bytes."""
+    try:
+        return _unmarked(json.loads(written.decode("utf-8", "surrogatepass")))
+    except MullionError:
+        raise
+    except UNREADABLE as theirs:
+        raise unreadable(theirs) from theirs
+
+
+UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError, ArithmeticError)
+"""What comes of bytes that are no value, and of a class that does not take what it was made of."""
+
+
+def unreadable(theirs: Exception) -> DamagedStateError:
+    """Says that a value cannot be read, and why."""
+    return DamagedStateError(
+        f"A value that was kept cannot be read: {type(theirs).__name__}: {str(theirs)[:200]}. Either what was kept is "
+        "damaged: restore the checkpoint from a copy, or begin anew with a new one. Or its class has changed: let it "
+        "take what it took then."
+    )
 
 
 def changeable(value: Any) -> bool:

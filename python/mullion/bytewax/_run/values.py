@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from mullion._codec.values import UNREADABLE, unreadable
 from mullion.bytewax._run.names import importable, learn, named, own_classes
 from mullion.bytewax._run.reader import Reader
 from mullion.bytewax._run.writer import Node, Runs, Writer
-from mullion.errors import InvalidArgumentError
+from mullion.errors import InvalidArgumentError, MullionError
 
 __all__ = [
     "Runs",
@@ -87,11 +88,16 @@ def _encoded(count: int, write: Callable[[Writer], Node]) -> bytes:
 
 def decode_columns(written: bytes, parts: int) -> list[list[Any]]:
     """The values of bytes that :func:`encode_columns` made, by their parts."""
-    count, root, reader = _read(written)
-    with without_collector():
-        if root is not None and root[0] == "t":
-            return [reader.column(part, count) for part in root[1]]
-        return list(map(list, zip(*reader.column(root, count), strict=True))) or [[] for _ in range(parts)]
+    try:
+        count, root, reader = _read(written)
+        with without_collector():
+            if root is not None and root[0] == "t":
+                return [reader.column(part, count) for part in root[1]]
+            return list(map(list, zip(*reader.column(root, count), strict=True))) or [[] for _ in range(parts)]
+    except MullionError:
+        raise
+    except UNREADABLE as theirs:
+        raise unreadable(theirs) from theirs
 
 
 def _read(written: bytes) -> tuple[int, Node, Reader]:
@@ -105,10 +111,15 @@ def _read(written: bytes) -> tuple[int, Node, Reader]:
 
 
 def decode(written: bytes) -> list[Any]:
-    """The values of bytes that :func:`encode` made."""
-    count, root, reader = _read(written)
-    with without_collector():
-        return reader.column(root, count)
+    """The values of bytes that :func:`encode` made. Raises :class:`DamagedStateError` for other bytes."""
+    try:
+        count, root, reader = _read(written)
+        with without_collector():
+            return reader.column(root, count)
+    except MullionError:
+        raise
+    except UNREADABLE as theirs:
+        raise unreadable(theirs) from theirs
 
 
 def encode_one(value: Any) -> bytes:
@@ -117,5 +128,8 @@ def encode_one(value: Any) -> bytes:
 
 
 def decode_one(written: bytes) -> Any:
-    """The value of bytes that :func:`encode_one` made."""
-    return decode(written)[0]
+    """The value of bytes that :func:`encode_one` made. Raises :class:`DamagedStateError` for other bytes."""
+    found = decode(written)
+    if len(found) != 1:
+        raise unreadable(ValueError(f"{len(found)} values, and not one"))
+    return found[0]
