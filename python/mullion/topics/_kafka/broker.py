@@ -302,7 +302,7 @@ def _parsed(
 
 
 def _looked_at(
-    spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType, beside: Sequence[Column]
+    spark: SparkSession, topic: str, records: DataFrame, wanted: T.StructType, beside: Sequence[Column] = ()
 ) -> DataFrame:
     """What Spark reads of records, and whether it is what they say."""
     _require_apart(topic, wanted)
