@@ -1,27 +1,34 @@
-"""The same fold with Bytewax itself and with Mullion: ``bytewax_folds.py [ROWS] [KEYS]``.
+"""The same fold with Bytewax itself and with Mullion: ``bytewax_folds.py [ROWS] [KEYS] [ROUNDS] [SOURCE ...]``.
 
 Both run the same dataflow in this process, over the same items: sums by key, in tumbling windows of 10 seconds of event
 time, in which each key has ten rows. The sums of both are compared. There are two such dataflows: one whose functions
-only compute, which Mullion runs in the JVM, and one whose functions call what only Python knows.
+only compute, which Mullion runs in the JVM, and one whose functions call what only Python knows. Items come from a
+``list`` of the program's, or from a file that is read in batches of 1,000 lines: ``json``, an object in each line, or
+``csv``.
 
 Each is measured from the call of ``run_main`` until it returns. Bytewax and Mullion run in turns, and of each the
-fastest of its runs counts; Mullion has one more before, in which Spark compiles.
+fastest of its runs counts; Mullion has two more before, in which Spark and Java compile.
 """
 
 from __future__ import annotations
 
+import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import bytewax.connectors.files as their_files
 import bytewax.dataflow as their_dataflow
 import bytewax.operators as their_op
 import bytewax.operators.windowing as their_win
 import bytewax.testing as their_testing
 
+import mullion.bytewax.connectors.files as our_files
 import mullion.bytewax.dataflow as our_dataflow
 import mullion.bytewax.operators as our_op
 import mullion.bytewax.operators.windowing as our_win
@@ -31,36 +38,97 @@ from spark_session import session
 START = datetime(2024, 1, 1, tzinfo=UTC)
 BATCH = 1000
 
-Item = tuple[str, datetime, float]
-
-
-def items_of(rows: int, keys: int) -> list[Item]:
-    """A row of each key in a second."""
-    return [(f"k{n % keys}", START + timedelta(seconds=n / keys), float(n % 7)) for n in range(rows)]
-
 
 @dataclass(frozen=True)
 class Functions:
     """What a dataflow calls for each item."""
 
-    key: Callable[[Item], str]
-    folder: Callable[[float, Item], float]
+    key: Callable[[Any], str]
+    at: Callable[[Any], datetime]
+    folder: Callable[[float, Any], float]
 
 
-ONLY_COMPUTE = Functions(lambda item: item[0], lambda total, item: total + item[2])
-CALL_PYTHON = Functions(lambda item: "".join([item[0]]), lambda total, item: sum([item[2]], total))
+@dataclass(frozen=True)
+class Source:
+    """Where items come from, and how they say what they hold."""
 
-THEIRS = (their_dataflow, their_op, their_win, their_testing)
-OURS = (our_dataflow, our_op, our_win, our_testing)
+    items: Any
+    is_json: bool
+    only_compute: Functions
+    call_python: Functions
 
 
-def measured(items: list[Item], functions: Functions, modules: tuple[Any, ...]) -> tuple[float, list[Any]]:
+def rows_of(rows: int, keys: int) -> list[tuple[str, datetime, float]]:
+    """A row of each key in a second."""
+    return [(f"k{n % keys}", START + timedelta(seconds=n / keys), float(n % 7)) for n in range(rows)]
+
+
+def from_list(rows: int, keys: int, folder: Path) -> Source:
+    def at(item: Any) -> Any:
+        return item[1]
+
+    return Source(
+        rows_of(rows, keys),
+        False,
+        Functions(lambda item: item[0], at, lambda total, item: total + item[2]),
+        Functions(lambda item: "".join([item[0]]), at, lambda total, item: sum([item[2]], total)),
+    )
+
+
+def from_json(rows: int, keys: int, folder: Path) -> Source:
+    lines = (
+        json.dumps({"key": key, "at": at.isoformat(timespec="microseconds"), "value": value})
+        for key, at, value in rows_of(rows, keys)
+    )
+    return Source(
+        written(folder / "rows.json", lines),
+        True,
+        Functions(lambda item: item["key"], at_of_text, lambda total, item: total + item["value"]),
+        Functions(lambda item: "".join([item["key"]]), at_of_text, lambda total, item: sum([item["value"]], total)),
+    )
+
+
+def from_csv(rows: int, keys: int, folder: Path) -> Source:
+    lines = (f"{key},{at.isoformat(timespec='microseconds')},{value}" for key, at, value in rows_of(rows, keys))
+    return Source(
+        written(folder / "rows.csv", ["key,at,value", *lines]),
+        False,
+        Functions(lambda item: item["key"], at_of_text, lambda total, item: total + float(item["value"])),
+        Functions(
+            lambda item: "".join([item["key"]]), at_of_text, lambda total, item: sum([float(item["value"])], total)
+        ),
+    )
+
+
+def at_of_text(item: Any) -> datetime:
+    return datetime.fromisoformat(item["at"])
+
+
+def written(path: Path, lines: Any) -> Path:
+    with path.open("w") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    return path
+
+
+SOURCES = {"list": from_list, "json": from_json, "csv": from_csv}
+THEIRS = (their_dataflow, their_op, their_win, their_testing, their_files)
+OURS = (our_dataflow, our_op, our_win, our_testing, our_files)
+
+
+def measured(source: Source, functions: Functions, modules: tuple[Any, ...]) -> tuple[float, list[Any]]:
     """The seconds that a run takes, and the sums in order."""
-    dataflow, op, win, testing = modules
+    dataflow, op, win, testing, files = modules
     sums: list[Any] = []
+    if isinstance(source.items, list):
+        read = testing.TestingSource(source.items, BATCH)
+    else:
+        read = (files.FileSource if source.is_json else files.CSVSource)(source.items, BATCH)
     flow = dataflow.Dataflow("sums")
-    keyed = op.key_on("key", op.input("in", flow, testing.TestingSource(items, BATCH)), functions.key)
-    clock = win.EventClock(lambda item: item[1], timedelta(0), now_getter=lambda: START)
+    items = op.input("in", flow, read)
+    if source.is_json:
+        items = op.map("parse", items, json.loads)
+    keyed = op.key_on("key", items, functions.key)
+    clock = win.EventClock(functions.at, timedelta(0), now_getter=lambda: START)
     windower = win.TumblingWindower(timedelta(seconds=10), START)
     windows = win.fold_window("sums", keyed, clock, windower, float, functions.folder, lambda one, other: one + other)
     op.output("out", windows.down, testing.TestingSink(sums))
@@ -69,30 +137,34 @@ def measured(items: list[Item], functions: Functions, modules: tuple[Any, ...]) 
     return time.monotonic() - before, sorted(sums)
 
 
-def compared(items: list[Item], functions: Functions, rounds: int) -> tuple[float, float]:
+def compared(source: Source, functions: Functions, rounds: int) -> tuple[float, float]:
     """The seconds of Bytewax and of Mullion."""
-    measured(items, functions, OURS)
+    for _ in range(2):
+        measured(source, functions, OURS)
     theirs, ours = [], []
     for _ in range(rounds):
-        seconds, expected = measured(items, functions, THEIRS)
+        seconds, expected = measured(source, functions, THEIRS)
         theirs.append(seconds)
-        seconds, sums = measured(items, functions, OURS)
+        seconds, sums = measured(source, functions, OURS)
         ours.append(seconds)
         if sums != expected:
             raise SystemExit("the sums differ")
     return min(theirs), min(ours)
 
 
-def main(rows: int, keys: int, rounds: int) -> None:
-    items = items_of(rows, keys)
+def main(rows: int, keys: int, rounds: int, names: list[str]) -> None:
     session()
     print(f"{rows} rows, {keys} keys, {rounds} rounds")
-    for name, functions in (("only compute", ONLY_COMPUTE), ("call Python", CALL_PYTHON)):
-        theirs, ours = compared(items, functions, rounds)
-        speeds = f"Bytewax {rows / theirs:,.0f} rows/s, Mullion {rows / ours:,.0f} rows/s"
-        print(f"functions that {name}: {speeds}, {theirs / ours:.2f} times as fast", flush=True)
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            source = SOURCES[name](rows, keys, Path(folder))
+            for what, functions in (("only compute", source.only_compute), ("call Python", source.call_python)):
+                theirs, ours = compared(source, functions, rounds)
+                speeds = f"Bytewax {rows / theirs:,.0f} rows/s, Mullion {rows / ours:,.0f} rows/s"
+                print(f"{name}, functions that {what}: {speeds}, {theirs / ours:.2f} times as fast", flush=True)
 
 
 if __name__ == "__main__":
-    given = [int(number) for number in sys.argv[1:]]
-    main(*[*given, *(500_000, 1000, 2)[len(given) :]])
+    names = [name for name in sys.argv[1:] if name in SOURCES]
+    given = [int(number) for number in sys.argv[1:] if number not in SOURCES]
+    main(*[*given, *(500_000, 1000, 2)[len(given) :]], names or list(SOURCES))

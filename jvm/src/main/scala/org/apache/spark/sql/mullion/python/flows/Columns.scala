@@ -141,16 +141,16 @@ private[flows] object Columns {
 
     def set(row: Int, of: Value): Unit = {
       kinds(row) = of.kind.toByte
-      longs(row) = of.long
-      doubles(row) = of.double
-      texts(row) = of.text
+      if (of.kind == Value.Float) doubles(row) = of.double
+      else if (of.kind == Value.Text) texts(row) = of.text
+      else longs(row) = of.long
     }
 
     override def read(row: Int, to: Value): Unit = {
       to.kind = kinds(row).toInt
-      to.long = longs(row)
-      to.double = doubles(row)
-      to.text = texts(row)
+      if (to.kind == Value.Float) to.double = doubles(row)
+      else if (to.kind == Value.Text) to.text = texts(row)
+      else to.long = longs(row)
     }
 
     override def item(row: Int): Item = {
@@ -185,13 +185,18 @@ private[flows] object Columns {
     case _                 => throw Odd
   }
 
-  private def numbered(textOf: Int => UTF8String, rows: Array[Int], total: Int): Texts = {
+  /** Not a function: those box the number that they are given. */
+  private trait TextOf {
+    def row(number: Int): UTF8String
+  }
+
+  private def numbered(texts: TextOf, rows: Array[Int], total: Int): Texts = {
     val numbers = new java.util.HashMap[UTF8String, Integer]
     val apart = scala.collection.mutable.ArrayBuffer.empty[UTF8String]
     val of = new Array[Int](total)
     var i = 0
     while (i < rows.length) {
-      val text = textOf(rows(i))
+      val text = texts.row(rows(i))
       val known = numbers.get(text)
       if (known != null) of(rows(i)) = known
       else {

@@ -43,7 +43,7 @@ private[flows] final class ItemWriter {
     case of: Columns.Lengths  => within("w")(ints(picked(of.values, rows)))
     case of: Columns.Floats   => gatheredFloats(of.values, rows)
     case of: Columns.Texts    => gatheredTexts(of, rows)
-    case of: Columns.Slices   => besides(rows.length, i => of.text(rows(i)))
+    case of: Columns.Slices   => gatheredSlices(of, rows)
     case of: Columns.Computed => gatheredComputed(of, rows)
     case of: Columns.Tuples   => within("t")(all(of.parts, rows))
     case of: Columns.Dicts    => gatheredDicts(of, rows)
@@ -77,11 +77,12 @@ private[flows] final class ItemWriter {
   }
 
   /** Texts in a buffer, one behind the other. */
-  private def besides(count: Int, textAt: Int => UTF8String): Unit = {
+  private def besides(count: Int, texts: ItemWriter.Texts): Unit = {
     val lengths = new Array[Long](count)
-    var (i, size) = (0, 0)
+    var i = 0
+    var size = 0
     while (i < count) {
-      lengths(i) = textAt(i).numBytes.toLong
+      lengths(i) = texts.at(i).numBytes.toLong
       size += lengths(i).toInt
       i += 1
     }
@@ -89,15 +90,40 @@ private[flows] final class ItemWriter {
     var at = 0
     i = 0
     while (i < count) {
-      textAt(i).writeToMemory(made, Platform.BYTE_ARRAY_OFFSET.toLong + at)
+      texts.at(i).writeToMemory(made, Platform.BYTE_ARRAY_OFFSET.toLong + at)
       at += lengths(i).toInt
       i += 1
     }
-    within("v") {
-      ints(lengths)
-      head.append(',').append(buffers.length)
-      buffers += made
+    behindLengths(lengths, made)
+  }
+
+  /** The same of texts that lie in bytes. */
+  private def gatheredSlices(of: Columns.Slices, rows: Array[Int]): Unit = {
+    val lengths = new Array[Long](rows.length)
+    var i = 0
+    var size = 0
+    while (i < rows.length) {
+      val length = of.ends(rows(i)) - of.starts(rows(i))
+      lengths(i) = length.toLong
+      size += length
+      i += 1
     }
+    val made = new Array[Byte](size)
+    var at = 0
+    i = 0
+    while (i < rows.length) {
+      val length = lengths(i).toInt
+      System.arraycopy(of.bytes, of.starts(rows(i)), made, at, length)
+      at += length
+      i += 1
+    }
+    behindLengths(lengths, made)
+  }
+
+  private def behindLengths(lengths: Array[Long], texts: Array[Byte]): Unit = within("v") {
+    ints(lengths)
+    head.append(',').append(buffers.length)
+    buffers += texts
   }
 
   private def gatheredTexts(of: Columns.Texts, rows: Array[Int]): Unit = {
@@ -348,6 +374,11 @@ private[flows] final class ItemWriter {
 
 private[flows] object ItemWriter {
   private val Few = 16
+
+  /** Not a function: those box the number that they are given. */
+  private trait Texts {
+    def at(number: Int): UTF8String
+  }
 
   def write(items: Array[Item]): Array[Byte] = new ItemWriter().bytes(items.length, items)
 

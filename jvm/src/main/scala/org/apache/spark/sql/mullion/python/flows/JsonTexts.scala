@@ -41,16 +41,37 @@ private[flows] object JsonTexts {
     def columns: Columns
   }
 
-  private final class Leaf(total: Int) extends Shape {
-    private val found = new Columns.Computed(total)
+  /** Values of any types: as long as all are texts, they are left where they lie. */
+  private final class Leaf(bytes: Array[Byte], total: Int) extends Shape {
+    private val (starts, ends) = (new Array[Int](total), new Array[Int](total))
+    private lazy val found = new Columns.Computed(total)
     private val value = new Value
+    private var areTexts = true
 
-    override def read(from: Text, row: Int): Unit = {
-      from.value(value)
-      found.set(row, value)
+    override def read(from: Text, row: Int): Unit =
+      if (areTexts && from.isText) {
+        starts(row) = from.textStart()
+        ends(row) = from.textEnd()
+      } else {
+        if (areTexts) keepTexts()
+        from.value(value)
+        found.set(row, value)
+      }
+
+    private def keepTexts(): Unit = {
+      areTexts = false
+      var row = 0
+      while (row < total) {
+        // Each stands behind a quote.
+        if (ends(row) > 0) {
+          value.setText(UTF8String.fromBytes(bytes, starts(row), ends(row) - starts(row)))
+          found.set(row, value)
+        }
+        row += 1
+      }
     }
 
-    override def columns: Columns = found
+    override def columns: Columns = if (areTexts) new Columns.Slices(bytes, starts, ends) else found
   }
 
   private final class Whole(names: Array[Array[Byte]], parts: Array[Shape]) extends Shape {
@@ -78,7 +99,11 @@ private[flows] object JsonTexts {
     private var at = start
 
     private def skip(): Unit =
-      while (at < until && (bytes(at) == ' ' || bytes(at) == '\t' || bytes(at) == '\r' || bytes(at) == '\n')) at += 1
+      while (
+        at < until && bytes(at) <= ' ' && (bytes(at) == ' ' || bytes(at) == '\t' || bytes(at) == '\r' || bytes(
+          at
+        ) == '\n')
+      ) at += 1
 
     private def peek: Byte = {
       skip()
@@ -118,7 +143,7 @@ private[flows] object JsonTexts {
           case '[' => throw Odd
           case _   =>
             value(ignored)
-            new Leaf(total)
+            new Leaf(bytes, total)
         })
       }
       expect('}')
@@ -129,15 +154,27 @@ private[flows] object JsonTexts {
 
     /** A text without anything escaped. */
     private def plainText(): UTF8String = {
+      val from = textStart()
+      UTF8String.fromBytes(bytes, from, textEnd() - from)
+    }
+
+    def isText: Boolean = peek == '"'
+
+    /** Where the text begins that is next. */
+    def textStart(): Int = {
       expect('"')
-      val from = at
+      at
+    }
+
+    /** Where the text ends that has begun. */
+    def textEnd(): Int = {
       while (at < until && bytes(at) != '"') {
         if (bytes(at) == '\\' || (bytes(at) >= 0 && bytes(at) < ' ')) throw Odd
         at += 1
       }
       if (at == until) throw Odd
       at += 1
-      UTF8String.fromBytes(bytes, from, at - 1 - from)
+      at - 1
     }
 
     def value(to: Value): Unit = peek match {

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.mullion.python.folds
 
+import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
 /** An expression of an agent's body. Computed, it is its own result, with the value and the kind that Python has; where
@@ -88,21 +89,30 @@ private[python] final class Binary(sign: String, left: Expression, right: Expres
 private[python] final class Call(name: String, arguments: Array[Expression]) extends Expression {
   private val toFloat = 9.2e18
 
+  private val ofText: Call.OfText = Call.OfText.getOrElse(name, (_, _, _, _) => throw Odd)
+  private val isOfOne = arguments.length == 1 && name != "bool" && name != "str" && name != "len"
+
   override def compute(): Unit = {
-    arguments.foreach(_.compute())
+    var i = 0
+    while (i < arguments.length) {
+      arguments(i).compute()
+      i += 1
+    }
+    if (isOfOne && arguments(0).kind == Value.Text) Call.ofText(ofText, arguments(0).text, this) else computed()
+  }
+
+  private def computed(): Unit =
     name match {
       case "min" if arguments.length > 1 => setFirst(-1)
       case "max" if arguments.length > 1 => setFirst(1)
       case _ if arguments.length != 1    => throw Odd
       case _                             => one(arguments(0))
     }
-  }
 
   private def one(of: Expression): Unit = name match {
     case "bool"                                          => setBool(of.isTrue)
     case "str"                                           => setText(text(of))
     case "len" if of.kind == Value.Text                  => setInt(of.text.numChars.toLong)
-    case _ if of.kind == Value.Text                      => ofText(of.text)
     case _ if !of.isNumber                               => throw Odd
     case "timestamp" if of.kind == Value.Float           => setTime(Numerals.timestamp(of.double))
     case "timestamp" if Math.abs(of.long) < 60000000000L => setTime(of.long * 1000000L)
@@ -114,18 +124,6 @@ private[python] final class Call(name: String, arguments: Array[Expression]) ext
     case "int" if Math.abs(of.double) < toFloat   => setInt(of.double.toLong)
     case "round" if Math.abs(of.double) < toFloat => setInt(Math.rint(of.double).toLong)
     case _                                        => throw Odd
-  }
-
-  /** What is written in a text. */
-  private def ofText(text: UTF8String): Unit = {
-    val bytes = text.getBytes
-    name match {
-      case "float"         => setFloat(Numerals.float(bytes, 0, bytes.length))
-      case "int"           => setInt(Numerals.int(bytes, 0, bytes.length))
-      case "isoformat"     => setTime(Numerals.isoformat(bytes, 0, bytes.length, inUtc = false))
-      case "isoformat utc" => setTime(Numerals.isoformat(bytes, 0, bytes.length, inUtc = true))
-      case _               => throw Odd
-    }
   }
 
   private def text(of: Expression): UTF8String = of.kind match {
@@ -145,5 +143,30 @@ private[python] final class Call(name: String, arguments: Array[Expression]) ext
       if (isBetter) set(arguments(i))
       i += 1
     }
+  }
+}
+
+private[folds] object Call {
+
+  /** Reads what is written in bytes of a text. */
+  private trait OfText {
+    def read(bytes: Array[Byte], from: Int, until: Int, to: Value): Unit
+  }
+
+  private val OfText = Map[String, OfText](
+    "float" -> ((bytes, from, until, to) => to.setFloat(Numerals.float(bytes, from, until))),
+    "int" -> ((bytes, from, until, to) => to.setInt(Numerals.int(bytes, from, until))),
+    "isoformat" -> ((bytes, from, until, to) => to.setTime(Numerals.isoformat(bytes, from, until, inUtc = false))),
+    "isoformat utc" -> ((bytes, from, until, to) => to.setTime(Numerals.isoformat(bytes, from, until, inUtc = true)))
+  )
+
+  private def ofText(read: OfText, text: UTF8String, to: Value): Unit = text.getBaseObject match {
+    // A text of a column lies among others, and need not be copied.
+    case bytes: Array[Byte] =>
+      val from = (text.getBaseOffset - Platform.BYTE_ARRAY_OFFSET).toInt
+      read.read(bytes, from, from + text.numBytes, to)
+    case _ =>
+      val bytes = text.getBytes
+      read.read(bytes, 0, bytes.length, to)
   }
 }
