@@ -167,4 +167,5 @@ def main(rows: int, keys: int, rounds: int, names: list[str]) -> None:
 if __name__ == "__main__":
     names = [name for name in sys.argv[1:] if name in SOURCES]
     given = [int(number) for number in sys.argv[1:] if number not in SOURCES]
-    main(*[*given, *(500_000, 1000, 2)[len(given) :]], names or list(SOURCES))
+    rows, keys, rounds = [*given, *(500_000, 1000, 2)[len(given) :]]
+    main(rows, keys, rounds, names or list(SOURCES))
