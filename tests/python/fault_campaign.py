@@ -38,7 +38,7 @@ from pyspark.sql import functions as F
 
 from kafka_server import ROOT, KafkaServer, jars
 from killing import committed, environment, session_of_its_own
-from mullion import Around, Count, Early, Session, Sliding, Tumbling, together, topics, windowed
+from mullion import Around, Count, Early, MullionError, Session, Sliding, Tumbling, together, topics, windowed
 from mullion.topics._kafka import client
 
 INPUT = "in"
@@ -118,7 +118,8 @@ def life(home: Path, servers: str, prefix: str) -> None:
         try:
             run(spark, home, broker, servers, prefix)
             return
-        except StreamingQueryException as failed:
+        # A publisher says so itself where the broker was dead for long.
+        except (StreamingQueryException, MullionError) as failed:
             with (home / "failures").open("a") as note:
                 note.write(f"{failed}\n\n")
             time.sleep(0.5)
