@@ -258,7 +258,7 @@ def test_rows_for_a_window_of_another_subscription_are_refused_and_a_process_wit
             print(batch.num_rows)
 
     app._jobs = lambda: [None]  # type: ignore[method-assign, list-item]
-    app.names.remember = lambda checkpoint: []  # type: ignore[method-assign]
+    app.names.remember = lambda checkpoint: None  # type: ignore[method-assign]
     app._checked_jobs()
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 3
