@@ -18,7 +18,7 @@ import faust_bodies as bodies
 import faust_programs as programs
 import mullion.faust as faust
 from faust_against_python import folded
-from mullion import topics
+from mullion import DamagedStateError, topics
 from mullion._clock import ManualClock
 from mullion._codec import values as codec
 from mullion._stateful.api import read_state
@@ -84,7 +84,7 @@ def state_of(app: faust.App) -> dict[Any, Any]:
     def value(held: bytes) -> Any:
         try:
             return codec.decode(held)
-        except ValueError:
+        except DamagedStateError:
             return held
 
     rows = read_state(app.folder_of("agents").absolute() / "query").collect()

