@@ -256,7 +256,7 @@ class Program:
         self.store = rng.choice(["Persistent", "InMemory"])
         self.together = rng.random() < 0.8
         self.partitioned = rng.random() < 0.6
-        self.windows = [self._window(f"w{number}") for number in range(rng.randint(3, 6) if self.together else 2)]
+        self.windows = [self._window(f"w{number}") for number in range(rng.randint(2, 4) if self.together else 2)]
         self.body: list[Step | str] = [*rng.sample(CHANGES, rng.choice([0, 1, 1, 2]))]
         self._updates()
 
