@@ -1,4 +1,4 @@
-"""What a run takes of the tests that need Spark: a third of each file, others each time; the rest is slow.
+"""What a run takes of the tests that need Spark: a quarter of each file, others each time; the rest is slow.
 
 ``@pytest.mark.sampled(3)`` on a test with parameters keeps three of its cases instead, ``@pytest.mark.whole`` all.
 ``MULLION_TEST_SAMPLE``, which the run prints, gives the same sample again.
@@ -35,7 +35,7 @@ def mark_the_rest_slow(items: Sequence[pytest.Item]) -> None:
         assert marker is not None
         _keep(of_one, *marker.args)
     for of_file in tests.values():
-        _keep(of_file, (len(of_file) + 2) // 3)
+        _keep(of_file, (len(of_file) + 3) // 4)
 
 
 def _keep(items: Sequence[pytest.Item], some: int) -> None:
