@@ -280,13 +280,7 @@ class Campaign:
 
     def lives(self, prefix: str, disturbed: bool) -> None:
         while True:
-            driver = subprocess.Popen(
-                [sys.executable, __file__, "life", str(self.home), self.kafka.servers, prefix],
-                env=environment(),
-                stdout=subprocess.DEVNULL,
-                stderr=(self.home / f"{prefix}-log").open("ab"),
-                start_new_session=True,
-            )
+            driver = self.driver(prefix)
             ended = False
             try:
                 while not ended and driver.poll() is None:
@@ -299,6 +293,17 @@ class Campaign:
                 return
             if self.rng.random() < 0.3:
                 self.damage(prefix)
+
+    def driver(self, prefix: str) -> subprocess.Popen[bytes]:
+        """Begins a life of the queries, in a session of its own."""
+        with (self.home / f"{prefix}-log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, __file__, "life", str(self.home), self.kafka.servers, prefix],
+                env=environment(),
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
+            )
 
     def progress(self, prefix: str) -> float:
         done = [committed(self.home / f"{prefix}-{name}") for name in NAMES]
@@ -361,13 +366,7 @@ class Campaign:
             os.truncate(file, file.stat().st_size // 2)
         else:
             file.unlink()
-        driver = subprocess.Popen(
-            [sys.executable, __file__, "life", str(self.home), self.kafka.servers, prefix],
-            env=environment(),
-            stdout=subprocess.DEVNULL,
-            stderr=(self.home / f"{prefix}-log").open("ab"),
-            start_new_session=True,
-        )
+        driver = self.driver(prefix)
         try:
             driver.wait(timeout=15)
         except subprocess.TimeoutExpired:
@@ -376,13 +375,16 @@ class Campaign:
             end(driver)
         shutil.copy2(aside, file)
 
+    def texts(self, topic: str) -> list[str]:
+        """What was published to a topic, each partition's rows in order."""
+        records = sorted(client.read(self.kafka.servers, topic), key=lambda record: (record.partition, record.offset))
+        return [json.loads(record.value or b"")["row"] for record in records]
+
     def firings(self, prefix: str) -> dict[tuple[str, ...], list[str]]:
         """What was published of each pane, in order; late rows have none, and are by themselves."""
         found: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for name in NAMES:
-            records = client.read(self.kafka.servers, f"{prefix}-{name}")
-            for record in sorted(records, key=lambda record: (record.partition, record.offset)):
-                text = json.loads(record.value or b"")["row"]
+            for text in self.texts(f"{prefix}-{name}"):
                 row = json.loads(text)
                 pane = row.get("window")
                 key = (name, row["k"], row.get("window_name", ""), json.dumps(pane) if pane else text)
@@ -416,9 +418,8 @@ class Campaign:
         """Windows of processing time: each row is in one pane, and each pane closes once, after its early firings."""
         outcome = self.outcome
         firings: dict[tuple[str, str], list[Any]] = defaultdict(list)
-        records = client.read(self.kafka.servers, f"{prefix}-{BY_CLOCK}")
-        for record in sorted(records, key=lambda record: (record.partition, record.offset)):
-            row = json.loads(json.loads(record.value or b"")["row"])
+        for text in self.texts(f"{prefix}-{BY_CLOCK}"):
+            row = json.loads(text)
             firings[row["k"], json.dumps(row["window"])].append(row)
         got: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
         for (key, _), rows in firings.items():

@@ -36,6 +36,7 @@ from pyspark.sql import functions as F
 
 from kafka_server import KafkaServer, jars
 from killing import environment
+from long_run_plots import plotted
 from mullion import Tumbling, topics, windowed
 from mullion.topics._kafka import client
 from small_heaps import session
@@ -43,6 +44,7 @@ from small_heaps import session
 INPUT, OUTPUT = "load", "load-panes"
 KEYS = 1000
 PARTITIONS = 2
+BATCH_MS = "a batch, ms"
 
 
 class Step(NamedTuple):
@@ -223,28 +225,6 @@ def told(step: Step) -> None:
     )
 
 
-def plotted(reports: Sequence[Report], interval: float, into: Path) -> None:
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(3, 1, sharex=True, figsize=(8, 6), layout="constrained")
-    minutes = [report.second / 60 for report in reports]
-    columns = {
-        "rows in a batch": [report.rows for report in reports],
-        "a batch, ms": [report.ms for report in reports],
-        "offsets behind": [report.behind for report in reports],
-    }
-    for axis, (name, column) in zip(axes, columns.items(), strict=True):
-        axis.plot(minutes, column, linewidth=1)
-        axis.set_title(name, fontsize=9, loc="left")
-        axis.set_ylim(bottom=0)
-    axes[1].axhline(1000 * interval, linewidth=0.5, linestyle="--")
-    axes[-1].set_xlabel("minutes")
-    figure.savefig(into, metadata={"Date": None})
-
-
 def main() -> None:
     if sys.argv[1:2] == ["feed"]:
         feed(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))
@@ -288,7 +268,13 @@ def main() -> None:
         for name, fields, rows in (("load", Step._fields, steps), ("batches", Report._fields, load.reports)):
             with (asked.into / f"{name}.csv").open("w", newline="") as out:
                 csv.writer(out).writerows([fields, *rows])
-        plotted(load.reports, asked.interval, asked.into / "load.svg")
+        columns: dict[str, list[float]] = {
+            "rows in a batch": [report.rows for report in load.reports],
+            BATCH_MS: [report.ms for report in load.reports],
+            "offsets behind": [report.behind for report in load.reports],
+        }
+        minutes = [report.second / 60 for report in load.reports]
+        plotted(minutes, columns, asked.into / "load.svg", lines={BATCH_MS: 1000 * asked.interval})
     lost, repeated = max(0, load.sent - counted), max(0, counted - load.sent)
     print(f"rows {load.sent}, counted {counted}, lost {lost}, repeated {repeated}")
     if lost or repeated:

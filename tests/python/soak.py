@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import native_memory
+from long_run_plots import plotted
 from mullion import Session, Sliding, Tumbling, together, windowed
 from small_heaps import heap_after_collection, session
 
@@ -104,21 +105,6 @@ def medians(column: Sequence[float]) -> tuple[float, float]:
     return statistics.median(column[quarter : 2 * quarter]), statistics.median(column[-quarter:])
 
 
-def plotted(minutes: Sequence[float], samples: Sequence[Sequence[float]], into: Path) -> None:
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(len(FIGURES), 1, sharex=True, figsize=(8, 9), layout="constrained")
-    for axis, name, column in zip(axes, FIGURES, zip(*samples, strict=True), strict=True):
-        axis.plot(minutes, column, linewidth=1)
-        axis.set_title(name, fontsize=9, loc="left")
-        axis.set_ylim(bottom=0)
-    axes[-1].set_xlabel("minutes")
-    figure.savefig(into, metadata={"Date": None})
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Runs a query for long, and measures what it takes.")
     parser.add_argument("--minutes", type=float, default=480)
@@ -160,7 +146,7 @@ def main() -> None:
         asked.into.mkdir(parents=True, exist_ok=True)
         with (asked.into / "soak.csv").open("w", newline="") as out:
             csv.writer(out).writerows([("minute", *FIGURES), *([m, *s] for m, s in zip(minutes, samples, strict=True))])
-        plotted(minutes, samples, asked.into / "soak.svg")
+        plotted(minutes, dict(zip(FIGURES, zip(*samples, strict=True), strict=True)), asked.into / "soak.svg")
         if parts:
             with (asked.into / "native.csv").open("w", newline="") as out:
                 csv.writer(out).writerows([list(parts[0]), *(list(part.values()) for part in parts)])

@@ -28,6 +28,7 @@ from mullion.turbine import functions as fn
 from mullion.turbine import testing
 from mullion.turbine import windowing as win
 from mullion.turbine._callbacks import Called
+from mullion.turbine._explained import warnings_of
 from mullion.turbine._worker import Process
 from mullion.turbine.windowing import UPDATING
 
@@ -361,7 +362,7 @@ def test_what_process_and_callbacks_set_of_self_is_told_with_its_line(caplog: py
     assert "self.seen" in why["w.close"]
     assert "self.last" in why["w.close"]
     assert why["w.close"].endswith("Use state for what is to stay")
-    told = list(turbine.app._warnings_of(app.subscriptions[0]))
+    told = list(warnings_of(app.subscriptions[0]))
     assert len(told) == 2
     assert any(says.startswith("process in rows: what it sets of self") for says in told)
     assert any(says.startswith("a callback of 'w' in rows: what it sets of self") for says in told)

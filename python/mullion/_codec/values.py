@@ -22,10 +22,14 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Final, Protocol, Self
+from functools import wraps
+from typing import Any, Final, ParamSpec, Protocol, Self, TypeVar
 from uuid import UUID
 
 from mullion.errors import DamagedStateError, InvalidArgumentError, MullionError
+
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
 
 _MARK: Final = "!"
 _MOST_BITS: Final = 10_000
@@ -68,18 +72,29 @@ def encode(value: Any, what: str) -> bytes:
     return _written(_marked(value, what))
 
 
+# What comes of bytes that are no value, and of a class that does not take what it was made of.
+_UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError, ArithmeticError)
+
+
+def decoding(decode: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
+    """A function that reads what was kept, and raises :class:`DamagedStateError` for bytes that are no value."""
+
+    @wraps(decode)
+    def checked(*args: _Given.args, **kwargs: _Given.kwargs) -> _Found:
+        try:
+            return decode(*args, **kwargs)
+        except MullionError:
+            raise
+        except _UNREADABLE as theirs:
+            raise unreadable(theirs) from theirs
+
+    return checked
+
+
+@decoding
 def decode(written: bytes) -> Any:
     """The value of bytes that :func:`encode` made. Raises :class:`DamagedStateError` for other bytes."""
-    try:
-        return _unmarked(json.loads(written.decode("utf-8", "surrogatepass")))
-    except MullionError:
-        raise
-    except UNREADABLE as theirs:
-        raise unreadable(theirs) from theirs
-
-
-UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError, ArithmeticError)
-"""What comes of bytes that are no value, and of a class that does not take what it was made of."""
+    return _unmarked(json.loads(written.decode("utf-8", "surrogatepass")))
 
 
 def unreadable(theirs: Exception) -> DamagedStateError:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import glob
 import shutil
-import socket
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -105,9 +104,7 @@ def _remove_leftovers(to: Path, owner: _Owner) -> None:
     """
     for found in to.parent.glob(f".{glob.escape(to.name)}.savepoint-*"):
         lease = (found / _WRITING).absolute()
-        if not lease.is_file() or not lease.read_text("utf-8").endswith(f" on {socket.gethostname()}"):
-            continue
-        if _leases.is_held(lease):
+        if not _leases.is_of_here(lease) or _leases.is_held(lease):
             continue
         try:
             _leases.take(lease, owner, to.name, done="written")

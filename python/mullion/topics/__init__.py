@@ -13,7 +13,7 @@ notebooks; programs that process topics are written with an ``App``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
@@ -23,7 +23,7 @@ from mullion.topics._broker import Broker, Publisher, has_columns
 from mullion.topics._folder.broker import DirBroker
 from mullion.topics._kafka.broker import KafkaBroker
 from mullion.topics._outputs import OUTPUTS, OUTPUTS_WITH_HEADERS
-from mullion.topics._records import Data, Headers
+from mullion.topics._records import Data, HeadersOfRows
 from mullion.topics._urls import broker
 
 __all__ = [
@@ -50,7 +50,7 @@ def produce(
     keys: Sequence[str | None] | None = None,
     *,
     clock: Clock | None = None,
-    headers: Sequence[Mapping[str, bytes | None] | Headers | None] | None = None,
+    headers: HeadersOfRows | None = None,
 ) -> None:
     """Appends rows to a topic. It creates the topic if it does not exist.
 

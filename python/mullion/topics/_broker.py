@@ -13,7 +13,7 @@ from pyspark.sql.types import NullType, StructField, StructType
 
 from mullion._clock import Clock
 from mullion.topics._outputs import Make, Tell
-from mullion.topics._records import Data, Headers
+from mullion.topics._records import Data, HeadersOfRows
 
 SchemaLike: TypeAlias = StructType | pa.Schema | str
 """A schema as Spark's type, as Arrow's, or as DDL text such as ``"region string, amount double"``."""
@@ -68,7 +68,7 @@ class Broker(Protocol):
         keys: Sequence[str | None] | None = None,
         *,
         clock: Clock | None = None,
-        headers: Sequence[Mapping[str, bytes | None] | Headers | None] | None = None,
+        headers: HeadersOfRows | None = None,
     ) -> None:
         """See :func:`mullion.topics.produce`."""
 

@@ -42,6 +42,11 @@ def is_held(file: Path) -> bool:
         return held is not None and held[0]() is not None
 
 
+def is_of_here(file: Path) -> bool:
+    """Whether the last who had a lease was on this machine: others do not see whether it is held."""
+    return file.is_file() and file.read_text("utf-8").endswith(_here())
+
+
 def release(file: Path, owner: object) -> None:
     """Gives a lease back, if it is still the owner's."""
     with _guard:
@@ -69,6 +74,10 @@ def _locked(file: Path, query: str, done: str) -> IO[str]:
             "that one first, or wait until it has ended; a program of its own needs a checkpoint of its own."
         ) from None
     lock.truncate(0)
-    lock.write(f"process {os.getpid()} on {socket.gethostname()}")
+    lock.write(f"process {os.getpid()}{_here()}")
     lock.flush()
     return lock
+
+
+def _here() -> str:
+    return f" on {socket.gethostname()}"

@@ -95,12 +95,14 @@ def outputs_in(batches: Iterable[pa.RecordBatch]) -> Iterator[Output]:
 def _headers(topic: str, given: Sequence[Mapping[str, Any] | None] | None) -> Headers | None:
     if given is None:
         return None
+    found = []
     for header in given:
         if header is None or header["key"] is None:
             raise InvalidArgumentError(
                 f"A row for topic {topic!r} has a header without a name. Kafka needs one: leave the header out."
             )
-    return [(header["key"], header["value"]) for header in given if header is not None]
+        found.append((header["key"], header["value"]))
+    return found
 
 
 def _in_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

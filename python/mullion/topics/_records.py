@@ -24,6 +24,9 @@ HEADERS = "_headers"
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 """What a record of Kafka has beside its key and its value, in order. A name may be there more than once."""
 
+HeadersOfRows: TypeAlias = Sequence[Mapping[str, bytes | None] | Headers | None]
+"""Those of each row, as users give them."""
+
 TEXT = "_json"
 """The column of a ``dir:`` topic with the texts of JSON values that its other columns do not hold."""
 
@@ -138,7 +141,7 @@ def keys_of(keys: Sequence[str | None] | None, count: int) -> pa.Array:
     return pa.array(given, pa.string())
 
 
-def headers_of(headers: Sequence[Mapping[str, bytes | None] | Headers | None] | None, count: int) -> list[Headers]:
+def headers_of(headers: HeadersOfRows | None, count: int) -> list[Headers]:
     """The rows' headers, which Kafka takes as text and bytes."""
     if headers is None:
         return [()] * count

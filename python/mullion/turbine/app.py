@@ -1,21 +1,20 @@
-"""The App of a Turbine program: its subscriptions, their plans, and what :meth:`App.explain` says of them."""
+"""The App of a Turbine program: its subscriptions, and their plans."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar, get_args
 
 from pyspark.sql import DataFrame, SparkSession
 
 from mullion._changes import compare
 from mullion._checks import require_one_of
 from mullion._clock import Clock
-from mullion._code.methods import Place
 from mullion._panes import read_panes
 from mullion._programs.app import App as _App
 from mullion._programs.app import log
@@ -23,18 +22,19 @@ from mullion._programs.changes import REFUSED, Change
 from mullion._programs.host import DEFAULT_BROKER
 from mullion._programs.jobs import Job
 from mullion._programs.names import Named, folder_name
-from mullion._programs.report import Part, shown, where_of
+from mullion._programs.report import Part, where_of
 from mullion._stateful.api import read_state
 from mullion.errors import IncompatibleStateError, InvalidArgumentError, UnsupportedError
 from mullion.topics import Broker
 from mullion.turbine import _schema_probe, _window_notes
+from mullion.turbine._explained import parts_of, warnings_of, why_so
 from mullion.turbine._plans.batches import has_run, publish
 from mullion.turbine._plans.panes import in_words
 from mullion.turbine._plans.plan import Changes, Plan
 from mullion.turbine._plans.process import ProcessPlan
 from mullion.turbine._plans.sessions import session_of
 from mullion.turbine._plans.shard import ShardPlan, panes_of_made
-from mullion.turbine._plans.together import TogetherPlan, shared_by, shared_with, why_alone_or_not
+from mullion.turbine._plans.together import TogetherPlan, shared_by, shared_with
 from mullion.turbine._plans.window import WindowPlan
 from mullion.turbine._subscription import Subscription, named_topics, options_of
 from mullion.turbine._window_spec import WindowSpec, specs_of
@@ -165,7 +165,7 @@ class App(_App):
 
     def _checked_jobs(self) -> Sequence[Job]:
         for subscription in self.subscriptions:
-            for warning in _warnings_of(subscription):
+            for warning in warnings_of(subscription):
                 log.warning("%s", warning)
         return super()._checked_jobs()
 
@@ -237,7 +237,7 @@ class App(_App):
 
     def _require_same_query(self, plan: Plan) -> None:
         """Refuses what the code has moved to a query that has neither its state nor its place in the topic."""
-        subscription, why = plan.subscription, _why(plan.subscription)
+        subscription, why = plan.subscription, why_so(plan.subscription)
         for other in (f"{subscription.name}.process", f"{subscription.name}.state"):
             if plan.name == subscription.job != other and self._has_run(other):
                 raise _window_notes.moved(f"process of {subscription.name}", other, plan.name, why)
@@ -300,7 +300,7 @@ class App(_App):
         return list(specs_of((bytes(row.key), bytes(row.value)) for row in rows).values())
 
     def _parts(self) -> Sequence[Part]:
-        return [part for subscription in self.subscriptions for part in _parts_of(subscription)]
+        return [part for subscription in self.subscriptions for part in parts_of(subscription)]
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A class that names its App goes to workers, which have no use for it.
@@ -410,101 +410,6 @@ def _query_of(subscription: Subscription, window: str) -> str:
     return window if shared is None else shared.name
 
 
-def _why(subscription: Subscription) -> str:
-    """Why the windows of a subscription run in the queries in which they do."""
-    if subscription.makes_windows:
-        return "process may make windows, and all is in one query with them"
-    if subscription.state is not None:
-        reader, place = subscription.state
-        return f"{reader} uses the state ({_where(place)}: {place.says}), and all is in one query with it"
-    if subscription.options.together:
-        return "with together=True windows share one, and nothing uses the state"
-    return "each window has one of its own, for nothing uses the state and together=True is not there"
-
-
-def _parts_of(subscription: Subscription) -> Iterable[Part]:
-    name, process, state = subscription.name, subscription.process, subscription.state
-    where = where_of(subscription.function)
-    if state is not None:
-        reader, place = state
-        key = subscription.partition_key
-        shards = "one shard, because there is no partition_key" if key is None else f"shards by {key}"
-        why = "it may make windows" if subscription.makes_windows else f"{reader} uses the state: {place.says}"
-        why = _noting(subscription, subscription.function, f"{why}; {shards}")
-        yield Part(f"{name}.process", "Python", why, _where(place))
-        if subscription.makes_windows:
-            makes = "makes windows again that process made from data; their panes are in the JVM, in RocksDB"
-            yield Part(f"{name}.on_recover", "Python", makes, _where(place))
-    elif not _runs(subscription):
-        yield Part(f"{name}.process", "Python", f"it is not called: {_NOTHING}", where)
-    elif process.python is None:
-        yield Part(f"{name}.process", "JVM", "it only updates windows, and is not called", where)
-    else:
-        why = f"over Arrow batches: {process.python.says}"
-        yield Part(
-            f"{name}.process", "Python", _noting(subscription, subscription.function, why), _where(process.python)
-        )
-    for window in subscription.windows.values():
-        spec = window.spec
-        clock = f"event time {spec.time_column}" if spec.time_column is not None else "processing time"
-        store = "memory" if spec.in_memory and state is None else "RocksDB"
-        if state is not None:
-            store += ", in the task of the state"
-        idle = ""
-        if spec.time_column is None and spec.allowed_lateness_ms:
-            idle = "; no row is late on processing time, so allowed_lateness_ms does nothing"
-        if not _is_updated(subscription, window.name):
-            idle = "; process never updates it, so it does not run"
-        elif subscription.options.together and state is None:
-            idle += f"; {why_alone_or_not(subscription, window)}"
-        yield Part(window.name, "JVM", f"{spec.kind} on {clock}, panes in {store}{idle}", where_of(subscription.kind))
-        callbacks = spec.callbacks
-        shard = "" if subscription.partition_key is None else " and shard"
-        form = "called for each pane" if callbacks.each else f"called once for all panes of a tick{shard}"
-        for kind, function in (("early", callbacks.early), ("close", callbacks.close)):
-            if function is not None:
-                why = _noting(subscription, function, f"over Arrow: {form}")
-                yield Part(f"{window.name}.{kind}", "Python", why, where_of(function))
-
-
-_NOTHING: Final = "it updates no window, returns nothing and uses no state, so that nothing would come of it"
-
-
-def _runs(subscription: Subscription) -> bool:
-    """Whether any query reads the topic of a subscription."""
-    process = subscription.process
-    updated = any(_is_updated(subscription, name) for name in subscription.windows)
-    return subscription.state is not None or process.returns or updated
-
-
-def _is_updated(subscription: Subscription, window: str) -> bool:
-    """Whether ``process`` gives rows to a window, or may do so."""
-    process = subscription.process
-    return subscription.state is not None or process.python is not None or window in process.updates
-
-
-def _noting(subscription: Subscription, function: Callable[..., Any], why: str) -> str:
-    changed = subscription.changes_of(function)
-    return f"{why}; {changed}" if changed else why
-
-
-def _warnings_of(subscription: Subscription) -> Iterator[str]:
-    """What its author should know of a subscription before it runs."""
-    name, place = subscription.name, where_of(subscription.function)
-    if not _runs(subscription):
-        topic = subscription.options.topic
-        yield f"process of {name} ({place}) has no query, and reads nothing of {topic!r}: {_NOTHING}."
-    for window in subscription.windows:
-        if not _is_updated(subscription, window):
-            yield f"process of {name} ({place}) never updates the window {window!r}, which does not run."
-    called = [("process", subscription.function)] if subscription.process.python or subscription.state else []
-    for window, callbacks in ((each.name, each.spec.callbacks) for each in subscription.windows.values()):
-        called += [(f"a callback of {window!r}", each) for each in (callbacks.early, callbacks.close) if each]
-    for changed, what in {subscription.changes_of(function): what for what, function in reversed(called)}.items():
-        if changed:
-            yield f"{what} in {name}: {changed}."
-
-
 def _folder_of(subscription: Subscription, window: str) -> str | None:
     """Where the state of a window is, that is dropped when the window is; ``None`` where it is not its own."""
     if shared_with(subscription, window) is not None:
@@ -513,7 +418,3 @@ def _folder_of(subscription: Subscription, window: str) -> str | None:
         return folder_name(window)
     # Beside the others of the subscription's one operator.
     return f"{folder_name(subscription.job)}/query/state/0/_windows/{folder_name(window)}"
-
-
-def _where(place: Place) -> str:
-    return f"{shown(place.file)}:{place.line}" if place.line else place.file

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from mullion._codec.values import UNREADABLE, unreadable
+from mullion._codec.values import decoding, unreadable
 from mullion.bytewax._run.names import importable, learn, named, own_classes
 from mullion.bytewax._run.reader import Reader
 from mullion.bytewax._run.writer import Node, Runs, Writer
-from mullion.errors import InvalidArgumentError, MullionError
+from mullion.errors import InvalidArgumentError
 
 __all__ = [
     "Runs",
@@ -86,18 +86,14 @@ def _encoded(count: int, write: Callable[[Writer], Node]) -> bytes:
     return b"".join((len(head).to_bytes(4, "big"), head, *writer.buffers))
 
 
+@decoding
 def decode_columns(written: bytes, parts: int) -> list[list[Any]]:
     """The values of bytes that :func:`encode_columns` made, by their parts."""
-    try:
-        count, root, reader = _read(written)
-        with without_collector():
-            if root is not None and root[0] == "t":
-                return [reader.column(part, count) for part in root[1]]
-            return list(map(list, zip(*reader.column(root, count), strict=True))) or [[] for _ in range(parts)]
-    except MullionError:
-        raise
-    except UNREADABLE as theirs:
-        raise unreadable(theirs) from theirs
+    count, root, reader = _read(written)
+    with without_collector():
+        if root is not None and root[0] == "t":
+            return [reader.column(part, count) for part in root[1]]
+        return list(map(list, zip(*reader.column(root, count), strict=True))) or [[] for _ in range(parts)]
 
 
 def _read(written: bytes) -> tuple[int, Node, Reader]:
@@ -110,16 +106,12 @@ def _read(written: bytes) -> tuple[int, Node, Reader]:
     return count, root, Reader(buffers)
 
 
+@decoding
 def decode(written: bytes) -> list[Any]:
     """The values of bytes that :func:`encode` made. Raises :class:`DamagedStateError` for other bytes."""
-    try:
-        count, root, reader = _read(written)
-        with without_collector():
-            return reader.column(root, count)
-    except MullionError:
-        raise
-    except UNREADABLE as theirs:
-        raise unreadable(theirs) from theirs
+    count, root, reader = _read(written)
+    with without_collector():
+        return reader.column(root, count)
 
 
 def encode_one(value: Any) -> bytes:

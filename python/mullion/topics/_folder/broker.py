@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -43,7 +43,7 @@ from mullion.topics._records import (
     TIMESTAMP,
     VALUE,
     Data,
-    Headers,
+    HeadersOfRows,
     keys_of,
     timestamps_of,
     values_of,
@@ -89,7 +89,7 @@ class DirBroker:
         keys: Sequence[str | None] | None = None,
         *,
         clock: Clock | None = None,
-        headers: Sequence[Mapping[str, bytes | None] | Headers | None] | None = None,
+        headers: HeadersOfRows | None = None,
     ) -> None:
         """See :func:`mullion.topics.produce`. Producers may be many at once: each call is whole and in one place."""
         _require_no_headers(topic, headers is not None)

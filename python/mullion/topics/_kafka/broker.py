@@ -35,6 +35,7 @@ from mullion.topics._records import (
     VALUE,
     Data,
     Headers,
+    HeadersOfRows,
     headers_of,
     keys_of,
     normal,
@@ -101,7 +102,7 @@ class KafkaBroker:
         keys: Sequence[str | None] | None = None,
         *,
         clock: Clock | None = None,
-        headers: Sequence[Mapping[str, bytes | None] | Headers | None] | None = None,
+        headers: HeadersOfRows | None = None,
     ) -> None:
         """See :func:`mullion.topics.produce`. Times are whole milliseconds. At its end all rows are acknowledged."""
         self.require_topic(topic)

@@ -251,13 +251,12 @@ class TogetherPlan(Plan):
 
         Raises :class:`IncompatibleStateError`.
         """
-        noted = SharedNote.of(self.folder)
-        if noted is not None and set(noted.keys) != {name for spec in self.specs for name in spec.key}:
-            now = sorted({name for spec in self.specs for name in spec.key})
+        noted, now = SharedNote.of(self.folder), {name for spec in self.specs for name in spec.key}
+        if noted is not None and set(noted.keys) != now:
             raise IncompatibleStateError(
                 f"The windows together of {self.subscription.name} had keys of the columns {', '.join(noted.keys)}, "
-                f"and have keys of {', '.join(now)}. Where the state of a key lies depends on these. Nothing was "
-                "overwritten. Have the same columns in their keys, or start the changed program with another "
+                f"and have keys of {', '.join(sorted(now))}. Where the state of a key lies depends on these. Nothing "
+                "was overwritten. Have the same columns in their keys, or start the changed program with another "
                 "checkpoint=. Without together=True each window has a query of its own, and comes and goes alone."
             )
 

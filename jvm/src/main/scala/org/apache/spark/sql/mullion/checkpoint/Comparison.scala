@@ -6,11 +6,10 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan}
 import org.apache.spark.sql.catalyst.streaming.{StreamingRelationV2 => Source}
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
-import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, OffsetSeqLog}
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation
 import org.apache.spark.sql.mullion.python.StatefulFunction
 import org.apache.spark.sql.mullion.query.CheckpointFiles
-import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.header.{OperatorHeader, StateChange}
 import org.apache.spark.sql.types._
 
@@ -49,10 +48,11 @@ object Comparison {
     if (functions.isEmpty && PanesReader.programsIn(analyzed).isEmpty)
       throw MullionException.invalid("panes= is not a result of windowed(...).agg(...).")
     val was = ContinuedPlan.headersIn(spark, checkpoint).getOrElse(throw StateOperators.none(checkpoint))
-    if (!hasCommitted(spark, home)) ofSources(spark, ContinuedPlan(spark, analyzed, checkpoint).plan, home) match {
-      case Some(why) => Seq(Row(0L, "sources", Refused, why))
-      case None      => Seq(Row(0L, "all", GoesOn, "no batch has been committed yet: the query begins as it is now"))
-    }
+    if (Commits.of(spark, home).flatMap(_.getLatestBatchId()).isEmpty)
+      ofSources(spark, ContinuedPlan(spark, analyzed, checkpoint).plan, home) match {
+        case Some(why) => Seq(Row(0L, "sources", Refused, why))
+        case None      => Seq(Row(0L, "all", GoesOn, "no batch has been committed yet: the query begins as it is now"))
+      }
     else if (functions.isEmpty) ofWindows(spark, analyzed, checkpoint, was)
     else {
       val outside = AnalysisHelper.allowInvokingTransformsInAnalyzer {
@@ -63,12 +63,6 @@ object Comparison {
       val windows = if (PanesReader.programsIn(outside).isEmpty) Nil else ofWindows(spark, outside, checkpoint, was)
       windows ++ FunctionComparison(spark, functions, home)
     }
-  }
-
-  private def hasCommitted(spark: SparkSession, home: Path): Boolean = {
-    val commits = new Path(home, "commits")
-    CheckpointFileManager.create(home, spark.sessionState.newHadoopConf()).exists(commits) &&
-    SparkLineShim.commits(spark, commits).getLatestBatchId().isDefined
   }
 
   private def ofWindows(

@@ -10,7 +10,6 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.mullion.plan.{OneWindow, Refusals, WindowedAggregate, Windows, WindowsTogether}
 import org.apache.spark.sql.mullion.query.Tick
-import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.{SavepointNote, StateSettings}
 import org.apache.spark.sql.mullion.state.header.{DrainHeader, OperatorHeader, StateChange, StateHeader}
 
@@ -92,11 +91,7 @@ private[checkpoint] object ContinuedPlan {
     val hadoopConf = spark.sessionState.newHadoopConf()
     val root = new Path(home, "state")
     StateOperators.find(home, hadoopConf).map { ids =>
-      val commits = new Path(home, "commits")
-      val files = CheckpointFileManager.create(home, hadoopConf)
-      val version =
-        if (!files.exists(commits)) 0L
-        else SparkLineShim.commits(spark, commits).getLatestBatchId().fold(0L)(_ + 1)
+      val version = Commits.of(spark, home).flatMap(_.getLatestBatchId()).fold(0L)(_ + 1)
       ids.flatMap(id => OperatorHeader.readAt(new Path(root, id.toString), hadoopConf, version).map(id -> _))
     }
   }
@@ -221,10 +216,10 @@ final class ContinueAtStart(spark: SparkSession) extends Rule[LogicalPlan] with 
   /** Up to 4.1 Spark cannot read the commits of another format, and calls it an internal error. */
   private def checkFormat(home: Path): Unit = {
     val hadoopConf = spark.sessionState.newHadoopConf()
-    val (commits, files) = (new Path(home, "commits"), CheckpointFileManager.create(home, hadoopConf))
+    val files = CheckpointFileManager.create(home, hadoopConf)
     def isOurs(operator: Long) = files.exists(new Path(home, s"state/$operator/_mullion"))
-    if (StateOperators.find(home, hadoopConf).exists(_.exists(isOurs)) && files.exists(commits))
-      SparkLineShim.commits(spark, commits).getLatest().foreach { case (_, commit) =>
+    if (StateOperators.find(home, hadoopConf).exists(_.exists(isOurs)))
+      Commits.of(spark, home).flatMap(_.getLatest()).foreach { case (_, commit) =>
         StateSettings.checkFormat(spark.sessionState.conf, home, commit.stateUniqueIds.exists(_.nonEmpty))
       }
   }

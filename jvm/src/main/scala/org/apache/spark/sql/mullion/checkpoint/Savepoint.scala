@@ -101,10 +101,9 @@ object Savepoint {
   private def withoutState(spark: SparkSession, checkpoint: String, asked: Asked): Option[SavepointStates] = {
     val home = new Path(checkpoint)
     val files = CheckpointFileManager.create(home, spark.sessionState.newHadoopConf())
-    val done = new Path(home, "commits")
-    if (files.exists(new Path(home, "state")) || !files.exists(done)) None
+    if (files.exists(new Path(home, "state"))) None
     else
-      SparkLineShim.commits(spark, done).getLatest().map { case (batch, _) =>
+      Commits.of(spark, home).flatMap(_.getLatest()).map { case (batch, _) =>
         val noted = new SavepointLogs(spark, checkpoint, batch).settings.toMap.get(SQLConf.SHUFFLE_PARTITIONS.key)
         val had = noted.fold(spark.sessionState.conf.numShufflePartitions)(_.toInt)
         new NoStates(batch, asked.partitions.getOrElse(had))

@@ -186,8 +186,8 @@ private[flows] object Columns {
   }
 
   /** Not a function: those box the number that they are given. */
-  private trait TextOf {
-    def row(number: Int): UTF8String
+  trait TextOf {
+    def apply(number: Int): UTF8String
   }
 
   private def numbered(texts: TextOf, rows: Array[Int], total: Int): Texts = {
@@ -196,7 +196,7 @@ private[flows] object Columns {
     val of = new Array[Int](total)
     var i = 0
     while (i < rows.length) {
-      val text = texts.row(rows(i))
+      val text = texts(rows(i))
       val known = numbers.get(text)
       if (known != null) of(rows(i)) = known
       else {

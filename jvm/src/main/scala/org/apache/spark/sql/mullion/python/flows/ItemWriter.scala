@@ -77,12 +77,12 @@ private[flows] final class ItemWriter {
   }
 
   /** Texts in a buffer, one behind the other. */
-  private def besides(count: Int, texts: ItemWriter.Texts): Unit = {
+  private def besides(count: Int, texts: Columns.TextOf): Unit = {
     val lengths = new Array[Long](count)
     var i = 0
     var size = 0
     while (i < count) {
-      lengths(i) = texts.at(i).numBytes.toLong
+      lengths(i) = texts(i).numBytes.toLong
       size += lengths(i).toInt
       i += 1
     }
@@ -90,7 +90,7 @@ private[flows] final class ItemWriter {
     var at = 0
     i = 0
     while (i < count) {
-      texts.at(i).writeToMemory(made, Platform.BYTE_ARRAY_OFFSET.toLong + at)
+      texts(i).writeToMemory(made, Platform.BYTE_ARRAY_OFFSET.toLong + at)
       at += lengths(i).toInt
       i += 1
     }
@@ -374,11 +374,6 @@ private[flows] final class ItemWriter {
 
 private[flows] object ItemWriter {
   private val Few = 16
-
-  /** Not a function: those box the number that they are given. */
-  private trait Texts {
-    def at(number: Int): UTF8String
-  }
 
   def write(items: Array[Item]): Array[Byte] = new ItemWriter().bytes(items.length, items)
 

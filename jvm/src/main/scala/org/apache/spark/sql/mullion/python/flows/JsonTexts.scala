@@ -98,12 +98,10 @@ private[flows] object JsonTexts {
   private final class Text(bytes: Array[Byte], start: Int, until: Int) {
     private var at = start
 
-    private def skip(): Unit =
-      while (
-        at < until && bytes(at) <= ' ' && (bytes(at) == ' ' || bytes(at) == '\t' || bytes(at) == '\r' || bytes(
-          at
-        ) == '\n')
-      ) at += 1
+    private def skip(): Unit = while (at < until && isBlank(bytes(at))) at += 1
+
+    private def isBlank(byte: Byte): Boolean =
+      byte <= ' ' && (byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n')
 
     private def peek: Byte = {
       skip()
