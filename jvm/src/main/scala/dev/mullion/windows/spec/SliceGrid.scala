@@ -114,11 +114,7 @@ final class EvenGrid(val spec: AlignedWindow) extends SliceGrid {
     else window
   }
 
-  override def windowAt(ts: Long): Long = {
-    // floorDiv(ts - offset, slide) without the overflow of ts - offset, and with one division
-    val slides = Math.floorDiv(ts, slide)
-    if (ts - slides * slide < offset) slides - 1 else slides
-  }
+  override def windowAt(ts: Long): Long = TimeMath.gridIndex(ts, slide, offset)
 
   override def windowStart(window: Long): Long =
     // Both terms have one sign, so that the sum of the clamped is the clamped sum.

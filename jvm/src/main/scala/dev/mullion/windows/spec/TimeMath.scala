@@ -39,6 +39,13 @@ object TimeMath {
   /** The last point of the grid `offset + k * step` at or before `t`. */
   def floor(t: Long, step: Long, offset: Long): Long = minus(t, pastGrid(t, step, offset))
 
+  /** Which point of the grid that is: its `k`. */
+  def gridIndex(t: Long, step: Long, offset: Long): Long = {
+    // floorDiv(t - offset, step) without the overflow of t - offset, and with one division
+    val steps = Math.floorDiv(t, step)
+    if (t - steps * step < offset) steps - 1 else steps
+  }
+
   /** Whole milliseconds, as Spark keeps watermarks and batch timestamps, in microseconds. */
   def fromMillis(ms: Long): Long = times(ms, 1000L)
 

@@ -10,6 +10,7 @@ import org.apache.spark.sql.mullion.shim.SpillLimits
 
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, AroundRules, LatePolicy, PaneRules, SessionRules}
+import dev.mullion.windows.spec.{AlignedWindow, EvenGrid, TimeMath}
 
 /** Gives each row the slice that it is aggregated in, below the partial aggregate, and keeps late rows, rows without
   * time and rows in no window out of it.
@@ -98,11 +99,12 @@ case class AssignSlicesExec(
          |$missing
          |""".stripMargin
 
+    val sliceOf = newAssigner.sliceCode(ts).getOrElse(s"$assigner.slice($ts, $gapTerm)")
     val sliceExpr = ExprCode(code"", FalseLiteral, JavaCode.variable(sliceVar, slice.dataType))
     val consumed = marked match {
       case None =>
         s"""
-           |long $sliceVar = $assigner.slice($ts, $gapTerm);
+           |long $sliceVar = $sliceOf;
            |${consume(ctx, input :+ sliceExpr)}
            |""".stripMargin
       case Some(flag) =>
@@ -116,7 +118,7 @@ case class AssignSlicesExec(
            |for (int $i = 0; $i < $n; $i++) {
            |  boolean $mark = $late || $i > 0;
            |  long $sliceVar =
-           |    $mark ? $assigner.marked($ts, $late ? $i : $i - 1) : $assigner.slice($ts, $gapTerm);
+           |    $mark ? $assigner.marked($ts, $late ? $i : $i - 1) : $sliceOf;
            |  ${consume(ctx, input ++ Seq(sliceExpr, flagExpr))}
            |}
            |""".stripMargin
@@ -208,6 +210,11 @@ trait Assigner extends Serializable {
 
   def slice(ts: Long, gap: Long): Long
 
+  /** The same as Java code with the window's numbers in it, where the slice is a division by one: the JVM then
+    * multiplies.
+    */
+  def sliceCode(ts: String): Option[String] = None
+
   /** How many rows a late row that is marked becomes. */
   def windows(ts: Long): Int
 
@@ -256,6 +263,15 @@ private[exec] final class AlignedAssigner(rules: AlignedRules, before: Long) ext
     if (startsInTime) ts < openFrom else firstOpen != Long.MinValue && grid.windowAt(ts) < firstOpen
 
   override def slice(ts: Long, gap: Long): Long = if (overlaps) grid.ordinalOf(ts) else window.lastStart(ts)
+
+  override def sliceCode(ts: String): Option[String] = (window, grid) match {
+    case (even: AlignedWindow, _) if !overlaps => Some(s"$math.floor($ts, ${even.slide}L, ${even.offset}L)")
+    case (even: AlignedWindow, _: EvenGrid) if even.size % even.slide == 0 =>
+      Some(s"$math.gridIndex($ts, ${even.slide}L, ${even.offset}L)")
+    case _ => None
+  }
+
+  private def math = TimeMath.getClass.getName.stripSuffix("$")
 
   override def windows(ts: Long): Int = rules.panesOf(ts)
 

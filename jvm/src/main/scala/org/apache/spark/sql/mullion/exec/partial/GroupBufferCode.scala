@@ -9,8 +9,8 @@ import org.apache.spark.sql.types.DataType
 /** Generates the code that adds a row to its group's buffers, from Spark's own expressions for it: these read the row's
   * columns in their variables, and the buffers in variables that were read from the record.
   *
-  * @param base
-  *   the variable with what the record lies in
+  * @param page
+  *   the variable with the array that the record lies in
   * @param row
   *   the variable with where in that its row begins
   */
@@ -18,14 +18,21 @@ private[partial] final class GroupBufferCode(
     ctx: CodegenContext,
     layout: GroupLayout,
     aggregates: Seq[AggregateExpression],
-    base: String,
+    page: String,
     row: String
 ) {
-  import GroupKeyCode.{platform, value, word}
+  import GroupKeyCode.{ofWord, word}
 
   private val functions = aggregates.map(_.aggregateFunction.asInstanceOf[DeclarativeAggregate])
   private val attributes: Seq[Attribute] = functions.flatMap(_.aggBufferAttributes)
   private val firstOf = functions.scanLeft(0)(_ + _.aggBufferAttributes.length)
+
+  // The words with null bits of buffers, each in a variable while a row is added: written once, whatever has changed.
+  private val nullWords: Map[Int, String] = layout.buffers.indices
+    .map(layout.nullWordOfBuffer)
+    .distinct
+    .map(_ -> ctx.freshName("nullBits"))
+    .toMap
 
   /** Writes what a group has before its first row. */
   def begin: String = {
@@ -38,7 +45,7 @@ private[partial] final class GroupBufferCode(
         val code = initial.genCode(ctx)
         s"""
            |${code.code}
-           |${store(i, code, known = None)}
+           |${store(i, code, s"$page[$row + ${layout.nullWordOfBuffer(i)}]", isNew = true)}
            |""".stripMargin
       }
       .mkString
@@ -64,7 +71,7 @@ private[partial] final class GroupBufferCode(
     val updates = bound.zipWithIndex.map { case (expressions, i) =>
       val codes = ctx.withSubExprEliminationExprs(common.states)(expressions.map(_.genCode(ctx)))
       val stored = codes.zipWithIndex.map { case (code, j) =>
-        store(firstOf(i) + j, code, known = Some(held(firstOf(i) + j)))
+        store(firstOf(i) + j, code, nullBits(firstOf(i) + j), isNew = false)
       }
       s"""
          |${codes.map(_.code.toString).mkString("\n")}
@@ -83,9 +90,11 @@ private[partial] final class GroupBufferCode(
          |""".stripMargin
     }
     s"""
+       |$loadNulls
        |$loaded
        |$shared
        |${filtered.mkString}
+       |${if (calls.isEmpty) storeNulls else ""}
        |""".stripMargin
   }
 
@@ -106,35 +115,41 @@ private[partial] final class GroupBufferCode(
         val method = ctx.addNewFunction(
           name,
           s"""
-             |private void $name(${(s"Object $base" +: s"long $row" +: declared).mkString(", ")})
+             |private void $name(${(s"long[] $page" +: s"int $row" +: declared).mkString(", ")})
              |    throws java.io.IOException {
+             |  $loadNulls
              |  $code
+             |  $storeNulls
              |}
              |""".stripMargin
         )
-        s"$method(${(base +: row +: arguments.map(_.variableName)).mkString(", ")});"
+        s"$method(${(page +: row +: arguments.map(_.variableName)).mkString(", ")});"
       }
     }
 
-  private def at(i: Int) = s"$row + ${layout.ofBuffer(i)}"
+  private def buffer(i: Int) = s"$page[$row + ${layout.ofBuffer(i)}]"
 
   private def typeOf(i: Int): DataType = attributes(i).dataType
 
-  private def nullWord(i: Int) = s"$row + ${layout.nullWordOfBuffer(i)}"
+  private def nullBits(i: Int) = nullWords(layout.nullWordOfBuffer(i))
+
+  private def loadNulls = nullWords.map { case (i, bits) => s"long $bits = $page[$row + $i];" }.mkString("\n")
+
+  private def storeNulls = nullWords.map { case (i, bits) => s"$page[$row + $i] = $bits;" }.mkString("\n")
 
   private def nullBit(i: Int) = s"${1L << layout.nullBitOfBuffer(i)}L"
 
   private def load(i: Int): ExprCode = {
     val held = ctx.freshName("held")
     val javaType = CodeGenerator.javaType(typeOf(i))
-    val read = value(typeOf(i), base, at(i))
+    val read = ofWord(typeOf(i), buffer(i))
     if (!attributes(i).nullable)
       ExprCode(code"$javaType $held = $read;", FalseLiteral, JavaCode.variable(held, typeOf(i)))
     else {
       val isNull = ctx.freshName("heldIsNull")
       ExprCode(
         code"""
-           |boolean $isNull = ($platform.getLong($base, ${nullWord(i)}) & ${nullBit(i)}) != 0L;
+           |boolean $isNull = (${nullBits(i)} & ${nullBit(i)}) != 0L;
            |$javaType $held = $isNull ? ${CodeGenerator.defaultValue(typeOf(i))} : $read;
          """.stripMargin,
         JavaCode.isNullVariable(isNull),
@@ -145,14 +160,14 @@ private[partial] final class GroupBufferCode(
 
   /** Writes a buffer.
     *
-    * @param known
-    *   the buffer as it was, of a record that has one
+    * @param nulls
+    *   where its null bit is
+    * @param isNew
+    *   whether the record is new: it has no null bits of buffers then
     */
-  private def store(i: Int, code: ExprCode, known: Option[ExprCode]): String = {
-    val put = s"$platform.putLong($base, ${at(i)}, ${word(typeOf(i), code.value.toString)});"
-    val unset = s"$platform.putLong($base, ${nullWord(i)}, $platform.getLong($base, ${nullWord(i)}) & ~${nullBit(i)});"
-    // A new record has no null bits of buffers.
-    val present = known.fold("")(was => if (was.isNull == FalseLiteral) "" else s"if (${was.isNull}) { $unset }")
+  private def store(i: Int, code: ExprCode, nulls: String, isNew: Boolean): String = {
+    val put = s"${buffer(i)} = ${word(typeOf(i), code.value.toString)};"
+    val present = if (isNew || !attributes(i).nullable) "" else s"$nulls &= ~${nullBit(i)};"
     if (code.isNull == FalseLiteral)
       s"""
          |$put
@@ -161,8 +176,8 @@ private[partial] final class GroupBufferCode(
     else
       s"""
          |if (${code.isNull}) {
-         |  $platform.putLong($base, ${nullWord(i)}, $platform.getLong($base, ${nullWord(i)}) | ${nullBit(i)});
-         |  $platform.putLong($base, ${at(i)}, 0L);
+         |  $nulls |= ${nullBit(i)};
+         |  ${buffer(i)} = 0L;
          |} else {
          |  $put
          |  $present

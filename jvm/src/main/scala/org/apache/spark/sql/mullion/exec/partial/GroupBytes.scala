@@ -24,29 +24,46 @@ object GroupBytes {
 
   private def rounded(bytes: Int): Int = ByteArrayMethods.roundNumberOfBytesToNearestWord(bytes)
 
-  def equal(base: AnyRef, row: Long, column: Int, text: UTF8String): Boolean =
-    equal(base, row, column, text.getBaseObject, text.getBaseOffset, text.numBytes)
+  /** Whether the text of a column is this one.
+    *
+    * @param row
+    *   the first word of the record's row in its page
+    * @param column
+    *   the column's word, counted from there
+    */
+  def equal(page: Array[Long], row: Int, column: Int, text: UTF8String): Boolean =
+    equal(page, row, column, text.getBaseObject, text.getBaseOffset, text.numBytes)
 
-  def equal(base: AnyRef, row: Long, column: Int, bytes: Array[Byte]): Boolean =
-    equal(base, row, column, bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length)
+  def equal(page: Array[Long], row: Int, column: Int, bytes: Array[Byte]): Boolean =
+    equal(page, row, column, bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length)
 
-  private def equal(base: AnyRef, row: Long, column: Int, of: AnyRef, from: Long, length: Int): Boolean = {
-    val word = Platform.getLong(base, row + column)
-    word.toInt == length && ByteArrayMethods.arrayEquals(base, row + (word >>> 32), of, from, length.toLong)
+  private def equal(page: Array[Long], row: Int, column: Int, of: AnyRef, from: Long, length: Int): Boolean = {
+    val word = page(row + column)
+    word.toInt == length && ByteArrayMethods.arrayEquals(page, placeOf(row) + (word >>> 32), of, from, length.toLong)
   }
 
-  /** Writes a text at `place` of a row; the place after it. */
-  def put(base: AnyRef, row: Long, column: Int, place: Int, text: UTF8String): Int =
-    put(base, row, column, place, text.getBaseObject, text.getBaseOffset, text.numBytes)
+  /** Writes a text at `place` of a row, in bytes; the place after it. */
+  def put(page: Array[Long], row: Int, column: Int, place: Int, text: UTF8String): Int =
+    put(page, row, column, place, text.getBaseObject, text.getBaseOffset, text.numBytes)
 
-  def put(base: AnyRef, row: Long, column: Int, place: Int, bytes: Array[Byte]): Int =
-    put(base, row, column, place, bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length)
+  def put(page: Array[Long], row: Int, column: Int, place: Int, bytes: Array[Byte]): Int =
+    put(page, row, column, place, bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length)
 
-  private def put(base: AnyRef, row: Long, column: Int, place: Int, of: AnyRef, from: Long, length: Int): Int = {
+  private def put(
+      page: Array[Long],
+      row: Int,
+      column: Int,
+      place: Int,
+      of: AnyRef,
+      from: Long,
+      length: Int
+  ): Int = {
     val next = place + rounded(length)
-    if (next > place) Platform.putLong(base, row + next - 8, 0L)
-    Platform.copyMemory(of, from, base, row + place, length.toLong)
-    Platform.putLong(base, row + column, (place.toLong << 32) | length)
+    if (next > place) page(row + next / 8 - 1) = 0L
+    Platform.copyMemory(of, from, page, placeOf(row) + place, length.toLong)
+    page(row + column) = (place.toLong << 32) | length
     next
   }
+
+  private def placeOf(word: Int): Long = Platform.LONG_ARRAY_OFFSET + (word.toLong << 3)
 }

@@ -59,21 +59,31 @@ private[partial] final class GroupKeyCode(ctx: CodegenContext, layout: GroupLayo
       s"long $of = $words[$at + ${i + 1}];"
     }).mkString("\n")
 
-  /** Looks for the group: `record`, `base` and `row` are variables that are set to what was found. */
-  def find(table: String, record: String, base: String, row: String): String = {
-    val same = s"($platform.getLong($base, $row) & ${layout.keyNulls}L) == $nulls" +: keys.map { key =>
+  /** Looks for the group: `record`, `page` and `row` are variables that are set to what was found. */
+  def find(table: String, record: String, page: String, row: String): String = {
+    val same = s"($page[$row] & ${layout.keyNulls}L) == $nulls" +: keys.map { key =>
       if (key.isText)
         s"(${if (key.mayBeNull) s"${key.value.isNull} || " else ""}" +
-          s"$bytesClass.equal($base, $row, ${key.place}, ${key.value.value}))"
-      else s"$platform.getLong($base, $row + ${key.place}) == ${key.word}"
+          s"$bytesClass.equal($page, $row, ${key.place}, ${key.value.value}))"
+      else s"$page[$row + ${key.place}] == ${key.word}"
     }
+    val (index, mask, at, entry) =
+      (ctx.freshName("index"), ctx.freshName("mask"), ctx.freshName("at"), ctx.freshName("entry"))
     s"""
-       |$record = $table.first($hash);
-       |while ($record != 0L) {
-       |  $base = $table.base($record);
-       |  $row = $table.offset($record);
-       |  if (${same.mkString(" && ")}) break;
-       |  $record = $table.next($hash);
+       |long[] $index = $table.index();
+       |int $mask = $table.mask();
+       |int $at = $hash & $mask;
+       |long $entry = $index[$at];
+       |while ($entry != 0L) {
+       |  if ((int) ($entry >>> ${GroupTable.AddressBits}) == ($hash >>> ${GroupTable.TagShift})) {
+       |    $record = $entry & ${GroupTable.AddressMask}L;
+       |    $page = $table.page($record);
+       |    $row = $table.row($record);
+       |    if (${same.mkString(" && ")}) break;
+       |    $record = 0L;
+       |  }
+       |  $at = ($at + 1) & $mask;
+       |  $entry = $index[$at];
        |}
        |""".stripMargin
   }
@@ -89,20 +99,20 @@ private[partial] final class GroupKeyCode(ctx: CodegenContext, layout: GroupLayo
     .map(key => key.orIfNull("0", s"$bytesClass.size(${key.value.value})"))).mkString(" + ")
 
   /** Writes the keys into a new record. */
-  def write(base: String, row: String): String = {
+  def write(page: String, row: String): String = {
     val place = ctx.freshName("place")
     val texts = if (keys.exists(_.isText)) s"int $place = ${layout.bytes};" else ""
-    val others = (1 until layout.nullWords).map(i => s"$platform.putLong($base, $row + ${i * 8}, 0L);")
+    val others = (1 until layout.nullWords).map(i => s"$page[$row + $i] = 0L;")
     val written = keys.map { key =>
-      val none = s"$platform.putLong($base, $row + ${key.place}, 0L);"
-      if (!key.isText) s"$platform.putLong($base, $row + ${key.place}, ${key.word});"
+      val none = s"$page[$row + ${key.place}] = 0L;"
+      if (!key.isText) s"$page[$row + ${key.place}] = ${key.word};"
       else {
-        val put = s"$place = $bytesClass.put($base, $row, ${key.place}, $place, ${key.value.value});"
+        val put = s"$place = $bytesClass.put($page, $row, ${key.place}, $place, ${key.value.value});"
         if (key.mayBeNull) s"if (${key.value.isNull}) { $none } else { $put }" else put
       }
     }
     s"""
-       |$platform.putLong($base, $row, $nulls);
+       |$page[$row] = $nulls;
        |${others.mkString("\n")}
        |$texts
        |${written.mkString("\n")}
@@ -111,7 +121,6 @@ private[partial] final class GroupKeyCode(ctx: CodegenContext, layout: GroupLayo
 }
 
 private[partial] object GroupKeyCode {
-  val platform = "org.apache.spark.unsafe.Platform"
   private val bytesClass = GroupBytes.getClass.getName.stripSuffix("$")
 
   // The golden ratio of a word: neighbours get hashes that are far apart.
@@ -139,19 +148,6 @@ private[partial] object GroupKeyCode {
     case DoubleType                                        => s"Double.longBitsToDouble($word)"
     case decimal: DecimalType => s"Decimal.apply($word, ${decimal.precision}, ${decimal.scale})"
     case _                    => word
-  }
-
-  /** The value that stands somewhere as a word. */
-  def value(kind: DataType, base: String, at: String): String = kind match {
-    case BooleanType                                       => s"$platform.getBoolean($base, $at)"
-    case ByteType                                          => s"$platform.getByte($base, $at)"
-    case ShortType                                         => s"$platform.getShort($base, $at)"
-    case IntegerType | DateType | _: YearMonthIntervalType => s"$platform.getInt($base, $at)"
-    case FloatType                                         => s"$platform.getFloat($base, $at)"
-    case DoubleType                                        => s"$platform.getDouble($base, $at)"
-    case decimal: DecimalType                              =>
-      s"Decimal.apply($platform.getLong($base, $at), ${decimal.precision}, ${decimal.scale})"
-    case _ => s"$platform.getLong($base, $at)"
   }
 
   /** A key's value, and the variable that holds it as one word, or the hash of its text. */

@@ -4,28 +4,27 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
 import org.apache.spark.sql.catalyst.util.CollationFactory
 import org.apache.spark.sql.types._
 
-/** Where the columns of a group stand in its record, which is a row as Spark writes one: null bits, eight bytes for
+/** Where the columns of a group stand in its record, which is a row as Spark writes one: words of null bits, a word for
   * each column, then the texts of keys.
   */
 private[partial] final class GroupLayout(val keys: Seq[Attribute], val buffers: Seq[Attribute]) {
   val fields: Int = keys.length + buffers.length
 
-  private val nullBytes = UnsafeRow.calculateBitSetWidthInBytes(fields)
-
-  val nullWords: Int = nullBytes / 8
+  val nullWords: Int = UnsafeRow.calculateBitSetWidthInBytes(fields) / 8
 
   /** The bytes of a record's row without texts. */
-  val bytes: Int = nullBytes + fields * 8
+  val bytes: Int = (nullWords + fields) * 8
 
   /** The null bits that are of keys: all in the first word. */
   val keyNulls: Long = (1L << keys.length) - 1
 
-  def ofKey(i: Int): Int = nullBytes + i * 8
+  /** The word of a key, counted from the row's first. */
+  def ofKey(i: Int): Int = nullWords + i
 
-  def ofBuffer(i: Int): Int = nullBytes + (keys.length + i) * 8
+  def ofBuffer(i: Int): Int = nullWords + keys.length + i
 
-  /** Where the word with a buffer's null bit stands. */
-  def nullWordOfBuffer(i: Int): Int = (keys.length + i) / 64 * 8
+  /** The word with a buffer's null bit. */
+  def nullWordOfBuffer(i: Int): Int = (keys.length + i) / 64
 
   def nullBitOfBuffer(i: Int): Int = (keys.length + i) % 64
 }

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.mullion.exec.partial
 
 import org.apache.spark.TaskContext
-import org.apache.spark.memory.{MemoryConsumer, SparkOutOfMemoryError, TaskMemoryManager}
+import org.apache.spark.memory.{MemoryConsumer, MemoryMode, SparkOutOfMemoryError, TaskMemoryManager}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.memory.MemoryBlock
@@ -15,8 +15,11 @@ import org.apache.spark.unsafe.memory.MemoryBlock
   *   page      [hash, bytes] null bits, keys ..., slice, buffers ..., texts of keys   [hash, bytes] ...
   * }}}
   *
-  * All memory is Spark's, acquired before it is taken. Where Spark has no more, [[add]] has no room: the groups are
+  * All memory is acquired from Spark before it is taken. Where Spark has no more, [[add]] has no room: the groups are
   * then handed on, page by page, and the table begins again. Generated code calls it.
+  *
+  * Pages are arrays of the heap, also where Spark's own are outside of it. What is read from an array the JVM may hold
+  * in registers while it writes to others; of an address that is in the heap or not, it knows nothing.
   *
   * @param fields
   *   how many columns a record has
@@ -24,30 +27,28 @@ import org.apache.spark.unsafe.memory.MemoryBlock
   *   the most bytes that it acquires, whatever Spark has
   */
 final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
-    extends MemoryConsumer(manager, GroupTable.LeastPage, manager.getTungstenMemoryMode) {
+    extends MemoryConsumer(manager, GroupTable.LeastPage, MemoryMode.ON_HEAP) {
   import GroupTable._
 
-  private[this] var index: MemoryBlock = _
-  private[this] var indexBase: AnyRef = _
-  private[this] var indexOffset = 0L
-  private[this] var mask = 0
-  private[this] var position = 0
+  private[this] val hasPages = manager.getTungstenMemoryMode == MemoryMode.ON_HEAP
+
+  private[this] var indexBlock: MemoryBlock = _
+  private[this] var entries: Array[Long] = NoEntries
+  private[this] var lastEntry = 0
   private[this] var growsAt = 0
   private[this] var count = 0
 
   // Page 0 is for the record that found no room: on the heap, and one at a time.
   private[this] var blocks = new Array[MemoryBlock](8)
-  private[this] var bases = new Array[AnyRef](8)
-  private[this] var offsets = new Array[Long](8)
+  private[this] var pages = new Array[Array[Long]](8)
   private[this] var filled = new Array[Int](8)
   private[this] var page = 0
   private[this] var word = 0
   private[this] var words = 0
   private[this] var pageBytes = FirstPage
-  bases(0) = new Array[Long](fields + 2)
-  offsets(0) = Platform.LONG_ARRAY_OFFSET.toLong
+  pages(0) = new Array[Long](fields + 2)
 
-  private[this] val row = new UnsafeRow(fields)
+  private[this] val handed = new UnsafeRow(fields)
   private[this] var handing = false
   private[this] var from = 0
   private[this] var fromWord = 0
@@ -59,30 +60,12 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
 
   makeIndex(FirstIndex)
 
-  /** The first record that may be of a group with this hash, or 0. */
-  def first(hash: Int): Long = {
-    position = hash & mask
-    probe(hash)
-  }
+  /** The index as it is until a record is added, for [[mask]] + 1 entries. An entry is 0, or 20 bits of a hash and a
+    * record: those with a row's hash are at `hash & mask` and the places after it, up to the first 0.
+    */
+  def index: Array[Long] = entries
 
-  /** The next one after the one that was not, or 0. */
-  def next(hash: Int): Long = {
-    position = (position + 1) & mask
-    probe(hash)
-  }
-
-  private[this] def probe(hash: Int): Long = {
-    val tag = hash >>> TagShift
-    var entry = at(position)
-    while (entry != 0L && (entry >>> AddressBits).toInt != tag) {
-      position = (position + 1) & mask
-      entry = at(position)
-    }
-    entry & AddressMask
-  }
-
-  private[this] def at(position: Int): Long =
-    if (mask == 0) 0L else Platform.getLong(indexBase, indexOffset + (position.toLong << 3))
+  def mask: Int = lastEntry
 
   /** Reads what rows will need, so that it is in the processor's caches when they are added. The reads do not depend on
     * one another, and the processor waits for them together.
@@ -93,29 +76,28 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
   def touch(rows: Array[Long], width: Int, count: Int): Unit = if (this.count > Few) {
     var i = 0
     while (i < count) {
-      ahead(i) = at(rows(i * width).toInt & mask) & AddressMask
+      ahead(i) = entries(rows(i * width).toInt & lastEntry) & AddressMask
       i += 1
     }
     var all = 0L
     i = 0
     while (i < count) {
-      val page = (ahead(i) >>> WordBits).toInt
-      val row = offsets(page) + ((ahead(i) & WordMask) << 3)
-      all += Platform.getLong(bases(page), row) + Platform.getLong(bases(page), row + fields * 8L)
+      val page = pages((ahead(i) >>> WordBits).toInt)
+      val row = (ahead(i) & WordMask).toInt
+      all += page(row) + page(row + fields)
       i += 1
     }
     // Or the JVM would leave out reads that nobody wants.
     touched = all
   }
 
-  /** In what a record lies: an array, or null outside the heap. */
-  def base(record: Long): AnyRef = bases((record >>> WordBits).toInt)
+  /** The array that a record lies in. */
+  def page(record: Long): Array[Long] = pages((record >>> WordBits).toInt)
 
   /** Where in that its row begins. */
-  def offset(record: Long): Long = offsets((record >>> WordBits).toInt) + ((record & WordMask) << 3)
+  def row(record: Long): Int = (record & WordMask).toInt
 
-  /** A new record of a group that [[first]] and [[next]] did not find, or 0 if there is no room. The caller writes all
-    * of its row.
+  /** A new record of a group that has none, or 0 if there is no room. The caller writes all of its row.
     *
     * @param bytes
     *   the size of its row
@@ -124,8 +106,7 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
     if (count >= growsAt && !grow()) 0L
     else if (word + (bytes >>> 3) + 1 > words && !turnPage(bytes + 8)) 0L
     else {
-      val base = bases(page)
-      Platform.putLong(base, offsets(page) + (word.toLong << 3), (hash.toLong << 32) | bytes)
+      pages(page)(word) = (hash.toLong << 32) | bytes
       val record = (page.toLong << WordBits) | (word + 1)
       word += (bytes >>> 3) + 1
       count += 1
@@ -135,14 +116,14 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
 
   /** A record of a row that found no room, which no other row is added to. */
   def alone(bytes: Int): Long = {
-    if (bases(0).asInstanceOf[Array[Long]].length < bytes / 8 + 1) bases(0) = new Array[Long](bytes / 8 + 1)
+    if (pages(0).length < bytes / 8 + 1) pages(0) = new Array[Long](bytes / 8 + 1)
     early += 1
-    row.pointTo(bases(0), offsets(0) + 8L, bytes)
+    handed.pointTo(pages(0), placeOf(1), bytes)
     Alone
   }
 
   /** The row of that record, the caller's to keep. */
-  def aloneRow: UnsafeRow = row.copy()
+  def aloneRow: UnsafeRow = handed.copy()
 
   def isAlone(record: Long): Boolean = record == Alone
 
@@ -168,9 +149,7 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
     */
   def advance(): Boolean = {
     while (from <= page && fromWord >= filled(from)) {
-      freePage(blocks(from))
-      blocks(from) = null
-      bases(from) = null
+      giveBack(from)
       from += 1
       fromWord = 0
     }
@@ -182,15 +161,14 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
       count = 0
       false
     } else {
-      val at = offsets(from) + (fromWord.toLong << 3)
-      val bytes = Platform.getLong(bases(from), at).toInt
-      row.pointTo(bases(from), at + 8, bytes)
+      val bytes = pages(from)(fromWord).toInt
+      handed.pointTo(pages(from), placeOf(fromWord + 1), bytes)
       fromWord += (bytes >>> 3) + 1
       true
     }
   }
 
-  def current: UnsafeRow = row
+  def current: UnsafeRow = handed
 
   /** Rows that were handed on before the task had read all its input. */
   def handedOnEarly: Long = early
@@ -198,11 +176,11 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
   def peakBytes: Long = peak
 
   private def grow(): Boolean = {
-    val size = if (mask == 0) FirstIndex else (mask + 1) * 2
+    val size = if (lastEntry == 0) FirstIndex else (lastEntry + 1) * 2
     if (size <= LargestIndex && makeIndex(size)) true
     // It is slower when fuller, and still faster than to begin again.
-    else if (growsAt < (mask + 1) / 8 * 7) {
-      growsAt = (mask + 1) / 8 * 7
+    else if (growsAt < (lastEntry + 1) / 8 * 7) {
+      growsAt = (lastEntry + 1) / 8 * 7
       true
     } else false
   }
@@ -211,13 +189,12 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
     val block = acquire(size * 8L)
     if (block eq null) false
     else {
-      if (index ne null) freePage(index)
-      index = block
-      indexBase = block.getBaseObject
-      indexOffset = block.getBaseOffset
-      mask = size - 1
+      if (indexBlock ne null) release(indexBlock)
+      indexBlock = block
+      entries = longsOf(block)
+      lastEntry = size - 1
       growsAt = size / 2
-      Platform.setMemory(indexBase, indexOffset, size * 8L, 0)
+      java.util.Arrays.fill(entries, 0, size, 0L)
       if (page > 0) filled(page) = word
       var p = 1
       while (p <= page) {
@@ -229,23 +206,19 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
   }
 
   private def enterAll(of: Int): Unit = {
-    val (base, offset) = (bases(of), offsets(of))
+    val records = pages(of)
     var at = 0
     while (at < filled(of)) {
-      val header = Platform.getLong(base, offset + (at.toLong << 3))
+      val header = records(at)
       enter((header >>> 32).toInt, (of.toLong << WordBits) | (at + 1))
       at += (header.toInt >>> 3) + 1
     }
   }
 
   private def enter(hash: Int, record: Long): Unit = {
-    var at = hash & mask
-    while (Platform.getLong(indexBase, indexOffset + (at.toLong << 3)) != 0L) at = (at + 1) & mask
-    Platform.putLong(
-      indexBase,
-      indexOffset + (at.toLong << 3),
-      ((hash >>> TagShift).toLong << AddressBits) | record
-    )
+    var at = hash & lastEntry
+    while (entries(at) != 0L) at = (at + 1) & lastEntry
+    entries(at) = ((hash >>> TagShift).toLong << AddressBits) | record
   }
 
   private def turnPage(needed: Int): Boolean = {
@@ -260,8 +233,7 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
       page += 1
       if (page == blocks.length) widen()
       blocks(page) = block
-      bases(page) = block.getBaseObject
-      offsets(page) = block.getBaseOffset
+      pages(page) = longsOf(block)
       words = Math.min(block.size() >>> 3, WordMask).toInt
       word = 0
       pageBytes = Math.min(pageBytes * 2, LargestPage)
@@ -271,8 +243,7 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
 
   private def widen(): Unit = {
     blocks = java.util.Arrays.copyOf(blocks, blocks.length * 2)
-    bases = java.util.Arrays.copyOf(bases, bases.length * 2)
-    offsets = java.util.Arrays.copyOf(offsets, offsets.length * 2)
+    pages = java.util.Arrays.copyOf(pages, pages.length * 2)
     filled = java.util.Arrays.copyOf(filled, filled.length * 2)
   }
 
@@ -281,17 +252,41 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
     if (getUsed + bytes > limit) null
     else {
       val block =
-        try allocatePage(bytes)
-        catch { case _: SparkOutOfMemoryError => null }
+        if (hasPages)
+          try allocatePage(bytes)
+          catch { case _: SparkOutOfMemoryError => null }
+        else ofHeap((bytes + 7) / 8 * 8)
       peak = Math.max(peak, getUsed)
       block
     }
 
+  /** The same where Spark's pages are outside the heap. */
+  private def ofHeap(bytes: Long): MemoryBlock = {
+    val got = acquireMemory(bytes)
+    if (got == bytes) MemoryBlock.fromLongArray(new Array[Long](Math.toIntExact(bytes / 8)))
+    else {
+      if (got > 0) freeMemory(got)
+      null
+    }
+  }
+
+  private def release(block: MemoryBlock): Unit = if (hasPages) freePage(block) else freeMemory(block.size())
+
+  private def longsOf(block: MemoryBlock): Array[Long] = block.getBaseObject.asInstanceOf[Array[Long]]
+
+  private def placeOf(word: Int): Long = Platform.LONG_ARRAY_OFFSET + (word.toLong << 3)
+
+  private def giveBack(page: Int): Unit = {
+    if (blocks(page) ne null) release(blocks(page))
+    blocks(page) = null
+    pages(page) = null
+  }
+
   private def freeIndex(): Unit = {
-    if (index ne null) freePage(index)
-    index = null
-    indexBase = null
-    mask = 0
+    if (indexBlock ne null) release(indexBlock)
+    indexBlock = null
+    entries = NoEntries
+    lastEntry = 0
     growsAt = 0
   }
 
@@ -300,9 +295,7 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
     freeIndex()
     var p = 1
     while (p <= page) {
-      if (blocks(p) ne null) freePage(blocks(p))
-      blocks(p) = null
-      bases(p) = null
+      giveBack(p)
       p += 1
     }
     page = 0
@@ -317,11 +310,13 @@ object GroupTable {
   // An entry of the index is 20 bits of the hash, 14 of a page, 30 of a word in it.
   private val WordBits = 30
   private val WordMask = (1L << WordBits) - 1
-  private val AddressBits = 44
-  private val AddressMask = (1L << AddressBits) - 1
-  private val TagShift = 12
+  private[partial] val AddressBits = 44
+  private[partial] val AddressMask = (1L << AddressBits) - 1
+  private[partial] val TagShift = 12
   private val MostPages = 1 << 13
   private val LargestIndex = 1 << 28
+
+  private val NoEntries = Array(0L)
 
   private val Alone = 1L
 

@@ -170,8 +170,8 @@ case class PartialAggregateExec(
       input: Seq[ExprCode],
       stop: String
   ): String = {
-    val (record, base, at) = (ctx.freshName("record"), ctx.freshName("base"), ctx.freshName("row"))
-    val group = new GroupBufferCode(ctx, layout, aggregates, base, at)
+    val (record, page, at) = (ctx.freshName("record"), ctx.freshName("page"), ctx.freshName("row"))
+    val group = new GroupBufferCode(ctx, layout, aggregates, page, at)
     // What is above takes all rows at once, and stops nothing.
     val makeRoom =
       if (needStopCheck) ""
@@ -184,17 +184,17 @@ case class PartialAggregateExec(
            |}
            |""".stripMargin
     s"""
-       |long $record;
-       |Object $base = null;
-       |long $at = 0L;
-       |${key.find(table, record, base, at)}
+       |long $record = 0L;
+       |long[] $page = null;
+       |int $at = 0;
+       |${key.find(table, record, page, at)}
        |if ($record == 0L) {
        |  $record = ${key.add(table)};
        |  $makeRoom
        |  if ($record == 0L) $record = ${key.alone(table)};
-       |  $base = $table.base($record);
-       |  $at = $table.offset($record);
-       |  ${key.write(base, at)}
+       |  $page = $table.page($record);
+       |  $at = $table.row($record);
+       |  ${key.write(page, at)}
        |  ${group.begin}
        |}
        |${group.update(columns, input, PartialAggregateExec.splitsFrom)}

@@ -6,7 +6,7 @@ import org.scalacheck.Prop.forAll
 
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, LatePolicy}
-import dev.mullion.windows.spec.{AlignedWindow, CalendarWindow, SliceGrid}
+import dev.mullion.windows.spec.{AlignedWindow, CalendarWindow, SliceGrid, TimeMath}
 
 /** What tasks find of a row's time without a division, held against the definition in numbers without an end. */
 class AlignedAssignerSuite extends ScalaCheckSuite {
@@ -50,6 +50,20 @@ class AlignedAssignerSuite extends ScalaCheckSuite {
     forAll(rules.filter(!_._1.overlaps), anyTime) { case ((window, rules), ts) =>
       val start = floorDiv(BigInt(ts) - window.offset, window.slide) * window.slide + window.offset
       assertEquals(BigInt(new AlignedAssigner(rules, 0L).slice(ts, 0L)), start.max(BigInt(Long.MinValue)))
+    }
+  }
+
+  property("the code for a slice is the slice, and there is none where a slice may end within a slide") {
+    val Code = """dev\.mullion\.windows\.spec\.TimeMath\.(\w+)\(ts, (\d+)L, (\d+)L\)""".r
+    forAll(rules, anyTime) { case ((window, rules), ts) =>
+      val assigner = new AlignedAssigner(rules, 0L)
+      val ofCode = assigner.sliceCode("ts").map {
+        case Code("floor", step, offset)     => TimeMath.floor(ts, step.toLong, offset.toLong)
+        case Code("gridIndex", step, offset) => TimeMath.gridIndex(ts, step.toLong, offset.toLong)
+        case other                           => fail(other)
+      }
+      val isWhole = !rules.numbersSlices || window.size % window.slide == 0
+      assertEquals(ofCode, Option.when(isWhole)(assigner.slice(ts, 0L)))
     }
   }
 

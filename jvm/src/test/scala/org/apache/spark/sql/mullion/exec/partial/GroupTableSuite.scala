@@ -1,0 +1,102 @@
+package org.apache.spark.sql.mullion.exec.partial
+
+import scala.util.Random
+
+import org.apache.spark.SparkConf
+import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
+
+import munit.FunSuite
+
+/** Groups of one key and one sum in a table, wherever Spark's own pages are, and however little memory there is. */
+class GroupTableSuite extends FunSuite {
+  import GroupTableSuite._
+
+  for (offHeap <- Seq(false, true)) {
+    val pages = if (offHeap) "outside the heap" else "in the heap"
+
+    test(s"each group is handed on once with all its rows, and all memory given back: Spark's pages are $pages") {
+      val memory = new Memory(offHeap, heap = 512L << 20)
+      val (table, random) = (memory.table(), new Random(5))
+      val rows = Seq.fill(300000)(random.nextInt(70000).toLong)
+      rows.foreach(key => assert(added(table, key)))
+      assert(memory.used > 70000 * 8 * 3)
+      assert(memory.used <= table.peakBytes)
+      assertEquals(handedOn(table), rows.groupMapReduce(identity)(_ => 1L)(_ + _))
+      table.free()
+      assertEquals(memory.used, 0L)
+    }
+
+    test(s"where Spark has no more memory there is no room, until groups are handed on: Spark's pages are $pages") {
+      val memory = new Memory(offHeap, heap = 1L << 20)
+      val table = memory.table()
+      var (from, most) = (0L, 0L)
+      var seen = Map.empty[Long, Long]
+      while (from < 50000) {
+        if (added(table, from)) from += 1
+        else {
+          most = most max memory.used
+          val groups = handedOn(table)
+          assert(groups.nonEmpty)
+          seen ++= groups
+        }
+      }
+      seen ++= handedOn(table)
+      assertEquals(seen, (0L until 50000L).map(_ -> 1L).toMap)
+      assert(most > 0 && most <= (1L << 20), most)
+      table.free()
+      assertEquals(memory.used, 0L)
+    }
+  }
+}
+
+object GroupTableSuite {
+  private val RowBytes = 3 * 8
+
+  private final class Memory(offHeap: Boolean, heap: Long) {
+    private val conf = new SparkConf(false)
+      .set("spark.memory.offHeap.enabled", offHeap.toString)
+      .set("spark.memory.offHeap.size", "64m")
+    private val manager = new UnifiedMemoryManager(conf, heap, onHeapStorageRegionSize = 0L, numCores = 1)
+    private val task = new TaskMemoryManager(manager, 0L)
+
+    def table(): GroupTable = new GroupTable(2, Long.MaxValue, task)
+
+    def used: Long = manager.executionMemoryUsed
+  }
+
+  /** Adds a row as generated code does: its record is null bits, a key and a count. */
+  private def added(table: GroupTable, key: Long): Boolean = {
+    val hash = (key * 0x9e3779b97f4a7c15L >>> 32).toInt
+    val found = find(table, hash, key)
+    val record = if (found != 0L) found else table.add(hash, RowBytes)
+    if (record != 0L) {
+      val (page, row) = (table.page(record), table.row(record))
+      if (found == 0L) {
+        page(row) = 0L
+        page(row + 1) = key
+        page(row + 2) = 0L
+      }
+      page(row + 2) += 1
+    }
+    record != 0L
+  }
+
+  private def find(table: GroupTable, hash: Int, key: Long): Long =
+    Iterator
+      .iterate(hash & table.mask)(at => (at + 1) & table.mask)
+      .map(table.index(_))
+      .takeWhile(_ != 0L)
+      .filter(entry => (entry >>> GroupTable.AddressBits).toInt == (hash >>> GroupTable.TagShift))
+      .map(_ & GroupTable.AddressMask)
+      .find(record => table.page(record)(table.row(record) + 1) == key)
+      .getOrElse(0L)
+
+  private def handedOn(table: GroupTable): Map[Long, Long] = {
+    table.handOn(isEarly = false)
+    val groups =
+      Iterator.continually(table).takeWhile(_.advance()).map(t => t.current.getLong(0) -> t.current.getLong(1))
+    val all = groups.toSeq
+    assert(all.map(_._1).distinct.length == all.length)
+    all.toMap
+  }
+}
