@@ -116,9 +116,8 @@ def windowed(
       a query is down or works off a backlog. A checkpoint that began with ``idle_after`` needs it from then on.
     - ``empty``: with ``"skip"`` only panes with rows exist. With ``"emit"`` windows without rows close too, for known
       keys: from the first window that has a row of the key, for as long as the query lasts (on a batch DataFrame, up to
-      the last window with a row). This works for windows on a grid, and with ``accumulate=False`` for those that do not
-      overlap. A key is then never forgotten. A clock that jumps over more than a million windows fails the query,
-      because a row's time must be wrong.
+      the last window with a row). This works for windows on a grid. A key is then never forgotten. A clock that jumps
+      over more than a million windows fails the query, because a row's time must be wrong.
     - ``at_end``: what becomes of open panes when the input ends. It ends for a stream with
       ``trigger(availableNow=True)``, once the query has read what was there when it started. With ``"keep"`` panes stay
       open in the checkpoint, and the next run goes on with them. With ``"close"`` all close, in a last batch of their

@@ -124,8 +124,6 @@ def test_windows_without_rows_are_refused_where_rows_make_the_windows(make: Make
     for window in (Session("1 hour"), Around("1 hour")):
         with pytest.raises(UnsupportedError, match=r"empty='emit' .* made by them"):
             make(window=window, empty="emit")
-    with pytest.raises(UnsupportedError, match=r"accumulate=False and empty='emit'.*overlap"):
-        make(window=Sliding("1 hour", "20 minutes"), empty="emit", accumulate=False, early=Early(count=5))
 
 
 def test_what_becomes_of_open_panes_at_the_end_is_keep_or_close(make: Make) -> None:

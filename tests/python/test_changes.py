@@ -104,6 +104,7 @@ def test_open_panes_close_at_once_when_the_lateness_shrinks(spark: SparkSession,
         (Sliding("10 seconds", "5 seconds"), {"running": True}),
         (Around("5 seconds", "20 seconds"), {}),
         (Sliding("10 seconds", "5 seconds"), {"early": Early("5 seconds"), "accumulate": False}),
+        (Sliding("10 seconds", "5 seconds"), {"early": Early("5 seconds"), "accumulate": False, "empty": "emit"}),
         (Session("5 seconds"), {"early": Early("5 seconds"), "ids": True}),
         (Tumbling("10 seconds"), {"early": Early(count=100), "on_time": True, "allowed_lateness": "5 seconds"}),
         (Tumbling("10 seconds"), {"empty": "emit"}),
@@ -223,6 +224,20 @@ def test_what_cannot_go_on_is_refused_and_nothing_is_written(
     with pytest.raises(IncompatibleStateError, match=why):
         runs.run(wanted.pop("asked", ["n"]), [(2, "a", 1)], **wanted)
     assert {name for name in runs.files() if "/state/" in name} == {name for name in files if "/state/" in name}
+
+
+def test_windows_that_overlap_and_close_empty_go_on_or_are_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    runs = Runs(spark, tmp_path, Sliding("10 seconds", "5 seconds"))
+    asked: dict[str, Any] = {"early": Early(count=2), "accumulate": False, "empty": "emit"}
+    assert [row.n for row in runs.run(["n"], [(6, "a", 1), (7, "a", 1)], **asked)] == [2, 2]
+    closed = runs.run(["n"], [(8, "a", 1), (9, "a", 1), (26, "b", 1)], **{**asked, "early": Early(count=3)})
+    assert [(row.window.start.timestamp(), row.pane.seq, row.n) for row in closed] == [
+        *((0, 1, 2), (5, 1, 2)),
+        *((10, 0, 0), (15, 0, 0)),
+    ]
+    for change in ({"empty": "skip"}, {"accumulate": True}):
+        with pytest.raises(IncompatibleStateError, match=r"firings was \[.*windows without rows close too\]"):
+            runs.run(["n"], [(27, "a", 1)], **{**asked, **change})
 
 
 def test_the_interval_of_early_firings_may_change(spark: SparkSession, tmp_path: Path) -> None:

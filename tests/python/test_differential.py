@@ -272,6 +272,27 @@ CASES = [
         state="hdfs",
     ),
     Case(
+        "sliding, empty windows, early, a count, on time, discarding, emit, restarted",
+        Rules(
+            *(TEN, 4 * SECOND),
+            delay=SECOND,
+            lateness=9 * SECOND,
+            early=5 * SECOND,
+            count=2,
+            on_time=True,
+            accumulate=False,
+            late="emit",
+            empty=True,
+        ),
+        restart_after=4,
+    ),
+    Case(
+        "sliding, empty windows, a count, discarding, reopen each, offset, hdfs, restarted",
+        Rules(TEN, 3 * SECOND, offset=SECOND, count=3, accumulate=False, late="reopen each", empty=True),
+        state="hdfs",
+        restart_after=3,
+    ),
+    Case(
         "gaps, empty windows, processing time, restarted",
         Rules(4 * SECOND, TEN, processing=True, empty=True),
         aggregates="figures",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+import kx_model
 from heap import live
+from mullion._programs import cli
 from mullion.kx import sp
 
 pytestmark = pytest.mark.slow
@@ -81,3 +84,55 @@ def test_pipelines_keep_as_much_after_many_batches_as_after_a_few(spark: SparkSe
         assert files_later <= files + 60, (files, files_later)
         assert listed_later <= listed + 60 * 40, (listed, listed_later)
     assert len(out) > MANY / 2
+
+
+def test_windows_that_overlap_and_are_flushed_go_on_in_other_partitions_and_keep_no_more(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    chance = random.Random(23)
+    us = timedelta(microseconds=1)
+    batches: list[list[kx_model.Row]] = []
+    out: list[kx_model.Out] = []
+
+    def seen(metadata: dict[str, Any], data: pa.Table) -> None:
+        start, end = ((edge - START) // us for edge in metadata["window"])
+        out.append(((start, end), metadata["partial"], data["v"].to_pylist()))
+
+    def batch() -> pa.Table:
+        """Rows of five seconds, out of order but never late; every twenty batches minutes without rows follow."""
+        number = len(batches)
+        now = number * 5 + number // 20 * 120
+        seconds = chance.sample(range(now, now + 5), 5)
+        batches.append([(second * 1_000_000, 10 * number + n) for n, second in enumerate(seconds)])
+        times = pa.array([START + timedelta(seconds=second) for second in seconds], pa.timestamp("us", tz="UTC"))
+        return pa.table({"time": times, "v": [value for _, value in batches[-1]]})
+
+    window = sp.window.sliding((10, "s"), (30, "s"), "time", (5, "s"), count_trigger=4)
+    rows: list[int] = []
+    for part, folder in enumerate((tmp_path / "one", tmp_path / "two")):
+        if part:
+            assert cli.main(["savepoint", str(tmp_path / "one"), str(folder), "--partitions", "3"]) == 0
+        read = sp.read.from_callback("rows", name="rows", schema="time timestamp, v bigint")
+        writer = sp.write.to_callback(seen, params=["metadata", "data"], name="windows")
+        app = sp.App("flushed", read | window | writer, checkpoint=folder, spark=spark)
+        app.publish("rows", batch())
+        with app.start() as running:
+            while len(batches) < (part + 1) * 100:
+                running.settle()
+                if len(batches) in (40, 160):
+                    rows.append(_rows_of(running))
+                app.publish("rows", batch())
+            running.settle()
+            rows.append(_rows_of(running))
+
+    # At each of these the same windows are open, with as many records.
+    assert rows[0] > 3
+    assert rows == [rows[0]] * 4
+    expected = kx_model.Timed(10_000_000, 30_000_000, 5_000_000, flush=4).run(batches, end=False)
+    assert sorted(out, key=lambda each: each[0]) == sorted(expected, key=lambda each: each[0])
+    assert sum(not values for _, _, values in out) > 50
+
+
+def _rows_of(running: Any) -> int:
+    (query,) = running.queries
+    return sum(operator["numRowsTotal"] for operator in query.progress[-1]["stateOperators"])

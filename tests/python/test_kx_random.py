@@ -90,7 +90,7 @@ def some_window(chance: random.Random) -> tuple[sp.window.Window, Model]:
         "sort": chance.random() < 0.5,
     }
     flush = chance.choice([None, None, None, 1, 2, 4])
-    skip = chance.random() < 0.5 or (flush is not None and length > slide)
+    skip = chance.random() < 0.5
     given = {**asked, "lateness": (asked["lateness"], "us"), "time_column": "time", "skip_empty_windows": skip}
     if flush is not None:
         given["count_trigger"] = flush

@@ -26,7 +26,7 @@ from typing import Any
 
 from mullion._calls import explained
 from mullion._checks import require_bool
-from mullion.errors import InvalidArgumentError, UnsupportedError
+from mullion.errors import InvalidArgumentError
 from mullion.kx._arguments import (
     Timedelta,
     column_name,
@@ -109,8 +109,8 @@ def sliding(
       (``late`` in its metadata), or are dropped and counted.
     - ``sort``: whether a window's records are in order of their times; they are in order of arrival otherwise.
     - ``count_trigger``: with how many buffered records a window's buffer is flushed before its end: the batch is
-      ``partial`` in its metadata, and the window's last batch has what came since. Windows that overlap take it with
-      ``skip_empty_windows=True`` alone.
+      ``partial`` in its metadata, and the window's last batch has what came since. Where windows overlap each has a
+      buffer of its own.
     - ``time_assigner``: a function, or the name of one, that gives a time for each record, as a list or an Arrow array
       of timestamps. It is called with the batch, or with what ``params`` names.
     - ``skip_empty_windows``: whether windows without records are left out. From the first record on there is one each
@@ -120,8 +120,7 @@ def sliding(
     - ``name``: by which its state is found again; by default ``sliding_1`` and so on.
 
     Raises :class:`mullion.errors.InvalidArgumentError` for a value that cannot be right, and where of ``time_column``
-    and ``time_assigner`` there is not exactly one; :class:`mullion.errors.UnsupportedError` for ``count_trigger`` of
-    windows that overlap without ``skip_empty_windows=True``.
+    and ``time_assigner`` there is not exactly one.
     """
     call = "sp.window.sliding({}, timedelta(seconds=60), time_column='time')"
     slide = duration_us(period, "period", call)
@@ -243,12 +242,6 @@ def _on_event_time(kind: str, size: int, slide: int, given: Mapping[str, Any]) -
             f"time_column={column!r}. Leave them out, or give time_assigner= in place of time_column."
         )
     triggered = require_count(given["count_trigger"], "count_trigger", "count_trigger=1000")
-    if triggered != ANY_COUNT and size > slide and not flags["skip_empty_windows"]:
-        raise UnsupportedError(
-            f"count_trigger={triggered!r} of windows that overlap, with skip_empty_windows=False: an overlapping "
-            "window that is flushed before its end cannot be told from an empty one. Write skip_empty_windows=True, or "
-            "leave count_trigger out."
-        )
     assign = "time_assigner=lambda data: data['time']"
     return Window(
         kind,

@@ -52,7 +52,7 @@ object Drain {
     def either(what: PaneRules => Boolean) = what(was) || what(now)
     def isNumbered(rules: PaneRules) = rules.window.isInstanceOf[RowNumberWindow]
     def takesAway(rules: PaneRules) = rules match {
-      case aligned: AlignedRules => aligned.window.overlaps && !aligned.sharesSlices
+      case aligned: AlignedRules => aligned.keepsApart
       case _                     => false
     }
     if (either(isNumbered))

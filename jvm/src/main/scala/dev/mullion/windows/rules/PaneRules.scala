@@ -52,17 +52,6 @@ sealed trait PaneRules extends Product with Serializable {
 
   if (refinements.empty && !window.isInstanceOf[GridWindow]) throw PaneRules.madeByRows(window)
 
-  private def overlaps = window match {
-    case grid: GridWindow => grid.overlaps
-    case _                => false
-  }
-
-  if (refinements.empty && !refinements.accumulate && overlaps)
-    throw MullionException.unsupported(
-      s"accumulate=False and empty='emit' do not go together for a ${window.describe}: windows that overlap share their rows, " +
-        "and what one has shown others have not. Use Tumbling, or leave one of them out."
-    )
-
   if (allowedLateness < 0)
     throw MullionException.invalid(
       s"allowed_lateness is ${Duration.describe(allowedLateness)}: a pane cannot close before its end. " +
@@ -208,15 +197,20 @@ final case class AlignedRules(
 ) extends SlicedRules {
   val grid: SliceGrid = window.grid
 
-  /** Whether a row is kept once for all the windows that hold it. Not where these overlap and a firing takes away what
-    * it shows, for they fire at other times. Windows that close without rows are kept so too, each in its one slice.
+  /** Whether a row is kept once for each of the windows that hold it, where these overlap: a firing takes away what it
+    * shows, and they fire at other times. Then each window is a slice of its own, by the window's number.
     */
-  def sharesSlices: Boolean = if (window.overlaps) refinements.accumulate else refinements.empty
+  val keepsApart: Boolean = window.overlaps && !refinements.accumulate
+
+  /** Whether it is known of each key which slices it has: where windows share them, or close without any. Else each
+    * pane stands for itself.
+    */
+  val knowsKeys: Boolean = refinements.empty || (window.overlaps && !keepsApart)
 
   /** Whether slices and windows are numbered as `SliceGrid` has them; else either is the start of a window. Where
     * windows overlap, several begin before time, and their starts are one.
     */
-  val numbersSlices: Boolean = window.overlaps || sharesSlices
+  val numbersSlices: Boolean = window.overlaps || refinements.empty
 
   /** How many windows hold a row at `ts`, which is in one. */
   def panesOf(ts: Long): Int =
@@ -241,21 +235,27 @@ final case class AlignedRules(
 
   override def windowEnd(window: Long): Long = grid.windowEnd(window)
 
-  override def firstSlice(window: Long): Long = grid.firstSlice(window)
+  override def firstSlice(window: Long): Long = if (keepsApart) window else grid.firstSlice(window)
 
-  override def lastSlice(window: Long): Long = grid.lastSlice(window)
+  override def lastSlice(window: Long): Long = if (keepsApart) window else grid.lastSlice(window)
 
-  override def nextWindow(slices: SliceSet, window: Long): Long = slices.nextWindow(grid, window)
+  override def nextWindow(slices: SliceSet, window: Long): Long =
+    if (keepsApart) slices.atOrAfter(window) else slices.nextWindow(grid, window)
 
-  override def countWindows(slices: SliceSet, window: Long): Long = slices.countWindows(grid, window)
+  override def countWindows(slices: SliceSet, window: Long): Long =
+    if (keepsApart) slices.countFrom(window) else slices.countWindows(grid, window)
 
   override def foreachWindow(slices: SliceSet, slice: Long, window: Long)(use: Long => Unit): Unit = {
-    var next = Math.max(window, grid.firstWindow(slice))
-    val last = grid.lastWindow(slice)
+    var next = Math.max(window, firstWindow(slice))
+    val last = lastWindow(slice)
     while (next <= last) { use(next); next += 1 }
   }
 
-  override def expires(slice: Long): Long = windowCloseDue(grid.lastWindow(slice))
+  private def firstWindow(slice: Long) = if (keepsApart) slice else grid.firstWindow(slice)
+
+  private def lastWindow(slice: Long) = if (keepsApart) slice else grid.lastWindow(slice)
+
+  override def expires(slice: Long): Long = windowCloseDue(lastWindow(slice))
 
   // At the end of time several windows close at once.
   override def windowThatCloses(due: Long): Long = {

@@ -126,36 +126,53 @@ class PanesOfKeySuite extends ScalaCheckSuite {
   }
 
   property("windows without rows close too, in order, from the first on that held a row") {
-    forAll(Gen.choose(1L, 9L), Gen.listOf(Gen.choose(-40L, 40L))) { (size: Long, rows: List[Long]) =>
-      val refinements = Refinements.none.copy(empty = true)
-      val rules = AlignedRules(AlignedWindow.sliding(size, size), 0L, None, LatePolicy.Drop, refinements)
-      var clock = BatchClock.BeforeAllTime
-      var state = Option.empty[Array[Byte]]
-      var next = Option.empty[Long]
-      rows.foreach { ts =>
-        val now = Math.max(clock, ts)
-        val ofKey = KeyClock.ofStream(BatchClock(clock, now, wall = 0L, rowsCame = true))
-        val panes = state.fold(AlignedPanesOfKey.empty(rules, byPane = true, counted = false, ofKey))(
-          AlignedPanesOfKey.fromBytes(rules, byPane = true, counted = false, ofKey, _)
-        )
-        val start = Math.floorDiv(ts, size) * size
-        if (panes.take(new Arriving(time = ts)) == Fate.InPanes)
-          next = Some(next.fold(start)(Math.min(_, start)))
-        val closing = panes
-          .advance(now)
-          .map { pane =>
-            panes.forget(pane)
-            pane.start
+    val lengths = Gen.choose(1L, 9L)
+    forAll(lengths, lengths, Gen.option(Gen.choose(1L, 3L)), Gen.listOf(Gen.choose(-40L, 40L))) {
+      (size: Long, slide: Long, count: Option[Long], rows: List[Long]) =>
+        // Those that fire for their rows take away what they show.
+        val (byPane, counted) = (count.isDefined || size == slide, count.isDefined)
+        val refinements = Refinements(count, onTime = false, accumulate = count.isEmpty, empty = true)
+        val rules = AlignedRules(AlignedWindow.sliding(size, slide), 0L, None, LatePolicy.Drop, refinements)
+        var clock = BatchClock.BeforeAllTime
+        var state = Option.empty[Array[Byte]]
+        var next = Option.empty[Long]
+        var filled = Set.empty[Long]
+        rows.foreach { ts =>
+          val now = Math.max(clock, ts)
+          val ofKey = KeyClock.ofStream(BatchClock(clock, now, wall = 0L, rowsCame = true))
+          val panes = state.fold(AlignedPanesOfKey.empty(rules, byPane, counted, ofKey))(
+            AlignedPanesOfKey.fromBytes(rules, byPane, counted, ofKey, _)
+          )
+          val open =
+            startsOf(size, slide, ts).filter(start => clock == BatchClock.BeforeAllTime || start + size > clock)
+          if (panes.take(new Arriving(time = ts)) == Fate.InPanes) {
+            next = Some((open ++ next).min)
+            filled ++= open
+            panes.full.toList.foreach(panes.fire)
           }
-          .toList
-        val wanted = next.toList.flatMap(from => Iterator.iterate(from)(_ + size).takeWhile(_ + size <= now))
-        assertEquals(closing, wanted)
-        next = next.map(_ + wanted.length * size)
-        assertEquals(panes.isEmpty, next.isEmpty)
-        next.foreach(from => assertEquals(panes.nextClose, from + size))
-        state = Some(panes.toBytes)
-        clock = now
-      }
+          val closing = panes
+            .advance(now)
+            .map { pane =>
+              val had = panes.hadRows(pane)
+              panes.forget(pane)
+              pane.start -> had
+            }
+            .toList
+          val wanted = next.toList.flatMap(from => Iterator.iterate(from)(_ + slide).takeWhile(_ + size <= now))
+          assertEquals(closing, wanted.map(start => start -> filled(start)))
+          next = next.map(_ + wanted.length * slide)
+          assertEquals(panes.isEmpty, next.isEmpty)
+          next.foreach { from =>
+            assertEquals(panes.nextClose, from + size)
+            val last = filled.filter(_ >= from).maxOption
+            assertEquals(
+              panes.openAtEnd.map(_.start).toList,
+              last.toList.flatMap(end => Iterator.iterate(from)(_ + slide).takeWhile(_ <= end))
+            )
+          }
+          state = Some(panes.toBytes)
+          clock = now
+        }
     }
   }
 

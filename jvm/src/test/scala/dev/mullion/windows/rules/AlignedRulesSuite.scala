@@ -6,7 +6,7 @@ import org.scalacheck.Prop.forAll
 
 import dev.mullion.MullionException
 import dev.mullion.windows.clock.BatchClock
-import dev.mullion.windows.sets.Naive
+import dev.mullion.windows.sets.{Naive, SliceSet}
 import dev.mullion.windows.spec.{AlignedWindow, TimeMath}
 
 class AlignedRulesSuite extends ScalaCheckSuite {
@@ -48,7 +48,7 @@ class AlignedRulesSuite extends ScalaCheckSuite {
   }
 
   property("at any time a row is in as many panes as windows hold it, which are where these are") {
-    forAll(rulesOfAnyPanes, Naive.anyTime) { (rules, t) =>
+    forAll(ofAnyPanes(anyRules), Naive.anyTime) { (rules, t) =>
       val naive = Naive(rules)
       val holding = naive.holding(t)
       if (holding.nonEmpty) {
@@ -63,7 +63,7 @@ class AlignedRulesSuite extends ScalaCheckSuite {
   }
 
   property("the panes that end by a time are those up to the last that does") {
-    forAll(rulesOfAnyPanes, Naive.anyTime, Naive.anyTime) { (rules, t, by) =>
+    forAll(ofAnyPanes(anyRules), Naive.anyTime, Naive.anyTime) { (rules, t, by) =>
       if (rules.inWindow(t))
         (0 until rules.panesOf(t)).map(rules.paneOf(t, _)).foreach { pane =>
           // What ends with time does so however much longer it would be, and by their starts no pane is before the first.
@@ -174,6 +174,31 @@ class AlignedRulesSuite extends ScalaCheckSuite {
     }
   }
 
+  property("of windows that take away what they show each is a slice of its own, of others those that hold a slice") {
+    forAll(ofAnyPanes(rules), Gen.listOf(Naive.time), Naive.time) { (rules, times, from) =>
+      val panes = times.filter(rules.inWindow).map(t => t -> (0 until rules.panesOf(t)).map(rules.paneOf(t, _)))
+      if (rules.knowsKeys) {
+        val slices = SliceSet.empty
+        panes.foreach { case (t, windows) =>
+          if (rules.keepsApart) windows.foreach(slices.add) else slices.add(rules.grid.ordinalOf(t))
+        }
+        val wanted = panes.flatMap(_._2).distinct.sorted.filter(_ >= from)
+        val found = Iterator.iterate(rules.nextWindow(slices, from))(w => rules.nextWindow(slices, w + 1))
+        assertEquals(found.takeWhile(_ != SliceSet.None).toList, wanted)
+        assertEquals(rules.countWindows(slices, from), wanted.length.toLong)
+        wanted.foreach { window =>
+          val held = Iterator.iterate(slices.atOrAfter(rules.firstSlice(window)))(s => slices.atOrAfter(s + 1))
+          held.takeWhile(s => s != SliceSet.None && s <= rules.lastSlice(window)).foreach { slice =>
+            val holding = List.newBuilder[Long]
+            rules.foreachWindow(slices, slice, from)(holding += _)
+            assert(holding.result().contains(window), s"$slice of $window")
+            assertEquals(rules.expires(slice) > rules.windowCloseDue(window), holding.result().exists(_ > window))
+          }
+        }
+      }
+    }
+  }
+
   test("a row late for its first window and not for its last is not late") {
     // [0, 10) has closed at 10, [5, 15) is open.
     val rules = rulesOf(AlignedWindow.sliding(10, 5), 0)
@@ -225,16 +250,14 @@ object AlignedRulesSuite {
   } yield rulesOf(window, lateness)
 
   /** Of windows that share slices, and of panes that have their rows for themselves. */
-  private val rulesOfAnyPanes: Gen[AlignedRules] = for {
-    rules <- anyRules
+  private def ofAnyPanes(of: Gen[AlignedRules]): Gen[AlignedRules] = for {
+    rules <- of
     accumulate <- Gen.oneOf(true, false)
-  } yield
-    if (accumulate) rules
-    else
-      rules.copy(
-        early = Some(EarlyFiring(10, unchanged = false)),
-        refinements = Refinements.none.copy(accumulate = false)
-      )
+    empty <- Gen.oneOf(true, false)
+  } yield rules.copy(
+    early = Option.unless(accumulate)(EarlyFiring(10, unchanged = false)),
+    refinements = Refinements.none.copy(accumulate = accumulate, empty = empty)
+  )
 
   /** What the event clock can be: whole milliseconds, not before the epoch. */
   private val eventClock: Gen[Long] =

@@ -208,9 +208,8 @@ object TogetherBuilder {
     case _ if !part.node.isStreaming               => Some("its rows are a batch")
     case _ if part.node.rows.isDefined             => Some("its rows are taken in order of arrival")
     case _ if ProcessedRows.areIn(part.node.child) => Some("a stage before it has distributed its rows")
-    case rules: AlignedRules if rules.window.overlaps && !rules.sharesSlices =>
-      Some("its firings take away what they show")
-    case _ => None
+    case rules: AlignedRules if rules.keepsApart   => Some("its firings take away what they show")
+    case _                                         => None
   }
 
   private def sameRows(a: LogicalPlan, b: LogicalPlan): Boolean =

@@ -190,7 +190,7 @@ object WindowStrategy extends SparkStrategy {
       )
     }
     val opened = node.rules match {
-      case rules: AlignedRules if rules.window.overlaps && !rules.sharesSlices =>
+      case rules: AlignedRules if rules.keepsApart =>
         SlicesToOpenWindowsExec(
           program.id,
           program.distributed,

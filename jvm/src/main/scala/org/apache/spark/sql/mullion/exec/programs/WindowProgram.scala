@@ -114,13 +114,13 @@ final case class WindowProgram(
   /** The kinds of record in state; the first is the one that grows with the panes. */
   val families: Seq[FamilySpec] =
     (rules match {
-      case _ if splits.isDefined                         => SplitPanes.families(this)
-      case _ if rows.isDefined                           => rows.toSeq.flatMap(ArrivalFamilies(this, _))
-      case _: SessionRules                               => SessionPanes.families(this)
-      case aligned: AlignedRules if aligned.sharesSlices => SlidingPanes.families(this)
-      case _: AlignedRules | _: CustomRules              => TumblingPanes.families(this)
-      case _: AroundRules                                => SlidingPanes.families(this)
-      case _: NumberedRules                              => throw WindowProgram.needsRows(this)
+      case _ if splits.isDefined                      => SplitPanes.families(this)
+      case _ if rows.isDefined                        => rows.toSeq.flatMap(ArrivalFamilies(this, _))
+      case _: SessionRules                            => SessionPanes.families(this)
+      case aligned: AlignedRules if aligned.knowsKeys => SlidingPanes.families(this)
+      case _: AlignedRules | _: CustomRules           => TumblingPanes.families(this)
+      case _: AroundRules                             => SlidingPanes.families(this)
+      case _: NumberedRules                           => throw WindowProgram.needsRows(this)
     }) :+ PartitionTotals.family
 
   /** The window, how it fires, and by what keys, in words. */
@@ -148,10 +148,10 @@ final case class WindowProgram(
   })
 
   private def format: Int = rules match {
-    case _ if rows.isDefined                                                     => StateHeader.currentFormat
-    case _: SessionRules                                                         => StateHeader.sessionsFormat
-    case aligned: AlignedRules if aligned.numbersSlices && !aligned.sharesSlices => StateHeader.numberedFormat
-    case _                                                                       => StateHeader.currentFormat
+    case _ if rows.isDefined                         => StateHeader.currentFormat
+    case _: SessionRules                             => StateHeader.sessionsFormat
+    case aligned: AlignedRules if aligned.keepsApart => StateHeader.numberedFormat
+    case _                                           => StateHeader.currentFormat
   }
 
   def header: StateHeader = StateHeader(
@@ -215,8 +215,8 @@ final case class WindowProgram(
     case _ if splits.isDefined  => new SplitPanes(this, rows.get, splits.get, Some(partition), counts)
     case _ if rows.isDefined    => new ArrivalPanes(this, rows.get, clock, Some(partition), counts)
     case sessions: SessionRules => new SessionPanes(this, sessions, clock, partition, counts)
-    case aligned: AlignedRules if aligned.sharesSlices => new SlidingPanes(this, aligned, clock, partition, counts)
-    case aligned: AlignedRules                         =>
+    case aligned: AlignedRules if aligned.knowsKeys => new SlidingPanes(this, aligned, clock, partition, counts)
+    case aligned: AlignedRules                      =>
       new TumblingPanes(this, aligned, Some(aligned), clock, partition, counts)
     case custom: CustomRules => new TumblingPanes(this, custom, None, clock, partition, counts)
     case around: AroundRules => new SlidingPanes(this, around, clock, partition, counts)

@@ -348,6 +348,6 @@ object StateHeader {
   /** The same of sessions: in the first no record of a key had accumulators. */
   val sessionsFormat = 2
 
-  /** The same of panes of overlapping windows that share nothing: in the first they were kept by their starts. */
+  /** The same of overlapping windows that share nothing: in the first, panes were kept by their starts. */
   val numberedFormat = 2
 }

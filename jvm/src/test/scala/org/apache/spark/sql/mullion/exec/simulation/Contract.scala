@@ -18,8 +18,13 @@ private[simulation] final class Contract(terms: Contract.Terms) {
 
   // By key and start: the start is a pane's own, for sessions of a key never begin together.
   private val open = mutable.TreeMap.empty[(Long, Long), Pane]
+  // Where windows without rows close too: the start of a key's next one to close.
+  private val known = mutable.TreeMap.empty[Long, Long]
   // Windows about rows find rows of batches before.
   private val seen = mutable.Map.empty[Long, Vector[Row]]
+
+  /** The keys that are never forgotten. */
+  def knownKeys: Int = known.size
 
   /** What comes out of a batch. */
   def run(batch: Batch): Vector[Out] = {
@@ -30,6 +35,7 @@ private[simulation] final class Contract(terms: Contract.Terms) {
       case Around(back, ahead) => enterAround(back, ahead, batch, out)
     }
     if (terms.late == "emit") late.foreach(row => out += Out(row.key, 0L, 0L, "late", 0, 1L, row.value))
+    closeEmpty(batch, out)
     open.toVector.foreach { case ((key, start), pane) =>
       val closes = batch.clock >= pane.end + terms.lateness
       val firing = if (closes) Some("close") else fires(pane, batch)
@@ -45,6 +51,18 @@ private[simulation] final class Contract(terms: Contract.Terms) {
       if (closes) open.remove((key, start))
     }
     out.result()
+  }
+
+  private def closeEmpty(batch: Batch, out: mutable.Growable[Out]): Unit = terms.shape match {
+    case Grid(size, slide, _) =>
+      known.keys.toVector.foreach { key =>
+        while (batch.clock >= known(key) + size + terms.lateness) {
+          val start = known(key)
+          if (!open.contains((key, start))) out += shown(key, start, start + size, "close", 0, Vector.empty)
+          known(key) = start + slide
+        }
+      }
+    case _ =>
   }
 
   /** What an open pane fires that does not close. */
@@ -75,6 +93,7 @@ private[simulation] final class Contract(terms: Contract.Terms) {
         val pane = open.getOrElseUpdate((row.key, start), new Pane(start + grid.size, batch.clock, batch.wall))
         pane.rows :+= row
         pane.since += 1
+        if (terms.empty) known(row.key) = Math.min(known.getOrElse(row.key, start), start)
       }
       val isLate = starts.nonEmpty && entered.isEmpty
       if (terms.late == "reopen each" || (terms.late == "reopen" && isLate)) closed.foreach(reopen(row, _))
@@ -194,6 +213,7 @@ private[simulation] object Contract {
       count: Option[Long],
       onTime: Boolean,
       accumulate: Boolean,
-      late: String
+      late: String,
+      empty: Boolean
   )
 }

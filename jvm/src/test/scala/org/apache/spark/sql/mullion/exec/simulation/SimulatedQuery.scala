@@ -32,7 +32,7 @@ private[simulation] final class SimulatedQuery(terms: Contract.Terms, choice: St
     terms.lateness,
     terms.every.map(EarlyFiring(_, terms.unchanged, terms.byWall)),
     LatePolicy.named(terms.late),
-    Refinements(terms.count, terms.onTime, terms.accumulate)
+    Refinements(terms.count, terms.onTime, terms.accumulate, terms.empty)
   )
 
   private val isSession = rules.isInstanceOf[SessionRules]
@@ -132,7 +132,7 @@ private[simulation] final class SimulatedQuery(terms: Contract.Terms, choice: St
       if (assigner.inWindow(row.time, 0L)) {
         val isLate = assigner.isLate(row.time, 0L)
         if (!isLate) {
-          group(number, row, assigner.slice(row.time, 0L), marked = false)
+          slices(row, batch.before, assigner).foreach(group(number, row, _, marked = false))
           if (reopensEach)
             (0 until assigner.missed(row.time)).foreach(i => group(number, row, assigner.marked(row.time, i), true))
         } else {
@@ -144,6 +144,14 @@ private[simulation] final class SimulatedQuery(terms: Contract.Terms, choice: St
     }
     val rows = mixed(groups.valuesIterator.map(_.toRow).toVector).sortBy(order(_))
     SimulatedQuery.Input(rows, late.result(), aside.result())
+  }
+
+  /** Where windows cannot share slices, each that is open and holds the row is one. */
+  private def slices(row: Row, before: Option[Long], assigner: Assigner): Iterator[Long] = rules match {
+    case aligned: AlignedRules if aligned.keepsApart =>
+      val firstOpen = before.fold(Long.MinValue)(aligned.firstOpen)
+      Iterator.range(0, aligned.panesOf(row.time)).map(aligned.paneOf(row.time, _)).filter(_ >= firstOpen)
+    case _ => Iterator.single(assigner.slice(row.time, 0L))
   }
 
   /** One attempt of a task, but for the commit.

@@ -24,6 +24,9 @@ import dev.mullion.windows.spec.TimeMath
 /** Panes of windows that overlap, as sums of shared slices: a row is stored once, in its slice. Which slices a key has
   * stands in its record (see [[KeyedPanes]]).
   *
+  * Windows that close without rows too are walked by that record, and are kept here though they share no slices: each
+  * has one of its own.
+  *
   * {{{
   *   slices  (ordinal, key)      -> accumulator
   * }}}
