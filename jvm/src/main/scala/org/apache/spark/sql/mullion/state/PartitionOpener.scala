@@ -28,7 +28,7 @@ import org.apache.spark.sql.mullion.state.store.{
   MemoryStateStoreProvider,
   RocksDbPartition
 }
-import org.apache.spark.sql.mullion.state.versions.{VersionNames, WrittenVersions}
+import org.apache.spark.sql.mullion.state.versions.{SnapshotsAside, VersionNames, WrittenVersions}
 import org.apache.spark.sql.types.StructType
 
 import dev.mullion.MullionException
@@ -70,7 +70,8 @@ private[mullion] final class PartitionOpener(
       case rocks: RocksDbPartition if SparkEnv.get.conf.get(SPECULATION_ENABLED) =>
         hot(rocks, VersionNames.None)
       case rocks: RocksDbPartition =>
-        val (sound, from) = soundVersion(partition, hadoopConf, rocks, rocks.isFromCheckpoint)
+        val snapshots = new SnapshotsAside(id(partition).storeId.storeCheckpointLocation(), hadoopConf)
+        val (sound, from) = soundVersion(partition, hadoopConf, rocks, rocks.isFromCheckpoint, snapshots)
         val names = new VersionNames.InState(
           sound.versionIds,
           version,
@@ -119,8 +120,12 @@ private[mullion] final class PartitionOpener(
   }
 
   /** The version as one line of attempts made it, and its id. What another attempt left here, in this executor's
-    * RocksDB, is given up and read from the checkpoint; and a snapshot there that another attempt left is deleted, for
-    * those after it were not made from it: they are made from the one before it and the changes since.
+    * RocksDB, is given up and read from the checkpoint; and a snapshot there that another attempt left is put aside,
+    * for those after it were not made from it: they are made from the one before it and the changes since.
+    *
+    * Only where these then are of one line was the snapshot another's, and is deleted. If they are not, it is put back:
+    * Spark takes an older snapshot where it cannot read the newest, as while a disk fails, and what was made from the
+    * newest looks torn then too.
     */
   @tailrec
   private def soundVersion(
@@ -128,23 +133,22 @@ private[mullion] final class PartitionOpener(
       hadoopConf: Configuration,
       opened: RocksDbPartition,
       isRead: Boolean,
-      deleted: Set[Long] = Set.empty
+      snapshots: SnapshotsAside
   ): (RocksDbPartition, Long) = {
     val here = opened.versionIds.of(version)
     def isKnown = written.flatMap(_.before).forall(before => here != 0L && before.get(partition).contains(here))
     def broken =
       if (opened.hot.holds(version, Some(here.toString))) None else opened.versionIds.brokenAt
     if (!isRead && version > 0 && !isKnown)
-      soundVersion(partition, hadoopConf, readAgain(partition, hadoopConf, opened), isRead = true, deleted)
+      soundVersion(partition, hadoopConf, readAgain(partition, hadoopConf, opened), isRead = true, snapshots)
     else
       broken match {
-        case None                         => opened -> here
-        case Some(at) if deleted.size < 8 =>
-          val home = new Path(id(partition).storeId.storeCheckpointLocation(), s"$at.zip")
-          if (deleted(at) || !home.getFileSystem(hadoopConf).delete(home, false)) throw torn(partition, at)
-          val again = readAgain(partition, hadoopConf, opened)
-          soundVersion(partition, hadoopConf, again, isRead = true, deleted + at)
-        case Some(at) => throw torn(partition, at)
+        case None =>
+          snapshots.forget()
+          opened -> here
+        case Some(at) =>
+          if (!snapshots.move(at)) throw torn(partition, at, snapshots.putBack())
+          soundVersion(partition, hadoopConf, readAgain(partition, hadoopConf, opened), isRead = true, snapshots)
       }
   }
 
@@ -157,11 +161,23 @@ private[mullion] final class PartitionOpener(
     }
   }
 
-  private def torn(partition: Int, at: Long): MullionException = MullionException.stateLost(
-    s"In $root, version $at of partition $partition of operator $operator is not the one that version ${at + 1} was made " +
-      "from: an attempt of a task that Spark had given up has written over it. Start the query with a new " +
-      "checkpointLocation, and a new place for what it puts out: it reads its sources from their start."
-  )
+  /** @param kept
+    *   whether there is a snapshot of that version, which may be what the next one was made from
+    */
+  private def torn(partition: Int, at: Long, kept: Boolean = false): MullionException = {
+    val what =
+      s"In $root, version $at of partition $partition of operator $operator is not the one that version ${at + 1} " +
+        "was made from: an attempt of a task that Spark had given up has written over it"
+    MullionException.stateLost(
+      if (kept)
+        s"$what, and its snapshot $at.zip is not that one either, or could not be read just now. Nothing was changed. Start " +
+          "the query again. If it says the same again, start it with a new checkpointLocation, and a new place for what " +
+          "it puts out: it reads its sources from their start."
+      else
+        s"$what. Start the query with a new checkpointLocation, and a new place for what it puts out: it reads its " +
+          "sources from their start."
+    )
+  }
 
   /** Opens a partition for a look, outside of a query; `use` must not keep it. */
   def look[T](partition: Int, hadoopConf: Configuration)(use: StatePartition => T): T = {

@@ -74,7 +74,31 @@ class VersionsSuite extends SparkSuite {
     assert(Files.exists(at.resolve("0/0/2.zip")))
     b.run(2, known = Some(b.wrote))(remove(500 until 2500))
     new Executor(at).run(3)(records => assertEquals(all(records), (0L until 500L).toSet ++ (2500L until 3000L)))
-    assert(!Files.exists(at.resolve("0/0/2.zip")))
+    assert(!Files.exists(at.resolve("0/0/2.zip")) && !Files.exists(at.resolve("0/0/2.zip.aside")))
+  }
+
+  partition.test("a snapshot that versions were made from stays, though Spark could not read it for a while") { at =>
+    val b = new Executor(at)
+    b.run(0)(insert(0 until 2000))
+    b.run(1, known = Some(b.wrote))(insert(2000 until 3000))
+    // A's whole store, and another one goes on from that.
+    new Executor(at).run(1, room = 0, snapshot = true)(insert(2000 until 3000))
+    new Executor(at).run(2)(remove(500 until 2500))
+    val snapshot = at.resolve("0/0/2.zip")
+    val whole = Files.readAllBytes(snapshot)
+    Files.deleteIfExists(at.resolve("0/0/.2.zip.crc"))
+    Files.write(snapshot, whole.take(whole.length / 2))
+    val error = intercept[MullionException](new Executor(at).run(3)(_ => ()))
+    assertEquals(error.condition, "STATE_LOST")
+    assert(error.getMessage.contains("Start the query again"), error.getMessage)
+    assertEquals(Files.readAllBytes(snapshot).toSeq, whole.take(whole.length / 2).toSeq)
+    Files.deleteIfExists(at.resolve("0/0/.2.zip.crc"))
+    Files.write(snapshot, whole)
+    new Executor(at).run(3)(records => assertEquals(all(records), (0L until 500L).toSet ++ (2500L until 3000L)))
+    // As a process leaves it that ends while it tries.
+    Files.move(snapshot, at.resolve("0/0/2.zip.aside"))
+    new Executor(at).run(3)(records => assertEquals(all(records), (0L until 500L).toSet ++ (2500L until 3000L)))
+    assertEquals(Files.readAllBytes(snapshot).toSeq, whole.toSeq)
   }
 
   partition.test("where copies of a task may run, what was written together is taken apart, and written so again") {
