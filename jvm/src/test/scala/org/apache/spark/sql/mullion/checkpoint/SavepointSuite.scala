@@ -18,7 +18,7 @@ import dev.mullion._
 import dev.mullion.files.{FaultyFiles, FaultyFilesContext}
 
 /** Savepoints: queries that go on from them are as if they had never stopped. */
-class SavepointSuite extends SparkSuite with TemporaryFolders {
+class SavepointSuite extends SparkSuite with TemporaryFolders with WhereSavepointsAreWritten {
   import SavepointSuite._
 
   override protected def cores: Int = 2

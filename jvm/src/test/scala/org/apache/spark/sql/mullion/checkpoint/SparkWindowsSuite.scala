@@ -17,7 +17,7 @@ import org.apache.spark.sql.streaming.Trigger
 import dev.mullion._
 
 /** Queries of Spark's own windows that go on as ours: what closes before the move and after it is what a batch has. */
-class SparkWindowsSuite extends SparkSuite with TemporaryFolders {
+class SparkWindowsSuite extends SparkSuite with TemporaryFolders with WhereSavepointsAreWritten {
   import SparkWindowsSuite._
 
   override protected def cores: Int = 2
@@ -115,6 +115,7 @@ class SparkWindowsSuite extends SparkSuite with TemporaryFolders {
       assert(!Files.exists(to))
       assert(!home.toFile.list.exists(_.contains("savepoint")))
     }
+    if (!areWritten) savepoint(spark, from.toString, to.toString, panes = Some(ours(tumbling)), was = Some(same))
     val alone = intercept[MullionException](savepoint(spark, from.toString, to.toString))
     assert(clue(alone.getMessage).contains("savepoint(checkpoint, to, was=..., panes=...)"))
     refused("is tumbling 1 minute, and Spark's in was= is tumbling 30 seconds", ours(Tumbling("1 minute")))

@@ -13,6 +13,7 @@ import org.apache.spark.internal.config.SPECULATION_ENABLED
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreConf}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.shim.BuildInfo
 import org.apache.spark.sql.mullion.state.{PartitionOpener, StateChoice}
 import org.apache.spark.sql.mullion.state.records.{Family, FamilySpec, RecordOrder}
 import org.apache.spark.sql.mullion.state.versions.WrittenVersions
@@ -88,9 +89,13 @@ class VersionsSuite extends SparkSuite {
     val whole = Files.readAllBytes(snapshot)
     Files.deleteIfExists(at.resolve("0/0/.2.zip.crc"))
     Files.write(snapshot, whole.take(whole.length / 2))
-    val error = intercept[MullionException](new Executor(at).run(3)(_ => ()))
-    assertEquals(error.condition, "STATE_LOST")
-    assert(error.getMessage.contains("Start the query again"), error.getMessage)
+    // From Spark 4.1 on an older snapshot is read in its place, and the changes since are another attempt's.
+    intercept[Exception](new Executor(at).run(3)(_ => ())) match {
+      case error: MullionException =>
+        assertEquals(error.condition, "STATE_LOST")
+        assert(error.getMessage.contains("Start the query again"), error.getMessage)
+      case error => assertEquals(BuildInfo.sparkLine, "4.0", error)
+    }
     assertEquals(Files.readAllBytes(snapshot).toSeq, whole.take(whole.length / 2).toSeq)
     Files.deleteIfExists(at.resolve("0/0/.2.zip.crc"))
     Files.write(snapshot, whole)

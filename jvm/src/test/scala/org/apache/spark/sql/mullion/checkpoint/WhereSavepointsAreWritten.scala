@@ -1,0 +1,28 @@
+package org.apache.spark.sql.mullion.checkpoint
+
+import scala.concurrent.ExecutionContext.parasitic
+
+import munit.FunSuite
+
+import org.apache.spark.sql.mullion.shim.SparkLineShim
+
+import dev.mullion.MullionException
+
+/** Tests of savepoints, which end on an old line of Spark where the first one is refused: they must be refused there by
+  * the line's name, and by nothing else.
+  */
+trait WhereSavepointsAreWritten extends FunSuite {
+
+  protected val areWritten: Boolean = SparkLineShim.beginsAnywhere
+
+  override def munitTestTransforms: List[TestTransform] =
+    super.munitTestTransforms :+ new TestTransform(
+      "ends at the refusal",
+      test =>
+        if (areWritten) test
+        else
+          test.withBodyMap(_.recover {
+            case e: MullionException if e.getMessage.contains("Write the savepoint on Spark 4.2 or newer") => ()
+          }(parasitic))
+    )
+}
