@@ -35,7 +35,8 @@ lazy val jvm = (project in file("jvm"))
     target := {
       if (line.name == SparkLine.default) target.value else baseDirectory.value / "target" / s"spark-${line.name}"
     },
-    Compile / unmanagedJars ++= line.jars.toSeq.flatMap(folder => Attributed.blankSeq((file(folder) ** "*.jar").get())),
+    // Not those in folders below: a client of Connect has some of the same classes over again.
+    Compile / unmanagedJars ++= line.jars.toSeq.flatMap(folder => Attributed.blankSeq((file(folder) * "*.jar").get())),
     Compile / unmanagedSourceDirectories ++= line.folders.map(baseDirectory.value / "src" / "main" / _),
     // What any line has for itself, whichever is compiled.
     Compile / scalafmt / unmanagedSources ++= SparkLine.supported
