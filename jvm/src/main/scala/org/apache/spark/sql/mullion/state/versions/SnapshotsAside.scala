@@ -15,40 +15,41 @@ import org.apache.hadoop.fs.{FileSystem, Path}
   *            7.zip          putBack   it was
   * }}}
   *
-  * Where a process ends in between, [[move]] puts back what lies aside and is missed.
+  * Where a process ends in between, [[move]] puts back what lies aside and is missed. Nothing that another process put
+  * aside is written over or deleted.
   */
 private[state] final class SnapshotsAside(folder: Path, hadoopConf: Configuration) {
   private lazy val files: FileSystem = folder.getFileSystem(hadoopConf)
-  private val moved = mutable.LinkedHashSet.empty[Long]
+  private val moved = mutable.LinkedHashMap.empty[Long, Path]
   private val found = mutable.Set.empty[Long]
 
   /** Puts the snapshot of a version aside, or back if only a process that has ended had put it aside; whether there is
     * now something else to read.
     */
   def move(version: Long): Boolean = {
-    val (home, aside) = (homeOf(version), asideOf(version))
-    if (moved(version) || moved.size == SnapshotsAside.Most) false
+    val home = homeOf(version)
+    if (moved.contains(version) || moved.size == SnapshotsAside.Most) false
     else if (files.exists(home)) {
-      if (files.exists(aside)) files.delete(aside, false)
+      val aside = Iterator.from(0).map(asideOf(version, _)).find(!files.exists(_)).get
       renamed(home, aside)
-      moved += version
+      moved(version) = aside
       true
-    } else if (found.add(version) && files.exists(aside)) {
-      renamed(aside, home)
+    } else if (found.add(version) && files.exists(asideOf(version, 0))) {
+      renamed(asideOf(version, 0), home)
       true
     } else false
   }
 
   /** Deletes what was put aside. */
   def forget(): Unit = {
-    moved.foreach(version => files.delete(asideOf(version), false))
+    moved.values.foreach(files.delete(_, false))
     moved.clear()
   }
 
   /** Puts all back; whether there was any. */
   def putBack(): Boolean = {
     val any = moved.nonEmpty
-    moved.foreach(version => renamed(asideOf(version), homeOf(version)))
+    moved.foreach { case (version, aside) => renamed(aside, homeOf(version)) }
     moved.clear()
     any
   }
@@ -58,7 +59,8 @@ private[state] final class SnapshotsAside(folder: Path, hadoopConf: Configuratio
 
   private def homeOf(version: Long) = new Path(folder, s"$version.zip")
 
-  private def asideOf(version: Long) = new Path(folder, s"$version.zip.aside")
+  private def asideOf(version: Long, number: Int) =
+    new Path(folder, if (number == 0) s"$version.zip.aside" else s"$version.zip.aside.$number")
 }
 
 private[state] object SnapshotsAside {
