@@ -10,7 +10,7 @@ import org.apache.spark.sql.mullion.shim.SpillLimits
 
 import dev.mullion.windows.clock.BatchClock
 import dev.mullion.windows.rules.{AlignedRules, AroundRules, LatePolicy, PaneRules, SessionRules}
-import dev.mullion.windows.spec.{AlignedWindow, EvenGrid, TimeMath}
+import dev.mullion.windows.spec.{AlignedWindow, TimeMath}
 
 /** Gives each row the slice that it is aggregated in, below the partial aggregate, and keeps late rows, rows without
   * time and rows in no window out of it.
@@ -54,7 +54,8 @@ case class AssignSlicesExec(
   override def needCopyResult: Boolean = marked.isDefined || child.asInstanceOf[CodegenSupport].needCopyResult
 
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
-    val assigner = ctx.addReferenceObj("assigner", newAssigner, classOf[Assigner].getName)
+    val made = newAssigner
+    val assigner = ctx.addReferenceObj("assigner", made, classOf[Assigner].getName)
     val timeVar = variable(input, time)
     val gapVar = gap.map(variable(input, _))
     // The rows put aside need all columns, and a variable evaluated in one branch is not there in the other.
@@ -99,7 +100,7 @@ case class AssignSlicesExec(
          |$missing
          |""".stripMargin
 
-    val sliceOf = newAssigner.sliceCode(ts).getOrElse(s"$assigner.slice($ts, $gapTerm)")
+    val sliceOf = made.sliceCode(ts).getOrElse(s"$assigner.slice($ts, $gapTerm)")
     val sliceExpr = ExprCode(code"", FalseLiteral, JavaCode.variable(sliceVar, slice.dataType))
     val consumed = marked match {
       case None =>
@@ -264,9 +265,9 @@ private[exec] final class AlignedAssigner(rules: AlignedRules, before: Long) ext
 
   override def slice(ts: Long, gap: Long): Long = if (overlaps) grid.ordinalOf(ts) else window.lastStart(ts)
 
-  override def sliceCode(ts: String): Option[String] = (window, grid) match {
-    case (even: AlignedWindow, _) if !overlaps => Some(s"$math.floor($ts, ${even.slide}L, ${even.offset}L)")
-    case (even: AlignedWindow, _: EvenGrid) if even.size % even.slide == 0 =>
+  override def sliceCode(ts: String): Option[String] = window match {
+    case even: AlignedWindow if !overlaps => Some(s"$math.floor($ts, ${even.slide}L, ${even.offset}L)")
+    case even: AlignedWindow if even.size % even.slide == 0 =>
       Some(s"$math.gridIndex($ts, ${even.slide}L, ${even.offset}L)")
     case _ => None
   }

@@ -65,5 +65,6 @@ object GroupBytes {
     next
   }
 
-  private def placeOf(word: Int): Long = Platform.LONG_ARRAY_OFFSET + (word.toLong << 3)
+  /** Where a word of a page is, as Spark's `Platform` wants it. */
+  private[partial] def placeOf(word: Int): Long = Platform.LONG_ARRAY_OFFSET + (word.toLong << 3)
 }

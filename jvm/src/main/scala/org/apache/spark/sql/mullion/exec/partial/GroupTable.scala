@@ -3,7 +3,6 @@ package org.apache.spark.sql.mullion.exec.partial
 import org.apache.spark.TaskContext
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode, SparkOutOfMemoryError, TaskMemoryManager}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.memory.MemoryBlock
 
 /** The groups of one task, without a Java object for any of them. A group is a record: a row of the aggregate's output,
@@ -118,7 +117,7 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
   def alone(bytes: Int): Long = {
     if (pages(0).length < bytes / 8 + 1) pages(0) = new Array[Long](bytes / 8 + 1)
     early += 1
-    handed.pointTo(pages(0), placeOf(1), bytes)
+    handed.pointTo(pages(0), GroupBytes.placeOf(1), bytes)
     Alone
   }
 
@@ -162,7 +161,7 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
       false
     } else {
       val bytes = pages(from)(fromWord).toInt
-      handed.pointTo(pages(from), placeOf(fromWord + 1), bytes)
+      handed.pointTo(pages(from), GroupBytes.placeOf(fromWord + 1), bytes)
       fromWord += (bytes >>> 3) + 1
       true
     }
@@ -273,8 +272,6 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
   private def release(block: MemoryBlock): Unit = if (hasPages) freePage(block) else freeMemory(block.size())
 
   private def longsOf(block: MemoryBlock): Array[Long] = block.getBaseObject.asInstanceOf[Array[Long]]
-
-  private def placeOf(word: Int): Long = Platform.LONG_ARRAY_OFFSET + (word.toLong << 3)
 
   private def giveBack(page: Int): Unit = {
     if (blocks(page) ne null) release(blocks(page))
