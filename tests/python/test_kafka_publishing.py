@@ -140,8 +140,9 @@ def test_a_topic_with_a_small_limit_takes_every_row_that_fits_and_none_that_does
 
 
 def test_readers_see_nothing_of_a_batch_before_it_is_committed(
-    kafka: KafkaServer, spark: SparkSession, tmp_path: Path
+    kafka: KafkaServer, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(_kafka_client, "ENDING_SECONDS", 0.1)
     broker = topics.broker(kafka.url)
     topics.produce(broker, "open", [{"n": -1}], keys=["k"])
 
@@ -178,6 +179,56 @@ def test_readers_see_nothing_of_a_batch_before_it_is_committed(
     assert ours.last == 0
     ours.publish(1, "", of_batch("open", 1))
     assert numbers(kafka, "open") == streamed() == list(range(-1, 8))
+
+
+def test_who_reads_has_the_rows_of_a_transaction_that_is_about_to_end(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = Transactions(kafka.servers, "ending")
+    ours.open()
+    commit, ended = ours._commit, threading.Event()
+
+    def ends(_: float) -> None:
+        if not ended.is_set():
+            commit()
+            ended.set()
+
+    def looked_at() -> None:
+        ours._producer.flush(30)
+        with monkeypatch.context() as patch:
+            # Whoever reads has found it open then.
+            patch.setattr(time, "sleep", ends)
+            assert numbers(kafka, "ending") == [0, 1, 2, 3]
+
+    monkeypatch.setattr(ours, "_commit", looked_at)
+    ours.publish(0, "", of_batch("ending", 0))
+    assert ended.is_set()
+
+
+def test_what_is_behind_a_transaction_that_stays_open_is_reported_and_seen_when_that_has_ended(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(_kafka_client, "ENDING_SECONDS", 0.1)
+    ours, other = Transactions(kafka.servers, "behind"), Transactions(kafka.servers, "in front")
+    ours.open()
+    other.open()
+    ours.publish(0, "", of_batch("behind", 0))
+    ours.flush()
+
+    def meanwhile() -> Any:
+        yield from of_batch("behind", 1)
+        other._producer.flush(30)
+        ours.publish(1, "", of_batch("behind", 2))
+        assert not caplog.records
+        ours.flush()
+        assert numbers(kafka, "behind") == [0, 1, 2, 3]
+
+    other.publish(0, "", meanwhile())
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("What the query behind has published in behind is there, and readers of committed rows do")
+    ours.flush()
+    assert len(caplog.records) == 1, "there is nothing more to wait for"
+    assert numbers(kafka, "behind") == list(range(12))
 
 
 def test_a_producer_whose_query_another_one_publishes_for_is_fenced_with_words(kafka: KafkaServer) -> None:

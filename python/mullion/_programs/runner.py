@@ -119,6 +119,10 @@ class Query:
             self.error = error
             raise
 
+    def flush(self) -> None:
+        """Waits until readers see what it has published."""
+        self._publisher.flush()
+
     def stop_after_batch(self) -> None:
         """Stops the query once the batch that runs is done."""
         batch = self._last_batch()
@@ -178,6 +182,7 @@ class Running:
         while True:
             try:
                 query.query.processAllAvailable()
+                query.flush()
                 return
             except Exception as error:
                 failure = query.failure() or error

@@ -82,5 +82,8 @@ class _Calls:
         """Is for topics."""
         raise UnsupportedError("A function is given batches, and nothing is published there. Give the job a TopicSink.")
 
+    def flush(self) -> None:
+        """Nothing is held back."""
+
     def close(self) -> None:
         """Nothing is open."""

@@ -48,8 +48,15 @@ class Publisher(Protocol):
         nobody reads them. ``rows`` and ``make`` are evaluated as in :meth:`publish`.
         """
 
+    def flush(self) -> None:
+        """Waits until readers see what was published.
+
+        Kafka may take some milliseconds longer for it than for the batch. A transaction that another producer has left
+        open in a topic hides what comes after it; ``flush`` waits five seconds for it, and then says so in the log.
+        """
+
     def close(self) -> None:
-        """Closes it, once its query has stopped. Another process may then publish for the query."""
+        """Flushes and closes it, once its query has stopped. Another process may then publish for the query."""
 
 
 @runtime_checkable

@@ -168,6 +168,9 @@ class DirPublisher:
             require_same(noted.plans, noted.batch, batch_id, plan, query, way_out)
         shutil.rmtree(staging, ignore_errors=True)
 
+    def flush(self) -> None:
+        """Has nothing to do: rows of a batch can be read before the batch is done."""
+
     def close(self) -> None:
         """Lets another process publish for the query."""
         if self._lease is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import heapq
 import logging
+import operator
 import re
 import time
 import uuid
@@ -26,6 +27,9 @@ MOST_BYTES = 1_000_000_000
 
 BATCH_BYTES = 1_000_000
 """About how many bytes of rows go together."""
+
+ENDING_SECONDS = 5.0
+"""How long who reads waits for transactions to end: Kafka answers a commit before readers see its rows."""
 
 
 class Record(NamedTuple):
@@ -208,8 +212,10 @@ def limit_of(servers: At, topic: str) -> int | None:
 def read(servers: At, topic: str, last: int | None = None) -> list[Record]:
     """The records of a topic, or the ``last`` ones of each partition; none of a topic that is not there.
 
-    Of transactions those that were committed: a partition is read up to the first that is open.
+    Of transactions those that were committed. One that is open has :data:`ENDING_SECONDS` to end; then its partition is
+    read up to it.
     """
+    wait_for_open(servers, [topic])
     consumer = _consumer(servers)
     try:
         about = _metadata(consumer, servers).topics.get(topic)
@@ -228,16 +234,10 @@ def read(servers: At, topic: str, last: int | None = None) -> list[Record]:
 def read_settled(servers: At, topic: str, number: int, seconds: float) -> list[Record]:
     """All records of a partition, once the transactions that are open now have ended, which take so many seconds."""
     kafka = client()
-    from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+    from confluent_kafka.admin import AdminClient
 
-    admin, partition = made(AdminClient, servers), kafka.TopicPartition(topic, number)
     try:
-        asked = admin.list_offsets(
-            {partition: OffsetSpec.latest()},  # type: ignore[no-untyped-call]
-            isolation_level=kafka.IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=WAIT_SECONDS,
-        )
-        end = asked[partition].result().offset
+        (end,) = _ends(made(AdminClient, servers), [kafka.TopicPartition(topic, number)], committed=False)
     except kafka.KafkaException as theirs:
         raise MullionError(f"Topic {topic!r} cannot be read from Kafka at {servers}: {theirs}") from theirs
     consumer = _consumer(servers)
@@ -247,6 +247,50 @@ def read_settled(servers: At, topic: str, number: int, seconds: float) -> list[R
         ]
     finally:
         consumer.close()
+
+
+def wait_for_open(servers: At, topics: Iterable[str]) -> bool:
+    """Waits until the transactions have ended that are open in topics now; whether they have.
+
+    It waits for :data:`ENDING_SECONDS`: one whose producer was killed stays open for longer.
+    """
+    kafka = client()
+    from confluent_kafka.admin import AdminClient
+
+    admin, until = made(AdminClient, servers), time.monotonic() + ENDING_SECONDS
+    there = _metadata(admin, servers, ENDING_SECONDS).topics
+    partitions = [
+        kafka.TopicPartition(topic, number) for topic in topics if topic in there for number in there[topic].partitions
+    ]
+    ends: list[int] | None = None
+    while partitions:
+        try:
+            ends = ends or _ends(admin, partitions, committed=False)
+            if not any(map(operator.lt, _ends(admin, partitions, committed=True), ends)):
+                break
+        except kafka.KafkaException as theirs:
+            # A topic that was made just now may have no leader yet.
+            if not theirs.args[0].retriable() or time.monotonic() > until:
+                names = ", ".join(map(repr, topics))
+                raise MullionError(f"Kafka at {servers} does not say how far {names} can be read: {theirs}") from theirs
+        if time.monotonic() > until:
+            return False
+        time.sleep(_ASKED_AGAIN_SECONDS)
+    return True
+
+
+_ASKED_AGAIN_SECONDS = 0.01
+
+
+def _ends(admin: Any, partitions: Sequence[Any], *, committed: bool) -> list[int]:
+    """Where partitions end, of what was committed or of all that was sent."""
+    kafka = client()
+    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+    level = kafka.IsolationLevel.READ_COMMITTED if committed else kafka.IsolationLevel.READ_UNCOMMITTED
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    asked = admin.list_offsets(dict.fromkeys(partitions, latest), isolation_level=level, request_timeout=WAIT_SECONDS)
+    return [asked[partition].result().offset for partition in partitions]
 
 
 def _consumer(servers: At) -> Any:
@@ -290,11 +334,11 @@ def _record(message: Any) -> Record:
     return Record(message.partition(), message.offset(), ms, text, message.value(), message.headers() or ())
 
 
-def _metadata(asking: Any, servers: At) -> Any:
+def _metadata(asking: Any, servers: At, seconds: float = WAIT_SECONDS) -> Any:
     kafka = client()
     try:
         # Of all topics: to ask for one may make it.
-        return asking.list_topics(timeout=WAIT_SECONDS)
+        return asking.list_topics(timeout=seconds)
     except kafka.KafkaException as theirs:
         refused = _refusal(servers)
         if refused is not None:

@@ -16,6 +16,7 @@ that is in topics, by what Spark planned for it. Another batch under its number 
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,6 +28,7 @@ from pyspark.sql import DataFrame
 
 from mullion import _jvm
 from mullion._codec.arrow import decoded, encoded
+from mullion.errors import MullionError
 from mullion.topics import _json, _json_rows, _leases
 from mullion.topics._batch_plans import plan_of, require_same
 from mullion.topics._kafka import client as _kafka_client
@@ -137,9 +139,17 @@ class KafkaPublisher:
         if made is None or self._sent(rows, batch, query, made):
             show((row.partition, row.printed) for row in told if row.printed is not None)
 
+    def flush(self) -> None:
+        """Waits until readers see what was published; some seconds at most."""
+        if self._transactions is not None:
+            self._transactions.flush()
+
     def close(self) -> None:
         """Lets another process publish for the query."""
         if self._transactions is not None:
+            # Where Kafka has gone nobody reads, and a program that stops has nothing to do about it.
+            with contextlib.suppress(MullionError):
+                self._transactions.flush()
             self._transactions.close()
             self._transactions = None
         if self._lease is not None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import socket
 import time
@@ -27,6 +28,8 @@ from mullion.topics._batch_plans import MOST_PLANS
 from mullion.topics._kafka import client as _kafka_client
 from mullion.topics._kafka.client import BATCHES
 from mullion.topics._records import Headers
+
+log = logging.getLogger("mullion")
 
 _PARTITIONS = 32
 """How many partitions of it are in use: whoever reads one waits for all transactions that are open there."""
@@ -73,6 +76,7 @@ class Transactions:
         self._producer: Any = None
         self._batch_bytes = _kafka_client.BATCH_BYTES
         self._largest: dict[str, int] = {}
+        self._sent_to: frozenset[str] = frozenset()
         self.plans: dict[int, str] = {}
         """What was planned for the last batches that are in topics."""
 
@@ -112,6 +116,20 @@ class Transactions:
             self.open()
         return self._in_one_transaction(batch, plan, rows)
 
+    def flush(self) -> None:
+        """Waits until readers see what was published, or find it behind a transaction that another producer left open.
+
+        Kafka ends a transaction before it takes rows of the producer's next one, so the last one is all there is.
+        """
+        topics, self._sent_to = self._sent_to, frozenset()
+        if topics and not _kafka_client.wait_for_open(self._servers, topics):
+            log.warning(
+                "What the query %s has published in %s is there, and readers of committed rows do not see all of it "
+                "yet: another producer has a transaction open. They see it when that has ended.",
+                self._query,
+                ", ".join(sorted(topics)),
+            )
+
     def close(self) -> None:
         """Forgets the producer: what it left open Kafka drops, or the query's next one ends."""
         self._producer = None
@@ -132,6 +150,7 @@ class Transactions:
             self.close()
             raise
         self.plans = {number: self.plans[number] for number in sorted(self.plans)[1 - MOST_PLANS :]} | {batch: plan}
+        self._sent_to = frozenset(sent)
         return sent
 
     def _send(self, rows: Iterable[Row], batch: int) -> dict[str, int]:
