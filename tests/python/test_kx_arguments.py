@@ -343,7 +343,6 @@ def test_readers_and_writers_refuse_what_they_cannot_take() -> None:
         (lambda: UNTYPED.read.from_file("trades.txt"), "'csv', 'json' and 'parquet'"),
         (lambda: UNTYPED.read.from_file("trades.csv", watch=1), "watch=1"),
         (lambda: UNTYPED.read.from_file("trades.csv", files_per_batch=0), "files_per_batch=0"),
-        (lambda: UNTYPED.read.from_csv("trades.csv", schema="time timestmp"), "not a schema as DDL"),
         (lambda: UNTYPED.read.from_topic(""), "topic=''"),
         (lambda: UNTYPED.read.from_topic("trades", broker="localhost"), "broker='localhost'"),
         (lambda: UNTYPED.read.from_kafka("trades", ""), "brokers=''"),
@@ -362,7 +361,6 @@ def test_readers_and_writers_refuse_what_they_cannot_take() -> None:
         (lambda: UNTYPED.map(times, name=""), "name=''"),
         (lambda: UNTYPED.map(times, pandas=1), "pandas=1"),
         (lambda: UNTYPED.map(5), "neither a function"),
-        (lambda: UNTYPED.map(times, schema="x nothing"), "not a schema as DDL"),
     )
     for call, says in calls:
         with pytest.raises(InvalidArgumentError, match=says):

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from kx_runs import TEN, of_windows, out_of, records, several
@@ -214,6 +215,27 @@ def test_the_command_runs_and_explains_pipelines(
     assert main(["kx", "windows", "kx_trades:app"]) == 0
     assert re.search(r"writer +to_console_1 +kept", capsys.readouterr().out)
     assert main(["turbine", "explain", "kx_trades:app"]) == 2
+
+
+def test_columns_as_ddl_are_read_once_there_is_a_session_and_refused_as_soon_as_that_can_be(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = f"dir:{tmp_path / 'topics'}"
+    topics.produce(broker, "trades", [{"v": 1, "w": 2}])
+    out: list[pa.Table] = []
+    with monkeypatch.context() as before:
+        # As in a module that a program imports before it makes its session.
+        before.setattr(SparkContext, "_active_spark_context", None)
+        right = sp.read.from_topic("trades", broker=broker, schema="v bigint")
+        wrong = sp.read.from_topic("trades", broker=broker, schema="v bigitn")
+    sp.run(right | sp.write.to_variable(out), until="drained", spark=spark)
+    assert [table.to_pylist() for table in out] == [[{"v": 1}]]
+    with pytest.raises(InvalidArgumentError, match="schema='v bigitn' is not a schema as DDL"):
+        sp.run(wrong | sp.write.to_variable(out), until="drained", spark=spark)
+    with pytest.raises(InvalidArgumentError, match="schema='v bigitn' is not a schema as DDL"):
+        sp.read.from_csv("trades.csv", schema="v bigitn")
+    with pytest.raises(InvalidArgumentError, match="schema='x nothing' is not a schema as DDL"):
+        sp.map(lambda data: data, schema="x nothing")
 
 
 @pytest.mark.slow

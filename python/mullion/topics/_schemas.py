@@ -12,7 +12,25 @@ from pyspark.sql.types import DataType, StructType
 from mullion._files import json_in, reading, replace_text
 from mullion.errors import InvalidArgumentError
 from mullion.topics import _types
+from mullion.topics._broker import SchemaLike
 from mullion.topics._records import RESERVED
+
+
+def given_schema(schema: SchemaLike | None) -> SchemaLike | None:
+    """A schema that was given, to be kept until a query starts; raises what :func:`spark_schema` does.
+
+    Spark reads DDL in a session. A program is imported before there is one: the text is kept as it is then.
+    """
+    if schema is None:
+        return None
+    try:
+        return spark_schema(schema)
+    except NoSessionError:
+        return schema
+
+
+class NoSessionError(InvalidArgumentError):
+    """Spark cannot read DDL yet."""
 
 
 def spark_schema(schema: object) -> StructType:
@@ -21,6 +39,11 @@ def spark_schema(schema: object) -> StructType:
         try:
             parsed: DataType = StructType.fromDDL(schema)
         except PySparkException as theirs:
+            if theirs.getCondition() == "SESSION_OR_CONTEXT_NOT_EXISTS":
+                raise NoSessionError(
+                    f"schema={schema!r} is DDL, which Spark reads in a session, and there is none. Make the session "
+                    "first, or give a StructType or a pyarrow Schema."
+                ) from theirs
             raise InvalidArgumentError(
                 f"schema={schema!r} is not a schema as DDL. Write, for instance, schema='region string, amount double'."
             ) from theirs

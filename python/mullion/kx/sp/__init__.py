@@ -28,7 +28,7 @@ from mullion.kx._operators import Accumulate, Filter, Map, Merge, Operator, Pipe
 from mullion.kx.app import App, explain, run
 from mullion.kx.sp import read, window, write
 from mullion.topics._broker import SchemaLike
-from mullion.topics._schemas import spark_schema
+from mullion.topics._schemas import given_schema
 
 __all__ = [
     "App",
@@ -93,7 +93,7 @@ def map(  # noqa: A001 - as KX calls it
     Raises :class:`mullion.errors.InvalidArgumentError` for a value that cannot be right.
     """
     found, asked = _function(function, params, pandas, "sp.map")
-    return Map(found, asked, pandas, _schema(schema), name=name)
+    return Map(found, asked, pandas, given_schema(schema), name=name)
 
 
 @explained("sp.filter(lambda data: pc.greater(data['price'], 0))", name="sp.filter")
@@ -188,7 +188,14 @@ def merge(
     require_one_of("trigger", trigger, ("both", "left", "right", "either"))
     found, _ = _function(function, ("data",), pandas, "sp.merge")
     return Merge(
-        found, ("data",), pandas, _schema(schema), other=stream.as_pipeline, flush=flush, trigger=trigger, name=name
+        found,
+        ("data",),
+        pandas,
+        given_schema(schema),
+        other=stream.as_pipeline,
+        flush=flush,
+        trigger=trigger,
+        name=name,
     )
 
 
@@ -230,7 +237,7 @@ def _fold(
 ) -> _F:
     found, asked = _function(function, _folded(function, params), pandas, f"sp.{kind.kind}")
     shown = None if output is None else function_of(output, "output", "output=lambda total: {'total': total}")
-    return kind(found, asked, pandas, _schema(schema), initial, shown, name=name)
+    return kind(found, asked, pandas, given_schema(schema), initial, shown, name=name)
 
 
 def _folded(function: object, params: Sequence[str] | None) -> Sequence[str]:
@@ -243,7 +250,3 @@ def _folded(function: object, params: Sequence[str] | None) -> Sequence[str]:
     except (TypeError, ValueError):
         return ("data",)
     return ("metadata", "data")
-
-
-def _schema(schema: SchemaLike | None) -> SchemaLike | None:
-    return None if schema is None else spark_schema(schema)

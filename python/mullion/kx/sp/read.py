@@ -18,7 +18,7 @@ from mullion.kx._operators import Reader
 from mullion.kx._sources import FromCallback, FromDataFrame, FromExpr, FromFile, FromTopic
 from mullion.topics import Broker, KafkaBroker
 from mullion.topics._broker import SchemaLike
-from mullion.topics._schemas import spark_schema
+from mullion.topics._schemas import given_schema
 
 __all__ = [
     "Reader",
@@ -83,7 +83,7 @@ def from_callback(callback: str, *, schema: SchemaLike | None = None, name: str 
     - ``name``: by default ``from_callback_1`` and so on.
     """
     called = column_name(callback, "callback", "sp.read.from_callback('publish')")
-    return FromCallback(called, _schema(schema), name=name)
+    return FromCallback(called, given_schema(schema), name=name)
 
 
 @explained("sp.read.from_file('trades.csv')", name="sp.read.from_file")
@@ -116,7 +116,7 @@ def from_file(
         )
     require_bool("watch", watch)
     each = require_count(files_per_batch, "files_per_batch", "files_per_batch=1")
-    return FromFile(where, found, _schema(schema), watch, each, options, name=name)
+    return FromFile(where, found, given_schema(schema), watch, each, options, name=name)
 
 
 @explained("sp.read.from_csv('trades.csv')", name="sp.read.from_csv")
@@ -157,7 +157,9 @@ def from_topic(
     if not isinstance(topic, str) or not topic:
         raise InvalidArgumentError(f"topic={topic!r} is not the name of a topic. Write sp.read.from_topic('trades').")
     require_bool("envelope", envelope)
-    return FromTopic(topic, None if broker is None else topics.broker(broker), _schema(schema), envelope, name=name)
+    return FromTopic(
+        topic, None if broker is None else topics.broker(broker), given_schema(schema), envelope, name=name
+    )
 
 
 @explained("sp.read.from_kafka('trades', 'localhost:9092')", name="sp.read.from_kafka")
@@ -187,7 +189,3 @@ def from_dataframe(df: DataFrame, *, name: str | None = None) -> FromDataFrame:
     """Reads a DataFrame of Spark: a stream, or a batch, which is one batch of the pipeline and its end."""
     require_dataframe(df, "sp.read.from_dataframe() was given")
     return FromDataFrame(df, name=name)
-
-
-def _schema(schema: SchemaLike | None) -> SchemaLike | None:
-    return None if schema is None else spark_schema(schema)
