@@ -28,6 +28,7 @@ import org.apache.spark.sql.mullion.state.store.{
   MemoryStateStoreProvider,
   RocksDbPartition
 }
+import org.apache.spark.sql.mullion.state.PartitionOpener.{cannotGoOn, readItAgain, startAgain}
 import org.apache.spark.sql.mullion.state.versions.{SnapshotsAside, VersionNames, WrittenVersions}
 import org.apache.spark.sql.types.StructType
 
@@ -147,7 +148,7 @@ private[mullion] final class PartitionOpener(
           snapshots.forget()
           opened -> here
         case Some(at) =>
-          if (!snapshots.move(at)) throw torn(partition, at, snapshots.putBack())
+          if (!snapshots.move(at)) throw torn(partition, at, if (snapshots.putBack()) startAgain(at) else cannotGoOn)
           soundVersion(partition, hadoopConf, readAgain(partition, hadoopConf, opened), isRead = true, snapshots)
       }
   }
@@ -161,23 +162,11 @@ private[mullion] final class PartitionOpener(
     }
   }
 
-  /** @param kept
-    *   whether there is a snapshot of that version, which may be what the next one was made from
-    */
-  private def torn(partition: Int, at: Long, kept: Boolean = false): MullionException = {
-    val what =
-      s"In $root, version $at of partition $partition of operator $operator is not the one that version ${at + 1} " +
-        "was made from: an attempt of a task that Spark had given up has written over it"
+  private def torn(partition: Int, at: Long, advice: String): MullionException =
     MullionException.stateLost(
-      if (kept)
-        s"$what, and its snapshot $at.zip is not that one either, or could not be read just now. Nothing was changed. Start " +
-          "the query again. If it says the same again, start it with a new checkpointLocation, and a new place for what " +
-          "it puts out: it reads its sources from their start."
-      else
-        s"$what. Start the query with a new checkpointLocation, and a new place for what it puts out: it reads its " +
-          "sources from their start."
+      s"In $root, version $at of partition $partition of operator $operator is not the one that version ${at + 1} " +
+        s"was made from: an attempt of a task that Spark had given up has written over it$advice"
     )
-  }
 
   /** Opens a partition for a look, outside of a query; `use` must not keep it. */
   def look[T](partition: Int, hadoopConf: Configuration)(use: StatePartition => T): T = {
@@ -191,7 +180,7 @@ private[mullion] final class PartitionOpener(
       try
         use(opened match {
           case rocks: RocksDbPartition =>
-            rocks.versionIds.brokenAt.foreach(at => throw torn(partition, at))
+            rocks.versionIds.brokenAt.foreach(at => throw torn(partition, at, readItAgain))
             HotPartition.look(rocks, families, version)
           case other => other
         })
@@ -214,7 +203,7 @@ private[mullion] final class PartitionOpener(
     }
     val read: FamilySpec => Iterator[(UnsafeRow, UnsafeRow)] = opened match {
       case rocks: RocksDbPartition =>
-        rocks.versionIds.brokenAt.foreach(at => throw torn(partition, at))
+        rocks.versionIds.brokenAt.foreach(at => throw torn(partition, at, readItAgain))
         spec => HotPartition.inSegments(rocks, spec)(closing) ++ of(rocks.family(spec).all())
       case other => spec => of(other.family(spec).all())
     }
@@ -340,6 +329,22 @@ private[mullion] object PartitionOpener {
       Some(WrittenVersions.of(session, info.queryRunId, info.operatorId, info.storeVersion)),
       StateLine.layoutOf(choice, info, session)
     )
+
+  private val anew =
+    "start it with a new checkpointLocation, and a new place for what it puts out: it reads its sources " +
+      "from their start."
+
+  /** What to do about a version that is not whole. */
+  private val cannotGoOn = s". The query cannot go on from there: $anew"
+
+  private def startAgain(at: Long) =
+    s", and its snapshot $at.zip is not that one either, or could not be read just now. Nothing was changed. Start the " +
+      s"query again. If it says the same again, $anew"
+
+  /** Who only reads does not try what a query tries. */
+  private val readItAgain =
+    ", or a snapshot of it could not be read just now. Nothing was changed. Read it again. If this " +
+      "stays, start the query: it finds out whether it can go on, and says what to do else."
 
   // Not every line has it.
   private val unloadOnCommit = "spark.sql.streaming.stateStore.unloadOnCommit"

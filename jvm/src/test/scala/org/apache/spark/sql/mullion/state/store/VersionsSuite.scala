@@ -63,7 +63,8 @@ class VersionsSuite extends SparkSuite {
     val error = intercept[MullionException](new Executor(at).run(2)(_ => ()))
     assertEquals(error.condition, "STATE_LOST")
     assert(error.getMessage.contains("version 1 of partition 0"), error.getMessage)
-    intercept[MullionException](new Executor(at).look(2))
+    val looked = intercept[MullionException](new Executor(at).look(2))
+    assert(looked.getMessage.endsWith("whether it can go on, and says what to do else."), looked.getMessage)
   }
 
   partition.test("a snapshot that another attempt left is not what the versions after it are made from") { at =>
