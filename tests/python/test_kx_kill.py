@@ -25,6 +25,7 @@ pytestmark = pytest.mark.slow
 SEED = int(os.environ.get("MULLION_TEST_SEED", str(random.randrange(10**9))))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000
+WRITERS = ("late", "totals", "overlapping", "counts", "sevens")
 
 
 def program(home: Path, spark: SparkSession | None) -> sp.App:
@@ -37,6 +38,9 @@ def program(home: Path, spark: SparkSession | None) -> sp.App:
             "late": metadata.get("late", False),
             "v": ",".join(map(str, data["v"].to_pylist())),
         }
+
+    def shown(metadata: dict[str, Any], data: pa.Table) -> dict[str, Any]:
+        return told(metadata, data) | {"partial": metadata["partial"]}
 
     def by_sevens(name: str, buffer: pa.Table, offset: int, metadata: dict[str, Any], data: pa.Table) -> list[int]:
         return list(range(7, buffer.num_rows + 1, 7))
@@ -53,11 +57,13 @@ def program(home: Path, spark: SparkSession | None) -> sp.App:
     late = sp.window.tumbling((10, "s"), "time", (2, "s"), passthrough=True, name="w-late")
     full = sp.window.tumbling((10, "s"), "time", count_trigger=3, skip_empty_windows=True, name="w-totals")
     totals = sp.reduce(added, {"start": 0, "v": 0, "batches": 0}, name="reduced")
+    overlapping = sp.window.sliding((10, "s"), (25, "s"), "time", count_trigger=3, name="w-overlapping")
     sevens = sp.window.global_window(by_sevens, name="w-sevens")
     running = sp.accumulate(so_far, 0, lambda total: {"total": total}, name="running")
     ends = [
         late | seen | sp.write.to_topic("late", name="late"),
         full | totals | sp.write.to_topic("totals", name="totals"),
+        overlapping | sp.map(shown, params=["metadata", "data"]) | sp.write.to_topic("overlapping", name="overlapping"),
         sp.window.count(7, 5, name="w-counts") | seen | sp.write.to_file(home / "counts", "json", name="counts"),
         sevens | running | sp.write.to_topic("sevens", name="sevens"),
     ]
@@ -74,11 +80,13 @@ def written(home: Path) -> Counter[str]:
     return Counter(json.dumps(json.loads(line), sort_keys=True) for line in lines)
 
 
-def told_by(firings: list[kx_model.Out]) -> Counter[str]:
+def told_by(firings: list[kx_model.Out], *, partials: bool = False) -> Counter[str]:
     found: Counter[str] = Counter()
     for firing in firings:
         start, values = (None, firing[1]) if firing[0] == "late" else (firing[0][0], firing[2])
         row = {"start": start, "late": firing[0] == "late", "v": ",".join(map(str, values))}
+        if partials:
+            row["partial"] = firing[1]
         found[json.dumps({k: v for k, v in row.items() if v is not None}, sort_keys=True)] += 1
     return found
 
@@ -109,7 +117,7 @@ def test_pipelines_that_are_killed_again_and_again_give_each_window_once_and_los
         app.publish("rows", pa.table({"time": times, "v": [value for _, value in batch]}))
 
     app = program(tmp_path, spark)
-    checkpoints = [tmp_path / "state" / name / "query" for name in ("late", "totals", "counts", "sevens")]
+    checkpoints = [tmp_path / "state" / name / "query" for name in WRITERS]
     for _ in range(4):
         for _ in range(8):
             now = len(batches) * 3 * SECOND
@@ -128,6 +136,8 @@ def test_pipelines_that_are_killed_again_and_again_give_each_window_once_and_los
     assert without_nulls(published(tmp_path, "late")) == told_by(late), seed
     full = kx_model.Timed(10 * SECOND, 10 * SECOND, skip_empty=True).run(batches, end=False)
     assert published(tmp_path, "totals") == totals_of(full), seed
+    overlapping = kx_model.Timed(10 * SECOND, 25 * SECOND, flush=3).run(batches, end=False)
+    assert published(tmp_path, "overlapping") == told_by(overlapping, partials=True), seed
     assert written(tmp_path) == told_by(kx_model.Counted(7, 5).run(batches, end=False)), seed
     values = [value for batch in batches for _, value in batch]
     sums = [sum(values[:until]) for until in range(7, len(values) + 1, 7)]
