@@ -210,10 +210,10 @@ def theirs(case: Case) -> Streams:
     return by_key(out)
 
 
-def ours_without_spark(case: Case) -> Streams:
-    """What our windows give, key by key, with no Spark."""
+def ours_without_spark(case: Case, together: int = 1) -> Streams:
+    """What our windows give, key by key, with no Spark; so many batches of the source are in one of Spark's."""
     from mullion.bytewax._run.plan import Origin, Pipeline, Plan
-    from mullion.bytewax._windows.keyed import WindowsOfKey
+    from mullion.bytewax._windows.keyed import Group, WindowsOfKey
 
     flow, _ = flow_of(case, theirs=False)
     plan = Plan.of(flow)
@@ -226,11 +226,12 @@ def ours_without_spark(case: Case) -> Streams:
         if step != stage:
             out.extend(items)
             return
-        together: dict[str, list[Any]] = {}
         for key, value in items:
-            together.setdefault(key, []).append(value)
-        for key, values in together.items():
-            batches.setdefault(key, []).extend(values)
+            groups = of_keys.setdefault(key, [])
+            # Both sides of a join come of one batch.
+            if not groups or groups[-1][0] != origin.place:
+                groups.append((origin.place, 0, []))
+            groups[-1][2].append(value)
 
     pipeline = Pipeline(plan, give)
 
@@ -238,12 +239,19 @@ def ours_without_spark(case: Case) -> Streams:
         for port, value in events:
             pipeline.push(planned.downs[port], [(key, value)], Origin(0, key, 0))
 
-    for start in range(0, len(case.items), case.batch_size):
-        batches: dict[str, list[Any]] = {}
-        pipeline.push(plan.steps[0].downs[0], list(case.items[start : start + case.batch_size]), Origin(0, "", 0))
-        for key, values in batches.items():
-            held = keys.setdefault(key, planned.does.of_key(None, 0))
-            emit(key, held.on_batch(values, 0))
+    starts = range(0, len(case.items), case.batch_size)
+    for first in range(0, len(starts), together):
+        of_keys: dict[str, list[Group]] = {}
+        for start in starts[first : first + together]:
+            batch = list(case.items[start : start + case.batch_size])
+            pipeline.push(plan.steps[0].downs[0], batch, Origin(start, "", 0))
+        for key, groups in of_keys.items():
+            held, at = keys.setdefault(key, planned.does.of_key(None, 0)), 0
+            while at < len(groups):
+                at, events = held.on_run(groups, at)
+                emit(key, events)
+                if held.is_empty():
+                    held = planned.does.of_key(None, 0)
             # As it is kept between batches of Spark's.
             keys[key] = planned.does.of_key(None if held.is_empty() else held.snapshot(), 0)
     for key, held in keys.items():

@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from bytewax_random import first_difference
 from mullion.bytewax import explain
 from mullion.bytewax._run import runner
 from mullion.bytewax.dataflow import Dataflow
+from mullion.bytewax.recovery import RecoveryConfig
 from mullion.bytewax.testing import TestingSink, TestingSource, run_main
 from test_code_columns import Programs, lambdas, outcome, rows
 
@@ -165,3 +167,54 @@ def test_what_only_python_computes_at_the_end_counts_the_values_of_that_batch_on
     op.output("out", products.down, TestingSink(out))
     _ended(spark, flow)
     assert out == [("k", (0, 2**120))]
+
+
+def _runs(random_: random.Random) -> list[Any]:
+    """Of each key a row in each batch: in order, some late, some early, and one with numbers that only Python adds."""
+    items: list[Any] = []
+    clocks = dict.fromkeys(("ann", "é", "\U0001f600", "late", "early", "odd"), 0.0)
+    for row in range(200):
+        for key in clocks:
+            clocks[key] += random_.choice((0, 0.5, 1, 1, 12 if row % 50 == 0 else 1))
+            moved = {"late": -15, "early": 9}.get(key, 0) if random_.random() < 0.1 else 0
+            n: Any = 2**70 if key == "odd" and row > 50 and random_.random() < 0.05 else random_.randrange(9)
+            items.append((key, given.START + timedelta(seconds=clocks[key] + moved), n, key))
+    return items
+
+
+@pytest.mark.parametrize("folder", [lambda acc, x: (acc[0], acc[1] + x[2], x[3]), lambda acc, x: _folded(acc, x)])
+def test_long_runs_of_a_key_are_those_of_the_released_package_over_an_abort(
+    spark: SparkSession, tmp_path: Path, folder: Callable[[Any, Any], Any]
+) -> None:
+    """With the first function in the JVM, with the second in Python; each run ends in the middle, and goes on."""
+    random_ = random.Random(f"{SEED} runs")
+    items, ordered, wait = _runs(random_), random_.random() < 0.5, random_.choice((0, 0, 3))
+    outcomes = []
+    for ours in (False, True):
+        its_op, its_win = (op, win) if ours else (given.their_op, given.their_win)
+        source, sink = (TestingSource, TestingSink) if ours else (given.TheirSource, given.TheirSink)
+        flow: Any = (Dataflow if ours else given.TheirDataflow)("runs")
+        listed = [*items[:700], TestingSource.ABORT(), *items[700:]] if ours else items
+        keyed = its_op.key_on("key", its_op.input("in", flow, source(listed, 6)), lambda item: item[0])
+        clock: Any = its_win.EventClock(lambda item: item[1], timedelta(seconds=wait), now_getter=lambda: given.START)
+        windower = its_win.TumblingWindower(timedelta(seconds=10), given.START)
+        windows = its_win.fold_window(
+            "w", keyed, clock, windower, lambda: (1, 0, ""), folder, lambda one, other: one, ordered
+        )
+        out: dict[str, list[Any]] = {"down": [], "late": [], "meta": []}
+        for name, found in out.items():
+            its_op.output(f"out_{name}", getattr(windows, name), sink(found))
+        if ours:
+            config = RecoveryConfig(tmp_path)
+            for _ in range(2):
+                run_main(flow, recovery_config=config, spark=spark)
+        else:
+            given.their_run(flow)
+        outcomes.append(given.streams(out))
+    said = first_difference(*outcomes)
+    assert not said[1], f"MULLION_TEST_SEED={SEED}, ordered={ordered} wait={wait}: {said}"
+    assert len(outcomes[0]["late"]["late"]) > 5
+
+
+def _folded(acc: Any, x: Any) -> Any:
+    return (acc[0], sum([x[2]], acc[1]), "".join([x[3]]))

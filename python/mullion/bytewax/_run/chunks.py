@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from mullion.bytewax._run.plan import STATEFUL, Origin, Plan
 from mullion.bytewax._run.values import Runs, decode, decode_columns, encode, encode_columns, encode_one
+from mullion.bytewax._windows.keyed import Group
 from mullion.errors import WrongCallError
 
 SHARDS: Final = 64
@@ -54,17 +55,13 @@ _SCHEMA: Final = pa.schema(
 _ITEMS_OF_A_CHUNK: Final = 20_000
 _CHUNKS_OF_A_BATCH: Final = 256
 
-_PARTS: Final = 5
+PARTS: Final = 5
 """What ``data`` holds of each item: the three of its :class:`Origin`, its key for a step with state, and itself."""
 
 
 def shard_of(key: str) -> int:
     """The shard of a key."""
     return crc32(key.encode("utf-8", "surrogatepass")) % SHARDS
-
-
-Group = tuple[int, int, list[Any]]
-"""Values of one key that came together: their place, their system time, and they."""
 
 
 class _Held:
@@ -201,7 +198,7 @@ def of_keys(chunks: Iterable[Chunk], only: frozenset[str] | None = None) -> dict
 def _in_order(chunks: Iterable[Chunk]) -> Iterator[tuple[Any, ...]]:
     """The entries of rows, one shard after another."""
     for _, rows in groupby(sorted(chunks, key=itemgetter(0, 1, 2)), itemgetter(0)):
-        read = [decode_columns(data, _PARTS) for _, _, _, data in rows]
+        read = [decode_columns(data, PARTS) for _, _, _, data in rows]
         entries = chain.from_iterable(zip(*columns, strict=True) for columns in read)
         yield from entries if _are_in_order(read) else sorted(entries, key=itemgetter(0, 1))
 

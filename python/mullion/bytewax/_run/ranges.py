@@ -11,8 +11,8 @@ Only where the JVM and Python surely read the same items: text in UTF-8, one ite
 from __future__ import annotations
 
 import codecs
+import csv
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -57,24 +57,45 @@ class FileRange:
 
     def read(self) -> Iterator[tuple[int, list[Any]]]:
         """The batches, each with its number, as the source itself would give them."""
-        path, left = Path(self.path), self.lines
+        lines = self._lines()
+        items: list[Any] = lines
+        if self.delimiter:
+            # Without a quote a field is what stands between two delimiters.
+            has_quotes = any('"' in line for line in lines)
+            rows = csv.reader(lines, delimiter=self.delimiter) if has_quotes else map(self._fields, lines)
+            items = list(map(self._record, rows))
+            if len(items) != self.lines:
+                raise self._changed()
+        for batch in range(self.batches):
+            start = batch * self.batch_size
+            yield self.first + batch * self.stride, items[start : start + self.batch_size]
+
+    def _lines(self) -> list[str]:
         try:
-            part: Any = (
-                _Records(path, self.batch_size, self.start, {"delimiter": self.delimiter})
-                if self.delimiter
-                else _Lines(path, self.batch_size, self.start)
-            )
-        except OSError as error:
+            with Path(self.path).open("rb") as file:
+                file.seek(self.start)
+                data = file.read(self.end - self.start)
+            text = data.decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
             raise self._changed() from error
-        with closing(part):
-            for batch in range(self.batches):
-                items: list[Any] = next(part._batches, [])
-                left -= len(items)
-                if not items or left < 0:
-                    raise self._changed()
-                yield self.first + batch * self.stride, items
-        if left:
+        text = text.replace("\r\n", "\n")
+        lines = text.removesuffix("\n").split("\n")
+        if len(data) != self.end - self.start or len(lines) != self.lines or "\r" in text:
             raise self._changed()
+        return lines
+
+    def _fields(self, line: str) -> list[str]:
+        return line.split(self.delimiter)
+
+    def _record(self, row: list[str]) -> dict[Any, Any]:
+        """What ``csv.DictReader`` makes of a row."""
+        names = self.names
+        record: dict[Any, Any] = dict(zip(names, row, strict=False))
+        if len(row) < len(names):
+            record.update(dict.fromkeys(names[len(row) :]))
+        elif len(row) > len(names):
+            record[None] = row[len(names) :]
+        return record
 
     def _changed(self) -> FunctionError:
         return FunctionError(

@@ -10,15 +10,15 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from operator import itemgetter
+from itertools import groupby, repeat
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from mullion._files import json_in, reading, replace_text
-from mullion.bytewax._run.chunks import END, READ
-from mullion.bytewax._run.values import decode, decode_one, encode_one
+from mullion.bytewax._run.chunks import END, PARTS, READ
+from mullion.bytewax._run.values import decode_columns, decode_one, encode_one
 from mullion.bytewax.dataflow import Dataflow, Step
 from mullion.bytewax.outputs import DynamicSink, FixedPartitionedSink
 from mullion.errors import FunctionError, UnsupportedError, WrongCallError
@@ -122,20 +122,19 @@ class Outputs:
         found = rows.where(rows["target"] != END).select("target", "first", "part", "data").collect()
         if batch <= self._batch:
             return
-        entries: list[tuple[int, int, str, Any]] = []
+        came: list[tuple[int, int, str]] = []
+        all_items: list[Any] = []
         for row in sorted(found, key=lambda row: (row["first"], row["part"])):
             if row["target"] == READ:
                 self.entry = max(self.entry, row["first"])
                 continue
-            entries += [(place, row["target"], of, value) for place, of, _, _, value in decode(bytes(row["data"]))]
-        entries.sort(key=itemgetter(0, 1, 2))
-        start = 0
-        while start < len(entries):
-            end, target = start, entries[start][1]
-            while end < len(entries) and entries[end][1] == target:
-                end += 1
-            self._write(target, [entry[3] for entry in entries[start:end]], batch)
-            start = end
+            at, keys, _, _, values = decode_columns(bytes(row["data"]), PARTS)
+            came += zip(at, repeat(row["target"]), keys, strict=False)
+            all_items += values
+        # Rows have theirs in order, so that this only merges them.
+        order = sorted(range(len(all_items)), key=came.__getitem__)
+        for target, own in groupby(order, lambda number: came[number][1]):
+            self._write(target, list(map(all_items.__getitem__, own)), batch)
         self._batch = batch
         places = {step.step_id: end.place() for step, end in self._ends.values()}
         kept = base64.b64encode(encode_one(places)).decode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -21,13 +21,12 @@ from mullion.bytewax._run.chunks import (
     OF_VALUES,
     Chunk,
     Collector,
-    Group,
     of_keys,
 )
 from mullion.bytewax._run.log import learn_from, read_entry
 from mullion.bytewax._run.plan import BATCH_BITS, ENDED, NOTIFIED, Origin, Pipeline, Plan
 from mullion.bytewax._run.values import collecting_seldom, decode, decode_one, encode_one, learn
-from mullion.bytewax._windows.keyed import Event
+from mullion.bytewax._windows.keyed import Event, Group
 from mullion.bytewax._windows.times import micros
 from mullion.errors import WrongCallError
 
@@ -37,8 +36,11 @@ _MILLISECOND = 1000
 class KeyLogic(Protocol):
     """What a step with state does with one key. Events are ``(number of the stream, value)``."""
 
-    def on_batch(self, values: list[Any], now_us: int) -> list[Event]:
-        """Takes values that came together."""
+    def on_run(self, groups: Sequence[Group], at: int) -> tuple[int, list[Event]]:
+        """Takes groups from ``at`` on; which is next, and what came of the last.
+
+        One, or more of the same system time while nothing comes of them and the key is not empty.
+        """
 
     def on_notify(self, now_us: int) -> list[Event]:
         """Time has come to where :meth:`due` said."""
@@ -64,10 +66,10 @@ class OwnLogic:
         self._builder = builder
         self._logic = None if state is None else builder(state[0])
 
-    def on_batch(self, values: list[Any], now_us: int) -> list[Event]:
+    def on_run(self, groups: Sequence[Group], at: int) -> tuple[int, list[Event]]:
         if self._logic is None:
             self._logic = self._builder(None)
-        return self._events(self._logic.on_batch(values))
+        return at + 1, self._events(self._logic.on_batch(groups[at][2]))
 
     def on_notify(self, now_us: int) -> list[Event]:
         return [] if self._logic is None else self._events(self._logic.on_notify())
@@ -329,23 +331,25 @@ class _StageRun:
 
     def _of_key(self, key: str, batches: list[Group]) -> None:
         logic = self._keys.of(key, batches[0][1])
-        on_batch, is_empty = logic.on_batch, logic.is_empty
+        on_run, is_empty = logic.on_run, logic.is_empty
         told = None
-        for place, now_us, values in batches:
+        at = 0
+        while at < len(batches):
+            place, now_us, _ = batches[at]
             if now_us != told:
                 due, told = logic.due(now_us), now_us
                 if due is not None and due < now_us:
                     self._emit(logic.on_notify(now_us), Origin(place, key, now_us))
                     if is_empty():
                         logic = self._keys.renewed(key, now_us)
-                        on_batch, is_empty = logic.on_batch, logic.is_empty
-            events = on_batch(values, now_us)
+                        on_run, is_empty = logic.on_run, logic.is_empty
+            at, events = on_run(batches, at)
             if events:
-                self._emit(events, Origin(place, key, now_us))
+                self._emit(events, Origin(batches[at - 1][0], key, now_us))
             if is_empty():
                 # As if it had been read again: its clock is forgotten too.
                 logic = self._keys.renewed(key, now_us)
-                on_batch, is_empty = logic.on_batch, logic.is_empty
+                on_run, is_empty = logic.on_run, logic.is_empty
 
     def time(self) -> None:
         """Tells keys of the time that has come to where they wait for it."""

@@ -13,22 +13,31 @@ Values that came together (a batch of the source) are all entered before a windo
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Final
 
-from mullion.bytewax._windows.clocks import KeyClock
+from mullion.bytewax._windows.clocks import EventTime, KeyClock
 from mullion.bytewax._windows.contents import Contents, MakeContents
-from mullion.bytewax._windows.windowers import KeyWindower
+from mullion.bytewax._windows.times import EPOCH, MICROSECOND, MIN_US, micros
+from mullion.bytewax._windows.windowers import KeyWindower, SlidingWindows
 
 DOWN: Final = 0
 LATE: Final = 1
 META: Final = 2
 
+Group = tuple[int, int, list[Any]]
+"""Values of one key that came together: their place, their system time, and they."""
+
 Event = tuple[int, tuple[int, Any]]
 """Which stream it is for, and ``(window id, value)``."""
 
 _time = itemgetter(0)
+
+
+def _none(value: Any, time: int) -> Iterable[Any]:
+    return ()
 
 
 class WindowsOfKey:
@@ -85,6 +94,68 @@ class WindowsOfKey:
                 insort(queue, (time, value), key=_time)
         self._enter(self._due(watermark), watermark, events)
         return events
+
+    def on_run(self, groups: Sequence[Group], at: int) -> tuple[int, list[Event]]:
+        """Takes groups of values that came together, ``(place, system time, values)``, from ``at`` on.
+
+        One, or more of the same system time that are of one value each, while nothing comes of them and the key is not
+        empty: each as :meth:`on_batch` does. Gives which is next, and what came of the last.
+        """
+        clock, windower = self._clock, self._windower
+        _, now_us, values = groups[at]
+        if len(values) > 1 or self._queue or type(clock) is not EventTime or type(windower) is not SlidingWindows:
+            return at + 1, self.on_batch(values, now_us)
+        return self._run(groups, at, now_us, clock, windower)
+
+    def _run(
+        self, groups: Sequence[Group], at: int, now_us: int, clock: EventTime, windower: SlidingWindows
+    ) -> tuple[int, list[Event]]:
+        """What the clock and the windower do for most values, in one loop: their calls cost more than what they do."""
+        ordered, contents, asks = self._ordered, self._contents, clock._now_getter is not None
+        getter, wait, base, seen = clock._getter, clock._wait, clock._base, clock._seen
+        events: list[Event] = []
+        add: Callable[[Any, int], Iterable[Any]] = _none
+        window, low, high, closes = 0, 0, -1, windower._next
+        clock.before_batch(now_us)
+        now, taken = clock._now, at
+        for _, told, values in islice(groups, at, None):
+            if told != now_us or len(values) > 1:
+                break
+            if asks and taken > at:
+                clock.before_batch(now_us)
+                now = clock._now
+            taken += 1
+            value = values[0]
+            moment = getter(value)
+            try:
+                time = (moment - EPOCH) // MICROSECOND
+            except TypeError:
+                time = micros(moment)
+            watermark, own = base + now - seen, time - wait
+            if own > watermark and own >= MIN_US:
+                base = watermark = own
+                seen = now
+            if time < watermark:
+                events += [(LATE, (window, value)) for window in windower.late_for(time)]
+            elif ordered and watermark < time:
+                self._queue.append((time, value))
+            elif low <= time < high:
+                emitted = add(value, time)
+                if emitted != ():
+                    events += [(DOWN, (window, one)) for one in emitted]
+            else:
+                self._add(value, time, events)
+                closes = windower._next
+                window, low, high = windower.only(time)
+                if low <= high:
+                    add = contents[window].add
+            if watermark >= closes:
+                self._settle(watermark, events)
+                break
+            if events or self._queue or not contents:
+                break
+        clock._base, clock._seen = base, seen
+        return taken, events
 
     def on_notify(self, now_us: int) -> list[Event]:
         """Closes what time has brought to its end."""

@@ -87,6 +87,14 @@ class SlidingWindows:
                     self._next = close
         return ids
 
+    def only(self, time: int) -> tuple[int, int, int]:
+        """The window that a time is in, from when until when, where that is the only one; else one that has no time."""
+        if not self._apart:
+            return 0, 0, -1
+        window = (time - self._align) // self._offset
+        close = self._close_of(window)
+        return window, close - self._length, close
+
     def late_for(self, time: int) -> range:
         return self._ids(time)
 

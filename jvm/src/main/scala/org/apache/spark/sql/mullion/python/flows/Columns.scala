@@ -132,6 +132,11 @@ private[flows] object Columns {
       })
   }
 
+  /** Values as wholes. */
+  final class Whole(val items: Array[Item]) extends Columns {
+    override def item(row: Int): Item = items(row)
+  }
+
   /** Values that were computed, each of its own type. */
   final class Computed(count: Int) extends Columns {
     private val kinds = new Array[Byte](count)

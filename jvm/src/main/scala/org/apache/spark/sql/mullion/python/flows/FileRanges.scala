@@ -10,6 +10,7 @@ import java.nio.file.{Path, StandardOpenOption}
 import scala.util.Using
 
 import org.apache.spark.sql.mullion.python.folds.Odd
+import org.apache.spark.unsafe.Platform
 
 /** Lines of a file that an entry of the log of inputs names, instead of holding what is in them:
   *
@@ -73,6 +74,8 @@ private[mullion] object FileRanges {
   private final class Scan(bytes: Array[Byte], delimiter: String) {
     private val isCsv = delimiter.nonEmpty
     private val comma = if (isCsv) delimiter.charAt(0).toByte else 0.toByte
+    // Of other text a quote says nothing.
+    private val quote: Byte = if (isCsv) '"' else '\n'
     private var isAscii = true
 
     /** Where the next line begins, or why that is not known. */
@@ -80,6 +83,8 @@ private[mullion] object FileRanges {
       var i = start
       var hasQuotes = false
       while (i < bytes.length) {
+        i = PlainBytes.after(bytes, i, bytes.length, quote)
+        if (i == bytes.length) return Scan.Cut
         val b = bytes(i)
         if (b == '\n') return if (isWhole(start, i, hasQuotes)) i + 1 else Scan.Unsure
         if (b == '\r' && (i + 1 >= bytes.length || bytes(i + 1) != '\n')) return Scan.Unsure
@@ -136,8 +141,7 @@ private[mullion] object FileRanges {
     var (row, at) = (0, 0)
     while (at < bytes.length) {
       if (row == lines) throw Odd
-      var i = at
-      while (i < bytes.length && bytes(i) != '\n') i += 1
+      val i = PlainBytes.endOfLine(bytes, at)
       starts(row) = at
       ends(row) = if (i < bytes.length && i > at && bytes(i - 1) == '\r') i - 1 else i
       row += 1
@@ -145,6 +149,46 @@ private[mullion] object FileRanges {
     }
     if (row != lines) throw Odd
     new Columns.Slices(bytes, starts, ends)
+  }
+}
+
+/** Looks for a byte among many, eight at once. */
+private[flows] object PlainBytes {
+  private val Ones = 0x0101010101010101L
+  private val Highs = 0x8080808080808080L
+  private val Blanks = Ones * ' '
+  private val Ends = Ones * '\n'
+
+  /** The first place from `at` on, before `until`, where there is a mark or what is no printed character of ASCII;
+    * `until` if there is none.
+    */
+  def after(bytes: Array[Byte], at: Int, until: Int, mark: Byte): Int = {
+    val marks = Ones * mark
+    var i = at
+    var isPlain = true
+    while (isPlain && i + 8 <= until) {
+      val eight = Platform.getLong(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + i)
+      val marked = eight ^ marks
+      // Of a byte below 0x80 the highest bit is set by the subtraction if it is less.
+      val found = eight | ((eight - Blanks) & ~eight) | ((marked - Ones) & ~marked)
+      isPlain = (found & Highs) == 0
+      if (isPlain) i += 8
+    }
+    while (i < until && bytes(i) >= ' ' && bytes(i) != mark) i += 1
+    i
+  }
+
+  /** Where the line ends that begins at `at`. */
+  def endOfLine(bytes: Array[Byte], at: Int): Int = {
+    var i = at
+    var isWithin = true
+    while (isWithin && i + 8 <= bytes.length) {
+      val eight = Platform.getLong(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + i) ^ Ends
+      isWithin = ((eight - Ones) & ~eight & Highs) == 0
+      if (isWithin) i += 8
+    }
+    while (i < bytes.length && bytes(i) != '\n') i += 1
+    i
   }
 }
 
@@ -169,8 +213,7 @@ private[flows] object CsvRows {
     var (row, at) = (0, 0)
     while (at < bytes.length) {
       if (row == rows) throw Odd
-      var end = at
-      while (end < bytes.length && bytes(end) != '\n') end += 1
+      val end = PlainBytes.endOfLine(bytes, at)
       val until = if (end > at && bytes(end - 1) == '\r') end - 1 else end
       var field = 0
       while (field < names.length) {

@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.python.flows
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.mullion.python.folds.Odd
+import org.apache.spark.sql.mullion.python.folds.{Odd, Value}
 import org.apache.spark.unsafe.types.UTF8String
 
 /** The entries of a shard, or of one of its keys, in the order of what they came of: of which rows each is a value, and
@@ -20,6 +20,12 @@ private[flows] final class FlowBatch(chunks: Array[FlowBatch.Chunk], chunkOf: Ar
   def placeOf(entry: Int): Long = chunks(chunkOf(entry)).places(at(entry))
 
   def nowOf(entry: Int): Long = chunks(chunkOf(entry)).nows(at(entry))
+
+  /** The time that an entry's value has by what gives times; odd where only Python computes it. */
+  def timeOf(entry: Int): Long = chunks(chunkOf(entry)).timeOf(at(entry))
+
+  /** Whether what follows came of something else. */
+  def isLastOfPlace(entry: Int): Boolean = entry + 1 == length || placeOf(entry + 1) != placeOf(entry)
 
   /** Some of the entries. */
   def of(entries: Array[Int]): FlowBatch = new FlowBatch(chunks, picked(chunkOf, entries), picked(at, entries))
@@ -58,8 +64,13 @@ private[flows] object FlowBatch {
       val of: Columns.Texts,
       val nows: Array[Long],
       val keys: Columns.Texts,
-      val rows: Rows
+      val rows: Rows,
+      times: Option[OfRow]
   ) {
+    // One after another, as they lie: a key's are far apart.
+    private lazy val timed = times.map(new Times(_, rows, places.length))
+
+    def timeOf(row: Int): Long = timed.getOrElse(throw Odd).of(row)
 
     /** Whether its values are in order, and come of no step with state. */
     def isOfInputs: Boolean = of.apart.forall(_.numBytes == 0) && {
@@ -69,12 +80,57 @@ private[flows] object FlowBatch {
     }
   }
 
+  private final class Times(function: OfRow, rows: Rows, count: Int) {
+    private val us = new Array[Long](count)
+    private val isKnown = new Array[Boolean](count)
+
+    private def note(row: Int): Unit =
+      try {
+        val found = function.call(rows, row)
+        us(row) = found.long
+        isKnown(row) = found.kind == Value.Time
+      } catch { case Odd => () }
+
+    {
+      var row = 0
+      while (row < count) {
+        note(row)
+        row += 1
+      }
+    }
+
+    def of(row: Int): Long = if (isKnown(row)) us(row) else throw Odd
+  }
+
   /** Numbers from an array, by where they stand in it. */
   def picked(from: Array[Int], places: Array[Int]): Array[Int] = {
     val made = new Array[Int](places.length)
     var i = 0
     while (i < made.length) {
       made(i) = from(places(i))
+      i += 1
+    }
+    made
+  }
+
+  /** The places of an array by the numbers below `count` that it has; of those that are equal in their order. */
+  def sorted(numbers: Array[Int], count: Int): Array[Int] = {
+    val next = new Array[Int](count + 1)
+    var i = 0
+    while (i < numbers.length) {
+      next(numbers(i) + 1) += 1
+      i += 1
+    }
+    i = 0
+    while (i < count) {
+      next(i + 1) += next(i)
+      i += 1
+    }
+    val made = new Array[Int](numbers.length)
+    i = 0
+    while (i < numbers.length) {
+      made(next(numbers(i))) = i
+      next(numbers(i)) += 1
       i += 1
     }
     made
@@ -99,14 +155,17 @@ private[flows] object FlowBatch {
     made
   }
 
-  def apply(read: Seq[(Int, Columns)], layouts: Layouts): FlowBatch = {
+  /** @param times
+    *   what gives values their times
+    */
+  def apply(read: Seq[(Int, Columns)], layouts: Layouts, times: Option[OfRow]): FlowBatch = {
     val chunks = read.map {
       case (count, columns: Columns.Tuples) =>
         columns.parts match {
           case Array(places: Columns.Ints, of, nows: Columns.Ints, keys, values) =>
             val all = Array.range(0, count)
             def texts(of: Columns) = Columns.asTexts(of, all, count)
-            new Chunk(places.values, texts(of), nows.values, texts(keys), layouts.rows(values))
+            new Chunk(places.values, texts(of), nows.values, texts(keys), layouts.rows(values), times)
           case _ => throw Odd
         }
       case _ => throw Odd

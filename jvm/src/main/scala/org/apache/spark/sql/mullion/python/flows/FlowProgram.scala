@@ -57,7 +57,9 @@ private[python] object FlowProgram {
     private val (clock, windower) = (said \ "clock", said \ "windower")
     private val isOrdered = said \ "ordered" == JBool(true)
     private val isOfEvents = clock \ "kind" == JString("event")
-    private val timeOf = Option.when(isOfEvents)(new OfRow(new FunctionReader(clock \ "time")))
+
+    /** What gives values their times; none where that is the system's. */
+    val timeOf: Option[OfRow] = Option.when(isOfEvents)(new OfRow(new FunctionReader(clock \ "time")))
     private val stands = clock \ "stands" match {
       case JInt(us) => Some(us.toLong)
       case _        => None
@@ -76,7 +78,7 @@ private[python] object FlowProgram {
     /** Those of a key whose state was kept. */
     def kept(state: Item, nowUs: Long): KeyWindows = state match {
       case Item.Tuple(Array(ofClock, ofWindower, Item.Many(windows), Item.Many(waiting))) =>
-        val made = new KeyWindows(clockOf(ofClock, nowUs), windowerOf(ofWindower), make, timeOf, isOrdered, wanted)
+        val made = new KeyWindows(clockOf(ofClock, nowUs), windowerOf(ofWindower), make, isOrdered, wanted)
         made.keep(windows, waiting, layouts)
         made
       case _ => throw Odd

@@ -107,7 +107,8 @@ private[python] final class FlowStage(
       Some(own.groupBy(_.shard).toSeq.sortBy(_._1).map { case (_, rows) =>
         FlowBatch(
           rows.sortBy(one => (one.first, one.part)).map(one => ItemReader.read(one.data)).toSeq,
-          windows.layouts
+          windows.layouts,
+          windows.timeOf
         )
       })
     catch { case Odd => None }
@@ -150,7 +151,9 @@ private[python] final class FlowStage(
           if (logic.isEmpty) logic = windows.fresh(now)
         }
       }
-      note(place, now, logic.onBatch(batch, from, until, now))
+      val next = logic.onRun(batch, from, now)
+      if (next > from) until = next
+      else note(place, now, logic.onBatch(batch, from, until, now))
       if (logic.isEmpty) logic = windows.fresh(now)
       from = until
     }

@@ -205,9 +205,18 @@ private[flows] final class ItemWriter {
       head.append(']')
     }
 
-  private def areAlike(items: Array[Item]): Boolean = {
-    val kind = kindOf(items(0))
-    items.forall(kindOf(_) == kind)
+  private def areAlike(items: Array[Item]): Boolean = items(0) match {
+    case _: Item.Float => areAll(items, classOf[Item.Float])
+    case _: Item.Text  => areAll(items, classOf[Item.Text])
+    case first         =>
+      val kind = kindOf(first)
+      areAll(items, first.getClass) && first.isInstanceOf[Item.Int] || items.forall(kindOf(_) == kind)
+  }
+
+  private def areAll(items: Array[Item], of: Class[_]): Boolean = {
+    var i = 0
+    while (i < items.length && (items(i).getClass eq of)) i += 1
+    i == items.length
   }
 
   /** What may stand in one column. */

@@ -6,6 +6,9 @@ import org.apache.spark.sql.mullion.python.folds.Odd
 private[flows] sealed abstract class KeyClock {
   def beforeBatch(nowUs: Long): Unit
 
+  /** The watermark that there would be after a value of a time. */
+  def after(timeUs: Long): Long
+
   /** The watermark after a value of a time. */
   def onItem(timeUs: Long): Long
 
@@ -32,6 +35,8 @@ private[flows] object KeyClock {
     def now: Long = at
 
     override def beforeBatch(nowUs: Long): Unit = at = Math.max(at, nowUs)
+
+    override def after(timeUs: Long): Long = at
 
     override def onItem(timeUs: Long): Long = at
 
@@ -61,6 +66,12 @@ private[flows] object KeyClock {
     }
 
     override def beforeBatch(nowUs: Long): Unit = now = Math.max(now, stands.getOrElse(nowUs))
+
+    override def after(timeUs: Long): Long = {
+      val watermark = base + now - seen
+      val own = timeUs - waitUs
+      if (own > watermark && own >= MinUs) own else watermark
+    }
 
     override def onItem(timeUs: Long): Long = {
       val watermark = base + now - seen

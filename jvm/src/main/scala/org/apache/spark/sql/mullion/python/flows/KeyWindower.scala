@@ -13,6 +13,14 @@ private[flows] sealed abstract class KeyWindower {
 
   def lateFor(timeUs: Long): Seq[Long]
 
+  /** Whether nothing has merged, and nothing closes there, now and after any value that is not late there; `false` also
+    * for not known.
+    */
+  def rests(watermark: Long): Boolean
+
+  /** Whether a time is in a window, and in no other; `false` also for not known. */
+  def isWithin(window: Long, timeUs: Long): Boolean
+
   /** Pairs of what was merged, and into what, since the last call. */
   def merged(): Seq[(Long, Long)]
 
@@ -79,6 +87,14 @@ private[flows] object KeyWindower {
     }
 
     override def lateFor(timeUs: Long): Seq[Long] = first(timeUs - align) to last(timeUs - align)
+
+    // A window that has such a value closes after it.
+    override def rests(watermark: Long): Boolean = watermark < next
+
+    override def isWithin(window: Long, timeUs: Long): Boolean = {
+      val into = timeUs - align - offset * window
+      offset == length && into >= 0 && into < length
+    }
 
     override def merged(): Seq[(Long, Long)] = Nil
 
@@ -157,6 +173,10 @@ private[flows] object KeyWindower {
     }
 
     override def lateFor(timeUs: Long): Seq[Long] = Seq(LateId)
+
+    override def rests(watermark: Long): Boolean = false
+
+    override def isWithin(window: Long, timeUs: Long): Boolean = false
 
     override def merged(): Seq[(Long, Long)] =
       if (pairs.isEmpty) Nil

@@ -2,7 +2,7 @@ package org.apache.spark.sql.mullion.python.flows
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.mullion.python.folds.{Odd, Value}
+import org.apache.spark.sql.mullion.python.folds.Odd
 
 /** Something that comes out of the windows of a key. */
 private[flows] final case class FlowEvent(port: Int, window: Long, item: Item)
@@ -22,7 +22,6 @@ private[flows] final class KeyWindows(
     clock: KeyClock,
     windower: KeyWindower,
     make: MakeContents,
-    timeOf: Option[OfRow],
     isOrdered: Boolean,
     wanted: Array[Boolean]
 ) {
@@ -33,14 +32,6 @@ private[flows] final class KeyWindows(
   // The newest of them that was asked for: mostly the next one too.
   private var newest = Option.empty[WindowContents]
   private var newestId = 0L
-  private val time = timeOf.fold[TimeOf](clock match {
-    case system: KeyClock.OfSystem => (_, _) => system.now
-    case _                         => (_, _) => throw Odd
-  }) { function => (rows, row) =>
-    val found = function.call(rows, row)
-    if (found.kind != Value.Time) throw Odd
-    found.long
-  }
   private val queue = mutable.ArrayBuffer.empty[Waiting]
   private val events = mutable.ArrayBuffer.empty[FlowEvent]
 
@@ -61,6 +52,47 @@ private[flows] final class KeyWindows(
     }
   }
 
+  /** Takes values from an entry on, each of which came alone at that system time: as many as enter their windows at
+    * once while nothing comes out. What `onBatch` would do with each, one by one.
+    *
+    * @return
+    *   the first entry that was not taken
+    */
+  def onRun(batch: FlowBatch, from: Int, nowUs: Long): Int = {
+    var i = from
+    if (queue.isEmpty && batch.nowOf(from) == nowUs) {
+      clock.beforeBatch(nowUs)
+      var isOn = true
+      while (isOn && i < batch.length) {
+        isOn = batch.isLastOfPlace(i) && batch.nowOf(i) == nowUs && taken(batch, i)
+        if (isOn) {
+          i += 1
+          // A key of which nothing is left forgets its clock.
+          isOn = !isEmpty
+        }
+      }
+    }
+    i
+  }
+
+  private def timeOf(batch: FlowBatch, entry: Int): Long = clock match {
+    case system: KeyClock.OfSystem => system.now
+    case _                         => batch.timeOf(entry)
+  }
+
+  private def taken(batch: FlowBatch, entry: Int): Boolean = {
+    val us = timeOf(batch, entry)
+    val watermark = clock.after(us)
+    val isTaken = us >= watermark && (!isOrdered || us == watermark) && windower.rests(watermark)
+    if (isTaken) {
+      val (rows, row) = (batch.rowsOf(entry), batch.rowOf(entry))
+      clock.onItem(us)
+      if (newest.isDefined && windower.isWithin(newestId, us)) newest.get.add(rows, row)
+      else add(us, rows, row)
+    }
+    isTaken
+  }
+
   def onBatch(batch: FlowBatch, from: Int, until: Int, nowUs: Long): Seq[FlowEvent] = {
     clock.beforeBatch(nowUs)
     var watermark = 0L
@@ -68,7 +100,7 @@ private[flows] final class KeyWindows(
     while (i < until) {
       val rows = batch.rowsOf(i)
       val row = batch.rowOf(i)
-      val us = time.of(rows, row)
+      val us = timeOf(batch, i)
       watermark = clock.onItem(us)
       if (us < watermark)
         windower.lateFor(us).foreach { window =>
@@ -162,11 +194,6 @@ private[flows] final class KeyWindows(
 }
 
 private[flows] object KeyWindows {
-
-  /** The time of a row, in microseconds. */
-  private trait TimeOf {
-    def of(rows: Rows, row: Int): Long
-  }
 
   /** A value that waits until the watermark has come to its time. */
   private final class Waiting(val us: Long, val rows: Rows, val row: Int)

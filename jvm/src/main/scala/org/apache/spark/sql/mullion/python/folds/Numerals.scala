@@ -2,6 +2,8 @@ package org.apache.spark.sql.mullion.python.folds
 
 import java.nio.charset.StandardCharsets.US_ASCII
 
+import org.apache.spark.unsafe.Platform
+
 /** Numbers and times that are written as text, as Python reads them. What is written in a way that is not known here is
   * [[Odd]].
   */
@@ -96,13 +98,10 @@ private[python] object Numerals {
     if (length < 19) throw Odd
     def number(at: Int, count: Int) = digits(bytes, from + at, from + at + count)
     def require(at: Int, c: Char): Unit = if (bytes(from + at) != c) throw Odd
-    require(4, '-')
-    require(7, '-')
-    require(13, ':')
     require(16, ':')
-    if (bytes(from + 10) != 'T' && bytes(from + 10) != ' ') throw Odd
-    val (hour, minute, second) = (number(11, 2), number(14, 2), number(17, 2))
-    if (hour > 23 || minute > 59 || second > 59) throw Odd
+    val minute = minuteOf(bytes, from)
+    val second = number(17, 2)
+    if (second > 59) throw Odd
     var at = 19
     var micros = 0L
     if (at < length && bytes(from + at) == '.') {
@@ -125,8 +124,38 @@ private[python] object Numerals {
       case _ => throw Odd
     }
     if (!isUtc && !inUtc) throw Odd
-    val seconds = days(number(0, 4), number(5, 2), number(8, 2)) * SecondsOfDay + hour * 3600 + minute * 60 + second
-    seconds * Million + micros
+    minute + second * Million + micros
+  }
+
+  /** The sixteen bytes of a date, an hour and a minute, and when that is, in microseconds. */
+  private final class Minute(val date: Long, val rest: Long, val us: Long)
+
+  // What was read last: mostly the next one too. Tasks share it, each finding a whole one.
+  private var newest: Minute = {
+    val begin = "1970-01-01T00:00".getBytes(US_ASCII)
+    new Minute(eight(begin, 0), eight(begin, 8), 0L)
+  }
+
+  private def eight(bytes: Array[Byte], at: Int) = Platform.getLong(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + at)
+
+  private def minuteOf(bytes: Array[Byte], from: Int): Long = {
+    val (date, rest) = (eight(bytes, from), eight(bytes, from + 8))
+    val known = newest
+    if (known.date == date && known.rest == rest) known.us
+    else {
+      def number(at: Int, count: Int) = digits(bytes, from + at, from + at + count)
+      def require(at: Int, c: Char): Unit = if (bytes(from + at) != c) throw Odd
+      require(4, '-')
+      require(7, '-')
+      require(13, ':')
+      if (bytes(from + 10) != 'T' && bytes(from + 10) != ' ') throw Odd
+      val (hour, minute) = (number(11, 2), number(14, 2))
+      if (hour > 23 || minute > 59) throw Odd
+      val seconds = days(number(0, 4), number(5, 2), number(8, 2)) * SecondsOfDay + hour * 3600 + minute * 60
+      val found = seconds * Million
+      newest = new Minute(date, rest, found)
+      found
+    }
   }
 
   /** Days since the epoch of a date of the Gregorian calendar. */
