@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from mullion import InvalidArgumentError
 from mullion.bytewax._run import values
+from mullion.bytewax._run.reader import records
 from mullion.bytewax._run.values import decode, encode
 from mullion.errors import MullionError
 
@@ -139,3 +140,12 @@ def test_bytes_that_are_no_values_are_values_or_our_error(written: bytes, data: 
     for read in (values.decode, values.decode_one, lambda given: values.decode_columns(given, 2)):
         with contextlib.suppress(MullionError):
             read(other)
+
+
+@pytest.mark.parametrize("count", range(8))
+def test_dicts_of_any_number_of_keys_come_back_in_their_order(count: int) -> None:
+    rows = [{f"key {key}": (key, row) for key in range(count)} for row in range(20)]
+    assert [list(found.items()) for found in decode(encode(rows))] == [list(row.items()) for row in rows]
+    if count:
+        with pytest.raises(ValueError, match=r"unpack|shorter|longer"):
+            records(list(rows[0]), [tuple(rows[0].values())[1:]])

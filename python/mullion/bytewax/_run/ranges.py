@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from mullion.bytewax._run.reader import records
 from mullion.bytewax.connectors.files import CSVSource, DirSource, FileSource, PlainFile, _Lines, _Records
 from mullion.bytewax.dataflow import Dataflow
 from mullion.errors import FunctionError
@@ -58,17 +59,20 @@ class FileRange:
     def read(self) -> Iterator[tuple[int, list[Any]]]:
         """The batches, each with its number, as the source itself would give them."""
         lines = self._lines()
-        items: list[Any] = lines
-        if self.delimiter:
-            # Without a quote a field is what stands between two delimiters.
-            has_quotes = any('"' in line for line in lines)
-            rows = csv.reader(lines, delimiter=self.delimiter) if has_quotes else map(self._fields, lines)
-            items = list(map(self._record, rows))
-            if len(items) != self.lines:
-                raise self._changed()
         for batch in range(self.batches):
-            start = batch * self.batch_size
-            yield self.first + batch * self.stride, items[start : start + self.batch_size]
+            items: list[Any] = lines[batch * self.batch_size : (batch + 1) * self.batch_size]
+            yield self.first + batch * self.stride, self._records(items) if self.delimiter else items
+
+    def _records(self, lines: list[str]) -> list[dict[Any, Any]]:
+        # Without a quote a field is what stands between two delimiters.
+        has_quotes = any('"' in line for line in lines)
+        rows = list(csv.reader(lines, delimiter=self.delimiter) if has_quotes else map(self._fields, lines))
+        if len(rows) != len(lines):
+            raise self._changed()
+        try:
+            return records(self.names, rows)
+        except ValueError:
+            return list(map(self._record, rows))
 
     def _lines(self) -> list[str]:
         try:
@@ -88,7 +92,7 @@ class FileRange:
         return line.split(self.delimiter)
 
     def _record(self, row: list[str]) -> dict[Any, Any]:
-        """What ``csv.DictReader`` makes of a row."""
+        """What ``csv.DictReader`` makes of a row with fewer fields, or with more."""
         names = self.names
         record: dict[Any, Any] = dict(zip(names, row, strict=False))
         if len(row) < len(names):

