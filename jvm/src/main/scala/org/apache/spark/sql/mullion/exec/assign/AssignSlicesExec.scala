@@ -78,6 +78,28 @@ case class AssignSlicesExec(
     val counting = if (reopensEach) "" else s"""if ($missed > 0) ${metricTerm(ctx, "panesMissed")}.add($missed);"""
     val missing = if (overlaps) s"int $missed = $late ? 0 : $assigner.missed($ts); $counting" else ""
 
+    // What is looked up in an object is looked up again for each row.
+    val outside =
+      if (made.holdsAll) ""
+      else
+        s"""
+           |if (!$assigner.inWindow($ts, $gapTerm)) {
+           |  ${metricTerm(ctx, "rowsInNoWindow")}.add(1L);
+           |  continue;
+           |}
+           |""".stripMargin
+    val isLate =
+      if (made.lateBefore.isEmpty) s"$assigner.isLate($ts, $gapTerm)"
+      else {
+        val before = ctx.addMutableState(
+          CodeGenerator.JAVA_LONG,
+          "lateBefore",
+          name => s"$name = ((Long) $assigner.lateBefore().get()).longValue();",
+          forceInline = true
+        )
+        s"$ts < $before"
+      }
+
     val classified =
       s"""
          |if ($isNull) {
@@ -87,11 +109,8 @@ case class AssignSlicesExec(
          |}
          |long $ts = ${timeVar.value};
          |long $gapTerm = $gapValue;
-         |if (!$assigner.inWindow($ts, $gapTerm)) {
-         |  ${metricTerm(ctx, "rowsInNoWindow")}.add(1L);
-         |  continue;
-         |}
-         |boolean $late = $assigner.isLate($ts, $gapTerm);
+         |$outside
+         |boolean $late = $isLate;
          |if ($late) {
          |  $counted
          |  ${if (marked.isEmpty || isSession) aside else ""}
@@ -206,6 +225,12 @@ trait Assigner extends Serializable {
   /** Whether a row is late; of sessions, whether it may be. */
   def isLate(ts: Long, gap: Long): Boolean
 
+  /** Whether each time falls into a window, whatever the gap. */
+  def holdsAll: Boolean = false
+
+  /** The time before which rows are late, where that is all there is to it; `Long.MinValue` if none is. */
+  def lateBefore: Option[Long] = None
+
   /** How many of the windows of a row that is not late had closed: the first ones. */
   def missed(ts: Long): Int = 0
 
@@ -255,6 +280,10 @@ private[exec] final class AlignedAssigner(rules: AlignedRules, before: Long) ext
     if (!overlaps || firstOpen == Long.MinValue) Long.MinValue else grid.windowEnd(firstOpen - 1)
 
   override def inWindow(ts: Long, gap: Long): Boolean = rules.inWindow(ts)
+
+  override def holdsAll: Boolean = !window.hasGaps
+
+  override def lateBefore: Option[Long] = Option.when(startsInTime || firstOpen == Long.MinValue)(openFrom)
 
   override def missed(ts: Long): Int =
     if (ts >= closedUntil) 0

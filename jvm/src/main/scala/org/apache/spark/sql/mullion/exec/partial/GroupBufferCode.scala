@@ -1,6 +1,6 @@
 package org.apache.spark.sql.mullion.exec.partial
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, BindReferences, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, BindReferences, Expression}
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, DeclarativeAggregate}
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.expressions.codegen._
@@ -45,7 +45,7 @@ private[partial] final class GroupBufferCode(
         val code = initial.genCode(ctx)
         s"""
            |${code.code}
-           |${store(i, code, s"$page[$row + ${layout.nullWordOfBuffer(i)}]", isNew = true)}
+           |${storeInPresent(i, code, s"$page[$row + ${layout.nullWordOfBuffer(i)}]")}
            |""".stripMargin
       }
       .mkString
@@ -53,14 +53,77 @@ private[partial] final class GroupBufferCode(
 
   /** Adds a row.
     *
+    * {{{
+    *   group and row without nulls    a sum is a sum: nothing is asked about what cannot be null here
+    *   others                         Spark's rules for nulls
+    * }}}
+    *
     * @param columns
     *   the row's columns, evaluated in `input`
     * @param splitsFrom
     *   from how much code on each function gets a method of its own: a method that is too long the JVM interprets
     */
   def update(columns: Seq[Attribute], input: Seq[ExprCode], splitsFrom: Int): String = {
+    val (any, isSplit) = updateAny(columns, input, splitsFrom)
+    val nullable = nullWords.map { case (i, bits) => bits -> nullableBits(i) }.filter(_._2 != 0L)
+    val read = AttributeSet(aggregates.flatMap(a => a.aggregateFunction +: a.filter.toSeq))
+    val mayBeNull = columns.zip(input).collect {
+      case (column, code) if read.contains(column) && code.isNull != FalseLiteral => code.isNull.toString
+    }
+    if (isSplit || any.length > splitsFrom / 2 || nullable.isEmpty)
+      s"""
+         |$loadNulls
+         |$any
+         |${if (isSplit) "" else storeNulls}
+         |""".stripMargin
+    else {
+      val nothing =
+        nullable.map { case (bits, of) => s"($bits & ${of}L) == 0L" } ++ mayBeNull.map(isNull => s"!$isNull")
+      s"""
+         |$loadNulls
+         |if (${nothing.mkString(" && ")}) {
+         |  ${updateWithoutNulls(columns, input)}
+         |} else {
+         |  $any
+         |}
+         |$storeNulls
+         |""".stripMargin
+    }
+  }
+
+  /** Adds a row that may have nulls, to a group that may have them; and whether methods of their own do so. */
+  private def updateAny(columns: Seq[Attribute], input: Seq[ExprCode], splitsFrom: Int): (String, Boolean) = {
     val variables = layout.buffers.indices.map(load)
-    val loaded = variables.map(_.code.toString).mkString("\n")
+    val (common, updates, inputs) = codeOf(variables, columns, input, store(_, _, _))
+    val calls = if (updates.map(_.length).sum <= splitsFrom) None else split(updates, inputs())
+    val code =
+      s"""
+         |${variables.map(_.code.toString).mkString("\n")}
+         |$common
+         |${filtered(calls.getOrElse(updates), columns, input)}
+         |""".stripMargin
+    (code, calls.isDefined)
+  }
+
+  private def updateWithoutNulls(columns: Seq[Attribute], input: Seq[ExprCode]): String = {
+    def present(code: ExprCode) = ExprCode(code.code, FalseLiteral, code.value)
+    val variables = layout.buffers.indices.map(loadPresent)
+    val values = input.map(present)
+    val (common, updates, _) = codeOf(variables, columns, values, storeInPresent(_, _, _))
+    s"""
+       |${variables.map(_.code.toString).mkString("\n")}
+       |$common
+       |${filtered(updates, columns, values)}
+       |""".stripMargin
+  }
+
+  /** The code of what functions have in common, of each function, and the variables that each reads. */
+  private def codeOf(
+      variables: Seq[ExprCode],
+      columns: Seq[Attribute],
+      input: Seq[ExprCode],
+      store: (Int, ExprCode, String) => String
+  ): (String, Seq[String], () => Seq[Option[Seq[VariableValue]]]) = {
     val held = variables.map(v => ExprCode(EmptyBlock, v.isNull, v.value))
     ctx.INPUT_ROW = None.orNull
     ctx.currentVars = held ++ input
@@ -71,17 +134,20 @@ private[partial] final class GroupBufferCode(
     val updates = bound.zipWithIndex.map { case (expressions, i) =>
       val codes = ctx.withSubExprEliminationExprs(common.states)(expressions.map(_.genCode(ctx)))
       val stored = codes.zipWithIndex.map { case (code, j) =>
-        store(firstOf(i) + j, code, nullBits(firstOf(i) + j), isNew = false)
+        store(firstOf(i) + j, code, nullBits(firstOf(i) + j))
       }
       s"""
          |${codes.map(_.code.toString).mkString("\n")}
          |${stored.mkString("\n")}
          |""".stripMargin
     }
-    val calls =
-      if (updates.map(_.length).sum <= splitsFrom) None
-      else split(updates, bound.map(CodegenSplit.inputs(ctx, _, common.states)))
-    val filtered = calls.getOrElse(updates).zip(aggregates).map { case (code, aggregate) =>
+    (shared, updates, () => bound.map(CodegenSplit.inputs(ctx, _, common.states)))
+  }
+
+  /** The functions' code, each where its filter lets the row pass. */
+  private def filtered(updates: Seq[String], columns: Seq[Attribute], input: Seq[ExprCode]): String = updates
+    .zip(aggregates)
+    .map { case (code, aggregate) =>
       s"""
          |do {
          |  ${aggregate.filter.fold("")(passes(_, columns, input))}
@@ -89,14 +155,7 @@ private[partial] final class GroupBufferCode(
          |} while (false);
          |""".stripMargin
     }
-    s"""
-       |$loadNulls
-       |$loaded
-       |$shared
-       |${filtered.mkString}
-       |${if (calls.isEmpty) storeNulls else ""}
-       |""".stripMargin
-  }
+    .mkString
 
   private def passes(filter: Expression, columns: Seq[Attribute], input: Seq[ExprCode]): String = {
     ctx.currentVars = input
@@ -139,14 +198,30 @@ private[partial] final class GroupBufferCode(
 
   private def nullBit(i: Int) = s"${1L << layout.nullBitOfBuffer(i)}L"
 
+  /** The null bits of a word that buffers may have. */
+  private def nullableBits(of: Int) = layout.buffers.indices
+    .filter(i => layout.nullWordOfBuffer(i) == of && attributes(i).nullable)
+    .map(1L << layout.nullBitOfBuffer(_))
+    .foldLeft(0L)(_ | _)
+
+  /** Reads a buffer that is not null. */
+  private def loadPresent(i: Int): ExprCode = {
+    val held = ctx.freshName("held")
+    val read = ofWord(typeOf(i), buffer(i))
+    ExprCode(
+      code"${CodeGenerator.javaType(typeOf(i))} $held = $read;",
+      FalseLiteral,
+      JavaCode.variable(held, typeOf(i))
+    )
+  }
+
   private def load(i: Int): ExprCode = {
     val held = ctx.freshName("held")
     val javaType = CodeGenerator.javaType(typeOf(i))
-    val read = ofWord(typeOf(i), buffer(i))
-    if (!attributes(i).nullable)
-      ExprCode(code"$javaType $held = $read;", FalseLiteral, JavaCode.variable(held, typeOf(i)))
+    if (!attributes(i).nullable) loadPresent(i)
     else {
       val isNull = ctx.freshName("heldIsNull")
+      val read = ofWord(typeOf(i), buffer(i))
       ExprCode(
         code"""
            |boolean $isNull = (${nullBits(i)} & ${nullBit(i)}) != 0L;
@@ -162,12 +237,15 @@ private[partial] final class GroupBufferCode(
     *
     * @param nulls
     *   where its null bit is
-    * @param isNew
-    *   whether the record is new: it has no null bits of buffers then
     */
-  private def store(i: Int, code: ExprCode, nulls: String, isNew: Boolean): String = {
+  private def store(i: Int, code: ExprCode, nulls: String): String =
+    store(i, code, nulls, if (attributes(i).nullable) s"$nulls &= ~${nullBit(i)};" else "")
+
+  /** The same where its null bit is not set before. */
+  private def storeInPresent(i: Int, code: ExprCode, nulls: String): String = store(i, code, nulls, present = "")
+
+  private def store(i: Int, code: ExprCode, nulls: String, present: String): String = {
     val put = s"${buffer(i)} = ${word(typeOf(i), code.value.toString)};"
-    val present = if (isNew || !attributes(i).nullable) "" else s"$nulls &= ~${nullBit(i)};"
     if (code.isNull == FalseLiteral)
       s"""
          |$put

@@ -73,12 +73,27 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
     *   rows of `width` words, each with its hash first
     */
   def touch(rows: Array[Long], width: Int, count: Int): Unit = if (this.count > Few) {
+    val index = entries
+    val last = lastEntry
+    var all = 0L
     var i = 0
     while (i < count) {
-      ahead(i) = entries(rows(i * width).toInt & lastEntry) & AddressMask
+      all += index(rows(i * width).toInt & last)
       i += 1
     }
-    var all = 0L
+    // Where another group has the place, the row's own is one of the next: they are in the caches by now.
+    i = 0
+    while (i < count) {
+      val hash = rows(i * width).toInt
+      var at = hash & last
+      var entry = index(at)
+      while (entry != 0L && (entry >>> AddressBits).toInt != hash >>> TagShift) {
+        at = (at + 1) & last
+        entry = index(at)
+      }
+      ahead(i) = entry & AddressMask
+      i += 1
+    }
     i = 0
     while (i < count) {
       val page = pages((ahead(i) >>> WordBits).toInt)

@@ -43,8 +43,14 @@ class AlignedAssignerSuite extends ScalaCheckSuite {
       val assigner = new AlignedAssigner(rules, before)
       val closed = before != BatchClock.BeforeAllTime && start + window.size <= open
       assertEquals(assigner.isLate(ts, 0L), closed, s"$rules, clock $before, row $ts")
+      latenessInCode(assigner).foreach(late =>
+        assertEquals(late(ts), closed, s"code of $rules, clock $before, row $ts")
+      )
+      if (assigner.holdsAll) assert(assigner.inWindow(ts, 0L), s"$rules, row $ts")
     }
   }
+
+  private def latenessInCode(assigner: Assigner): Option[Long => Boolean] = assigner.lateBefore.map(from => _ < from)
 
   property("a row of windows that do not overlap has the start of its window as its slice") {
     forAll(rules.filter(!_._1.overlaps), anyTime) { case ((window, rules), ts) =>

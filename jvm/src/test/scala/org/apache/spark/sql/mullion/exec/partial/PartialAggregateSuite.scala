@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.classic.Dataset
 import org.apache.spark.sql.execution.WholeStageCodegenExec
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.mullion.SparkSuite
+import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.types._
 
 import dev.mullion._
@@ -25,7 +25,11 @@ class PartialAggregateSuite extends SparkSuite {
   private val rounds = sys.env.get("MULLION_TEST_ROUNDS").fold(4)(_.toInt)
 
   override protected def settings: Seq[(String, String)] =
-    Seq("spark.sql.adaptive.enabled" -> "false", "spark.sql.codegen.fallback" -> "false")
+    Seq(
+      "spark.sql.extensions" -> classOf[MullionExtensions].getName,
+      "spark.sql.adaptive.enabled" -> "false",
+      "spark.sql.codegen.fallback" -> "false"
+    )
 
   test(s"its answers are Spark's to the bit, whatever the keys and aggregates are (seed $seed)") {
     for (round <- 0 until rounds) {
@@ -43,6 +47,50 @@ class PartialAggregateSuite extends SparkSuite {
       val limit = Seq("0", "8k", "80k", "100k", "150k", "250k")(random.nextInt(6))
       val (asked, ofSpark) = (case_.run("mullion", Some(limit)), case_.run("spark"))
       assertSame(asked, ofSpark, s"round $round of seed $seed, $limit: $case_")
+    }
+  }
+
+  test(s"its answers are Spark's where columns are read from files, in batches of any size (seed $seed)") {
+    for (round <- 0 until rounds) {
+      val random = new Random(seed ^ (round + 1))
+      val limit = Option.when(random.nextBoolean())(Seq("0", "80k", "150k")(random.nextInt(3)))
+      val case_ = randomCase(random, onlyExact = limit.isDefined)
+      val settings = Seq(
+        "spark.sql.parquet.columnarReaderBatchSize" -> Seq(1, 7, 300, 4096)(random.nextInt(4)).toString,
+        "spark.sql.columnVector.offheap.enabled" -> random.nextBoolean().toString,
+        "spark.sql.parquet.outputTimestampType" -> Seq("INT96", "TIMESTAMP_MICROS")(random.nextInt(2))
+      )
+      settings.foreach { case (name, value) => spark.conf.set(name, value) }
+      try
+        TemporaryFolder.use { folder =>
+          val path = folder.resolve("rows").toString
+          val written = case_.rows.coalesce(1).write.option("parquet.enable.dictionary", random.nextBoolean())
+          // A column that stands in the folder's name is one value for a whole batch.
+          (if (limit.isDefined) written.partitionBy("kbool") else written).parquet(path)
+          val ofFile = case_.over(spark.read.schema(case_.rows.schema).parquet(path))
+          val (asked, ofSpark) = (ofFile.run("mullion", limit, reads = true), ofFile.run("spark"))
+          assertSame(asked, ofSpark, s"round $round of seed $seed, $limit, $settings: $case_")
+        }
+      finally settings.foreach { case (name, _) => spark.conf.unset(name) }
+    }
+  }
+
+  test("a filter below reads columns where they are, for it may want few rows") {
+    TemporaryFolder.use { folder =>
+      val path = folder.resolve("rows").toString
+      spark
+        .range(100)
+        .select(timestamp_seconds(lit(0)).as("ts"), (col("id") % 7).as("k"), col("id").as("v"))
+        .write
+        .parquet(path)
+      val rows = spark.read.parquet(path)
+      def panes(of: DataFrame) =
+        of.windowed(Tumbling("10 seconds"), time = "ts", by = Seq(col("k"))).agg(sum("v").as("total"))
+      def reads(of: DataFrame) = partial(of).get.exists(_.isInstanceOf[ReadColumnsExec])
+      val (all, some) = (panes(rows), panes(rows.where("v < 50")))
+      assert(reads(all) && !reads(some))
+      assertEquals(all.agg(sum("total")).head().getLong(0), 4950L)
+      assertEquals(some.agg(sum("total")).head().getLong(0), 1225L)
     }
   }
 
@@ -168,16 +216,19 @@ class PartialAggregateSuite extends SparkSuite {
     .sorted
     .toSeq
 
-  private final class Case(rows: DataFrame, ansi: Boolean, window: Window, keys: Seq[Column], of: Seq[Column]) {
+  private final class Case(val rows: DataFrame, ansi: Boolean, window: Window, keys: Seq[Column], of: Seq[Column]) {
+    def over(others: DataFrame): Case = new Case(others, ansi, window, keys, of)
+
     private def panes = rows.windowed(window, time = "ts", by = keys).agg(of.head, of.tail: _*)
 
     /** What comes out, or what Spark's error is called. */
-    def run(who: String, limit: Option[String] = None): Result = {
+    def run(who: String, limit: Option[String] = None, reads: Boolean = false): Result = {
       spark.conf.set("spark.sql.ansi.enabled", ansi)
       try
         set(who, limit) {
           val asked = panes
           assertEquals(partial(asked).isDefined, who == "mullion", clue(this.toString))
+          assertEquals(partial(asked).exists(_.exists(_.isInstanceOf[ReadColumnsExec])), reads, clue(this.toString))
           Try(bytes(asked)).toEither.left.map { error =>
             val conditions = causes(error).collect { case e: SparkThrowable => e.getCondition }.filter(_ ne null)
             conditions.headOption.getOrElse(error.toString)

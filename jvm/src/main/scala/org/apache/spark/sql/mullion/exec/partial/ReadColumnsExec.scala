@@ -1,0 +1,233 @@
+package org.apache.spark.sql.mullion.exec.partial
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.catalyst.expressions.codegen._
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.{CodegenSupport, ColumnarToRowExec, ColumnarToRowTransition, SparkPlan}
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.types.{DataType, DecimalType}
+import org.apache.spark.sql.vectorized.ColumnarBatch
+
+/** Reads batches of columns below a partial aggregate, some hundred rows of a column at a time.
+  *
+  * {{{
+  *   ColumnarToRow   for each row: for each column: which array, is it null, is there a dictionary, look it up
+  *   this            for each column: a loop that copies values, or looks them up       for each row: its values
+  * }}}
+  *
+  * The loop over rows calls what it does not know, so the JVM asks all of a column's questions again for each row. In a
+  * loop over one column it asks them once, and what the other loop reads are arrays in local variables.
+  *
+  * It stands in the place of Spark's node where the classes of columns are Spark's own (see [[ReadColumns]]).
+  */
+case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition with CodegenSupport {
+
+  override def nodeName: String = "ReadColumns"
+
+  override def output: Seq[Attribute] = child.output
+
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+
+  override def needCopyResult: Boolean = false
+
+  override protected def canCheckLimitNotReached: Boolean = true
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
+    "numInputBatches" -> SQLMetrics.createMetric(sparkContext, "number of input batches")
+  )
+
+  // Of batches, which generated code takes as such: what Spark's node does as well.
+  override def inputRDDs(): Seq[RDD[InternalRow]] = Seq(child.executeColumnar().asInstanceOf[RDD[InternalRow]])
+
+  override protected def doProduce(ctx: CodegenContext): String = {
+    val input = ctx.addMutableState("scala.collection.Iterator", "input", v => s"$v = inputs[0];", forceInline = true)
+    val batchClass = classOf[ColumnarBatch].getName
+    val batch = ctx.addMutableState(batchClass, "batch", forceInline = true)
+    val next = ctx.addMutableState(CodeGenerator.JAVA_INT, "nextRow")
+    val (row, i) = (ctx.freshName("row"), ctx.freshName("i"))
+    val columns = output.zip(child.vectorTypes.get).zipWithIndex.map { case ((column, kind), at) =>
+      val vector = ctx.addMutableState(kind, "column", forceInline = true)
+      val take = s"$vector = ($kind) $batch.column($at);"
+      if (ReadColumnsExec.isPlain(column.dataType)) new Copied(ctx, column, kind, vector, take, i)
+      else new InPlace(ctx, column, vector, take, row)
+    }
+    val nextBatch = ctx.freshName("nextBatch")
+    val nextBatchCall = ctx.addNewFunction(
+      nextBatch,
+      s"""
+         |private void $nextBatch() throws java.io.IOException {
+         |  if (!$input.hasNext()) return;
+         |  $batch = ($batchClass) $input.next();
+         |  ${metricTerm(ctx, "numInputBatches")}.add(1);
+         |  ${metricTerm(ctx, "numOutputRows")}.add($batch.numRows());
+         |  $next = 0;
+         |  ${columns.map(_.take).mkString("\n")}
+         |}
+         |""".stripMargin
+    )
+    ctx.currentVars = None.orNull
+    val values = columns.map(_.value)
+    val (rows, from, count) = (ctx.freshName("rows"), ctx.freshName("from"), ctx.freshName("count"))
+    val stop = if (parent.needStopCheck) s"if (shouldStop()) { $next = $row + 1; return; }" else ""
+    s"""
+       |if ($batch == null) $nextBatchCall();
+       |while ($limitNotReachedCond $batch != null) {
+       |  int $rows = $batch.numRows();
+       |  while ($next < $rows) {
+       |    int $from = $next;
+       |    int $count = Math.min(${ReadColumnsExec.Together}, $rows - $from);
+       |    ${columns.map(_.read(from, count)).mkString("\n")}
+       |    for (int $i = 0; $i < $count; $i++) {
+       |      int $row = $from + $i;
+       |      ${consume(ctx, values).trim}
+       |      $stop
+       |    }
+       |    $next = $from + $count;
+       |  }
+       |  $batch.closeIfFreeable();
+       |  $batch = null;
+       |  $nextBatchCall();
+       |}
+       |if ($batch != null) $batch.close();
+       |""".stripMargin
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = ColumnarToRowExec(child).execute()
+
+  override protected def withNewChildInternal(newChild: SparkPlan): ReadColumnsExec = copy(child = newChild)
+
+  /** The code for one column.
+    *
+    * @param take
+    *   takes its vector from a new batch
+    */
+  private abstract class Column(val take: String) {
+
+    /** Reads some rows before the loop over them. */
+    def read(from: String, count: String): String
+
+    /** A row's value in that loop. */
+    def value: ExprCode
+  }
+
+  /** A column that is copied into an array of words: `at` is a row's place in it. */
+  private final class Copied(
+      ctx: CodegenContext,
+      column: Attribute,
+      kind: String,
+      vector: String,
+      take: String,
+      at: String
+  ) extends Column(take) {
+    private val most = ReadColumnsExec.Together
+    private val words =
+      ctx.addMutableState("long[]", "words", name => s"$name = new long[$most];", forceInline = true)
+    private val absent =
+      if (column.nullable)
+        ctx.addMutableState("boolean[]", "absent", name => s"$name = new boolean[$most];", forceInline = true)
+      else ""
+    private val (ofRows, absentOfRows, some) =
+      (ctx.freshName("words"), ctx.freshName("absent"), ctx.freshName("hasNulls"))
+
+    private val copy = {
+      val (name, of, to, nulls) =
+        (ctx.freshName("copyColumn"), ctx.freshName("of"), ctx.freshName("to"), ctx.freshName("nulls"))
+      val value =
+        GroupKeyCode.word(column.dataType, CodeGenerator.getValueFromVector(of, column.dataType, "from + i"))
+      // A value that is null is what Spark's code has for one.
+      val none =
+        GroupKeyCode.word(
+          column.dataType,
+          s"((${CodeGenerator.javaType(column.dataType)}) ${default(column.dataType)})"
+        )
+      val withNulls =
+        if (!column.nullable) ""
+        else
+          s"""
+             |if ($of.hasNull()) {
+             |  boolean[] $nulls = $absent;
+             |  for (int i = 0; i < count; i++) {
+             |    boolean isNull = $of.isNullAt(from + i);
+             |    $nulls[i] = isNull;
+             |    $to[i] = isNull ? $none : $value;
+             |  }
+             |  return true;
+             |}
+             |""".stripMargin
+      ctx.addNewFunction(
+        name,
+        s"""
+           |private boolean $name(int from, int count) {
+           |  $kind $of = $vector;
+           |  long[] $to = $words;
+           |  $withNulls
+           |  for (int i = 0; i < count; i++) $to[i] = $value;
+           |  return false;
+           |}
+           |""".stripMargin
+      )
+    }
+
+    private def default(kind: DataType) = CodeGenerator.defaultValue(kind)
+
+    override def read(from: String, count: String): String =
+      if (column.nullable)
+        s"""
+           |boolean $some = $copy($from, $count);
+           |long[] $ofRows = $words;
+           |boolean[] $absentOfRows = $absent;
+           |""".stripMargin
+      else
+        s"""
+           |$copy($from, $count);
+           |long[] $ofRows = $words;
+           |""".stripMargin
+
+    override def value: ExprCode = {
+      val (value, isNull) = (ctx.freshName("value"), ctx.freshName("isNull"))
+      val javaType = CodeGenerator.javaType(column.dataType)
+      val read = code"$javaType $value = ${GroupKeyCode.ofWord(column.dataType, s"$ofRows[$at]")};"
+      val of = JavaCode.variable(value, column.dataType)
+      if (!column.nullable) ExprCode(read, FalseLiteral, of)
+      else ExprCode(code"boolean $isNull = $some && $absentOfRows[$at];" + read, JavaCode.isNullVariable(isNull), of)
+    }
+  }
+
+  /** A column that is read where it is, as Spark does: texts, and whatever is no single word. */
+  private final class InPlace(ctx: CodegenContext, column: Attribute, vector: String, take: String, row: String)
+      extends Column(take) {
+
+    override def read(from: String, count: String): String = ""
+
+    override def value: ExprCode = {
+      val (value, isNull) = (ctx.freshName("value"), ctx.freshName("isNull"))
+      val javaType = CodeGenerator.javaType(column.dataType)
+      val get = CodeGenerator.getValueFromVector(vector, column.dataType, row)
+      val of = JavaCode.variable(value, column.dataType)
+      if (!column.nullable) ExprCode(code"$javaType $value = $get;", FalseLiteral, of)
+      else
+        ExprCode(
+          code"""
+             |boolean $isNull = $vector.isNullAt($row);
+             |$javaType $value = $isNull ? ${CodeGenerator.defaultValue(column.dataType)} : ($get);
+           """.stripMargin,
+          JavaCode.isNullVariable(isNull),
+          of
+        )
+    }
+  }
+}
+
+private object ReadColumnsExec {
+  // A few columns of so many rows stay in the processor's first cache, beside the rows that wait.
+  private val Together = 256
+
+  /** Decimals are objects where they are read, of which none is wanted before it is needed. */
+  private def isPlain(kind: DataType): Boolean = GroupLayout.isFixed(kind) && !kind.isInstanceOf[DecimalType]
+}
