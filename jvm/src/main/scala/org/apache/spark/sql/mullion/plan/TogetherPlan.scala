@@ -126,7 +126,7 @@ final class TogetherPlan private (node: WindowsTogether) {
   def plan(planLater: LogicalPlan => SparkPlan): SparkPlan = {
     DroppedBefore.log(node.child)
     val first = parts.head
-    val child = planLater(FusedWatermarkExec.mark(node.child))
+    val child = planLater(FusedWatermarkExec.below(node.child))
     val timed = if (first.rules.onProcessingTime) StampTimeExec(program.id, first.time, now = None, child) else child
     val assigned = parts.zip(programs).zipWithIndex.map { case ((part, own), i) =>
       AssignedWindow(

@@ -2,13 +2,14 @@ package org.apache.spark.sql.mullion.plan
 
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.mullion.exec.WindowExec
 import org.apache.spark.sql.mullion.exec.assign.{
   AssignRangesExec,
   AssignSlicesExec,
+  FusedWatermark,
   FusedWatermarkExec,
   OneTaskExec,
   PutAsideLateRowsExec,
@@ -54,8 +55,8 @@ object WindowStrategy extends SparkStrategy {
     case node: WindowedAggregate if node.isStreaming                        => Seq(planStream(node))
     case node: WindowedAggregate if isNumbered(node)                        => Seq(planNumbered(node))
     case node: WindowedAggregate                                            => Seq(planBatch(numbered(node)))
-    case node: EventTimeWatermark if FusedWatermarkExec.isMarked(node)      =>
-      Seq(new FusedWatermarkExec(node.nodeId, node.eventTime, node.delay, planLater(node.child)))
+    case FusedWatermark(node, child)                                        =>
+      Seq(new FusedWatermarkExec(node.nodeId, node.eventTime, node.delay, planLater(child)))
     case _ => Nil
   }
 
@@ -141,7 +142,7 @@ object WindowStrategy extends SparkStrategy {
   /** The rows of a node, with the time of their batch where they have none of their own. */
   private def timed(node: WindowedAggregate, program: WindowProgram): SparkPlan = {
     // Between stages of a task, windows tell their clocks while it runs: then Spark's watermark, which tells row by row.
-    val rows = planLater(if (program.byShard) node.child else FusedWatermarkExec.mark(node.child))
+    val rows = planLater(if (program.byShard) node.child else FusedWatermarkExec.below(node.child))
     if (node.rules.onProcessingTime) StampTimeExec(program.id, node.time, now = None, rows) else rows
   }
 

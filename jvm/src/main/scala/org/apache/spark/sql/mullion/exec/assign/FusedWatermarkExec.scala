@@ -7,8 +7,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
-import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, UnaryNode}
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{
   EventTimeStats,
@@ -63,19 +62,21 @@ final class FusedWatermarkExec(node: UUID, time: Attribute, after: CalendarInter
 }
 
 object FusedWatermarkExec {
-  private val belowWindow = TreeNodeTag[Unit]("mullion_watermark_below_window")
 
-  /** Has the watermarks of a plan planned as this. */
-  def mark(plan: LogicalPlan): LogicalPlan = {
-    plan.foreach {
-      case watermark: EventTimeWatermark if watermark.eventTime.dataType == TimestampType =>
-        watermark.setTagValue(belowWindow, ())
-      case _ =>
-    }
-    plan
+  /** A plan whose watermarks are planned as this. */
+  def below(plan: LogicalPlan): LogicalPlan = plan.transform {
+    case watermark: EventTimeWatermark if watermark.eventTime.dataType == TimestampType =>
+      FusedWatermark(watermark, watermark.child)
   }
+}
 
-  def isMarked(watermark: EventTimeWatermark): Boolean = watermark.getTagValue(belowWindow).isDefined
+/** A watermark in a plan of ours: a node that no strategy of Spark's knows, for Spark 4.0 asks them before ours. */
+final case class FusedWatermark(watermark: EventTimeWatermark, child: LogicalPlan) extends UnaryNode {
+
+  /** With the delay in the time's metadata. */
+  override def output: Seq[Attribute] = watermark.output
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): FusedWatermark = copy(child = newChild)
 }
 
 /** The event times that one task has seen, told to Spark's accumulator once it ends: that takes boxed numbers. */

@@ -6,7 +6,6 @@ import java.sql.Timestamp
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
 import org.apache.spark.sql.execution.streaming.runtime.{MemoryStream, StreamingQueryWrapper}
 import org.apache.spark.sql.mullion.SparkSuite
-import org.apache.spark.sql.mullion.shim.BuildInfo
 import org.apache.spark.sql.{functions => F, DataFrame, Encoders}
 import org.apache.spark.sql.streaming.StreamingQuery
 
@@ -58,9 +57,7 @@ class FusedWatermarkSuite extends SparkSuite {
     }
     assertEquals(ours, sparks)
     assertEquals(ours.map(_("max")).last, "1970-01-01T00:02:00.000Z")
-    assert(fused.nonEmpty)
-    // On 4.0 the last batch, which has no rows, has Spark's own.
-    if (BuildInfo.sparkLine != "4.0") assert(fused.forall(_.isInstanceOf[FusedWatermarkExec]), fused)
+    assert(fused.nonEmpty && fused.forall(_.isInstanceOf[FusedWatermarkExec]), fused)
     assert(plain.nonEmpty && plain.forall(!_.isInstanceOf[FusedWatermarkExec]), plain)
   }
 }
