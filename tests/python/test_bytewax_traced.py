@@ -9,7 +9,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import bytewax.operators as their_op
+import bytewax.operators.windowing as their_win
 import pytest
+from bytewax.dataflow import Dataflow as TheirDataflow
+from bytewax.testing import TestingSink as TheirSink
+from bytewax.testing import TestingSource as TheirSource
+from bytewax.testing import run_main as their_run
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -191,9 +197,9 @@ def test_long_runs_of_a_key_are_those_of_the_released_package_over_an_abort(
     items, ordered, wait = _runs(random_), random_.random() < 0.5, random_.choice((0, 0, 3))
     outcomes = []
     for ours in (False, True):
-        its_op, its_win = (op, win) if ours else (given.their_op, given.their_win)
-        source, sink = (TestingSource, TestingSink) if ours else (given.TheirSource, given.TheirSink)
-        flow: Any = (Dataflow if ours else given.TheirDataflow)("runs")
+        its_op, its_win = (op, win) if ours else (their_op, their_win)
+        source, sink = (TestingSource, TestingSink) if ours else (TheirSource, TheirSink)
+        flow: Any = (Dataflow if ours else TheirDataflow)("runs")
         listed = [*items[:700], TestingSource.ABORT(), *items[700:]] if ours else items
         keyed = its_op.key_on("key", its_op.input("in", flow, source(listed, 6)), lambda item: item[0])
         clock: Any = its_win.EventClock(lambda item: item[1], timedelta(seconds=wait), now_getter=lambda: given.START)
@@ -209,7 +215,7 @@ def test_long_runs_of_a_key_are_those_of_the_released_package_over_an_abort(
             for _ in range(2):
                 run_main(flow, recovery_config=config, spark=spark)
         else:
-            given.their_run(flow)
+            their_run(flow)
         outcomes.append(given.streams(out))
     said = first_difference(*outcomes)
     assert not said[1], f"MULLION_TEST_SEED={SEED}, ordered={ordered} wait={wait}: {said}"
