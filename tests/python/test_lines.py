@@ -53,6 +53,10 @@ def noted(checkpoint: Path) -> Any:
     return json.loads((checkpoint / "state" / "0" / "_mullion" / "spark.json").read_text("utf-8"))
 
 
+def content(folder: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
 def run(
     spark: SparkSession, feed: Feed, checkpoint: Path, window: str, state: Store = "rocksdb", keys: str = ""
 ) -> list[Any]:
@@ -103,12 +107,14 @@ def test_keys_that_this_line_does_not_have_are_refused_with_both_lines(spark: Sp
     assert noted(checkpoint)["spark"] == running_line()
     before = noted(checkpoint)
     note(checkpoint, "4.9", "letters")
+    state = content(checkpoint / "state")
     feed.write([(2 * SECOND, "a", 1)])
     refused = rf"begun on Spark 4\.9, and this is Spark {running_line()}.*'letters'.*on Spark 4\.9 or newer"
     with pytest.raises(IncompatibleStateError, match=refused):
         run(spark, feed, checkpoint, "tumbling")
     with pytest.raises(IncompatibleStateError, match=refused):
         read_panes(str(checkpoint)).collect()
+    assert content(checkpoint / "state") == state
     note(checkpoint, **{"line": before["spark"], "keys": before["keys"]})
     feed.flood()
     assert [row[-1] for row in run(spark, feed, checkpoint, "tumbling")] == [2]

@@ -51,6 +51,8 @@ private[mullion] trait OwnStateExec extends CountsStores {
       .exists(_.stateUniqueIds.exists(_.nonEmpty))
     if (isKnown) SavepointNote.check(session, info)
     StateSettings.check(choice, info, conf, sparkContext.getConf, hasIds)
+    // First, for what checks the state may delete the note that Spark has of its types.
+    StateLine.check(choice, info, hadoopConf)
     // Ours first: Spark compares neither names nor what an aggregate is.
     checkState(hadoopConf)
     StateLine.settle(choice, info, conf, hadoopConf)

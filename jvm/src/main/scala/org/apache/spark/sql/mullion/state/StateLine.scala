@@ -46,6 +46,13 @@ private[mullion] object StateLine {
   /** How the keys of a state that begins are to be written: `ranges` are read on older lines too. */
   val Setting = "spark.sql.streaming.stateStore.mullion.keys"
 
+  /** Fails for a state that is noted to have keys which this line cannot read. */
+  def check(choice: StateChoice, info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit =
+    if (choice == StateChoice.RocksDb && file.read(rootOf(info), hadoopConf).isDefined) {
+      layoutIn(choice, rootOf(info), hadoopConf)
+      ()
+    }
+
   /** Notes the line of a state that begins, and fails for one whose keys this line cannot read. */
   def settle(choice: StateChoice, info: SparkLineShim.StateInfo, conf: SQLConf, hadoopConf: Configuration): Unit =
     if (choice == StateChoice.RocksDb) {
