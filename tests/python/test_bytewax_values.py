@@ -137,9 +137,22 @@ def test_a_class_that_is_gone_is_named() -> None:
 def test_bytes_that_are_no_values_are_values_or_our_error(written: bytes, data: st.DataObject) -> None:
     at, gone = data.draw(st.integers(0, len(written))), data.draw(st.sampled_from([0, 1, 2, len(written)]))
     other = written[:at] + data.draw(st.binary(max_size=2)) + written[at + gone :]
+    _read_all_ways(other)
+
+
+def test_values_of_many_kinds_with_any_byte_changed_or_gone_are_values_or_our_error() -> None:
+    # Of kinds that lie in parts of a column, of which another byte may say that there are fewer.
+    for written in (encode([0, 0, 0, {"": None}, {}]), encode([(1, "a"), [2.5], None, {"b": b"c"}])):
+        for at in range(len(written)):
+            for changed in (b"", b"0", b"1", b"9"):
+                for gone in (0, 1, 2):
+                    _read_all_ways(written[:at] + changed + written[at + gone :])
+
+
+def _read_all_ways(written: bytes) -> None:
     for read in (values.decode, values.decode_one, lambda given: values.decode_columns(given, 2)):
         with contextlib.suppress(MullionError):
-            read(other)
+            read(written)
 
 
 @pytest.mark.parametrize("count", range(8))

@@ -91,7 +91,10 @@ class Reader:
 
     def _union(self, node: Node, count: int) -> list[Any]:
         parts = [iter(self.column(part, length)) for length, part in node[2:]]
-        return [next(parts[number]) for number in self.column(node[1], count)]
+        try:
+            return [next(parts[number]) for number in self.column(node[1], count)]
+        except StopIteration:
+            raise ValueError("a part of a column has fewer values than the column takes from it") from None
 
     def _tuples(self, node: Node, count: int) -> list[tuple[Any, ...]]:
         if not node[1]:
