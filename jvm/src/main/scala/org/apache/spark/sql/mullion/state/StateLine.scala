@@ -48,28 +48,37 @@ private[mullion] object StateLine {
 
   /** Fails for a state that is noted to have keys which this line cannot read. */
   def check(choice: StateChoice, info: SparkLineShim.StateInfo, hadoopConf: Configuration): Unit =
-    if (choice == StateChoice.RocksDb && file.read(rootOf(info), hadoopConf).isDefined) {
-      layoutIn(choice, rootOf(info), hadoopConf)
-      ()
+    if (choice == StateChoice.RocksDb) {
+      val root = rootOf(info)
+      file.read(root, hadoopConf).foreach(layoutOf(_, root))
     }
 
   /** Notes the line of a state that begins, and fails for one whose keys this line cannot read. */
   def settle(choice: StateChoice, info: SparkLineShim.StateInfo, conf: SQLConf, hadoopConf: Configuration): Unit =
     if (choice == StateChoice.RocksDb) {
       val root = rootOf(info)
-      if (info.storeVersion == 0 && file.read(root, hadoopConf).isEmpty) begin(root, conf, hadoopConf)
-      layoutIn(choice, root, hadoopConf)
+      val line = file.read(root, hadoopConf).getOrElse {
+        if (info.storeVersion > 0) unnoted
+        else {
+          val own = ofNew(conf)
+          file.write(root, hadoopConf, own)
+          own
+        }
+      }
+      layoutOf(line, root)
       ()
     }
 
   /** Notes the line of a state in RocksDB that begins. */
-  def begin(root: Path, conf: SQLConf, hadoopConf: Configuration): Unit = {
+  def begin(root: Path, conf: SQLConf, hadoopConf: Configuration): Unit = file.write(root, hadoopConf, ofNew(conf))
+
+  private def ofNew(conf: SQLConf): StateLine = {
     val asked = conf.getConfString(Setting, KeyLayout.own.name)
     if (!KeyLayout.known.exists(_.name == asked))
       throw MullionException.invalid(
         s"$Setting=$asked is not one of ${KeyLayout.known.map(_.name).mkString(", ")}, which Spark $here can write."
       )
-    file.write(root, hadoopConf, StateLine(here, asked))
+    StateLine(here, asked)
   }
 
   /** How the keys of an operator are written, in a batch of a query. */
@@ -89,15 +98,15 @@ private[mullion] object StateLine {
   /** How they are written in the folder of an operator's state. */
   def layoutIn(choice: StateChoice, root: Path, hadoopConf: Configuration): KeyLayout =
     if (choice != StateChoice.RocksDb) KeyLayout.own
-    else {
-      val was = file.read(root, hadoopConf).getOrElse(unnoted)
-      KeyLayout.known.find(_.name == was.keys).getOrElse {
-        throw MullionException.incompatibleState(
-          s"The checkpoint ${root.getParent.getParent} was begun on Spark ${was.spark}, and this is Spark $here: it keeps " +
-            s"the keys of state in RocksDB by another encoder ('${was.keys}'), which Spark $here does not have. Nothing was " +
-            s"overwritten. Run the query on Spark ${was.spark} or newer, or start it with a new checkpointLocation."
-        )
-      }
+    else layoutOf(file.read(root, hadoopConf).getOrElse(unnoted), root)
+
+  private def layoutOf(was: StateLine, root: Path): KeyLayout =
+    KeyLayout.known.find(_.name == was.keys).getOrElse {
+      throw MullionException.incompatibleState(
+        s"The checkpoint ${root.getParent.getParent} was begun on Spark ${was.spark}, and this is Spark $here: it keeps " +
+          s"the keys of state in RocksDB by another encoder ('${was.keys}'), which Spark $here does not have. Nothing was " +
+          s"overwritten. Run the query on Spark ${was.spark} or newer, or start it with a new checkpointLocation."
+      )
     }
 
   private def rootOf(info: SparkLineShim.StateInfo) = new Path(info.checkpointLocation, info.operatorId.toString)
