@@ -2,7 +2,7 @@
 # make check  what is quick: linters, and the tests that need no Spark
 # make test   every check, and the tests that every change must pass, Scala and Python
 # make test-all   those that take long too: kills, executors, Kafka, millions of rows; and both on each line
-# make test-slow  what takes long on a line: a cluster that loses executors, the JAR from a repository
+# make test-slow  what takes long on a line: a cluster that loses executors, the JAR from a repository, pipelines
 # make lines  the counts of docs/lines.md, from the last runs of the tests on each line
 # make simulation   queries under failures without Spark: CASES=, and SEED= for one that failed
 # make faults   queries from Kafka to Kafka whose parts are killed: KILLS=100
@@ -103,8 +103,8 @@ endif
 test: $(if $(OTHER),,lint-python) venv kafka $(CLASSES) $(SBT_LAUNCH)
 	$(call side_by_side,'jvm/testOnly * -- --exclude-tags=Slow',$(PYTHON_TESTS) -n 3 --dist loadgroup $(DURATIONS) -m 'not slow')
 
-# Of other lines than the default.
-SLOW_OF_LINES := cluster packages
+# Of other lines than the default. Spark 4.0 has no declarative pipelines.
+SLOW_OF_LINES := cluster packages $(if $(filter 4.0,$(LINE)),,pipelines)
 
 test-slow: venv publish-local $(CLASSES)
 	@$(IN)/pytest $(SLOW_OF_LINES:%=tests/python/test_%.py) --junitxml $(REPORTS)/slow.xml

@@ -3,8 +3,8 @@
     python scripts/lines.py [REPORTS...]
 
 A row is a line of Spark with a Python and a Java. Reports are JUnit's, which ``make test LINE=`` and ``make test-slow
-LINE=`` leave in this folder; others may be named, as folders or files. A row without a report stays as it is. What the
-workflow ``test`` runs and nobody has counted yet stands as that.
+LINE=`` leave in this folder; others may be named, as folders or files. What no report tells of stays as it is, be it a
+row or a count of the same versions. What the workflow ``test`` runs and nobody has counted yet stands as that.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _two_parts(version: str) -> str:
 
 
 def read(file: Path) -> Report:
-    """What one file says. Those of Scala do not know Python: they are of the Python that the line is promised with."""
+    """What one file says. Those of Scala do not know Python."""
     root = ET.parse(file).getroot()
     properties = {of.get("name"): of.get("value") or "" for of in root.iter("property")}
     spark = properties.get("spark") or SPARKS[properties.get("spark.line") or DEFAULT]
@@ -100,12 +100,18 @@ def matrix() -> list[tuple[Place, bool]]:
 
 
 def rows(reports: Iterable[Report]) -> dict[Place, str]:
-    """The rows that reports give, by place."""
+    """The rows that reports give, by place. Scala's are of the Python that is tested with the same Spark and Java: of
+    several, or of none, the one that the line is promised with."""
+    all_of_them = list(reports)
+    tested = {short(report.versions) for report in all_of_them if report.versions[1]}
     passed: dict[Place, dict[Test, bool]] = defaultdict(dict)
     versions: dict[Place, list[str]] = {}
-    for report in reports:
+    for report in all_of_them:
         spark, python, java = report.versions
-        place = short((spark, python or promised()[_two_parts(spark)].python, java))
+        if not python:
+            beside = [place.python for place in tested if place == short((spark, place.python, java))]
+            python = beside[0] if len(beside) == 1 else promised()[_two_parts(spark)].python
+        place = short((spark, python, java))
         passed[place].update(report.passed)
         known = versions.setdefault(place, list(place))
         known[:] = [given if given.startswith(was) else was for given, was in zip(report.versions, known, strict=True)]
@@ -138,10 +144,19 @@ def filled_in(page: str, reports: Iterable[Report]) -> str:
         cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
         if re.match(r"\d", cells[0]) and ONLY_IN_WORKFLOW not in line:
             found[short(cells[:3])] = line
-    found |= rows(reports)
+    for place, new in rows(reports).items():
+        found[place] = with_counts_of(found[place], new) if place in found else new
     head = ["Spark", "Python", "Java", *KINDS]
     table = row(head) + row(["---"] * len(head)) + "".join(found[place] for place in sorted(found, key=by_order))
     return TABLE.sub(lambda _: table, page)
+
+
+def with_counts_of(old: str, new: str) -> str:
+    """A row with the counts of an older one where it has none, if that is of the same versions."""
+    before, cells = old.strip("| \n").split(" | "), new.strip("| \n").split(" | ")
+    if before[:3] != cells[:3]:
+        return new
+    return row(was if now == "-" else now for was, now in zip(before, cells, strict=True))
 
 
 def by_order(place: Place) -> list[int]:

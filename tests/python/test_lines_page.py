@@ -22,11 +22,21 @@ def cells(page: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table[0].splitlines()[2:]]
 
 
-def pytest_report(folder: Path, spark: str, java: str, cases: str) -> Path:
+def pytest_report(folder: Path, spark: str, java: str, cases: str, python: str = "3.11.7") -> Path:
     file = folder / f"{spark}-{java}.xml"
-    said = {"spark": spark, "python": "3.11.7", "java": java}
+    said = {"spark": spark, "python": python, "java": java}
     properties = "".join(f'<property name="{name}" value="{value}"/>' for name, value in said.items())
     file.write_text(f"<testsuites><testsuite><properties>{properties}</properties>{cases}</testsuite></testsuites>")
+    return file
+
+
+def scala_report(folder: Path, line: str, java: str) -> Path:
+    file = folder / "TEST-x.xml"
+    file.write_text(
+        f'<testsuite><properties><property name="java.version" value="{java}"/>'
+        f'<property name="spark.line" value="{line}"/></properties>'
+        '<testcase classname="org.apache.spark.sql.mullion.TranscriptSuite" name="a"/></testsuite>'
+    )
     return file
 
 
@@ -60,13 +70,7 @@ def test_tests_are_counted_once_by_kind_and_those_that_fail_are_told(tmp_path: P
         '<testcase classname="tests.python.test_split" name="a"><skipped/></testcase>'
         '<testcase classname="tests.python.test_restart" name="a"/>',
     )
-    scala = tmp_path / "TEST-x.xml"
-    scala.write_text(
-        '<testsuite><properties><property name="java.version" value="17.0.3"/>'
-        '<property name="spark.line" value="4.1"/></properties>'
-        '<testcase classname="org.apache.spark.sql.mullion.TranscriptSuite" name="a"/></testsuite>'
-    )
-    reports = [lines.read(file) for file in (first, first, scala)]
+    reports = [lines.read(file) for file in (first, first, scala_report(tmp_path, "4.1", "17.0.3"))]
     page = lines.filled_in(EMPTY, reports)
     assert ["4.1.4", "3.11.7", "17.0.3", "1", "2 of 3", "-", "-", "1"] in cells(page)
 
@@ -80,3 +84,25 @@ def test_rows_without_a_report_stay(tmp_path: Path) -> None:
         ["4.2.0", "3.11.7", "25.0.1"],
     ]
     assert lines.filled_in(again, []) == again
+
+
+def test_counts_without_a_report_stay_in_a_row_of_the_same_versions(tmp_path: Path) -> None:
+    case = '<testcase classname="tests.python.test_{}" name="a"/>'
+    whole = pytest_report(tmp_path, "4.1.4", "17.0.3", case.format("connect") + case.format("restart"))
+    page = lines.filled_in(EMPTY, [lines.read(whole)])
+    slow = lines.read(pytest_report(tmp_path, "4.1.4", "17.0.3", case.format("cluster")))
+    assert ["4.1.4", "3.11.7", "17.0.3", "-", "-", "1", "1", "1"] in cells(lines.filled_in(page, [slow]))
+    newer = lines.read(pytest_report(tmp_path, "4.1.5", "17.0.3", case.format("cluster")))
+    assert ["4.1.5", "3.11.7", "17.0.3", "-", "-", "-", "1", "-"] in cells(lines.filled_in(page, [newer]))
+
+
+def test_scala_is_counted_with_the_python_that_was_tested_beside_it(tmp_path: Path) -> None:
+    case = '<testcase classname="tests.python.test_connect" name="a"/>'
+    scala = lines.read(scala_report(tmp_path, "4.2", "25.0.1"))
+    newer = lines.read(pytest_report(tmp_path, "4.2.0", "25.0.1", case, python="3.13.0"))
+    assert ["4.2.0", "3.13.0", "25.0.1", "1", "-", "1", "-", "-"] in cells(lines.filled_in(EMPTY, [newer, scala]))
+    # Where several were, it is that of the promise.
+    promised = lines.read(pytest_report(tmp_path, "4.2.0", "25.0.1", case))
+    page = lines.filled_in(EMPTY, [newer, promised, scala])
+    assert ["4.2.0", "3.11.7", "25.0.1", "1", "-", "1", "-", "-"] in cells(page)
+    assert ["4.2.0", "3.13.0", "25.0.1", "-", "-", "1", "-", "-"] in cells(page)
