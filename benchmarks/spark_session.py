@@ -15,7 +15,7 @@ _STATE = "org.apache.spark.sql.execution.streaming.state."
 STORES = {"rocksdb": f"{_STATE}RocksDBStateStoreProvider", "hdfs": f"{_STATE}HDFSBackedStateStoreProvider"}
 
 
-def session(store: str = "rocksdb", cores: int = CORES, heap: int = 8) -> SparkSession:
+def session(store: str = "rocksdb", cores: int = CORES, heap: int = 8, partitions: int = CORES) -> SparkSession:
     # Workers have the packages that this process has.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # ... and the modules.
@@ -24,7 +24,7 @@ def session(store: str = "rocksdb", cores: int = CORES, heap: int = 8) -> SparkS
     builder = (
         SparkSession.builder.master(f"local[{cores}]")
         .config("spark.driver.memory", f"{heap}g")
-        .config("spark.sql.shuffle.partitions", str(CORES))
+        .config("spark.sql.shuffle.partitions", str(partitions))
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.streaming.stateStore.providerClass", STORES[store])
         .config("spark.sql.streaming.numRecentProgressUpdates", "1000")

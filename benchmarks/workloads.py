@@ -27,6 +27,7 @@ class Workload:
     - ``late``: the share of rows that come up to ``lateness`` after the watermark has passed them.
     - ``early``: how often open panes fire before they close; 0 for not.
     - ``cores``: how many the contenders may use.
+    - ``partitions``: Spark's setting of shuffle partitions, which is how many parts state has.
     - ``heap``: the most memory that a JVM may have for its objects, in GB: what Spark gives a driver or an executor
       unless told, and more where panes are many. What peaks are is for its collector to say wherever there is more than
       it needs, so all have the same.
@@ -52,6 +53,7 @@ class Workload:
     lateness: int = 0
     early: int = 0
     cores: int = CORES
+    partitions: int = CORES
     heap: int = 1
     ends: bool = True
 
@@ -139,6 +141,8 @@ FEW_ROWS = Workload(
     span=1,
     warm=16,
 )
+# What is advised for streams of few rows. Each file is one partition, as a topic with one partition is.
+FEW_ROWS_AT_ONE = replace(FEW_ROWS, name="micro-batches of 100 rows, one partition", partitions=1)
 EARLY = replace(
     TUMBLING_100K,
     name="tumbling 10 s, 100k keys, early every 2 s",
@@ -262,6 +266,7 @@ SIZED = {keys: {rows: sized(keys, rows) for rows in SIZES} for keys in KEYS}
 BENCH = (TUMBLING_1K, TUMBLING_100K, SLIDING_1K, VISITS, FEW_ROWS)
 FULL = (
     *BENCH,
+    FEW_ROWS_AT_ONE,
     HOUR_1K,
     ONE_CORE,
     TUMBLING_3M,
@@ -288,6 +293,7 @@ GOALS = (
     SIZED[100_000][5 * M],
     SIZED[1_000][5 * M],
     of(FEW_ROWS, "mullion", "spark", "ceiling"),
+    of(FEW_ROWS_AT_ONE, "mullion", "spark", "ceiling"),
     of(SLIDING_100K, "mullion", "ceiling"),
     of(EARLY, "mullion"),
     of(NOT_EARLY, "mullion"),

@@ -97,7 +97,8 @@ class Run:
 
     def __init__(self, contender: str, workload: Workload, folder: Path) -> None:
         self.contender, self.workload, self.folder = contender, workload, folder
-        self.spark = session("hdfs" if contender == "spark hdfs" else "rocksdb", workload.cores, workload.heap)
+        store = "hdfs" if contender == "spark hdfs" else "rocksdb"
+        self.spark = session(store, workload.cores, workload.heap, workload.partitions)
         self.answer = {"panes": 0, "of_rows": 0, "checksum": 0}
         self.turns = Turns()
 
