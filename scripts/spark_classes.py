@@ -6,6 +6,8 @@ With -XX:SharedArchiveFile=FILE Spark then starts in half of the processor time.
 Spark's JARs are those of the archive, and reads the classes as ever where they are not.
 """
 
+import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -47,5 +49,7 @@ def main(home: Path) -> None:
 
 
 if __name__ == "__main__":
+    # Else Spark starts the first python3 that it finds, which may be of another version.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory() as folder:
         main(Path(folder))
