@@ -1,13 +1,13 @@
 package org.apache.spark.sql.mullion.shim
 
-import java.lang.invoke.MethodType
-import java.lang.reflect.Modifier
+import java.lang.invoke.{MethodHandles, MethodType}
+import java.lang.reflect.{Field, Modifier}
 import java.net.URL
 import java.nio.file.{FileSystems, Files, Path, Paths}
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
-import scala.util.Using
+import scala.util.{Try, Using}
 
 import dev.mullion.MullionException
 
@@ -26,8 +26,8 @@ private[mullion] object SparkLinks {
   def missing(): Option[Seq[String]] =
     location.map(Using.resource(_)(home => missing(classFiles(home))))
 
-  def missing(references: Iterable[Reference]): Seq[String] = {
-    val known = new Known
+  def missing(references: Iterable[Reference], loader: ClassLoader = getClass.getClassLoader): Seq[String] = {
+    val known = new Known(loader)
     references.iterator.filterNot(known.has).map(_.toString).toSeq.distinct.sorted
   }
 
@@ -42,7 +42,7 @@ private[mullion] object SparkLinks {
   /** Methods that a class of ours would have to have: it is no abstract one, and Spark has added them to a type of it.
     */
   private def unwritten(name: String): Seq[String] = {
-    val found = loaded(name)
+    val found = Class.forName(name, false, getClass.getClassLoader)
     if (Modifier.isAbstract(found.getModifiers)) Nil
     else
       found.getMethods.toSeq
@@ -50,28 +50,47 @@ private[mullion] object SparkLinks {
         .map(method => s"$name has no ${method.getName}, which ${method.getDeclaringClass.getName} asks for")
   }
 
-  private final class Known {
-    private val membersOf = mutable.Map.empty[String, Set[String]]
+  private final class Known(loader: ClassLoader) {
+    private val membersOf = mutable.Map.empty[String, Option[Set[String]]]
 
     def has(reference: Reference): Boolean =
       try {
-        val members = membersOf.getOrElseUpdate(reference.owner, all(loaded(reference.owner)))
-        reference.member.forall(members)
+        val owner = Class.forName(reference.owner, false, loader)
+        reference.member.forall { member =>
+          membersOf.getOrElseUpdate(reference.owner, listed(owner)).fold(isLinked(owner, member))(_.contains(member))
+        }
       } catch { case _: ClassNotFoundException | _: LinkageError => false }
+
+    /** `None` for a class that has a member with a type that is not there, be it one that we never call: the JVM then
+      * lists none. Spark 4.3's `SparkEnv` has such a method, of Protobuf's types.
+      */
+    private def listed(found: Class[_]): Option[Set[String]] =
+      try Some(all(found))
+      catch { case _: NoClassDefFoundError => None }
+
+    /** Whether the JVM finds one method or constructor, whatever else its class has. */
+    private def isLinked(owner: Class[_], member: String): Boolean = {
+      val (name, types) = member.span(_ != '(')
+      val lookup = MethodHandles.privateLookupIn(owner, MethodHandles.lookup())
+      def kind = MethodType.fromMethodDescriptorString(types, owner.getClassLoader)
+      if (types.isEmpty) lineage(owner).flatMap(_.getDeclaredFields).exists(named(_) == member)
+      else if (name == "<init>") Try(lookup.findConstructor(owner, kind)).isSuccess
+      else Try(lookup.findVirtual(owner, name, kind)).orElse(Try(lookup.findStatic(owner, name, kind))).isSuccess
+    }
 
     /** The members of a class and of all that it extends, and its own constructors. */
     private def all(found: Class[_]): Set[String] = {
       val methods = lineage(found).flatMap(_.getDeclaredMethods).map { method =>
         method.getName + descriptor(method.getReturnType, method.getParameterTypes.toSeq)
       }
-      val fields = lineage(found).flatMap(_.getDeclaredFields).map { field =>
-        field.getName + field.getType.descriptorString
-      }
+      val fields = lineage(found).flatMap(_.getDeclaredFields).map(named)
       val constructors = found.getDeclaredConstructors.toSeq.map { constructor =>
         "<init>" + descriptor(Void.TYPE, constructor.getParameterTypes.toSeq)
       }
       (methods ++ fields ++ constructors).toSet
     }
+
+    private def named(field: Field) = field.getName + field.getType.descriptorString
 
     private def lineage(found: Class[_]): Seq[Class[_]] = {
       val above = Option(found.getSuperclass).toSeq ++ found.getInterfaces
@@ -83,8 +102,6 @@ private[mullion] object SparkLinks {
 
   private def descriptor(gives: Class[_], takes: Seq[Class[_]]): String =
     MethodType.methodType(gives, takes.toArray[Class[_]]).toMethodDescriptorString
-
-  private def loaded(name: String): Class[_] = Class.forName(name, false, getClass.getClassLoader)
 
   private def isOurs(name: String): Boolean = Ours.exists(name.startsWith)
 

@@ -1,5 +1,8 @@
 package org.apache.spark.sql.mullion.shim
 
+import scala.util.Using
+import scala.util.control.Exception.catching
+
 import munit.FunSuite
 
 class SparkLinksSuite extends FunSuite {
@@ -28,6 +31,19 @@ class SparkLinksSuite extends FunSuite {
     assertEquals(SparkLinks.missing(there ++ gone), gone.map(_.toString))
   }
 
+  test("a member is looked up alone in a class that has others with types that are not there") {
+    val owner = classOf[OfAbsentTypes].getName
+    val without = new LoaderWithout(classOf[Absent].getName, owner)
+    assert(catching(classOf[NoClassDefFoundError]).opt(without.loadClass(owner).getDeclaredMethods).isEmpty)
+    val there = Seq("<init>(I)V", "number()I", "hashCode()I", "notify()V").map(of => Reference(owner, Some(of)))
+    assertEquals(SparkLinks.missing(Reference(owner, None) +: there, without), Nil)
+    val absent = classOf[Absent].descriptorString
+    val gone = Seq("<init>()V", s"asks($absent)I", "number()J", "numbers()I").map(of => Reference(owner, Some(of)))
+    assertEquals(SparkLinks.missing(there ++ gone, without), gone.map(_.toString))
+    // With all types there all of it is.
+    assertEquals(SparkLinks.missing(there :+ Reference(owner, Some(s"asks($absent)I"))), Nil)
+  }
+
   test("a class file names what it calls") {
     val file = getClass.getResourceAsStream("/org/apache/spark/sql/mullion/shim/Classic$.class")
     val found = ClassReferences.of(file)
@@ -35,6 +51,27 @@ class SparkLinksSuite extends FunSuite {
     assert(found.contains(Reference(frame, None)))
     assert(found.contains(Reference(frame, Some(s"toDF()L${frame.replace('.', '/')};"))))
   }
+}
+
+class Absent
+
+class OfAbsentTypes(val number: Int) {
+  def asks(absent: Absent): Int = absent.hashCode
+}
+
+/** Has no class of one name, and a class of another name that it defines itself. */
+private class LoaderWithout(absent: String, own: String) extends ClassLoader(classOf[Absent].getClassLoader) {
+
+  override def loadClass(name: String, resolve: Boolean): Class[_] =
+    if (name == absent) throw new ClassNotFoundException(name)
+    else if (name == own) Option(findLoadedClass(name)).getOrElse(defined(name))
+    else super.loadClass(name, resolve)
+
+  private def defined(name: String): Class[_] =
+    Using.resource(getResourceAsStream(name.replace('.', '/') + ".class")) { file =>
+      val bytes = file.readAllBytes()
+      defineClass(name, bytes, 0, bytes.length)
+    }
 }
 
 class LateJarSuite extends FunSuite {
