@@ -32,9 +32,10 @@ from mullion.bytewax._run.sinks import Outputs
 from mullion.bytewax._run.stage import Inputs, LeftInputs, Stage
 from mullion.bytewax._run.trace import Untraced, trace, trace_inputs
 from mullion.bytewax._run.values import learn
+from mullion.bytewax._run.writing import Writing
 from mullion.bytewax.dataflow import Dataflow
 from mullion.bytewax.inputs import AbortExecution
-from mullion.errors import IncompatibleStateError
+from mullion.errors import IncompatibleStateError, MullionError, QueryFailedError
 from mullion.topics import DirBroker, _leases
 
 log = logging.getLogger("mullion")
@@ -124,6 +125,8 @@ class _Run:
         learn(classes)
         inputs = InputLog(self._folder / "inputs", self._store != "memory")
         outputs = Outputs(self._flow, self._folder / "outputs.json")
+        # Whose state is kept nowhere does not go on from a batch that was not written.
+        writing = Writing(outputs, beside=self._store == "memory" and not isinstance(self._clock, ManualClock))
         query: StreamingQuery | None = None
         feed: Feed | None = None
 
@@ -133,24 +136,27 @@ class _Run:
             if query is not None and isinstance(self._clock, ManualClock):
                 # Its batches are those that are asked for.
                 self._process(query)
+            if writing.has_failed:
+                self._wait(writing)
             if asked_to_stop():
                 raise _Stopped
 
         try:
-            query = self._start(name, classes, outputs)
+            query = self._start(name, classes, writing)
             feed = Feed(self._flow, inputs, self._clock, going, self._lines_in())
             feed.run()
-            self._settle(query, inputs, outputs)
+            self._settle(query, inputs, outputs, writing)
         except AbortExecution:
             log.warning("%s was aborted by a source.", name)
         except _Stopped:
             assert query is not None
-            self._settle(query, inputs, outputs)
+            self._settle(query, inputs, outputs, writing)
         finally:
             if query is not None:
                 query.stop()
             if feed is not None:
                 feed.close()
+            writing.join()
             outputs.close()
 
     def _lines_in(self) -> LinesIn | None:
@@ -159,13 +165,13 @@ class _Run:
             return None
         return functools.partial(_jvm.flow_lines, self._spark)
 
-    def _start(self, name: str, classes: dict[str, type], outputs: Outputs) -> StreamingQuery:
+    def _start(self, name: str, classes: dict[str, type], writing: Writing) -> StreamingQuery:
         rows = self._rows(classes)
         checkpoint = str(self._folder / "query")
 
         def write(batch_rows: DataFrame, batch: int) -> None:
             try:
-                outputs.write(batch_rows, batch)
+                writing.write(batch_rows, batch)
             except BaseException as error:
                 # What Spark makes of it is text.
                 self._error = error
@@ -205,14 +211,24 @@ class _Run:
             )
         return rows
 
-    def _settle(self, query: StreamingQuery, inputs: InputLog, outputs: Outputs) -> None:
+    def _settle(self, query: StreamingQuery, inputs: InputLog, outputs: Outputs, writing: Writing) -> None:
         """Waits until all entries have been through, and once more for what time has brought."""
         self._process(query)
+        self._wait(writing)
         # A batch that was being planned when the last entry was written has not seen it.
         while outputs.entry < inputs.next_number - 1 and query.isActive:
             self._process(query)
+            self._wait(writing)
         if not query.isActive:
             self._raise(query)
+
+    def _wait(self, writing: Writing) -> None:
+        try:
+            writing.wait()
+        except MullionError:
+            raise
+        except BaseException as error:
+            raise QueryFailedError(f"{self._flow.flow_id!r} failed. {type(error).__name__}: {error}") from error
 
     def _process(self, query: StreamingQuery) -> None:
         try:

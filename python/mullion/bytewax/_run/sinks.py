@@ -14,7 +14,7 @@ from itertools import groupby, repeat
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Row
 
 from mullion._files import json_in, reading, replace_text
 from mullion.bytewax._run.chunks import END, PARTS, READ
@@ -117,24 +117,27 @@ class Outputs:
             "DynamicSink. Write a subclass of one of these."
         )
 
-    def write(self, rows: DataFrame, batch: int) -> None:
-        """Writes a batch, in the order of what its items came of."""
-        found = rows.where(rows["target"] != END).select("target", "first", "part", "data").collect()
+    def write(self, rows: Sequence[Row], batch: int) -> None:
+        """Writes the rows of a batch, in the order of what their items came of."""
         if batch <= self._batch:
             return
-        came: list[tuple[int, int, str]] = []
+        told = [row for row in rows if row["target"] not in (END, READ)]
+        self.entry = max([self.entry, *(row["first"] for row in rows if row["target"] == READ)])
+        targets = {row["target"] for row in told}
+        came: list[tuple[Any, ...]] = []
         all_items: list[Any] = []
-        for row in sorted(found, key=lambda row: (row["first"], row["part"])):
-            if row["target"] == READ:
-                self.entry = max(self.entry, row["first"])
-                continue
+        for row in sorted(told, key=lambda row: (row["first"], row["part"])):
             at, keys, _, _, values = decode_columns(bytes(row["data"]), PARTS)
-            came += zip(at, repeat(row["target"]), keys, strict=False)
+            of_targets = [repeat(row["target"])] if len(targets) > 1 else []
+            came += zip(at, *of_targets, keys, strict=False)
             all_items += values
         # Rows have theirs in order, so that this only merges them.
         order = sorted(range(len(all_items)), key=came.__getitem__)
-        for target, own in groupby(order, lambda number: came[number][1]):
-            self._write(target, list(map(all_items.__getitem__, own)), batch)
+        if len(targets) == 1:
+            self._write(targets.pop(), list(map(all_items.__getitem__, order)), batch)
+        else:
+            for target, own in groupby(order, lambda number: came[number][1]):
+                self._write(target, list(map(all_items.__getitem__, own)), batch)
         self._batch = batch
         places = {step.step_id: end.place() for step, end in self._ends.values()}
         kept = base64.b64encode(encode_one(places)).decode()

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.mullion.python.flows
 
 import org.apache.spark.sql.mullion.python.folds.{Odd, Value}
+import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Values of one type, one after another, as they were read. What is not known here is odd when it is asked for. */
@@ -184,10 +185,87 @@ private[flows] object Columns {
   /** A column of which some rows all have texts, with each of them once. */
   def asTexts(columns: Columns, rows: Array[Int], total: Int): Texts = columns match {
     case texts: Texts                                                     => texts
-    case slices: Slices                                                   => numbered(slices.text(_), rows, total)
+    case slices: Slices                                                   => new TextNumbers(slices).over(rows, total)
     case computed: Computed if computed.kindOf(rows).contains(Value.Text) => numbered(computed.textOf(_), rows, total)
     case _ if rows.isEmpty => new Texts(Array.empty, new Array[Int](total))
     case _                 => throw Odd
+  }
+
+  /** Numbers of texts in bytes, in the order in which they are met: a table of them by their bytes, from which a text
+    * is made once.
+    */
+  private final class TextNumbers(of: Slices) {
+    private val bytes = of.bytes
+    private val apart = scala.collection.mutable.ArrayBuffer.empty[UTF8String]
+    // By number: a row that has it, and its hash. By slot: a number and one, or nothing.
+    private var rowOf = new Array[Int](TextNumbers.Few)
+    private var hashOf = new Array[Int](TextNumbers.Few)
+    private var slots = new Array[Int](4 * TextNumbers.Few)
+
+    def over(rows: Array[Int], total: Int): Texts = {
+      val numbers = new Array[Int](total)
+      var i = 0
+      while (i < rows.length) {
+        numbers(rows(i)) = number(rows(i))
+        i += 1
+      }
+      new Texts(apart.toArray, numbers)
+    }
+
+    private def number(row: Int): Int = {
+      val (start, end) = (of.starts(row), of.ends(row))
+      val hash = TextNumbers.hash(bytes, start, end)
+      var slot = hash & (slots.length - 1)
+      while (slots(slot) != 0 && !isAt(slots(slot) - 1, hash, start, end)) slot = (slot + 1) & (slots.length - 1)
+      if (slots(slot) != 0) slots(slot) - 1
+      else {
+        if (apart.length == rowOf.length) grow()
+        rowOf(apart.length) = row
+        hashOf(apart.length) = hash
+        put(apart.length)
+        apart += of.text(row)
+        apart.length - 1
+      }
+    }
+
+    private def isAt(number: Int, hash: Int, start: Int, end: Int) = hashOf(number) == hash &&
+      java.util.Arrays.equals(bytes, of.starts(rowOf(number)), of.ends(rowOf(number)), bytes, start, end)
+
+    private def put(number: Int): Unit = {
+      var slot = hashOf(number) & (slots.length - 1)
+      while (slots(slot) != 0) slot = (slot + 1) & (slots.length - 1)
+      slots(slot) = number + 1
+    }
+
+    private def grow(): Unit = {
+      rowOf = java.util.Arrays.copyOf(rowOf, 2 * rowOf.length)
+      hashOf = java.util.Arrays.copyOf(hashOf, 2 * hashOf.length)
+      slots = new Array[Int](2 * slots.length)
+      apart.indices.foreach(put)
+    }
+  }
+
+  private object TextNumbers {
+    private val Few = 1024
+
+    def hash(bytes: Array[Byte], start: Int, end: Int): Int = {
+      var mixed = 0L
+      var i = start
+      while (i + 8 <= end) {
+        mixed = (mixed ^ Platform.getLong(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + i)) * Odd64
+        mixed ^= mixed >>> 29
+        i += 8
+      }
+      while (i < end) {
+        mixed = (mixed ^ bytes(i)) * Odd64
+        i += 1
+      }
+      mixed ^= mixed >>> 32
+      (mixed ^ (mixed >>> 15)).toInt
+    }
+
+    // 2 to the 64th by the golden ratio.
+    private val Odd64 = 0x9e3779b97f4a7c15L
   }
 
   /** Not a function: those box the number that they are given. */

@@ -69,7 +69,7 @@ private[mullion] object EntryLog {
     catch { case _: NoSuchFileException => Nil }
 }
 
-/** Its offset is the number of the next entry. */
+/** Its offset is the number of the next entry; there is none before the first, for which Spark would run a batch. */
 private[mullion] final class EntryLogStream(folder: Path) extends MicroBatchStream with SupportsAdmissionControl {
   import EntryLogStream._
 
@@ -78,7 +78,8 @@ private[mullion] final class EntryLogStream(folder: Path) extends MicroBatchStre
   override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
     val from = nextOf(start)
     val newest = EntryLog.numbers(folder).maxOption.getOrElse(-1L)
-    Next(Math.min(Math.max(newest + 1, from), from + MostOfABatch))
+    // What Spark takes for no offset.
+    if (newest < 0 && from == 0) null else Next(Math.min(Math.max(newest + 1, from), from + MostOfABatch))
   }
 
   override def latestOffset(): Offset = throw new UnsupportedOperationException("asked with a start only")

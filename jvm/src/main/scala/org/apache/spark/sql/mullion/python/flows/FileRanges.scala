@@ -23,6 +23,7 @@ import org.apache.spark.unsafe.Platform
   */
 private[mullion] object FileRanges {
   private val Window = 8 << 20
+  private val Sample = 16 << 10
   // The module csv refuses a field that is longer.
   private val LongestRow = 131072
 
@@ -35,25 +36,50 @@ private[mullion] object FileRanges {
     */
   def linesIn(path: String, from: Long, delimiter: String, batchSize: Int, most: Int): Array[Long] =
     Using.resource(FileChannel.open(Path.of(path), StandardOpenOption.READ)) { file =>
-      val bytes = read(file, from, Math.min(Window.toLong, Math.max(0L, file.size - from)).toInt)
-      val ends = from + bytes.length >= file.size
-      val scan = new Scan(bytes, delimiter)
-      var (lines, whole, at, end) = (0, 0, 0, 0)
-      var isCertain = true
-      while (isCertain && at < bytes.length && whole < most) {
-        val next = scan.endOfLine(at)
-        if (next < 0 && !(next == Scan.Cut && ends && scan.isWhole(at, bytes.length))) isCertain = false
-        else {
-          at = if (next < 0) bytes.length else next
-          lines += 1
-          if (lines % batchSize == 0 || (ends && at == bytes.length)) {
-            whole = lines
-            end = at
-          }
+      val few = likely(file, from, most)
+      linesOf(file, from, few, delimiter, batchSize, most)
+        .orElse(linesOf(file, from, Window, delimiter, batchSize, most))
+        .getOrElse(Array(from, 0L))
+    }
+
+  /** How many bytes so many lines likely have, by the first of them. */
+  private def likely(file: FileChannel, from: Long, most: Int): Int = {
+    val sample = read(file, from, Sample)
+    val lines = sample.count(_ == '\n')
+    if (lines == 0) Window
+    else Math.min(Window.toLong, most.toLong * (sample.length / lines + 1) * 9 / 8 + Sample).toInt
+  }
+
+  /** The lines in so many bytes; none if more bytes may have more. */
+  private def linesOf(
+      file: FileChannel,
+      from: Long,
+      length: Int,
+      delimiter: String,
+      batchSize: Int,
+      most: Int
+  ): Option[Array[Long]] = {
+    val size = file.size
+    val bytes = read(file, from, Math.min(length.toLong, Math.max(0L, size - from)).toInt)
+    val ends = from + bytes.length >= size
+    val scan = new Scan(bytes, delimiter)
+    var (lines, whole, at, end) = (0, 0, 0, 0)
+    var isCertain = true
+    while (isCertain && at < bytes.length && whole < most) {
+      val next = scan.endOfLine(at)
+      if (next < 0 && !(next == Scan.Cut && ends && scan.isWhole(at, bytes.length))) isCertain = false
+      else {
+        at = if (next < 0) bytes.length else next
+        lines += 1
+        if (lines % batchSize == 0 || (ends && at == bytes.length)) {
+          whole = lines
+          end = at
         }
       }
-      if (scan.isText(end)) Array(from + end, whole.toLong) else Array(from, 0L)
     }
+    if (length < Window && whole < most && !ends) None
+    else Some(if (scan.isText(end)) Array(from + end, whole.toLong) else Array(from, 0L))
+  }
 
   private def read(file: FileChannel, from: Long, length: Int): Array[Byte] = {
     val buffer = ByteBuffer.allocate(length)
@@ -158,6 +184,8 @@ private[flows] object PlainBytes {
   private val Highs = 0x8080808080808080L
   private val Blanks = Ones * ' '
   private val Ends = Ones * '\n'
+  private val Quotes = Ones * '"'
+  private val Backslashes = Ones * '\\'
 
   /** The first place from `at` on, before `until`, where there is a mark or what is no printed character of ASCII;
     * `until` if there is none.
@@ -175,6 +203,23 @@ private[flows] object PlainBytes {
       if (isPlain) i += 8
     }
     while (i < until && bytes(i) >= ' ' && bytes(i) != mark) i += 1
+    i
+  }
+
+  /** The first place from `at` on, before `until`, of a quote, a backslash or what is below a blank; `until` if there
+    * is none.
+    */
+  def endOfText(bytes: Array[Byte], at: Int, until: Int): Int = {
+    var i = at
+    var isWithin = true
+    while (isWithin && i + 8 <= until) {
+      val eight = Platform.getLong(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + i)
+      val (quoted, escaped) = (eight ^ Quotes, eight ^ Backslashes)
+      val found = ((eight - Blanks) & ~eight) | ((quoted - Ones) & ~quoted) | ((escaped - Ones) & ~escaped)
+      isWithin = (found & Highs) == 0
+      if (isWithin) i += 8
+    }
+    while (i < until && bytes(i) != '"' && bytes(i) != '\\' && (bytes(i) >= ' ' || bytes(i) < 0)) i += 1
     i
   }
 

@@ -21,12 +21,17 @@ private[flows] object JsonTexts {
       else {
         val first = new Text(slices.bytes, slices.starts(rows(0)), slices.ends(rows(0)))
         val shape = first.shape(total)
+        val between = new Between(slices.bytes, shape.leaves.toArray)
         var i = 0
         while (i < rows.length) {
           val row = rows(i)
           val text = new Text(slices.bytes, slices.starts(row), slices.ends(row))
-          shape.read(text, row)
-          text.end()
+          if (!between.read(text, row)) {
+            text.again()
+            shape.read(text, row)
+            text.end()
+            between.note(slices.starts(row), slices.ends(row))
+          }
           i += 1
         }
         shape.columns
@@ -39,6 +44,45 @@ private[flows] object JsonTexts {
     def read(from: Text, row: Int): Unit
 
     def columns: Columns
+
+    /** The values that are no objects, in their order. */
+    def leaves: Vector[Leaf]
+  }
+
+  /** What stands between the values of a text that was read in full. Of a text in which the same stands there, only the
+    * values are read: it cannot mean anything else.
+    *
+    * {{{
+    *   {"key": "ann", "n": 1}
+    *   --------     ------ -     these bytes, and then whatever value there is
+    * }}}
+    */
+  private final class Between(bytes: Array[Byte], leaves: Array[Leaf]) {
+    private val (starts, ends) = (new Array[Int](leaves.length + 1), new Array[Int](leaves.length + 1))
+    private var isKnown = false
+
+    /** Notes a text that was read in full, from where until where. */
+    def note(start: Int, until: Int): Unit = {
+      var i = 0
+      while (i < leaves.length) {
+        starts(i) = if (i == 0) start else leaves(i - 1).end
+        ends(i) = leaves(i).start
+        i += 1
+      }
+      starts(i) = leaves(i - 1).end
+      ends(i) = until
+      isKnown = true
+    }
+
+    /** Whether a text was read; if not, it is to be read in full. */
+    def read(text: Text, row: Int): Boolean = isKnown && {
+      var i = 0
+      while (i < leaves.length && text.takes(starts(i), ends(i))) {
+        leaves(i).read(text, row)
+        i += 1
+      }
+      i == leaves.length && text.takes(starts(i), ends(i)) && text.isAtEnd
+    }
   }
 
   /** Values of any types: as long as all are texts, they are left where they lie. */
@@ -48,8 +92,16 @@ private[flows] object JsonTexts {
     private val value = new Value
     private var areTexts = true
 
-    override def read(from: Text, row: Int): Unit =
-      if (areTexts && from.isText) {
+    /** Where the value begins that was read last, and where it ends. */
+    var start = 0
+    var end = 0
+
+    override def leaves: Vector[Leaf] = Vector(this)
+
+    override def read(from: Text, row: Int): Unit = {
+      val isText = from.isText
+      start = from.place
+      if (areTexts && isText) {
         starts(row) = from.textStart()
         ends(row) = from.textEnd()
       } else {
@@ -57,6 +109,8 @@ private[flows] object JsonTexts {
         from.value(value)
         found.set(row, value)
       }
+      end = from.place
+    }
 
     private def keepTexts(): Unit = {
       areTexts = false
@@ -88,6 +142,8 @@ private[flows] object JsonTexts {
       from.expect('}')
     }
 
+    override def leaves: Vector[Leaf] = parts.toVector.flatMap(_.leaves)
+
     override def columns: Columns =
       new Columns.Dicts(
         Layout.Names(names.map(new String(_, java.nio.charset.StandardCharsets.UTF_8)).toVector),
@@ -97,6 +153,20 @@ private[flows] object JsonTexts {
 
   private final class Text(bytes: Array[Byte], start: Int, until: Int) {
     private var at = start
+
+    def place: Int = at
+
+    def isAtEnd: Boolean = at == until
+
+    /** Begins at its beginning again. */
+    def again(): Unit = at = start
+
+    /** Goes on behind what stands somewhere in the bytes, if the same stands here. */
+    def takes(from: Int, to: Int): Boolean = {
+      val isHere = to - from <= until - at && java.util.Arrays.equals(bytes, from, to, bytes, at, at + to - from)
+      if (isHere) at += to - from
+      isHere
+    }
 
     private def skip(): Unit = while (at < until && isBlank(bytes(at))) at += 1
 
@@ -166,11 +236,8 @@ private[flows] object JsonTexts {
 
     /** Where the text ends that has begun. */
     def textEnd(): Int = {
-      while (at < until && bytes(at) != '"') {
-        if (bytes(at) == '\\' || (bytes(at) >= 0 && bytes(at) < ' ')) throw Odd
-        at += 1
-      }
-      if (at == until) throw Odd
+      at = PlainBytes.endOfText(bytes, at, until)
+      if (at == until || bytes(at) != '"') throw Odd
       at += 1
       at - 1
     }

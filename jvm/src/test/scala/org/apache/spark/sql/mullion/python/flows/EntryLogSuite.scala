@@ -11,12 +11,20 @@ class EntryLogSuite extends FunSuite with TemporaryFolders {
   private def write(folder: Path, numbers: Int*): Unit =
     numbers.foreach(number => Files.write(EntryLog.file(folder, number.toLong), Array(number.toByte)))
 
-  private def offset(stream: EntryLogStream, from: Long) =
-    stream.latestOffset(stream.deserializeOffset(s"""{"entry": $from}"""), ReadLimit.allAvailable()).json
+  private def latest(stream: EntryLogStream, from: Long) =
+    Option(stream.latestOffset(stream.deserializeOffset(s"""{"entry": $from}"""), ReadLimit.allAvailable()))
+
+  private def offset(stream: EntryLogStream, from: Long) = latest(stream, from).get.json
+
+  folder.test("there is no offset before the first entry, so that Spark runs no batch of none") { folder =>
+    val stream = new EntryLogStream(folder)
+    assertEquals(latest(stream, 0), None)
+    write(folder, 0)
+    assertEquals(offset(stream, 0), """{"entry": 1}""")
+  }
 
   folder.test("an offset is the number of the entry that comes next, of a batch that is not too large") { folder =>
     val stream = new EntryLogStream(folder)
-    assertEquals(offset(stream, 0), """{"entry": 0}""")
     write(folder, 0 to 29: _*)
     assertEquals(offset(stream, 0), """{"entry": 24}""")
     assertEquals(offset(stream, 24), """{"entry": 30}""")

@@ -2,7 +2,11 @@ package org.apache.spark.sql.mullion.python.flows
 
 import java.nio.charset.StandardCharsets.UTF_8
 
+import scala.util.Random
+
 import munit.FunSuite
+import org.json4s._
+import org.json4s.jackson.JsonMethods.parse
 
 import org.apache.spark.sql.mullion.python.folds.Odd
 import org.apache.spark.unsafe.types.UTF8String
@@ -32,5 +36,41 @@ class JsonTextsSuite extends FunSuite {
       odd <- Seq("{\"a\": \"\\n\"}", """{"a": "b}""", """{"b": "c"}""", """{"a": "b", "c": 1}""", """{"a": "b"} 1""")
     )
       intercept[Odd.type](read("""{"a": "b"}""", odd))
+  }
+
+  test("texts are read as another reader of JSON reads them, wherever blanks stand and values differ") {
+    val random = new Random(11)
+    def pick[T](of: T*): T = of(random.nextInt(of.length))
+    for (_ <- 1 to 300) {
+      val isSteady = random.nextBoolean()
+      def blank = if (isSteady && random.nextInt(20) > 0) " " else pick("", " ", "  ", "\t")
+      def value = pick(
+        "\"\"",
+        "\"a b\"",
+        "\"é,:}\"",
+        "\"a long text of more than eight\"",
+        "0",
+        "-12",
+        "1.5",
+        "2e3",
+        "true",
+        "null"
+      )
+      val lines = Seq.fill(1 + random.nextInt(12)) {
+        s"""$blank{"a"$blank:$blank$value,$blank"o":$blank{"b":$value$blank}$blank,"c":$value$blank}$blank"""
+      }
+      val columns = read(lines: _*)
+      lines.zipWithIndex.foreach { case (line, row) => assertEquals(said(columns.item(row)), parse(line), line) }
+    }
+  }
+
+  private def said(item: Item): JValue = item match {
+    case Item.Dict(names, items) => JObject(names.list.zip(items.map(said)).toList)
+    case Item.Text(held)         => JString(held.toString)
+    case Item.Int(held)          => JInt(held)
+    case Item.Float(held)        => JDouble(held)
+    case Item.Bool(held)         => JBool(held)
+    case Item.Nothing            => JNull
+    case other                   => fail(s"$other is nothing of JSON's")
   }
 }

@@ -1,11 +1,13 @@
 package org.apache.spark.sql.mullion.python.flows
 
+import java.nio.charset.StandardCharsets.UTF_8
+
 import scala.util.Random
 
 import munit.FunSuite
 
 class PlainBytesSuite extends FunSuite {
-  private val some = "az 09~!\"\r\n\t\u0000\u007f\u0001".getBytes :+ -1.toByte :+ -128.toByte
+  private val some = "az 09~!\"\\\r\n\t\u0000\u007f\u0001".getBytes :+ -1.toByte :+ -128.toByte
 
   /** Mostly plain, so that there are runs of eight. */
   private def bytes(random: Random): Array[Byte] =
@@ -21,7 +23,22 @@ class PlainBytesSuite extends FunSuite {
       val odd = of.indexWhere(byte => byte < ' ' || byte == mark, at)
       assertEquals(PlainBytes.after(of, at, until, mark), if (odd < 0 || odd > until) until else odd)
       val end = of.indexOf('\n'.toByte, at)
+      val ending = of.indexWhere(byte => byte == '"' || byte == '\\' || (byte >= 0 && byte < ' '), at)
+      assertEquals(PlainBytes.endOfText(of, at, until), if (ending < 0 || ending > until) until else ending)
       assertEquals(PlainBytes.endOfLine(of, at), if (end < 0) of.length else end)
+    }
+  }
+
+  test("texts in bytes are numbered as they are met, however many there are") {
+    val random = new Random(9)
+    for (apart <- Seq(1, 3, 40, 5000)) {
+      val texts = Vector.fill(4000)((0 to random.nextInt(3)).map(_ => random.nextInt(apart)).mkString("é-", "/", ""))
+      val bytes = texts.mkString.getBytes(UTF_8)
+      val ends = texts.scanLeft(0)(_ + _.getBytes(UTF_8).length).toArray
+      val rows = texts.indices.filter(_ => random.nextInt(4) > 0).toArray
+      val numbered = Columns.asTexts(new Columns.Slices(bytes, ends.init, ends.tail), rows, texts.length)
+      assertEquals(rows.toSeq.map(row => numbered.apart(numbered.of(row)).toString), rows.toSeq.map(texts))
+      assertEquals(numbered.apart.toSeq.map(_.toString), rows.toSeq.map(texts).distinct)
     }
   }
 
