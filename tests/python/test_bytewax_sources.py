@@ -216,3 +216,34 @@ def test_an_error_of_a_sink_says_which(spark: SparkSession) -> None:
     op.raises("none", op.input("in", flow, TestingSource([("a", 1)])))
     with pytest.raises(FunctionError, match="is to get no items"):
         run_main(flow, spark=spark)
+
+
+class _Quiet(DynamicSource[Any]):
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> StatelessSourcePartition[Any]:
+        return _OneThenNothing()
+
+
+class _OneThenNothing(StatelessSourcePartition[Any]):
+    def __init__(self) -> None:
+        self._items = [("a", 1)]
+
+    def next_batch(self) -> list[Any]:
+        given, self._items = self._items, []
+        return given
+
+
+def test_a_sink_that_fails_ends_a_run_whose_source_gives_no_more_and_does_not_end(spark: SparkSession) -> None:
+    flow = Dataflow("endless")
+    op.output("out", op.input("in", flow, _Quiet()), _Broken())
+    with pytest.raises(FunctionError, match="the disk is full"):
+        run_main(flow, spark=spark)
+
+
+def test_the_first_batch_has_the_first_items_where_nothing_is_kept(spark: SparkSession) -> None:
+    batches: list[int] = []
+    flow = Dataflow("first")
+    items = op.stateful_map("count", op.input("in", flow, TestingSource([("a", 1)])), lambda n, _: ((n or 0) + 1,) * 2)
+    op.inspect_debug("see", items, lambda step, item, batch, worker: batches.append(batch))
+    op.output("out", items, TestingSink([]))
+    run_main(flow, spark=spark)
+    assert batches == [0]

@@ -23,6 +23,7 @@ class Stateful:
         shards: Sequence[Column | str],
         state: str,
         wall_timers: bool,
+        passing: bool = False,
     ) -> None:
         self._spark = spark
         self._facade = facade(spark)
@@ -30,6 +31,8 @@ class Stateful:
         self._asked = self._asked.withShards(java_columns(spark, shards)).withState(state)
         if wall_timers:
             self._asked = self._asked.withWallTimers()
+        if passing:
+            self._asked = self._asked.withPassing()
 
     def begin(self) -> None:
         """``process`` is called in the first partition until it has set a timer by the wall clock there."""

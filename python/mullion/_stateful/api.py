@@ -79,6 +79,7 @@ def stateful_map(
     shard_by: ColumnOrName | Sequence[ColumnOrName] = (),
     state: str = "rocksdb",
     wall_timers: bool = False,
+    passing: bool = False,
     begins: bool = False,
     folds: str | None = None,
     flow: str | None = None,
@@ -94,6 +95,8 @@ def stateful_map(
       Nothing for one shard: all rows in one task.
     - ``state``: ``"rocksdb"``, ``"hdfs"`` or ``"memory"``, as in :func:`mullion.windowed`.
     - ``wall_timers``: whether timers by the wall clock are used.
+    - ``passing``: whether the query never starts again from its checkpoint. One that does runs a batch at first, for
+      what has fallen due while it was down.
     - ``begins``: whether the function is called in the first partition in any case, with rows or without, until it has
       set a timer by the wall clock there.
     - ``folds``, ``flow``: what the JVM does of it first, for ``mullion.faust`` and ``mullion.bytewax``; the function
@@ -107,7 +110,7 @@ def stateful_map(
     shards = _checked(df, shard_by, state, wall_timers)
     rows = _schema(schema, "schema")
     stage = _stage(function, "function", "the function", rows)
-    asked = _jvm.Stateful(df.sparkSession, stage, rows, shards, state, wall_timers)
+    asked = _jvm.Stateful(df.sparkSession, stage, rows, shards, state, wall_timers, passing)
     if begins:
         asked.begin()
     if folds is not None:

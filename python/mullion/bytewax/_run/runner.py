@@ -206,6 +206,7 @@ class _Run:
                 shard_by="shard",
                 state=self._store,
                 wall_timers=True,
+                passing=self._store == "memory",
                 flow=told,
                 keys={"of": "keys"},
             )

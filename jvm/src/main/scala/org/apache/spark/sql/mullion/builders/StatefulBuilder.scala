@@ -73,10 +73,10 @@ object StatefulBuilder {
           "the wall clock would wait for the next row. Set it to true, its default."
       )
     // Windows between stages that fire early do so by the wall clock, too, while no rows come.
-    val ticks = byWallClock || windows.exists(_._2.exists {
+    val ticks = !options.passing && (byWallClock || windows.exists(_._2.exists {
       case node: WindowedAggregate => node.rules.early.isDefined
       case _                       => false
-    })
+    }))
     val distributed = if (ticks) Tick.beside(spark, rows) else rows
     val inDistributed = rows.output.zip(distributed.output).map { case (a, b) => a.exprId -> b }.toMap
 

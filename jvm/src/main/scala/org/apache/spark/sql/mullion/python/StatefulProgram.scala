@@ -85,6 +85,7 @@ final case class StatefulOptions(
     shards: Seq[Column] = Nil,
     state: StateChoice = StateChoice.RocksDb,
     wallTimers: Boolean = false,
+    passing: Boolean = false,
     folds: Option[FoldProgram] = None,
     begins: Boolean = false,
     flow: Option[FlowProgram] = None,
@@ -103,6 +104,9 @@ final case class StatefulOptions(
   def withState(name: String): StatefulOptions = copy(state = StateChoice.named(name))
 
   def withWallTimers(): StatefulOptions = copy(wallTimers = true)
+
+  /** Of a query that never starts again, so that nothing falls due while it is down. */
+  def withPassing(): StatefulOptions = copy(passing = true)
 
   /** Has `process` called in the first partition until it has set a timer by the wall clock there. */
   def withBegins(): StatefulOptions = copy(begins = true)
