@@ -58,6 +58,8 @@ def pytest_report_header() -> str:
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     note_versions(config)
+    # As make test names files for another line: what is named would be collected all the same.
+    config.args[:] = [given for given in config.args if Path(given).name not in collect_ignore]
     # PySpark before 4.2 leaves the socket of each collect() to the garbage collector, which says so.
     if tuple(map(int, _jars.running_line().split("."))) < (4, 2):
         config.addinivalue_line(
