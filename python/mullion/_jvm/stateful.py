@@ -68,9 +68,9 @@ class Stateful:
         return dataframe_of(self._facade.statefulOver(internal(df, "_jdf"), self._asked), self._spark)
 
 
-def flow_inputs(spark: SparkSession, folder: str) -> DataFrame:
+def flow_inputs(spark: SparkSession, folder: str, gathers: bool) -> DataFrame:
     """The entries of the log of a dataflow's inputs, as a stream: ``number``, ``data``."""
-    return dataframe_of(facade(spark).flowInputs(internal(spark, "_jsparkSession"), folder), spark)
+    return dataframe_of(facade(spark).flowInputs(internal(spark, "_jsparkSession"), folder, gathers), spark)
 
 
 def flow_lines(

@@ -126,7 +126,7 @@ class _Run:
         inputs = InputLog(self._folder / "inputs", self._store != "memory")
         outputs = Outputs(self._flow, self._folder / "outputs.json")
         # Whose state is kept nowhere does not go on from a batch that was not written.
-        writing = Writing(outputs, beside=self._store == "memory" and not isinstance(self._clock, ManualClock))
+        writing = Writing(outputs, beside=self._is_free)
         query: StreamingQuery | None = None
         feed: Feed | None = None
 
@@ -159,6 +159,11 @@ class _Run:
             writing.join()
             outputs.close()
 
+    @property
+    def _is_free(self) -> bool:
+        """Whether nothing is kept, and nobody says which batches there are."""
+        return self._store == "memory" and not isinstance(self._clock, ManualClock)
+
     def _lines_in(self) -> LinesIn | None:
         """What finds the lines of files; ``None`` where tasks may not have the program's files."""
         if not str(self._spark.sparkContext.master).startswith("local"):
@@ -183,7 +188,7 @@ class _Run:
         return writer.foreachBatch(write).start()
 
     def _rows(self, classes: dict[str, type]) -> DataFrame:
-        entries = _jvm.flow_inputs(self._spark, str(self._folder / "inputs"))
+        entries = _jvm.flow_inputs(self._spark, str(self._folder / "inputs"), self._is_free)
         inputs = Inputs(self._plan, classes)
         try:
             traced = trace_inputs(self._plan, files_of(self._flow) if self._lines_in() else frozenset())

@@ -174,8 +174,12 @@ object Facade {
   }
 
   /** The entries of the log of a dataflow's inputs, as a stream: `number`, `data`. */
-  def flowInputs(spark: SparkSession, folder: String): DataFrame =
-    spark.readStream.format(classOf[EntryLogProvider].getName).option("path", folder).load()
+  def flowInputs(spark: SparkSession, folder: String, gathers: Boolean): DataFrame =
+    spark.readStream
+      .format(classOf[EntryLogProvider].getName)
+      .option("path", folder)
+      .option("gathers", gathers)
+      .load()
 
   /** How many lines of a file Python surely reads as so many, from a place on: where they end, and their number.
     *

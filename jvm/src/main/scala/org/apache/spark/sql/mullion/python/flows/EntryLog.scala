@@ -15,7 +15,8 @@ import org.apache.spark.sql.types.{BinaryType, LongType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** The log of a dataflow's inputs as a source of Spark's; its option `path` is the folder, which `bytewax/_run/log.py`
-  * writes.
+  * writes. With `gathers` the first batch waits until it is full, or until no entry came for a moment: entries come
+  * fast while nothing is planned yet, and a batch of a few costs as much around it as one of many.
   *
   * {{{
   *   00000000000000000007  00000000000000000008  00000000000000000009
@@ -31,10 +32,10 @@ final class EntryLogProvider extends TableProvider {
       schema: StructType,
       partitioning: Array[Transform],
       properties: java.util.Map[String, String]
-  ): Table = new EntryLogTable(Path.of(properties.get("path")))
+  ): Table = new EntryLogTable(Path.of(properties.get("path")), properties.get("gathers") == "true")
 }
 
-private final class EntryLogTable(folder: Path) extends Table with SupportsRead {
+private final class EntryLogTable(folder: Path, gathers: Boolean) extends Table with SupportsRead {
   override val schema: StructType = EntryLog.schema
 
   override def name(): String = s"mullion inputs of $folder"
@@ -45,7 +46,8 @@ private final class EntryLogTable(folder: Path) extends Table with SupportsRead 
     new Scan {
       override def readSchema(): StructType = schema
 
-      override def toMicroBatchStream(checkpoint: String): MicroBatchStream = new EntryLogStream(folder)
+      override def toMicroBatchStream(checkpoint: String): MicroBatchStream =
+        new EntryLogStream(folder, gathers)
     }
 }
 
@@ -70,7 +72,9 @@ private[mullion] object EntryLog {
 }
 
 /** Its offset is the number of the next entry; there is none before the first, for which Spark would run a batch. */
-private[mullion] final class EntryLogStream(folder: Path) extends MicroBatchStream with SupportsAdmissionControl {
+private[mullion] final class EntryLogStream(folder: Path, gathers: Boolean = false)
+    extends MicroBatchStream
+    with SupportsAdmissionControl {
   import EntryLogStream._
 
   override def initialOffset(): Offset = Next(0)
@@ -79,7 +83,13 @@ private[mullion] final class EntryLogStream(folder: Path) extends MicroBatchStre
     val from = nextOf(start)
     val newest = EntryLog.numbers(folder).maxOption.getOrElse(-1L)
     // What Spark takes for no offset.
-    if (newest < 0 && from == 0) null else Next(Math.min(Math.max(newest + 1, from), from + MostOfABatch))
+    if (from == 0 && (newest < 0 || (gathers && newest + 1 < MostOfABatch && isComing(newest)))) null
+    else Next(Math.min(Math.max(newest + 1, from), from + MostOfABatch))
+  }
+
+  private def isComing(newest: Long): Boolean = {
+    val written = Files.getLastModifiedTime(EntryLog.file(folder, newest)).toMillis
+    Math.abs(System.currentTimeMillis() - written) < MomentMs
   }
 
   override def latestOffset(): Offset = throw new UnsupportedOperationException("asked with a start only")
@@ -106,6 +116,7 @@ private[mullion] final class EntryLogStream(folder: Path) extends MicroBatchStre
 
 private[mullion] object EntryLogStream {
   private val MostOfABatch = 24L
+  private val MomentMs = 40L
 
   private final case class Next(entry: Long) extends Offset {
     override def json(): String = s"""{"entry": $entry}"""

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.mullion.python.flows
 
+import java.nio.file.attribute.FileTime
 import java.nio.file.{Files, Path}
 
 import munit.FunSuite
@@ -21,6 +22,22 @@ class EntryLogSuite extends FunSuite with TemporaryFolders {
     assertEquals(latest(stream, 0), None)
     write(folder, 0)
     assertEquals(offset(stream, 0), """{"entry": 1}""")
+  }
+
+  folder.test("the first batch of a log that gathers waits until it is full, or no entry came for a moment") { folder =>
+    val stream = new EntryLogStream(folder, gathers = true)
+    write(folder, 0 to 2: _*)
+    val file = EntryLog.file(folder, 2)
+    def writtenBefore(ms: Long) =
+      Files.setLastModifiedTime(file, FileTime.fromMillis(System.currentTimeMillis() - ms))
+    writtenBefore(-10)
+    assertEquals(latest(stream, 0), None)
+    writtenBefore(1000)
+    assertEquals(offset(stream, 0), """{"entry": 3}""")
+    writtenBefore(-10)
+    assertEquals(offset(stream, 2), """{"entry": 3}""")
+    write(folder, 3 to 23: _*)
+    assertEquals(offset(stream, 0), """{"entry": 24}""")
   }
 
   folder.test("an offset is the number of the entry that comes next, of a batch that is not too large") { folder =>
