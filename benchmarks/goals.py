@@ -43,6 +43,14 @@ class Comparison:
             return None
         return ratio >= self.goal if self.more_is_better else ratio <= self.goal
 
+    def pair(self, ours: Figures, theirs: Figures) -> tuple[float, float]:
+        """The two figures. Memory is that up to the turn that both have had: a JVM's peak rises with each batch."""
+        turns = min(len(ours.peaks_mb), len(theirs.peaks_mb))
+        if self.unit == "MB" and turns:
+            return ours.peaks_mb[turns - 1], theirs.peaks_mb[turns - 1]
+        unit = UNITS[self.unit]
+        return unit(ours), unit(theirs)
+
     def said(self) -> str | None:
         return None if self.goal is None else f"{'>=' if self.more_is_better else '<='} {self.goal:g}"
 

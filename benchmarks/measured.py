@@ -30,7 +30,8 @@ class Figures:
 
     ``parts`` are where a warm batch's time went, part by part the median, where the contender says so. ``medians`` are
     those of several rounds, which the machine may have gone through at unlike speeds: among the batches of all rounds
-    the median of one side may be of another round than that of the other.
+    the median of one side may be of another round than that of the other. ``peaks_mb`` are the peaks of memory up to
+    each of its turns.
     """
 
     ms: list[float]
@@ -43,6 +44,7 @@ class Figures:
     peak_mb: int
     parts: dict[str, float]
     medians: list[float] = field(default_factory=list)
+    peaks_mb: list[int] = field(default_factory=list)
 
     @property
     def of_rounds(self) -> list[float]:
@@ -69,6 +71,7 @@ class Figures:
                 state_rows=max(self.state_rows, other.state_rows),
                 cpu_s=statistics.mean((self.cpu_s, other.cpu_s)),
                 peak_mb=max(self.peak_mb, other.peak_mb),
+                peaks_mb=[max(peaks) for peaks in zip(self.peaks_mb, other.peaks_mb, strict=False)],
                 parts={part: (ms + other.parts[part]) / 2 for part, ms in self.parts.items()},
             )
         return replace(whole, ms=[*self.ms, *other.ms], medians=[*self.of_rounds, *other.of_rounds])
@@ -159,7 +162,7 @@ class Running:
         """What it did, once it is done."""
         assert self.process is not None
         said = json.loads(self.out.read_text().splitlines()[-1])
-        return figures(self.workload, self.rows, said, self.process.watch)
+        return figures(self.workload, self.rows, said, self.process)
 
 
 class Process:
@@ -181,6 +184,7 @@ class Process:
         # What the process says ends with it, once none else has this end.
         os.close(says)
         self.is_over = False
+        self.peaks: list[int] = []
         self.watch = Watch(self.child.pid)
         self.watch.start()
 
@@ -194,6 +198,8 @@ class Process:
         said = os.read(self.ends, 1)
         if said == MEASURED:
             self.watch.stop()
+        if said:
+            self.peaks.append(self.watch.peak)
         return said != b""
 
     def end(self) -> int:
@@ -214,7 +220,7 @@ class Process:
         self.end()
 
 
-def figures(workload: Workload, rows: int, said: dict[str, Any], watch: Watch) -> Figures:
+def figures(workload: Workload, rows: int, said: dict[str, Any], process: Process) -> Figures:
     batches = said["batches"]
     if workload.rows_of == "open":
         warm = [batch for batch in batches if not batch["rows"]][workload.warm :]
@@ -228,7 +234,8 @@ def figures(workload: Workload, rows: int, said: dict[str, Any], watch: Watch) -
         rows,
         said["answer"],
         max((batch.get("state_rows", 0) for batch in batches), default=0),
-        round(sum(watch.cpu.values()), 1),
-        watch.peak >> 20,
+        round(sum(process.watch.cpu.values()), 1),
+        process.watch.peak >> 20,
         {part: statistics.median(batch["parts"][part] for batch in warm) for part in warm[0].get("parts", ())},
+        peaks_mb=[peak >> 20 for peak in process.peaks],
     )

@@ -296,7 +296,7 @@ def said_of(comparison: Comparison, found: Found) -> dict[str, Any] | None:
     theirs = found.get(beside.name, {}).get(comparison.theirs)
     if ours is None or theirs is None:
         return None
-    mine, other = (UNITS[comparison.unit](figures) for figures in (ours, theirs))
+    mine, other = comparison.pair(ours, theirs)
     return {
         "workload": comparison.workload.name + (", state in memory" if comparison.ours == "memory" else ""),
         "against": CONTENDERS[comparison.theirs].title + (f", {beside.name}" if comparison.beside else ""),

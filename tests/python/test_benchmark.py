@@ -198,6 +198,14 @@ def test_of_runs_over_more_and_fewer_rows_the_longer_says_the_whole() -> None:
     assert (full.joined(short), short.joined(full)) == expected
 
 
+def test_memory_is_compared_after_as_many_batches_as_both_took() -> None:
+    ours, theirs = replace(figures(1), peaks_mb=[400, 600, 700, 900]), replace(figures(1), peaks_mb=[500, 650, 800])
+    comparison = next(each for each in COMPARISONS if each.unit == "MB")
+    assert comparison.pair(ours, theirs) == (700, 800)
+    assert comparison.pair(figures(1), theirs) == (500, 500)
+    assert ours.joined(replace(figures(1), peaks_mb=[450, 590, 720])).peaks_mb == [450, 600, 720]
+
+
 def test_a_comparison_is_of_the_last_run_that_has_both_sides() -> None:
     name = workloads.TUMBLING_100K.name
     everywhere = {

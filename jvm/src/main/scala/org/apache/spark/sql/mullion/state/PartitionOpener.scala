@@ -349,6 +349,7 @@ private[mullion] object PartitionOpener {
   // Not every line has it.
   private val unloadOnCommit = "spark.sql.streaming.stateStore.unloadOnCommit"
   private val changelog = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+  private val writeBuffer = "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB"
 
   /** The session's settings, with the operator's own provider. */
   def confOf(choice: StateChoice, session: SQLConf): SQLConf = {
@@ -358,6 +359,9 @@ private[mullion] object PartitionOpener {
     conf.setConfString("spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows", "false")
     // A batch writes what it changed, and not the files of the whole store, unless the session says otherwise.
     if (!session.contains(changelog)) conf.setConfString(changelog, "true")
+    // RocksDB then keeps what batches write in memory until a buffer is full, of 64 MB where nothing is said. What is
+    // looked up is in memory anyway, and most of what was written has gone again a batch or two later.
+    if (!session.contains(writeBuffer)) conf.setConfString(writeBuffer, "16")
     // Rows of versions before a change of the query have other columns. The header says which rows are of what.
     conf.setConf(SQLConf.STATE_STORE_FORMAT_VALIDATION_ENABLED, false)
     // What is unloaded from memory is gone.

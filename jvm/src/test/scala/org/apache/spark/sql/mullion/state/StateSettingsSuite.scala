@@ -30,6 +30,15 @@ class StateSettingsSuite extends FunSuite {
     } catch { case e: MullionException => Some(e) }
   }
 
+  test("RocksDB's write buffers are small for a window's state, unless the session says how large they are") {
+    val writeBuffer = "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB"
+    val (silent, asked) = (new SQLConf, new SQLConf)
+    asked.setConfString(writeBuffer, "100")
+    def of(session: SQLConf) = PartitionOpener.confOf(StateChoice.RocksDb, session).getConfString(writeBuffer)
+    assertEquals((of(silent), of(asked)), ("16", "100"))
+    assert(!silent.contains(writeBuffer))
+  }
+
   test("copies of tasks are refused with state in memory, and go with state in RocksDB") {
     val error = refused(StateChoice.Memory)(speculation = true).get
     assertEquals(error.condition, "UNSUPPORTED")

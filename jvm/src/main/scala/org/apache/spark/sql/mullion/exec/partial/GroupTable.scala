@@ -66,13 +66,16 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
 
   def mask: Int = lastEntry
 
+  /** Whether its groups stay in the processor's caches of themselves. */
+  def isSmall: Boolean = count <= Few
+
   /** Reads what rows will need, so that it is in the processor's caches when they are added. The reads do not depend on
     * one another, and the processor waits for them together.
     *
     * @param rows
     *   rows of `width` words, each with its hash first
     */
-  def touch(rows: Array[Long], width: Int, count: Int): Unit = if (this.count > Few) {
+  def touch(rows: Array[Long], width: Int, count: Int): Unit = if (!isSmall) {
     val index = entries
     val last = lastEntry
     var all = 0L
@@ -207,7 +210,7 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
       indexBlock = block
       entries = longsOf(block)
       lastEntry = size - 1
-      growsAt = size / 2
+      growsAt = if (size <= SparseIndex) size / 4 else size / 2
       java.util.Arrays.fill(entries, 0, size, 0L)
       if (page > 0) filled(page) = word
       var p = 1
@@ -340,6 +343,9 @@ object GroupTable {
 
   // Small at first: most micro-batches are.
   private val FirstIndex = 1 << 10
+
+  // Up to here a quarter of it is taken, for it stays in the processor's caches all the same.
+  private val SparseIndex = 1 << 14
   private val LeastPage = 8L
   private val FirstPage = 64L << 10
   private val LargestPage = 4L << 20

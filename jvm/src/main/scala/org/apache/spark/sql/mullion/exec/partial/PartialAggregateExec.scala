@@ -154,7 +154,8 @@ case class PartialAggregateExec(
         val values = columns.map(of)
         if (addWaiting.isEmpty)
           addWaiting = rows.adding(table, key)(add(ctx, key, columns, _, rows.stop))
-        rows.await(key, values, addWaiting)
+        val atOnce = add(ctx, key, columns, values, stop = "")
+        rows.await(table, key, values, addWaiting, Option.when(atOnce.length < PartialAggregateExec.Short)(atOnce))
     }
   }
 
@@ -227,4 +228,7 @@ case class PartialAggregateExec(
 private object PartialAggregateExec {
   // The JVM interprets methods of more than 8000 bytes, which some 40,000 characters become.
   private val splitsFrom = 16 * 1024
+
+  // Code that may stand twice.
+  private val Short = 12 * 1024
 }

@@ -39,8 +39,10 @@ private[partial] final class WaitingRowsCode(ctx: CodegenContext, keys: Int, col
     *
     * @param input
     *   the columns' values, evaluated
+    * @param atOnce
+    *   the code that adds the row where groups are few and none wait, if it is short
     */
-  def await(key: GroupKeyCode, input: Seq[ExprCode], add: String): String = {
+  def await(table: String, key: GroupKeyCode, input: Seq[ExprCode], add: String, atOnce: Option[String]): String = {
     val (at, nulls) = (ctx.freshName("at"), ctx.freshName("absent"))
     val of = columns.zip(input).zipWithIndex.map { case ((column, value), i) =>
       val word = GroupKeyCode.word(column.dataType, value.value.toString)
@@ -48,8 +50,7 @@ private[partial] final class WaitingRowsCode(ctx: CodegenContext, keys: Int, col
       if (value.isNull == FalseLiteral) s"$place = $word;"
       else s"if (${value.isNull}) { $nulls |= ${1L << i}L; } else { $place = $word; }"
     }
-    s"""
-       |${key.words}
+    val waits = s"""
        |while ($filled == $Most) $add();
        |int $at = $filled * $width;
        |${key.save(words, at)}
@@ -58,6 +59,11 @@ private[partial] final class WaitingRowsCode(ctx: CodegenContext, keys: Int, col
        |$words[$at + $ofNulls] = $nulls;
        |$filled += 1;
        |if ($filled == $Most) $add();
+       |""".stripMargin
+    val code = atOnce.fold(waits)(now => s"if ($filled == 0 && $table.isSmall()) { $now } else { $waits }")
+    s"""
+       |${key.words}
+       |$code
        |""".stripMargin
   }
 
