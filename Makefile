@@ -35,7 +35,7 @@ ENV := .venv$(addprefix -,$(OTHER))
 IN := $(ENV)/bin
 SBT_LAUNCH := .build/sbt-launch-$(SBT_VERSION).jar
 # A JVM that lives for two minutes takes half of the processor time if it compiles without much ado.
-SBT = $(JAVA) -Xmx2g -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn600m -Dsbt.color=false -Dsbt.supershell=false -Dsbt.server.autostart=false $(SBT_LINE) -jar $(SBT_LAUNCH)
+SBT = $(JAVA) -Xmx2g -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn600m -Dsbt.color=false -Dsbt.supershell=false -Dsbt.server.autostart=false $(SBT_LINE) -jar $(SBT_LAUNCH)
 # Another line is compiled against the JARs of its PySpark: Maven Central may not have them.
 SBT_LINE = $(if $(OTHER),-Dspark.line=$(OTHER) -Dspark.jars=$(CURDIR)/$(shell echo $(ENV)/lib/python3*/site-packages/pyspark/jars))
 # $(call jar_of,LINE)

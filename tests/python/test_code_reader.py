@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 from collections.abc import Callable
 from typing import Any
@@ -39,6 +40,15 @@ def test_of_several_lambdas_on_a_line_each_is_its_own() -> None:
     assert [reader.read(each).result for each in (one, other, third)] == [
         Operation("+", (Argument("x"), Const(n))) for n in (1, 2, 1)
     ]
+
+
+def test_of_several_lambdas_on_a_line_that_give_constants_each_gives_its_own() -> None:
+    # Python 3.12 does not say where a constant stands that is all that a function gives.
+    functions = compiled("f = [lambda: 0, lambda: False, lambda: 0.0, lambda x: 0, lambda x=1: 0, lambda *x: 0]\n", "c")
+    read = [lambda_source_of(each) for each in functions]  # type: ignore[attr-defined]
+    given = [None if each is None else ast.unparse(each.definition) for each in read]
+    assert given[:4] == ["lambda: 0", "lambda: False", "lambda: 0.0", "lambda x: 0"]
+    assert given[4:] in (["lambda x=1: 0", "lambda *x: 0"], [None, None])
 
 
 def test_a_lambda_around_another_is_not_taken_for_it() -> None:
