@@ -106,9 +106,11 @@ def lambda_source_of(function: Any) -> LambdaSource | None:
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno]
     if len(found) > 1:
         place = _span_of(code)
-        # Any of those that give the same constant is as good as the other.
-        same = [node for node in found if _gives_constant_of(node, whole)][:1]
-        found = same if place is None else [node for node in found if _span(node.body) == place]
+        if place is not None:
+            found = [node for node in found if _span(node.body) == place]
+        else:
+            # Any of those that give the same constant is as good as the other.
+            found = [node for node in found if _gives_constant_of(node, whole)][:1]
     if len(found) != 1 or parameters_of(found[0]) != list(code.co_varnames[: len(parameters_of(found[0]))]):
         return None
     return LambdaSource(found[0], code.co_filename, code.co_firstlineno)
@@ -154,15 +156,13 @@ def _gives_constant_of(node: ast.Lambda, function: FunctionType) -> bool:
     """Whether a function that gives one constant surely does what is written there: Python 3.12 does not say where."""
     code = function.__code__
     steps = list(dis.get_instructions(code))
-    names = [one.arg for one in node.args.args]
-    if [step.opname for step in steps] != ["RESUME", "RETURN_CONST"] or parameters_of(node) != names:
+    if [step.opname for step in steps] != ["RESUME", "RETURN_CONST"]:
         return False
-    if (
-        node.args.defaults
-        or function.__defaults__
-        or code.co_argcount != len(code.co_varnames)
-        or names != list(code.co_varnames)
-    ):
+    # Parameters of one kind, without defaults, and with the same names.
+    names = [one.arg for one in node.args.args]
+    if names != parameters_of(node) or names != list(code.co_varnames) or len(names) != code.co_argcount:
+        return False
+    if node.args.defaults or function.__defaults__:
         return False
     try:
         given = ast.literal_eval(node.body)

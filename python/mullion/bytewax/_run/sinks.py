@@ -121,23 +121,20 @@ class Outputs:
         """Writes the rows of a batch, in the order of what their items came of."""
         if batch <= self._batch:
             return
-        told = [row for row in rows if row["target"] not in (END, READ)]
-        self.entry = max([self.entry, *(row["first"] for row in rows if row["target"] == READ)])
-        targets = {row["target"] for row in told}
-        came: list[tuple[Any, ...]] = []
+        told = [row for row in rows if row["target"] != END]
+        came: list[tuple[int, int, str]] = []
         all_items: list[Any] = []
         for row in sorted(told, key=lambda row: (row["first"], row["part"])):
+            if row["target"] == READ:
+                self.entry = max(self.entry, row["first"])
+                continue
             at, keys, _, _, values = decode_columns(bytes(row["data"]), PARTS)
-            of_targets = [repeat(row["target"])] if len(targets) > 1 else []
-            came += zip(at, *of_targets, keys, strict=False)
+            came += zip(at, repeat(row["target"]), keys, strict=False)
             all_items += values
         # Rows have theirs in order, so that this only merges them.
         order = sorted(range(len(all_items)), key=came.__getitem__)
-        if len(targets) == 1:
-            self._write(targets.pop(), list(map(all_items.__getitem__, order)), batch)
-        else:
-            for target, own in groupby(order, lambda number: came[number][1]):
-                self._write(target, list(map(all_items.__getitem__, own)), batch)
+        for target, own in groupby(order, lambda number: came[number][1]):
+            self._write(target, list(map(all_items.__getitem__, own)), batch)
         self._batch = batch
         places = {step.step_id: end.place() for step, end in self._ends.values()}
         kept = base64.b64encode(encode_one(places)).decode()

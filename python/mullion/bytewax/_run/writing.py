@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 
 from mullion.bytewax._run.sinks import Outputs
 
@@ -20,40 +20,29 @@ class Writing:
 
     def __init__(self, outputs: Outputs, beside: bool) -> None:
         self._outputs = outputs
-        self._beside = beside
-        self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None
+        self._thread = ThreadPoolExecutor(1, "mullion-sinks") if beside else None
+        self._last: Future[None] | None = None
 
     def write(self, rows: DataFrame, batch: int) -> None:
         """Takes a batch; raises what the one before it raised."""
         found = rows.collect()
-        self.wait()
-        if not self._beside:
+        if self._thread is None:
             self._outputs.write(found, batch)
             return
-        self._thread = threading.Thread(target=self._write, args=(found, batch), name="mullion-sinks", daemon=True)
-        self._thread.start()
-
-    def _write(self, found: list[Row], batch: int) -> None:
-        try:
-            self._outputs.write(found, batch)
-        except BaseException as error:
-            self._error = error
+        self.wait()
+        self._last = self._thread.submit(self._outputs.write, found, batch)
 
     @property
     def has_failed(self) -> bool:
         """Whether the batch that was taken last failed."""
-        return self._error is not None
+        return self._last is not None and self._last.done() and self._last.exception() is not None
 
     def wait(self) -> None:
         """Waits until all is written that was taken; raises what that raised, as often as it is asked."""
-        self.join()
-        if self._error is not None:
-            raise self._error
+        if self._last is not None:
+            self._last.result()
 
     def join(self) -> None:
-        """Waits until nothing is written any more."""
-        # Both the thread of batches and the program's own wait.
-        thread = self._thread
-        if thread is not None:
-            thread.join()
+        """Waits until nothing is written any more, and takes no more."""
+        if self._thread is not None:
+            self._thread.shutdown()

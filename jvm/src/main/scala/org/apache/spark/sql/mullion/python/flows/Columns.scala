@@ -2,6 +2,7 @@ package org.apache.spark.sql.mullion.python.flows
 
 import org.apache.spark.sql.mullion.python.folds.{Odd, Value}
 import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.hash.Murmur3_x86_32
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Values of one type, one after another, as they were read. What is not known here is odd when it is asked for. */
@@ -247,25 +248,10 @@ private[flows] object Columns {
 
   private object TextNumbers {
     private val Few = 1024
+    private val Seed = 42
 
-    def hash(bytes: Array[Byte], start: Int, end: Int): Int = {
-      var mixed = 0L
-      var i = start
-      while (i + 8 <= end) {
-        mixed = (mixed ^ Platform.getLong(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + i)) * Odd64
-        mixed ^= mixed >>> 29
-        i += 8
-      }
-      while (i < end) {
-        mixed = (mixed ^ bytes(i)) * Odd64
-        i += 1
-      }
-      mixed ^= mixed >>> 32
-      (mixed ^ (mixed >>> 15)).toInt
-    }
-
-    // 2 to the 64th by the golden ratio.
-    private val Odd64 = 0x9e3779b97f4a7c15L
+    def hash(bytes: Array[Byte], start: Int, end: Int): Int =
+      Murmur3_x86_32.hashUnsafeBytes(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + start, end - start, Seed)
   }
 
   /** Not a function: those box the number that they are given. */
