@@ -12,6 +12,8 @@ import org.apache.spark.sql.mullion.state.records.Family
   *   in a store   row row row ... look up all, row, row, row ...
   * }}}
   *
+  * Of large rows fewer are taken: of each key the store makes two copies more while it looks.
+  *
   * @param keyOf
   *   the record that a row will be added to
   */
@@ -34,14 +36,26 @@ private[exec] final class RowsAhead(input: Iterator[InternalRow], family: Family
   private def take(): Unit = {
     taken = 0
     out = 0
-    while (taken < rows.length && input.hasNext) {
-      rows(taken) = input.next().copy()
+    var bytes = 0L
+    val keys = new Array[UnsafeRow](rows.length)
+    while (taken < rows.length && bytes < RowsAhead.MostBytes && input.hasNext) {
+      val row = input.next().copy()
+      rows(taken) = row
+      keys(taken) = keyOf(row).copy()
+      bytes += sizeOf(row) + keys(taken).getSizeInBytes
       taken += 1
     }
-    family.expect(Array.tabulate(taken)(i => keyOf(rows(i)).copy()))
+    family.expect(keys.take(taken))
+  }
+
+  private def sizeOf(row: InternalRow): Int = row match {
+    case flat: UnsafeRow => flat.getSizeInBytes
+    case _               => 0
   }
 }
 
 private object RowsAhead {
   private final val AtOnce = 512
+  // A few rows of any size, and of small ones all.
+  private final val MostBytes = 512L << 10
 }
