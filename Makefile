@@ -160,7 +160,7 @@ version:
 bench: venv kafka $(ENV)/.bench
 	@$(IN)/python benchmarks/run.py $(if $(KEEP),--keep)
 
-# What the goals of speed and memory ask, in a quarter of an hour.
+# What the goals of speed and memory ask, in three quarters of an hour.
 bench-goals: venv $(ENV)/.bench
 	@$(IN)/python benchmarks/run.py --goals $(if $(KEEP),--keep)
 

@@ -183,7 +183,7 @@ def main() -> None:
     asked = argparse.ArgumentParser()
     which = asked.add_mutually_exclusive_group()
     which.add_argument("--full", action="store_true", help="all workloads and curves")
-    which.add_argument("--goals", action="store_true", help="what the goals of speed and memory ask, 15 minutes")
+    which.add_argument("--goals", action="store_true", help="what the goals of speed and memory ask, 45 minutes")
     asked.add_argument("--only", action="append", default=[])
     asked.add_argument("--by", action="append", default=[])
     asked.add_argument("--share", type=float, default=1.0)

@@ -3,6 +3,7 @@ package dev.mullion
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.mullion.calls.{ResolveCalls, TableFunctions, Unfit}
 import org.apache.spark.sql.mullion.checkpoint.ContinueAtStart
+import org.apache.spark.sql.mullion.exec.SortByKeyExec
 import org.apache.spark.sql.mullion.exec.partial.ReadColumns
 import org.apache.spark.sql.mullion.functions.SqlFunctions
 import org.apache.spark.sql.mullion.plan.{RefuseAtStart, WindowStrategy}
@@ -24,6 +25,7 @@ class MullionExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(_ => WindowStrategy)
     extensions.injectPlannerStrategy(_ => StatefulStrategy)
     extensions.injectColumnar(_ => ReadColumns)
+    extensions.injectColumnar(_ => SortByKeyExec.InPlaceOfSparks)
     // Before anything is resolved: Spark's own check of output modes comes with the resolution of the sink.
     extensions.injectHintResolutionRule(_ => RefuseAtStart)
     // Once it is known where the checkpoint is.

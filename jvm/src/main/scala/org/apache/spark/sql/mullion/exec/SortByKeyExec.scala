@@ -1,0 +1,131 @@
+package org.apache.spark.sql.mullion.exec
+
+import org.apache.spark.{SparkEnv, TaskContext}
+import org.apache.spark.internal.config.MEMORY_OFFHEAP_SIZE
+import org.apache.spark.memory.{MemoryManager, MemoryMode}
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{
+  Attribute,
+  BindReferences,
+  RowOrdering,
+  SortOrder,
+  SortPrefix,
+  UnsafeProjection,
+  UnsafeRow
+}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.UnsafeExternalRowSorter.PrefixComputer
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.{
+  ColumnarRule,
+  SortExec,
+  SortPrefixUtils,
+  SparkPlan,
+  UnaryExecNode,
+  UnsafeExternalRowSorter
+}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.unsafe.Platform
+
+/** Puts the rows of a partition in order, as Spark's own node does and with Spark's sorter, in pages of a megabyte.
+  *
+  * Spark's node takes pages of up to 64 MB, the first of them for its first row. A micro-batch has few rows after its
+  * partial aggregate, and each task of each batch would clear such a page and leave it to the collector.
+  */
+final case class SortByKeyExec(order: Seq[SortOrder], child: SparkPlan) extends UnaryExecNode {
+
+  override def output: Seq[Attribute] = child.output
+
+  override def outputOrdering: Seq[SortOrder] = order
+
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "sortTime" -> SQLMetrics.createTimingMetric(sparkContext, "sort time"),
+    "peakMemory" -> SQLMetrics.createSizeMetric(sparkContext, "peak memory"),
+    "spillSize" -> SQLMetrics.createSizeMetric(sparkContext, "spill size")
+  )
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val (sortTime, peakMemory, spillSize) = (longMetric("sortTime"), longMetric("peakMemory"), longMetric("spillSize"))
+    val sorters = new SortByKeyExec.Sorters(order, child.output, conf.enableRadixSort)
+    child.execute().mapPartitions { rows =>
+      val task = TaskContext.get().taskMetrics()
+      val spilledBefore = task.memoryBytesSpilled
+      val sorter = sorters.make()
+      val sorted = sorter.sort(rows.asInstanceOf[Iterator[UnsafeRow]])
+      sortTime += sorter.getSortTimeNanos / 1000000L
+      peakMemory += sorter.getPeakMemoryUsage
+      spillSize += task.memoryBytesSpilled - spilledBefore
+      task.incPeakExecutionMemory(sorter.getPeakMemoryUsage)
+      sorted
+    }
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): SortByKeyExec = copy(child = newChild)
+}
+
+object SortByKeyExec {
+
+  /** Makes the sorters of tasks. */
+  private final class Sorters(order: Seq[SortOrder], output: Seq[Attribute], radix: Boolean) extends Serializable {
+    private val first = BindReferences.bindReference(order.head, output)
+    private val schema = DataTypeUtils.fromAttributes(output)
+
+    def make(): UnsafeExternalRowSorter = UnsafeExternalRowSorter.create(
+      schema,
+      RowOrdering.create(order, output),
+      SortPrefixUtils.getPrefixComparator(first),
+      prefixes(),
+      pageBytes(SparkEnv.get.memoryManager),
+      radix && order.length == 1 && SortPrefixUtils.canSortFullyWithPrefix(first)
+    )
+
+    private def prefixes(): PrefixComputer = {
+      val expression = SortPrefix(first)
+      val projection = UnsafeProjection.create(Seq(expression))
+      new PrefixComputer {
+        private val result = new PrefixComputer.Prefix
+
+        override def computePrefix(row: InternalRow): PrefixComputer.Prefix = {
+          val prefix = projection(row)
+          result.isNull = prefix.isNullAt(0)
+          result.value = if (result.isNull) expression.nullValue else prefix.getLong(0)
+          result
+        }
+      }
+    }
+  }
+
+  private def pageBytes(manager: MemoryManager): Long = {
+    val inHeap = manager.tungstenMemoryMode == MemoryMode.ON_HEAP
+    val all = if (inHeap) Runtime.getRuntime.maxMemory else SparkEnv.get.conf.get(MEMORY_OFFHEAP_SIZE)
+    val bytes = pageBytes(all, manager.pageSizeBytes)
+    // So that with its header an array takes a whole number of the collector's regions.
+    if (inHeap) bytes - Platform.LONG_ARRAY_OFFSET else bytes
+  }
+
+  /** How large pages are. A task has a table of 8,192 of them: half as many hold all the memory that there is, unless
+    * Spark's own are too small for that.
+    */
+  private[exec] def pageBytes(all: Long, ofSpark: Long): Long = {
+    val needed = java.lang.Long.highestOneBit(Math.max(1L, all / HalfOfTable - 1)) * 2
+    Math.min(ofSpark, Math.max(LeastPage, needed))
+  }
+
+  private final val HalfOfTable = 4096
+  private final val LeastPage = 1L << 20
+
+  /** Puts it in the place of Spark's node below a window's operator. */
+  object InPlaceOfSparks extends ColumnarRule {
+    override def postColumnarTransitions: Rule[SparkPlan] = (plan: SparkPlan) =>
+      plan.transformUp { case operator: WindowExec =>
+        operator.mapChildren {
+          case SortExec(order, false, child, _) => SortByKeyExec(order, child)
+          case other                            => other
+        }
+      }
+  }
+}
