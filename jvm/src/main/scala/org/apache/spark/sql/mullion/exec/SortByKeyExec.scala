@@ -51,7 +51,7 @@ final case class SortByKeyExec(order: Seq[SortOrder], child: SparkPlan) extends 
   override protected def doExecute(): RDD[InternalRow] = {
     val (sortTime, peakMemory, spillSize) = (longMetric("sortTime"), longMetric("peakMemory"), longMetric("spillSize"))
     val sorters = new SortByKeyExec.Sorters(order, child.output, conf.enableRadixSort)
-    child.execute().mapPartitions { rows =>
+    child.execute().mapPartitionsInternal { rows =>
       val task = TaskContext.get().taskMetrics()
       val spilledBefore = task.memoryBytesSpilled
       val sorter = sorters.make()

@@ -12,13 +12,14 @@ final class HotRocksDbProvider extends RocksDbProvider {
   private val hot = new HotRecords
   private val isUsed = new AtomicBoolean
 
+  ClosedAtExit.begin()
+
   override protected def around(store: StateStore): StateStore =
     new HotRocksDbStore(store, hot, isFromCheckpoint = !isUsed.getAndSet(true))
 
-  override def close(): Unit = {
-    hot.close()
-    super.close()
-  }
+  override def close(): Unit =
+    try hot.close()
+    finally super.close()
 }
 
 /** A store of Spark's in RocksDB, and what its provider has of it in memory.
