@@ -5,8 +5,11 @@ import scala.concurrent.duration.{Duration, DurationInt}
 import munit.FunSuite
 
 import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper
 import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.mullion.shim.Classic
+import org.apache.spark.sql.streaming.StreamingQuery
 
 import dev.mullion.files.LocalFiles
 
@@ -27,6 +30,12 @@ trait SparkSuite extends FunSuite {
     val builder = org.apache.spark.sql.SparkSession.builder().master(s"local[$cores]").appName(getClass.getSimpleName)
     (SparkSuite.small ++ settings).foreach { case (key, value) => builder.config(key, value) }
     Classic.session(builder.getOrCreate())
+  }
+
+  /** How the last batch of a query was run. */
+  protected def lastPlan(query: StreamingQuery): SparkPlan = query match {
+    case wrapper: StreamingQueryWrapper => wrapper.streamingQuery.lastExecution.executedPlan
+    case other                          => fail(s"$other")
   }
 
   override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")

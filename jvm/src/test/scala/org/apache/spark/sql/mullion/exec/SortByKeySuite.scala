@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, SortOrder, XxHash64}
 import org.apache.spark.sql.classic.Dataset
-import org.apache.spark.sql.execution.streaming.runtime.{MemoryStream, StreamingQueryWrapper}
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.execution.{SortExec, SparkPlan}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
@@ -112,8 +112,7 @@ class SortByKeySuite extends SparkSuite {
         .start()
       try {
         query.processAllAvailable()
-        val wrapper = query.asInstanceOf[StreamingQueryWrapper]
-        val plan = wrapper.streamingQuery.lastExecution.executedPlan
+        val plan = lastPlan(query)
         val operators = plan.collect { case operator: WindowExec => operator }
         assertEquals(operators.map(_.child.getClass.getName), Seq(classOf[SortByKeyExec].getName))
         assertEquals(plan.collect { case sort: SortExec => sort }, Nil)

@@ -4,7 +4,7 @@ import java.nio.file.Files
 import java.sql.Timestamp
 
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
-import org.apache.spark.sql.execution.streaming.runtime.{MemoryStream, StreamingQueryWrapper}
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.mullion.SparkSuite
 import org.apache.spark.sql.{functions => F, DataFrame, Encoders}
 import org.apache.spark.sql.streaming.StreamingQuery
@@ -43,11 +43,8 @@ class FusedWatermarkSuite extends SparkSuite {
       Seq("max", "min", "avg", "watermark").map(name => name -> times.get(name)).toMap
     }
 
-  private def watermarks(query: StreamingQuery): Seq[EventTimeWatermarkExec] = query match {
-    case wrapper: StreamingQueryWrapper =>
-      wrapper.streamingQuery.lastExecution.executedPlan.collect { case w: EventTimeWatermarkExec => w }
-    case other => fail(s"$other")
-  }
+  private def watermarks(query: StreamingQuery): Seq[EventTimeWatermarkExec] =
+    lastPlan(query).collect { case w: EventTimeWatermarkExec => w }
 
   test("the times of rows that a query tells are those of Spark's own watermark") {
     val (sparks, plain) = eventTimes(_.groupBy(F.window(F.col("ts"), "10 seconds"), F.col("k")).count())

@@ -4,7 +4,7 @@ import java.sql.Timestamp
 
 import org.apache.spark.scheduler.{SparkListener, SparkListenerStageCompleted}
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
-import org.apache.spark.sql.execution.streaming.runtime.{MemoryStream, StreamingQueryWrapper}
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.{functions => F, DataFrame, Encoders}
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
@@ -59,12 +59,10 @@ class OneTaskSuite extends SparkSuite {
     spark.sparkContext.removeSparkListener(stages)
   }
 
-  private def exchanges(query: StreamingQuery): Int = query match {
-    case wrapper: StreamingQueryWrapper =>
-      val plan = wrapper.streamingQuery.lastExecution.executedPlan
-      assert(plan.exists(_.isInstanceOf[OneTaskExec]), plan)
-      plan.collect { case e: ShuffleExchangeExec => e }.length
-    case other => fail(s"$other")
+  private def exchanges(query: StreamingQuery): Int = {
+    val plan = lastPlan(query)
+    assert(plan.exists(_.isInstanceOf[OneTaskExec]), plan)
+    plan.collect { case e: ShuffleExchangeExec => e }.length
   }
 
   private val panes = Set((0L, 3L, false), (10L, 2L, false), (20L, 2L, false))
