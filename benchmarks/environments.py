@@ -6,9 +6,11 @@ Environments are made under ``.build/bench`` when they are first needed, from th
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +50,32 @@ class Contender:
 
     def version(self) -> str:
         return requirements(self.group)[0].split("==")[1] if self.group else ""
+
+
+def check_installed() -> None:
+    """Raises ``SystemExit`` where the package that contenders import is not the one of this folder.
+
+    It is installed, and stays as it was when sources or the JAR beside them change.
+    """
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    asked = [sys.executable, "-P", "-c", "import mullion; print(mullion.__file__)"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=True, env=alone)
+    installed = Path(said.stdout.strip()).parent
+    for here, there in parts(installed):
+        if not there.exists() or here.read_bytes() != there.read_bytes():
+            raise SystemExit(
+                f"{there} is not {here}: what would be measured is another version. Run `make venv` first."
+            )
+
+
+def parts(installed: Path) -> Iterator[tuple[Path, Path]]:
+    """The files of the package here, each with the installed one."""
+    package = ROOT / "python" / "mullion"
+    for here in package.rglob("*.py"):
+        yield here, installed / here.relative_to(package)
+    for there in (installed / "jars").glob("*.jar"):
+        for here in (ROOT / "jvm" / "target").rglob(there.name):
+            yield here, there
 
 
 def requirements(group: str) -> list[str]:

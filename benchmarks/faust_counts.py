@@ -26,7 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
 from pyspark.sql import SparkSession
 
 import mullion.faust as faust
-from kafka_server import KafkaServer, free_ports, jars
+from kafka_connector import connector_jars
+from kafka_server import KafkaServer, free_ports
 from mullion import configure
 from mullion.topics._kafka.client import make, produce
 from workloads import CORES
@@ -84,7 +85,7 @@ def session() -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", CORES)
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.jars", ",".join(jar.as_uri() for jar in jars("connector")))
+        .config("spark.jars", ",".join(jar.as_uri() for jar in connector_jars()))
     )
     spark = configure(builder).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

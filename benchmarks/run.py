@@ -27,7 +27,7 @@ from rich.console import Console
 import curves
 import report
 import workloads
-from environments import CONTENDERS, Unavailable
+from environments import CONTENDERS, Unavailable, check_installed
 from measured import Failed, Figures, Running
 from rows import write
 from workloads import Workload
@@ -195,6 +195,7 @@ def main() -> None:
         asked.error("--keep keeps whole workloads: leave --by and --share out.")
     if options.again and not options.keep:
         asked.error("--again adds to what is kept: say --keep too.")
+    check_installed()
     console = Console(width=150)
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:

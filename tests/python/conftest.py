@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 import connect_server
 import kafka_server
 import mullion
+from kafka_connector import connector_jars
 from mullion import _jars
 from sampled import SAMPLE, mark_the_rest_slow
 from standalone import java
@@ -124,7 +125,7 @@ def session() -> SparkSession:
         .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
     )
     # Spark's connector to Kafka, which make kafka gets.
-    connector = ",".join(jar.as_uri() for jar in kafka_server.jars("connector"))
+    connector = ",".join(jar.as_uri() for jar in connector_jars())
     builder = builder.config("spark.jars", connector) if connector else builder
     found = mullion.configure(builder, local_files=True).getOrCreate()
     found.sparkContext.setLogLevel("OFF")

@@ -36,7 +36,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_server import ROOT, KafkaServer, jars
+from kafka_connector import connector_jars
+from kafka_server import ROOT, KafkaServer
 from killing import committed, environment, session_of_its_own
 from mullion import Around, Count, Early, MullionError, Session, Sliding, Tumbling, together, topics, windowed
 from mullion.topics._kafka import client
@@ -111,7 +112,7 @@ def life(home: Path, servers: str, prefix: str) -> None:
         conf["spark.driver.extraClassPath"] = f"{mullion_jar()}{os.pathsep}{TEST_CLASSES}"
         os.environ["MULLION_TEST_DISK"] = str(home / "disk")
     # A task whose worker was killed is tried again.
-    spark = session_of_its_own(home / "life", "local[2,100]", jars("connector"), conf)
+    spark = session_of_its_own(home / "life", "local[2,100]", connector_jars(), conf)
     spark.sparkContext.setLogLevel("ERROR")
     broker = topics.broker(f"kafka://{servers}")
     while True:

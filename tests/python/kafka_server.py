@@ -15,9 +15,8 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from mullion._jars import running_line
-
 ROOT = Path(__file__).parents[2]
+JARS = ROOT / ".build" / "kafka"
 
 SETTINGS = """
 process.roles=broker,controller
@@ -66,13 +65,6 @@ LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 USER, PASSWORD = "mullion", rf'{SECRET} "kept\to;' + "itself' = 7"
 """Who may connect where Kafka asks for a name."""
-
-
-def jars(which: str) -> list[Path]:
-    """Those of the broker, or of the connector for this line of Spark."""
-    kafka = ROOT / ".build" / "kafka"
-    of_line = kafka / f"{which}-{running_line()}"
-    return sorted((of_line if of_line.is_dir() else kafka / which).glob("*.jar"))
 
 
 def users() -> str:
@@ -168,7 +160,7 @@ class KafkaServer:
             self._process = None
 
     def _java(self, *arguments: str) -> subprocess.Popen[bytes]:
-        found = jars("broker")
+        found = sorted((JARS / "broker").glob("*.jar"))
         assert found, "The JARs of Kafka are not there. Get them: make kafka"
         java = program_of_java("java")
         options = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", os.pathsep.join(map(str, found))]

@@ -34,7 +34,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kafka_server import KafkaServer, jars
+from kafka_connector import connector_jars
+from kafka_server import KafkaServer
 from killing import environment
 from long_run_plots import plotted
 from mullion import Tumbling, topics, windowed
@@ -248,7 +249,7 @@ def main() -> None:
             "spark_ui_showConsoleProgress": "false",
             "spark_sql_streaming_numRecentProgressUpdates": 1000,
         }
-        kept["spark_jars"] = ",".join(jar.as_uri() for jar in jars("connector"))
+        kept["spark_jars"] = ",".join(jar.as_uri() for jar in connector_jars())
         spark = session(home, "2g", 2, brief=False, **kept)
         spark.sparkContext.setLogLevel("ERROR")
         load = Load(spark, kafka, home, asked.interval, asked.seconds)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kafka_server import jars
+from kafka_connector import connector_jars
 from killing import session_of_its_own
 from mullion import Tumbling, bytewax, faust, topics, turbine, windowed
 from mullion.bytewax import operators as op
@@ -101,7 +101,7 @@ def main() -> None:
     login = json.load(sys.stdin)
     events = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": (home / "events").as_uri()}
     (home / "events").mkdir()
-    spark = session_of_its_own(home, "local[2]", jars("connector"), events)
+    spark = session_of_its_own(home, "local[2]", connector_jars(), events)
     spark.sparkContext.setLogLevel("INFO")
     broker = topics.broker(f"kafka://{servers}", login)
     topics.produce(broker, "secured", [{"n": 1}, {"n": 2}], keys=["k", "k"])

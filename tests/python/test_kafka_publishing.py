@@ -21,7 +21,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from pyspark.sql import SparkSession
 
-from kafka_server import KafkaServer, jars
+from kafka_connector import connector_jars
+from kafka_server import KafkaServer
 from killing import committed, environment, session_of_its_own
 from mullion import topics
 from mullion.errors import InvalidArgumentError, MullionError
@@ -442,7 +443,7 @@ def program(url: str, home: Path) -> None:
         commit(self)
 
     Transactions._commit = wait  # type: ignore[method-assign]
-    run(session_of_its_own(home, jars=jars("connector")), topics.broker(url), home / "checkpoint", "two-")
+    run(session_of_its_own(home, jars=connector_jars()), topics.broker(url), home / "checkpoint", "two-")
 
 
 if __name__ == "__main__":

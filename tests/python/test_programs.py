@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from kafka_server import KafkaServer, jars
+from kafka_connector import connector_jars
+from kafka_server import KafkaServer
 from killing import environment
 from mullion import topics
 
@@ -217,7 +218,7 @@ def test_a_second_instance_of_a_turbine_program_is_refused_and_once_the_first_is
 ) -> None:
     server: KafkaServer | None = request.getfixturevalue("kafka") if kind == "kafka" else None
     broker = server.url if server else f"dir:{tmp_path / 'topics'}"
-    connector = jars("connector") if server else []
+    connector = connector_jars() if server else []
     with programs(tmp_path, TURBINE, broker, ["turbine", "run", "program:app"], connector) as these:
         rows = refused_until_the_first_is_killed(these, tmp_path, broker, "revenue")
         feed(broker, 2000, 2005)
