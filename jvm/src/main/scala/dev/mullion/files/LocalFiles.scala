@@ -5,6 +5,9 @@ import java.net.URI
 import java.nio.file.{Files, LinkOption, NoSuchFileException, Path => LocalPath}
 import java.nio.file.attribute.{PosixFileAttributes, PosixFilePermissions}
 
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.local.LocalConfigKeys
 import org.apache.hadoop.fs.permission.FsPermission
@@ -55,24 +58,52 @@ private class RawLocalFiles extends RawLocalFileSystem {
   override def getLinkTarget(path: Path): Path =
     if (Files.isSymbolicLink(local(path))) new Path(Files.readSymbolicLink(local(path)).toString) else path
 
+  /** Hadoop's makes four names for each file, and asks the system who owns it. Spark lists the log of a source of files
+    * in each batch, where a hundred batches have files.
+    */
+  override def listStatus(path: Path): Array[FileStatus] = {
+    val folder = local(path)
+    if (!Files.isDirectory(folder)) Array(getFileStatus(path))
+    else {
+      val blockSize = getDefaultBlockSize(path)
+      Using.resource(Files.newDirectoryStream(folder)) { files =>
+        // What is gone by now is not there.
+        files.asScala.flatMap(statusOf(_, blockSize)).toArray
+      }
+    }
+  }
+
   private def local(path: Path): LocalPath = pathToFile(path).toPath
 
-  private def status(path: Path, options: LinkOption*): FileStatus = {
-    val found =
-      try Files.readAttributes(local(path), classOf[PosixFileAttributes], options: _*)
-      catch { case _: NoSuchFileException => throw new FileNotFoundException(s"File $path does not exist") }
-    new FileStatus(
+  private def status(path: Path, options: LinkOption*): FileStatus =
+    statusOf(local(path), getDefaultBlockSize(path), options: _*)
+      .getOrElse(throw new FileNotFoundException(s"File $path does not exist"))
+
+  private def statusOf(file: LocalPath, blockSize: Long, options: LinkOption*): Option[FileStatus] =
+    try {
+      val found = Files.readAttributes(file, classOf[PosixFileAttributes], options: _*)
+      // Named as Hadoop does, whose name for file:///a is file:/a: Spark's file source knows files by their names.
+      Some(new LocalStatus(found, blockSize, new Path(getUri.getScheme, None.orNull, file.toString)))
+    } catch { case _: NoSuchFileException => None }
+}
+
+/** Who owns a file is looked up when it is asked: a call of the system that Spark's listings do without. */
+private final class LocalStatus(found: PosixFileAttributes, blockSize: Long, path: Path)
+    extends FileStatus(
       found.size,
       found.isDirectory,
       1,
-      getDefaultBlockSize(path),
+      blockSize,
       found.lastModifiedTime.toMillis,
       found.lastAccessTime.toMillis,
       FsPermission.valueOf("-" + PosixFilePermissions.toString(found.permissions)),
-      found.owner.getName,
-      found.group.getName,
-      // Named as Hadoop does, whose name for file:///a is file:/a: Spark's file source knows files by their names.
-      new Path(local(path).toString).makeQualified(getUri, getWorkingDirectory)
-    )
-  }
+      "",
+      "",
+      path
+    ) {
+  override def getOwner: String = found.owner.getName
+
+  override def getGroup: String = found.group.getName
+
+  private def writeReplace: AnyRef = new FileStatus(this)
 }

@@ -1,6 +1,12 @@
 package dev.mullion.files
 
-import java.io.FileNotFoundException
+import java.io.{
+  ByteArrayInputStream,
+  ByteArrayOutputStream,
+  FileNotFoundException,
+  ObjectInputStream,
+  ObjectOutputStream
+}
 import java.net.URI
 import java.nio.file.{Files, Path => LocalPath}
 
@@ -17,7 +23,16 @@ class LocalFilesSuite extends FunSuite {
   Seq(ours, hadoops).foreach(_.initialize(URI.create("file:///"), conf))
 
   private def said(status: FileStatus) =
-    (status.getPath.toString, status.getLen, status.isDirectory, status.getModificationTime, status.getPermission)
+    Seq[Any](
+      status.getPath.toString,
+      status.getLen,
+      status.isDirectory,
+      status.getModificationTime,
+      status.getPermission,
+      status.getOwner,
+      status.getGroup,
+      status.getBlockSize
+    )
 
   private def within(body: LocalPath => Unit): Unit = {
     val folder = Files.createTempDirectory("local files")
@@ -34,6 +49,31 @@ class LocalFilesSuite extends FunSuite {
         assertEquals(said(ours.getFileLinkStatus(path)), said(hadoops.getFileLinkStatus(path)))
         assertEquals(ours.listStatus(path).map(said).toSet, hadoops.listStatus(path).map(said).toSet)
       }
+    }
+  }
+
+  test("a folder is listed as Hadoop lists it, with names of all kinds, and links that lead nowhere left out") {
+    within { folder =>
+      for (name <- Seq("with space", "a:b", "50%20", "#1", "[x]", ".hidden", "ä", "back\\slash?*"))
+        Files.writeString(folder.resolve(name), name)
+      Files.createSymbolicLink(folder.resolve("link"), folder.resolve("a.txt"))
+      Files.createSymbolicLink(folder.resolve("leads nowhere"), folder.resolve("none"))
+      val path = new Path(folder.toString)
+      val listed = ours.listStatus(path)
+      assertEquals(listed.map(said).toSet, hadoops.listStatus(path).map(said).toSet)
+      assertEquals(listed.length, 11)
+      listed.foreach(status => assertEquals(said(ours.getFileStatus(status.getPath)), said(status)))
+      intercept[FileNotFoundException](ours.listStatus(new Path(s"$folder/none")))
+    }
+  }
+
+  test("what is said of a file can be sent to another process") {
+    within { folder =>
+      val status = ours.getFileStatus(new Path(s"$folder/a.txt"))
+      val bytes = new ByteArrayOutputStream
+      new ObjectOutputStream(bytes).writeObject(status)
+      val read = new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray)).readObject()
+      assertEquals(said(read.asInstanceOf[FileStatus]), said(status))
     }
   }
 
