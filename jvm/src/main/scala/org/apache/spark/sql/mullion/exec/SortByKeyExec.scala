@@ -7,7 +7,9 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{
   Attribute,
+  BaseOrdering,
   BindReferences,
+  BoundReference,
   RowOrdering,
   SortOrder,
   SortPrefix,
@@ -27,7 +29,10 @@ import org.apache.spark.sql.execution.{
   UnsafeExternalRowSorter
 }
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.mullion.state.records.WordOrder
+import org.apache.spark.sql.types.{LongType, TimestampType}
 import org.apache.spark.unsafe.Platform
+import org.apache.spark.util.collection.unsafe.sort.RecordComparator
 
 /** Puts the rows of a partition in order, as Spark's own node does and with Spark's sorter, in pages of a megabyte.
   *
@@ -74,16 +79,33 @@ object SortByKeyExec {
     private val first = BindReferences.bindReference(order.head, output)
     private val schema = DataTypeUtils.fromAttributes(output)
 
-    def make(): UnsafeExternalRowSorter = UnsafeExternalRowSorter.create(
+    def make(): UnsafeExternalRowSorter = UnsafeExternalRowSorter.createWithRecordComparator(
       schema,
-      RowOrdering.create(order, output),
+      () => new WhereAlike(schema.length, RowOrdering.create(order, output)),
       SortPrefixUtils.getPrefixComparator(first),
       prefixes(),
       pageBytes(SparkEnv.get.memoryManager),
       radix && order.length == 1 && SortPrefixUtils.canSortFullyWithPrefix(first)
     )
 
-    private def prefixes(): PrefixComputer = {
+    private def prefixes(): PrefixComputer = first.child match {
+      case WordOrder(BoundReference(at, _: LongType | _: TimestampType, _)) => ofWord(at)
+      case _                                                                => projected()
+    }
+
+    /** Of a key that is one word of a row: that is read, and a task generates no code for it. */
+    private def ofWord(at: Int): PrefixComputer = new PrefixComputer {
+      private val ofNull = SortPrefix(first).nullValue
+      private val result = new PrefixComputer.Prefix
+
+      override def computePrefix(row: InternalRow): PrefixComputer.Prefix = {
+        result.isNull = row.isNullAt(at)
+        result.value = if (result.isNull) ofNull else WordOrder.of(row.getLong(at))
+        result
+      }
+    }
+
+    private def projected(): PrefixComputer = {
       val expression = SortPrefix(first)
       val projection = UnsafeProjection.create(Seq(expression))
       new PrefixComputer {
@@ -96,6 +118,18 @@ object SortByKeyExec {
           result
         }
       }
+    }
+  }
+
+  /** Compares rows of one prefix. Few tasks have to, and for the others no code is generated. */
+  private final class WhereAlike(columns: Int, ordering: => BaseOrdering) extends RecordComparator {
+    private lazy val made = ordering
+    private val (one, other) = (new UnsafeRow(columns), new UnsafeRow(columns))
+
+    override def compare(base1: Object, at1: Long, bytes1: Int, base2: Object, at2: Long, bytes2: Int): Int = {
+      one.pointTo(base1, at1, bytes1)
+      other.pointTo(base2, at2, bytes2)
+      made.compare(one, other)
     }
   }
 

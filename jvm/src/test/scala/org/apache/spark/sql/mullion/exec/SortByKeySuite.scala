@@ -11,6 +11,7 @@ import org.apache.spark.sql.classic.Dataset
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.execution.{SortExec, SparkPlan}
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.mullion.state.records.KeyOrder
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 
 import dev.mullion._
@@ -46,6 +47,8 @@ class SortByKeySuite extends SparkSuite {
 
   private def byHash(of: Seq[Attribute]): Seq[SortOrder] = Seq(SortOrder(new XxHash64(of.take(1)), Ascending))
 
+  private def byWord(of: Seq[Attribute]): Seq[SortOrder] = KeyOrder.ordering(of.take(1))
+
   test(s"rows of a partition are in order, as Spark's node has them, in memory and spilled (seed $seed)") {
     val threshold = "spark.shuffle.spill.numElementsForceSpillThreshold"
     for (spilled <- Seq(false, true)) {
@@ -57,10 +60,12 @@ class SortByKeySuite extends SparkSuite {
         assertEquals(rowsOf(sorted), rowsOf(SortExec(total, global = false, plan)))
         assertEquals(sorted.metrics("spillSize").value > 0, spilled)
         // One number a row, which is all that is compared: rows of one number come in any order.
-        val hashed = rowsOf(SortByKeyExec(byHash(plan.output), plan))
-        val model = rowsOf(SortExec(byHash(plan.output), global = false, plan))
-        assertEquals(hashed.map(_.map(_.get(0))), model.map(_.map(_.get(0))))
-        assertEquals(hashed.map(_.map(_.getLong(2)).sorted), model.map(_.map(_.getLong(2)).sorted))
+        for (number <- Seq(byHash(plan.output), byWord(plan.output))) {
+          val sorted = rowsOf(SortByKeyExec(number, plan))
+          val model = rowsOf(SortExec(number, global = false, plan))
+          assertEquals(sorted.map(_.map(_.get(0))), model.map(_.map(_.get(0))))
+          assertEquals(sorted.map(_.map(_.getLong(2)).sorted), model.map(_.map(_.getLong(2)).sorted))
+        }
       } finally if (spilled) SparkEnv.get.conf.remove(threshold)
     }
   }

@@ -3,6 +3,7 @@ package org.apache.spark.sql.mullion.exec.panes.firings
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.mullion.exec.panes.PaneProgram
 import org.apache.spark.sql.mullion.expressions.PaneColumns
@@ -106,9 +107,10 @@ final class PaneOutput(
     UnsafeProjection.create(columns, input)
   }
 
-  // Generated code that makes a struct boxes what goes into it; these are copied as they are.
-  private val window = UnsafeProjection.create(PaneColumns.windowType)(InternalRow(0L, 0L)).copy()
-  private val paneColumns = UnsafeProjection.create(paneType)
+  // Generated code that makes a struct boxes what goes into it; these are copied as they are. And each task would
+  // generate it, so they are written without.
+  private val window = UnsafeRow.createFromByteArray(24, 2)
+  private lazy val paneColumns = UnsafeProjection.create(paneType)
   // Of the firing that was last: mostly the next is such a one too.
   private var last = Firing.Close
   private var fired = paneOf(last)
@@ -116,7 +118,14 @@ final class PaneOutput(
   private val pane = new PaneRow(factsRow, values)
 
   private def paneOf(firing: UTF8String): UnsafeRow =
-    paneColumns(if (ids) InternalRow(firing, 0, UTF8String.EMPTY_UTF8, noneMerged) else InternalRow(firing, 0)).copy()
+    if (ids) paneColumns(InternalRow(firing, 0, UTF8String.EMPTY_UTF8, noneMerged)).copy()
+    else {
+      val pane = new UnsafeRowWriter(2)
+      pane.resetRowWriter()
+      pane.write(0, firing)
+      pane.write(1, 0)
+      pane.getRow
+    }
 
   private lazy val noneMerged = ArrayData.toArrayData(Array.empty[Any])
 
