@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,22 +59,19 @@ def check_installed() -> None:
     alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     asked = [sys.executable, "-P", "-c", "import mullion; print(mullion.__file__)"]
     said = subprocess.run(asked, capture_output=True, text=True, check=True, env=alone)
-    installed = Path(said.stdout.strip()).parent
-    for here, there in parts(installed):
-        if not there.exists() or here.read_bytes() != there.read_bytes():
-            raise SystemExit(
-                f"{there} is not {here}: what would be measured is another version. Run `make venv` first."
-            )
+    other = other_than_here(Path(said.stdout.strip()).parent)
+    if other is not None:
+        raise SystemExit(f"{other} is not what is here: another version would be measured. Run `make venv` first.")
 
 
-def parts(installed: Path) -> Iterator[tuple[Path, Path]]:
-    """The files of the package here, each with the installed one."""
+def other_than_here(installed: Path) -> Path | None:
+    """A file of an installed package that is not as it is in this folder, if there is one."""
     package = ROOT / "python" / "mullion"
-    for here in package.rglob("*.py"):
-        yield here, installed / here.relative_to(package)
-    for there in (installed / "jars").glob("*.jar"):
-        for here in (ROOT / "jvm" / "target").rglob(there.name):
-            yield here, there
+    pairs = [(here, installed / here.relative_to(package)) for here in package.rglob("*.py")]
+    for jar in (installed / "jars").glob("*.jar"):
+        pairs += [(built, jar) for built in (ROOT / "jvm" / "target").rglob(jar.name)]
+    differ = (there for here, there in pairs if not there.exists() or here.read_bytes() != there.read_bytes())
+    return next(differ, None)
 
 
 def requirements(group: str) -> list[str]:

@@ -101,7 +101,7 @@ COMPARISONS = (
     Comparison(w.FEW_ROWS, "ceiling", unit="ms"),
     Comparison(w.FEW_ROWS, "spark", 0.5, unit="ms", first="Spark's windows"),
     Comparison(w.FEW_ROWS_AT_ONE, "ceiling", unit="ms"),
-    Comparison(w.FEW_ROWS_AT_ONE, "spark", 0.5, unit="ms", first="Spark's windows"),
+    Comparison(w.FEW_ROWS_AT_ONE, "spark", 0.5, unit="ms"),
     Comparison(w.TUMBLING_100K, "spark", 1, unit="MB"),
     Comparison(w.SLIDING_1K, "spark", 1, unit="MB"),
     Comparison(w.TUMBLING_3M, "spark", 1, unit="MB"),

@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import curves
+import environments
 import nexmark
 import report
 import rows
@@ -232,3 +233,28 @@ def test_all_that_is_compared_is_measured(comparison: Comparison) -> None:
 def test_workloads_have_names_of_their_own() -> None:
     names = [workload.name for workload in [*workloads.FULL, *curves.points()]]
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("other", ["windows/a.py", "jars/mullion-spark-4.2.jar"])
+def test_an_installed_package_is_measured_only_if_it_is_the_one_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    here, installed = tmp_path / "here", tmp_path / "installed"
+    files = {"windows/a.py": here / "python/mullion/windows/a.py"}
+    files["jars/mullion-spark-4.2.jar"] = here / "jvm/target/scala-2.13/mullion-spark-4.2.jar"
+    for name, source in files.items():
+        for file in (source, installed / name):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("as it is")
+    monkeypatch.setattr(environments, "ROOT", here)
+    assert environments.other_than_here(installed) is None
+    files[other].write_text("as it has become")
+    assert environments.other_than_here(installed) == installed / other
+
+
+def test_a_package_that_lacks_a_file_is_not_the_one_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "python" / "mullion" / "new.py"
+    source.parent.mkdir(parents=True)
+    source.write_text("")
+    monkeypatch.setattr(environments, "ROOT", tmp_path)
+    assert environments.other_than_here(tmp_path / "installed") == tmp_path / "installed" / "new.py"
