@@ -58,8 +58,8 @@ private class RawLocalFiles extends RawLocalFileSystem {
   override def getLinkTarget(path: Path): Path =
     if (Files.isSymbolicLink(local(path))) new Path(Files.readSymbolicLink(local(path)).toString) else path
 
-  /** Hadoop's makes four names for each file, and asks the system who owns it. Spark lists the log of a source of files
-    * in each batch, where a hundred batches have files.
+  /** Hadoop's makes two more names for each file, and asks the system who owns it. Spark lists the log of a source of
+    * files in each batch, where a hundred batches have files.
     */
   override def listStatus(path: Path): Array[FileStatus] = {
     val folder = local(path)
@@ -82,8 +82,9 @@ private class RawLocalFiles extends RawLocalFileSystem {
   private def statusOf(file: LocalPath, blockSize: Long, options: LinkOption*): Option[FileStatus] =
     try {
       val found = Files.readAttributes(file, classOf[PosixFileAttributes], options: _*)
-      // Named as Hadoop does, whose name for file:///a is file:/a: Spark's file source knows files by their names.
-      Some(new LocalStatus(found, blockSize, new Path(getUri.getScheme, None.orNull, file.toString)))
+      // Named as Hadoop does, as a path and as an address: Spark's file source knows by that what it has read.
+      val name = new Path(file.toString).makeQualified(getUri, getWorkingDirectory)
+      Some(new LocalStatus(found, blockSize, name))
     } catch { case _: NoSuchFileException => None }
 }
 

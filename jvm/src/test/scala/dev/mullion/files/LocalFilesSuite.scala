@@ -25,6 +25,8 @@ class LocalFilesSuite extends FunSuite {
   private def said(status: FileStatus) =
     Seq[Any](
       status.getPath.toString,
+      // By this text Spark's file source knows which files it has read.
+      status.getPath.toUri.toString,
       status.getLen,
       status.isDirectory,
       status.getModificationTime,
