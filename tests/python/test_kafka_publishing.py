@@ -206,6 +206,14 @@ def test_who_reads_has_the_rows_of_a_transaction_that_is_about_to_end(
     assert ended.is_set()
 
 
+def test_who_waits_for_no_transaction_waits_for_the_answer_of_kafka(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics.produce(topics.broker(kafka.url), "answered", [{"n": 1}], keys=["k"])
+    monkeypatch.setattr(_kafka_client, "ENDING_SECONDS", 0.0)
+    assert numbers(kafka, "answered") == [1]
+
+
 def test_what_is_behind_a_transaction_that_stays_open_is_reported_and_seen_when_that_has_ended(
     kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -257,8 +257,10 @@ def wait_for_open(servers: At, topics: Iterable[str]) -> bool:
     kafka = client()
     from confluent_kafka.admin import AdminClient
 
-    admin, until = made(AdminClient, servers), time.monotonic() + ENDING_SECONDS
-    there = _metadata(admin, servers, ENDING_SECONDS).topics
+    admin = made(AdminClient, servers)
+    there = _metadata(admin, servers).topics
+    # How long Kafka takes to answer does not count.
+    until = time.monotonic() + ENDING_SECONDS
     partitions = [
         kafka.TopicPartition(topic, number) for topic in topics if topic in there for number in there[topic].partitions
     ]
@@ -334,11 +336,11 @@ def _record(message: Any) -> Record:
     return Record(message.partition(), message.offset(), ms, text, message.value(), message.headers() or ())
 
 
-def _metadata(asking: Any, servers: At, seconds: float = WAIT_SECONDS) -> Any:
+def _metadata(asking: Any, servers: At) -> Any:
     kafka = client()
     try:
         # Of all topics: to ask for one may make it.
-        return asking.list_topics(timeout=seconds)
+        return asking.list_topics(timeout=WAIT_SECONDS)
     except kafka.KafkaException as theirs:
         refused = _refusal(servers)
         if refused is not None:
