@@ -5,6 +5,7 @@ import org.apache.spark.sql.mullion.calls.{ResolveCalls, TableFunctions, Unfit}
 import org.apache.spark.sql.mullion.checkpoint.ContinueAtStart
 import org.apache.spark.sql.mullion.exec.SortByKeyExec
 import org.apache.spark.sql.mullion.exec.partial.ReadColumns
+import org.apache.spark.sql.mullion.exec.scan.{LightScans, ReadByEachTask}
 import org.apache.spark.sql.mullion.functions.SqlFunctions
 import org.apache.spark.sql.mullion.plan.{RefuseAtStart, WindowStrategy}
 import org.apache.spark.sql.mullion.python.StatefulStrategy
@@ -24,6 +25,9 @@ class MullionExtensions extends (SparkSessionExtensions => Unit) {
   private def add(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPlannerStrategy(_ => WindowStrategy)
     extensions.injectPlannerStrategy(_ => StatefulStrategy)
+    extensions.injectColumnar(_ => LightScans)
+    // Rules after transitions go from the last to the first.
+    extensions.injectColumnar(_ => ReadByEachTask)
     extensions.injectColumnar(_ => ReadColumns)
     extensions.injectColumnar(_ => SortByKeyExec.InPlaceOfSparks)
     // Before anything is resolved: Spark's own check of output modes comes with the resolution of the sink.

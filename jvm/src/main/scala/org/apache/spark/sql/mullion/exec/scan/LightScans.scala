@@ -1,0 +1,79 @@
+package org.apache.spark.sql.mullion.exec.scan
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
+import org.apache.spark.sql.execution.datasources.csv.CSVFileFormat
+import org.apache.spark.sql.execution.datasources.json.JsonFileFormat
+import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.execution.datasources.text.TextFileFormat
+import org.apache.spark.sql.execution.{ColumnarRule, FileSourceScanExec, SparkPlan}
+import org.apache.spark.sql.mullion.state.OwnStateExec
+import org.apache.spark.sql.sources.Filter
+import org.apache.spark.sql.types.StructType
+
+/** Has the scans of files below an operator of ours send [[SettingsAlone]] to their tasks.
+  *
+  * A scan sends its settings anew for each batch, and that Hadoop compresses the origin of each of them took a tenth of
+  * a batch of a hundred rows. Only of Spark's own formats, which read settings and no origins.
+  */
+object LightScans extends ColumnarRule {
+
+  override def preColumnarTransitions: Rule[SparkPlan] = (plan: SparkPlan) =>
+    if (!plan.exists(_.isInstanceOf[OwnStateExec])) plan
+    else
+      plan.transformUp {
+        case scan: FileSourceScanExec if scan.relation.bucketSpec.isEmpty && !scan.disableBucketedScan =>
+          light.get(scan.relation.fileFormat.getClass).fold(scan)(reading(scan, _))
+      }
+
+  private def reading(scan: FileSourceScanExec, format: FileFormat): FileSourceScanExec = {
+    val relation = scan.relation.copy(fileFormat = format)(scan.relation.sparkSession)
+    // Formats of a kind are equal, and a plan keeps what is equal to what it has: without buckets this says nothing else.
+    val light = scan.copy(relation = relation, disableBucketedScan = true)
+    light.copyTagsFrom(scan)
+    light
+  }
+
+  private val light: Map[Class[_], FileFormat] = Map(
+    classOf[ParquetFileFormat] -> new Parquet,
+    classOf[OrcFileFormat] -> new Orc,
+    classOf[JsonFileFormat] -> new Json,
+    classOf[CSVFileFormat] -> new Csv,
+    classOf[TextFileFormat] -> new Texts
+  )
+
+  /** Whether a format is one of these, and so known. */
+  private[scan] def isLight(format: FileFormat): Boolean = format.isInstanceOf[Light]
+
+  /** A format whose reader takes settings alone. */
+  private trait Light extends FileFormat {
+    override def buildReaderWithPartitionValues(
+        session: SparkSession,
+        dataSchema: StructType,
+        partitionSchema: StructType,
+        requiredSchema: StructType,
+        filters: Seq[Filter],
+        options: Map[String, String],
+        settings: Configuration
+    ): PartitionedFile => Iterator[InternalRow] = super.buildReaderWithPartitionValues(
+      session,
+      dataSchema,
+      partitionSchema,
+      requiredSchema,
+      filters,
+      options,
+      new SettingsAlone(settings)
+    )
+  }
+
+  private final class Parquet extends ParquetFileFormat with Light
+  private final class Orc extends OrcFileFormat with Light
+  private final class Json extends JsonFileFormat with Light
+  private final class Csv extends CSVFileFormat with Light
+  private final class Texts extends TextFileFormat with Light
+}

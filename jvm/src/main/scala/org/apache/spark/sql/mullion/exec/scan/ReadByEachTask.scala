@@ -1,0 +1,79 @@
+package org.apache.spark.sql.mullion.exec.scan
+
+import org.apache.spark.sql.catalyst.FileSourceOptions
+import org.apache.spark.sql.catalyst.expressions.{Expression, SubqueryExpression, UserDefinedExpression}
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
+import org.apache.spark.sql.execution.datasources.FileScanRDD
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
+import org.apache.spark.sql.execution.{
+  ColumnarRule,
+  ColumnarToRowExec,
+  FileSourceScanExec,
+  FilterExec,
+  LocalTableScanExec,
+  ProjectExec,
+  SparkPlan
+}
+import org.apache.spark.sql.mullion.exec.WindowExec
+import org.apache.spark.sql.mullion.exec.assign.{AssignSlicesExec, FusedWatermarkExec}
+import org.apache.spark.sql.mullion.exec.partial.{PartialAggregateExec, ReadColumnsExec}
+
+/** Puts [[ReadByEachTaskExec]] in the place of the shuffle below a window's operator, in a batch that is one small
+  * file.
+  *
+  * Two tasks that read a file have to find the same rows in it, with the same keys. So it is done only where every node
+  * below the shuffle is known, no expression may give something else the second time, and no code of the user's is
+  * called, which may not say what it depends on.
+  */
+object ReadByEachTask extends ColumnarRule {
+
+  // What is read more than once: some 100,000 rows of a few columns, which take less time than a stage does.
+  private val MostBytesAgain = 1L << 20
+
+  override def postColumnarTransitions: Rule[SparkPlan] = (plan: SparkPlan) =>
+    plan.transformUp { case operator: WindowExec => operator.mapChildren(inPlaceOfShuffle) }
+
+  private def inPlaceOfShuffle(plan: SparkPlan): SparkPlan = plan.transformDown {
+    case exchange @ ShuffleExchangeExec(by: HashPartitioning, rows: PartialAggregateExec, _, _)
+        if by.numPartitions <= exchange.session.sparkContext.defaultParallelism &&
+          source(rows).exists(isSmall(_, by.numPartitions)) =>
+      ReadByEachTaskExec(by, rows)
+  }
+
+  private def isSmall(source: SparkPlan, tasks: Int): Boolean = source match {
+    case files: FileSourceScanExec =>
+      files.inputRDD match {
+        case read: FileScanRDD if read.filePartitions.length == 1 =>
+          read.filePartitions.head.files.map(_.length).sum * (tasks - 1) <= MostBytesAgain
+        case _ => false
+      }
+    case _ => true
+  }
+
+  /** What gives the same rows whenever it is asked, by way of nodes that do. */
+  private def source(plan: SparkPlan): Option[SparkPlan] =
+    if (!plan.expressions.forall(isRepeatable)) None
+    else
+      plan match {
+        case _: PartialAggregateExec | _: AssignSlicesExec | _: FusedWatermarkExec | _: ProjectExec | _: FilterExec |
+            _: ColumnarToRowExec | _: ReadColumnsExec =>
+          source(plan.children.head)
+        case files: FileSourceScanExec if isKnown(files)   => Some(files)
+        case none: LocalTableScanExec if none.rows.isEmpty => Some(none)
+        case _                                             => None
+      }
+
+  private def isRepeatable(expression: Expression): Boolean = expression.deterministic && !expression.exists {
+    case _: UserDefinedExpression | _: SubqueryExpression => true
+    case _                                                => false
+  }
+
+  /** Where a file that is gone is no error, one task may have seen it and another not. */
+  private def isKnown(files: FileSourceScanExec): Boolean = {
+    val options = new FileSourceOptions(CaseInsensitiveMap(files.relation.options))
+    LightScans.isLight(files.relation.fileFormat) && !files.bucketedScan &&
+    !options.ignoreMissingFiles && !options.ignoreCorruptFiles
+  }
+}
