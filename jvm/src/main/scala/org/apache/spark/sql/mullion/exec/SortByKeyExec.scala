@@ -152,10 +152,13 @@ object SortByKeyExec {
   private final val HalfOfTable = 4096
   private final val LeastPage = 1L << 20
 
-  /** Puts it in the place of Spark's node below a window's operator. */
+  /** A node that wants its rows in order of a number of their key. */
+  trait Wanted extends SparkPlan
+
+  /** Puts it in the place of Spark's node below one that wants it. */
   object InPlaceOfSparks extends ColumnarRule {
     override def postColumnarTransitions: Rule[SparkPlan] = (plan: SparkPlan) =>
-      plan.transformUp { case operator: WindowExec =>
+      plan.transformUp { case operator: Wanted =>
         operator.mapChildren {
           case SortExec(order, false, child, _) => SortByKeyExec(order, child)
           case other                            => other

@@ -96,6 +96,7 @@ final class WindowExec(
       child
     )
     with OwnStateExec
+    with SortByKeyExec.Wanted
     with ClosesAtEnd {
   override protected def otherCopyArgs: Seq[AnyRef] = Seq(program, since)
 

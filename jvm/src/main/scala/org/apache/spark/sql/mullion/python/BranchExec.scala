@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
-import org.apache.spark.sql.mullion.exec.{BranchBatch, WindowExec}
+import org.apache.spark.sql.mullion.exec.{BranchBatch, SortByKeyExec, WindowExec}
 
 /** A branch, a window between two stages: a [[WindowExec]] that Spark does not take for an operator with state.
   *
@@ -18,7 +18,9 @@ import org.apache.spark.sql.mullion.exec.{BranchBatch, WindowExec}
   * @param batch
   *   what is known of the batch, once it is
   */
-case class BranchExec(program: OperatorProgram, batch: Option[BranchBatch], child: SparkPlan) extends UnaryExecNode {
+case class BranchExec(program: OperatorProgram, batch: Option[BranchBatch], child: SparkPlan)
+    extends UnaryExecNode
+    with SortByKeyExec.Wanted {
 
   /** The operator, in a batch. */
   @transient lazy val window: WindowExec = WindowExec.ofBranch(program, batch.get, child)

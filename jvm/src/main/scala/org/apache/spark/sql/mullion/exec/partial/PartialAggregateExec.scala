@@ -147,30 +147,28 @@ case class PartialAggregateExec(
       case None =>
         s"""
            |${key.words}
-           |${add(ctx, key, child.output, input, stop = "")}
+           |${add(ctx, key, child.output, input)("")}
            |""".stripMargin
       case Some(rows) =>
         val columns = WaitingRowsCode.columns(layout, aggregates, child.output).toSeq.flatten
         val values = columns.map(of)
-        if (addWaiting.isEmpty)
-          addWaiting = rows.adding(table, key)(add(ctx, key, columns, _, rows.stop))
-        val atOnce = add(ctx, key, columns, values, stop = "")
+        val variables = rows.variablesLike(values)
+        val added = add(ctx, key, columns, variables)
+        if (addWaiting.isEmpty) addWaiting = rows.adding(table, key, variables, added(rows.stop))
+        val atOnce =
+          if (rows.areSame(variables, values)) added("") else add(ctx, key, columns, values)("")
         rows.await(table, key, values, addWaiting, Option.when(atOnce.length < PartialAggregateExec.Short)(atOnce))
     }
   }
 
-  /** The code that adds a row whose keys are in variables.
-    *
-    * @param stop
-    *   what follows where it found no room and went alone
+  /** The code that adds a row whose keys are in variables, by what follows where the row found no room and went alone.
     */
   private def add(
       ctx: CodegenContext,
       key: GroupKeyCode,
       columns: Seq[Attribute],
-      input: Seq[ExprCode],
-      stop: String
-  ): String = {
+      input: Seq[ExprCode]
+  ): String => String = {
     val (record, page, at) = (ctx.freshName("record"), ctx.freshName("page"), ctx.freshName("row"))
     val group = new GroupBufferCode(ctx, layout, aggregates, page, at)
     // What is above takes all rows at once, and stops nothing.
@@ -184,26 +182,30 @@ case class PartialAggregateExec(
            |  $record = ${key.add(table)};
            |}
            |""".stripMargin
-    s"""
-       |long $record = 0L;
-       |long[] $page = null;
-       |int $at = 0;
-       |${key.find(table, record, page, at)}
-       |if ($record == 0L) {
-       |  $record = ${key.add(table)};
-       |  $makeRoom
-       |  if ($record == 0L) $record = ${key.alone(table)};
-       |  $page = $table.page($record);
-       |  $at = $table.row($record);
-       |  ${key.write(page, at)}
-       |  ${group.begin}
-       |}
-       |${group.update(columns, input, PartialAggregateExec.splitsFrom)}
-       |if ($table.isAlone($record)) {
-       |  $give($table.aloneRow());
-       |  $stop
-       |}
-       |""".stripMargin
+    val added =
+      s"""
+         |long $record = 0L;
+         |long[] $page = null;
+         |int $at = 0;
+         |${key.find(table, record, page, at)}
+         |if ($record == 0L) {
+         |  $record = ${key.add(table)};
+         |  $makeRoom
+         |  if ($record == 0L) $record = ${key.alone(table)};
+         |  $page = $table.page($record);
+         |  $at = $table.row($record);
+         |  ${key.write(page, at)}
+         |  ${group.begin}
+         |}
+         |${group.update(columns, input, PartialAggregateExec.splitsFrom)}
+         |""".stripMargin
+    stop => s"""
+         |$added
+         |if ($table.isAlone($record)) {
+         |  $give($table.aloneRow());
+         |  $stop
+         |}
+         |""".stripMargin
   }
 
   /** Where code is not generated, or is too long: Spark's own. */

@@ -2,7 +2,6 @@ package org.apache.spark.sql.mullion.exec.partial
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
-import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.expressions.codegen._
 
 /** Generates the code by which rows wait until there are some dozens, and are then added one after the other.
@@ -70,31 +69,41 @@ private[partial] final class WaitingRowsCode(ctx: CodegenContext, keys: Int, col
   // Of the method that adds: a field would be read again after each word that is written to a record.
   private val (waiting, row, last) = (ctx.freshName("rows"), ctx.freshName("row"), ctx.freshName("last"))
 
+  /** The variables that a row's columns are read into: those of `values`, where these are variables. So the code that
+    * adds a row is made once for both: as it comes, and as it has waited.
+    */
+  def variablesLike(values: Seq[ExprCode]): Seq[ExprCode] = columns.zip(values).zipWithIndex.map {
+    // Of two columns that are one variable, as of a column with two names, the second has its own.
+    case ((_, of), i) if WaitingRowsCode.areVariables(of) && !values.take(i).exists(WaitingRowsCode.share(_, of)) =>
+      of.copy(code = EmptyBlock)
+    case ((column, _), _) =>
+      val isNull = if (column.nullable) JavaCode.isNullVariable(ctx.freshName("isNull")) else FalseLiteral
+      ExprCode(EmptyBlock, isNull, JavaCode.variable(ctx.freshName("value"), column.dataType))
+  }
+
+  def areSame(variables: Seq[ExprCode], values: Seq[ExprCode]): Boolean = variables.zip(values).forall {
+    case (one, other) => one.isNull == other.isNull && one.value == other.value
+  }
+
   /** A method that adds the rows that wait; it stops behind one that found no room.
     *
-    * @param addRow
-    *   the code that adds one, from its columns
+    * @param variables
+    *   what it reads a row's columns into
+    * @param add
+    *   the code that adds a row from there
     */
-  def adding(table: String, key: GroupKeyCode)(addRow: Seq[ExprCode] => String): String = {
+  def adding(table: String, key: GroupKeyCode, variables: Seq[ExprCode], add: String): String = {
     val (name, at, nulls) = (ctx.freshName("addWaiting"), ctx.freshName("at"), ctx.freshName("absent"))
-    val input = columns.zipWithIndex.map { case (column, i) =>
-      val (value, isNull) = (ctx.freshName("value"), ctx.freshName("isNull"))
+    val reads = columns.zip(variables).zipWithIndex.map { case ((column, variable), i) =>
       val read = GroupKeyCode.ofWord(column.dataType, s"$waiting[$at + ${ofNulls + 1 + i}]")
       val javaType = CodeGenerator.javaType(column.dataType)
-      if (!column.nullable)
-        ExprCode(code"$javaType $value = $read;", FalseLiteral, JavaCode.variable(value, column.dataType))
+      if (variable.isNull == FalseLiteral) s"$javaType ${variable.value} = $read;"
       else
-        ExprCode(
-          code"""
-             |boolean $isNull = ($nulls & ${1L << i}L) != 0L;
-             |$javaType $value = $isNull ? ${CodeGenerator.defaultValue(column.dataType)} : $read;
-           """.stripMargin,
-          JavaCode.isNullVariable(isNull),
-          JavaCode.variable(value, column.dataType)
-        )
+        s"""
+           |boolean ${variable.isNull} = ($nulls & ${1L << i}L) != 0L;
+           |$javaType ${variable.value} = ${variable.isNull} ? ${CodeGenerator.defaultValue(column.dataType)} : $read;
+           |""".stripMargin
     }
-    val values = input.map(i => ExprCode(EmptyBlock, i.isNull, i.value))
-    val added = addRow(values)
     ctx.addNewFunction(
       name,
       s"""
@@ -108,8 +117,8 @@ private[partial] final class WaitingRowsCode(ctx: CodegenContext, keys: Int, col
          |    $row += 1;
          |    ${key.restore(waiting, at)}
          |    long $nulls = $waiting[$at + $ofNulls];
-         |    ${input.map(_.code.toString).mkString("\n")}
-         |    $added
+         |    ${reads.mkString("\n")}
+         |    $add
          |  }
          |  $next = 0;
          |  $filled = 0;
@@ -132,6 +141,13 @@ private[partial] object WaitingRowsCode {
   // More than a processor waits for at a time, and few enough to stay in its first cache with what they need.
   private val Most = GroupTable.Together
   private val MostColumns = 64
+
+  /** Whether a value is in local variables, whose names can be those of another method's too. */
+  private def areVariables(of: ExprCode): Boolean = of.value.isInstanceOf[VariableValue] &&
+    (of.isNull == FalseLiteral || of.isNull.isInstanceOf[VariableValue])
+
+  private def share(one: ExprCode, other: ExprCode): Boolean =
+    one.value == other.value || one.isNull == other.isNull && one.isNull != FalseLiteral
 
   /** The columns of rows that wait, if these rows can: all they bring is words, and it does not matter when they are
     * looked at.
