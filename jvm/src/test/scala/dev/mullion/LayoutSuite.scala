@@ -51,7 +51,7 @@ object LayoutSuite {
       Seq("metrics", "assign", "panes").map(room => s"$spark.exec.$room") ++
       Seq("sums", "firings", "keys", "grid", "sessions", "arrival").map(room => s"$spark.exec.panes.$room") ++
       Seq("programs", "batch", "partial").map(room => s"$spark.exec.$room") ++
-      Seq(s"$spark.exec") ++
+      Seq(s"$spark.exec", s"$spark.exec.scan") ++
       Seq("python.state", "python.folds", "python.flows", "python").map(room => s"$spark.$room") ++
       Seq("plan", "builders", "checkpoint", "calls").map(room => s"$spark.$room") :+
       public
