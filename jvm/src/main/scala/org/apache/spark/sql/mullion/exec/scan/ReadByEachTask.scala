@@ -35,11 +35,14 @@ object ReadByEachTask extends ColumnarRule {
   override def postColumnarTransitions: Rule[SparkPlan] = (plan: SparkPlan) =>
     plan.transformUp { case operator: WindowExec => operator.mapChildren(inPlaceOfShuffle) }
 
-  private def inPlaceOfShuffle(plan: SparkPlan): SparkPlan = plan.transformDown {
-    case exchange @ ShuffleExchangeExec(by: HashPartitioning, rows: PartialAggregateExec, _, _)
-        if by.numPartitions <= exchange.session.sparkContext.defaultParallelism &&
-          source(rows).exists(isSmall(_, by.numPartitions)) =>
-      ReadByEachTaskExec(by, rows)
+  private def inPlaceOfShuffle(plan: SparkPlan): SparkPlan = plan.transformDown { case exchange: ShuffleExchangeExec =>
+    (exchange.outputPartitioning, exchange.child) match {
+      case (by: HashPartitioning, rows: PartialAggregateExec)
+          if by.numPartitions <= exchange.session.sparkContext.defaultParallelism &&
+            source(rows).exists(isSmall(_, by.numPartitions)) =>
+        ReadByEachTaskExec(by, rows)
+      case _ => exchange
+    }
   }
 
   private def isSmall(source: SparkPlan, tasks: Int): Boolean = source match {
