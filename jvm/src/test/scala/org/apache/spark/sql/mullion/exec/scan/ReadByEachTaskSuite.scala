@@ -25,11 +25,11 @@ class ReadByEachTaskSuite extends SparkSuite {
     "spark.sql.streaming.noDataMicroBatches.enabled" -> "false"
   )
 
-  private def write(folder: Path, rows: Seq[Reading], format: String, files: Int = 1): Unit =
+  private def write(folder: Path, rows: Seq[Reading], format: String): Unit =
     spark
       .createDataFrame(rows)
       .select(F.timestamp_seconds(F.col("second")).as("ts"), F.col("key"), F.col("value"))
-      .repartition(files)
+      .repartition(1)
       .write
       .mode("append")
       .format(format)
