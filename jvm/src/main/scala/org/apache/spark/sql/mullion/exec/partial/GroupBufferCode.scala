@@ -8,20 +8,22 @@ import org.apache.spark.sql.types.DataType
 
 /** Generates the code that adds a row to its group's buffers, from Spark's own expressions for it: these read the row's
   * columns in their variables, and the buffers in variables that were read from the record.
-  *
-  * @param page
-  *   the variable with the array that the record lies in
-  * @param row
-  *   the variable with where in that its row begins
   */
 private[partial] final class GroupBufferCode(
     ctx: CodegenContext,
     layout: GroupLayout,
-    aggregates: Seq[AggregateExpression],
-    page: String,
-    row: String
+    aggregates: Seq[AggregateExpression]
 ) {
   import GroupKeyCode.{ofWord, word}
+
+  /** The variable with the array that the record lies in. */
+  val page: String = ctx.freshName("page")
+
+  /** The variable with where in that its row begins. */
+  val row: String = ctx.freshName("row")
+
+  /** Declares both. */
+  def place(record: String, pages: String): String = GroupKeyCode.place(record, pages, page, row)
 
   private val functions = aggregates.map(_.aggregateFunction.asInstanceOf[DeclarativeAggregate])
   private val attributes: Seq[Attribute] = functions.flatMap(_.aggBufferAttributes)
@@ -85,8 +87,8 @@ private[partial] final class GroupBufferCode(
          |  ${updateWithoutNulls(columns, input)}
          |} else {
          |  $any
+         |  $storeNulls
          |}
-         |$storeNulls
          |""".stripMargin
     }
   }
@@ -94,13 +96,16 @@ private[partial] final class GroupBufferCode(
   /** Adds a row that may have nulls, to a group that may have them; and whether methods of their own do so. */
   private def updateAny(columns: Seq[Attribute], input: Seq[ExprCode], splitsFrom: Int): (String, Boolean) = {
     val variables = layout.buffers.indices.map(load)
-    val (common, updates, inputs) = codeOf(variables, columns, input, store(_, _, _))
-    val calls = if (updates.map(_.length).sum <= splitsFrom) None else split(updates, inputs())
+    val bound = expressions(attributes ++ columns)
+    val (common, updates) = codeOf(bound, variables, input, store(_, _, _))
+    val calls =
+      if (updates.map(_.code.length).sum <= splitsFrom) None
+      else split(updates.map(_.code), bound.map(CodegenSplit.inputs(ctx, _, common.states)))
     val code =
       s"""
          |${variables.map(_.code.toString).mkString("\n")}
-         |$common
-         |${filtered(calls.getOrElse(updates), columns, input)}
+         |${ctx.evaluateSubExprEliminationState(common.states.values)}
+         |${filtered(calls.getOrElse(updates.map(_.code)), columns, input)}
          |""".stripMargin
     (code, calls.isDefined)
   }
@@ -109,39 +114,45 @@ private[partial] final class GroupBufferCode(
     def present(code: ExprCode) = ExprCode(code.code, FalseLiteral, code.value)
     val variables = layout.buffers.indices.map(loadPresent)
     val values = input.map(present)
-    val (common, updates, _) = codeOf(variables, columns, values, storeInPresent(_, _, _))
+    val bound = expressions((attributes ++ columns).map(_.withNullability(false))).map(_.map(WithoutNulls.simplified))
+    val (common, updates) = codeOf(bound, variables, values, storeInPresent(_, _, _))
     s"""
        |${variables.map(_.code.toString).mkString("\n")}
-       |$common
-       |${filtered(updates, columns, values)}
+       |${ctx.evaluateSubExprEliminationState(common.states.values)}
+       |${filtered(updates.map(_.code), columns, values)}
+       |${if (updates.exists(_.mayBeNull)) storeNulls else ""}
        |""".stripMargin
   }
 
-  /** The code of what functions have in common, of each function, and the variables that each reads. */
+  /** What each function makes of its buffers and a row, read from columns. */
+  private def expressions(columns: Seq[Attribute]): Seq[Seq[Expression]] =
+    functions.map(f => BindReferences.bindReferences[Expression](f.updateExpressions, columns))
+
+  /** The code of each function, and what they have in common. */
   private def codeOf(
+      bound: Seq[Seq[Expression]],
       variables: Seq[ExprCode],
-      columns: Seq[Attribute],
       input: Seq[ExprCode],
       store: (Int, ExprCode, String) => String
-  ): (String, Seq[String], () => Seq[Option[Seq[VariableValue]]]) = {
+  ): (SubExprCodes, Seq[Update]) = {
     val held = variables.map(v => ExprCode(EmptyBlock, v.isNull, v.value))
     ctx.INPUT_ROW = None.orNull
     ctx.currentVars = held ++ input
-    val from = attributes ++ columns
-    val bound = functions.map(f => BindReferences.bindReferences[Expression](f.updateExpressions, from))
     val common = ctx.subexpressionEliminationForWholeStageCodegen(bound.flatten)
-    val shared = ctx.evaluateSubExprEliminationState(common.states.values)
     val updates = bound.zipWithIndex.map { case (expressions, i) =>
       val codes = ctx.withSubExprEliminationExprs(common.states)(expressions.map(_.genCode(ctx)))
       val stored = codes.zipWithIndex.map { case (code, j) =>
         store(firstOf(i) + j, code, nullBits(firstOf(i) + j))
       }
-      s"""
-         |${codes.map(_.code.toString).mkString("\n")}
-         |${stored.mkString("\n")}
-         |""".stripMargin
+      Update(
+        s"""
+           |${codes.map(_.code.toString).mkString("\n")}
+           |${stored.mkString("\n")}
+           |""".stripMargin,
+        codes.exists(_.isNull != FalseLiteral)
+      )
     }
-    (shared, updates, () => bound.map(CodegenSplit.inputs(ctx, _, common.states)))
+    (common, updates)
   }
 
   /** The functions' code, each where its filter lets the row pass. */
@@ -263,6 +274,9 @@ private[partial] final class GroupBufferCode(
          |""".stripMargin
   }
 }
+
+/** The code by which a function adds a row, and whether a buffer may become null by it. */
+private final case class Update(code: String, mayBeNull: Boolean)
 
 private object CodegenSplit {
 

@@ -13,12 +13,18 @@ import org.apache.spark.sql.types._
 private[partial] final class GroupKeyCode(ctx: CodegenContext, layout: GroupLayout, values: Seq[ExprCode]) {
   import GroupKeyCode._
 
-  private val nulls = ctx.freshName("nulls")
-  private val hash = ctx.freshName("hash")
+  /** The variable with the null bits of the keys. */
+  val nulls: String = ctx.freshName("nulls")
+
+  /** The variable with their hash. */
+  val hash: String = ctx.freshName("hash")
 
   private val keys = layout.keys.zip(values).zipWithIndex.map { case ((column, value), i) =>
     Key(column, value, layout.ofKey(i), ctx.freshName("word"))
   }
+
+  /** The variables with their words: of texts their hashes. */
+  def variables: Seq[String] = keys.map(_.word)
 
   /** Declares the words and the hash of the row's keys. */
   def words: String = {
@@ -28,7 +34,7 @@ private[partial] final class GroupKeyCode(ctx: CodegenContext, layout: GroupLayo
     val declared = keys.map { key =>
       val of =
         if (key.isText) s"$bytesClass.hash(${key.value.value})" else word(key.column.dataType, key.value.value.toString)
-      s"long ${key.word} = ${key.orIfNull("0L", of)};"
+      s"long ${key.word} = ${orIfNull(key.value, "0L", of)};"
     }
     val mixed = ctx.freshName("mixed")
     val mixing = keys.map { key =>
@@ -47,38 +53,27 @@ private[partial] final class GroupKeyCode(ctx: CodegenContext, layout: GroupLayo
        |""".stripMargin
   }
 
-  /** Writes the hash and the words of keys that have no texts into an array of longs. */
-  def save(words: String, at: String): String =
-    (Seq(hash, nulls) ++ keys.map(_.word)).zipWithIndex
-      .map { case (of, i) => s"$words[$at + $i] = $of;" }
-      .mkString("\n")
-
-  /** Declares them anew from there. */
-  def restore(words: String, at: String): String =
-    (s"int $hash = (int) $words[$at];" +: (nulls +: keys.map(_.word)).zipWithIndex.map { case (of, i) =>
-      s"long $of = $words[$at + ${i + 1}];"
-    }).mkString("\n")
-
-  /** Looks for the group: `record`, `page` and `row` are variables that are set to what was found. */
-  def find(table: String, record: String, page: String, row: String): String = {
+  /** Looks for the group: `record` is a variable that is set to what was found.
+    *
+    * @param index
+    *   variables with the table's index, its mask and its pages
+    */
+  def find(index: String, mask: String, pages: String, record: String): String = {
+    val (page, row) = (ctx.freshName("page"), ctx.freshName("row"))
     val same = s"($page[$row] & ${layout.keyNulls}L) == $nulls" +: keys.map { key =>
       if (key.isText)
         s"(${if (key.mayBeNull) s"${key.value.isNull} || " else ""}" +
           s"$bytesClass.equal($page, $row, ${key.place}, ${key.value.value}))"
       else s"$page[$row + ${key.place}] == ${key.word}"
     }
-    val (index, mask, at, entry) =
-      (ctx.freshName("index"), ctx.freshName("mask"), ctx.freshName("at"), ctx.freshName("entry"))
+    val (at, entry) = (ctx.freshName("at"), ctx.freshName("entry"))
     s"""
-       |long[] $index = $table.index();
-       |int $mask = $table.mask();
        |int $at = $hash & $mask;
        |long $entry = $index[$at];
        |while ($entry != 0L) {
        |  if ((int) ($entry >>> ${GroupTable.AddressBits}) == ($hash >>> ${GroupTable.TagShift})) {
        |    $record = $entry & ${GroupTable.AddressMask}L;
-       |    $page = $table.page($record);
-       |    $row = $table.row($record);
+       |    ${place(record, pages, page, row)}
        |    if (${same.mkString(" && ")}) break;
        |    $record = 0L;
        |  }
@@ -96,7 +91,7 @@ private[partial] final class GroupKeyCode(ctx: CodegenContext, layout: GroupLayo
 
   private def size: String = (layout.bytes.toString +: keys
     .filter(_.isText)
-    .map(key => key.orIfNull("0", s"$bytesClass.size(${key.value.value})"))).mkString(" + ")
+    .map(key => orIfNull(key.value, "0", s"$bytesClass.size(${key.value.value})"))).mkString(" + ")
 
   /** Writes the keys into a new record. */
   def write(page: String, row: String): String = {
@@ -126,6 +121,16 @@ private[partial] object GroupKeyCode {
   // The golden ratio of a word: neighbours get hashes that are far apart.
   private val Golden = 0x9e3779b97f4a7c15L
 
+  /** Declares where a record lies: the array, and where in that its row begins. */
+  def place(record: String, pages: String, page: String, row: String): String =
+    s"""
+       |long[] $page = $pages[(int) ($record >>> ${GroupTable.WordBits})];
+       |int $row = (int) ($record & ${GroupTable.WordMask}L);
+       |""".stripMargin
+
+  def orIfNull(value: ExprCode, other: String, of: String): String =
+    if (value.isNull == FalseLiteral) of else s"(${value.isNull} ? $other : $of)"
+
   /** A value as the word that Spark writes for it, on machines that write the lowest byte first. */
   def word(kind: DataType, value: String): String = kind match {
     case BooleanType                                       => s"($value ? 1L : 0L)"
@@ -154,7 +159,5 @@ private[partial] object GroupKeyCode {
   private final case class Key(column: Attribute, value: ExprCode, place: Int, word: String) {
     val isText: Boolean = GroupLayout.isText(column.dataType)
     val mayBeNull: Boolean = value.isNull != FalseLiteral
-
-    def orIfNull(other: String, of: String): String = if (mayBeNull) s"(${value.isNull} ? $other : $of)" else of
   }
 }

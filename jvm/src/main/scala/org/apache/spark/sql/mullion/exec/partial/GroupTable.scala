@@ -39,13 +39,13 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
 
   // Page 0 is for the record that found no room: on the heap, and one at a time.
   private[this] var blocks = new Array[MemoryBlock](8)
-  private[this] var pages = new Array[Array[Long]](8)
+  private[this] var arrays = new Array[Array[Long]](8)
   private[this] var filled = new Array[Int](8)
   private[this] var page = 0
   private[this] var word = 0
   private[this] var words = 0
   private[this] var pageBytes = FirstPage
-  pages(0) = new Array[Long](fields + 2)
+  arrays(0) = new Array[Long](fields + 2)
 
   private[this] val handed = new UnsafeRow(fields)
   private[this] var handing = false
@@ -66,40 +66,45 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
 
   def mask: Int = lastEntry
 
-  /** Whether its groups stay in the processor's caches of themselves. */
-  def isSmall: Boolean = count <= Few
+  /** The arrays that records lie in, as they are until a record is added: by `record >>> WordBits`. */
+  def pages: Array[Array[Long]] = arrays
+
+  /** How many rows are best added together: those whose groups the processor's first cache holds with all they need,
+    * where groups do not stay in its caches of themselves.
+    */
+  def together: Int = if (count <= Few) Integer.MAX_VALUE else Together
 
   /** Reads what rows will need, so that it is in the processor's caches when they are added. The reads do not depend on
-    * one another, and the processor waits for them together.
+    * one another, and the processor waits for them together. Groups that are few stay there of themselves.
     *
-    * @param rows
-    *   rows of `width` words, each with its hash first
+    * @param hashes
+    *   of rows, of which [[together]] at most are asked for
     */
-  def touch(rows: Array[Long], width: Int, count: Int): Unit = if (!isSmall) {
+  def touch(hashes: Array[Int], from: Int, until: Int): Unit = if (count > Few) {
     val index = entries
     val last = lastEntry
     var all = 0L
-    var i = 0
-    while (i < count) {
-      all += index(rows(i * width).toInt & last)
+    var i = from
+    while (i < until) {
+      all += index(hashes(i) & last)
       i += 1
     }
     // Where another group has the place, the row's own is one of the next: they are in the caches by now.
-    i = 0
-    while (i < count) {
-      val hash = rows(i * width).toInt
+    i = from
+    while (i < until) {
+      val hash = hashes(i)
       var at = hash & last
       var entry = index(at)
       while (entry != 0L && (entry >>> AddressBits).toInt != hash >>> TagShift) {
         at = (at + 1) & last
         entry = index(at)
       }
-      ahead(i) = entry & AddressMask
+      ahead(i - from) = entry & AddressMask
       i += 1
     }
     i = 0
-    while (i < count) {
-      val page = pages((ahead(i) >>> WordBits).toInt)
+    while (i < until - from) {
+      val page = arrays((ahead(i) >>> WordBits).toInt)
       val row = (ahead(i) & WordMask).toInt
       all += page(row) + page(row + fields)
       i += 1
@@ -107,12 +112,6 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
     // Or the JVM would leave out reads that nobody wants.
     touched = all
   }
-
-  /** The array that a record lies in. */
-  def page(record: Long): Array[Long] = pages((record >>> WordBits).toInt)
-
-  /** Where in that its row begins. */
-  def row(record: Long): Int = (record & WordMask).toInt
 
   /** A new record of a group that has none, or 0 if there is no room. The caller writes all of its row.
     *
@@ -123,7 +122,7 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
     if (count >= growsAt && !grow()) 0L
     else if (word + (bytes >>> 3) + 1 > words && !turnPage(bytes + 8)) 0L
     else {
-      pages(page)(word) = (hash.toLong << 32) | bytes
+      arrays(page)(word) = (hash.toLong << 32) | bytes
       val record = (page.toLong << WordBits) | (word + 1)
       word += (bytes >>> 3) + 1
       count += 1
@@ -133,9 +132,9 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
 
   /** A record of a row that found no room, which no other row is added to. */
   def alone(bytes: Int): Long = {
-    if (pages(0).length < bytes / 8 + 1) pages(0) = new Array[Long](bytes / 8 + 1)
+    if (arrays(0).length < bytes / 8 + 1) arrays(0) = new Array[Long](bytes / 8 + 1)
     early += 1
-    handed.pointTo(pages(0), GroupBytes.placeOf(1), bytes)
+    handed.pointTo(arrays(0), GroupBytes.placeOf(1), bytes)
     Alone
   }
 
@@ -178,8 +177,8 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
       count = 0
       false
     } else {
-      val bytes = pages(from)(fromWord).toInt
-      handed.pointTo(pages(from), GroupBytes.placeOf(fromWord + 1), bytes)
+      val bytes = arrays(from)(fromWord).toInt
+      handed.pointTo(arrays(from), GroupBytes.placeOf(fromWord + 1), bytes)
       fromWord += (bytes >>> 3) + 1
       true
     }
@@ -223,7 +222,7 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
   }
 
   private def enterAll(of: Int): Unit = {
-    val records = pages(of)
+    val records = arrays(of)
     var at = 0
     while (at < filled(of)) {
       val header = records(at)
@@ -250,7 +249,7 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
       page += 1
       if (page == blocks.length) widen()
       blocks(page) = block
-      pages(page) = longsOf(block)
+      arrays(page) = longsOf(block)
       words = Math.min(block.size() >>> 3, WordMask).toInt
       word = 0
       pageBytes = Math.min(pageBytes * 2, LargestPage)
@@ -260,7 +259,7 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
 
   private def widen(): Unit = {
     blocks = java.util.Arrays.copyOf(blocks, blocks.length * 2)
-    pages = java.util.Arrays.copyOf(pages, pages.length * 2)
+    arrays = java.util.Arrays.copyOf(arrays, arrays.length * 2)
     filled = java.util.Arrays.copyOf(filled, filled.length * 2)
   }
 
@@ -294,7 +293,7 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
   private def giveBack(page: Int): Unit = {
     if (blocks(page) ne null) release(blocks(page))
     blocks(page) = null
-    pages(page) = null
+    arrays(page) = null
   }
 
   private def freeIndex(): Unit = {
@@ -323,8 +322,8 @@ final class GroupTable(fields: Int, limit: Long, manager: TaskMemoryManager)
 
 object GroupTable {
   // An entry of the index is 20 bits of the hash, 14 of a page, 30 of a word in it.
-  private val WordBits = 30
-  private val WordMask = (1L << WordBits) - 1
+  private[partial] val WordBits = 30
+  private[partial] val WordMask = (1L << WordBits) - 1
   private[partial] val AddressBits = 44
   private[partial] val AddressMask = (1L << AddressBits) - 1
   private[partial] val TagShift = 12
@@ -335,8 +334,8 @@ object GroupTable {
 
   private val Alone = 1L
 
-  /** The most rows that [[GroupTable.touch]] takes. */
-  val Together = 64
+  // More than a processor waits for at a time.
+  private val Together = 64
 
   // The groups that stay in the processor's caches of themselves.
   private val Few = 4096

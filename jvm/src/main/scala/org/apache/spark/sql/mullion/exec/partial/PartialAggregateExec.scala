@@ -60,8 +60,9 @@ case class PartialAggregateExec(
     "peakMemory" -> SQLMetrics.createSizeMetric(sparkContext, "peak memory")
   )
 
-  // As Spark's aggregates do: then what comes is handed over by a call, and the loop below stays short.
-  override def usedInputs: AttributeSet = inputSet
+  // As Spark's aggregates do: then what comes is handed over by a call, and the loop below stays short. In a loop over a
+  // block of rows it is put into that loop's own variables, which a call could not reach.
+  override def usedInputs: AttributeSet = if (columnsBelow.isEmpty) inputSet else AttributeSet.empty
 
   // A row below may become several, each of which may find no room.
   override def needCopyResult: Boolean = below.needCopyResult
@@ -72,21 +73,25 @@ case class PartialAggregateExec(
 
   @transient private lazy val layout = new GroupLayout(grouping, buffers)
 
+  /** The columns of rows that wait, if these can. */
+  @transient private lazy val waitingColumns = WaitingRowsCode.columns(layout, aggregates, child.output)
+
+  /** What reads the rows in blocks, where each of them becomes one row at most before it comes here. */
+  @transient private lazy val columnsBelow: Option[ReadColumnsExec] =
+    if (waitingColumns.isEmpty || below.needCopyResult) None else ReadColumns.under(child)
+
   // Names in the generated code, which is made in two parts.
   private var table = ""
   private var give = ""
   @transient private var waiting: Option[WaitingRowsCode] = None
-  private var addWaiting = ""
 
   override protected def doProduce(ctx: CodegenContext): String = {
     val tableClass = classOf[GroupTable].getName
     val maker = ctx.addReferenceObj("tables", new GroupTable.Maker(layout.fields, limit))
     table = ctx.addMutableState(tableClass, "groups", name => s"$name = $maker.make();", forceInline = true)
     give = giving(ctx)
-    waiting = WaitingRowsCode
-      .columns(layout, aggregates, child.output)
-      .map(new WaitingRowsCode(ctx, grouping.length, _))
-    addWaiting = ""
+    waiting = waitingColumns.map(new WaitingRowsCode(ctx, layout, _, table))
+    waiting.zip(columnsBelow).foreach { case (rows, columns) => columns.readFor(rows) }
     val inputEnded = ctx.addMutableState(CodeGenerator.JAVA_BOOLEAN, "inputEnded")
     val ended = ctx.addMutableState(CodeGenerator.JAVA_BOOLEAN, "groupsEnded")
     val read = ctx.freshName("readIntoGroups")
@@ -98,7 +103,7 @@ case class PartialAggregateExec(
          |}
          |""".stripMargin
     )
-    val rest = waiting.fold("")(w => s"while (${w.filled} > 0 && !shouldStop()) $addWaiting();")
+    val rest = waiting.fold("")(w => s"while (${w.filled} > 0 && !shouldStop()) ${w.adding}")
     val noneLeft = waiting.fold("")(w => s" && ${w.filled} == 0")
     s"""
        |while (!$ended || $table.isHandingOn()) {
@@ -143,34 +148,24 @@ case class PartialAggregateExec(
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
     def of(column: Attribute) = input(child.output.indexWhere(_.exprId == column.exprId))
     val key = new GroupKeyCode(ctx, layout, grouping.map(of))
+    val group = new GroupBufferCode(ctx, layout, aggregates)
     waiting match {
-      case None =>
-        s"""
-           |${key.words}
-           |${add(ctx, key, child.output, input)("")}
-           |""".stripMargin
+      case None       => add(ctx, key, group, input)
       case Some(rows) =>
-        val columns = WaitingRowsCode.columns(layout, aggregates, child.output).toSeq.flatten
-        val values = columns.map(of)
-        val variables = rows.variablesLike(values)
-        val added = add(ctx, key, columns, variables)
-        if (addWaiting.isEmpty) addWaiting = rows.adding(table, key, variables, added(rows.stop))
-        val atOnce =
-          if (rows.areSame(variables, values)) added("") else add(ctx, key, columns, values)("")
-        rows.await(table, key, values, addWaiting, Option.when(atOnce.length < PartialAggregateExec.Short)(atOnce))
+        val values = waitingColumns.toSeq.flatten.map(of)
+        val evaluated = evaluateVariables(grouping.map(of) ++ values)
+        if (!rows.isDeclared) rows.declare(key, group, give, needStopCheck, PartialAggregateExec.splitsFrom)
+        s"""
+           |$evaluated
+           |${if (columnsBelow.isEmpty) rows.await(key, values) else rows.put(key, values)}
+           |""".stripMargin
     }
   }
 
-  /** The code that adds a row whose keys are in variables, by what follows where the row found no room and went alone.
-    */
-  private def add(
-      ctx: CodegenContext,
-      key: GroupKeyCode,
-      columns: Seq[Attribute],
-      input: Seq[ExprCode]
-  ): String => String = {
-    val (record, page, at) = (ctx.freshName("record"), ctx.freshName("page"), ctx.freshName("row"))
-    val group = new GroupBufferCode(ctx, layout, aggregates, page, at)
+  /** The code that adds a row as it comes. */
+  private def add(ctx: CodegenContext, key: GroupKeyCode, group: GroupBufferCode, input: Seq[ExprCode]): String = {
+    val (record, isNew) = (ctx.freshName("record"), ctx.freshName("isNew"))
+    val (index, mask, pages) = (ctx.freshName("index"), ctx.freshName("mask"), ctx.freshName("pages"))
     // What is above takes all rows at once, and stops nothing.
     val makeRoom =
       if (needStopCheck) ""
@@ -182,30 +177,27 @@ case class PartialAggregateExec(
            |  $record = ${key.add(table)};
            |}
            |""".stripMargin
-    val added =
-      s"""
-         |long $record = 0L;
-         |long[] $page = null;
-         |int $at = 0;
-         |${key.find(table, record, page, at)}
-         |if ($record == 0L) {
-         |  $record = ${key.add(table)};
-         |  $makeRoom
-         |  if ($record == 0L) $record = ${key.alone(table)};
-         |  $page = $table.page($record);
-         |  $at = $table.row($record);
-         |  ${key.write(page, at)}
-         |  ${group.begin}
-         |}
-         |${group.update(columns, input, PartialAggregateExec.splitsFrom)}
-         |""".stripMargin
-    stop => s"""
-         |$added
-         |if ($table.isAlone($record)) {
-         |  $give($table.aloneRow());
-         |  $stop
-         |}
-         |""".stripMargin
+    s"""
+       |${key.words}
+       |long $record = 0L;
+       |long[] $index = $table.index();
+       |int $mask = $table.mask();
+       |long[][] $pages = $table.pages();
+       |${key.find(index, mask, pages, record)}
+       |boolean $isNew = $record == 0L;
+       |if ($isNew) {
+       |  $record = ${key.add(table)};
+       |  $makeRoom
+       |  if ($record == 0L) $record = ${key.alone(table)};
+       |}
+       |${group.place(record, s"$table.pages()")}
+       |if ($isNew) {
+       |  ${key.write(group.page, group.row)}
+       |  ${group.begin}
+       |}
+       |${group.update(child.output, input, PartialAggregateExec.splitsFrom)}
+       |if ($table.isAlone($record)) $give($table.aloneRow());
+       |""".stripMargin
   }
 
   /** Where code is not generated, or is too long: Spark's own. */
@@ -230,7 +222,4 @@ case class PartialAggregateExec(
 private object PartialAggregateExec {
   // The JVM interprets methods of more than 8000 bytes, which some 40,000 characters become.
   private val splitsFrom = 16 * 1024
-
-  // Code that may stand twice.
-  private val Short = 12 * 1024
 }

@@ -19,7 +19,19 @@ object ReadColumns extends ColumnarRule {
 
   private def below(plan: SparkPlan): SparkPlan = plan match {
     case ColumnarToRowExec(scan) if scan.vectorTypes.exists(_.forall(known)) => ReadColumnsExec(scan)
-    case _: ProjectExec | _: FusedWatermarkExec | _: AssignsPanes            => plan.mapChildren(below)
+    case _ if gives(plan)                                                    => plan.mapChildren(below)
     case other                                                               => other
+  }
+
+  /** What reads the columns of a plan's rows, if all that is between hands each row on by itself. */
+  private[partial] def under(plan: SparkPlan): Option[ReadColumnsExec] = plan match {
+    case columns: ReadColumnsExec => Some(columns)
+    case _ if gives(plan)         => under(plan.children.head)
+    case _                        => None
+  }
+
+  private def gives(plan: SparkPlan) = plan match {
+    case _: ProjectExec | _: FusedWatermarkExec | _: AssignsPanes => true
+    case _                                                        => false
   }
 }

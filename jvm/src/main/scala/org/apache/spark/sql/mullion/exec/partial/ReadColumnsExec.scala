@@ -45,6 +45,12 @@ case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition wit
   // Of batches, which generated code takes as such: what Spark's node does as well.
   override def inputRDDs(): Seq[RDD[InternalRow]] = Seq(child.executeColumnar().asInstanceOf[RDD[InternalRow]])
 
+  // Set by what is above, in the same thread, before code is generated.
+  @transient private var waiting: Option[WaitingRowsCode] = None
+
+  /** Reads rows in blocks, each of which goes to what waits for it as a whole. */
+  private[partial] def readFor(rows: WaitingRowsCode): Unit = waiting = Some(rows)
+
   override protected def doProduce(ctx: CodegenContext): String = {
     val input = ctx.addMutableState("scala.collection.Iterator", "input", v => s"$v = inputs[0];", forceInline = true)
     val batchClass = classOf[ColumnarBatch].getName
@@ -72,23 +78,51 @@ case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition wit
          |""".stripMargin
     )
     ctx.currentVars = None.orNull
-    val values = columns.map(_.value)
+    val taken = consume(ctx, columns.map(_.value)).trim
     val (rows, from, count) = (ctx.freshName("rows"), ctx.freshName("from"), ctx.freshName("count"))
-    val stop = if (parent.needStopCheck) s"if (shouldStop()) { $next = $row + 1; return; }" else ""
+
+    def loop(begin: String, stop: String, end: String) =
+      s"""
+         |${columns.map(_.read(from, count)).mkString("\n")}
+         |$begin
+         |for (int $i = 0; $i < $count; $i++) {
+         |  int $row = $from + $i;
+         |  $taken
+         |  $stop
+         |}
+         |$end
+         |""".stripMargin
+
+    // Of a block that waits a method of its own: it is compiled as a whole before a task's first batch is read.
+    val block = waiting match {
+      case None =>
+        val stop = if (parent.needStopCheck) s"if (shouldStop()) { $next = $row + 1; return; }" else ""
+        loop("", stop, s"$next = $from + $count;")
+      case Some(waits) =>
+        val name = ctx.freshName("readBlock")
+        val read = ctx.addNewFunction(
+          name,
+          s"""
+             |private void $name(int $from, int $count) throws java.io.IOException {
+             |  ${loop(waits.begin, "", waits.end)}
+             |}
+             |""".stripMargin
+        )
+        s"""
+           |$read($from, $count);
+           |$next = $from + $count;
+           |if (shouldStop()) return;
+           |""".stripMargin
+    }
     s"""
        |if ($batch == null) $nextBatchCall();
        |while ($limitNotReachedCond $batch != null) {
        |  int $rows = $batch.numRows();
        |  while ($next < $rows) {
+       |    ${waiting.fold("")(_.before)}
        |    int $from = $next;
        |    int $count = Math.min(${ReadColumnsExec.Together}, $rows - $from);
-       |    ${columns.map(_.read(from, count)).mkString("\n")}
-       |    for (int $i = 0; $i < $count; $i++) {
-       |      int $row = $from + $i;
-       |      ${consume(ctx, values).trim}
-       |      $stop
-       |    }
-       |    $next = $from + $count;
+       |    $block
        |  }
        |  $batch.closeIfFreeable();
        |  $batch = null;
@@ -226,7 +260,7 @@ case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition wit
 
 private object ReadColumnsExec {
   // A few columns of so many rows stay in the processor's first cache, beside the rows that wait.
-  private val Together = 256
+  private val Together = WaitingRowsCode.Most
 
   /** Decimals are objects where they are read, of which none is wanted before it is needed. */
   private def isPlain(kind: DataType): Boolean = GroupLayout.isFixed(kind) && !kind.isInstanceOf[DecimalType]

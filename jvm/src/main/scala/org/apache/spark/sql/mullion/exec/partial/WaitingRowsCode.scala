@@ -4,29 +4,37 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.expressions.codegen._
 
-/** Generates the code by which rows wait until there are some dozens, and are then added one after the other.
+/** Generates the code by which rows wait until there are some hundred, and are then added together, in two loops.
   *
   * {{{
   *   one by one   find [memory] add   find [memory] add   find [memory] add      each waits for its group alone
-  *   together     read what all will need [memory]   find add  find add  find add
+  *   together     read what all will need [memory]   find find find   add add add
   * }}}
   *
   * Where groups are many, a row's is seldom in the processor's caches, and to wait for memory takes more time than all
-  * else. A processor waits for several places at a time if the code that asks for them stands close together.
+  * else. A processor waits for several places at a time if the code that asks for them stands close together. Where
+  * groups are few, a loop that writes nothing to them finds them quicker: no read waits for a write that may be to the
+  * same place, and where the processor guessed wrong whether an entry of the index is the row's, it has less to undo.
   *
-  * A row waits as words: its hash, its keys, and the columns that the functions read.
+  * A row waits as words, each in an array of its own: its hash, its keys, the columns that the functions read, and the
+  * null bits of both.
   *
   * @param columns
   *   the columns that the functions and their filters read
   */
-private[partial] final class WaitingRowsCode(ctx: CodegenContext, keys: Int, columns: Seq[Attribute]) {
-  import WaitingRowsCode.Most
+private[partial] final class WaitingRowsCode(
+    ctx: CodegenContext,
+    layout: GroupLayout,
+    columns: Seq[Attribute],
+    table: String
+) {
+  import WaitingRowsCode._
 
-  private val width = 2 + keys + 1 + columns.length
-  private val ofNulls = 2 + keys
-
-  private val words =
-    ctx.addMutableState("long[]", "waiting", name => s"$name = new long[${Most * width}];", forceInline = true)
+  private val hashes = new Words(CodeGenerator.JAVA_INT, "hashes")
+  private val nulls = new Words(CodeGenerator.JAVA_LONG, "nulls")
+  private val keys = layout.keys.map(_ => new Words(CodeGenerator.JAVA_LONG, "keys"))
+  private val values = columns.map(_ => new Words(CodeGenerator.JAVA_LONG, "values"))
+  private val records = new Words(CodeGenerator.JAVA_LONG, "records")
 
   /** How many rows have come to wait. */
   val filled: String = ctx.addMutableState(CodeGenerator.JAVA_INT, "waitingFilled")
@@ -34,120 +42,236 @@ private[partial] final class WaitingRowsCode(ctx: CodegenContext, keys: Int, col
   /** How many of them have been added. */
   private val next = ctx.addMutableState(CodeGenerator.JAVA_INT, "waitingNext")
 
-  /** Lets a row wait, and calls `add` when there are enough.
+  // The methods that add what waits, once they are declared: code of a class that is long has some in another class.
+  private var add = ""
+
+  def isDeclared: Boolean = add.nonEmpty
+
+  /** Adds the rows that wait, or stops behind one that found no room. */
+  def adding: String = s"$add();"
+
+  /** The variables that a column's value is read into before the functions read it. */
+  private val variables = columns.map { column =>
+    val isNull = if (column.nullable) JavaCode.isNullVariable(ctx.freshName("isNull")) else FalseLiteral
+    ExprCode(EmptyBlock, isNull, JavaCode.variable(ctx.freshName("value"), column.dataType))
+  }
+
+  /** Lets a row wait that comes alone, and adds all that wait when they are enough.
     *
     * @param input
     *   the columns' values, evaluated
-    * @param atOnce
-    *   the code that adds the row where groups are few and none wait, if it is short
     */
-  def await(table: String, key: GroupKeyCode, input: Seq[ExprCode], add: String, atOnce: Option[String]): String = {
-    val (at, nulls) = (ctx.freshName("at"), ctx.freshName("absent"))
-    val of = columns.zip(input).zipWithIndex.map { case ((column, value), i) =>
-      val word = GroupKeyCode.word(column.dataType, value.value.toString)
-      val place = s"$words[$at + ${ofNulls + 1 + i}]"
-      if (value.isNull == FalseLiteral) s"$place = $word;"
-      else s"if (${value.isNull}) { $nulls |= ${1L << i}L; } else { $place = $word; }"
-    }
-    val waits = s"""
-       |while ($filled == $Most) $add();
-       |int $at = $filled * $width;
-       |${key.save(words, at)}
-       |long $nulls = 0L;
-       |${of.mkString("\n")}
-       |$words[$at + $ofNulls] = $nulls;
-       |$filled += 1;
-       |if ($filled == $Most) $add();
+  def await(key: GroupKeyCode, input: Seq[ExprCode]): String = {
+    val at = ctx.freshName("at")
+    s"""
+       |while ($filled == $Most) $adding
+       |int $at = $filled;
+       |${save(key, input, at, _.field)}
+       |$filled = $at + 1;
+       |if ($filled == $Most) $adding
        |""".stripMargin
-    val code = atOnce.fold(waits)(now => s"if ($filled == 0 && $table.isSmall()) { $now } else { $waits }")
+  }
+
+  private val count = ctx.freshName("count")
+
+  /** Stands before a loop over at most [[WaitingRowsCode.Most]] rows, each of which [[put]] lets wait: adds what waits
+    * of the loop before, which stopped.
+    */
+  def before: String = s"while ($filled > 0) { $adding if (shouldStop()) return; }"
+
+  /** Stands at the loop's begin. */
+  def begin: String =
+    s"""
+       |int $count = 0;
+       |${locals(hashes +: nulls +: (keys ++ values))}
+       |""".stripMargin
+
+  /** Stands at its end. */
+  def end: String =
+    s"""
+       |$filled = $count;
+       |$adding
+       |""".stripMargin
+
+  /** Lets a row wait that comes in such a loop. */
+  def put(key: GroupKeyCode, input: Seq[ExprCode]): String =
+    s"""
+       |${save(key, input, count, _.local)}
+       |$count += 1;
+       |""".stripMargin
+
+  private def save(key: GroupKeyCode, input: Seq[ExprCode], at: String, name: Words => String): String = {
+    val absent = ctx.freshName("absent")
+    val bits = input.zipWithIndex.collect {
+      case (value, i) if value.isNull != FalseLiteral => s"if (${value.isNull}) $absent |= ${columnBit(i)};"
+    }
+    val words = columns.zip(input).map { case (column, value) =>
+      GroupKeyCode.orIfNull(value, "0L", GroupKeyCode.word(column.dataType, value.value.toString))
+    }
     s"""
        |${key.words}
-       |$code
+       |long $absent = ${key.nulls};
+       |${bits.mkString("\n")}
+       |${name(hashes)}[$at] = ${key.hash};
+       |${name(nulls)}[$at] = $absent;
+       |${keys.zip(key.variables).map { case (to, word) => s"${name(to)}[$at] = $word;" }.mkString("\n")}
+       |${values.zip(words).map { case (to, word) => s"${name(to)}[$at] = $word;" }.mkString("\n")}
        |""".stripMargin
   }
 
-  // Of the method that adds: a field would be read again after each word that is written to a record.
-  private val (waiting, row, last) = (ctx.freshName("rows"), ctx.freshName("row"), ctx.freshName("last"))
-
-  /** The variables that a row's columns are read into: those of `values`, where these are variables. So the code that
-    * adds a row is made once for both: as it comes, and as it has waited.
-    */
-  def variablesLike(values: Seq[ExprCode]): Seq[ExprCode] = columns.zip(values).zipWithIndex.map {
-    // Of two columns that are one variable, as of a column with two names, the second has its own.
-    case ((_, of), i) if WaitingRowsCode.areVariables(of) && !values.take(i).exists(WaitingRowsCode.share(_, of)) =>
-      of.copy(code = EmptyBlock)
-    case ((column, _), _) =>
-      val isNull = if (column.nullable) JavaCode.isNullVariable(ctx.freshName("isNull")) else FalseLiteral
-      ExprCode(EmptyBlock, isNull, JavaCode.variable(ctx.freshName("value"), column.dataType))
-  }
-
-  def areSame(variables: Seq[ExprCode], values: Seq[ExprCode]): Boolean = variables.zip(values).forall {
-    case (one, other) => one.isNull == other.isNull && one.value == other.value
-  }
-
-  /** A method that adds the rows that wait; it stops behind one that found no room.
+  /** Declares the methods that add the rows that wait.
     *
-    * @param variables
-    *   what it reads a row's columns into
-    * @param add
-    *   the code that adds a row from there
+    * @param give
+    *   a method that hands a row on
+    * @param stops
+    *   whether what is above stops the loop below with a row that it is given
     */
-  def adding(table: String, key: GroupKeyCode, variables: Seq[ExprCode], add: String): String = {
-    val (name, at, nulls) = (ctx.freshName("addWaiting"), ctx.freshName("at"), ctx.freshName("absent"))
-    val reads = columns.zip(variables).zipWithIndex.map { case ((column, variable), i) =>
-      val read = GroupKeyCode.ofWord(column.dataType, s"$waiting[$at + ${ofNulls + 1 + i}]")
-      val javaType = CodeGenerator.javaType(column.dataType)
-      if (variable.isNull == FalseLiteral) s"$javaType ${variable.value} = $read;"
+  def declare(key: GroupKeyCode, group: GroupBufferCode, give: String, stops: Boolean, splitsFrom: Int): Unit = {
+    val begin = beginning(key, group)
+    val find = finding(key, begin)
+    val update = updating(group, splitsFrom)
+    // What is above takes all rows at once, and stops nothing.
+    val makeRoom =
+      if (stops) ""
       else
         s"""
-           |boolean ${variable.isNull} = ($nulls & ${1L << i}L) != 0L;
-           |$javaType ${variable.value} = ${variable.isNull} ? ${CodeGenerator.defaultValue(column.dataType)} : $read;
+           |$table.handOn(true);
+           |while ($table.advance()) $give($table.current());
+           |hasRoom = $find(row, row + 1) > row;
            |""".stripMargin
-    }
-    ctx.addNewFunction(
-      name,
+    add = method("addWaiting") { name =>
       s"""
          |private void $name() throws java.io.IOException {
-         |  long[] $waiting = $words;
-         |  int $last = $filled;
-         |  int $row = $next;
-         |  if ($row == 0) $table.touch($waiting, $width, $last);
-         |  while ($row < $last) {
-         |    int $at = $row * $width;
-         |    $row += 1;
-         |    ${key.restore(waiting, at)}
-         |    long $nulls = $waiting[$at + $ofNulls];
-         |    ${reads.mkString("\n")}
-         |    $add
+         |  int last = $filled;
+         |  int row = $next;
+         |  while (row < last) {
+         |    int end = row + Math.min(last - row, $table.together());
+         |    $table.touch(${hashes.field}, row, end);
+         |    int until = $find(row, end);
+         |    $update(row, until);
+         |    row = until;
+         |    if (row < end) {
+         |      boolean hasRoom = false;
+         |      $makeRoom
+         |      if (!hasRoom) ${records.field}[row] = $begin(row, true);
+         |      $update(row, row + 1);
+         |      row += 1;
+         |      if (!hasRoom) {
+         |        $give($table.aloneRow());
+         |        $next = row;
+         |        if (shouldStop()) return;
+         |      }
+         |    }
          |  }
          |  $next = 0;
          |  $filled = 0;
          |}
          |""".stripMargin
-    )
+    }
   }
 
-  /** Behind a row that found no room: those after it wait on. */
-  def stop: String =
+  /** A method that finds the records of rows, or makes them, up to the first row that has no room. */
+  private def finding(key: GroupKeyCode, begin: String): String = method("findGroups") { name =>
     s"""
-       |if ($row < $last) {
-       |  $next = $row;
-       |  return;
+       |private int $name(int from, int until) {
+       |  ${locals(hashes +: nulls +: records +: keys)}
+       |  long[] index = $table.index();
+       |  int mask = $table.mask();
+       |  long[][] pages = $table.pages();
+       |  for (int i = from; i < until; i++) {
+       |    ${restored(key)}
+       |    long record = 0L;
+       |    ${key.find("index", "mask", "pages", "record")}
+       |    if (record == 0L) {
+       |      record = $begin(i, false);
+       |      if (record == 0L) return i;
+       |      index = $table.index();
+       |      mask = $table.mask();
+       |      pages = $table.pages();
+       |    }
+       |    ${records.local}[i] = record;
+       |  }
+       |  return until;
        |}
        |""".stripMargin
+  }
+
+  /** A method that makes a group for a row, or says 0 where there is no room; or a record of its own for such a row. */
+  private def beginning(key: GroupKeyCode, group: GroupBufferCode): String = method("beginGroup") { name =>
+    s"""
+       |private long $name(int i, boolean isAlone) {
+       |  ${locals(hashes +: nulls +: keys)}
+       |  ${restored(key)}
+       |  long record = isAlone ? ${key.alone(table)} : ${key.add(table)};
+       |  if (record == 0L) return 0L;
+       |  ${group.place("record", s"$table.pages()")}
+       |  ${key.write(group.page, group.row)}
+       |  ${group.begin}
+       |  return record;
+       |}
+       |""".stripMargin
+  }
+
+  /** Declares what a row waits with about its group. */
+  private def restored(key: GroupKeyCode): String =
+    s"""
+       |int ${key.hash} = ${hashes.local}[i];
+       |long ${key.nulls} = ${nulls.local}[i] & ${layout.keyNulls}L;
+       |${key.variables.zip(keys).map { case (word, from) => s"long $word = ${from.local}[i];" }.mkString("\n")}
+       |""".stripMargin
+
+  /** A method that adds rows to the records that were found for them. */
+  private def updating(group: GroupBufferCode, splitsFrom: Int): String = method("addToGroups") { name =>
+    val reads = columns.zip(variables).zip(values).zipWithIndex.map { case (((column, variable), from), i) =>
+      val value = s"${CodeGenerator.javaType(column.dataType)} ${variable.value}"
+      val read = GroupKeyCode.ofWord(column.dataType, s"${from.local}[i]")
+      if (variable.isNull == FalseLiteral) s"$value = $read;"
+      else
+        s"""
+           |boolean ${variable.isNull} = (${nulls.local}[i] & ${columnBit(i)}) != 0L;
+           |$value = ${variable.isNull} ? ${CodeGenerator.defaultValue(column.dataType)} : $read;
+           |""".stripMargin
+    }
+    s"""
+       |private void $name(int from, int until) throws java.io.IOException {
+       |  ${locals(nulls +: records +: values)}
+       |  long[][] pages = $table.pages();
+       |  for (int i = from; i < until; i++) {
+       |    long record = ${records.local}[i];
+       |    ${group.place("record", "pages")}
+       |    ${reads.mkString("\n")}
+       |    ${group.update(columns, variables, splitsFrom)}
+       |  }
+       |}
+       |""".stripMargin
+  }
+
+  private def method(name: String)(code: String => String): String = {
+    val fresh = ctx.freshName(name)
+    ctx.addNewFunction(fresh, code(fresh))
+  }
+
+  private def columnBit(i: Int) = s"${1L << (keys.length + i)}L"
+
+  private def locals(of: Seq[Words]) = of.map(w => s"${w.javaType}[] ${w.local} = ${w.field};").mkString("\n")
+
+  /** One word of each row that waits, in a field and, while a loop reads or writes it, in a local variable: a field is
+    * read again after each call that the JVM does not know.
+    */
+  private final class Words(val javaType: String, name: String) {
+    val field: String =
+      ctx.addMutableState(s"$javaType[]", name, field => s"$field = new $javaType[$Most];", forceInline = true)
+    val local: String = ctx.freshName(name)
+  }
 }
 
 private[partial] object WaitingRowsCode {
-  // More than a processor waits for at a time, and few enough to stay in its first cache with what they need.
-  private val Most = GroupTable.Together
+
+  /** How many rows wait: what they bring stays in the processor's first cache. */
+  val Most = 256
+
+  // Their null bits stand in one word behind those of the keys.
   private val MostColumns = 64
-
-  /** Whether a value is in local variables, whose names can be those of another method's too. */
-  private def areVariables(of: ExprCode): Boolean = of.value.isInstanceOf[VariableValue] &&
-    (of.isNull == FalseLiteral || of.isNull.isInstanceOf[VariableValue])
-
-  private def share(one: ExprCode, other: ExprCode): Boolean =
-    one.value == other.value || one.isNull == other.isNull && one.isNull != FalseLiteral
 
   /** The columns of rows that wait, if these rows can: all they bring is words, and it does not matter when they are
     * looked at.
@@ -161,6 +285,6 @@ private[partial] object WaitingRowsCode {
     val columns = input.filter(read.contains)
     val plain = (layout.keys ++ columns).forall(c => GroupLayout.isFixed(c.dataType))
     val whenever = aggregates.forall(a => a.aggregateFunction.deterministic && a.filter.forall(_.deterministic))
-    Option.when(plain && whenever && columns.length <= MostColumns)(columns)
+    Option.when(plain && whenever && layout.keys.length + columns.length <= MostColumns)(columns)
   }
 }

@@ -70,7 +70,7 @@ object GroupTableSuite {
     val found = find(table, hash, key)
     val record = if (found != 0L) found else table.add(hash, RowBytes)
     if (record != 0L) {
-      val (page, row) = (table.page(record), table.row(record))
+      val (page, row) = placeOf(table, record)
       if (found == 0L) {
         page(row) = 0L
         page(row + 1) = key
@@ -88,8 +88,14 @@ object GroupTableSuite {
       .takeWhile(_ != 0L)
       .filter(entry => (entry >>> GroupTable.AddressBits).toInt == (hash >>> GroupTable.TagShift))
       .map(_ & GroupTable.AddressMask)
-      .find(record => table.page(record)(table.row(record) + 1) == key)
+      .find { record =>
+        val (page, row) = placeOf(table, record)
+        page(row + 1) == key
+      }
       .getOrElse(0L)
+
+  private def placeOf(table: GroupTable, record: Long): (Array[Long], Int) =
+    (table.pages((record >>> GroupTable.WordBits).toInt), (record & GroupTable.WordMask).toInt)
 
   private def handedOn(table: GroupTable): Map[Long, Long] = {
     table.handOn(isEarly = false)
