@@ -73,7 +73,12 @@ class Report(NamedTuple):
 def feed(servers: str, rate: int, seconds: float) -> None:
     """Sends rows at a rate, from a process of its own, and prints how many."""
     kafka = client.client()
-    how = {"linger.ms": 20, "enable.idempotence": True, "queue.buffering.max.messages": 2_000_000}
+    how = {
+        "linger.ms": 20,
+        "enable.idempotence": True,
+        **client.IN_ORDER,
+        "queue.buffering.max.messages": 2_000_000,
+    }
     producer = client.made(kafka.Producer, servers, how)
     values = [(json.dumps({"k": f"key {key}", "v": key % 10}).encode(), str(key).encode()) for key in range(KEYS)]
     began, sent = time.monotonic(), 0

@@ -12,10 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import random_rows
+from kafka_between import NotYet
 from kafka_server import KafkaServer
 from mullion import topics, turbine
 from mullion._clock import ManualClock
@@ -60,6 +63,89 @@ def test_rows_of_several_partitions_are_read_in_order_of_their_times(kafka: Kafk
     partitions = {record.partition for record in _kafka_client.read(kafka.servers, "spread")}
     assert partitions == {0, 1}
     assert topics.read(kafka.url, "nothing").column_names == ["_key", "_timestamp"]
+
+
+def test_rows_that_kafka_refuses_at_first_are_sent_again_and_come_before_those_after_them(kafka: KafkaServer) -> None:
+    _kafka_client.make(kafka.servers, "not-yet", partitions=1)
+    not_yet = NotYet(kafka.servers, "not-yet")
+    # A request has the first row, and those after it have the others.
+    with not_yet.open() as servers:
+        topics.produce(f"kafka://{servers}", "not-yet", [{"n": n, "text": "x" * 700_000} for n in range(4)])
+    assert not_yet.refused == 1
+    assert [record.offset for record in _kafka_client.read(kafka.servers, "not-yet")] == [0, 1, 2, 3]
+    assert topics.read(kafka.url, "not-yet")["n"].to_pylist() == [0, 1, 2, 3]
+
+
+def test_a_topic_is_read_as_it_was_when_that_was_asked_for(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = _kafka_client._consumer
+
+    def after_one_more(servers: Any) -> Any:
+        topics.produce(kafka.url, "grows", [{"n": 2}], keys=["k"])
+        return made(servers)
+
+    topics.produce(kafka.url, "grows", [{"n": 0}, {"n": 1}], keys=["k"] * 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(_kafka_client, "_consumer", after_one_more)
+        assert topics.read(kafka.url, "grows")["n"].to_pylist() == [0, 1]
+    assert topics.read(kafka.url, "grows")["n"].to_pylist() == [0, 1, 2]
+
+
+class Hasty:
+    """A consumer that at first says of a topic's one partition that it ends at its beginning."""
+
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
+        self._said = False
+
+    def poll(self, seconds: float) -> Any:
+        if self._said:
+            return self._consumer.poll(seconds)
+        self._said = True
+        return self
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return 0
+
+    def error(self) -> KafkaError:
+        return KafkaError(KafkaError._PARTITION_EOF)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+
+def test_an_end_that_is_said_too_early_is_not_taken_for_the_end(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = _kafka_client._consumer
+    _kafka_client.make(kafka.servers, "early", partitions=1)
+    topics.produce(kafka.url, "early", [{"n": 0}, {"n": 1}])
+    monkeypatch.setattr(_kafka_client, "_consumer", lambda servers: Hasty(made(servers)))
+    assert topics.read(kafka.url, "early")["n"].to_pylist() == [0, 1]
+
+
+def test_what_was_deleted_is_not_waited_for_and_what_comes_after_it_is_read(kafka: KafkaServer) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka.servers})
+
+    def delete(before: int) -> None:
+        place = TopicPartition("deleted", 0, before)
+        admin.delete_records([place])[place].result()
+
+    def found(last: int | None = None) -> list[int]:
+        return [record.offset for record in _kafka_client.read(kafka.servers, "deleted", last)]
+
+    _kafka_client.make(kafka.servers, "deleted", partitions=1)
+    assert found() == found(last=2) == []
+    topics.produce(kafka.url, "deleted", range(5))
+    assert (found(), found(last=2), found(last=9)) == ([0, 1, 2, 3, 4], [3, 4], [0, 1, 2, 3, 4])
+    delete(before=3)
+    assert (found(), found(last=1), found(last=4)) == ([3, 4], [4], [3, 4])
+    delete(before=5)
+    assert found() == found(last=4) == []
+    topics.produce(kafka.url, "deleted", range(1))
+    assert (found(), found(last=4)) == ([5], [5])
 
 
 SEED = int(os.environ.get("MULLION_TEST_SEED") or random.randrange(2**31))

@@ -21,6 +21,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from pyspark.sql import SparkSession
 
+from kafka_between import NotYet
 from kafka_connector import connector_jars
 from kafka_server import KafkaServer
 from killing import committed, environment, session_of_its_own
@@ -138,6 +139,40 @@ def test_a_topic_with_a_small_limit_takes_every_row_that_fits_and_none_that_does
     assert numbers(kafka, "small") == list(range(200))
     topics.produce(kafka.url, "small", [{"n": n, "t": "x" * 400} for n in range(200, 400)])
     assert numbers(kafka, "small") == list(range(400))
+
+
+def test_rows_that_kafka_refuses_at_first_are_in_the_transaction_before_those_after_them(kafka: KafkaServer) -> None:
+    _kafka_client.make(kafka.servers, "not-yet-published", partitions=1)
+    not_yet = NotYet(kafka.servers, "not-yet-published")
+    # A request has the first row, and those after it have the others.
+    rows = [Row("not-yet-published", None, b'{"n": %d, "t": "%s"}' % (n, b"x" * 700_000)) for n in range(4)]
+    with not_yet.open() as servers:
+        ours = Transactions(servers, "refused at first")
+        ours.open()
+        ours.publish(0, "", rows)
+        ours.close()
+    assert not_yet.refused == 1
+    assert records_by_partition(kafka, "not-yet-published") == [(0, [0, 1, 2, 3])]
+
+
+def test_what_readers_do_not_get_at_the_end_of_a_topic_is_not_waited_for(kafka: KafkaServer) -> None:
+    _kafka_client.make(kafka.servers, "dropped", partitions=1)
+    ours = Transactions(kafka.servers, "drops")
+
+    def fails() -> Any:
+        yield from of_batch("dropped", 1)
+        ours._producer.flush(30)
+        raise RuntimeError("on purpose")
+
+    ours.open()
+    with pytest.raises(RuntimeError, match="on purpose"):
+        ours.publish(0, "", fails())
+    assert _kafka_client.read(kafka.servers, "dropped") == []
+    ours.open()
+    ours.publish(0, "", of_batch("dropped", 0))
+    # The last offset is that of the transaction's end.
+    assert [record.offset for record in _kafka_client.read(kafka.servers, "dropped")] == [5, 6, 7, 8]
+    assert [record.offset for record in _kafka_client.read(kafka.servers, "dropped", last=3)] == [7, 8]
 
 
 def test_readers_see_nothing_of_a_batch_before_it_is_committed(

@@ -28,6 +28,14 @@ MOST_BYTES = 1_000_000_000
 BATCH_BYTES = 1_000_000
 """About how many bytes of rows go together."""
 
+IN_ORDER = {"max.in.flight.requests.per.connection": 1}
+"""How rows are sent: a request once Kafka has answered the one before it.
+
+Of a producer that is new in a partition Kafka takes any batch for its first (KAFKA-15591; before Kafka 4.5 in an empty
+partition too). So with two on their way, where it refuses the first for the moment, as of a topic that was made just
+now, it may take the second. The first it does not take from then on, and librdkafka says of it that it is there.
+"""
+
 ENDING_SECONDS = 5.0
 """How long who reads waits for transactions to end: Kafka answers a commit before readers see its rows."""
 
@@ -122,6 +130,7 @@ def produce(
     how = {
         "batch.size": BATCH_BYTES if limit is None else min(limit, BATCH_BYTES),
         "enable.idempotence": True,
+        **IN_ORDER,
         "delivery.timeout.ms": int(WAIT_SECONDS * 1000),
         # As Kafka's own client, and so Spark, which a program publishes with: one key is in one partition.
         "partitioner": "murmur2_random",
@@ -212,23 +221,12 @@ def limit_of(servers: At, topic: str) -> int | None:
 def read(servers: At, topic: str, last: int | None = None) -> list[Record]:
     """The records of a topic, or the ``last`` ones of each partition; none of a topic that is not there.
 
-    Of transactions those that were committed. One that is open has :data:`ENDING_SECONDS` to end; then its partition is
-    read up to it.
+    It has those that were there when it was called. Of transactions those that were committed: one that is open has
+    :data:`ENDING_SECONDS` to end; then its partition is read up to it.
     """
-    wait_for_open(servers, [topic])
-    consumer = _consumer(servers)
-    try:
-        about = _metadata(consumer, servers).topics.get(topic)
-        if about is None:
-            return []
-        starts = {}
-        for number in about.partitions:
-            low, high = consumer.get_watermark_offsets(client().TopicPartition(topic, number), timeout=WAIT_SECONDS)
-            starts[number] = low if last is None else max(low, high - last)
-        partitions = _read(consumer, servers, topic, starts, dict.fromkeys(starts, 0), WAIT_SECONDS)
-        return list(heapq.merge(*partitions.values(), key=lambda record: record.ms))
-    finally:
-        consumer.close()
+    ends, _ = _visible(servers, [topic])
+    partitions = _read(servers, topic, {number: end for (_, number), end in ends.items()}, WAIT_SECONDS, last)
+    return list(heapq.merge(*partitions.values(), key=lambda record: record.ms))
 
 
 def read_settled(servers: At, topic: str, number: int, seconds: float) -> list[Record]:
@@ -240,13 +238,7 @@ def read_settled(servers: At, topic: str, number: int, seconds: float) -> list[R
         (end,) = _ends(made(AdminClient, servers), [kafka.TopicPartition(topic, number)], committed=False)
     except kafka.KafkaException as theirs:
         raise MullionError(f"Topic {topic!r} cannot be read from Kafka at {servers}: {theirs}") from theirs
-    consumer = _consumer(servers)
-    try:
-        return _read(consumer, servers, topic, {number: kafka.OFFSET_BEGINNING}, {number: end}, seconds + WAIT_SECONDS)[
-            number
-        ]
-    finally:
-        consumer.close()
+    return _read(servers, topic, {number: end}, seconds + WAIT_SECONDS)[number]
 
 
 def wait_for_open(servers: At, topics: Iterable[str]) -> bool:
@@ -254,6 +246,12 @@ def wait_for_open(servers: At, topics: Iterable[str]) -> bool:
 
     It waits for :data:`ENDING_SECONDS`: one whose producer was killed stays open for longer.
     """
+    _, ended = _visible(servers, topics)
+    return ended
+
+
+def _visible(servers: At, topics: Iterable[str]) -> tuple[dict[tuple[str, int], int], bool]:
+    """Waits for the same: how far readers of what was committed see each partition then, and whether all have ended."""
     kafka = client()
     from confluent_kafka.admin import AdminClient
 
@@ -261,24 +259,23 @@ def wait_for_open(servers: At, topics: Iterable[str]) -> bool:
     there = _metadata(admin, servers).topics
     # How long Kafka takes to answer does not count.
     until = time.monotonic() + ENDING_SECONDS
-    partitions = [
-        kafka.TopicPartition(topic, number) for topic in topics if topic in there for number in there[topic].partitions
-    ]
+    places = [(topic, number) for topic in topics if topic in there for number in there[topic].partitions]
+    partitions = [kafka.TopicPartition(topic, number) for topic, number in places]
     ends: list[int] | None = None
     while partitions:
         try:
             ends = ends or _ends(admin, partitions, committed=False)
-            if not any(map(operator.lt, _ends(admin, partitions, committed=True), ends)):
-                break
+            seen = _ends(admin, partitions, committed=True)
+            ended = not any(map(operator.lt, seen, ends))
+            if ended or time.monotonic() > until:
+                return dict(zip(places, seen, strict=True)), ended
         except kafka.KafkaException as theirs:
             # A topic that was made just now may have no leader yet.
             if not theirs.args[0].retriable() or time.monotonic() > until:
                 names = ", ".join(map(repr, topics))
                 raise MullionError(f"Kafka at {servers} does not say how far {names} can be read: {theirs}") from theirs
-        if time.monotonic() > until:
-            return False
         time.sleep(_ASKED_AGAIN_SECONDS)
-    return True
+    return {}, True
 
 
 _ASKED_AGAIN_SECONDS = 0.01
@@ -301,6 +298,8 @@ def _consumer(servers: At) -> Any:
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "isolation.level": "read_committed",
+        # What was deleted is not there: the rows after it are.
+        "auto.offset.reset": "earliest",
         # The end of a partition is seen when there is nothing more to come.
         "fetch.wait.max.ms": 10,
     }
@@ -308,24 +307,40 @@ def _consumer(servers: At) -> Any:
 
 
 def _read(
-    consumer: Any, servers: At, topic: str, starts: Mapping[int, int], ends: Mapping[int, int], seconds: float
+    servers: At, topic: str, ends: Mapping[int, int], seconds: float, last: int | None = None
 ) -> dict[int, list[Record]]:
-    """The records of partitions, each up to where it ends, and that at or after an offset, for which it waits."""
+    """The records of partitions before an offset of each, for which it waits; or the ``last`` ones before it."""
     kafka = client()
-    consumer.assign([kafka.TopicPartition(topic, number, start) for number, start in starts.items()])
-    partitions: dict[int, list[Record]] = {number: [] for number in starts}
-    open_ones = set(starts)
-    while open_ones:
-        message = consumer.poll(seconds)
-        if message is None:
-            raise MullionError(f"Kafka at {servers} stopped answering while topic {topic!r} was read.")
-        if message.error() is None:
-            partitions[message.partition()].append(_record(message))
-        elif message.error().code() == kafka.KafkaError._PARTITION_EOF:
-            if message.offset() >= ends[message.partition()]:
-                open_ones.discard(message.partition())
-        elif not message.error().retriable():
-            raise MullionError(f"Topic {topic!r} cannot be read from Kafka at {servers}: {message.error()}")
+    partitions: dict[int, list[Record]] = {number: [] for number in ends}
+    open_ones = {number for number, end in ends.items() if end > 0}
+    if not open_ones:
+        return partitions
+    starts = {
+        number: kafka.OFFSET_BEGINNING if last is None else max(0, ends[number] - last) for number in sorted(open_ones)
+    }
+    consumer = _consumer(servers)
+    try:
+        consumer.assign([kafka.TopicPartition(topic, number, start) for number, start in starts.items()])
+        while open_ones:
+            message = consumer.poll(seconds)
+            if message is None:
+                raise MullionError(f"Kafka at {servers} stopped answering while topic {topic!r} was read.")
+            number, error = message.partition(), message.error()
+            if error is None:
+                if message.offset() < ends[number]:
+                    partitions[number].append(_record(message))
+                next_one = message.offset() + 1
+            elif error.code() == kafka.KafkaError._PARTITION_EOF:
+                # The last offsets may be of what no reader gets: the ends of transactions, and what was compacted away.
+                next_one = message.offset()
+            elif error.retriable():
+                continue
+            else:
+                raise MullionError(f"Topic {topic!r} cannot be read from Kafka at {servers}: {error}")
+            if next_one >= ends[number]:
+                open_ones.discard(number)
+    finally:
+        consumer.close()
     return partitions
 
 

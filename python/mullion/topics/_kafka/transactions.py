@@ -95,6 +95,7 @@ class Transactions:
             "transactional.id": f"mullion-{self._query}",
             "transaction.timeout.ms": TRANSACTION_SECONDS * 1000,
             "delivery.timeout.ms": 120_000,
+            **_kafka_client.IN_ORDER,
             # As Kafka's own client: one key is in one partition, whoever sends it.
             "partitioner": "murmur2_random",
             # How large a row may be is for the broker to say; it takes no batch of rows that is larger.
