@@ -18,6 +18,9 @@
 # What sets up waits for downloads half of the time: two steps go on side by side.
 MAKEFLAGS += --jobs=2
 
+# Where nothing that was compiled is kept, as containers often say, each Python worker of Spark compiles pandas anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 JAVAC := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/javac,javac)

@@ -32,7 +32,7 @@ class Story(NamedTuple):
 def stories() -> list[Story]:
     found = []
     for file in sorted(TRANSCRIPTS.glob("*.yaml")):
-        for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+        for document in yaml.load_all(file.read_text(encoding="utf-8"), yaml.CSafeLoader):
             rules = document["rule"]
             found.append(Story(file.name, document["name"], frozenset(rules if isinstance(rules, list) else [rules])))
     return found

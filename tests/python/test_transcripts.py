@@ -40,15 +40,16 @@ def on_a_store() -> list[Any]:
     The Scala suite is one ahead. It runs every third story each time, here some of the rest are run, and by ``make
     test-all`` all of them in both, each on another store. ``MULLION_TEST_STORE=memory`` has all of them run on that.
     """
-    rest = [number for number in range(len(stories())) if (SAMPLE + number) % 3]
+    told = stories()
+    rest = [number for number in range(len(told)) if (SAMPLE + number) % 3]
     chosen = {rest[place] for place in sample(len(rest), 18)}
     stores = [
         os.environ.get("MULLION_TEST_STORE", story.stores[number % len(story.stores)])
-        for number, story in enumerate(stories())
+        for number, story in enumerate(told)
     ]
     return [
         pytest.param(story, store, id=f"{story.name} ({store})", marks=() if number in chosen else pytest.mark.slow)
-        for number, (story, store) in enumerate(zip(stories(), stores, strict=True))
+        for number, (story, store) in enumerate(zip(told, stores, strict=True))
     ]
 
 

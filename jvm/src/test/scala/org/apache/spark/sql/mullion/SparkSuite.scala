@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.streaming.StreamingQuery
 
-import dev.mullion.files.LocalFiles
+import dev.mullion.files.{LocalFiles, LocalFilesContext}
 
 /** A suite with one small Spark session, which begins before its first test and ends after its last: no UI, no log,
   * UTC, and local files without a process for each.
@@ -56,6 +56,7 @@ object SparkSuite {
     "spark.sql.streaming.pollingDelay" -> "50ms",
     // Else each session has a class loader of its own in the tasks, and Spark compiles its code once for each.
     "spark.sql.artifact.isolation.enabled" -> "false",
-    "spark.hadoop.fs.file.impl" -> classOf[LocalFiles].getName
+    "spark.hadoop.fs.file.impl" -> classOf[LocalFiles].getName,
+    "spark.hadoop.fs.AbstractFileSystem.file.impl" -> classOf[LocalFilesContext].getName
   )
 }
