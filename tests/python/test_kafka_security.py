@@ -128,6 +128,8 @@ def test_what_is_not_known_or_not_enough_is_refused_and_its_values_are_not_said(
         ({"sasl.pasword": SECRET}, r"'sasl.pasword', which is not known\. Did you mean 'sasl.password'\?"),
         ({"sasl.jaas.config": SECRET}, r"which is Java's alone: sasl.username and sasl.password serve both"),
         ({"group.id": SECRET}, r"'kafka.group.id', librdkafka alone 'librdkafka.group.id'"),
+        ({"librdkafka.max.in.flight": SECRET}, r"'librdkafka.max.in.flight', which Mullion sets, .* Leave it out"),
+        ({"librdkafka.isolation.level": SECRET}, r"'librdkafka.isolation.level', which Mullion sets"),
         ({"security.protocol": SECRET}, r"security.protocol is not one of PLAINTEXT, SSL,"),
         ({"sasl.password": SECRET}, r"sasl.password is given, and security.protocol is PLAINTEXT"),
         ({"ssl.key.password": SECRET}, r"ssl.key.password is given, and security.protocol is PLAINTEXT"),

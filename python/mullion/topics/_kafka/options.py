@@ -53,6 +53,25 @@ _OF_JAVA: Final = {
     "ssl.truststore.type": "ssl.ca.location, a file of PEM, serves both clients",
 }
 
+_DELIVERY: Final = frozenset(
+    {
+        "acks",
+        "auto.offset.reset",
+        "bootstrap.servers",
+        "enable.auto.commit",
+        "enable.idempotence",
+        "enable.partition.eof",
+        "isolation.level",
+        "max.in.flight",
+        "max.in.flight.requests.per.connection",
+        "metadata.broker.list",
+        "partitioner",
+        "request.required.acks",
+        "transactional.id",
+    }
+)
+"""What librdkafka is told so that each row is there once and in order: with another value rows may be lost."""
+
 KNOWN: Final = tuple(sorted(_BOTH | _TRANSLATED))
 
 
@@ -200,6 +219,10 @@ def _name(given: Any) -> str:
     name: str = "sasl.mechanism" if given == "sasl.mechanisms" else given
     if name in _BOTH or name in _TRANSLATED:
         return name
+    if name.startswith(CLIENT) and name.removeprefix(CLIENT) in _DELIVERY:
+        raise InvalidArgumentError(
+            f"options has {name!r}, which Mullion sets, so that each row is there once and in order. Leave it out."
+        )
     for prefix in (CONNECTOR, CLIENT):
         if name.startswith(prefix) and name != prefix:
             return name
