@@ -9,6 +9,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.mullion.{SparkSuite, TemporaryFolder}
 import org.apache.spark.sql.streaming.{StreamingQuery, StreamingQueryProgress, Trigger}
+import org.apache.spark.sql.types.StructType
 
 import dev.mullion.{Asked, MullionExtensions}
 
@@ -29,18 +30,24 @@ class ReadByEachTaskSuite extends SparkSuite {
     spark
       .createDataFrame(rows)
       .select(F.timestamp_seconds(F.col("second")).as("ts"), F.col("key"), F.col("value"))
+      .select((if (format == "text") Seq(F.to_json(F.struct("*")).as("value")) else Seq(F.col("*"))): _*)
       .repartition(1)
       .write
       .mode("append")
       .format(format)
       .save(folder.toString)
 
-  private def read(folder: Path, format: String, options: Map[String, String] = Map.empty): DataFrame =
-    spark.readStream
-      .schema("ts timestamp, key string, value bigint")
+  private def read(folder: Path, format: String, options: Map[String, String] = Map.empty): DataFrame = {
+    val columns = "ts timestamp, key string, value bigint"
+    val rows = spark.readStream
+      .schema(if (format == "text") "value string" else columns)
       .format(format)
       .options(Map("maxFilesPerTrigger" -> "1") ++ options)
       .load(folder.toString)
+    // A line of text is what a function makes of it.
+    if (format != "text") rows
+    else rows.select(F.from_json(F.col("value"), StructType.fromDDL(columns)).as("of")).select("of.*")
+  }
 
   private def windowed(rows: DataFrame): DataFrame = Asked.windowed(
     rows.withWatermark("ts", "5 seconds"),
@@ -72,7 +79,7 @@ class ReadByEachTaskSuite extends SparkSuite {
     }
   }
 
-  for (format <- Seq("parquet", "orc", "json", "csv"))
+  for (format <- Seq("parquet", "orc", "json", "csv", "text"))
     test(s"each task reads a small file of $format, and gives and counts what a shuffle would (seed $seed)") {
       TemporaryFolder.use { folder =>
         val random = new Random(seed)
