@@ -154,7 +154,7 @@ case class PartialAggregateExec(
       case Some(rows) =>
         val values = waitingColumns.toSeq.flatten.map(of)
         val evaluated = evaluateVariables(grouping.map(of) ++ values)
-        if (!rows.isDeclared) rows.declare(key, group, give, needStopCheck, PartialAggregateExec.splitsFrom)
+        if (!rows.isDeclared) rows.declare(key, group, give, makeRoom, PartialAggregateExec.splitsFrom)
         s"""
            |$evaluated
            |${if (columnsBelow.isEmpty) rows.await(key, values) else rows.put(key, values)}
@@ -162,21 +162,16 @@ case class PartialAggregateExec(
     }
   }
 
+  /** Hands on all groups where a row found no room, if what is above takes all rows at once and stops nothing. */
+  private def makeRoom: Option[String] = Option.when(!needStopCheck)(
+    s"$table.handOn(true); while ($table.advance()) $give($table.current());"
+  )
+
   /** The code that adds a row as it comes. */
   private def add(ctx: CodegenContext, key: GroupKeyCode, group: GroupBufferCode, input: Seq[ExprCode]): String = {
     val (record, isNew) = (ctx.freshName("record"), ctx.freshName("isNew"))
     val (index, mask, pages) = (ctx.freshName("index"), ctx.freshName("mask"), ctx.freshName("pages"))
-    // What is above takes all rows at once, and stops nothing.
-    val makeRoom =
-      if (needStopCheck) ""
-      else
-        s"""
-           |if ($record == 0L) {
-           |  $table.handOn(true);
-           |  while ($table.advance()) $give($table.current());
-           |  $record = ${key.add(table)};
-           |}
-           |""".stripMargin
+    val again = makeRoom.fold("")(room => s"if ($record == 0L) { $room $record = ${key.add(table)}; }")
     s"""
        |${key.words}
        |long $record = 0L;
@@ -187,7 +182,7 @@ case class PartialAggregateExec(
        |boolean $isNew = $record == 0L;
        |if ($isNew) {
        |  $record = ${key.add(table)};
-       |  $makeRoom
+       |  $again
        |  if ($record == 0L) $record = ${key.alone(table)};
        |}
        |${group.place(record, s"$table.pages()")}

@@ -93,7 +93,7 @@ case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition wit
          |$end
          |""".stripMargin
 
-    // Of a block that waits a method of its own: it is compiled as a whole before a task's first batch is read.
+    // A block that waits has a method of its own: the JVM compiles it after some calls, and the loop around it runs once.
     val block = waiting match {
       case None =>
         val stop = if (parent.needStopCheck) s"if (shouldStop()) { $next = $row + 1; return; }" else ""
@@ -259,7 +259,7 @@ case class ReadColumnsExec(child: SparkPlan) extends ColumnarToRowTransition wit
 }
 
 private object ReadColumnsExec {
-  // A few columns of so many rows stay in the processor's first cache, beside the rows that wait.
+  // No more than can wait: a few columns of them stay in the processor's first cache too.
   private val Together = WaitingRowsCode.Most
 
   /** Decimals are objects where they are read, of which none is wanted before it is needed. */

@@ -123,22 +123,20 @@ private[partial] final class WaitingRowsCode(
     *
     * @param give
     *   a method that hands a row on
-    * @param stops
-    *   whether what is above stops the loop below with a row that it is given
+    * @param makeRoom
+    *   hands on all groups where a row found no room, if that can be done
     */
-  def declare(key: GroupKeyCode, group: GroupBufferCode, give: String, stops: Boolean, splitsFrom: Int): Unit = {
+  def declare(
+      key: GroupKeyCode,
+      group: GroupBufferCode,
+      give: String,
+      makeRoom: Option[String],
+      splitsFrom: Int
+  ): Unit = {
     val begin = beginning(key, group)
     val find = finding(key, begin)
     val update = updating(group, splitsFrom)
-    // What is above takes all rows at once, and stops nothing.
-    val makeRoom =
-      if (stops) ""
-      else
-        s"""
-           |$table.handOn(true);
-           |while ($table.advance()) $give($table.current());
-           |hasRoom = $find(row, row + 1) > row;
-           |""".stripMargin
+    val again = makeRoom.fold("")(room => s"$room hasRoom = $find(row, row + 1) > row;")
     add = method("addWaiting") { name =>
       s"""
          |private void $name() throws java.io.IOException {
@@ -152,7 +150,7 @@ private[partial] final class WaitingRowsCode(
          |    row = until;
          |    if (row < end) {
          |      boolean hasRoom = false;
-         |      $makeRoom
+         |      $again
          |      if (!hasRoom) ${records.field}[row] = $begin(row, true);
          |      $update(row, row + 1);
          |      row += 1;

@@ -4,7 +4,6 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.expressions.codegen._
-import org.apache.spark.sql.catalyst.util.TypeUtils
 import org.apache.spark.sql.types.{DataType, LongType}
 
 /** Expressions over what cannot be null, as they are then worth being computed. Spark's code for `coalesce`, `least`
@@ -22,26 +21,26 @@ private[partial] object WithoutNulls {
     *   bound to columns that are not nullable
     */
   def simplified(expression: Expression): Expression = expression.transformUp {
-    case Coalesce(first +: _) if !first.nullable                       => first
-    case Least(Seq(one, other)) if !one.nullable && !other.nullable    => LesserOf(one, other)
-    case Greatest(Seq(one, other)) if !one.nullable && !other.nullable => GreaterOf(one, other)
-    case sum: Add if sum.dataType == LongType && !sum.nullable         => SumOf(sum.left, sum.right, sum)
+    case Coalesce(first +: _) if !first.nullable                                                        => first
+    case two @ (_: Least | _: Greatest) if two.children.length == 2 && !two.children.exists(_.nullable) =>
+      OneOfTwo(two.children(0), two.children(1), two)
+    case sum: Add if sum.dataType == LongType && !sum.nullable => SumOf(sum.left, sum.right, sum)
   }
 }
 
-/** The sum of two longs that are not null, as it is where it is a long; where it is not, what Spark makes of it.
-  *
-  * @param ofSpark
-  *   the sum of the same two
-  */
-private[partial] final case class SumOf(left: Expression, right: Expression, ofSpark: Expression)
-    extends BinaryExpression {
-  override def dataType: DataType = LongType
+/** What stands for an expression of Spark's over two values that are not null. */
+private[partial] sealed abstract class InPlaceOf extends BinaryExpression {
+  def ofSpark: Expression
+
+  override def dataType: DataType = ofSpark.dataType
 
   override def nullable: Boolean = false
 
   override def eval(input: InternalRow): Any = ofSpark.eval(input)
+}
 
+/** The sum of two longs, as it is where it is a long; where it is not, what Spark makes of it. */
+private[partial] final case class SumOf(left: Expression, right: Expression, ofSpark: Expression) extends InPlaceOf {
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     val (one, other) = (left.genCode(ctx), right.genCode(ctx))
     val beyond = ofSpark.withNewChildren(Seq(one, other).map(v => Computed(v.value, LongType))).genCode(ctx)
@@ -73,54 +72,25 @@ private[partial] final case class Computed(of: ExprValue, dataType: DataType) ex
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = ExprCode.forNonNullValue(of)
 }
 
-/** One of two values that are not null: the first one where they are equal, as in Spark's `least` and `greatest`. */
-private[partial] sealed abstract class OneOfTwo extends BinaryExpression {
-  override def dataType: DataType = left.dataType
-
-  override def nullable: Boolean = false
-
-  private lazy val ordering = TypeUtils.getInterpretedOrdering(dataType)
-
-  protected def isSecond(compared: Int): Boolean
-
-  /** Whether the second is taken, in Java. */
-  protected def second(ctx: CodegenContext, left: String, right: String): String
-
-  override def eval(input: InternalRow): Any = {
-    val (one, other) = (left.eval(input), right.eval(input))
-    if (isSecond(ordering.compare(one, other))) other else one
-  }
-
+/** The lesser of two values, or the greater: the first one where they are equal, as in Spark's `least` and `greatest`.
+  */
+private[partial] final case class OneOfTwo(left: Expression, right: Expression, ofSpark: Expression) extends InPlaceOf {
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     val (one, other) = (left.genCode(ctx), right.genCode(ctx))
-    val of = CodeGenerator.javaType(dataType)
+    val isOther = ofSpark match {
+      case _: Least => ctx.genGreater(dataType, one.value, other.value)
+      case _        => ctx.genGreater(dataType, other.value, one.value)
+    }
     ev.copy(
       code = code"""
            |${one.code}
            |${other.code}
-           |$of ${ev.value} = ${second(ctx, one.value, other.value)} ? ${other.value} : ${one.value};
+           |${CodeGenerator.javaType(dataType)} ${ev.value} = $isOther ? ${other.value} : ${one.value};
          """.stripMargin,
       isNull = FalseLiteral
     )
   }
-}
 
-private[partial] final case class LesserOf(left: Expression, right: Expression) extends OneOfTwo {
-  override protected def isSecond(compared: Int): Boolean = compared > 0
-
-  override protected def second(ctx: CodegenContext, left: String, right: String): String =
-    ctx.genGreater(dataType, left, right)
-
-  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): LesserOf =
-    copy(left = newLeft, right = newRight)
-}
-
-private[partial] final case class GreaterOf(left: Expression, right: Expression) extends OneOfTwo {
-  override protected def isSecond(compared: Int): Boolean = compared < 0
-
-  override protected def second(ctx: CodegenContext, left: String, right: String): String =
-    ctx.genGreater(dataType, right, left)
-
-  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): GreaterOf =
-    copy(left = newLeft, right = newRight)
+  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): OneOfTwo =
+    OneOfTwo(newLeft, newRight, ofSpark.withNewChildren(Seq(newLeft, newRight)))
 }
