@@ -2,13 +2,14 @@
 
 Columns are ``ts``, a timestamp in microseconds, ``k``, an integer key, and ``v``, an integer below 1000. All come from
 a seed. Rows are out of order by up to two seconds, within the watermark's delay. A last file, ``end``, has one row
-of a day later, that makes all panes before it close.
+of a day later, that makes all panes before it close. Batches that let the JVM settle are in a folder of their own.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import nexmark
-from workloads import CORES, Workload
+from workloads import CORES, SETTLING_ROWS, Workload
 
 SECOND = 1_000_000
 BASE = 1_700_000_000 * SECOND
@@ -47,6 +48,13 @@ def write(workload: Workload, rows: int, folder: Path) -> None:
         put(end(table), folder, taken, "end")
 
 
+def write_settling(workload: Workload, folder: Path) -> None:
+    """Writes the batches of few rows that come before all others, which have the event time before theirs."""
+    folder.mkdir(parents=True)
+    for position, table in enumerate(tables(replace(workload, rows=SETTLING_ROWS), -workload.settling, 0)):
+        put(table, folder, position)
+
+
 def put(table: pa.Table, folder: Path, position: int, name: str = "") -> None:
     file = folder / f"{position:012}{name}.parquet"
     # A row group for each core, so that the scan is not what limits.
@@ -62,13 +70,14 @@ def end(table: pa.Table) -> pa.Table:
     return last.set_column(last.schema.get_field_index("ts"), "ts", later)
 
 
-def tables(workload: Workload) -> Iterator[pa.Table]:
+def tables(workload: Workload, first: int = 0, end: int | None = None) -> Iterator[pa.Table]:
+    """The rows of each batch, from one to before another: of all if not said. Batch 0 begins at ``BASE``."""
     if workload.rows_of == "nexmark":
         yield from nexmark.tables(workload.rows, workload.batches, BASE)
         return
     random = np.random.default_rng(7)
     maker = {"keys": keys, "visits": visits, "bursts": bursts, "open": still_open}[workload.rows_of]
-    for batch in range(workload.batches):
+    for batch in range(first, workload.batches if end is None else end):
         key, times = maker(workload, batch, random)
         if workload.rows_of != "open":
             times = times - random.integers(0, DISORDER, len(times))

@@ -29,8 +29,8 @@ import report
 import workloads
 from environments import CONTENDERS, Unavailable, check_installed
 from measured import Failed, Figures, Running
-from rows import write
-from workloads import Workload
+from rows import write, write_settling
+from workloads import SETTLING, Workload
 
 JUDGE = "duckdb"
 
@@ -75,6 +75,8 @@ class Run:
         for rows in dict.fromkeys(workload.takes.values()):
             write(workload, rows, folder / str(rows))
             answers[rows] = {}
+        if workload.settling:
+            write_settling(workload, folder / SETTLING)
         # Else the first contender runs while the rows are still being written to disk.
         os.sync()
         for rows in answers:

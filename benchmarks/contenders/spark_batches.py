@@ -24,7 +24,7 @@ from mullion import Early, Session, Sliding, Tumbling, windowed
 from mullion.windows import Store
 from spark_session import session
 from turns import Turns
-from workloads import Workload
+from workloads import SETTLING, Workload
 
 STATE: dict[str, Store] = {"mullion": "rocksdb", "memory": "memory", "spark": "rocksdb", "spark hdfs": "hdfs"}
 COLUMNS = "ts timestamp, k bigint, v bigint"
@@ -99,6 +99,7 @@ class Run:
         self.contender, self.workload, self.folder = contender, workload, folder
         store = "hdfs" if contender == "spark hdfs" else "rocksdb"
         self.spark = session(store, workload.cores, workload.heap, workload.partitions)
+        self.settling = folder.with_name(SETTLING)
         self.answer = {"panes": 0, "of_rows": 0, "checksum": 0}
         self.turns = Turns()
 
@@ -143,6 +144,8 @@ class Run:
         writer = self.writer(source, home / "checkpoint")
         writer = writer.foreachBatch(self.write_away) if self.contender == "ceiling" else writer.format("noop")
         files = sorted(self.folder.iterdir())
+        settling = sorted(self.settling.iterdir()) if self.workload.settling else []
+        settled = 0
         if self.workload.rows <= 100:
             # Batch upon batch: turns would have the machine forget more than such a batch costs.
             self.turns.wait()
@@ -153,12 +156,16 @@ class Run:
         else:
             self.turns.wait()
             query = writer.start()
+            for file in settling:
+                put(file, source, "settling")
+            query.processAllAvailable()
+            settled = len(query._jsq.recentProgress())
             for file in files:
-                if file is not files[0]:
+                if settling or file is not files[0]:
                     self.turns.wait()
                 put(file, source)
                 query.processAllAvailable()
-        progress = [json.loads(report.json()) for report in query._jsq.recentProgress()]
+        progress = [json.loads(report.json()) for report in query._jsq.recentProgress()[settled:]]
         query.stop()
         return [report for report in progress if "addBatch" in report["durationMs"]]
 
@@ -192,11 +199,11 @@ class Run:
         return {"batches": batches, "whole_s": sum(batch["ms"] for batch in batches) / 1000, "answer": answer}
 
 
-def put(file: Path, source: Path) -> None:
+def put(file: Path, source: Path, prefix: str = "") -> None:
     """A file into a source, which sees it whole or not at all."""
-    hidden = source / f".{file.name}"
+    hidden = source / f".{prefix}{file.name}"
     os.link(file, hidden)
-    hidden.rename(source / file.name)
+    hidden.rename(source / f"{prefix}{file.name}")
 
 
 if __name__ == "__main__":

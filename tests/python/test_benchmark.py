@@ -45,6 +45,15 @@ def test_who_takes_fewer_rows_takes_the_first_of_the_same(tmp_path: Path) -> Non
     assert len(list((tmp_path / "400").iterdir())) == 5, "four batches, and the row that closes all panes"
 
 
+def test_the_batches_that_let_a_process_settle_are_small_and_end_before_the_first(tmp_path: Path) -> None:
+    settling = replace(workloads.LATE, rows=5_000, settling=3)
+    rows.write_settling(settling, tmp_path / workloads.SETTLING)
+    tables = [pq.read_table(file) for file in sorted((tmp_path / workloads.SETTLING).iterdir())]
+    assert [len(table) for table in tables] == [workloads.SETTLING_ROWS] * 3
+    last = max(time for table in tables for time in table["ts"].cast("int64").to_pylist())
+    assert rows.BASE - rows.DISORDER - rows.SECOND < last < rows.BASE
+
+
 def test_rows_are_late_for_no_more_than_the_lateness_allows() -> None:
     late = replace(workloads.LATE, rows=10_000)
     clock, behind = 0, 0
