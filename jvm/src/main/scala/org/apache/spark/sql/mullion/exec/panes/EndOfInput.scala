@@ -35,9 +35,8 @@ private[exec] final class EndOfInput(
 
   private def clear(): Unit = {
     families.foreach { spec =>
-      val family = partition.family(spec)
-      val records = family.all()
-      try records.foreach(record => family.remove(record.key))
+      val records = partition.family(spec).all()
+      try records.foreach(_ => records.remove())
       finally records.close()
     }
     counts.nothingDue()

@@ -63,7 +63,7 @@ private[exec] object StateAdaptation {
 
   private[programs] def clear(family: Family): Unit = {
     val records = family.all()
-    try records.foreach(record => family.remove(record.key))
+    try records.foreach(_ => records.remove())
     finally records.close()
   }
 }

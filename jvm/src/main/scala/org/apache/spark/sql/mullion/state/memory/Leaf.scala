@@ -28,7 +28,7 @@ private[state] final class Leaf private (
     val since: Long,
     val firstA: Long,
     val firstB: Long,
-    firstC: Long,
+    val firstC: Long,
     val hasPlaces: Boolean
 ) {
   import Leaf._
@@ -223,12 +223,20 @@ private[state] final class Leaf private (
     measure()
   }
 
-  def removeAt(i: Int): Unit = {
-    gaps += recordLength(i)
-    dropOutside(i)
-    move(i + 1, i)
-    size -= 1
-    if (outside.length > 0) outside(size) = None.orNull
+  def removeAt(i: Int): Unit = remove(i, i + 1)
+
+  /** Removes the records from one on and before another. */
+  def remove(from: Int, until: Int): Unit = {
+    var i = from
+    while (i < until) {
+      gaps += recordLength(i)
+      dropOutside(i)
+      i += 1
+    }
+    move(until, from)
+    val had = size
+    size -= until - from
+    if (outside.length > 0) Arrays.fill(outside.asInstanceOf[Array[AnyRef]], size, had, None.orNull)
   }
 
   /** Takes the records from `i` on out, into a leaf of their own. */

@@ -2,7 +2,15 @@ package org.apache.spark.sql.mullion.state.memory
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
-import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan, FamilySpec, KeyOrder, RecordCounts, RecordOrder}
+import org.apache.spark.sql.mullion.state.records.{
+  Family,
+  FamilyScan,
+  FamilySpec,
+  KeyOrder,
+  RecordCounts,
+  RecordOrder,
+  RemovingScan
+}
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.unsafe.array.ByteArrayMethods
 
@@ -75,21 +83,31 @@ private[state] final class RecordsFamily(spec: FamilySpec, records: SortedRecord
     counts.added -= 1
   }
 
-  override def scan(from: Long): FamilyScan = {
+  override def scan(from: Long): RemovingScan = {
     require(spec.times.nonEmpty, s"${spec.name} is kept in no order")
     scanFrom(from)
   }
 
-  override def all(): FamilyScan = scanFrom(Long.MinValue)
+  override def all(): RemovingScan = scanFrom(Long.MinValue)
 
-  private def scanFrom(from: Long): FamilyScan = new Scan(new RecordCopies(columns, valueColumns)) {
+  private def scanFrom(from: Long): RemovingScan = new Scan(new RecordCopies(columns, valueColumns)) with RemovingScan {
     private val cursor = records.scanned().from(from, Long.MinValue, Long.MinValue)
+    // Where the record lies that was handed out last.
+    private var leaf = Option.empty[Leaf]
+    private var at = 0
 
     override def hasNext: Boolean = cursor.isOn
+
+    override def remove(): Unit = leaf.foreach { on =>
+      records.remove(on, at)
+      counts.added -= 1
+    }
 
     override protected def take(): UnsafeRowPair = {
       copies.clear()
       copies.add(cursor)
+      if (!leaf.exists(_ eq cursor.onLeaf)) leaf = Some(cursor.onLeaf)
+      at = cursor.onAt
       cursor.move()
       copies.next()
     }

@@ -42,11 +42,21 @@ private[state] final class SortedRecords(
   private var sharedForGood = from.sharedAt
   private var scans = 0
   private val finger = new Finger
+  // What a scan has removed last: some of a leaf that lie side by side. They are still there until anything else is done.
+  private var going = Option.empty[Leaf]
+  private var goingFrom = 0
+  private var goingUntil = 0
   private var writeBack = WriteBack.none
 
-  def size: Long = records
+  def size: Long = {
+    settle()
+    records
+  }
 
-  def bytes: Long = taken
+  def bytes: Long = {
+    settle()
+    taken
+  }
 
   /** What they take in memory, with what a scan that goes on and the last version have beside. */
   def footprint: Long = allocated + inVersions + inScans
@@ -85,6 +95,8 @@ private[state] final class SortedRecords(
 
   /** Says that a version is needed no more that was taken for a scan. */
   def endScan(): Unit = {
+    // While it goes on no leaf of it changes.
+    settle()
     scans = Math.max(0, scans - 1)
     if (scans == 0) endScans()
   }
@@ -96,6 +108,7 @@ private[state] final class SortedRecords(
 
   /** Fails if what is counted is not what there is, or a record is out of order. */
   private[state] def checkInvariants(): Unit = {
+    settle()
     val all = (0 until leaves.count).map(leaves(_))
     def require(holds: Boolean, what: => String): Unit = if (!holds) throw new IllegalStateException(what)
     all.foreach(_.checkInvariants())
@@ -123,10 +136,13 @@ private[state] final class SortedRecords(
   }
 
   /** The places of all records. */
-  private[state] def places: Iterator[Place] =
+  private[state] def places: Iterator[Place] = {
+    settle()
     (0 until leaves.count).iterator.flatMap(l => (0 until leaves(l).size).iterator.map(leaves(l).place(_)))
+  }
 
   private def share(): Unit = {
+    settle()
     shared = now
     now += 1
   }
@@ -168,23 +184,79 @@ private[state] final class SortedRecords(
 
   /** Removes the record of `key`, if it is there. */
   def remove(a: Long, b: Long, c: Long, key: UnsafeRow): Unit = if (find(a, b, c, key)) {
-    val leaf = ownLeaf(finger.leaf)
-    val at = finger.at
-    taken -= leaf.lengthOf(at)
-    records -= 1
-    if (hasPlaces) writeBack.goes(leaf, at)
-    allocated -= leaf.footprint
-    leaf.removeAt(at)
-    allocated += leaf.footprint
+    remove(finger.leaf, finger.at, finger.at + 1)
+  }
+
+  /** Removes a record that is there, by its place in a leaf of a scan that goes on. Of many in order each leaf goes as
+    * a whole, without a copy for the scan's sake.
+    */
+  def remove(leaf: Leaf, at: Int): Unit = {
+    if (goingUntil != at || !going.exists(_ eq leaf)) {
+      settle()
+      going = Some(leaf)
+      goingFrom = at
+    }
+    goingUntil = at + 1
+  }
+
+  /** Removes what scans have. */
+  private def settle(): Unit = if (going.isDefined) {
+    val leaf = going.get
+    going = None
+    val l = placeOf(leaf)
+    if (l >= 0) remove(l, goingFrom, goingUntil)
+    else {
+      // It has changed since the scan began.
+      val key = new UnsafeRow(0)
+      (goingFrom until goingUntil).foreach { i =>
+        leaf.keyTo(i, key)
+        remove(leaf.a(i), leaf.b(i), leaf.c(i), key)
+      }
+    }
+  }
+
+  /** Where a leaf is in the list; -1 if it is not there as it is. */
+  private def placeOf(leaf: Leaf): Int = {
+    // What is removed in order is at the place of what was there before, or next to it.
+    val near = finger.leaf
+    if (near < leaves.count && (leaves(near) eq leaf)) near
+    else if (near + 1 < leaves.count && (leaves(near + 1) eq leaf)) near + 1
+    else {
+      var l = leaves.find(leaf.firstA, leaf.firstB, leaf.firstC)
+      while (l < leaves.count && !(leaves(l) eq leaf) && !leaves(l).comesAfter(leaf.firstA, leaf.firstB, leaf.firstC))
+        l += 1
+      if (l >= 0 && l < leaves.count && (leaves(l) eq leaf)) l else -1
+    }
+  }
+
+  /** Removes records of a leaf. */
+  private def remove(l: Int, from: Int, until: Int): Unit = {
+    val had = leaves(l)
+    val isAll = from == 0 && until == had.size
+    val leaf = if (isAll) had else ownLeaf(l)
+    var i = from
+    while (i < until) {
+      taken -= leaf.lengthOf(i)
+      if (hasPlaces) writeBack.goes(leaf, i)
+      i += 1
+    }
+    records -= until - from
     finger.invalidate()
-    if (leaf.size == 0) drop(finger.leaf)
-    else if (leaf.size < Leaf.Capacity / 4 && finger.leaf + 1 < leaves.count) {
-      val next = leaves(finger.leaf + 1)
-      if (leaf.takes(next)) {
-        allocated -= leaf.footprint
-        leaf.addAll(next)
-        allocated += leaf.footprint
-        drop(finger.leaf + 1)
+    finger.leaf = l
+    finger.at = from
+    if (isAll) drop(l)
+    else {
+      allocated -= leaf.footprint
+      leaf.remove(from, until)
+      allocated += leaf.footprint
+      if (leaf.size < Leaf.Capacity / 4 && l + 1 < leaves.count) {
+        val next = leaves(l + 1)
+        if (leaf.takes(next)) {
+          allocated -= leaf.footprint
+          leaf.addAll(next)
+          allocated += leaf.footprint
+          drop(l + 1)
+        }
       }
     }
   }
@@ -202,22 +274,33 @@ private[state] final class SortedRecords(
   }
 
   /** Whether any record is not written. */
-  def hasUnwritten: Boolean = writeBack.isDue(leaves)
+  def hasUnwritten: Boolean = {
+    settle()
+    writeBack.isDue(leaves)
+  }
 
   /** Writes what is not written, in order. */
-  def write(): Unit = writeBack.drain(leaves, leaving = false)
+  def write(): Unit = {
+    settle()
+    writeBack.drain(leaves, leaving = false)
+  }
 
   /** Writes all that does not lie alone to other places, and leaves its own as they are: it leaves memory. */
-  def leaveFor(places: WriteBack.Places): Unit = new WriteBack(places).drain(leaves, leaving = true)
+  def leaveFor(places: WriteBack.Places): Unit = {
+    settle()
+    new WriteBack(places).drain(leaves, leaving = true)
+  }
 
   /** Finds the record of `key`; if there is none, where it belongs. */
-  private def find(a: Long, b: Long, c: Long, key: UnsafeRow): Boolean =
+  private def find(a: Long, b: Long, c: Long, key: UnsafeRow): Boolean = {
+    settle()
     if (finger.isOnNone(a, b, c)) false
     else if (finger.isOnRecord(a, b, c) && (exact || leaves(finger.leaf).isOf(finger.at, key))) true
     else {
       lowerBound(a, b, c)
       search(a, b, c, key)
     }
+  }
 
   /** The same, from the first record on whose numbers are at least these. */
   private def search(a: Long, b: Long, c: Long, key: UnsafeRow): Boolean = {
@@ -249,6 +332,7 @@ private[state] final class SortedRecords(
 
   /** What comes in order is found near where the last search ended, or at the start of the next leaf. */
   private def lowerBound(a: Long, b: Long, c: Long): Unit = {
+    settle()
     finger.invalidate()
     val before = finger.leaf
     val now = leafOf(a, b, c)
@@ -357,6 +441,8 @@ private[state] object SortedRecords {
     settle()
 
     def isOn: Boolean = leaf < count
+    private[memory] def onLeaf: Leaf = leaves(leaf)
+    private[memory] def onAt: Int = at
     def a: Long = leaves(leaf).a(at)
     def b: Long = leaves(leaf).b(at)
     def c: Long = leaves(leaf).c(at)

@@ -77,10 +77,10 @@ trait Family {
   /** The records in order, from the first whose time is at least `from`. Records removed meanwhile may still come. The
     * caller closes it.
     */
-  def scan(from: Long): FamilyScan
+  def scan(from: Long): RemovingScan
 
   /** All records, in whatever order: for a look from outside. The caller closes it. */
-  def all(): FamilyScan = scan(Long.MinValue)
+  def all(): RemovingScan = scan(Long.MinValue)
 
   /** The records of a family kept `WithinKey` from the key `from` to before the key `until`, which agree in all but
     * their last columns, in order. The caller closes it.
@@ -90,6 +90,15 @@ trait Family {
 
 /** A running scan of a family. */
 trait FamilyScan extends Iterator[UnsafeRowPair] with AutoCloseable
+
+/** One that removes records, too. */
+trait RemovingScan extends FamilyScan {
+
+  /** Removes the record that was handed out last, which is still there. Of many that lie side by side it takes less
+    * than to have the family remove each.
+    */
+  def remove(): Unit
+}
 
 /** The state of one operator in one partition, open for one batch. */
 trait StatePartition {

@@ -4,7 +4,14 @@ import java.util.Arrays
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreConf, UnsafeRowPair}
-import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan, FamilySpec, RecordBytes, StatePartition}
+import org.apache.spark.sql.mullion.state.records.{
+  Family,
+  FamilyScan,
+  FamilySpec,
+  RecordBytes,
+  RemovingScan,
+  StatePartition
+}
 
 /** A partition whose rows are made unreadable once they stand no more, for tests: who keeps a row that it was handed
   * reads nonsense, in whatever store, and not by chance what it was. What the partition counts is looked at before each
@@ -82,15 +89,19 @@ private[state] object ExpiringPartition {
 
     override def remove(key: UnsafeRow): Unit = after(under.remove(key))
 
-    override def scan(from: Long): FamilyScan = new ExpiringScan(spec, after(under.scan(from)))
+    override def scan(from: Long): RemovingScan = removing(after(under.scan(from)))
 
-    override def all(): FamilyScan = new ExpiringScan(spec, after(under.all()))
+    override def all(): RemovingScan = removing(after(under.all()))
+
+    private def removing(scan: RemovingScan) = new ExpiringScan(spec, scan) with RemovingScan {
+      override def remove(): Unit = after(scan.remove())
+    }
 
     override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan =
       new ExpiringScan(spec, after(under.range(from, until)))
   }
 
-  private final class ExpiringScan(spec: FamilySpec, under: FamilyScan) extends FamilyScan {
+  private class ExpiringScan(spec: FamilySpec, under: FamilyScan) extends FamilyScan {
     private var key = new Lent(spec.key.length)
     private var value = new Lent(spec.value.length)
 

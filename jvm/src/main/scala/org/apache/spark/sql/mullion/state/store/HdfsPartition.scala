@@ -7,7 +7,14 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan, FamilySpec, RecordOrder, StatePartition}
+import org.apache.spark.sql.mullion.state.records.{
+  Family,
+  FamilyScan,
+  FamilySpec,
+  RecordOrder,
+  RemovingScan,
+  StatePartition
+}
 import org.apache.spark.sql.types.{LongType, StructField, StructType}
 
 /** State in Spark's HDFS-backed store, which has no column families and no order. So each kind of record has a store of
@@ -75,7 +82,7 @@ final class HdfsPartition(
       order.foreach(_.add(key, -1L))
     }
 
-    override def all(): FamilyScan =
+    override def all(): RemovingScan =
       copies(store.iterator().map(p => (p.key.copy(), p.value.copy())).toVector.iterator)
 
     override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = {
@@ -86,7 +93,7 @@ final class HdfsPartition(
       copies(wanted.map(p => (p.key.copy(), p.value.copy())).toVector.sortBy(_._1.getLong(last)).iterator)
     }
 
-    override def scan(from: Long): FamilyScan = {
+    override def scan(from: Long): RemovingScan = {
       val entries = order.fold(throw new IllegalStateException(s"${spec.name} is kept in no order"))(_.from(from))
       copies(entries.flatMap { prefix =>
         // Copied first: the caller may remove records as it goes, and the store's own iterator does not bear that.
@@ -98,15 +105,16 @@ final class HdfsPartition(
       spec.key.init.zipWithIndex.map { case (f, i) => BoundReference(i, f.dataType, f.nullable): Expression }
     )
 
-    private def copies(records: Iterator[(UnsafeRow, UnsafeRow)]): FamilyScan = {
+    private def copies(records: Iterator[(UnsafeRow, UnsafeRow)]): RemovingScan = {
       val pair = new UnsafeRowPair()
-      new FamilyScan {
+      new RemovingScan {
         override def hasNext: Boolean = records.hasNext
         override def next(): UnsafeRowPair = {
           read += 1
           val (key, value) = records.next()
           pair.withRows(key, value)
         }
+        override def remove(): Unit = HdfsFamily.this.remove(pair.key)
         override def close(): Unit = ()
       }
     }

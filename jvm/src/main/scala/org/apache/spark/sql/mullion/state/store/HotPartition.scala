@@ -3,9 +3,16 @@ package org.apache.spark.sql.mullion.state.store
 import scala.util.Using
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.execution.streaming.state.StateStore
+import org.apache.spark.sql.execution.streaming.state.{StateStore, UnsafeRowPair}
 import org.apache.spark.sql.mullion.state.memory.{Place, RecordsFamily, SortedRecords, WriteBack}
-import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan, FamilySpec, RecordCounts, StatePartition}
+import org.apache.spark.sql.mullion.state.records.{
+  Family,
+  FamilyScan,
+  FamilySpec,
+  RecordCounts,
+  RemovingScan,
+  StatePartition
+}
 import org.apache.spark.sql.mullion.state.segments.Segments
 import org.apache.spark.sql.mullion.state.versions.VersionNames
 
@@ -171,14 +178,43 @@ private[state] final class HotPartition(
       if (footprint > share.bytes && !hasRoomFor(0L)) cool()
     }
 
-    override def scan(from: Long): FamilyScan = scanned(read.scan(from))
+    override def scan(from: Long): RemovingScan = scanned(read.scan(from))
 
-    override def all(): FamilyScan = scanned(read.all())
+    override def all(): RemovingScan = scanned(read.all())
 
     /** What a scan goes through stays until its end. */
-    private def scanned(scan: FamilyScan): FamilyScan = {
-      if (isHot) grew()
-      scan
+    private def scanned(scan: RemovingScan): RemovingScan =
+      if (!isHot) scan
+      else {
+        grew()
+        new InMemory(scan)
+      }
+
+    /** A scan of what is in memory, and may be let go meanwhile. */
+    private final class InMemory(scan: RemovingScan) extends RemovingScan {
+      private var on = Option.empty[UnsafeRowPair]
+      private var removes = false
+
+      override def hasNext: Boolean = scan.hasNext
+
+      override def next(): UnsafeRowPair = {
+        val pair = scan.next()
+        if (!on.exists(_ eq pair)) on = Some(pair)
+        pair
+      }
+
+      override def remove(): Unit =
+        if (isHot) {
+          scan.remove()
+          removes = true
+          grew()
+        } else on.foreach(pair => inStore.remove(pair.key))
+
+      override def close(): Unit = {
+        scan.close()
+        // The rest of a leaf may be larger, with its room.
+        if (isHot && removes) grew()
+      }
     }
 
     override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = read.range(from, until)

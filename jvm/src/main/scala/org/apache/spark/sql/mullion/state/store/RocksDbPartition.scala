@@ -11,6 +11,7 @@ import org.apache.spark.sql.mullion.state.records.{
   FamilySpec,
   KeyFrom,
   RecordCounts,
+  RemovingScan,
   StatePartition
 }
 import org.apache.spark.sql.mullion.state.segments.Segments
@@ -116,14 +117,14 @@ private[mullion] final class RocksDbPartition(
       counts.added -= 1
     }
 
-    override def scan(first: Long): FamilyScan = {
+    override def scan(first: Long): RemovingScan = {
       // The other columns have bytes too, and those of nulls are not the least: so start one before.
       val lower = if (first == Long.MinValue) None else Some(from(first - 1))
       val underlying = SparkLineShim.scanFrom(store, lower, name)
       counted(underlying.dropWhile(_.key.getLong(time) < first), underlying)
     }
 
-    override def all(): FamilyScan = {
+    override def all(): RemovingScan = {
       val underlying = store.iterator(name)
       counted(underlying.map { record => stored.restore(record.key); record }, underlying)
     }
@@ -133,9 +134,20 @@ private[mullion] final class RocksDbPartition(
       counted(records, underlying)
     }
 
-    private def counted(records: Iterator[UnsafeRowPair], underlying: AutoCloseable): FamilyScan = new FamilyScan {
+    private def counted(records: Iterator[UnsafeRowPair], underlying: AutoCloseable): RemovingScan = new RemovingScan {
+      private var on = Option.empty[UnsafeRowPair]
+
       override def hasNext: Boolean = records.hasNext
-      override def next(): UnsafeRowPair = { counts.read += 1; records.next() }
+
+      override def next(): UnsafeRowPair = {
+        counts.read += 1
+        val pair = records.next()
+        if (!on.exists(_ eq pair)) on = Some(pair)
+        pair
+      }
+
+      override def remove(): Unit = on.foreach(pair => RocksDbFamily.this.remove(pair.key))
+
       override def close(): Unit = underlying.close()
     }
   }

@@ -30,6 +30,19 @@ class RecordsFamilySuite extends FunSuite {
     (1 to 3000).foreach { step =>
       val key = kept.anyKey(random)
       val clue = s"seed $seed, step $step, key $key"
+      if (step % 500 == 0) Using.resource(kept.family.all()) { scan =>
+        scan.foreach { record =>
+          val at = kept.pair(record)._1
+          if (model.contains(at) && random.nextInt(8) > 0) {
+            scan.remove()
+            model -= at
+          }
+          if (random.nextInt(100) == 0) model.keys.headOption.foreach { other =>
+            kept.family.remove(kept.row(other))
+            model -= other
+          }
+        }
+      }
       assertEquals(Option(kept.family.get(kept.row(key))).map(_.getLong(0)), model.get(key), clue)
       if (random.nextInt(3) == 0) {
         if (model.contains(key)) kept.family.remove(kept.row(key))

@@ -75,6 +75,58 @@ class SortedRecordsSuite extends ScalaCheckSuite {
     }
   }
 
+  property("a scan removes of what it comes by what it likes, whatever is changed meanwhile") {
+    forAll(changes, time, Gen.listOf(step)) { (before, a, steps) =>
+      val records = new SortedRecords()
+      val model = new Model
+      before.foreach(apply(_, records, model))
+      val (version, versionSaid) = (records.version(), model.told)
+      // What is changed in place, and what is part of a version.
+      before.take(before.size / 2).foreach(apply(_, records, model))
+      val scan = records.scanned().from(a, Long.MinValue, Long.MinValue)
+      val key = new UnsafeRow(1)
+      steps.foreach { case Step(forward, removes, checks, change) =>
+        Iterator.range(0, forward).takeWhile(_ => scan.isOn).foreach { _ =>
+          scan.keyTo(key)
+          val at = (scan.a, scan.b, scan.c)
+          if (removes && model.has(at, key.getInt(0))) {
+            records.remove(scan.onLeaf, scan.onAt)
+            model.remove(at, key.getInt(0))
+          }
+          scan.move()
+        }
+        if (checks) records.checkInvariants()
+        change.filter(_ != TakeVersion).foreach(apply(_, records, model))
+      }
+      records.endScan()
+      records.checkInvariants()
+      assertEquals(told(records.version()), model.told)
+      assertEquals(records.size, model.told.size.toLong)
+      assertEquals(told(version), versionSaid)
+    }
+  }
+
+  test("a scan that removes all that it comes by copies no leaf but the last") {
+    val records = new SortedRecords()
+    (0 until 20000).foreach(k => records.put(k.toLong, 0L, 0L, key(k), row(new Array[Byte](8))))
+    records.version()
+    val before = records.footprint
+    val scan = records.scanned().all
+    val perRecord = before / 20000
+    (0 until 15050).foreach { _ =>
+      records.remove(scan.onLeaf, scan.onAt)
+      scan.move()
+    }
+    assertEquals(records.size, 4950L)
+    // The version and the scan have what is gone.
+    assert(clue(records.footprint) <= clue(before) + 128 * 2 * perRecord + 24L * 20000 / 64)
+    records.forgetVersions()
+    records.endScan()
+    records.checkInvariants()
+    assert(clue(records.footprint) <= clue(before) / 3)
+    assertEquals(records.version().all.a, 15050L)
+  }
+
   test("values grow, shrink and lie outside of their leaf, and are what was put last, in every version") {
     val random = new scala.util.Random(7)
     val records = new SortedRecords()
@@ -150,6 +202,20 @@ object SortedRecordsSuite {
   final case class Remove(a: Long, b: Long, c: Long, key: Int) extends Change
   case object TakeVersion extends Change
 
+  /** @param forward
+    *   how many records a scan goes on
+    * @param removes
+    *   whether it removes them
+    */
+  final case class Step(forward: Int, removes: Boolean, checks: Boolean, change: Option[Change])
+
+  private lazy val step: Gen[Step] = for {
+    forward <- Gen.oneOf(Gen.choose(0, 5), Gen.choose(0, 300))
+    removes <- Gen.frequency(3 -> true, 1 -> false)
+    checks <- Gen.frequency(1 -> true, 3 -> false)
+    change <- Gen.option(change)
+  } yield Step(forward, removes, checks, change)
+
   // Few numbers, so that they are often equal where the keys are not.
   private val time: Gen[Long] = Gen.oneOf(Gen.choose(-2L, 2L), Gen.oneOf(Long.MinValue, Long.MaxValue))
 
@@ -176,6 +242,8 @@ object SortedRecordsSuite {
       if (left.isEmpty) records.remove(at) else records.put(at, left)
       ()
     }
+
+    def has(at: (Long, Long, Long), key: Int): Boolean = records.getOrDefault(at, Map.empty).contains(key)
 
     def copy: Model = new Model(new TreeMap(records))
 

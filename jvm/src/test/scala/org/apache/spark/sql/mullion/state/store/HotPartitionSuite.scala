@@ -79,6 +79,21 @@ class HotPartitionSuite extends SparkSuite {
           // Looks at all there is: after each change of a few, now and then of many.
           if (changes < 50 || step % 100 == 0) opened.checkInvariants()
         }
+        // Another scan removes most of what it comes by; what is put meanwhile may be too much for memory.
+        if (random.nextInt(2) == 0) Using.resource(records.scan(random.nextInt(8).toLong)) { scan =>
+          scan.take(random.nextInt(1000)).foreach { record =>
+            val key = record.key.getLong(1)
+            if (batches.model.contains(key) && random.nextInt(20) > 0) {
+              scan.remove()
+              batches.model -= key
+            }
+            val other = random.nextInt(2000).toLong
+            if (random.nextInt(50) == 0 && !batches.model.contains(other)) {
+              records.insert(row(other % 7, other), row(other))
+              batches.model += other -> other
+            }
+          }
+        }
         opened.checkInvariants()
         assertEquals(opened.rowsAdded, batches.model.size.toLong - before, clue)
         val from = random.nextInt(8).toLong

@@ -164,7 +164,7 @@ private[exec] final class TumblingPanes(
         val row = output.fire(key, bounds.start(key), bounds.end(key), Firing.Close, notes.fired(work), shown)
         queue.foreach(_.remove(key, work))
         sums.drop(key)
-        panes.remove(key)
+        remove()
         counts.panesClosed += 1
         counts.firedClose += 1
         Iterator.single(row)

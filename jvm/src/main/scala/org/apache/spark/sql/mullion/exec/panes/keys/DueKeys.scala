@@ -77,7 +77,7 @@ private[exec] abstract class DueKeys[K](
           val key = keyOf(due).copy()
           inOrder.add(taken.size.toLong, numberOf(key))
           taken.add(key)
-          timers.remove(due)
+          scan.remove()
         case None =>
           timer.foreach(at => waitsUntil(at.getLong(dueAt)))
           isScanned = true

@@ -3,7 +3,7 @@ package org.apache.spark.sql.mullion.exec.panes.keys
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
-import org.apache.spark.sql.mullion.state.records.FamilyScan
+import org.apache.spark.sql.mullion.state.records.RemovingScan
 import org.apache.spark.sql.types.{BooleanType, StructType}
 
 /** Goes through the records of an ordered family from the start of a scan, up to the first that is not due.
@@ -13,13 +13,16 @@ import org.apache.spark.sql.types.{BooleanType, StructType}
   *             fire  fire  fire  wait
   * }}}
   */
-private[exec] abstract class DueScan(scan: FamilyScan) {
+private[exec] abstract class DueScan(scan: RemovingScan) {
   private var waiting = Option.empty[UnsafeRow]
 
   protected def isDue(key: UnsafeRow): Boolean
 
   /** What a due record gives. Nothing is read before that is used up. */
   protected def fire(key: UnsafeRow, value: UnsafeRow): Iterator[InternalRow]
+
+  /** Removes the record that fires. */
+  protected def remove(): Unit = scan.remove()
 
   /** Called once all that is due has fired.
     *

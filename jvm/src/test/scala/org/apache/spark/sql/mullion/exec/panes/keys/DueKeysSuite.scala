@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
 import org.apache.spark.sql.mullion.exec.panes.PaneCounts
-import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan}
+import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan, RemovingScan}
 import org.apache.spark.sql.types.LongType
 
 import dev.mullion.windows.clock.BatchClock
@@ -74,19 +74,22 @@ object DueKeysSuite {
 
     def left: Seq[(Long, Long)] = kept.toSeq
 
-    override def scan(from: Long): FamilyScan = {
+    override def scan(from: Long): RemovingScan = {
       val found = kept.toSeq.filter(_._1 >= from).iterator
-      new FamilyScan {
+      new RemovingScan {
+        private var last = Option.empty[(Long, Long)]
         override def hasNext: Boolean = found.hasNext
         override def next(): UnsafeRowPair = {
           val (due, key) = found.next()
+          last = Some(due -> key)
           new UnsafeRowPair(timerRow(InternalRow(due, key)), KeyOnly.value)
         }
+        override def remove(): Unit = kept --= last
         override def close(): Unit = ()
       }
     }
 
-    override def remove(key: UnsafeRow): Unit = { kept -= key.getLong(0) -> key.getLong(1); () }
+    override def remove(key: UnsafeRow): Unit = throw new UnsupportedOperationException
     override def get(key: UnsafeRow): UnsafeRow = throw new UnsupportedOperationException
     override def insert(key: UnsafeRow, value: UnsafeRow): Unit = throw new UnsupportedOperationException
     override def update(key: UnsafeRow, value: UnsafeRow): Unit = throw new UnsupportedOperationException

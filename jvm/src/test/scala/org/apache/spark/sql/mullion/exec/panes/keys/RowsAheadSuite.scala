@@ -4,7 +4,7 @@ import munit.FunSuite
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan}
+import org.apache.spark.sql.mullion.state.records.{Family, FamilyScan, RemovingScan}
 import org.apache.spark.sql.types.{DataType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -47,7 +47,7 @@ object RowsAheadSuite {
     override def insert(key: UnsafeRow, value: UnsafeRow): Unit = throw new UnsupportedOperationException
     override def update(key: UnsafeRow, value: UnsafeRow): Unit = throw new UnsupportedOperationException
     override def remove(key: UnsafeRow): Unit = throw new UnsupportedOperationException
-    override def scan(from: Long): FamilyScan = throw new UnsupportedOperationException
+    override def scan(from: Long): RemovingScan = throw new UnsupportedOperationException
     override def range(from: UnsafeRow, until: UnsafeRow): FamilyScan = throw new UnsupportedOperationException
   }
 }
