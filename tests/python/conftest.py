@@ -7,8 +7,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pyspark
@@ -21,6 +23,7 @@ import kafka_server
 import mullion
 from kafka_connector import connector_jars
 from mullion import _jars
+from mullion._configure import _LOCAL_FILES
 from sampled import SAMPLE, mark_the_rest_slow
 from standalone import java
 
@@ -104,7 +107,9 @@ def session() -> SparkSession:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.streaming.stopTimeout", "30s")
         # A query without rows asks its source that often, and one of files lists its folder each time.
-        .config("spark.sql.streaming.pollingDelay", "50ms")
+        .config("spark.sql.streaming.pollingDelay", "100ms")
+        # For its UI Spark would write each plan of each batch as a text twice as long.
+        .config("spark.sql.ui.explainMode", "simple")
         # Else each session has a class loader of its own in the tasks, and Spark compiles its code once for each.
         .config("spark.sql.artifact.isolation.enabled", "false")
         # Hundreds of small queries: what they cost is compiling, of their code by Spark and of that by the JVM.
@@ -127,9 +132,30 @@ def session() -> SparkSession:
     # Spark's connector to Kafka, which make kafka gets.
     connector = ",".join(jar.as_uri() for jar in connector_jars())
     builder = builder.config("spark.jars", connector) if connector else builder
-    found = mullion.configure(builder, local_files=True).getOrCreate()
+    # Files are written as with local_files=True, which would have Mullion's JAR before Spark's: Java takes archived
+    # classes only where what was archived comes first.
+    with behind_sparks_jars(_jars.carried(_jars.running_line())):
+        found = mullion.configure(builder.config(map=_LOCAL_FILES)).getOrCreate()
     found.sparkContext.setLogLevel("OFF")
+    delete_without_processes(found)
     return found
+
+
+@contextmanager
+def behind_sparks_jars(jar: Path) -> Iterator[None]:
+    """A JVM that starts here has the JAR at the end of its class path; those of tests' own processes have not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_DIST_CLASSPATH", str(jar))
+        yield
+
+
+def delete_without_processes(spark: SparkSession) -> None:
+    """Each store of RocksDB deletes some folders with each batch, and Spark would start a process for each of them."""
+    jvm: Any = spark.sparkContext._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for field in loader.loadClass("org.apache.spark.network.util.JavaUtils").getFields():
+        if field.getName() == "isUnix" and not jvm.java.lang.reflect.Modifier.isFinal(field.getModifiers()):
+            field.setBoolean(None, False)
 
 
 @pytest.fixture(scope="session")

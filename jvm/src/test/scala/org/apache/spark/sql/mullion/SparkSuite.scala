@@ -1,9 +1,12 @@
 package org.apache.spark.sql.mullion
 
+import java.lang.reflect.Modifier
+
 import scala.concurrent.duration.{Duration, DurationInt}
 
 import munit.FunSuite
 
+import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper
@@ -38,7 +41,10 @@ trait SparkSuite extends FunSuite {
     case other                          => fail(s"$other")
   }
 
-  override def beforeAll(): Unit = spark.sparkContext.setLogLevel("OFF")
+  override def beforeAll(): Unit = {
+    SparkSuite.deleteWithoutProcesses()
+    spark.sparkContext.setLogLevel("OFF")
+  }
 
   // Spark frees what its stores hold with their next maintenance, and another suite of the JVM may count what is held.
   override def afterAll(): Unit = {
@@ -48,12 +54,21 @@ trait SparkSuite extends FunSuite {
 }
 
 object SparkSuite {
+
+  /** Each store of RocksDB deletes some folders with each batch, and Spark would start a process for each of them. */
+  private def deleteWithoutProcesses(): Unit =
+    classOf[JavaUtils].getFields
+      .find(field => field.getName == "isUnix" && !Modifier.isFinal(field.getModifiers))
+      .foreach(_.setBoolean(null, false))
+
   private val small = Seq(
     "spark.ui.enabled" -> "false",
     "spark.sql.shuffle.partitions" -> "2",
     "spark.sql.session.timeZone" -> "UTC",
     // A query without rows asks its source that often, and one of files lists its folder each time.
-    "spark.sql.streaming.pollingDelay" -> "50ms",
+    "spark.sql.streaming.pollingDelay" -> "100ms",
+    // For its UI Spark would write each plan of each batch as a text twice as long.
+    "spark.sql.ui.explainMode" -> "simple",
     // Else each session has a class loader of its own in the tasks, and Spark compiles its code once for each.
     "spark.sql.artifact.isolation.enabled" -> "false",
     "spark.hadoop.fs.file.impl" -> classOf[LocalFiles].getName,
