@@ -10,7 +10,7 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
 /** A few records, in order of three numbers. Their bytes lie in one array, in whatever order they came:
   *
   * {{{
-  *   a b c    7 0 0   7 0 1   9 0 0
+  *   a b c    7 0 0   7 0 1   9 0 0             see [[Numbers]]
   *   starts     0       96      48
   *   bytes    [k v][k v][   ][k v]              the gap is of a record that is gone, or has grown
   * }}}
@@ -35,9 +35,9 @@ private[state] final class Leaf private (
   import RecordBytes.{offset, Header}
 
   var size = 0
-  var a = Array.emptyLongArray
-  var b = Array.emptyLongArray
-  var c = Array.emptyLongArray
+  val a = new Numbers
+  val b = new Numbers
+  val c = new Numbers
   private var places = Array.emptyLongArray
   // Whether a record may be unwritten.
   var isDirty = false
@@ -76,8 +76,8 @@ private[state] final class Leaf private (
   private def isOutside(i: Int): Boolean = Platform.getInt(bytes, offset(starts(i) + 4)) == Outside
 
   private def measure(): Unit = {
-    val longs = if (hasPlaces) 4 else 3
-    taken = Fixed + longs * sizeOf(8 * a.length) + sizeOf(4 * a.length) + sizeOf(bytes.length) +
+    taken = Fixed + a.footprint + b.footprint + c.footprint + sizeOf(8 * places.length) + sizeOf(4 * starts.length) +
+      sizeOf(bytes.length) +
       (if (outside.length > 0) sizeOf(8 * outside.length) + outsideBytes else 0L)
   }
 
@@ -174,13 +174,13 @@ private[state] final class Leaf private (
     size + next.size <= Capacity / 2 && end - gaps + next.end - next.gaps <= FullBytes / 2
 
   def insertAt(i: Int, x: Long, y: Long, z: Long, key: UnsafeRow, value: UnsafeRow): Unit = {
-    if (size == a.length) resize(Math.min(Capacity, size * 2))
+    if (size == starts.length) resize(Math.min(Capacity, size * 2))
     val start = extend(room(key, value), records = 1)
     move(i, i + 1)
     if (outside.length > 0) outside(i) = None.orNull
-    a(i) = x
-    b(i) = y
-    c(i) = z
+    val slots = starts.length
+    // All three are put in, whatever the first says.
+    if (a.insert(i, x, size, slots) | b.insert(i, y, size, slots) | c.insert(i, z, size, slots)) measure()
     starts(i) = start
     size += 1
     Platform.putInt(bytes, offset(start), key.getSizeInBytes)
@@ -205,7 +205,7 @@ private[state] final class Leaf private (
 
   private def putValue(i: Int, value: UnsafeRow): Unit =
     if (isLarge(value)) {
-      if (outside.length < a.length) outside = Arrays.copyOf(outside, a.length)
+      if (outside.length < starts.length) outside = Arrays.copyOf(outside, starts.length)
       dropOutside(i)
       outside(i) = RecordBytes.of(value)
       outsideBytes += sizeOf(outside(i).length)
@@ -233,6 +233,9 @@ private[state] final class Leaf private (
       dropOutside(i)
       i += 1
     }
+    a.remove(from, until, size)
+    b.remove(from, until, size)
+    c.remove(from, until, size)
     move(until, from)
     val had = size
     size -= until - from
@@ -247,12 +250,13 @@ private[state] final class Leaf private (
     if (outside.length > 0) Arrays.fill(outside.asInstanceOf[Array[AnyRef]], i, size, None.orNull)
     outsideBytes -= right.outsideBytes
     size = i
+    resizeNumbers(this, starts.length)
     measure()
     right
   }
 
   def addAll(next: Leaf): Unit = {
-    if (size + next.size > a.length) resize(Capacity)
+    if (size + next.size > starts.length) resize(Capacity)
     take(next, 0, next.size)
   }
 
@@ -274,23 +278,23 @@ private[state] final class Leaf private (
 
   private def take(other: Leaf, from: Int, until: Int): Unit = {
     val n = until - from
-    System.arraycopy(other.a, from, a, size, n)
-    System.arraycopy(other.b, from, b, size, n)
-    System.arraycopy(other.c, from, c, size, n)
+    a.append(other.a, from, n, size, starts.length)
+    b.append(other.b, from, n, size, starts.length)
+    c.append(other.c, from, n, size, starts.length)
     if (hasPlaces) {
       System.arraycopy(other.places, from, places, size, n)
       isDirty |= other.isDirty
     }
     if (other.outside.length > 0) {
-      if (outside.length < a.length) outside = Arrays.copyOf(outside, a.length)
+      if (outside.length < starts.length) outside = Arrays.copyOf(outside, starts.length)
       System.arraycopy(other.outside, from, outside, size, n)
       var i = from
       while (i < until) {
         if (other.outside(i) ne null) outsideBytes += sizeOf(other.outside(i).length)
         i += 1
       }
-      measure()
     }
+    measure()
     var all = 0
     var i = from
     while (i < until) { all += other.recordLength(i); i += 1 }
@@ -308,9 +312,6 @@ private[state] final class Leaf private (
 
   private def move(from: Int, to: Int): Unit = {
     val n = size - from
-    System.arraycopy(a, from, a, to, n)
-    System.arraycopy(b, from, b, to, n)
-    System.arraycopy(c, from, c, to, n)
     System.arraycopy(starts, from, starts, to, n)
     if (hasPlaces) System.arraycopy(places, from, places, to, n)
     if (outside.length > 0) System.arraycopy(outside, from, outside, to, n)
@@ -319,13 +320,17 @@ private[state] final class Leaf private (
   private def resize(room: Int): Unit = resize(this, room)
 
   private def resize(from: Leaf, room: Int): Unit = {
-    a = Arrays.copyOf(from.a, room)
-    b = Arrays.copyOf(from.b, room)
-    c = Arrays.copyOf(from.c, room)
+    resizeNumbers(from, room)
     starts = Arrays.copyOf(from.starts, room)
     if (hasPlaces) places = Arrays.copyOf(from.places, room)
     if (from.outside.length > 0) outside = Arrays.copyOf(from.outside, room)
     measure()
+  }
+
+  private def resizeNumbers(from: Leaf, room: Int): Unit = {
+    a.set(from.a, size, room)
+    b.set(from.b, size, room)
+    c.set(from.c, size, room)
   }
 
   /** Where there is room for so many bytes more, of so many records more. */
@@ -344,7 +349,7 @@ private[state] final class Leaf private (
   private def rewrite(from: Leaf, more: Int, records: Int): Unit = {
     val alive = from.end - from.gaps
     val needed = Math.addExact(alive, more)
-    val others = a.length - size - records
+    val others = starts.length - size - records
     val forOthers = needed.toLong * others / Math.max(1, size + records)
     val spare = Math.max(Math.min(forOthers, Math.max(needed, MostSpare)), alive / 8L)
     val old = from.bytes
@@ -385,7 +390,7 @@ private[state] object Leaf {
   private final val MostSpare = 32 * 1024
 
   // What it takes beside arrays, with its place among leaves.
-  private final val Fixed = 176L
+  private final val Fixed = 248L
 
   // Arrays of more are put into regions of their own by the collector.
   private final val Large = 512 * 1024

@@ -459,5 +459,5 @@ private[state] object SortedRecords {
   }
 
   /** What one record more takes in memory at least. */
-  def leastOf(key: UnsafeRow, value: UnsafeRow): Long = 44L + key.getSizeInBytes + value.getSizeInBytes
+  def leastOf(key: UnsafeRow, value: UnsafeRow): Long = 28L + key.getSizeInBytes + value.getSizeInBytes
 }

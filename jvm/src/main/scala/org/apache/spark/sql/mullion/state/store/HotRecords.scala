@@ -104,7 +104,7 @@ private[state] final class HotRecords {
 
 private[state] object HotRecords {
   // What the numbers of a record and its place take, with the least of keys and values.
-  private final val LeastRecordBytes = 60L
+  private final val LeastRecordBytes = 44L
 
   private type Kept = HotMemory.Block[Version]
 
