@@ -42,12 +42,14 @@ collect_ignore = [
 hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")
 
-# Classes that make test had archived. Java reads them as ever if its version or Spark's JARs are others by now. What
-# builds the command of Spark's JVM is a JVM too, for a moment.
+# The JVMs of Spark, also in processes that tests start, live for seconds or minutes: compiling without much ado is half
+# of the work, and so is a collector that works when it is needed. Classes that make test had archived: Java reads them
+# as ever if its version or Spark's JARs are others by now. What builds the command of Spark's JVM is a JVM too, for a
+# moment.
 CLASSES = Path(__file__).parents[2] / ".build" / f"spark-classes-{_jars.running_line()}.jsa"
-if CLASSES.exists():
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-XX:SharedArchiveFile={CLASSES} -Xlog:cds*=off")
-    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1")
+ARCHIVED = f"-XX:SharedArchiveFile={CLASSES} -Xlog:cds*=off" if CLASSES.exists() else ""
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {ARCHIVED}".rstrip())
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1")
 
 
 def pytest_collection_finish() -> None:
@@ -116,12 +118,11 @@ def session() -> SparkSession:
         .config("spark.sql.codegen.cache.maxEntries", "5000")
         # Code that does not compile is a failure, and nothing to work round in silence.
         .config("spark.sql.codegen.fallback", "false")
-        # Where all is compiled so, the JVM reserves little room: full after a few minutes, code would be compiled
-        # again and again. A collector that works beside the tests takes their time, and so does one with little room
-        # for what dies at once.
+        # Where all is compiled without much ado, the JVM reserves little room: full after a few minutes, code would be
+        # compiled again and again. A collector with little room for what dies at once takes the tests' time.
         .config(
             "spark.driver.extraJavaOptions",
-            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:MetaspaceSize=512m -XX:+UseSerialGC -Xmn768m",
+            "-XX:ReservedCodeCacheSize=512m -XX:MetaspaceSize=512m -Xmn768m",
         )
         .config("spark.driver.memory", "2g")
         # So that what a query left in memory can be looked at, and it can go on, after any batch.
