@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, BindR
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, DeclarativeAggregate}
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.expressions.codegen._
+import org.apache.spark.sql.mullion.expressions.WithoutNulls
 import org.apache.spark.sql.types.DataType
 
 /** Generates the code that adds a row to its group's buffers, from Spark's own expressions for it: these read the row's

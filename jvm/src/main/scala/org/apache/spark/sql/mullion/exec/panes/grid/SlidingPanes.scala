@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
 import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
 import org.apache.spark.sql.mullion.exec.panes.firings.{Firing, PaneNames}
 import org.apache.spark.sql.mullion.exec.panes.keys.{ActiveKey, KeyedPanes}
@@ -45,7 +46,7 @@ private[exec] final class SlidingPanes(
   private val slices = partition.family(slicesFamily(program))
   private val emitsEmpty = rules.refinements.empty
   private val layout = program.layout
-  private val reopenedAt = layout.marked
+  private val reopenedAt = layout.marked.getOrElse(-1)
   private val sliceAt = layout.slice
   private val rowsAt = layout.rows.getOrElse(-1)
 
@@ -94,7 +95,7 @@ private[exec] final class SlidingPanes(
     case _ => None
   }
 
-  private def isLate(row: InternalRow): Boolean = reopenedAt.exists(row.getBoolean)
+  private def isLate(row: InternalRow): Boolean = reopenedAt >= 0 && row.getBoolean(reopenedAt)
 
   override protected def update(active: SlidingKey, row: InternalRow): Unit = {
     val ordinal = row.getLong(sliceAt)
@@ -141,7 +142,7 @@ private[exec] final class SlidingPanes(
           fireOpen(active, firing.collect { case (w, `kind`) => w }.toArray, kind)
         )
       }
-    if (reopenedAt.isEmpty) forRows else reopened(active) ++ forRows
+    if (reopenedAt < 0) forRows else reopened(active) ++ forRows
   }
 
   /** The windows about late rows, of late rows alone. */
@@ -259,33 +260,55 @@ private[exec] final class SlidingPanes(
   }
 
   /** One firing for each of `windows`, which are in order of time; each slice is read once. */
-  private def fire(active: SlidingKey, windows: Array[Long], firing: UTF8String): Iterator[InternalRow] = {
-    // Windows that share slices, or border on each other, are read in one go, and what lies between others is not.
-    val runs = Seq.newBuilder[Array[Long]]
-    var from = 0
-    windows.indices.foreach { i =>
-      if (i + 1 == windows.length || rules.firstSlice(windows(i + 1)) > TimeMath.plus(rules.lastSlice(windows(i)), 1)) {
-        runs += windows.slice(from, i + 1)
-        from = i + 1
+  private def fire(active: SlidingKey, windows: Array[Long], firing: UTF8String): Iterator[InternalRow] =
+    Iterator
+      .unfold(0) { from =>
+        val until = endOfRun(windows, from)
+        Option.when(until > from)((new Run(active, windows, from, until, firing), until))
       }
-    }
-    runs.result().iterator.flatMap(fireRun(active, _, firing))
+      .flatten
+
+  /** Windows that share slices, or border on each other, are read in one go, and what lies between others is not: where
+    * the run that starts with the window at `from` ends.
+    */
+  private def endOfRun(windows: Array[Long], from: Int): Int = {
+    var until = Math.min(from + 1, windows.length)
+    while (
+      until < windows.length &&
+      rules.firstSlice(windows(until)) <= TimeMath.plus(rules.lastSlice(windows(until - 1)), 1)
+    ) until += 1
+    until
   }
 
-  private def fireRun(active: SlidingKey, windows: Array[Long], firing: UTF8String): Iterator[InternalRow] = {
-    val fold = accumulators.newFold
-    val last = TimeMath.plus(rules.lastSlice(windows.last), 1)
-    val scan = slices.range(timed(rules.firstSlice(windows.head), active.key).copy(), timed(last, active.key))
-    val ordered = scan.buffered
+  /** The firings of a run of windows. */
+  private final class Run(active: SlidingKey, windows: Array[Long], from: Int, until: Int, firing: UTF8String)
+      extends Iterator[InternalRow] {
+    private val fold = accumulators.newFold
+    private val scan = slices.range(
+      timed(rules.firstSlice(windows(from)), active.key).copy(),
+      timed(TimeMath.plus(rules.lastSlice(windows(until - 1)), 1), active.key)
+    )
     // From there on all windows hold what they reach: it is added up without a copy of each slice.
-    val shared = rules.firstSlice(windows.last)
-    val fired = windows.iterator.map { window =>
+    private val shared = rules.firstSlice(windows(until - 1))
+    private var fired = from
+    // The slice that is next; none where none is left.
+    private var slice = None.orNull[UnsafeRowPair]
+    private var ordinal = 0L
+    advance()
+
+    override def hasNext: Boolean = fired < until
+
+    override def next(): InternalRow = {
+      val window = windows(fired)
+      fired += 1
       fold.evictBefore(rules.firstSlice(window))
-      while (ordered.hasNext && timed.timeOf(ordered.head.key) <= rules.lastSlice(window)) {
-        val slice = ordered.next()
-        val (ordinal, sum) = (timed.timeOf(slice.key), sums.whole(slice.key, slice.value))
+      val last = rules.lastSlice(window)
+      while ((slice ne null) && ordinal <= last) {
+        val sum = sums.whole(slice.key, slice.value)
         if (ordinal < shared) fold.push(ordinal, sum) else fold.keep(sum)
+        advance()
       }
+      if (!hasNext) scan.close()
       val sum = fold.sum.getOrElse {
         if (!emitsEmpty) throw new IllegalStateException(s"window $window of ${active.slices} is empty")
         accumulators.empty.copy()
@@ -295,7 +318,12 @@ private[exec] final class SlidingPanes(
       val work = accumulators.load(sum)
       output.fire(active.key, rules.windowStart(window), rules.windowEnd(window), firing, index, work)
     }
-    fired.andThen(scan.close())
+
+    private def advance(): Unit =
+      if (scan.hasNext) {
+        slice = scan.next()
+        ordinal = timed.timeOf(slice.key)
+      } else slice = None.orNull
   }
 }
 

@@ -50,7 +50,7 @@ private[exec] final class TumblingPanes(
   private lazy val paneKey = UnsafeProjection.create(layout(program), program.partial)
   private val queue = rules.early.map(new Queue(_))
   private val firesOpen = rules.firesOpen
-  private val reopenedAt = program.layout.marked
+  private val reopenedAt = program.layout.marked.getOrElse(-1)
   private val bounds = PaneBounds(program, aligned, layout(program))
 
   private val rowsInPartialAt = program.layout.rows.getOrElse(-1)
@@ -62,7 +62,7 @@ private[exec] final class TumblingPanes(
     * reopened panes, which need no state: they are due at once.
     */
   override def add(row: InternalRow): Iterator[InternalRow] =
-    if (reopenedAt.exists(row.getBoolean)) Iterator.single(reopen(row)) else update(row).iterator
+    if (reopenedAt >= 0 && row.getBoolean(reopenedAt)) Iterator.single(reopen(row)) else update(row).iterator
 
   override def finish(): Iterator[InternalRow] =
     closing() ++ ending() ++ queue.fold(Iterator.empty[InternalRow])(_.firing())

@@ -142,7 +142,11 @@ final class Accumulators(
       }
       .toArray
 
-    private val declarative = {
+    private val longs: Option[LongMerge] =
+      if (inPlace) LongMerge.of(functions.collect { case d: DeclarativeAggregate => d }, offset) else None
+
+    // Where all are longs few tasks have to: for the others no code is generated.
+    private lazy val declarative = {
       val merges = functions.flatMap {
         case d: DeclarativeAggregate => d.mergeExpressions
         case other                   => Seq.fill(other.aggBufferAttributes.length)(NoOp)
@@ -154,11 +158,15 @@ final class Accumulators(
 
     def initialize(work: InternalRow): Unit = imperative.foreach(_.initialize(work))
 
-    def apply(work: InternalRow, row: InternalRow): Unit = {
+    def apply(work: InternalRow, row: InternalRow): Unit = if (!mergesLongs(work, row)) {
       declarative.target(work)(both(work, row))
       var i = 0
       while (i < imperative.length) { imperative(i).merge(work, row); i += 1 }
     }
+
+    private def mergesLongs(work: InternalRow, row: InternalRow): Boolean =
+      longs.isDefined && work.isInstanceOf[UnsafeRow] && row.isInstanceOf[UnsafeRow] &&
+        longs.get(work.asInstanceOf[UnsafeRow], row.asInstanceOf[UnsafeRow])
 
     def serialize(work: InternalRow): Unit = imperative.foreach {
       case typed: TypedImperativeAggregate[_] => typed.serializeAggregateBufferInPlace(work)

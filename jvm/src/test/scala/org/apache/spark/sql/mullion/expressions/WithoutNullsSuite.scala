@@ -1,4 +1,4 @@
-package org.apache.spark.sql.mullion.exec.partial
+package org.apache.spark.sql.mullion.expressions
 
 import scala.util.{Failure, Random, Success, Try}
 

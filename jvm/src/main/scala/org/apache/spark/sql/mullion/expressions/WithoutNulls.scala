@@ -1,4 +1,4 @@
-package org.apache.spark.sql.mullion.exec.partial
+package org.apache.spark.sql.mullion.expressions
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -15,7 +15,7 @@ import org.apache.spark.sql.types.{DataType, LongType}
   *   least(min, v)                           min > v ? v : min
   * }}}
   */
-private[partial] object WithoutNulls {
+private[mullion] object WithoutNulls {
 
   /** @param expression
     *   bound to columns that are not nullable
@@ -29,7 +29,7 @@ private[partial] object WithoutNulls {
 }
 
 /** What stands for an expression of Spark's over two values that are not null. */
-private[partial] sealed abstract class InPlaceOf extends BinaryExpression {
+private[mullion] sealed abstract class InPlaceOf extends BinaryExpression {
   def ofSpark: Expression
 
   override def dataType: DataType = ofSpark.dataType
@@ -40,7 +40,7 @@ private[partial] sealed abstract class InPlaceOf extends BinaryExpression {
 }
 
 /** The sum of two longs, as it is where it is a long; where it is not, what Spark makes of it. */
-private[partial] final case class SumOf(left: Expression, right: Expression, ofSpark: Expression) extends InPlaceOf {
+private[mullion] final case class SumOf(left: Expression, right: Expression, ofSpark: Expression) extends InPlaceOf {
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     val (one, other) = (left.genCode(ctx), right.genCode(ctx))
     val beyond = ofSpark.withNewChildren(Seq(one, other).map(v => Computed(v.value, LongType))).genCode(ctx)
@@ -63,7 +63,7 @@ private[partial] final case class SumOf(left: Expression, right: Expression, ofS
 }
 
 /** A value that stands in a variable of the code. */
-private[partial] final case class Computed(of: ExprValue, dataType: DataType) extends LeafExpression {
+private[mullion] final case class Computed(of: ExprValue, dataType: DataType) extends LeafExpression {
   override def nullable: Boolean = false
 
   override def eval(input: InternalRow): Any =
@@ -74,7 +74,7 @@ private[partial] final case class Computed(of: ExprValue, dataType: DataType) ex
 
 /** The lesser of two values, or the greater: the first one where they are equal, as in Spark's `least` and `greatest`.
   */
-private[partial] final case class OneOfTwo(left: Expression, right: Expression, ofSpark: Expression) extends InPlaceOf {
+private[mullion] final case class OneOfTwo(left: Expression, right: Expression, ofSpark: Expression) extends InPlaceOf {
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     val (one, other) = (left.genCode(ctx), right.genCode(ctx))
     val isOther = ofSpark match {

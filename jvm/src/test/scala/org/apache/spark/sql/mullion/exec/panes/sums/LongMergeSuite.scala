@@ -1,0 +1,111 @@
+package org.apache.spark.sql.mullion.exec.panes.sums
+
+import scala.util.{Random, Try}
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types._
+
+import munit.FunSuite
+
+/** Merging of longs, beside Spark's own expressions, which are interpreted. */
+class LongMergeSuite extends FunSuite {
+  import LongMergeSuite._
+
+  private val seed = sys.env.get("MULLION_TEST_SEED").fold(Random.nextLong())(_.toLong)
+
+  for (isAnsi <- Seq(true, false))
+    test(
+      s"what is merged is what Spark's expressions give, and what is left to them is as it was: ANSI $isAnsi (seed $seed)"
+    ) {
+      val random = new Random(seed)
+      var (merged, nulls, beyond) = (0, 0, 0)
+      for (_ <- 1 to 60) {
+        val functions = withConf(isAnsi)(Seq.fill(1 + random.nextInt(6))(functionOf(random)))
+        val offset = random.nextInt(5)
+        val merge = LongMerge.of(functions, offset).getOrElse(fail(s"$functions"))
+        for (_ <- 1 to 50) {
+          val nullable = random.nextBoolean()
+          val work = rowOf(functions.length + random.nextInt(3), random, nullable)
+          val row = rowOf(offset + functions.length, random, nullable)
+          val before = work.copy()
+          val expected = Try(ofSpark(functions, offset, before.copy(), row))
+          val isNull = functions.indices.exists(i => before.isNullAt(i) || row.isNullAt(offset + i))
+          if (merge(work, row)) {
+            merged += 1
+            assert(!isNull)
+            functions.indices.foreach(i => assertEquals(work.getLong(i), expected.get(i).get, s"$functions: $i"))
+            (functions.length until work.numFields).foreach(i => assertEquals(work.getLong(i), before.getLong(i)))
+          } else {
+            assertEquals(work, before)
+            if (isNull) nulls += 1
+            else {
+              beyond += 1
+              assert(functions.indices.exists(i => isBeyond(before.getLong(i), row.getLong(offset + i))))
+            }
+          }
+        }
+      }
+      assert(merged > 100 && nulls > 100 && beyond > 100, s"$merged merged, $nulls with nulls, $beyond beyond a long")
+    }
+
+  test("what is no count, sum, least or greatest of longs is left to Spark") {
+    val (long, int, double) = (column(LongType), column(IntegerType), column(DoubleType))
+    val others = Seq(Average(long), Sum(double), Min(int), Max(double), BitXorAgg(long), Max(column(DecimalType(9, 2))))
+    others.foreach(other => assertEquals(LongMerge.of(Seq(Sum(long), other), 0).isDefined, false, s"$other"))
+    assert(LongMerge.of(Nil, 0).isEmpty)
+    assert(LongMerge.of(Seq.fill(60)(Sum(long)), 4).isDefined)
+    assert(LongMerge.of(Seq.fill(60)(Sum(long)), 5).isEmpty, "null bits of one word")
+  }
+}
+
+private object LongMergeSuite {
+  private def column(kind: DataType) = AttributeReference("v", kind)()
+
+  private def withConf[A](isAnsi: Boolean)(body: => A): A = {
+    val conf = new SQLConf()
+    conf.setConf(SQLConf.ANSI_ENABLED, isAnsi)
+    SQLConf.withExistingConf(conf)(body)
+  }
+
+  private def functionOf(random: Random): DeclarativeAggregate = {
+    val of = column(if (random.nextBoolean()) LongType else TimestampType)
+    random.nextInt(4) match {
+      case 0 => Count(of)
+      case 1 => Sum(column(LongType))
+      case 2 => Min(of)
+      case _ => Max(of)
+    }
+  }
+
+  private val ends = Seq(0L, 1L, -1L, Long.MaxValue, Long.MinValue, Long.MaxValue - 1)
+
+  private def rowOf(columns: Int, random: Random, nullable: Boolean): UnsafeRow = {
+    val values = Seq.fill(columns) {
+      if (nullable && random.nextInt(8) == 0) None.orNull
+      else if (random.nextInt(6) == 0) ends(random.nextInt(ends.length))
+      else random.nextInt().toLong
+    }
+    UnsafeProjection.create(Array.fill[DataType](columns)(LongType))(InternalRow(values: _*)).copy()
+  }
+
+  /** What each buffer is after Spark's merge. */
+  private def ofSpark(
+      functions: Seq[DeclarativeAggregate],
+      offset: Int,
+      work: UnsafeRow,
+      row: UnsafeRow
+  ): Seq[Option[Long]] = {
+    val (held, added) = (functions.flatMap(_.aggBufferAttributes), functions.flatMap(_.inputAggBufferAttributes))
+    def padding(n: Int) = Seq.fill(n)(AttributeReference("other", LongType)())
+    val input = held ++ padding(work.numFields - held.length) ++ padding(offset) ++ added
+    val both = new JoinedRow(work, row)
+    functions
+      .flatMap(_.mergeExpressions)
+      .map(e => Option(BindReferences.bindReference(e, AttributeSeq(input)).eval(both)).map(_.asInstanceOf[Long]))
+  }
+
+  private def isBeyond(one: Long, other: Long): Boolean = Try(Math.addExact(one, other)).isFailure
+}
