@@ -79,8 +79,10 @@ def everyone(rows: int, *names: str) -> dict[str, int]:
     return dict.fromkeys(names, rows)
 
 
-# As many as it takes for the compiler to come to rest beside batches of a thousand rows.
-SETTLED = 300
+# As many as it takes for the compiler to come near to rest.
+SETTLED = 200
+# Batches of few rows settle by themselves.
+FEW = 300
 
 M = 1_000_000
 
@@ -143,13 +145,13 @@ FEW_ROWS = Workload(
     "micro-batches of 100 rows",
     "tumbling",
     10,
-    everyone(100 * SETTLED, "mullion", "stateless"),
-    everyone(100 * SETTLED, "memory", "ceiling", "spark"),
+    everyone(100 * FEW, "mullion", "stateless"),
+    everyone(100 * FEW, "memory", "ceiling", "spark"),
     keys=100,
     rows=100,
-    batches=SETTLED,
+    batches=FEW,
     span=1,
-    warm=SETTLED * 2 // 3,
+    warm=FEW * 2 // 3,
 )
 # What is advised for streams of few rows. Each file is one partition, as a topic with one partition is.
 FEW_ROWS_AT_ONE = replace(FEW_ROWS, name="micro-batches of 100 rows, one partition", partitions=1)
@@ -253,7 +255,7 @@ NEXMARK = tuple(
 NOT_EARLY = replace(EARLY, name="tumbling 10 s, 100k keys, 500k rows a batch", early=0)
 
 # How many batches of so many rows say what a batch costs and what a row adds to it.
-SIZES = {100: SETTLED, 100_000: 24, M: 16, 5 * M: 14}
+SIZES = {100: FEW, 100_000: 24, M: 16, 5 * M: 14}
 KEYS = {1_000: "1k", 100_000: "100k"}
 
 
@@ -269,8 +271,8 @@ def sized(keys: int, rows: int) -> Workload:
         keys=keys,
         rows=rows,
         batches=batches,
-        settling=0 if batches == SETTLED else SETTLED,
-        warm=SETTLED * 2 // 3 if batches == SETTLED else batches - 8,
+        settling=0 if batches == FEW else SETTLED,
+        warm=FEW * 2 // 3 if batches == FEW else batches - 8,
         # What Spark gives an executor that has five million rows to aggregate at once.
         heap=2,
     )
