@@ -9,7 +9,7 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.json4s._
-import org.json4s.jackson.{JsonMethods, Serialization}
+import org.json4s.jackson.JsonMethods
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
@@ -23,8 +23,7 @@ import dev.mullion.MullionException
   * @param of
   *   what its JSON says
   */
-private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue => T)(implicit formats: Formats)
-    extends Logging {
+private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue => T) extends Logging {
 
   private val (stem, ending) = name.splitAt(name.lastIndexOf('.'))
   private val Versioned =
@@ -178,7 +177,7 @@ private[mullion] final class HeaderFile[T <: AnyRef](name: String, of: JValue =>
     files.mkdirs(file.getParent)
     val out = files.createAtomic(file, overwriteIfPossible = replacing)
     try {
-      out.write(Serialization.writePretty(header).getBytes(UTF_8))
+      out.write(HeaderJson.text(header).getBytes(UTF_8))
       out.close()
     } catch {
       case e: Throwable =>
