@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from turns import Turns
 from workloads import SETTLING, Workload
 
 STATE: dict[str, Store] = {"mullion": "rocksdb", "memory": "memory", "spark": "rocksdb", "spark hdfs": "hdfs"}
+# How long a compiler is waited for after a batch, and how much it compiles in half a second when it rests.
+MOST_REST_S, RESTING_MS = 5.0, 20
 COLUMNS = "ts timestamp, k bigint, v bigint"
 
 
@@ -162,12 +165,23 @@ class Run:
             settled = len(query._jsq.recentProgress())
             for file in files:
                 if settling or file is not files[0]:
+                    self.rest()
                     self.turns.wait()
                 put(file, source)
                 query.processAllAvailable()
         progress = [json.loads(report.json()) for report in query._jsq.recentProgress()[settled:]]
         query.stop()
         return [report for report in progress if "addBatch" in report["durationMs"]]
+
+    def rest(self) -> None:
+        """Waits until the JVM hardly compiles what it has run, or it would go on in the turns of others."""
+        jvm: Any = self.spark._jvm
+        compiler = jvm.java.lang.management.ManagementFactory.getCompilationMXBean()
+        ends = time.monotonic() + MOST_REST_S
+        compiled, before = compiler.getTotalCompilationTime(), 0
+        while compiled - before > RESTING_MS and time.monotonic() < ends:
+            time.sleep(0.5)
+            compiled, before = compiler.getTotalCompilationTime(), compiled
 
     def answered(self, home: Path) -> dict[str, int]:
         """What the panes of all rows add up to; nothing of a contender that has none."""
