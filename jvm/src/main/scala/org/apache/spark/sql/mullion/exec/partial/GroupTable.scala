@@ -349,11 +349,17 @@ object GroupTable {
   private val FirstPage = 64L << 10
   private val LargestPage = 4L << 20
 
+  // What comes after the table in its task needs memory for the rows that it hands on, before its own is given back: a
+  // sort where there is no shuffle between, or the shuffle. Spark promises a task half of what would be its part if all
+  // that can run did, and its pages are a sixteenth to an eighth of that, but for their least size.
+  private val PagesOfSpark = 4L
+
   /** Makes the tables of tasks, for generated code. */
   final class Maker(fields: Int, limit: Long) extends Serializable {
     def make(): GroupTable = {
       val task = TaskContext.get()
-      val table = new GroupTable(fields, limit, task.taskMemoryManager())
+      val manager = task.taskMemoryManager()
+      val table = new GroupTable(fields, Math.min(limit, PagesOfSpark * manager.pageSizeBytes), manager)
       task.addTaskCompletionListener[Unit](_ => table.free())
       table
     }
