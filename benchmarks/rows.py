@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import nexmark
-from workloads import CORES, SETTLING_ROWS, Workload
+from workloads import CORES, SETTLING, SETTLING_ROWS, Workload
 
 SECOND = 1_000_000
 BASE = 1_700_000_000 * SECOND
@@ -52,7 +52,7 @@ def write_settling(workload: Workload, folder: Path) -> None:
     """Writes the batches of few rows that come before all others, which have the event time before theirs."""
     folder.mkdir(parents=True)
     for position, table in enumerate(tables(replace(workload, rows=SETTLING_ROWS), -workload.settling, 0)):
-        put(table, folder, position)
+        put(table, folder, position, SETTLING)
 
 
 def put(table: pa.Table, folder: Path, position: int, name: str = "") -> None:

@@ -271,8 +271,8 @@ def sized(keys: int, rows: int) -> Workload:
         keys=keys,
         rows=rows,
         batches=batches,
-        settling=0 if batches == FEW else SETTLED,
-        warm=FEW * 2 // 3 if batches == FEW else batches - 8,
+        settling=SETTLED if rows > 100 else 0,
+        warm=batches - 8 if rows > 100 else batches * 2 // 3,
         # What Spark gives an executor that has five million rows to aggregate at once.
         heap=2,
     )

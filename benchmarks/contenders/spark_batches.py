@@ -160,7 +160,7 @@ class Run:
             self.turns.wait()
             query = writer.start()
             for file in settling:
-                put(file, source, "settling")
+                put(file, source)
             query.processAllAvailable()
             settled = len(query._jsq.recentProgress())
             for file in files:
@@ -213,11 +213,11 @@ class Run:
         return {"batches": batches, "whole_s": sum(batch["ms"] for batch in batches) / 1000, "answer": answer}
 
 
-def put(file: Path, source: Path, prefix: str = "") -> None:
+def put(file: Path, source: Path) -> None:
     """A file into a source, which sees it whole or not at all."""
-    hidden = source / f".{prefix}{file.name}"
+    hidden = source / f".{file.name}"
     os.link(file, hidden)
-    hidden.rename(source / f"{prefix}{file.name}")
+    hidden.rename(source / file.name)
 
 
 if __name__ == "__main__":

@@ -34,11 +34,7 @@ private[exec] final class EndOfInput(
     .andThen(clear())
 
   private def clear(): Unit = {
-    families.foreach { spec =>
-      val records = partition.family(spec).all()
-      try records.foreach(_ => records.remove())
-      finally records.close()
-    }
+    families.foreach(partition.family(_).clear())
     counts.nothingDue()
   }
 }

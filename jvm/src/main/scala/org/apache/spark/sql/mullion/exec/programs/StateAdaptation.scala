@@ -39,7 +39,7 @@ private[exec] final case class StateAdaptation(
   def apply(partition: StatePartition, clock: BatchClock, counts: PaneCounts): Unit = {
     moves.foreach { case (from, to) => move(partition.family(from), partition.family(to)) }
     windows.foreach(_.apply(partition, clock))
-    dropped.foreach(of => StateAdaptation.clear(partition.family(of)))
+    dropped.foreach(of => partition.family(of).clear())
     // What is gone is not there to be counted.
     leaving.foreach { program =>
       val left = program.engine(StateAdaptation.noClock, partition, new PaneCounts).openPanes().size
@@ -60,12 +60,6 @@ private[exec] final case class StateAdaptation(
 
 private[exec] object StateAdaptation {
   private val noClock = BatchClock(BatchClock.BeforeAllTime, BatchClock.BeforeAllTime, 0L, rowsCame = false)
-
-  private[programs] def clear(family: Family): Unit = {
-    val records = family.all()
-    try records.foreach(_ => records.remove())
-    finally records.close()
-  }
 }
 
 /** The same of one window.
@@ -140,7 +134,7 @@ private[exec] final case class WindowAdaptation(
       finally records.close()
     }
 
-    def clear(spec: FamilySpec): Unit = StateAdaptation.clear(partition.family(spec))
+    def clear(spec: FamilySpec): Unit = partition.family(spec).clear()
   }
 
   /** Accumulators as they were, made accumulators as they are. */

@@ -223,8 +223,6 @@ private[state] final class Leaf private (
     measure()
   }
 
-  def removeAt(i: Int): Unit = remove(i, i + 1)
-
   /** Removes the records from one on and before another. */
   def remove(from: Int, until: Int): Unit = {
     var i = from

@@ -82,6 +82,13 @@ trait Family {
   /** All records, in whatever order: for a look from outside. The caller closes it. */
   def all(): RemovingScan = scan(Long.MinValue)
 
+  /** Removes all records. */
+  def clear(): Unit = {
+    val records = all()
+    try records.foreach(_ => records.remove())
+    finally records.close()
+  }
+
   /** The records of a family kept `WithinKey` from the key `from` to before the key `until`, which agree in all but
     * their last columns, in order. The caller closes it.
     */
