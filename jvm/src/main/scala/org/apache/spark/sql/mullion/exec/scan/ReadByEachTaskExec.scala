@@ -3,10 +3,11 @@ package org.apache.spark.sql.mullion.exec.scan
 import org.apache.spark.{NarrowDependency, Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partitioning}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.mullion.expressions.Projections
 import org.apache.spark.util.CompletionIterator
 
 /** The rows of each partition of state, read by its own task: each reads the whole batch, and keeps the rows that are
@@ -62,7 +63,7 @@ private object ReadByEachTaskExec {
 
     override def compute(partition: Partition, context: TaskContext): Iterator[InternalRow] =
       partition.asInstanceOf[Own].all.fold[Iterator[InternalRow]](Iterator.empty) { all =>
-        val placeOf = UnsafeProjection.create(Seq(by.partitionIdExpression), output)
+        val placeOf = Projections(Seq(by.partitionIdExpression), output)
         val own = firstParent[InternalRow].iterator(all, context).filter(placeOf(_).getInt(0) == partition.index)
         if (partition.index == 0) own
         else CompletionIterator[InternalRow, Iterator[InternalRow]](own, counts.foreach(_.reset()))

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.mullion.exec.panes.PaneProgram
-import org.apache.spark.sql.mullion.expressions.PaneColumns
+import org.apache.spark.sql.mullion.expressions.{PaneColumns, Projections}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -104,7 +104,7 @@ final class PaneOutput(
     val padding = notes.map(AttributeReference("note", _)())
     val input = keyLayout ++ facts ++ functions.flatMap(_.aggBufferAttributes) ++ padding ++ functionResults
     val columns = (keys :+ windowColumn :+ paneColumn) ++ fields ++ lateRow.map(Literal(None.orNull, _))
-    UnsafeProjection.create(columns, input)
+    Projections(columns, input)
   }
 
   // Generated code that makes a struct boxes what goes into it; these are copied as they are. And each task would

@@ -6,6 +6,7 @@ import org.apache.spark.sql.mullion.exec.panes.firings.{Firing, PaneNames, PaneO
 import org.apache.spark.sql.mullion.exec.panes.keys.{DueScan, KeyOnly, RowsAhead}
 import org.apache.spark.sql.mullion.exec.panes.sums.{Accumulators, PaneNotes, PaneSums}
 import org.apache.spark.sql.mullion.exec.panes.{AddingPanes, OpenPane, PaneCounts, PaneProgram}
+import org.apache.spark.sql.mullion.expressions.Projections
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
@@ -47,7 +48,7 @@ private[exec] final class TumblingPanes(
     new PaneSums(program, partition, panesFamily(program), accumulators, accumulators.width + noted.length)
   private lazy val names = new PaneNames(program, layout(program))
   private val panes = partition.family(panesFamily(program))
-  private lazy val paneKey = UnsafeProjection.create(layout(program), program.partial)
+  private lazy val paneKey = Projections(layout(program), program.partial)
   private val queue = rules.early.map(new Queue(_))
   private val firesOpen = rules.firesOpen
   private val reopenedAt = program.layout.marked.getOrElse(-1)
@@ -204,8 +205,8 @@ private[exec] final class TumblingPanes(
     private val family = partition.family(earlyFamily(program))
     private val readings = new GenericInternalRow(2)
     private val both = new JoinedRow()
-    private val queueKey = UnsafeProjection.create(queueLayout(program), queueLayout(program))
-    private val queuedPane = UnsafeProjection.create(layout(program), queueLayout(program))
+    private val queueKey = Projections(queueLayout(program), queueLayout(program))
+    private val queuedPane = Projections(layout(program), queueLayout(program))
     private var requeued = false
 
     def unchanged: Boolean = early.unchanged

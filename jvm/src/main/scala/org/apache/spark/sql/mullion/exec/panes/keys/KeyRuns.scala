@@ -4,6 +4,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.expressions.Projections
 
 /** The rows of each key, of rows that come in the order of a number of their key (see
   * [[org.apache.spark.sql.mullion.state.records.KeyOrder]]): what is known of a key is loaded once, given all of the
@@ -24,9 +25,9 @@ import org.apache.spark.sql.catalyst.expressions._
   *   what is known of a key; the row is the holder's to keep
   */
 private[exec] final class KeyRuns[K <: AnyRef](keys: Seq[Attribute], input: Seq[Attribute])(load: UnsafeRow => K) {
-  private lazy val keyOf = UnsafeProjection.create(keys, input)
+  private lazy val keyOf = Projections(keys, input)
   // The number that rows are sorted by may be the key's own word. Keys of one number have one hash of this kind too.
-  private lazy val hashOf = UnsafeProjection.create(Seq(new XxHash64(keys)), input)
+  private lazy val hashOf = Projections(Seq(new XxHash64(keys)), input)
 
   private var key: UnsafeRow = _
   private var current: K = _

@@ -6,6 +6,7 @@ import org.apache.spark.sql.mullion.exec.panes.Steps.Rows
 import org.apache.spark.sql.mullion.exec.panes.firings.PaneOutput
 import org.apache.spark.sql.mullion.exec.panes.sums.{Accumulators, PaneSums}
 import org.apache.spark.sql.mullion.exec.panes.{AddingPanes, OpenPane, PaneCounts, PaneProgram}
+import org.apache.spark.sql.mullion.expressions.Projections
 import org.apache.spark.sql.mullion.state.records.{FamilySpec, RecordOrder, StatePartition}
 import org.apache.spark.sql.types._
 
@@ -63,7 +64,7 @@ private[exec] abstract class KeyedPanes[K <: ActiveKey](
 
   /** The keys of accumulators. */
   protected lazy val timed: TimedKey = new TimedKey(keyTypes, RecordOrder.WithinKey)
-  protected lazy val keyOf: UnsafeProjection = UnsafeProjection.create(program.keys, program.partial)
+  protected lazy val keyOf: UnsafeProjection = Projections(program.keys, program.partial)
 
   private val keyTypes = program.keys.map(_.dataType)
   private val keys = partition.family(keysFamily(program))

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.mullion.exec.panes.keys
 
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.mullion.expressions.Projections
 import org.apache.spark.sql.mullion.state.records.RecordOrder
 import org.apache.spark.sql.types.DataType
 
@@ -15,7 +16,7 @@ private[exec] final class TimedKey(keyTypes: Seq[DataType], order: RecordOrder) 
   private val projection = {
     val key = keyTypes.zipWithIndex.map { case (t, i) => BoundReference(i, t, nullable = true) }
     val time = Seq.fill(times)(Literal(0L))
-    UnsafeProjection.create(if (timesFirst) time ++ key else key ++ time)
+    Projections(if (timesFirst) time ++ key else key ++ time)
   }
   private val noKey = new UnsafeRow(0)
   private var of = noKey
@@ -49,6 +50,6 @@ private[exec] final class TimedKey(keyTypes: Seq[DataType], order: RecordOrder) 
   /** The key without its times. */
   def toKey: UnsafeProjection = {
     val from = if (timesFirst) times else 0
-    UnsafeProjection.create(keyTypes.zipWithIndex.map { case (t, i) => BoundReference(from + i, t, nullable = true) })
+    Projections(keyTypes.zipWithIndex.map { case (t, i) => BoundReference(from + i, t, nullable = true) })
   }
 }

@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.mullion.exec.panes.PaneProgram
+import org.apache.spark.sql.mullion.expressions.Projections
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
 import dev.mullion.windows.rules.WindowFold
@@ -46,7 +47,7 @@ final class Accumulators(
   private lazy val fromPartial = new Merge(partial, inputOffset)
   private lazy val fromRest = new Merge(functions.flatMap(_.inputAggBufferAttributes), 0)
 
-  private lazy val partialToRest = UnsafeProjection.create(
+  private lazy val partialToRest = Projections(
     functions.flatMap(_.inputAggBufferAttributes).zipWithIndex.map { case (a, i) =>
       BoundReference(inputOffset + i, a.dataType, a.nullable): Expression
     } ++ noted
