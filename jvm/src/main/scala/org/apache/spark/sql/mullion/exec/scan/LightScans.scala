@@ -12,6 +12,8 @@ import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.datasources.text.TextFileFormat
 import org.apache.spark.sql.execution.{ColumnarRule, FileSourceScanExec, SparkPlan}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.mullion.shim.Classic
 import org.apache.spark.sql.mullion.state.OwnStateExec
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
@@ -60,16 +62,30 @@ object LightScans extends ColumnarRule {
         filters: Seq[Filter],
         options: Map[String, String],
         settings: Configuration
-    ): PartitionedFile => Iterator[InternalRow] = super.buildReaderWithPartitionValues(
-      session,
-      dataSchema,
-      partitionSchema,
-      requiredSchema,
-      filters,
-      options,
-      new SettingsAlone(settings)
-    )
+    ): PartitionedFile => Iterator[InternalRow] = {
+      val alone = new SettingsAlone(settings)
+      def made =
+        super.buildReaderWithPartitionValues(
+          session,
+          dataSchema,
+          partitionSchema,
+          requiredSchema,
+          filters,
+          options,
+          alone
+        )
+      if (filters.nonEmpty) made
+      else {
+        val ofSpark = Seq(Classic.session(session).sessionState.conf, SQLConf.get).map(_.getAllConfs)
+        readers(
+          session,
+          KnownReaders.Asked(getClass, dataSchema, partitionSchema, requiredSchema, options, alone.all, ofSpark)
+        )(made)
+      }
+    }
   }
+
+  private val readers = new KnownReaders
 
   private final class Parquet extends ParquetFileFormat with Light
   private final class Orc extends OrcFileFormat with Light

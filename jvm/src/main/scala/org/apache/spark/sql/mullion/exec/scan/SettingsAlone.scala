@@ -1,6 +1,7 @@
 package org.apache.spark.sql.mullion.exec.scan
 
 import java.io.DataOutput
+import java.util.{HashMap, Map => JavaMap}
 
 import scala.jdk.CollectionConverters._
 
@@ -18,6 +19,9 @@ import org.apache.hadoop.io.{Text, WritableUtils}
   * origin, and no task does.
   */
 private[scan] final class SettingsAlone(of: Configuration) extends Configuration(of) {
+
+  /** All of them as they are now. */
+  def all: JavaMap[AnyRef, AnyRef] = new HashMap(getProps)
 
   /** In the form that [[Configuration.readFields]] reads. */
   override def write(out: DataOutput): Unit = {
