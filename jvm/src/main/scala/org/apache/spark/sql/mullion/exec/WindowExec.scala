@@ -18,6 +18,7 @@ import org.apache.spark.sql.mullion.exec.assign.{AssignsPanes, ByKey, PutAsideLa
 import org.apache.spark.sql.mullion.exec.metrics.{MinAccumulator, WindowMetrics}
 import org.apache.spark.sql.mullion.exec.panes.{EndOfInput, LateRows, PaneCounts, PartitionTotals, RowProgram}
 import org.apache.spark.sql.mullion.exec.programs.OperatorProgram
+import org.apache.spark.sql.mullion.exec.scan.{PartitionsInTurnExec, PartitionsInTurnRDD}
 import org.apache.spark.sql.mullion.query.{ClosesAtEnd, DriverClock, RunningQuery}
 import org.apache.spark.sql.mullion.shim.SparkLineShim
 import org.apache.spark.sql.mullion.state.{OwnStateExec, PartitionOpener, SettingsOfRun, StateChoice, StateRDD}
@@ -170,7 +171,7 @@ final class WindowExec(
 
   override protected def choice: StateChoice = program.state
 
-  override protected def isKnown: Boolean = since.isEmpty
+  override def isKnown: Boolean = since.isEmpty
 
   override protected def families: Seq[FamilySpec] = program.families
 
@@ -350,44 +351,45 @@ final class WindowExec(
     val late = lateRows
     val ready = program.asking(splitMetrics)
     val (count, sessionsLate) = (counter, lateHere)
-    new StateRDD(
-      child.execute(),
-      PartitionOpener(program.state, kinds, getStateInfo, session, conf),
-      SettingsOfRun(getStateInfo.queryRunId, session),
-      Some(session.streams.stateStoreCoordinator),
-      (index, partition, input) => {
-        val started = System.nanoTime()
-        val counts = new PaneCounts
-        var inputEnded = started
-        val rows = CompletionIterator[InternalRow, Iterator[InternalRow]](input, { inputEnded = System.nanoTime() })
-        adaptation.foreach(_(partition, clock, counts))
-        val engine = ready.engine(clock, partition, counts)
-        val end = Option.when(inputEnds)(new EndOfInput(engine, partition, program.families.init, counts))
-        val firings = engine.process(rows) ++ end.fold(Iterator.empty[InternalRow])(_.closes()) ++ late.fold(
-          Iterator.empty[InternalRow]
-        )(_.rows(index, engine))
-        val numOutputRows = longMetric("numOutputRows")
-        val counted = firings.map { row => numOutputRows += 1; row }
-        CompletionIterator[InternalRow, Iterator[InternalRow]](
-          counted, {
-            val fired = System.nanoTime()
-            count(index) {
-              commit(partition, counts, inputEnds)
-              sessionsLate.foreach(_ += counts.rowsLate)
-              // Spark's own name for them: what alerts and its page of a query look at.
-              longMetric("numRowsDroppedByWatermark") += counts.rowsDropped
-              program.rows.foreach(countRows(_, counts))
-              longMetric("allUpdatesTimeMs") += (inputEnded - started) / 1000000L
-              longMetric("allRemovalsTimeMs") += (fired - inputEnded) / 1000000L
-              longMetric("commitTimeMs") += (System.nanoTime() - fired) / 1000000L
-            }
-            due._1.add(counts.nextClose)
-            due._2.add(counts.nextEarlyEvent)
-            due._3.add(counts.nextByWall)
+    val rows = child.execute()
+    val opener = PartitionOpener(program.state, kinds, getStateInfo, session, conf)
+    val settings = SettingsOfRun(getStateInfo.queryRunId, session)
+    val body = (index: Int, partition: StatePartition, input: Iterator[InternalRow]) => {
+      val started = System.nanoTime()
+      val counts = new PaneCounts
+      var inputEnded = started
+      val rows = CompletionIterator[InternalRow, Iterator[InternalRow]](input, { inputEnded = System.nanoTime() })
+      adaptation.foreach(_(partition, clock, counts))
+      val engine = ready.engine(clock, partition, counts)
+      val end = Option.when(inputEnds)(new EndOfInput(engine, partition, program.families.init, counts))
+      val firings = engine.process(rows) ++ end.fold(Iterator.empty[InternalRow])(_.closes()) ++ late.fold(
+        Iterator.empty[InternalRow]
+      )(_.rows(index, engine))
+      val numOutputRows = longMetric("numOutputRows")
+      val counted = firings.map { row => numOutputRows += 1; row }
+      CompletionIterator[InternalRow, Iterator[InternalRow]](
+        counted, {
+          val fired = System.nanoTime()
+          count(index) {
+            commit(partition, counts, inputEnds)
+            sessionsLate.foreach(_ += counts.rowsLate)
+            // Spark's own name for them: what alerts and its page of a query look at.
+            longMetric("numRowsDroppedByWatermark") += counts.rowsDropped
+            program.rows.foreach(countRows(_, counts))
+            longMetric("allUpdatesTimeMs") += (inputEnded - started) / 1000000L
+            longMetric("allRemovalsTimeMs") += (fired - inputEnded) / 1000000L
+            longMetric("commitTimeMs") += (System.nanoTime() - fired) / 1000000L
           }
-        )
-      }
-    )
+          due._1.add(counts.nextClose)
+          due._2.add(counts.nextEarlyEvent)
+          due._3.add(counts.nextByWall)
+        }
+      )
+    }
+    PartitionsInTurnExec.below(child) match {
+      case Some(by) => new PartitionsInTurnRDD(rows, by, child.output, opener, settings, body)
+      case None     => new StateRDD(rows, opener, settings, Some(session.streams.stateStoreCoordinator), body)
+    }
   }
 
   private def countRows(rows: RowProgram, counts: PaneCounts): Unit = {

@@ -16,12 +16,12 @@ import org.apache.spark.sql.execution.{
   ProjectExec,
   SparkPlan
 }
-import org.apache.spark.sql.mullion.exec.WindowExec
+import org.apache.spark.sql.mullion.exec.{SortByKeyExec, WindowExec}
 import org.apache.spark.sql.mullion.exec.assign.{AssignSlicesExec, FusedWatermarkExec}
 import org.apache.spark.sql.mullion.exec.partial.{PartialAggregateExec, ReadColumnsExec}
 
 /** Puts [[ReadByEachTaskExec]] in the place of the shuffle below a window's operator, in a batch that is one small
-  * file.
+  * file; or [[PartitionsInTurnExec]], where one task may work on all partitions of state.
   *
   * Two tasks that read a file have to find the same rows in it, with the same keys. So it is done only where every node
   * below the shuffle is known, no expression may give something else the second time, and no code of the user's is
@@ -32,16 +32,34 @@ object ReadByEachTask extends ColumnarRule {
   // What is read more than once: some 100,000 rows of a few columns, which take less time than a stage does.
   private val MostBytesAgain = 1L << 20
 
-  override def postColumnarTransitions: Rule[SparkPlan] = (plan: SparkPlan) =>
-    plan.transformUp { case operator: WindowExec => operator.mapChildren(inPlaceOfShuffle) }
+  override def postColumnarTransitions: Rule[SparkPlan] = (plan: SparkPlan) => {
+    val alone = PartitionsInTurn.operator(plan)
+    plan.transformUp { case operator: WindowExec =>
+      operator.mapChildren {
+        case SortByKeyExec(order, Repeatable(by, rows)) if alone.exists(_ eq operator) =>
+          SortByKeyExec(order, PartitionsInTurnExec(by, rows))
+        case Repeatable(by, rows) if alone.exists(_ eq operator) => PartitionsInTurnExec(by, rows)
+        case other                                               => inPlaceOfShuffle(other)
+      }
+    }
+  }
 
-  private def inPlaceOfShuffle(plan: SparkPlan): SparkPlan = plan.transformDown { case exchange: ShuffleExchangeExec =>
-    (exchange.outputPartitioning, exchange.child) match {
-      case (by: HashPartitioning, rows: PartialAggregateExec)
-          if by.numPartitions <= exchange.session.sparkContext.defaultParallelism &&
-            source(rows).exists(isSmall(_, by.numPartitions)) =>
-        ReadByEachTaskExec(by, rows)
-      case _ => exchange
+  private def inPlaceOfShuffle(plan: SparkPlan): SparkPlan = plan.transformDown { case Repeatable(by, rows) =>
+    ReadByEachTaskExec(by, rows)
+  }
+
+  /** A shuffle whose rows each task may read. */
+  private object Repeatable {
+    def unapply(plan: SparkPlan): Option[(HashPartitioning, SparkPlan)] = plan match {
+      case exchange: ShuffleExchangeExec =>
+        (exchange.outputPartitioning, exchange.child) match {
+          case (by: HashPartitioning, rows: PartialAggregateExec)
+              if by.numPartitions <= exchange.session.sparkContext.defaultParallelism &&
+                source(rows).exists(isSmall(_, by.numPartitions)) =>
+            Some(by -> rows)
+          case _ => None
+        }
+      case _ => None
     }
   }
 
@@ -57,7 +75,7 @@ object ReadByEachTask extends ColumnarRule {
 
   /** What gives the same rows whenever it is asked, by way of nodes that do. */
   private def source(plan: SparkPlan): Option[SparkPlan] =
-    if (!plan.expressions.forall(isRepeatable)) None
+    if (!areRepeatable(plan)) None
     else
       plan match {
         case _: PartialAggregateExec | _: AssignSlicesExec | _: FusedWatermarkExec | _: ProjectExec | _: FilterExec |
@@ -67,6 +85,9 @@ object ReadByEachTask extends ColumnarRule {
         case none: LocalTableScanExec if none.rows.isEmpty => Some(none)
         case _                                             => None
       }
+
+  /** Whether a node's expressions give the same each time, and call no code of the user's. */
+  private[scan] def areRepeatable(plan: SparkPlan): Boolean = plan.expressions.forall(isRepeatable)
 
   private def isRepeatable(expression: Expression): Boolean = expression.deterministic && !expression.exists {
     case _: UserDefinedExpression | _: SubqueryExpression => true
